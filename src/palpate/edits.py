@@ -1,0 +1,226 @@
+"""Variants: what an audit wants scored, as span replacements in columns.
+
+A variant is a parent text (a case of the cohort, or a text that the audit made) with zero or more
+replacements `(start, end, text)`. Text is spliced only when it is scored, so a million variants of long notes
+cost a few bytes each. `Inputs` is the same for a model: the rows of one batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+KEY_BYTES = 16
+
+
+class Edit(NamedTuple):
+    """Replace `parent[start:end]` with `text`; offsets are in characters."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Skip(NamedTuple):
+    """A case that can't be altered, in any group, and why."""
+
+    case: int
+    reason: str
+
+
+def splice(parent: str, edits: Iterable[Edit]) -> str:
+    """The parent text with its edits, which are sorted and do not overlap."""
+    pieces, position = [], 0
+    for start, end, text in edits:
+        pieces += (parent[position:start], text)
+        position = end
+    pieces.append(parent[position:])
+    return "".join(pieces)
+
+
+def content_key(text: str) -> bytes:
+    """What stands for a text in caches and files: a hash, from which the text can't be read back."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class _Edited:
+    """Rows that are parents with edits; row i has the edits `first_edit[i]` to `first_edit[i + 1]`."""
+
+    parent: Ints
+    first_edit: Ints
+    start: Ints
+    end: Ints
+    replacement: Ints
+    replacements: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def edits(self, row: int) -> list[Edit]:
+        """The edits of one row, in order."""
+        first, last = int(self.first_edit[row]), int(self.first_edit[row + 1])
+        return [
+            Edit(int(self.start[k]), int(self.end[k]), self.replacements[int(self.replacement[k])])
+            for k in range(first, last)
+        ]
+
+    @property
+    def n_edits(self) -> Ints:
+        """How many edits each row has; 0 is the parent itself."""
+        return np.diff(self.first_edit)
+
+    def _edit_columns(self, rows: Ints) -> tuple[Ints, Ints]:
+        """The edit indices of `rows`, and their new `first_edit`."""
+        counts = self.n_edits[rows]
+        first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        index = np.repeat(self.first_edit[rows] - first[:-1], counts) + np.arange(first[-1])
+        return index.astype(np.int64), first
+
+
+@dataclass(frozen=True, eq=False)
+class Variants(_Edited):
+    """Everything one audit wants scored.
+
+    `parent` counts the cohort's rows first and then the texts in `made`, so a made text can be edited too.
+    `group` says which arm of the audit a row belongs to, as an index into `group_names`.
+    """
+
+    group: Ints
+    group_names: tuple[str, ...]
+    made: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        inside = np.ones(len(self.start), dtype=bool)
+        inside[self.first_edit[1:-1][self.first_edit[1:-1] < len(inside)]] = False
+        overlap = inside[1:] & (self.start[1:] < self.end[:-1])
+        if np.any(self.start < 0) or np.any(self.end < self.start) or np.any(overlap):
+            raise ValueError("the edits of a variant must be sorted spans that do not overlap")
+
+    @classmethod
+    def of_cases(cls, rows: Ints | Sequence[int], *, group: str = "original") -> Variants:
+        """Cases of the cohort as they are."""
+        none = np.zeros(0, dtype=np.int64)
+        n = len(rows)
+        return cls(
+            parent=np.asarray(rows, dtype=np.int64),
+            first_edit=np.zeros(n + 1, dtype=np.int64),
+            start=none,
+            end=none,
+            replacement=none,
+            replacements=(),
+            group=np.zeros(n, dtype=np.int64),
+            group_names=(group,),
+        )
+
+    def rows_of(self, group: str) -> Ints:
+        """The rows of one arm."""
+        return np.flatnonzero(self.group == self.group_names.index(group))
+
+
+@dataclass
+class VariantsBuilder:
+    """Collects variants one at a time; for audits whose plan is not vectorised."""
+
+    n_cases: int
+    _parent: list[int] = field(default_factory=list)
+    _group: list[int] = field(default_factory=list)
+    _first: list[int] = field(default_factory=lambda: [0])
+    _spans: list[tuple[int, int, int]] = field(default_factory=list)
+    _groups: dict[str, int] = field(default_factory=dict)
+    _texts: dict[str, int] = field(default_factory=dict)
+    _made: list[str] = field(default_factory=list)
+
+    def add(self, parent: int, group: str, edits: Iterable[Edit] = ()) -> int:
+        """Ask for a case, edited or not; returns its row."""
+        self._parent.append(parent)
+        self._group.append(self._groups.setdefault(group, len(self._groups)))
+        for start, end, text in edits:
+            self._spans.append((start, end, self._texts.setdefault(text, len(self._texts))))
+        self._first.append(len(self._spans))
+        return len(self._parent) - 1
+
+    def make(self, text: str, group: str) -> int:
+        """Ask for a text that is no case of the cohort; returns its row."""
+        self._made.append(text)
+        return self.add(self.n_cases + len(self._made) - 1, group)
+
+    def build(self) -> Variants:
+        """The columns."""
+        spans = np.asarray(self._spans, dtype=np.int64).reshape(-1, 3)
+        return Variants(
+            parent=np.asarray(self._parent, dtype=np.int64),
+            first_edit=np.asarray(self._first, dtype=np.int64),
+            start=spans[:, 0],
+            end=spans[:, 1],
+            replacement=spans[:, 2],
+            replacements=tuple(self._texts),
+            group=np.asarray(self._group, dtype=np.int64),
+            group_names=tuple(self._groups) or ("original",),
+            made=tuple(self._made),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs(_Edited):
+    """What a model is asked to score: rows, in columns, whose `texts` are spliced on first use.
+
+    A model that reads text uses `texts`. A model that can work from differences uses `parents`, `parent` and
+    `edits(row)`. A model that looks answers up uses `case_ids`, `cohorts` and `n_edits`; a row that stands for
+    no case of the cohort has an empty case id.
+    """
+
+    parents: Sequence[str]
+    case_ids: Sequence[str]
+    cohorts: Sequence[str]
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str], case_ids: Sequence[str] | None = None) -> Inputs:
+        """Plain texts; for tests and for using a model on its own."""
+        none = np.zeros(0, dtype=np.int64)
+        n = len(texts)
+        return cls(
+            parent=np.arange(n),
+            first_edit=np.zeros(n + 1, dtype=np.int64),
+            start=none,
+            end=none,
+            replacement=none,
+            replacements=(),
+            parents=texts,
+            case_ids=case_ids if case_ids is not None else [str(i) for i in range(n)],
+            cohorts=[""] * n,
+        )
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The texts to score."""
+        edited = self.n_edits > 0
+        return [
+            splice(self.parents[int(p)], self.edits(row)) if edited[row] else self.parents[int(p)]
+            for row, p in enumerate(self.parent)
+        ]
+
+    def take(self, rows: Ints | Sequence[int]) -> Inputs:
+        """Some of the rows, with only the parents and replacements that these need."""
+        rows = np.asarray(rows, dtype=np.int64)
+        index, first = self._edit_columns(rows)
+        used, parent = np.unique(self.parent[rows], return_inverse=True)
+        words, replacement = np.unique(self.replacement[index], return_inverse=True)
+        return Inputs(
+            parent=parent.astype(np.int64),
+            first_edit=first,
+            start=self.start[index],
+            end=self.end[index],
+            replacement=replacement.astype(np.int64),
+            replacements=[self.replacements[int(w)] for w in words],
+            parents=[self.parents[int(p)] for p in used],
+            case_ids=[self.case_ids[int(r)] for r in rows],
+            cohorts=[self.cohorts[int(r)] for r in rows],
+        )

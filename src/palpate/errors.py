@@ -1,0 +1,75 @@
+"""What can go wrong, as one tree; the command line turns each into one sentence and an exit code.
+
+    PalpateError
+    ├── InputError          exit 2: a file, a configuration or an option is wrong
+    │   ├── CohortError     the table of cases
+    │   ├── ConfigError     the YAML file or an option
+    │   ├── RunError        a run directory
+    │   └── MissingExtra    an optional dependency is not installed
+    └── ModelError          exit 3: a model raised, timed out or answered nonsense
+
+A failed gate is a result, not an error: the command line ends with 1 for it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class PalpateError(Exception):
+    """Anything palpate says no to; `str()` is one sentence fit to be shown."""
+
+    exit_code = 2
+
+
+class InputError(PalpateError):
+    """The input is wrong: names the file, row and column where they are known."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: str | Path | None = None,
+        row: int | None = None,
+        column: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.file, self.row, self.column = file, row, column
+        place = [
+            str(file) if file is not None else "",
+            f"row {row}" if row is not None else "",
+            f"column '{column}'" if column is not None else "",
+        ]
+        where = ", ".join(part for part in place if part)
+        sentence = f"{where}: {problem}" if where else problem
+        super().__init__(sentence.rstrip(".") + (f"; {hint}." if hint else "."))
+
+
+class CohortError(InputError):
+    """The table of cases can't be used."""
+
+
+class ConfigError(InputError):
+    """The configuration, or an option of the command line, can't be used."""
+
+
+class RunError(InputError):
+    """A run directory is missing, damaged or of another configuration."""
+
+
+class MissingExtra(InputError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, extra: str, *, needed_for: str) -> None:
+        super().__init__(f"{needed_for} needs an optional part of palpate", hint=f"pip install 'palpate[{extra}]'")
+
+
+class ModelError(PalpateError):
+    """A model raised, timed out or answered something that is no probability."""
+
+    exit_code = 3
+
+    def __init__(self, problem: str, *, model: str, case: str | None = None, hint: str | None = None) -> None:
+        self.model, self.case = model, case
+        where = f"model '{model}'" + (f", case '{case}'" if case is not None else "")
+        super().__init__(f"{where}: {problem}".rstrip(".") + (f"; {hint}." if hint else "."))

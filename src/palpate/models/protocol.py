@@ -1,0 +1,78 @@
+"""What palpate needs of a model: `predict`, and what the model declares about itself.
+
+A model is asked for probabilities and nothing else. What it declares lets the runner check compatibility
+before any work, skip edits that the model can't see, and pack batches.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.edits import Inputs
+
+Probabilities = NDArray[np.float64]
+
+
+class Model(ABC):
+    """A classifier that gives a probability per label.
+
+    Subclasses set `labels` and `fingerprint` and implement `predict`; the rest has defaults. A two-class model
+    has one label, its positive class. `fingerprint` changes whenever the answers may change: the cache of
+    scores is keyed by it.
+    """
+
+    labels: tuple[str, ...]
+    fingerprint: str
+    threshold: float | None = None
+    """The decision threshold that came with the model, if any."""
+    reads: ClassVar[Literal["text", "case"]] = "text"
+    """`text`: the answer depends on the text alone. `case`: it is looked up by case, and text may be absent."""
+    window: str | None = None
+    """How much of a text the model reads, for people ("the first 512 tokens"); None: all of it."""
+    rows_per_call: int = 1024
+    """How many rows the runner hands over in one call; also what a kill can lose."""
+    uses_edits: bool = False
+    """True: rows come grouped by parent, because the model scores edits as differences."""
+
+    @abstractmethod
+    def predict(self, inputs: Inputs) -> Probabilities:
+        """Probabilities, one row per input and one column per label."""
+
+    def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """What each text costs to score, roughly; used to put texts of like length together."""
+        return np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
+
+    def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """How many characters of each text the model reads; an edit behind that is not scored.
+
+        An edit that starts at or after the returned offset must not be able to change the answer.
+        """
+        return np.fromiter((len(text) + 1 for text in texts), dtype=np.int64, count=len(texts))
+
+    def close(self) -> None:  # noqa: B027  (optional to override)
+        """Give back threads and connections."""
+
+
+class Loader(Protocol):
+    """What an adapter registers under its scheme: `hf:TARGET` calls `load(TARGET, options, folder=...)`."""
+
+    def __call__(self, target: str, options: Mapping[str, Any], *, folder: Path) -> Model: ...
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """How to get a model, in words: small enough to send to a worker, which loads it there."""
+
+    name: str
+    source: str
+    folder: str = "."
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+

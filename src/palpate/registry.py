@@ -1,0 +1,34 @@
+"""Audits and models by name. Built-ins and plug-ins come through the same door: entry points.
+
+A package adds an audit or a model scheme with one line in its pyproject:
+
+    [project.entry-points."palpate.audits"]
+    mine = "package.module:MyAudit"
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from palpate.errors import ConfigError
+
+
+@cache
+def _entries(kind: str) -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=f"palpate.{kind}")}
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """What is registered under `audits` or `models`."""
+    return tuple(sorted(_entries(kind)))
+
+
+def find(kind: str, name: str) -> Any:
+    """The registered object; unknown names say what there is."""
+    entry = _entries(kind).get(name)
+    if entry is None:
+        singular = kind.removesuffix("s")
+        raise ConfigError(f"there is no {singular} '{name}'", hint=f"there are: {', '.join(names(kind))}")
+    return entry.load()

@@ -1,0 +1,213 @@
+"""What an audit gives back: estimates in one long table, blocks for the report, and findings in words.
+
+Results are data. Nothing here draws, prints or writes; `report/` and `rundir` do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from palpate.cohort import Cohort
+from palpate.edits import Skip, Variants
+
+ESTIMATE_SCHEMA: dict[str, Any] = {
+    "audit": pl.String,
+    "model": pl.String,
+    "metric": pl.String,
+    "label": pl.String,
+    "group": pl.String,
+    "reference": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "level": pl.Float64,
+    "p_value": pl.Float64,
+    "significant": pl.Boolean,
+    "n": pl.Int64,
+    "n_positive": pl.Int64,
+    "reason": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One number. A number that can't be computed is None, and `reason` says why.
+
+    `reference` names what a difference is taken against (another model, group or cohort); a row without it is a
+    level, not a difference. `p_value` is corrected for the family of comparisons it belongs to.
+    """
+
+    audit: str
+    model: str
+    metric: str
+    label: str
+    group: str
+    value: float | None
+    n: int
+    reference: str | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None
+    p_value: float | None = None
+    significant: bool | None = None
+    n_positive: int | None = None
+    reason: str | None = None
+
+
+def finite(value: float | np.floating[Any] | None) -> float | None:
+    """A float, or None where it is undefined."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def estimates_frame(rows: Sequence[Estimate]) -> pl.DataFrame:
+    """Estimates as the long table."""
+    return pl.DataFrame([vars(row) for row in rows], schema=ESTIMATE_SCHEMA, orient="row")
+
+
+class Block(BaseModel):
+    """A piece of a report section."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    caption: str = ""
+
+
+class Column(BaseModel):
+    """A table's column: `kind` says how its cells are set."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    kind: Literal["text", "number", "integer", "percent", "p_value", "interval", "flag"] = "text"
+    hint: str = ""
+
+
+Cell = str | int | float | bool | None | tuple[float | None, float | None, float | None]
+
+
+class Table(Block):
+    """Rows of cells; a cell of an `interval` column is (value, low, high)."""
+
+    type: Literal["table"] = "table"
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    collapsed: bool = False
+    """Long tables start closed."""
+
+
+class Axis(BaseModel):
+    """Which field is drawn along an axis, and what it is called there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    field: str
+    title: str
+    low: float | None = None
+    high: float | None = None
+    percent: bool = False
+
+
+class Chart(Block):
+    """Data to draw, and how.
+
+    forest: one row a (`y` category, series) with fields value, low, high, n and, if wanted, `significant`.
+    line: x and y numbers, with a band where rows have low and high. bar: y categories, x numbers, intervals
+    where given. scatter: x and y numbers, `text` for the tooltip. heatmap: x and y categories, `value`.
+    histogram: rows are bins with start, end and count.
+    """
+
+    type: Literal["chart"] = "chart"
+    kind: Literal["forest", "line", "bar", "scatter", "heatmap", "histogram"]
+    description: str
+    """What a person who can't see the chart should know."""
+    x: Axis
+    y: Axis
+    data: tuple[dict[str, Any], ...]
+    series: str | None = None
+    """The field that tells lines or colours apart."""
+    facet: str | None = None
+    """The field that makes small multiples."""
+    reference: float | None = None
+    """Where a reference line stands (0 for differences)."""
+    diagonal: bool = False
+
+
+class Examples(Block):
+    """Cases worth reading. `text` rows hold note text, and are made only with `include_text`."""
+
+    type: Literal["examples"] = "examples"
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    has_note_text: bool = False
+
+
+AnyBlock = Annotated[Table | Chart | Examples, Field(discriminator="type")]
+
+
+class Finding(BaseModel):
+    """One sentence for the first screen. `tone`: whether a reader should worry."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sentence: str
+    tone: Literal["good", "neutral", "warning"] = "neutral"
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What one audit found."""
+
+    audit: str
+    estimates: pl.DataFrame
+    blocks: tuple[Table | Chart | Examples, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What an audit wants scored, and what it needs to remember until the answers are there."""
+
+    cohort: Cohort
+    variants: Variants
+    labels: tuple[str, ...]
+    skips: tuple[Skip, ...] = ()
+    memory: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPredictions:
+    """One model's answers to one plan, in the plan's order."""
+
+    labels: tuple[str, ...]
+    p: NDArray[np.float64]
+    seen: NDArray[np.bool_]
+    """False where every edit lies outside the model's window: the answer is the parent's."""
+    threshold: float | None = None
+    family: str | None = None
+    """The model that this is a checkpoint of, where a model has several."""
+
+
+class Audit(Protocol):
+    """Two pure steps. An audit is a frozen dataclass: its fields are its configuration and its saved spec."""
+
+    name: str
+
+    def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan:
+        """Say what must be scored."""
+        ...
+
+    def analyse(
+        self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator
+    ) -> AuditResult:
+        """Turn the answers into estimates."""
+        ...
