@@ -1,25 +1,47 @@
 """The cohort: the cases to audit, as a table; the patient is the unit of splitting and of resampling.
 
-`cases` has one row a case with the columns `cohort`, `case_id`, `patient_id` and, where known, `split`, `time`,
-`text`, `image`, `prior` and the attributes. Labels are apart, as a sparse 0/1 matrix, because a coding task has
-thousands. Several cohorts in one run (internal and external, say) are one table, told apart by `cohort`.
+`cases` has one row a case with the columns `cohort`, `case_id`, `patient_id` and, where known, `split`,
+`time`, `text`, `image`, `prior` and the attributes. Labels are apart, as a sparse 0/1 matrix, because a
+coding task has thousands. Several cohorts in one run (internal and external, say) are one table, told apart
+by `cohort`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
+from palpate.cells import (
+    SPLITS,
+    Column,
+    attribute,
+    check_one_split,
+    check_unique,
+    ids,
+    images,
+    label_matrix,
+    missing_column,
+    splits,
+    texts,
+    times,
+    words,
+)
 from palpate.errors import CohortError
 
-SPLITS = ("train", "validation", "test")
+__all__ = ["ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
+
+READ = {"split": splits, "time": times, "text": texts, "image": images, "prior": words}
+ROLES = ("case_id", "patient_id", *READ)
+ALONE = "each case counts as its own patient: no column tells which cases belong together"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +52,8 @@ class Cohort:
     labels: tuple[str, ...]
     y: sparse.csc_array
     attributes: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    """What a reader of the report should know of the table, as sentences; no part of the fingerprint."""
 
     def __len__(self) -> int:
         return self.cases.height
@@ -102,15 +126,68 @@ class Cohort:
         name: str = "cohort",
         attributes: Sequence[str] = (),
     ) -> Cohort:
-        """A cohort from a frame that has the columns above and 0/1 label columns; for use from Python."""
-        y = frame.select(pl.col(list(labels)).cast(pl.UInt8)).to_numpy()
-        cases = frame.drop(list(labels)).with_columns(pl.lit(name).alias("cohort"))
-        if "case_id" not in cases.columns:
-            cases = cases.with_columns(pl.int_range(pl.len()).cast(pl.String).alias("case_id"))
-        if "patient_id" not in cases.columns:
-            cases = cases.with_columns(pl.col("case_id").alias("patient_id"))
-        cases = cases.with_columns(pl.col("case_id", "patient_id").cast(pl.String))
-        return cls(cases, tuple(labels), sparse.csc_array(y), tuple(attributes))
+        """A cohort from a frame that has the columns above and 0/1 label columns; for use from Python.
+
+        Checks what the file readers check. Columns without a role are kept, at the end, as they are.
+        """
+        for column in (*labels, *attributes):
+            if column not in frame.columns:
+                raise missing_column(column, frame.columns)
+        y = label_matrix((Column(frame[label]) for label in labels), n=frame.height)
+        roles = {role: role for role in ROLES if role in frame.columns}
+        table = arrange(frame, name=name, roles=roles, attributes={column: column for column in attributes})
+        rest = [c for c in frame.columns if c not in table.cases.columns and c not in labels]
+        cases = table.cases.hstack(frame.select(rest)) if rest else table.cases
+        return cls(cases, tuple(labels), y, tuple(dict.fromkeys(attributes)), table.facts)
+
+
+class Arranged(NamedTuple):
+    """The columns of `Cohort.cases`, checked, and what is to be told about them."""
+
+    cases: pl.DataFrame
+    facts: tuple[str, ...]
+
+
+def arrange(
+    frame: pl.DataFrame,
+    *,
+    name: str,
+    roles: Mapping[str, str],
+    attributes: Mapping[str, str],
+    file: Path | None = None,
+    parse: bool = False,
+) -> Arranged:
+    """A user's table as the table of cases.
+
+    `roles` says which column has a role and `attributes` which column an attribute comes from, both by the
+    name that they get; `parse` turns attributes that are strings into numbers where all of them are.
+    """
+
+    def column(source: str) -> Column:
+        return Column(frame[source], file=file)
+
+    parts = {"cohort": pl.repeat(name, frame.height, dtype=pl.String, eager=True)}
+    parts["case_id"] = ids(column(roles["case_id"])) if "case_id" in roles else _row_numbers(frame.height)
+    parts["patient_id"] = ids(column(roles["patient_id"])) if "patient_id" in roles else parts["case_id"]
+    check_unique(Column(parts["case_id"], file=file, name=roles.get("case_id", "case_id")))
+    for role, read in READ.items():
+        if role in roles:
+            parts[role] = read(column(roles[role]))
+    if "split" in parts:
+        patients = Column(parts["patient_id"], file=file, name=roles.get("patient_id", roles.get("case_id", "case_id")))
+        check_one_split(patients, parts["split"])
+    for new, source in attributes.items():
+        if new not in parts:
+            parts[new] = attribute(column(source), parse=parse)
+        elif new == "cohort" or roles.get(new) not in (source, new):
+            hint = f"rename the column: '{new}' has a meaning of its own in palpate"
+            raise column(source).error("the name can't be that of an attribute", hint=hint)
+    alone = (parts["patient_id"] == parts["case_id"]).all() and frame.height > 0
+    return Arranged(pl.DataFrame({new: values.alias(new) for new, values in parts.items()}), (ALONE,) if alone else ())
+
+
+def _row_numbers(n: int) -> pl.Series:
+    return pl.int_range(1, n + 1, eager=True).cast(pl.String)
 
 
 def stack(cohorts: Sequence[Cohort]) -> Cohort:
@@ -123,15 +200,19 @@ def stack(cohorts: Sequence[Cohort]) -> Cohort:
                 f"cohorts '{first.names[0]}' and '{other.names[0]}' have different labels ({', '.join(odd[:5])})",
                 hint="give both the same `labels`",
             )
+    names = [name for cohort in cohorts for name in cohort.names]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise CohortError(f"two cohorts are named '{twice}'", hint="give each cohort its own name")
     if len(cohorts) == 1:
         return first
-    order = [
-        [other.labels.index(name) for name in first.labels] for other in cohorts
-    ]
+    place = [{name: k for k, name in enumerate(cohort.labels)} for cohort in cohorts]
+    order = [[position[name] for name in first.labels] for position in place]
     y = sparse.vstack([cohort.y[:, columns].tocsr() for cohort, columns in zip(cohorts, order, strict=True)])
     return replace(
         first,
         cases=pl.concat([cohort.cases for cohort in cohorts], how="diagonal_relaxed"),
         y=sparse.csc_array(y),
         attributes=tuple(dict.fromkeys(name for cohort in cohorts for name in cohort.attributes)),
+        facts=tuple(dict.fromkeys(fact for cohort in cohorts for fact in cohort.facts)),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -37,7 +37,8 @@ class Skip(NamedTuple):
 
 def splice(parent: str, edits: Iterable[Edit]) -> str:
     """The parent text with its edits, which are sorted and do not overlap."""
-    pieces, position = [], 0
+    pieces: list[str] = []
+    position = 0
     for start, end, text in edits:
         pieces += (parent[position:start], text)
         position = end
@@ -206,6 +207,18 @@ class Inputs(_Edited):
             splice(self.parents[int(p)], self.edits(row)) if edited[row] else self.parents[int(p)]
             for row, p in enumerate(self.parent)
         ]
+
+    def without_edits(self, rows: NDArray[np.bool_]) -> Inputs:
+        """The same rows, with the parent itself where `rows` is true."""
+        kept = np.repeat(~rows, self.n_edits)
+        counts = np.where(rows, 0, self.n_edits)
+        return replace(
+            self,
+            first_edit=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            start=self.start[kept],
+            end=self.end[kept],
+            replacement=self.replacement[kept],
+        )
 
     def take(self, rows: Ints | Sequence[int]) -> Inputs:
         """Some of the rows, with only the parents and replacements that these need."""

@@ -70,6 +70,18 @@ class ModelError(PalpateError):
     exit_code = 3
 
     def __init__(self, problem: str, *, model: str, case: str | None = None, hint: str | None = None) -> None:
-        self.model, self.case = model, case
+        self.problem, self.model, self.case, self.hint = problem, model, case, hint
         where = f"model '{model}'" + (f", case '{case}'" if case is not None else "")
         super().__init__(f"{where}: {problem}".rstrip(".") + (f"; {hint}." if hint else "."))
+
+    def of(self, model: str, case: str | None = None) -> ModelError:
+        """The same problem, under the name that the model has in the run."""
+        return ModelError(self.problem, model=model, case=self.case or case, hint=self.hint)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_model_error, (self.problem, self.model, self.case, self.hint)
+
+
+def _rebuild_model_error(problem: str, model: str, case: str | None, hint: str | None) -> ModelError:
+    """Unpickle: a worker's error reaches the main process whole."""
+    return ModelError(problem, model=model, case=case, hint=hint)

@@ -62,7 +62,7 @@ class Estimate:
     reason: str | None = None
 
 
-def finite(value: float | np.floating[Any] | None) -> float | None:
+def finite(value: Any) -> float | None:
     """A float, or None where it is undefined."""
     return None if value is None or not math.isfinite(value) else float(value)
 
@@ -171,6 +171,9 @@ class AuditResult:
     blocks: tuple[Table | Chart | Examples, ...] = ()
     findings: tuple[Finding, ...] = ()
     provenance: dict[str, Any] = field(default_factory=dict)
+    replicates: pl.DataFrame | None = None
+    """Bootstrap replicates of the headline numbers (model, metric, group, values): with them a later run of the
+    same cohort and seed can be compared as paired."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,8 +209,6 @@ class Audit(Protocol):
         """Say what must be scored."""
         ...
 
-    def analyse(
-        self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator
-    ) -> AuditResult:
+    def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
         """Turn the answers into estimates."""
         ...

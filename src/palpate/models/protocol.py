@@ -36,6 +36,8 @@ class Model(ABC):
     """`text`: the answer depends on the text alone. `case`: it is looked up by case, and text may be absent."""
     window: str | None = None
     """How much of a text the model reads, for people ("the first 512 tokens"); None: all of it."""
+    cached: ClassVar[bool] = True
+    """False: answers come so cheaply that remembering them is not worth it."""
     rows_per_call: int = 1024
     """How many rows the runner hands over in one call; also what a kill can lose."""
     uses_edits: bool = False
@@ -44,10 +46,6 @@ class Model(ABC):
     @abstractmethod
     def predict(self, inputs: Inputs) -> Probabilities:
         """Probabilities, one row per input and one column per label."""
-
-    def lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """What each text costs to score, roughly; used to put texts of like length together."""
-        return np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
 
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """How many characters of each text the model reads; an edit behind that is not scored.

@@ -1,0 +1,47 @@
+# make demo, make test: set everything up and run. Needs Python 3.11+, git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The CPU build of torch; without the pin pip takes a build with gigabytes of CUDA libraries.
+TORCH ?= torch==2.13.0
+
+.PHONY: demo test check format slow bench clean
+
+demo: $(VENV)/.palpate
+	$(BIN)/palpate demo
+
+test: $(VENV)/.dev
+	$(BIN)/pytest -n auto -m "not slow and not browser and not cluster"
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) test
+
+slow: $(VENV)/.dev
+	$(BIN)/pytest -m "slow or browser or cluster"
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "palpate needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.palpate: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet "$(TORCH)"
+	$(BIN)/pip install --quiet --editable ".[dev]"
+	touch $@ $(VENV)/.palpate
+
+clean:
+	rm -rf $(VENV) demo

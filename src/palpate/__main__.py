@@ -1,0 +1,5 @@
+"""`python -m palpate` is `palpate`."""
+
+from palpate.cli import main
+
+main()

@@ -1,0 +1,180 @@
+"""From bootstrap replicates to estimates: levels, paired differences, and why a number is not there.
+
+Shared by the audits whose numbers are metrics of (models x labels) on some population.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.results import Estimate, finite
+from palpate.stats import adjust, bootstrap_p_value, percentile_interval
+
+Correction = Literal["bonferroni", "holm", "benjamini-hochberg"]
+HIGHER_IS_BETTER = {"brier": False, "adaptive_calibration_error": False}
+"""Metrics are better when higher, except these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Metrics of every model and label on one population, on the data and on its resamples.
+
+    `point` is [model, metric, label] and `values` [model, metric, label, replicate]; `values` has 0 replicates
+    where an interval was not asked for. NaN is undefined.
+    """
+
+    population: str
+    models: tuple[str, ...]
+    metrics: tuple[str, ...]
+    labels: tuple[str, ...]
+    point: NDArray[np.float64]
+    values: NDArray[np.float64]
+    n: NDArray[np.int64]
+    """Cases, for each label."""
+    n_positive: NDArray[np.int64]
+    why_no_interval: str = ""
+    why_undefined: str = ""
+
+    def reason(self, label: int, *, value: float | None, low: float | None) -> str | None:
+        """Why a number or its interval is not there; None if both are."""
+        n, n_positive = int(self.n[label]), int(self.n_positive[label])
+        if value is None:
+            if n == 0:
+                return "no case"
+            if n_positive == 0:
+                return "no positive case"
+            if n_positive == n:
+                return "no negative case"
+            return self.why_undefined or "undefined: a denominator is 0"
+        if low is None:
+            return self.why_no_interval or "no interval: the metric is undefined in more than 5% of the resamples"
+        return None
+
+
+def levels(audit: str, measured: Measured, *, level: float) -> Iterator[Estimate]:
+    """One row a model, metric and label."""
+    low, high = _interval(measured.values, level)
+    for m, k, j in np.ndindex(measured.point.shape):
+        value, below, above = finite(measured.point[m, k, j]), finite(low[m, k, j]), finite(high[m, k, j])
+        if value is None:
+            below = above = None
+        yield Estimate(
+            audit=audit,
+            model=measured.models[m],
+            metric=measured.metrics[k],
+            label=measured.labels[j],
+            group=measured.population,
+            value=value,
+            low=below,
+            high=above,
+            level=level,
+            n=int(measured.n[j]),
+            n_positive=int(measured.n_positive[j]),
+            reason=measured.reason(j, value=value, low=below),
+        )
+
+
+def model_differences(audit: str, measured: Measured, models: Sequence[str], *, level: float) -> list[Estimate]:
+    """Every pair of models, paired on the same resamples; p is not corrected yet (see `corrected`)."""
+    index = [measured.models.index(name) for name in models]
+    rows: list[Estimate] = []
+    for second in range(1, len(index)):
+        for first in range(second):
+            a, b = index[second], index[first]
+            rows += _differences(
+                audit,
+                measured,
+                model=measured.models[a],
+                reference=measured.models[b],
+                point=measured.point[a] - measured.point[b],
+                values=measured.values[a] - measured.values[b],
+                level=level,
+            )
+    return rows
+
+
+def population_differences(
+    audit: str,
+    measured: Measured,
+    reference: Measured,
+    models: Sequence[str],
+    *,
+    level: float,
+) -> list[Estimate]:
+    """One population less another, for each model; p is not corrected yet (see `corrected`)."""
+    rows: list[Estimate] = []
+    for name in models:
+        m = measured.models.index(name)
+        rows += _differences(
+            audit,
+            measured,
+            model=name,
+            reference=reference.population,
+            point=measured.point[m] - reference.point[m],
+            values=measured.values[m] - reference.values[m],
+            level=level,
+            other=reference,
+        )
+    return rows
+
+
+def _differences(
+    audit: str,
+    measured: Measured,
+    *,
+    model: str,
+    reference: str,
+    point: NDArray[np.float64],
+    values: NDArray[np.float64],
+    level: float,
+    other: Measured | None = None,
+) -> Iterator[Estimate]:
+    low, high = _interval(values, level)
+    p_value = bootstrap_p_value(values) if values.shape[-1] else np.full(point.shape, np.nan)
+    for k, j in np.ndindex(point.shape):
+        value, below, above = finite(point[k, j]), finite(low[k, j]), finite(high[k, j])
+        reason = measured.reason(j, value=value, low=below)
+        if value is None and other is not None and int(other.n_positive[j]) in (0, int(other.n[j])):
+            reason = f"{other.reason(j, value=None, low=None)} in {other.population}"
+        yield Estimate(
+            audit=audit,
+            model=model,
+            metric=measured.metrics[k],
+            label=measured.labels[j],
+            group=measured.population,
+            reference=reference,
+            value=value,
+            low=below if value is not None else None,
+            high=above if value is not None else None,
+            level=level,
+            p_value=finite(p_value[k, j]) if value is not None else None,
+            n=int(measured.n[j]),
+            n_positive=int(measured.n_positive[j]),
+            reason=reason,
+        )
+
+
+def corrected(rows: Sequence[Estimate], correction: Correction, level: float) -> list[Estimate]:
+    """The rows with p corrected over all rows of the same metric, and whether each is significant."""
+    out = list(rows)
+    for metric in dict.fromkeys(row.metric for row in rows):
+        family = [k for k, row in enumerate(out) if row.metric == metric]
+        raw = [math.nan if (p := out[k].p_value) is None else p for k in family]
+        for k, p in zip(family, adjust(raw, method=correction), strict=True):
+            if not math.isnan(p):
+                out[k] = replace(out[k], p_value=float(p), significant=bool(p < 1 - level))
+    return out
+
+
+def _interval(values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if values.shape[-1] == 0:
+        nothing = np.full(values.shape[:-1], np.nan)
+        return nothing, nothing
+    low, high = percentile_interval(values, level=level)
+    return np.asarray(low), np.asarray(high)

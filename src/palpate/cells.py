@@ -1,0 +1,259 @@
+"""What the cells of a cohort's table must be, one function a role; for the file readers and for Python users.
+
+Each function takes a column under the user's own name and gives it back in palpate's type, or raises a
+`CohortError` that names the file (if there is one), the row and the column. Rows count from 1, without the
+header. An empty string is a missing value, because a CSV can't tell them apart. Messages never quote a long
+cell: a column named by mistake may hold notes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import sparse
+
+from palpate.errors import CohortError
+
+SPLITS = ("train", "validation", "test")
+SPLIT_NAMES = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("validation", "validate", "valid", "val", "dev", "tune", "tuning"), "validation"),
+    **dict.fromkeys(("test", "testing", "holdout", "hold-out", "heldout", "held-out"), "test"),
+}
+FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+TIME_FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+ZONED_FORMATS = ("%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M%#z")
+# No leading zeros: "007" is a name, not the number seven.
+NUMBER = r"^[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+WHOLE_NUMBER = r"^[+-]?[0-9]+$"
+NOT_FINITE = r"(?i)^[+-]?(?:nan|inf|infinity)$"
+FIX_ROW = "fill the cell or drop the row"
+
+
+class Column:
+    """A column of the user's table and where it is, for messages."""
+
+    def __init__(self, values: pl.Series, *, file: Path | None = None, name: str | None = None) -> None:
+        self.values, self.file = values, file
+        self.name = values.name if name is None else name
+
+    def error(self, problem: str, *, hint: str, at: int | None = None) -> CohortError:
+        """What is wrong with the cell at index `at`, counted from 0."""
+        row = None if at is None else at + 1
+        return CohortError(problem, file=self.file, row=row, column=self.name, hint=hint)
+
+    def refuse(self, where: pl.Series, problem: str, *, hint: str) -> None:
+        """Raise for the first cell where the mask is true."""
+        at = first_true(where)
+        if at is not None:
+            raise self.error(problem, hint=hint, at=at)
+
+    def refuse_value(self, where: pl.Series, problem: str, *, hint: str) -> None:
+        """The same, quoting the cell."""
+        at = first_true(where)
+        if at is not None:
+            raise self.error(f"the cell is {quote(self.values[at])}, {problem}", hint=hint, at=at)
+
+
+def first_true(mask: pl.Series) -> int | None:
+    """The first row where the mask is true; null counts as false."""
+    at = mask.fill_null(False).arg_max()
+    return at if at is not None and mask[at] else None
+
+
+def quote(value: object) -> str:
+    """A cell for a message, or only its length where it might be a sentence from a note."""
+    text = str(value)
+    harmless = not isinstance(value, str) or re.fullmatch(r"\S{1,24}|[0-9/:.,TZ +-]{1,32}", text)
+    return f"'{text[:32]}'" if harmless else f"a text of {len(text)} characters"
+
+
+def missing_column(name: str, columns: Sequence[str], *, file: Path | None = None) -> CohortError:
+    """The error for a column that is not there: lists those that are, the most similar first."""
+    lowered = {column.lower(): column for column in reversed(columns)}
+    close = [lowered[low] for low in difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.5)]
+    listed = list(dict.fromkeys([*close, *columns]))
+    rest = f" and {len(listed) - 10} more" if len(listed) > 10 else ""
+    names = ", ".join(f"'{column}'" for column in listed[:10])
+    return CohortError("there is no such column", file=file, column=name, hint=f"the columns are {names}{rest}")
+
+
+def words(column: Column) -> pl.Series:
+    """Any scalar column as strings, with the empty string as null."""
+    values, dtype = column.values, column.values.dtype
+    if dtype.is_nested() or dtype == pl.Object:
+        raise column.error(f"the column holds {dtype}, not single values", hint="give a column with one value a cell")
+    try:
+        text = values.cast(pl.String)
+    except pl.exceptions.ComputeError:  # only bytes can fail to be strings
+        bad = values.map_elements(lambda cell: not _is_utf8(cell), return_dtype=pl.Boolean)
+        column.refuse(bad, "the bytes are not UTF-8", hint="save the text as UTF-8")
+        raise
+    return text.set(text.str.len_bytes() == 0, None)
+
+
+def ids(column: Column) -> pl.Series:
+    """Names of cases or patients: strings, none missing."""
+    text = words(column)
+    column.refuse(text.is_null() | _is_blank(text), "the cell is empty", hint=FIX_ROW)
+    return text
+
+
+def texts(column: Column) -> pl.Series:
+    """Notes: strings with something to read in each."""
+    text = words(column)
+    column.refuse(text.is_null(), "the cell is empty", hint="an empty note can't be audited, so drop the row")
+    column.refuse(_is_blank(text), "the cell is blank", hint="a blank note can't be audited, so drop the row")
+    return text
+
+
+def images(column: Column) -> pl.Series:
+    """Paths of images: strings, none missing."""
+    text = words(column)
+    column.refuse(text.is_null() | _is_blank(text), "the cell is empty", hint=FIX_ROW)
+    return text
+
+
+def splits(column: Column) -> pl.Series:
+    """`train`, `validation` or `test`, from the names that are in use for them."""
+    text = words(column)
+    column.refuse(text.is_null(), "the cell is empty", hint="write train, validation or test")
+    plain = text.str.strip_chars().str.to_lowercase()
+    known = plain.replace_strict(SPLIT_NAMES, default=None, return_dtype=pl.String)
+    column.refuse_value(known.is_null(), "which is no split", hint="write train, validation or test")
+    return known
+
+
+def times(column: Column) -> pl.Series:
+    """Points in time, to the microsecond; those with a time zone become UTC. Null where not known."""
+    dtype = column.values.dtype
+    if isinstance(dtype, pl.Datetime):
+        utc = column.values.dt.convert_time_zone("UTC") if dtype.time_zone else column.values
+        return utc.dt.replace_time_zone(None).cast(pl.Datetime("us"))
+    if dtype == pl.Date:
+        return column.values.cast(pl.Datetime("us"))
+    text = words(column).str.strip_chars().str.replace(r"^(\d{4}-\d\d-\d\d)[Tt]", "$1 ")
+    parsed = pl.Series(text.name, [None], dtype=pl.Datetime("us")).new_from_index(0, len(text))
+    for form in (*TIME_FORMATS, *ZONED_FORMATS):
+        left = parsed.is_null() & text.is_not_null()
+        if not left.any():
+            break
+        parsed = parsed.scatter(left.arg_true(), _parse_time(text.filter(left), form))
+    column.refuse_value(
+        parsed.is_null() & text.is_not_null(),
+        "which is no time",
+        hint="write it like 2180-07-23 or 2180-07-23T14:05:00",
+    )
+    return parsed
+
+
+def _parse_time(text: pl.Series, form: str) -> pl.Series:
+    if "%#z" not in form:
+        return text.str.to_datetime(form, time_unit="us", strict=False)
+    zoned = text.str.replace(r"[Zz]$", "+00:00").str.to_datetime(form, time_unit="us", strict=False, time_zone="UTC")
+    return zoned.dt.replace_time_zone(None)
+
+
+def attribute(column: Column, *, parse: bool) -> pl.Series:
+    """Int64, Float64 or strings, with nulls; `parse` for formats that know no numbers (CSV)."""
+    values, dtype = column.values, column.values.dtype
+    if dtype.is_integer():
+        whole = values.cast(pl.Int64, strict=False)
+        return whole if whole.null_count() == values.null_count() else values.cast(pl.String)
+    if dtype.is_float() or dtype.is_decimal():
+        return _finite(column, values.cast(pl.Float64))
+    text = words(column)
+    return _numbers(column, text) if parse else text
+
+
+def _numbers(column: Column, text: pl.Series) -> pl.Series:
+    """Numbers if all cells that are not empty are, else the strings."""
+    plain = text.str.strip_chars()
+    number = plain.str.contains(NUMBER)
+    odd = plain.str.contains(NOT_FINITE)
+    if not number.any() or not (number | odd).all():
+        return text
+    column.refuse(odd, "the cell is not a finite number", hint="leave the cell empty where the value is not known")
+    if plain.str.contains(WHOLE_NUMBER).all():
+        whole = plain.str.strip_chars_start("+").cast(pl.Int64, strict=False)
+        return whole if whole.null_count() == text.null_count() else text
+    return _finite(column, plain.cast(pl.Float64))
+
+
+def _finite(column: Column, values: pl.Series) -> pl.Series:
+    column.refuse(
+        ~values.is_finite(),
+        "the cell is not a finite number",
+        hint="leave the cell empty where the value is not known",
+    )
+    return values
+
+
+def flags(column: Column) -> NDArray[np.uint8]:
+    """A label: 0 or 1 in each row."""
+    values, dtype = column.values, column.values.dtype
+    hint = "write 0 or 1, or drop the row"
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        column.refuse(values.is_null(), "the label is empty", hint=hint)
+        number = values.cast(pl.Float64)
+        column.refuse_value(~number.is_in([0.0, 1.0]), "not 0 or 1", hint=hint)
+        return number.cast(pl.UInt8).to_numpy()
+    text = words(column)
+    column.refuse(text.is_null(), "the label is empty", hint=hint)
+    known = text.str.strip_chars().str.to_lowercase().replace_strict(FLAGS, default=None, return_dtype=pl.UInt8)
+    column.refuse_value(known.is_null(), "not 0 or 1", hint=hint)
+    return known.to_numpy()
+
+
+def label_matrix(columns: Iterable[Column], *, n: int) -> sparse.csc_array:
+    """Label columns as a sparse 0/1 matrix, one column after the other, so that no dense copy is made."""
+    rows = [np.flatnonzero(flags(column)) for column in columns]
+    first = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
+    index = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+    return sparse.csc_array((np.ones(len(index), dtype=np.uint8), index, first), shape=(n, len(rows)))
+
+
+def check_unique(cases: Column) -> None:
+    """Refuse a case id that stands in two rows."""
+    second = first_true(~cases.values.is_first_distinct())
+    if second is not None:
+        first = first_true(cases.values == cases.values[second])
+        raise cases.error(
+            f"the case id {quote(cases.values[second])} is also in row {(first or 0) + 1}",
+            hint="give each case its own id",
+            at=second,
+        )
+
+
+def check_one_split(patients: Column, split: pl.Series) -> None:
+    """Refuse a patient with cases in two splits: what is learned from one would be tested on the other."""
+    pairs = pl.DataFrame({"patient": patients.values, "split": split, "row": np.arange(len(split))})
+    pairs = pairs.unique(["patient", "split"], keep="first", maintain_order=True)
+    second = first_true(~pairs["patient"].is_first_distinct())
+    if second is not None:
+        patient = pairs["patient"][second]
+        one = pairs.filter(pl.col("patient") == patient).row(0, named=True)
+        raise patients.error(
+            f"patient {quote(patient)} is in split '{pairs['split'][second]}' here "
+            f"and in '{one['split']}' in row {one['row'] + 1}",
+            hint="put all cases of a patient into one split",
+            at=pairs["row"][second],
+        )
+
+
+def _is_blank(text: pl.Series) -> pl.Series:
+    return ~text.str.contains(r"\S")
+
+
+def _is_utf8(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

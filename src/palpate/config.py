@@ -1,0 +1,207 @@
+"""`audit.yaml`: what to audit, on whom, and what must hold. Checked whole before any work."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from palpate import registry
+from palpate.data.tables import TableSpec
+from palpate.errors import ConfigError
+from palpate.models import ModelSpec
+
+_NAME = re.compile(r"[^\W_][\w.+ -]*")
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("a name has letters, digits, space, and . + - _ and begins with a letter or digit")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_check_name)]
+
+
+def _source_only(value: Any) -> Any:
+    """`bert: hf:models/bert` is short for `bert: {source: hf:models/bert}`; a list is several checkpoints."""
+    return {"source": value} if isinstance(value, str | list) else value
+
+
+def _file_only(value: Any) -> Any:
+    return {"file": value} if isinstance(value, str | Path) else value
+
+
+class ModelEntry(BaseModel):
+    """One model: where it is, and options for its adapter. Several sources are checkpoints of one model."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    source: str | tuple[str, ...]
+    call_timeout: float | None = Field(default=None, gt=0)
+    """Seconds that one call to the model may take."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What goes to the adapter."""
+        return dict(self.model_extra or {})
+
+
+class Config(BaseModel):
+    """The whole of `audit.yaml`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str | None = None
+    cohort: Annotated[TableSpec | None, BeforeValidator(_file_only)] = None
+    cohorts: dict[Name, Annotated[TableSpec, BeforeValidator(_file_only)]] = Field(default_factory=dict)
+    models: dict[Name, Annotated[ModelEntry, BeforeValidator(_source_only)]] = Field(min_length=1)
+    audits: dict[str, dict[str, Any]] = Field(min_length=1)
+    gate: tuple[str, ...] = ()
+    seed: int = Field(default=0, ge=0)
+    executor: Literal["local", "ray"] = "local"
+    workers: int = Field(default=1, ge=1)
+    cache: Path | None = None
+    include_text: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_audits(cls, value: Any) -> Any:
+        """`performance:` with nothing behind it is `performance: {}`."""
+        if isinstance(value, dict) and isinstance(value.get("audits"), dict):
+            value = {**value, "audits": {name: options or {} for name, options in value["audits"].items()}}
+        return value
+
+    @model_validator(mode="after")
+    def _names(self) -> Config:
+        if (self.cohort is None) == (not self.cohorts):
+            raise ValueError("give either `cohort:` (one) or `cohorts:` (a name for each)")
+        both = set(self.cohorts) & set(self.models)
+        if both:
+            raise ValueError(f"'{both.pop()}' names a cohort and a model; give one of them another name")
+        return self
+
+    def tables(self) -> dict[str, TableSpec]:
+        """The cohorts by name; a single one is called after its file."""
+        if self.cohort is None:
+            return dict(self.cohorts)
+        return {self.cohort.file.name.split(".")[0]: self.cohort}
+
+    def model_specs(self, folder: Path) -> dict[str, list[ModelSpec]]:
+        """The models by name: one spec, or one for each checkpoint."""
+        return {
+            name: [
+                ModelSpec(
+                    name=name if isinstance(entry.source, str) else f"{name}[{k}]",
+                    source=source,
+                    folder=str(folder),
+                    options=entry.options,
+                )
+                for k, source in enumerate((entry.source,) if isinstance(entry.source, str) else entry.source, start=1)
+            ]
+            for name, entry in self.models.items()
+        }
+
+
+def load_config(path: Path, *, overrides: tuple[str, ...] = ()) -> Config:
+    """Read and check a configuration; `overrides` are `audit.field=value`, as given on the command line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        raw = yaml.safe_load(text)
+    except FileNotFoundError:
+        raise ConfigError("there is no such file", file=path) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"can't be read ({type(error).__name__})", file=path) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise ConfigError(f"{line}is not YAML ({getattr(error, 'problem', error)})", file=path) from None
+    if not isinstance(raw, dict):
+        raise ConfigError("should have `cohort:`, `models:` and `audits:`", file=path)
+    for override in overrides:
+        _apply(raw, override)
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        raise _explain(error, text, path) from None
+
+
+def _apply(raw: dict[str, Any], override: str) -> None:
+    """`performance.threshold=0.3`, on top of the file."""
+    name, equals, value = override.partition("=")
+    audit, dot, option = name.partition(".")
+    if not equals or not dot:
+        raise ConfigError(f"--set {override}: should be AUDIT.OPTION=VALUE")
+    audits = raw.setdefault("audits", {})
+    if audit not in audits:
+        raise ConfigError(f"--set {override}: the configuration has no audit '{audit}'")
+    audits[audit] = {**(audits[audit] or {}), option: yaml.safe_load(value)}
+
+
+def _explain(error: ValidationError, text: str, path: Path) -> ConfigError:
+    """The first thing that is wrong, with its line in the file."""
+    first = error.errors()[0]
+    place = [part for part in first["loc"] if not str(part).startswith("function-")]
+    problem = first["msg"].removeprefix("Value error, ")
+    hint = None
+    if first["type"] == "extra_forbidden":
+        problem = "is no known option"
+        hint = _closest(str(place[-1]), TableSpec if "cohort" in str(place[0]) else Config)
+    elif first["type"] == "missing":
+        problem = "is missing"
+    name = ".".join(str(part) for part in place)
+    line = _line_of(text, place)
+    where = f"line {line}: " if line else ""
+    return ConfigError(f"{where}`{name}` {problem}" if name else f"{where}{problem}", file=path, hint=hint)
+
+
+def _closest(word: str, model: type[BaseModel]) -> str:
+    fields = sorted(model.model_fields)
+    near = difflib.get_close_matches(word, fields, n=1)
+    return f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(fields)}"
+
+
+def _line_of(text: str, place: list[Any]) -> int | None:
+    """Where a key stands in the file; None if it is not there."""
+    node: Any = yaml.compose(text)
+    line = None
+    for part in place:
+        if not isinstance(node, yaml.MappingNode):
+            break
+        match = [(key, value) for key, value in node.value if key.value == str(part)]
+        if not match:
+            break
+        line = match[0][0].start_mark.line + 1
+        node = match[0][1]
+    return line
+
+
+def make_audit(name: str, options: dict[str, Any]) -> Any:
+    """The audit that is registered under a name, with its options checked."""
+    kind = registry.find("audits", name)
+    fields = ", ".join(field.name for field in dataclasses.fields(kind))
+    hint = f"the options are: {fields}"
+    unknown = [option for option in options if option not in fields.split(", ")]
+    if unknown:
+        raise ConfigError(f"audit '{name}', option '{unknown[0]}': there is no such option", hint=hint)
+    try:
+        return TypeAdapter(kind).validate_python(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in options)
+        problem = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"audit '{name}', option '{option}': {problem}", hint=hint) from None

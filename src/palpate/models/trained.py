@@ -1,0 +1,208 @@
+"""`palpate:DIR` — a model that `palpate train` wrote: `palpate.json` and the files of its kind.
+
+    sklearn         pipeline.skops
+    tfidf-xgboost   vectorizer.skops, booster.json (XGBoost's own format)
+    hf              checkpoint/ (a transformers checkpoint, read by the `hf:` adapter)
+
+`palpate.json` is written last, so a folder that has one is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from palpate.errors import ConfigError, MissingExtra
+from palpate.models._estimators import EstimatorOptions, read_estimator
+from palpate.models.digest import digest
+from palpate.models.options import existing, parse_options
+from palpate.models.protocol import Model
+
+VERSION = "palpate-1"
+MANIFEST = "palpate.json"
+Kind = Literal["sklearn", "tfidf-xgboost", "hf"]
+
+
+class Manifest(BaseModel):
+    """What `palpate.json` holds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal[1] = 1
+    kind: Kind
+    labels: tuple[str, ...] = Field(min_length=1)
+    threshold: float | None = Field(default=None, ge=0, le=1)
+    card: dict[str, Any] = Field(default_factory=dict)
+    """What the model is and how it was made: data, settings, performance."""
+
+
+def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
+    """Read the manifest, then the model of its kind."""
+    home = existing(target, folder)
+    manifest = read_manifest(home)
+    model = _LOADERS[manifest.kind](home, manifest, options)
+    model.threshold = manifest.threshold
+    return model
+
+
+def read_manifest(home: Path) -> Manifest:
+    """The checked contents of `palpate.json`."""
+    file = home / MANIFEST
+    if not file.is_file():
+        raise ConfigError(
+            f"is no model that palpate trained: it has no {MANIFEST}",
+            file=home,
+            hint="for other models there are sklearn:FILE and hf:DIR",
+        )
+    try:
+        return Manifest.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or None
+        raise ConfigError(first["msg"], file=file, column=field) from None
+
+
+def _load_sklearn(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Model:
+    from palpate.models.bagofwords import estimator_model
+
+    own = _own_options(home, manifest, options)
+    file = existing("pipeline.skops", home)
+    data = file.read_bytes()
+    pipeline = read_estimator(data, own, file=file)
+    return estimator_model(pipeline, own, fingerprint=_fingerprint(manifest, own, file), file=file)
+
+
+def _load_tfidf_xgboost(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Model:
+    from sklearn.pipeline import Pipeline
+
+    from palpate.models.bagofwords import estimator_model
+
+    own = _own_options(home, manifest, options)
+    words, trees = existing("vectorizer.skops", home), existing("booster.json", home)
+    data = words.read_bytes(), trees.read_bytes()
+    steps = [("vectorizer", read_estimator(data[0], own, file=words)), ("trees", _read_trees(data[1], trees))]
+    return estimator_model(
+        Pipeline(steps), own, fingerprint=_fingerprint(manifest, own, words, trees), file=home
+    )
+
+
+def _read_trees(data: bytes, file: Path) -> Any:
+    try:
+        import xgboost
+    except ImportError as error:
+        raise MissingExtra("xgboost", needed_for="a tfidf-xgboost model") from error
+    classifier = xgboost.XGBClassifier()
+    try:
+        json.loads(data)
+        classifier.load_model(bytearray(data))
+    except (ValueError, xgboost.core.XGBoostError) as error:
+        raise ConfigError("is no XGBoost model in JSON", file=file) from error
+    return classifier
+
+
+def _load_hf(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Model:
+    from palpate.models import hf
+
+    given: dict[str, Any] = {"labels": manifest.labels, **options}
+    model: Model = hf.load("checkpoint", given, folder=home)
+    return model
+
+
+_LOADERS: dict[Kind, Callable[[Path, Manifest, Mapping[str, Any]], Model]] = {
+    "sklearn": _load_sklearn,
+    "tfidf-xgboost": _load_tfidf_xgboost,
+    "hf": _load_hf,
+}
+
+
+def _own_options(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> EstimatorOptions:
+    own = parse_options(EstimatorOptions, f"palpate:{home.name}", options)
+    return own if own.labels else own.model_copy(update={"labels": manifest.labels})
+
+
+def _fingerprint(manifest: Manifest, own: EstimatorOptions, *files: Path) -> str:
+    options = {"kind": manifest.kind, "labels": own.labels, "fingerprint": own.fingerprint}
+    return digest(VERSION, options, files)
+
+
+def save_sklearn(
+    folder: Path,
+    pipeline: Any,
+    *,
+    labels: Sequence[str],
+    threshold: float | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a fitted pipeline of scikit-learn that takes texts."""
+    manifest = _manifest("sklearn", labels, threshold, card)
+
+    def write(home: Path) -> None:
+        import skops.io
+
+        skops.io.dump(pipeline, home / "pipeline.skops")
+
+    return _save(folder, manifest, write)
+
+
+def save_tfidf_xgboost(
+    folder: Path,
+    vectorizer: Any,
+    trees: Any,
+    *,
+    labels: Sequence[str],
+    threshold: float | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a fitted vectorizer and the XGBClassifier that was fitted on what it gives."""
+    manifest = _manifest("tfidf-xgboost", labels, threshold, card)
+
+    def write(home: Path) -> None:
+        import skops.io
+
+        skops.io.dump(vectorizer, home / "vectorizer.skops")
+        trees.save_model(home / "booster.json")
+
+    return _save(folder, manifest, write)
+
+
+def save_hf(
+    folder: Path,
+    write_checkpoint: Callable[[Path], None],
+    *,
+    labels: Sequence[str],
+    threshold: float | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a transformers checkpoint; `write_checkpoint` puts weights, config and tokenizer in it."""
+    manifest = _manifest("hf", labels, threshold, card)
+
+    def write(home: Path) -> None:
+        checkpoint = home / "checkpoint"
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        checkpoint.mkdir()
+        write_checkpoint(checkpoint)
+
+    return _save(folder, manifest, write)
+
+
+def _manifest(
+    kind: Kind, labels: Sequence[str], threshold: float | None, card: Mapping[str, Any] | None
+) -> Manifest:
+    return Manifest(kind=kind, labels=tuple(labels), threshold=threshold, card=dict(card or {}))
+
+
+def _save(folder: Path, manifest: Manifest, write: Callable[[Path], None]) -> Path:
+    """Write the files of a kind, then the manifest, so that an interrupted save is no model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    final = folder / MANIFEST
+    final.unlink(missing_ok=True)
+    write(folder)
+    draft = folder / f"{MANIFEST}.tmp"
+    draft.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    draft.replace(final)
+    return folder

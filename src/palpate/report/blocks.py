@@ -1,0 +1,257 @@
+"""Blocks made ready for the templates: cells set in type, long tables cut, charts drawn.
+
+What these give holds plain text; the templates escape it. A column called `reason` is not shown as a column:
+its texts become footnotes of the dashes in their row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+from palpate.report import typeset
+from palpate.report.charts import Drawing, Key, draw
+from palpate.results import Chart, Column, Examples, Table
+
+MAX_ROWS = 200
+MAX_COLUMNS = 24
+MAX_CHART_ROWS = 100
+COLLAPSE_OVER = 30
+MAX_EXAMPLES = 30
+CELL_LIMIT = 240
+EXAMPLE_LIMIT = 4_000
+_NUMERIC = ("number", "integer", "percent", "p_value", "interval")
+
+
+@dataclass(frozen=True)
+class CellView:
+    """A cell's text, and the footnote that it refers to."""
+
+    text: str
+    note: int = 0
+
+
+@dataclass(frozen=True)
+class HeadView:
+    """A column's head."""
+
+    name: str
+    numeric: bool = False
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table, as the template sets it."""
+
+    title: str
+    caption: str
+    heads: tuple[HeadView, ...]
+    rows: tuple[tuple[CellView, ...], ...]
+    footnotes: tuple[str, ...] = ()
+    total: int = 0
+    collapsed: bool = False
+    source: str = ""
+    type: str = "table"
+
+    @property
+    def cut(self) -> str:
+        """What is not shown, in a sentence."""
+        if self.total <= len(self.rows):
+            return ""
+        shown, total = typeset.integer(len(self.rows)), typeset.integer(self.total)
+        return f"Showing {shown} of {total} rows" + (f"; all are in {self.source}." if self.source else ".")
+
+
+@dataclass(frozen=True)
+class PanelView:
+    """One chart: its specification as JSON that is safe inside HTML, and a drawing for want of JavaScript."""
+
+    title: str
+    spec: Markup
+    svg: Markup
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """A chart with what stands around it."""
+
+    title: str
+    caption: str
+    description: str
+    kind: str
+    panels: tuple[PanelView, ...]
+    legend: tuple[Key, ...]
+    notes: tuple[str, ...]
+    numbers: TableView
+    type: str = "chart"
+
+
+@dataclass(frozen=True)
+class ExamplesView:
+    """Cases to read."""
+
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    total: int
+    has_note_text: bool
+    type: str = "examples"
+
+
+@dataclass
+class Footnotes:
+    """Reasons, numbered in the order in which they come."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def number(self, reason: Any) -> int:
+        """The number of a reason, from 1; 0 where there is none."""
+        text = typeset.shorten(reason, CELL_LIMIT)
+        if not text:
+            return 0
+        if text not in self.texts:
+            self.texts.append(text)
+        return self.texts.index(text) + 1
+
+
+def json_in_html(value: Any) -> Markup:
+    """JSON that can't end the script element it stands in."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def set_cell(cell: Any, kind: str) -> str:
+    """One cell of a table, by the kind of its column."""
+    if kind == "interval":
+        parts = cell if isinstance(cell, list | tuple) else (cell,)
+        return typeset.interval(*(*parts, None, None)[:3])
+    if kind == "text":
+        return typeset.shorten(cell, CELL_LIMIT) or typeset.MISSING
+    settings = {
+        "number": typeset.number,
+        "integer": typeset.integer,
+        "percent": typeset.percent,
+        "p_value": typeset.p_value,
+        "flag": typeset.flag,
+    }
+    return settings[kind](cell)
+
+
+def view_table(table: Table, *, source: str = "", total: int | None = None) -> TableView:
+    """A table, cut to what is worth showing; `total` is given where rows were left out before."""
+    reasons = next((i for i, column in enumerate(table.columns) if column.name.lower() == "reason"), None)
+    shown = [i for i in range(len(table.columns)) if i != reasons][:MAX_COLUMNS]
+    notes = Footnotes()
+    rows = []
+    for row in table.rows[:MAX_ROWS]:
+        texts = [set_cell(row[i], table.columns[i].kind) for i in shown]
+        number = notes.number(row[reasons]) if reasons is not None else 0
+        rows.append(_with_note(texts, number))
+    heads = [table.columns[i] for i in shown]
+    return TableView(
+        title=table.title,
+        caption=_cut_columns(table.caption, len(shown), len(table.columns) - (reasons is not None)),
+        heads=tuple(HeadView(head.name, head.kind in _NUMERIC, head.hint) for head in heads),
+        rows=tuple(rows),
+        footnotes=tuple(notes.texts),
+        total=len(table.rows) if total is None else total,
+        collapsed=table.collapsed or len(table.rows) > COLLAPSE_OVER,
+        source=source,
+    )
+
+
+def _with_note(texts: list[str], number: int) -> tuple[CellView, ...]:
+    """A row's cells; the reason goes with its dashes, or with its name where there are none."""
+    dashes = [i for i, text in enumerate(texts) if text == typeset.MISSING] or [0]
+    return tuple(CellView(text, number if i in dashes else 0) for i, text in enumerate(texts))
+
+
+def _cut_columns(caption: str, shown: int, total: int) -> str:
+    if shown == total:
+        return caption
+    return f"{caption} Showing {shown} of {typeset.integer(total)} columns.".strip()
+
+
+def view_examples(examples: Examples) -> ExamplesView:
+    """Cases to read, the first of them."""
+    rows = tuple(
+        tuple(typeset.shorten(cell, EXAMPLE_LIMIT) for cell in row[:MAX_COLUMNS])
+        for row in examples.rows[:MAX_EXAMPLES]
+    )
+    return ExamplesView(
+        title=examples.title,
+        caption=examples.caption,
+        columns=examples.columns[:MAX_COLUMNS],
+        rows=rows,
+        total=len(examples.rows),
+        has_note_text=examples.has_note_text,
+    )
+
+
+def view_chart(chart: Chart, *, order: Sequence[str] = (), source: str = "") -> tuple[FigureView, Drawing]:
+    """A chart and its numbers; the drawing comes along for those who render it to SVG."""
+    drawing = draw(chart, order=order)
+    specs = [{key: part for key, part in panel.spec.items() if key != "$schema"} for panel in drawing.panels]
+    panels = [
+        PanelView(panel.title, json_in_html(spec), Markup()) for panel, spec in zip(drawing.panels, specs, strict=True)
+    ]
+    figure = FigureView(
+        title=chart.title,
+        caption=chart.caption,
+        description=chart.description or chart.title,
+        kind=chart.kind,
+        panels=tuple(panels),
+        legend=drawing.legend,
+        notes=drawing.notes,
+        numbers=view_table(numbers_of(chart), source=source, total=len(chart.data)),
+    )
+    return figure, drawing
+
+
+def numbers_of(chart: Chart, *, limit: int = MAX_CHART_ROWS) -> Table:
+    """A chart's first data as a table: what it is of, then the estimate with its interval, then the rest."""
+    fields = list(dict.fromkeys(name for row in chart.data[: 10 * limit] for name in row))
+    value = chart.y.field if chart.kind in ("line", "scatter") else chart.x.field
+    if chart.kind == "heatmap" or value not in fields:
+        value = "value"
+    joined = {value, "low", "high"} <= set(fields)
+    lead = [chart.y.field, chart.facet, chart.series, chart.x.field]
+    first = [name for name in dict.fromkeys(lead) if name in fields and name != value]
+    hidden = {"low", "high"} if joined else set()
+    names = [name for name in dict.fromkeys([*first, value, *fields]) if name in fields and name not in hidden]
+    titles = {chart.x.field: chart.x.title, chart.y.field: chart.y.title}
+    percent = (chart.y if value == chart.y.field else chart.x).percent
+    columns, rows = [], [dict(row) for row in chart.data[:limit]]
+    for name in names:
+        kind: Any = _kind_of(chart, name)
+        if joined and name == value:
+            kind = "text" if percent else "interval"
+        columns.append(Column(name=titles.get(name) or name.replace("_", " ").capitalize(), kind=kind))
+    if joined:
+        for row in rows:
+            whole = (row.get(value), row.get("low"), row.get("high"))
+            row[value] = typeset.interval(*whole, as_percent=True) if percent else whole
+    return Table(title="", columns=tuple(columns), rows=tuple(tuple(map(row.get, names)) for row in rows))
+
+
+def _kind_of(chart: Chart, name: str) -> Any:
+    """How a field of a chart is set in a table."""
+    if name in ("n", "n_positive", "count"):
+        return "integer"
+    if name in ("p_value", "p"):
+        return "p_value"
+    found = next((row[name] for row in chart.data if row.get(name) is not None), None)
+    if isinstance(found, bool):
+        return "flag"
+    if isinstance(found, int | float):
+        axis = next((axis for axis in (chart.x, chart.y) if axis.field == name), None)
+        return "percent" if axis is not None and axis.percent else "number"
+    return "text"

@@ -1,0 +1,234 @@
+"""The report as one HTML string: self-contained, offline, at most 5 MB, the same bytes for the same run.
+
+The first screen answers; a section per audit explains; the last sections say how it was made and what the words
+mean. A Content-Security-Policy with hashes lets only the report's own scripts run, and lets nothing be loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from palpate.report import headline, typeset
+from palpate.report.blocks import ExamplesView, FigureView, TableView, view_chart, view_examples, view_table
+from palpate.report.charts import Panel, static_svg
+from palpate.report.glossary import used_in
+from palpate.report.provenance import view_audit, view_provenance
+from palpate.results import AuditResult, Chart, Examples, Table
+
+GateSummary = Sequence[Mapping[str, Any]]
+"""One mapping a condition: `condition`, `passed` and `detail`."""
+
+MAX_BLOCK_BYTES = 2_300_000
+MAX_SVG_BYTES = 900_000
+MAX_ONE_SVG = 120_000
+MAX_SVGS = 24
+MAX_FINDINGS = 100
+QUESTIONS = {
+    "performance": "How good is it on held-out cases, and how sure are we?",
+    "vocabulary": "Which words move the prediction, and do clinicians agree that they should?",
+    "characteristics": "What happens when only the patient's age, gender or ethnicity changes in the note?",
+    "capabilities": "Does it handle negation, temporal order, sentiment and beneficial effects?",
+    "evidence": "Does it point at the text that a professional coder would point at?",
+    "context": "How much of its performance is the patient's history, known before the test?",
+}
+
+
+class Section(NamedTuple):
+    """One audit, as the template sets it."""
+
+    audit: str
+    name: str
+    question: str
+    findings: tuple[headline.FindingView, ...]
+    blocks: tuple[Markup, ...]
+    omitted: tuple[str, ...]
+    withheld: int
+    provenance: tuple[tuple[str, str], ...]
+    n_estimates: str
+    source: str
+
+
+@dataclass
+class _Room:
+    """What is left of the bytes that blocks and drawings may take."""
+
+    blocks: int = MAX_BLOCK_BYTES
+    svg: int = MAX_SVG_BYTES
+    drawings: int = MAX_SVGS
+
+    def draw(self, panel: Panel) -> Markup:
+        """The panel as SVG, or nothing where that would make the file too large or too slow to make."""
+        if self.drawings <= 0 or self.svg <= 0:
+            return Markup()
+        self.drawings -= 1
+        svg = static_svg(panel.spec)
+        size = len(svg.encode())
+        if size > min(MAX_ONE_SVG, self.svg):
+            return Markup()
+        self.svg -= size
+        return Markup(svg)
+
+
+def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate: GateSummary | None = None) -> str:
+    """The report of a run.
+
+    Note text is shown only if the manifest says `include_text`; blocks that hold some are left out otherwise.
+    """
+    environment = _environment()
+    sections = list(_sections(environment, manifest, results))
+    scripts = _scripts() if any(isinstance(b, Chart) for r in results for b in r.blocks) else ()
+    page = {
+        "title": typeset.shorten(manifest.get("title"), 200) or "Audit of a clinical prediction model",
+        "created": typeset.date(manifest.get("created")),
+        "version": manifest.get("palpate") or "",
+        "include_text": bool(manifest.get("include_text")),
+        "models": _names(headline.models_of(manifest)),
+        "cohorts": [headline.view_cohort(cohort) for cohort in (manifest.get("cohorts") or [])[:6]],
+        "comparison": headline.compare(results, headline.models_of(manifest)),
+        "findings": headline.view_findings(results)[:MAX_FINDINGS],
+        "shown_findings": headline.SHOWN_FINDINGS,
+        "gate": _gate(gate),
+        "sections": sections,
+        "made": view_provenance(manifest),
+    }
+    content = Markup(environment.get_template("content.html.j2").render(page))
+    return environment.get_template("page.html.j2").render(
+        page,
+        content=content,
+        terms=used_in(content.striptags()),
+        styles=Markup(_resource("theme.css") + _resource("report.css")),
+        scripts=scripts,
+        policy=_policy(scripts),
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("palpate.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters["count"] = typeset.integer
+    return environment
+
+
+def _resource(name: str) -> str:
+    return files("palpate.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def _scripts() -> tuple[Markup, ...]:
+    """Vega with its embedder, and the page's own script."""
+    return Markup(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")), Markup(_resource("report.js"))
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Nothing is loaded from anywhere, and no script runs but these."""
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _names(models: Sequence[str]) -> str:
+    """The models in a line."""
+    shown = [typeset.shorten(name, 80) for name in models[:6]]
+    return typeset.listing([*shown, f"{len(models) - 6} more"] if len(models) > 6 else shown)
+
+
+def _gate(gate: GateSummary | None) -> list[dict[str, Any]] | None:
+    if gate is None:
+        return None
+    return [
+        {
+            "condition": typeset.shorten(row.get("condition"), 300),
+            "passed": bool(row.get("passed")),
+            "detail": typeset.shorten(row.get("detail"), 500),
+        }
+        for row in list(gate)[:100]
+    ]
+
+
+def _sections(
+    environment: Environment, manifest: Mapping[str, Any], results: Sequence[AuditResult]
+) -> Iterator[Section]:
+    """Each audit in turn; what one leaves of its share of the room, the next ones have."""
+    room = _Room()
+    for index, result in enumerate(results):
+        share = room.blocks // (len(results) - index)
+        blocks, omitted, withheld = _blocks(environment, manifest, result, room, share)
+        yield Section(
+            audit=result.audit,
+            name=result.audit.replace("_", " ").capitalize(),
+            question=QUESTIONS.get(result.audit, ""),
+            findings=tuple(headline.view_finding(f, result.audit) for f in result.findings[:MAX_FINDINGS]),
+            blocks=tuple(blocks),
+            omitted=tuple(omitted),
+            withheld=withheld,
+            provenance=view_audit(result),
+            n_estimates=typeset.integer(result.estimates.height),
+            source=_source(result),
+        )
+
+
+def _source(result: AuditResult) -> str:
+    return f"results/{result.audit}.parquet"
+
+
+def _blocks(
+    environment: Environment, manifest: Mapping[str, Any], result: AuditResult, room: _Room, share: int
+) -> tuple[list[Markup], list[str], int]:
+    """An audit's blocks as HTML, the titles of those without room, and how many hold text that may not show."""
+    module = environment.get_template("blocks.html.j2")
+    order = headline.models_of(manifest)
+    shown: list[Markup] = []
+    omitted: list[str] = []
+    withheld = 0
+    for index, block in enumerate(result.blocks, start=1):
+        if isinstance(block, Examples) and block.has_note_text and not manifest.get("include_text"):
+            withheld += 1
+            continue
+        if share <= 0:
+            omitted.append(typeset.shorten(block.title, 100))
+            continue
+        view = _view(block, order, _source(result), room)
+        html = Markup(module.render(block=view, id=f"{result.audit}-{index}"))
+        size = len(html.encode()) - _drawn(view)
+        if size > share:
+            omitted.append(typeset.shorten(block.title, 100))
+            continue
+        share -= size
+        room.blocks -= size
+        shown.append(html)
+    return shown, omitted, withheld
+
+
+def _drawn(view: TableView | FigureView | ExamplesView) -> int:
+    """Bytes that are counted as drawings already."""
+    return sum(len(panel.svg.encode()) for panel in view.panels) if isinstance(view, FigureView) else 0
+
+
+def _view(
+    block: Table | Chart | Examples, order: Sequence[str], source: str, room: _Room
+) -> TableView | FigureView | ExamplesView:
+    if isinstance(block, Table):
+        return view_table(block, source=source)
+    if isinstance(block, Examples):
+        return view_examples(block)
+    figure, drawing = view_chart(block, order=order, source=source)
+    drawn = [replace(view, svg=room.draw(panel)) for view, panel in zip(figure.panels, drawing.panels, strict=True)]
+    return replace(figure, panels=tuple(drawn))

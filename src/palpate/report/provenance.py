@@ -1,0 +1,123 @@
+"""How the run was made: versions, seeds, fingerprints, what was scored, and the configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from palpate.report import typeset
+from palpate.report.blocks import TableView, view_table
+from palpate.results import AuditResult, Column, Table
+
+MAX_CONFIG = 60_000
+_SECRET = re.compile(r"token|password|secret|authori[sz]ation|api_?key|credential", re.IGNORECASE)
+
+
+class Provenance(NamedTuple):
+    """The section "How this was made"."""
+
+    facts: tuple[tuple[str, str], ...]
+    models: TableView
+    scoring: TableView | None
+    unseen: tuple[str, ...]
+    packages: str
+    config: str
+
+
+def view_provenance(manifest: Mapping[str, Any]) -> Provenance:
+    """What a reader needs to repeat the run."""
+    files = [f"{c.get('name', '')}: {c['file']}" for c in manifest.get("cohorts") or [] if c.get("file")]
+    facts = [
+        ("palpate", manifest.get("palpate")),
+        ("Made on", typeset.date(manifest.get("created")) or None),
+        ("Seed", manifest.get("seed")),
+        ("Cohorts", "; ".join(files[:10]) or None),
+        ("Note text in this report", bool(manifest.get("include_text"))),
+    ]
+    packages = manifest.get("packages") or {}
+    return Provenance(
+        facts=tuple((name, typeset.shorten(typeset.plain(value), 500)) for name, value in facts if value is not None),
+        models=_models(manifest),
+        scoring=_scoring(manifest),
+        unseen=tuple(_unseen(manifest)),
+        packages=typeset.shorten(", ".join(f"{name} {version}" for name, version in packages.items()), 5_000),
+        config=_config(manifest.get("config")),
+    )
+
+
+def _models(manifest: Mapping[str, Any]) -> TableView:
+    names = ("Model", "Source", "Labels", "Reads", "Threshold", "Fingerprint")
+    rows = []
+    for model in manifest.get("models") or []:
+        labels = [str(label) for label in model.get("labels") or []]
+        shown = ", ".join(labels) if len(labels) <= 3 else typeset.count_of(len(labels), "label")
+        threshold = model.get("threshold")
+        fingerprint = str(model.get("fingerprint") or "")
+        rows.append(
+            (
+                str(model.get("name", "")),
+                model.get("source"),
+                shown,
+                model.get("window"),
+                None if threshold is None else typeset.plain(threshold),
+                fingerprint[:16],
+            )
+        )
+    columns = tuple(Column(name=name) for name in names)
+    return view_table(Table(title="Models", columns=columns, rows=tuple(rows)))
+
+
+def _scoring(manifest: Mapping[str, Any]) -> TableView | None:
+    scoring = manifest.get("scoring") or {}
+    if not scoring:
+        return None
+    columns = (
+        Column(name="Model"),
+        Column(name="Predictions asked for", kind="integer"),
+        Column(name="Distinct inputs", kind="integer"),
+        Column(name="Edits the model never saw", kind="integer"),
+    )
+    rows = tuple((name, c.get("asked"), c.get("distinct"), c.get("outside_window")) for name, c in scoring.items())
+    return view_table(Table(title="What was scored", columns=columns, rows=rows))
+
+
+def _unseen(manifest: Mapping[str, Any]) -> list[str]:
+    """A sentence per model that was asked about text that it does not read."""
+    windows = {model.get("name"): model.get("window") for model in manifest.get("models") or []}
+    sentences = []
+    for name, counts in list((manifest.get("scoring") or {}).items())[:20]:
+        asked = typeset.as_number(counts.get("asked")) or 0
+        outside = typeset.as_number(counts.get("outside_window")) or 0
+        if asked and outside:
+            reads = f" It reads {windows[name]}." if windows.get(name) else ""
+            sentences.append(f"{name} never saw {100 * outside / asked:.0f}% of the edits.{reads}")
+    return sentences
+
+
+def _config(config: Any) -> str:
+    if not config:
+        return ""
+    text: str = yaml.safe_dump(_redacted(config), sort_keys=False, allow_unicode=True, width=100)
+    return typeset.shorten(text.rstrip(), MAX_CONFIG)
+
+
+def _redacted(value: Any, name: str = "") -> Any:
+    """The configuration without anything that looks like a secret, in types that YAML knows."""
+    if isinstance(value, Mapping):
+        return {str(key): _redacted(part, str(key)) for key, part in value.items()}
+    if _SECRET.search(name) and isinstance(value, str):
+        return "(hidden)"
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_redacted(part) for part in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def view_audit(result: AuditResult) -> tuple[tuple[str, str], ...]:
+    """An audit's own provenance, as names and values."""
+    kept = [(name, value) for name, value in result.provenance.items() if value is not None]
+    return tuple(
+        (name.replace("_", " "), typeset.shorten(typeset.plain(_redacted(value, name)), 400)) for name, value in kept
+    )[:40]

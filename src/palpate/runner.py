@@ -1,0 +1,294 @@
+"""The runner: plan, score, analyse. All audits, all models, one list of inputs.
+
+An audit never calls a model. The runner asks each audit what it wants scored, scores it once for every model
+(cached, batched, resumable), and hands the answers back.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import platform
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate import __version__
+from palpate.cohort import Cohort
+from palpate.errors import ConfigError, RunError
+from palpate.execute.cache import ScoreCache
+from palpate.execute.scoring import Execution, Progress, Scored, score
+from palpate.execute.wanted import gather
+from palpate.models import Model, ModelSpec, load_model
+from palpate.results import Audit, AuditResult, ModelPredictions, Plan
+from palpate.rundir import RunDirectory
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "polars", "torch", "transformers", "xgboost-cpu")
+
+
+class Silence:
+    """Progress that nobody watches."""
+
+    def stage(self, text: str) -> None:
+        """Say what is done now."""
+
+    def begin(self, model: str, total: int) -> None:
+        """See `Progress`."""
+
+    def advance(self, n: int) -> None:
+        """See `Progress`."""
+
+
+class Watcher(Progress, Protocol):
+    """Progress, and the stages of a run."""
+
+    def stage(self, text: str) -> None:
+        """Say what is done now."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model of the run: one checkpoint, or several that are reported as one."""
+
+    name: str
+    specs: Sequence[ModelSpec]
+    loaded: Sequence[Model] = ()
+    """Models that are there already, for use from Python; otherwise they are loaded from the specs."""
+    call_timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is run."""
+
+    cohort: Cohort
+    contenders: Sequence[Contender]
+    audits: Mapping[str, Audit]
+    seed: int = 0
+    execution: Execution = field(default_factory=Execution)
+    resume: bool = False
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What else belongs in the manifest: title, files, configuration."""
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    spec: ModelSpec
+    model: Model
+    family: str | None
+    call_timeout: float | None
+
+
+def stream(seed: int, *names: str) -> np.random.Generator:
+    """A random stream for one piece of work, the same whatever else is run."""
+    return np.random.default_rng([seed, *(zlib.crc32(name.encode()) for name in names)])
+
+
+def run(job: Job, out: RunDirectory, cache: ScoreCache, watcher: Watcher | None = None) -> list[AuditResult]:
+    """Run all audits on all models; everything is written to `out` as soon as it is known."""
+    watcher = watcher or Silence()
+    watcher.stage("loading models")
+    checkpoints = _load(job.contenders)
+    _check_labels(job, checkpoints)
+    manifest = _begin(job, checkpoints, out)
+    watcher.stage("planning")
+    plans = _plan(job, out)
+    asked = gather(job.cohort, plans)
+    predictions: dict[str, dict[str, ModelPredictions]] = {name: {} for name in plans}
+    for checkpoint in checkpoints:
+        scored = score(
+            checkpoint.spec,
+            checkpoint.model,
+            asked,
+            cache=cache,
+            pending=out,
+            execution=job.execution,
+            progress=watcher,
+            call_timeout=checkpoint.call_timeout,
+        )
+        parts = _by_audit(checkpoint, scored, asked.slices, plans)
+        out.write_predictions(checkpoint.spec.name, parts)
+        for name, part in parts.items():
+            predictions[name][checkpoint.spec.name] = part
+        lasting = {key: n for key, n in scored.counts.items() if key not in ("cached", "scored")}
+        manifest["scoring"][checkpoint.spec.name] = lasting
+        checkpoint.model.close()
+    out.write_manifest(manifest)
+    return [_analyse(job, name, plans[name], predictions[name], out, watcher.stage) for name in plans]
+
+
+def _load(contenders: Sequence[Contender]) -> list[_Checkpoint]:
+    """Every checkpoint, loaded."""
+    checkpoints = []
+    for contender in contenders:
+        models = contender.loaded or [load_model(spec) for spec in contender.specs]
+        family = contender.name if len(models) > 1 else None
+        checkpoints += [
+            _Checkpoint(spec, model, family, contender.call_timeout)
+            for spec, model in zip(contender.specs, models, strict=True)
+        ]
+    return checkpoints
+
+
+def _check_labels(job: Job, checkpoints: Sequence[_Checkpoint]) -> None:
+    """Compatibility, before any expensive work."""
+    for checkpoint in checkpoints:
+        if checkpoint.model.reads == "text" and not job.cohort.has_text:
+            raise ConfigError(
+                f"model '{checkpoint.spec.name}' reads text, but the cohort has none",
+                hint="set `text:` of the cohort",
+            )
+        label_columns(checkpoint.spec.name, checkpoint.model.labels, job.cohort.labels)
+
+
+def label_columns(name: str, given: Sequence[str], wanted: Sequence[str]) -> NDArray[np.int64]:
+    """Which column of a model's answer is which label; one label each is a match whatever it is called."""
+    if len(given) == len(wanted) == 1:
+        return np.zeros(1, dtype=np.int64)
+    position = {label: k for k, label in enumerate(given)}
+    missing = [label for label in wanted if label not in position]
+    if missing:
+        near = difflib.get_close_matches(missing[0], given, n=1) or list(given[:3])
+        raise ConfigError(
+            f"model '{name}' gives no label '{missing[0]}' ({len(missing)} of {len(wanted)} are missing; it gives "
+            f"'{near[0]}' and {len(given) - 1} others)",
+            hint="name the model's columns with its option `labels`, or audit fewer labels of the cohort",
+        )
+    return np.asarray([position[label] for label in wanted], dtype=np.int64)
+
+
+def _plan(job: Job, out: RunDirectory) -> dict[str, Plan]:
+    plans = {}
+    for name, audit in job.audits.items():
+        plans[name] = audit.plan(job.cohort, stream(job.seed, name, "plan"))
+        out.write_variants(name, plans[name])
+    return plans
+
+
+def _by_audit(
+    checkpoint: _Checkpoint, scored: Scored, slices: Mapping[str, slice], plans: Mapping[str, Plan]
+) -> dict[str, ModelPredictions]:
+    """One model's answers, cut into what each audit asked."""
+    parts = {}
+    for name, plan in plans.items():
+        columns = label_columns(checkpoint.spec.name, checkpoint.model.labels, plan.labels)
+        parts[name] = ModelPredictions(
+            labels=plan.labels,
+            p=scored.p[slices[name]][:, columns],
+            seen=scored.seen[slices[name]],
+            threshold=checkpoint.model.threshold,
+            family=checkpoint.family,
+        )
+    return parts
+
+
+def _analyse(
+    job: Job,
+    name: str,
+    plan: Plan,
+    predictions: dict[str, ModelPredictions],
+    out: RunDirectory,
+    stage: Callable[[str], None],
+) -> AuditResult:
+    stage(f"analysing {name}")
+    result = job.audits[name].analyse(plan, predictions, stream(job.seed, name, "analyse"))
+    out.write_result(result)
+    return result
+
+
+def _begin(job: Job, checkpoints: Sequence[_Checkpoint], out: RunDirectory) -> dict[str, Any]:
+    """The manifest, written before any scoring; a run can be resumed only as what it was begun."""
+    manifest = {
+        **job.about,
+        "palpate": __version__,
+        "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "seed": job.seed,
+        "audits": {name: _spec(audit) for name, audit in job.audits.items()},
+        "cohorts": _describe(job.cohort),
+        "models": [
+            {
+                "name": checkpoint.spec.name,
+                "family": checkpoint.family,
+                "source": checkpoint.spec.source,
+                "labels": list(checkpoint.model.labels[:50]),
+                "n_labels": len(checkpoint.model.labels),
+                "window": checkpoint.model.window,
+                "threshold": checkpoint.model.threshold,
+                "fingerprint": checkpoint.model.fingerprint,
+            }
+            for checkpoint in checkpoints
+        ],
+        "packages": _versions(),
+        "scoring": {},
+    }
+    identity = {key: manifest[key] for key in ("palpate", "seed", "audits", "models")}
+    identity["cohort"] = job.cohort.fingerprint
+    manifest["fingerprints"] = {
+        key: hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=16).hexdigest()
+        for key, value in identity.items()
+    }
+    if out.exists:
+        earlier = _resumable(job, manifest, out)
+        manifest["created"] = earlier["created"]
+    out.write_manifest(manifest)
+    return manifest
+
+
+def _resumable(job: Job, manifest: Mapping[str, Any], out: RunDirectory) -> dict[str, Any]:
+    if not job.resume:
+        raise RunError("already holds a run", file=out.path, hint="add --resume to finish it, or choose another --out")
+    earlier = out.read_manifest()
+    changed = [
+        key for key, value in manifest["fingerprints"].items() if earlier.get("fingerprints", {}).get(key) != value
+    ]
+    if changed:
+        raise RunError(
+            f"was begun with another {' and another '.join(changed)}",
+            file=out.path,
+            hint="choose another --out",
+        )
+    return earlier
+
+
+def _spec(audit: Audit) -> dict[str, Any]:
+    """An audit's fields, as JSON."""
+    spec: dict[str, Any] = json.loads(json.dumps(asdict(audit), default=str))  # type: ignore[call-overload]
+    return spec
+
+
+def _describe(cohort: Cohort) -> list[dict[str, Any]]:
+    """Who was audited, for the report."""
+    described = []
+    for name in cohort.names:
+        rows = cohort.rows(cohort=name)
+        positive = np.asarray(cohort.y.tocsr()[rows].sum(axis=0)).ravel()
+        top = np.argsort(-positive, kind="stable")[:50]
+        splits = cohort.cases[rows]["split"].value_counts() if "split" in cohort.cases.columns else None
+        described.append(
+            {
+                "name": name,
+                "n": len(rows),
+                "n_patients": len(np.unique(cohort.patients[rows])),
+                "n_labels": len(cohort.labels),
+                "labels": [{"name": cohort.labels[k], "n_positive": int(positive[k])} for k in top],
+                "splits": {} if splits is None else dict(sorted(splits.drop_nulls().iter_rows())),
+            }
+        )
+    return described
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions

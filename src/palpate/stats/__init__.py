@@ -1,0 +1,108 @@
+"""Statistics as free functions of arrays: no files, no state, no printing.
+
+Every function takes `weight` where that means something and equals scikit-learn's with `sample_weight`, ties
+included. An undefined number is nan (AUROC with one class); a wrong argument is a `ValueError` of one
+sentence. A row is predicted positive if its score is at least the threshold.
+
+discrimination  auroc  auprc  sensitivity_at_specificity  threshold_at_specificity  operating_point
+                youden_threshold  recall_threshold
+confusion       confusion  sensitivity_at_threshold  specificity_at_threshold  ppv  npv  precision_recall_f1
+calibration     brier  brier_skill_score  adaptive_calibration_error  calibration_curve
+bootstrap       bootstrap  resample_counts  macro_average  METRICS  THRESHOLD_METRICS
+intervals       percentile_interval  bootstrap_p_value  wilson_interval
+multiplicity    adjust
+ranks           average_ranks  spearman
+agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w
+
+Two models, per label and on average, and two groups of rows, all under the same resamples of patients:
+
+    seed = int(rng.integers(2**63))
+    r = bootstrap(y_true, y_score, metrics=("auroc", "brier"), patient=patient, rng=seed)
+    r.point                                        # [model, metric, label], on the data
+    percentile_interval(r.values)                  # low and high, [model, metric, label]
+    difference = r.values[0] - r.values[1]         # [metric, label, replicate], paired
+    bootstrap_p_value(difference)                  # [metric, label]
+    percentile_interval(macro_average(r.values, axis=2))
+    old = bootstrap(y_true, y_score, rows=is_old, patient=patient, rng=seed)
+    young = bootstrap(y_true, y_score, rows=~is_old, patient=patient, rng=seed)
+    old.values - young.values                      # paired too
+    # micro average: all (row, label) pairs pooled
+    bootstrap(y_true.ravel(), y_score.ravel(), patient=np.repeat(patient, n_labels), rng=seed)
+
+Numba is imported when `bootstrap` or `resample_counts` is called, not before.
+"""
+
+from palpate.stats._rows import METRICS, THRESHOLD_METRICS
+from palpate.stats.agreement import fleiss_kappa, hooper_consistency, kendall_w, krippendorff_alpha
+from palpate.stats.bootstrap import Replicates, bootstrap, macro_average, resample_counts
+from palpate.stats.calibration import (
+    CalibrationCurve,
+    adaptive_calibration_error,
+    brier,
+    brier_skill_score,
+    calibration_curve,
+)
+from palpate.stats.confusion import (
+    ClassScores,
+    Confusion,
+    confusion,
+    npv,
+    ppv,
+    precision_recall_f1,
+    sensitivity_at_threshold,
+    specificity_at_threshold,
+)
+from palpate.stats.discrimination import (
+    OperatingPoint,
+    auprc,
+    auroc,
+    operating_point,
+    recall_threshold,
+    sensitivity_at_specificity,
+    threshold_at_specificity,
+    youden_threshold,
+)
+from palpate.stats.intervals import Interval, bootstrap_p_value, percentile_interval, wilson_interval
+from palpate.stats.multiplicity import adjust
+from palpate.stats.ranks import average_ranks, spearman
+
+__all__ = [
+    "METRICS",
+    "THRESHOLD_METRICS",
+    "CalibrationCurve",
+    "ClassScores",
+    "Confusion",
+    "Interval",
+    "OperatingPoint",
+    "Replicates",
+    "adaptive_calibration_error",
+    "adjust",
+    "auprc",
+    "auroc",
+    "average_ranks",
+    "bootstrap",
+    "bootstrap_p_value",
+    "brier",
+    "brier_skill_score",
+    "calibration_curve",
+    "confusion",
+    "fleiss_kappa",
+    "hooper_consistency",
+    "kendall_w",
+    "krippendorff_alpha",
+    "macro_average",
+    "npv",
+    "operating_point",
+    "percentile_interval",
+    "ppv",
+    "precision_recall_f1",
+    "recall_threshold",
+    "resample_counts",
+    "sensitivity_at_specificity",
+    "sensitivity_at_threshold",
+    "spearman",
+    "specificity_at_threshold",
+    "threshold_at_specificity",
+    "wilson_interval",
+    "youden_threshold",
+]

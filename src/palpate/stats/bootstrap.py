@@ -1,0 +1,287 @@
+"""Bootstrap by counts: sort once, and let a replicate be a vector of multiplicities.
+
+The resampling unit is the patient, or, as in the chest X-ray context paper (Section 3.5, "stratified
+bootstrapping"), the case, drawn within the classes of each label. A replicate's counts depend on the seed,
+the replicate's number and the units only. So calls with the same integer `rng` and the same units see the
+same resamples: other row subsets (`rows`), other models, other labels and pooled rows can be compared
+replicate by replicate.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from palpate.stats import _inputs
+from palpate.stats._rows import METRICS, THRESHOLD_METRICS, Rows, Unit, check_rows, resampling_units
+
+_ROWS_PER_CHUNK = 4_000_000
+_VALUES_PER_CHUNK = 8_000_000
+_one_at_a_time = threading.Lock()
+
+
+class Replicates(NamedTuple):
+    """Metrics on the data and on its resamples; nan where a metric is undefined."""
+
+    metrics: tuple[str, ...]
+    point: NDArray[np.float64]  # [model, metric, label]
+    values: NDArray[np.float64]  # [model, metric, label, replicate]
+
+
+class _Options(NamedTuple):
+    metrics: tuple[str, ...]
+    specificity: float
+    n_bins: int
+    n_replicates: int
+    seed: np.uint64
+
+
+def bootstrap(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    rng: np.random.Generator | int,
+    metrics: Sequence[str] = ("auroc",),
+    threshold: ArrayLike | None = None,
+    specificity: float = 0.95,
+    n_bins: int = 10,
+    unit: Unit = "patient",
+    patient: ArrayLike | None = None,
+    rows: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    average: Literal["none", "macro"] = "none",
+    n_replicates: int = 10_000,
+    n_threads: int | None = None,
+) -> Replicates:
+    """Metrics of every model and label, on the data and on each bootstrap replicate.
+
+    y_true is [n] or [n, labels] of 0 and 1; y_score is [n], [n, labels] or [models, n, labels]; [models, n]
+    if y_true is [n]. Names of metrics are in `METRICS`; those in `THRESHOLD_METRICS` need `threshold`, a
+    number, [labels] or [models, labels], and call a row positive if its score is at least that; nan gives
+    nan.
+
+    unit="patient" draws as many patients as there are, with all their rows; one resample serves every model,
+    metric and label. unit="case" draws rows within each class of each label, and one resample serves every
+    model.
+
+    `rows` ([n] or [n, labels] of booleans) restricts the metrics, not the resampling, to some rows. `weight`
+    is [n] or [n, labels]. Neither changes the resamples, so for two groups of rows call twice with one
+    integer `rng` and subtract the values.
+
+    `rng` is a generator, from which one number is taken, or that number: an integer below 2**64.
+
+    average="macro" gives a label axis of length 1, the mean over labels, and never holds all labels'
+    replicates in memory. For more about thousands of labels, call on slices of labels with one integer `rng`.
+    """
+    options = _Options(
+        _known(metrics), _inputs.fraction(specificity, name="specificity"), n_bins, n_replicates, _seed(rng)
+    )
+    if n_bins < 1 or n_replicates < 0:
+        raise ValueError("n_bins must be at least 1 and n_replicates at least 0")
+    checked = check_rows(
+        y_true,
+        y_score,
+        metrics=options.metrics,
+        threshold=threshold,
+        unit=unit,
+        patient=patient,
+        rows=rows,
+        weight=weight,
+    )
+    with _threads(n_threads):
+        if average == "macro":
+            return _macro(checked, options)
+        return _every_label(checked, options)
+
+
+def resample_counts(
+    *,
+    rng: np.random.Generator | int,
+    n_replicates: int,
+    unit: Unit = "patient",
+    patient: ArrayLike | None = None,
+    y_true: ArrayLike | None = None,
+    first: int = 0,
+) -> NDArray[np.int32]:
+    """How often `bootstrap` uses each row, [replicate, row], from the replicate numbered `first` on.
+
+    unit="patient" needs `patient`; unit="case" needs `y_true` of one label, [n].
+    """
+    from palpate.stats import _draws
+
+    positive = None if y_true is None else _inputs.binary(y_true).reshape(-1, 1)
+    if unit == "case" and positive is None:
+        raise ValueError('unit="case" needs y_true')
+    if positive is None:
+        positive = np.zeros((len(np.asarray(patient)), 1), np.bool_)
+    codes, sizes = resampling_units(unit, patient, positive)
+    numbers = np.arange(first, first + n_replicates, dtype=np.int64)
+    with _threads(None):
+        counts: NDArray[np.int32] = _draws.draw_matrix(_seed(rng), numbers, sizes[0], sizes[0])
+    return counts[:, codes[:, 0]]
+
+
+def macro_average(values: ArrayLike, *, axis: int) -> NDArray[np.float64]:
+    """The mean over labels where the metric is defined; nan where it is for none."""
+    numbers = np.asarray(values, np.float64)
+    defined = ~np.isnan(numbers)
+    n_defined = defined.sum(axis=axis)
+    total = np.where(defined, numbers, 0.0).sum(axis=axis)
+    return _quotient(total, n_defined)
+
+
+def _quotient(total: NDArray[np.float64], count: NDArray[Any]) -> NDArray[np.float64]:
+    out = np.full(total.shape, np.nan)
+    np.divide(total, count, out=out, where=count > 0)
+    return out
+
+
+def _known(metrics: Sequence[str]) -> tuple[str, ...]:
+    names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
+    if not names or len(set(names)) < len(names):
+        raise ValueError("metrics must name at least one metric, each once")
+    for name in names:
+        if name not in METRICS:
+            raise ValueError(f"no metric is named {name!r}; there are {', '.join(METRICS)}")
+    return names
+
+
+def _seed(rng: np.random.Generator | int) -> np.uint64:
+    if isinstance(rng, np.random.Generator):
+        return np.uint64(rng.integers(0, 2**64, dtype=np.uint64))
+    if not 0 <= int(rng) < 2**64:
+        raise ValueError("an integer rng must be at least 0 and below 2**64")
+    return np.uint64(int(rng))
+
+
+@contextmanager
+def _threads(n_threads: int | None) -> Iterator[None]:
+    """Numba's threads for a while. Its work queue cannot be entered twice, so callers take turns."""
+    import numba
+
+    if n_threads is not None and n_threads < 1:
+        raise ValueError("n_threads must be at least 1")
+    with _one_at_a_time:
+        before = numba.get_num_threads()
+        if n_threads is not None:
+            numba.set_num_threads(min(n_threads, numba.config.NUMBA_NUM_THREADS))
+        try:
+            yield
+        finally:
+            numba.set_num_threads(before)
+
+
+def _chunks(rows: Rows, options: _Options) -> Iterator[tuple[slice, Rows]]:
+    """The labels a few at a time, so that sorted copies and unfinished values stay small."""
+    n_models, n, n_labels = rows.score.shape
+    n_values = n_models * len(options.metrics) * max(1, options.n_replicates)
+    step = max(1, min(_ROWS_PER_CHUNK // (n * n_models), _VALUES_PER_CHUNK // n_values))
+    for low in range(0, n_labels, step):
+        part = slice(low, min(low + step, n_labels))
+        yield (
+            part,
+            rows._replace(
+                positive=rows.positive[:, part],
+                score=rows.score[:, :, part],
+                threshold=rows.threshold[:, part],
+                used=rows.used[:, part],
+                weight=None if rows.weight is None else rows.weight[:, part],
+                unit=rows.unit[:, part],
+                sizes=rows.sizes[part],
+                draws=rows.draws[part],
+            ),
+        )
+
+
+def _every_label(rows: Rows, options: _Options) -> Replicates:
+    n_models, _, n_labels = rows.score.shape
+    shape = (n_models, len(options.metrics), n_labels)
+    point, values = np.empty(shape), np.empty((*shape, options.n_replicates))
+    for part, chunk in _chunks(rows, options):
+        point[:, :, part], values[:, :, part] = _evaluate(chunk, options)
+    return Replicates(options.metrics, point, values)
+
+
+def _macro(rows: Rows, options: _Options) -> Replicates:
+    shape = (rows.score.shape[0], len(options.metrics))
+    total, count = np.zeros((*shape, 1 + options.n_replicates)), np.zeros((*shape, 1 + options.n_replicates))
+    for _, chunk in _chunks(rows, options):
+        point, values = _evaluate(chunk, options)
+        both = np.concatenate([point[..., None], values], axis=-1)
+        defined = ~np.isnan(both)
+        total += np.where(defined, both, 0.0).sum(axis=2)
+        count += defined.sum(axis=2)
+    mean = _quotient(total, count)[:, :, None, :]
+    return Replicates(options.metrics, mean[..., 0], mean[..., 1:])
+
+
+def _evaluate(rows: Rows, options: _Options) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Point [model, metric, label] and values [model, metric, label, replicate] of a few labels."""
+    from palpate.stats import _layout, _walks
+
+    n_models, _, n_labels = rows.score.shape
+    ranked = _layout.ranked(rows)
+    everything = np.arange(options.n_replicates, dtype=np.int64)
+
+    def walk(names: Sequence[str], replicates: NDArray[np.int64]) -> NDArray[np.float64]:
+        wanted = np.array([METRICS.index(name) for name in names], np.int64)
+        out = np.empty((n_labels * n_models, len(names), replicates.size))
+        families = _families(names, options, weighted=rows.weight is not None)
+        _walks.replicate_metrics(options.seed, replicates, ranked, families, wanted, len(METRICS), out)
+        return out
+
+    point = walk(options.metrics, np.array([-1], np.int64))
+    fast = "auroc" in options.metrics and _fits_lanes(rows)
+    slow = [name for name in options.metrics if not (fast and name == "auroc")]
+    values = np.empty((n_labels * n_models, len(options.metrics), options.n_replicates))
+    if slow:
+        values[:, [options.metrics.index(name) for name in slow]] = walk(slow, everything)
+    if fast:
+        values[:, options.metrics.index("auroc")] = _aurocs(rows, options, walk)
+    shape = (n_labels, n_models, len(options.metrics))
+    return (
+        point.reshape(shape).transpose(1, 2, 0),
+        values.reshape(*shape, options.n_replicates).transpose(1, 2, 0, 3),
+    )
+
+
+def _fits_lanes(rows: Rows) -> bool:
+    from palpate.stats._lanes import MOST_ROWS
+
+    return rows.weight is None and rows.score.shape[1] < MOST_ROWS
+
+
+def _aurocs(
+    rows: Rows, options: _Options, walk: Callable[[Sequence[str], NDArray[np.int64]], NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    from palpate.stats import _lanes, _layout
+
+    out = np.empty((rows.score.shape[0] * rows.score.shape[2], options.n_replicates))
+    overflow = np.zeros(options.n_replicates, np.bool_)
+    _lanes.replicate_aurocs(options.seed, options.n_replicates, _layout.crossed(rows), overflow, out)
+    again = np.flatnonzero(overflow)
+    if again.size:
+        out[:, again] = walk(("auroc",), again)[:, 0]
+    return out
+
+
+def _families(names: Sequence[str], options: _Options, *, weighted: bool) -> Any:
+    from palpate.stats._walks import Families
+
+    return Families(
+        auroc="auroc" in names,
+        auprc="auprc" in names,
+        operating="sensitivity_at_specificity" in names,
+        calibration=any(name in ("brier", "brier_skill_score", "prevalence", "mean_score") for name in names),
+        adaptive="adaptive_calibration_error" in names,
+        threshold=any(name in THRESHOLD_METRICS for name in names),
+        specificity=options.specificity,
+        # Sums of weights carry rounding errors, sums of counts do not.
+        tolerance=1e-12 if weighted else 0.0,
+        n_bins=options.n_bins,
+    )

@@ -1,0 +1,83 @@
+"""Intervals and p-values: percentiles of bootstrap replicates, and Wilson's interval of a proportion.
+
+A metric can be undefined in a replicate (a rare label without positives). Where more than 5% of the
+replicates are nan the answer is nan; otherwise it is that of the defined ones.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from palpate.stats._inputs import Floats
+
+MOST_UNDEFINED = 0.05
+
+
+class Interval(NamedTuple):
+    """Ends of an interval; arrays of the leading axes, of no dimension for a single one."""
+
+    low: Floats
+    high: Floats
+
+
+def _level(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie between 0 and 1, not {level}")
+    return float(level)
+
+
+def _usable(values: Floats) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Along the last axis: how many replicates are defined, and whether those are enough."""
+    n = values.shape[-1]
+    n_defined = n - np.isnan(values).sum(axis=-1)
+    return n_defined, np.asarray((n_defined > 0) & (n - n_defined <= MOST_UNDEFINED * n))
+
+
+def percentile_interval(replicates: ArrayLike, *, level: float = 0.95, axis: int = -1) -> Interval:
+    """Percentile bootstrap interval along `axis`, by linear interpolation between order statistics."""
+    outside = (1.0 - _level(level)) / 2.0
+    values = np.sort(np.moveaxis(np.asarray(replicates, np.float64), axis, -1), axis=-1)
+    n_defined, enough = _usable(values)
+
+    def quantile(q: float) -> Floats:
+        if values.shape[-1] == 0:
+            return np.full(values.shape[:-1], np.nan)
+        # nan sorts last, so the defined replicates are the first n_defined.
+        place = q * np.maximum(n_defined - 1, 0)
+        below = np.floor(place).astype(np.int64)
+        above = np.minimum(below + 1, np.maximum(n_defined - 1, 0))
+        left = np.take_along_axis(values, below[..., None], axis=-1)[..., 0]
+        right = np.take_along_axis(values, above[..., None], axis=-1)[..., 0]
+        return np.where(enough, left + (place - below) * (right - left), np.nan)
+
+    return Interval(quantile(outside), quantile(1.0 - outside))
+
+
+def bootstrap_p_value(differences: ArrayLike, *, axis: int = -1) -> Floats:
+    """Two-sided p-value of "no difference" from replicates of a difference, along `axis`.
+
+    p = min(1, 2 (min(#<=0, #>=0) + 1) / (R + 1)), so it is never 0 with R replicates.
+    """
+    values = np.moveaxis(np.asarray(differences, np.float64), axis, -1)
+    n_defined, enough = _usable(values)
+    fewer = np.minimum((values <= 0).sum(axis=-1), (values >= 0).sum(axis=-1))
+    return np.where(enough, np.minimum(1.0, 2.0 * (fewer + 1) / (n_defined + 1)), np.nan)
+
+
+def wilson_interval(proportion: ArrayLike, n: ArrayLike, *, level: float = 0.95) -> Interval:
+    """Wilson's score interval of a proportion of n, which may be an effective number; nan where n is 0."""
+    p, size = np.broadcast_arrays(np.asarray(proportion, np.float64), np.asarray(n, np.float64))
+    if bool(np.any((p < 0) | (p > 1) | (size < 0))):
+        raise ValueError("proportion must lie in [0, 1] and n must not be negative")
+    z = NormalDist().inv_cdf(0.5 + _level(level) / 2.0)
+    known = size > 0
+    share = z * z / np.where(known, size, 1.0)
+    middle = (p + share / 2.0) / (1.0 + share)
+    half = np.sqrt(share * (p * (1.0 - p) + share / 4.0)) / (1.0 + share)
+    low = np.where(p == 0.0, 0.0, np.maximum(middle - half, 0.0))
+    high = np.where(p == 1.0, 1.0, np.minimum(middle + half, 1.0))
+    return Interval(np.where(known, low, np.nan), np.where(known, high, np.nan))

@@ -1,0 +1,1 @@
+"""Data that palpate makes itself, with known truth."""

@@ -1,0 +1,210 @@
+"""The performance audit against scikit-learn, and on planted truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn import metrics as sk
+
+from palpate.audits.performance import Performance
+from palpate.cohort import Cohort, stack
+from palpate.errors import CohortError, ConfigError
+from palpate.results import AuditResult, ModelPredictions
+from tests.conftest import notes_frame
+
+
+def simulated(
+    n: int = 600, *, n_labels: int = 1, seed: int = 0, name: str = "home", split: bool = True, shift: float = 1.5
+) -> tuple[Cohort, np.ndarray]:
+    """A cohort without text, and scores that tell its labels apart; two cases a patient."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random((n, n_labels)) < np.linspace(0.3, 0.1, n_labels)).astype(np.uint8)
+    latent = rng.normal(size=(n, n_labels)) + shift * y
+    frame = pl.DataFrame({"case_id": [f"{name}{k}" for k in range(n)], "patient_id": [f"p{k // 2}" for k in range(n)]})
+    if split:
+        frame = frame.with_columns(pl.Series("split", np.where(np.arange(n) < n // 3, "validation", "test")))
+    cases = frame.with_columns(pl.lit(name).alias("cohort"))
+    labels = tuple(f"label{k}" for k in range(n_labels))
+    return Cohort(cases, labels, sparse.csc_array(y)), 1 / (1 + np.exp(1.0 - latent))
+
+
+def run(audit: Performance, cohort: Cohort, scores: dict[str, np.ndarray], **more: object) -> AuditResult:
+    plan = audit.plan(cohort, np.random.default_rng(0))
+    rows = plan.variants.parent
+    answers = {
+        name: ModelPredictions(cohort.labels, p[rows], np.ones(len(rows), bool), **more.get(name, {}))  # type: ignore[call-overload]
+        for name, p in scores.items()
+    }
+    return audit.analyse(plan, answers, np.random.default_rng(1))
+
+
+def value(result: AuditResult, metric: str, **where: str | None) -> dict[str, object]:
+    rows = result.estimates.filter(pl.col("metric") == metric)
+    where = {"reference": None, **where}
+    for column, wanted in where.items():
+        rows = rows.filter(pl.col(column).is_null() if wanted is None else pl.col(column) == wanted)
+    assert rows.height == 1, rows
+    return rows.row(0, named=True)
+
+
+QUICK = Performance(n_replicates=200)
+
+
+def test_values_are_scikit_learns_on_the_test_split() -> None:
+    cohort, p = simulated()
+    row = slice(200, 600)
+    y, score = cohort.y.toarray()[row, 0], p[row, 0]
+    result = run(Performance(n_replicates=200, threshold=0.4), cohort, {"m": p})
+    decided = score >= 0.4
+    expected = {
+        "auroc": sk.roc_auc_score(y, score),
+        "auprc": sk.average_precision_score(y, score),
+        "brier": sk.brier_score_loss(y, score),
+        "brier_skill_score": 1 - sk.brier_score_loss(y, score) / (y.mean() * (1 - y.mean())),
+        "sensitivity": sk.recall_score(y, decided),
+        "specificity": sk.recall_score(y, decided, pos_label=0),
+        "ppv": sk.precision_score(y, decided),
+        "npv": sk.precision_score(y, decided, pos_label=0),
+        "f1_1": sk.f1_score(y, decided),
+        "f1_0": sk.f1_score(y, decided, pos_label=0),
+        "recall_0": sk.recall_score(y, decided, pos_label=0),
+        "precision_1": sk.precision_score(y, decided),
+    }
+    for metric, wanted in expected.items():
+        found = value(result, metric, model="m")
+        assert found["value"] == pytest.approx(wanted, abs=1e-12), metric
+        assert found["n"] == 400
+        assert found["low"] < found["value"] < found["high"]  # type: ignore[operator]
+
+
+def test_macro_and_micro() -> None:
+    cohort, p = simulated(n_labels=4)
+    result = run(QUICK, cohort, {"m": p})
+    y, score = cohort.y.toarray()[200:], p[200:]
+    each = [sk.roc_auc_score(y[:, k], score[:, k]) for k in range(4)]
+    assert value(result, "auroc", label="macro")["value"] == pytest.approx(np.mean(each), abs=1e-12)
+    assert value(result, "auroc", label="micro")["value"] == pytest.approx(
+        sk.roc_auc_score(y.ravel(), score.ravel()), abs=1e-12
+    )
+    assert value(result, "auprc", label="micro")["n"] == 1600
+
+
+def test_micro_decisions_use_each_labels_own_threshold() -> None:
+    cohort, p = simulated(n_labels=3)
+    result = run(Performance(n_replicates=200, threshold="youden"), cohort, {"m": p})
+    from palpate.stats import youden_threshold
+
+    y = cohort.y.toarray()
+    threshold = [youden_threshold(y[:200, k], p[:200, k]) for k in range(3)]
+    decided = p[200:] >= threshold
+    assert value(result, "f1_1", label="micro")["value"] == pytest.approx(
+        sk.f1_score(y[200:].ravel(), decided.ravel()), abs=1e-12
+    )
+
+
+def test_threshold_reaches_the_recall_on_the_validation_split() -> None:
+    cohort, p = simulated()
+    result = run(Performance(n_replicates=200, threshold="recall", target_recall=0.7), cohort, {"m": p})
+    y, score = cohort.y.toarray()[:200, 0], p[:200, 0]
+    told = next(block for block in result.blocks if block.title == "Decisions at the threshold")
+    threshold = told.rows[0][2]  # type: ignore[union-attr]
+    assert sk.recall_score(y, score >= threshold) >= 0.7
+    assert sk.recall_score(y, score > threshold) < 0.7
+    assert "70% recall on the validation split" in str(told.rows[0][3])  # type: ignore[union-attr]
+
+
+def test_the_models_own_threshold_goes_first() -> None:
+    cohort, p = simulated()
+    result = run(QUICK, cohort, {"m": p}, m={"threshold": 0.9})
+    y, score = cohort.y.toarray()[200:, 0], p[200:, 0]
+    assert value(result, "sensitivity")["value"] == pytest.approx(sk.recall_score(y, score >= 0.9), abs=1e-12)
+
+
+def test_two_models_are_compared_as_paired() -> None:
+    cohort, p = simulated(n=1200)
+    rng = np.random.default_rng(5)
+    near = np.clip(p + rng.normal(scale=1e-3, size=p.shape), 0, 1)
+    noise = rng.random(p.shape)
+    result = run(Performance(n_replicates=500), cohort, {"good": p, "near": near, "noise": noise})
+    same = value(result, "auroc", model="near", reference="good")
+    worse = value(result, "auroc", model="noise", reference="good")
+    width = same["high"] - same["low"]  # type: ignore[operator]
+    alone = value(result, "auroc", model="good")
+    assert width < 0.2 * (alone["high"] - alone["low"])  # type: ignore[operator]
+    assert worse["significant"] is True
+    assert worse["high"] < 0  # type: ignore[operator]
+    assert "noise has a lower AUROC than good" in " ".join(f.sentence for f in result.findings)
+
+
+def test_identical_models_do_not_differ() -> None:
+    cohort, p = simulated()
+    row = value(run(QUICK, cohort, {"a": p, "b": p.copy()}), "auroc", model="b", reference="a")
+    assert (row["value"], row["low"], row["high"], row["p_value"], row["significant"]) == (0.0, 0.0, 0.0, 1.0, False)
+
+
+def test_the_drop_between_cohorts() -> None:
+    home, p_home = simulated(n=900, seed=1, name="home")
+    away, p_away = simulated(n=900, seed=2, name="away", split=False, shift=0.0)
+    both = stack([home, away])
+    result = run(Performance(n_replicates=500), both, {"m": np.concatenate([p_home, p_away])})
+    drop = value(result, "auroc", group="away", reference="home")
+    levels = [value(result, "auroc", group=name)["value"] for name in ("away", "home")]
+    assert drop["value"] == pytest.approx(levels[0] - levels[1])  # type: ignore[operator]
+    assert drop["significant"] is True
+    assert value(result, "auroc", group="away")["n"] == 900
+    assert any("loses" in f.sentence and f.tone == "warning" for f in result.findings)
+
+
+def test_checkpoints_are_one_model_with_mean_and_sd() -> None:
+    cohort, p = simulated()
+    rng = np.random.default_rng(3)
+    seeds = {f"xgb[{k}]": np.clip(p + rng.normal(scale=0.1, size=p.shape), 0, 1) for k in (1, 2, 3)}
+    result = run(QUICK, cohort, {"solo": p, **seeds}, **{name: {"family": "xgb"} for name in seeds})
+    each = [value(result, "auroc", model=name)["value"] for name in seeds]
+    assert value(result, "auroc", model="xgb")["value"] == pytest.approx(np.mean(each))  # type: ignore[arg-type]
+    assert value(result, "auroc_sd", model="xgb")["value"] == pytest.approx(np.std(each, ddof=1))  # type: ignore[arg-type]
+    assert value(result, "auroc", model="xgb", reference="solo")["low"] is not None
+    assert result.estimates.filter(pl.col("reference") == "xgb[1]").is_empty()
+
+
+def test_a_label_without_positives_is_null_with_its_reason() -> None:
+    cohort, p = simulated(n_labels=2)
+    y = cohort.y.toarray()
+    y[200:, 1] = 0
+    broken = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
+    result = run(QUICK, broken, {"a": p, "b": p})
+    row = value(result, "auroc", model="a", label="label1")
+    assert (row["value"], row["low"], row["reason"]) == (None, None, "no positive case")
+    assert value(result, "auroc", model="b", label="label1", reference="a")["reason"] == "no positive case"
+    assert value(result, "auroc", model="a", label="macro")["value"] is not None
+
+
+def test_many_labels_get_intervals_for_the_most_frequent_only() -> None:
+    cohort, p = simulated(n_labels=30)
+    result = run(Performance(n_replicates=100, labels_with_intervals=5), cohort, {"m": p})
+    rows = result.estimates.filter(pl.col("metric") == "auroc", ~pl.col("label").is_in(["macro", "micro"]))
+    assert rows.height == 30
+    assert rows["low"].is_not_null().sum() == 5
+    why = rows.filter(pl.col("low").is_null())["reason"].unique().to_list()
+    assert why == ["no interval: not among the 5 most frequent labels"]
+    assert value(result, "auroc", label="macro")["low"] is not None
+
+
+def test_the_same_seed_gives_the_same_table() -> None:
+    cohort, p = simulated()
+    one, two = run(QUICK, cohort, {"m": p}), run(QUICK, cohort, {"m": p})
+    assert one.estimates.equals(two.estimates)
+    assert one.blocks == two.blocks
+
+
+def test_unknown_label_and_empty_split() -> None:
+    cohort, _ = simulated()
+    with pytest.raises(ConfigError, match="no label 'x'"):
+        Performance(labels=("x",)).plan(cohort, np.random.default_rng(0))
+    with pytest.raises(CohortError, match="has no case in split 'train'"):
+        Performance(split="train").plan(cohort, np.random.default_rng(0))
+    plain = Cohort.from_frame(notes_frame().drop("split"), labels=["ill"])
+    with pytest.raises(CohortError, match="no validation split"):
+        Performance(threshold="recall").plan(plain, np.random.default_rng(0))

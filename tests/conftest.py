@@ -1,0 +1,52 @@
+"""Fixtures that many tests use. No test touches the user's own cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from palpate.cohort import Cohort
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALPATE_CACHE", str(tmp_path_factory.mktemp("cache") / "scores.sqlite"))
+
+
+def notes_frame(n: int = 200, *, seed: int = 0) -> pl.DataFrame:
+    """Notes in which 'fever' raises and 'stable' lowers the chance of the label; two notes a patient."""
+    rng = np.random.default_rng(seed)
+    fever, stable = rng.random(n) < 0.4, rng.random(n) < 0.4
+    chance = 1 / (1 + np.exp(-(-1 + 1.5 * fever - 1.0 * stable)))
+    filler = np.asarray(["cough", "walks", "sleeps well", "98.6", "aspirin 81 mg", "no pain"])
+    notes = []
+    for row in range(n):
+        words = [*rng.choice(filler, 4), *(["fever"] if fever[row] else []), *(["stable"] if stable[row] else [])]
+        notes.append(f"note {row}: " + ", ".join(rng.permutation(words)) + ".")
+    patient = np.arange(n) // 2
+    split = np.asarray(["train", "validation", "test", "test"])[patient % 4]
+    return pl.DataFrame(
+        {
+            "case_id": [f"c{row}" for row in range(n)],
+            "patient_id": [f"p{p}" for p in patient],
+            "split": split,
+            "text": notes,
+            "ill": (rng.random(n) < chance).astype(int),
+        }
+    )
+
+
+@pytest.fixture
+def cohort() -> Cohort:
+    return Cohort.from_frame(notes_frame(), labels=["ill"], name="home")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """The same as a CSV file."""
+    path = tmp_path / "notes.csv"
+    notes_frame().write_csv(path)
+    return path

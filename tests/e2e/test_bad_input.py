@@ -1,0 +1,117 @@
+"""Bad input: one sentence with file, row, column and what to do; exit code 2. A failing model: 3."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.conftest import notes_frame
+from tests.e2e.command_line import CommandLine
+from tests.e2e.conftest import CONFIG
+
+
+def change(column: str, row: int, value: object) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    def changed(frame: pl.DataFrame) -> pl.DataFrame:
+        values = [str(cell) for cell in frame[column]]
+        values[row - 1] = str(value)
+        return frame.with_columns(pl.Series(column, values))
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("spoil", "parts"),
+    [
+        (lambda frame: frame.drop("ill"), ["column 'ill'", "notes.csv"]),
+        (change("case_id", 5, "c0"), ["row 5", "column 'case_id'", "row 1"]),
+        (change("ill", 7, "maybe"), ["row 7", "column 'ill'", "maybe"]),
+        (change("ill", 7, "NaN"), ["row 7", "column 'ill'"]),
+        (change("ill", 7, ""), ["row 7", "column 'ill'"]),
+        (change("text", 9, ""), ["row 9", "column 'text'"]),
+        (change("split", 4, "train"), ["patient", "p1", "row"]),
+        (lambda frame: frame.head(0), ["no rows"]),
+    ],
+    ids=["missing column", "duplicate id", "label not 0/1", "NaN", "empty label", "empty text", "two splits", "empty"],
+)
+def test_cohort_errors(
+    project: Path, palpate: CommandLine, spoil: Callable[[pl.DataFrame], pl.DataFrame], parts: list[str]
+) -> None:
+    spoil(notes_frame()).write_csv(project / "notes.csv")
+    ran = palpate("audit", project / "audit.yaml")
+    assert ran.code == 2
+    assert ran.err.strip().splitlines()[-1].startswith("palpate: ")
+    for part in [*parts, "notes.csv"]:
+        assert part in ran.err, ran.err
+    assert "Traceback" not in ran.err
+    assert not (project / "audit-run").exists()
+
+
+def test_undecodable_bytes(project: Path, palpate: CommandLine) -> None:
+    content = (project / "notes.csv").read_bytes()
+    at = content.index(b"fever")
+    (project / "notes.csv").write_bytes(content[:at] + b"\xff\xfe" + content[at:])
+    row = content[:at].count(b"\n")
+    ran = palpate("audit", project / "audit.yaml")
+    assert ran.code == 2
+    assert f"row {row}, column 'text'" in ran.err
+
+
+def test_truncated_gzip(project: Path, palpate: CommandLine) -> None:
+    whole = gzip.compress((project / "notes.csv").read_bytes())
+    (project / "notes.csv.gz").write_bytes(whole[: len(whole) // 2])
+    (project / "audit.yaml").write_text(CONFIG.replace("notes.csv", "notes.csv.gz"))
+    ran = palpate("audit", project / "audit.yaml")
+    assert ran.code == 2
+    assert "notes.csv.gz" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "parts"),
+    [
+        ("notes.csv", "nowhere.csv", 2, ["nowhere.csv"]),
+        ("python:hospital_model:other", "python:hospital_model:nothing", 2, ["nothing"]),
+        ("python:hospital_model:other", "hospital_model", 2, ["scheme:target", "hf:"]),
+        ("python:hospital_model:other", "magic:x", 2, ["there is no model 'magic'", "sklearn"]),
+        ("python:hospital_model:other", "http://example.org/predict", 2, ["allow_remote"]),
+        ("python:hospital_model:other", "sklearn:m.joblib", 2, ["m.joblib"]),
+        ("python:hospital_model:other", "python:hospital_model:broken", 3, ["model 'weak', case 'c", "RuntimeError"]),
+        ("python:hospital_model:other", "python:hospital_model:nan", 3, ["model 'weak', case 'c", "NaN"]),
+        ("n_replicates: 200", "replicates: 200", 2, ["no such option", "n_replicates"]),
+        ("labels: [ill]", "labels: [sick]", 2, ["sick"]),
+        ("audits:", "audit:", 2, ["audit.yaml", "audits"]),
+    ],
+)
+def test_configuration_errors(
+    project: Path, palpate: CommandLine, old: str, new: str, code: int, parts: list[str]
+) -> None:
+    (project / "audit.yaml").write_text(CONFIG.replace(old, new))
+    ran = palpate("audit", project / "audit.yaml")
+    assert ran.code == code, ran.err
+    for part in parts:
+        assert part in ran.err, ran.err
+    assert "Traceback" not in ran.err
+    assert "no luck" not in ran.err
+
+
+def test_debug_shows_the_traceback(project: Path, palpate: CommandLine) -> None:
+    with pytest.raises(Exception, match="nowhere"):
+        palpate("audit", project / "nowhere.yaml", "--debug")
+
+
+def test_what_a_failed_run_scored_is_kept(project: Path, palpate: CommandLine) -> None:
+    (project / "audit.yaml").write_text(CONFIG.replace("hospital_model:other", "hospital_model:broken"))
+    assert palpate("audit", project / "audit.yaml").code == 3
+    assert (project / "audit-run" / "predictions" / "good.parquet").is_file()
+    ran = palpate("report", project / "audit-run")
+    assert ran.code == 2
+    assert "holds no results yet" in ran.err
+
+
+def test_no_run_to_report(tmp_path: Path, palpate: CommandLine) -> None:
+    ran = palpate("report", tmp_path)
+    assert ran.code == 2
+    assert "holds no run" in ran.err

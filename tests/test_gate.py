@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+from palpate.errors import ConfigError
+from palpate.gate import Bound, Verdict, judge, junit, parse
+from palpate.results import AuditResult, Estimate, estimates_frame
+from palpate.rundir import RunDirectory
+
+
+def row(**more: object) -> Estimate:
+    base = {
+        "audit": "performance",
+        "model": "m",
+        "metric": "auroc",
+        "label": "ill",
+        "group": "home",
+        "value": 0.8,
+        "n": 100,
+    }
+    return Estimate(**{**base, "low": 0.75, "high": 0.85, **more})  # type: ignore[arg-type]
+
+
+def result(*rows: Estimate, values: dict[str, list[float]] | None = None) -> AuditResult:
+    replicates = pl.DataFrame(
+        [(model, "auroc", "ill", "home", numbers) for model, numbers in (values or {}).items()],
+        schema={
+            "model": pl.String,
+            "metric": pl.String,
+            "label": pl.String,
+            "group": pl.String,
+            "values": pl.List(pl.Float64),
+        },
+        orient="row",
+    )
+    return AuditResult("performance", estimates_frame(rows), replicates=replicates)
+
+
+MANIFEST = {"audits": {"performance": {}}, "models": [], "fingerprints": {"cohort": "x", "seed": "y"}}
+
+
+def verdict(text: str, *rows: Estimate, manifest: dict[str, object] | None = None) -> Verdict:
+    return judge([parse(text)], [result(*rows)], manifest or MANIFEST)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [
+        ("performance.auroc >= 0.8", True),
+        ("performance.auroc > 0.8", False),
+        ("performance.auroc.low >= 0.75", True),
+        ("performance.auroc.low>=0.76", False),
+        ("performance.auroc.high <= 0.85", True),
+        ("performance.auroc.n == 100", True),
+        ("performance.auroc[model=m] >= 0.8", True),
+        ("performance.auroc.low [ model = m , group = home ] >= 7e-1", True),
+        ("performance.auroc[model=other] >= 0.1", False),
+        ("performance.nothing >= 0.1", False),
+        ("context.auroc >= 0.1", False),
+    ],
+)
+def test_bounds(text: str, passed: bool) -> None:
+    assert verdict(text, row()).passed is passed
+
+
+def test_every_matching_row_must_hold_and_the_failing_one_is_named() -> None:
+    judged = verdict("performance.auroc.low >= 0.7", row(), row(model="weak", low=0.6))
+    assert not judged.passed
+    assert judged.detail == "weak · ill · home: low is 0.6"
+
+
+def test_a_number_that_cant_be_computed_fails() -> None:
+    judged = verdict("performance.auroc >= 0.1", row(value=None, low=None, reason="no positive case"))
+    assert not judged.passed
+    assert "no positive case" in judged.detail
+
+
+def test_differences_are_left_out_unless_asked_for() -> None:
+    rows = (row(), row(reference="away", value=-0.2))
+    assert verdict("performance.auroc >= 0.7", *rows).passed
+    assert not verdict("performance.auroc[reference=away] >= -0.05", *rows).passed
+
+
+def test_macro_is_the_headline_and_a_star_is_every_label() -> None:
+    rows = (row(label="rare", value=0.2), row(label="macro", value=0.9))
+    assert verdict("performance.auroc >= 0.8", *rows).passed
+    assert not verdict("performance.auroc[label=*] >= 0.8", *rows).passed
+
+
+def test_checkpoints_are_judged_through_their_mean() -> None:
+    manifest = {**MANIFEST, "models": [{"name": "x[1]", "family": "x"}]}
+    rows = (row(model="x", value=0.8), row(model="x[1]", value=0.1))
+    assert verdict("performance.auroc >= 0.7", *rows, manifest=manifest).passed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["performance.auroc", "auroc >= 0.7", "performance.auroc.median >= 1", "performance.auroc[modle=x] > 1", "be good"],
+)
+def test_a_condition_that_cant_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="gate condition"):
+        parse(text)
+
+
+def test_negative_bound() -> None:
+    condition = parse("performance.auroc > -0.05")
+    assert isinstance(condition, Bound)
+    assert condition.bound == -0.05
+
+
+def earlier_run(folder: Path, values: list[float], value: float) -> RunDirectory:
+    run = RunDirectory(folder)
+    run.write_manifest(MANIFEST)
+    run.write_result(result(row(value=value), values={"m": values}))
+    return run
+
+
+@pytest.mark.parametrize(("shift", "passed"), [(0.0, True), (0.02, True), (-0.02, False)])
+def test_a_paired_drop_is_found_where_independent_intervals_overlap(tmp_path: Path, shift: float, passed: bool) -> None:
+    before = [0.70 + 0.002 * k for k in range(100)]
+    now = [number + shift + 0.0001 * (k % 7) for k, number in enumerate(before)]
+    earlier_run(tmp_path, before, 0.8)
+    condition = parse(f"no significant drop against {tmp_path}")
+    (judged,) = judge([condition], [result(row(value=0.8 + shift), values={"m": now})], MANIFEST)
+    assert judged.passed is passed
+    assert "[paired]" in judged.detail
+    assert f"{shift:+.4f}" in judged.detail
+
+
+def test_a_drop_against_a_run_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no run"):
+        parse(f"no significant drop against {tmp_path / 'nowhere'}")
+
+
+def test_junit_counts_and_escapes() -> None:
+    text = junit([Verdict("a < 1", True, "fine"), Verdict("b", False, "<script>")])
+    suite = ElementTree.fromstring(text)
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert failure.text == "<script>"
