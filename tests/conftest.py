@@ -7,8 +7,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import settings
 
 from palpate.cohort import Cohort
+
+# Numba compiles on first use, and machines differ: a test's time says nothing about its property.
+settings.register_profile("palpate", deadline=None)
+settings.load_profile("palpate")
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ cost a few bytes each. `Inputs` is the same for a model: the rows of one batch.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-KEY_BYTES = 16
+KEY_BYTES = 16  # TEMPORARY
+
+
+def content_key(text: str) -> bytes:  # TEMPORARY
+    """Temporary."""
+    from palpate.keys import key_of
+
+    return key_of(text)
+
 
 
 class Edit(NamedTuple):
@@ -44,11 +51,6 @@ def splice(parent: str, edits: Iterable[Edit]) -> str:
         position = end
     pieces.append(parent[position:])
     return "".join(pieces)
-
-
-def content_key(text: str) -> bytes:
-    """What stands for a text in caches and files: a hash, from which the text can't be read back."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,7 @@ class _Edited:
         """How many edits each row has; 0 is the parent itself."""
         return np.diff(self.first_edit)
 
-    def _edit_columns(self, rows: Ints) -> tuple[Ints, Ints]:
+    def edit_columns(self, rows: Ints) -> tuple[Ints, Ints]:
         """The edit indices of `rows`, and their new `first_edit`."""
         counts = self.n_edits[rows]
         first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -223,7 +225,7 @@ class Inputs(_Edited):
     def take(self, rows: Ints | Sequence[int]) -> Inputs:
         """Some of the rows, with only the parents and replacements that these need."""
         rows = np.asarray(rows, dtype=np.int64)
-        index, first = self._edit_columns(rows)
+        index, first = self.edit_columns(rows)
         used, parent = np.unique(self.parent[rows], return_inverse=True)
         words, replacement = np.unique(self.replacement[index], return_inverse=True)
         return Inputs(

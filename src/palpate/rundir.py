@@ -28,8 +28,8 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from palpate.edits import KEY_BYTES
 from palpate.errors import RunError
+from palpate.keys import KEY_BYTES
 from palpate.results import AnyBlock, AuditResult, Finding, ModelPredictions, Plan
 
 SCHEMA = 1

@@ -195,6 +195,8 @@ def test_bad_byte_in_json(tmp_path):
 def test_half_a_surrogate_pair_in_json(tmp_path):
     rows = b'{"text": "a", "label:y": 0}\n{"text": "\\ud83d", "label:y": 0}\n'
     check(message(tmp_path / "a.jsonl", rows), "row 2, column 'text': the cell has half a character")
+    far = b'{"text": "a", "label:y": 0}\n' * 4500 + rows.splitlines()[1]
+    check(message(tmp_path / "b.jsonl", far), "row 4501, column 'text': the cell has half a character")
 
 
 def test_bytes_in_parquet_that_are_no_text(tmp_path):
@@ -254,8 +256,10 @@ def test_damaged_gzip(tmp_path):
         "the gzip file ends too early; copy or export the file again",
     )
     check(message(tmp_path / "b.csv.gz", HEADER), "the gzip file is damaged")
-    flipped = whole[:30] + bytes([whole[30] ^ 0xFF]) + whole[31:]
-    check(message(tmp_path / "c.csv.gz", flipped), "the gzip file is damaged")
+    no_deflate = whole[:10] + b"\xff" + whole[11:]  # a block of a type that does not exist
+    check(message(tmp_path / "c.csv.gz", no_deflate), "the gzip file is damaged")
+    wrong_sum = whole[:-8] + bytes([whole[-8] ^ 0xFF]) + whole[-7:]
+    check(message(tmp_path / "e.csv.gz", wrong_sum), "the gzip file is damaged")
     lines = gzip.compress(b'{"label:y": 0}\n' * 50)
     check(message(tmp_path / "d.jsonl.gz", lines[:-9]), "the gzip file ends too early")
 
@@ -265,8 +269,14 @@ def test_ragged_row(table, row, n):
     sentence = message(table, HEADER + b'1,1,test,"a\na",0\n' + row)
     check(
         sentence,
-        f"row 2: the row has {n} cells and the header 5; put cells that hold the delimiter in quotes",
+        f"row 2: the row has {n} cells and the header 5; put cells that hold the delimiter or a line end",
     )
+
+
+def test_a_bare_carriage_return_is_refused_and_not_guessed_at(table):
+    # What csv.writer before Python 3.13 leaves without quotes: a line end for some readers and text for others.
+    sentence = message(table, HEADER + b"1,1,test,a,0\n2,2,test,b\rc,0\n")
+    check(sentence, "row 2: the row has 4 cells and the header 5", "a line end in quotes")
 
 
 @pytest.mark.parametrize("row", [b'2,2,test,"b" c,0\n', b'2,2,test,"never closed,0\n'])
@@ -310,6 +320,16 @@ def test_corrupt_parquet(tmp_path, cut):
     middle = whole[:100] + b"\xff" * (len(whole) // 2) + whole[100 + len(whole) // 2 :]
     content = {"text": b"not parquet", "head": whole[100:], "tail": whole[:-100], "middle": middle}[cut]
     check(message(path, content), "the Parquet file is damaged or is no Parquet; copy or export the file again")
+
+
+def test_a_panic_of_polars_is_an_error_too(tmp_path, monkeypatch):
+    def panic(*_: object, **__: object) -> None:
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"label:y": [0]}).write_parquet(path)
+    monkeypatch.setattr(pl, "read_parquet", panic)
+    check(message(path), "the Parquet file is damaged")
 
 
 def test_column_twice_in_the_header(table):

@@ -41,7 +41,10 @@ def write(path: Path, rows: list[dict[str, object]], *, bom: bool = False, end: 
             out.writelines(json.dumps(row) + end for row in rows)
         else:
             delimiter = "\t" if ".tsv" in path.name else ","
-            writer = csv.DictWriter(out, list(rows[0]), delimiter=delimiter, lineterminator=end)
+            # csv.writer leaves a bare carriage return unquoted before Python 3.13, which is no valid CSV.
+            bare = any("\r" in str(cell) for row in rows for cell in row.values())
+            quoting = csv.QUOTE_ALL if bare else csv.QUOTE_MINIMAL
+            writer = csv.DictWriter(out, list(rows[0]), delimiter=delimiter, lineterminator=end, quoting=quoting)
             writer.writeheader()
             writer.writerows(rows)
     return path
@@ -182,7 +185,8 @@ def test_ways_to_write_a_time(tmp_path, written, meant):
 
 def test_typed_times(tmp_path):
     day = dt.datetime(2180, 7, 23, 14, 5)
-    for values in (pl.Series([day], dtype=pl.Datetime("ns")), pl.Series([day]).dt.replace_time_zone("UTC")):
+    boston = pl.Series([day - dt.timedelta(hours=5)]).dt.replace_time_zone("Etc/GMT+5")
+    for values in (pl.Series([day], dtype=pl.Datetime("ns")), boston):
         pl.DataFrame({"time": values, "label:y": [0]}).write_parquet(tmp_path / "t.parquet")
         assert read_cohort(TableSpec(file=tmp_path / "t.parquet")).cases["time"].to_list() == [day]
     pl.DataFrame({"time": [day.date()], "label:y": [0]}).write_parquet(tmp_path / "t.parquet")

@@ -243,9 +243,7 @@ def test_counts_above_255_are_not_wrapped():
 
     module = sys.modules["palpate.stats.bootstrap"]
     y, s, patient = np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.3, 0.2]), np.array([0, 0, 1, 2])
-    rows = _rows.check_rows(
-        y, s, metrics=("auroc",), threshold=None, unit="patient", patient=patient, rows=None, weight=None
-    )
+    rows = _rows.check_rows(y, s, ("auroc",), threshold=None, unit="patient", patient=patient, rows=None, weight=None)
     rows = rows._replace(draws=np.array([[2000]]))
     chosen = module._Options(("auroc",), 0.95, 10, 40, np.uint64(1))
     _, values = module._evaluate(rows, chosen)
@@ -334,6 +332,7 @@ def test_empty_groups_are_nan():
         ({"rows": np.ones(59, bool)}, "rows has shape"),
         ({"rng": -1}, "rng"),
         ({"n_threads": 0}, "n_threads"),
+        ({"average": "micro"}, "average must be"),
         ({"n_bins": 0}, "n_bins"),
         ({"specificity": 95}, "specificity"),
     ],

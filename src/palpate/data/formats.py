@@ -135,7 +135,9 @@ def _csv_rows(path: Path, *, errors: str = "strict") -> Iterator[list[str]]:
             width = width or len(row)
             if len(row) != width:
                 problem = f"the row has {len(row)} cells and the header {width}"
-                raise CohortError(problem, file=path, row=done, hint="put cells that hold the delimiter in quotes")
+                raise CohortError(
+                    problem, file=path, row=done, hint="put cells that hold the delimiter or a line end in quotes"
+                )
             done += 1
             yield row
 

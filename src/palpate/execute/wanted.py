@@ -11,13 +11,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cohort import Cohort
-from palpate.edits import KEY_BYTES, Inputs, Ints, content_key, splice
+from palpate.edits import Inputs, Ints
 from palpate.errors import InputError
+from palpate.keys import KEY_BYTES, Pieces, key_of, keys_of_edits
 from palpate.models.protocol import Model
 from palpate.results import Plan
 
@@ -34,17 +36,25 @@ class Asked:
     @cached_property
     def parent_keys(self) -> dict[int, bytes]:
         """The key of every parent that is used, unedited."""
-        return {int(p): content_key(self.inputs.parents[int(p)]) for p in np.unique(self.inputs.parent)}
+        return {int(p): key_of(self.inputs.parents[int(p)]) for p in np.unique(self.inputs.parent)}
 
     @cached_property
     def text_keys(self) -> list[bytes]:
-        """The key of every row's text; texts are spliced one at a time and let go."""
-        inputs, edited = self.inputs, self.inputs.n_edits > 0
-        base = self.parent_keys
-        return [
-            content_key(splice(inputs.parents[p], inputs.edits(row))) if is_edited else base[p]
-            for row, (p, is_edited) in enumerate(zip(inputs.parent.tolist(), edited.tolist(), strict=True))
-        ]
+        """The key of every row's text; no text is made for it."""
+        inputs = self.inputs
+        keys = [self.parent_keys[p] for p in inputs.parent.tolist()]
+        edited = np.flatnonzero(inputs.n_edits)
+        edited = edited[np.argsort(inputs.parent[edited], kind="stable")]
+        pieces = Pieces(inputs.replacements)
+        bounds = np.flatnonzero(np.diff(inputs.parent[edited], prepend=-1, append=-2))
+        for begin, stop in pairwise(bounds.tolist()):
+            rows = edited[begin:stop]
+            index, first = inputs.edit_columns(rows)
+            columns = inputs.start[index], inputs.end[index], inputs.replacement[index]
+            parent = inputs.parents[int(inputs.parent[rows[0]])]
+            for row, key in zip(rows.tolist(), keys_of_edits(parent, first, *columns, pieces), strict=True):
+                keys[row] = key
+        return keys
 
     @cached_property
     def n_characters(self) -> Ints:

@@ -301,7 +301,8 @@ def _layout(probe: _Columns, graph: _Graph, metadata: Mapping[str, str], own: On
     n_labels = n_columns - first
     if names is None:
         names = ("positive",) if n_labels == 1 else tuple(map(str, range(n_columns)))
-    labels = own.labels or (names[first:] if len(names) == n_columns else names)
+    # Of two classes the first is left out here, or was by the softmax.
+    labels = own.labels or (names[1:] if len(names) == 2 and n_labels == 1 else names)
     if len(labels) != n_labels:
         raise ConfigError(f"there are {len(labels)} names for {n_labels} labels", file=path, hint="set labels")
     return _Layout(first, labels)

@@ -97,9 +97,7 @@ class PredictionsModel(Model):
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Look the rows up: cases by their id, everything else (and what is left) by the hash of its text."""
-        plain = np.flatnonzero(
-            (inputs.n_edits == 0) & np.array([bool(c) for c in inputs.case_ids], dtype=bool)
-        )
+        plain = np.flatnonzero((inputs.n_edits == 0) & np.array([bool(c) for c in inputs.case_ids], dtype=bool))
         found = np.full(len(inputs), -1, dtype=np.int64)
         found[plain] = self._cases.find(
             [
@@ -169,9 +167,7 @@ def _read(file: Path) -> pl.DataFrame:
         if kind == ".parquet":
             return pl.read_parquet(file)
     except (pl.exceptions.PolarsError, OSError) as error:
-        problem = (
-            "has no rows" if isinstance(error, pl.exceptions.NoDataError) or not file.stat().st_size else None
-        )
+        problem = "has no rows" if isinstance(error, pl.exceptions.NoDataError) or not file.stat().st_size else None
         raise ConfigError(problem or f"can't be read as {kind}", file=file) from error
     raise ConfigError(
         f"predictions can't be read from '{kind}' files",
@@ -239,9 +235,7 @@ def _index(frame: pl.DataFrame, case: str, file: Path) -> tuple[Keys, Keys]:
     text_rows, case_rows = np.flatnonzero(for_text), np.flatnonzero(for_case)
     inputs = Keys.of(_decoded(input_id, text_rows, file), text_rows)
     ids = case_id.gather(case_rows).to_list()
-    names = (
-        _strings(frame, COHORT).gather(case_rows).to_list() if COHORT in frame.columns else [None] * len(ids)
-    )
+    names = _strings(frame, COHORT).gather(case_rows).to_list() if COHORT in frame.columns else [None] * len(ids)
     cases = Keys.of([_case_key(name, each) for name, each in zip(names, ids, strict=True)], case_rows)
     for keys, column in ((cases, case), (inputs, INPUT)):
         repeat = keys.first_repeat()

@@ -24,16 +24,14 @@ from palpate.models.options import Options, parse_options
 from palpate.models.protocol import Model, Probabilities
 
 VERSION = "python-1"
-_from_configs: set[str] = set()
-"""Top-level modules that were imported from the folder of a configuration, and may be imported anew."""
+_from_configs: dict[str, dict[Path, tuple[int, int]]] = {}
+"""Top-level modules that came from the folder of a configuration: their files, as they were when imported."""
 
 
 class FunctionModel(Model):
     """A function of texts."""
 
-    def __init__(
-        self, function: Callable[[list[str]], Any], options: Options, *, source: str, fingerprint: str
-    ):
+    def __init__(self, function: Callable[[list[str]], Any], options: Options, *, source: str, fingerprint: str):
         self.labels = options.labels or ("positive",)
         self.fingerprint = fingerprint
         self.rows_per_call = options.batch_size or self.rows_per_call
@@ -90,10 +88,10 @@ def _import(name: str, folder: Path) -> ModuleType:
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
-    if top in _from_configs:
-        for loaded in [module for module in sys.modules if module.partition(".")[0] == top]:
-            del sys.modules[loaded]
     here = PathFinder.find_spec(top, [str(folder)])
+    if top in _from_configs and (here is None or _is_stale(top, here.origin)):
+        for loaded in _modules_under(top):
+            del sys.modules[loaded]
     imported = getattr(sys.modules.get(top), "__spec__", None)
     if here and top in sys.modules and (imported is None or imported.origin != here.origin):
         raise ConfigError(
@@ -101,8 +99,25 @@ def _import(name: str, folder: Path) -> ModuleType:
         )
     module = _import_or_explain(name, folder)
     if here:
-        _from_configs.add(top)
+        files = [Path(file) for each in _modules_under(top) if (file := sys.modules[each].__file__)]
+        _from_configs[top] = {file: _stamp(file) for file in files}
     return module
+
+
+def _modules_under(top: str) -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] == top]
+
+
+def _is_stale(top: str, origin: str | None) -> bool:
+    """Whether a module that is loaded came from elsewhere or has changed on disk since."""
+    if getattr(getattr(sys.modules.get(top), "__spec__", None), "origin", None) != origin:
+        return True
+    return any(_stamp(file) != stamp for file, stamp in _from_configs[top].items())
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    status = file.stat() if file.exists() else None
+    return (status.st_mtime_ns, status.st_size) if status else (0, 0)
 
 
 def _import_or_explain(name: str, folder: Path) -> ModuleType:

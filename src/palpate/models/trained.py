@@ -86,9 +86,7 @@ def _load_tfidf_xgboost(home: Path, manifest: Manifest, options: Mapping[str, An
     words, trees = existing("vectorizer.skops", home), existing("booster.json", home)
     data = words.read_bytes(), trees.read_bytes()
     steps = [("vectorizer", read_estimator(data[0], own, file=words)), ("trees", _read_trees(data[1], trees))]
-    return estimator_model(
-        Pipeline(steps), own, fingerprint=_fingerprint(manifest, own, words, trees), file=home
-    )
+    return estimator_model(Pipeline(steps), own, fingerprint=_fingerprint(manifest, own, words, trees), file=home)
 
 
 def _read_trees(data: bytes, file: Path) -> Any:
@@ -190,9 +188,7 @@ def save_hf(
     return _save(folder, manifest, write)
 
 
-def _manifest(
-    kind: Kind, labels: Sequence[str], threshold: float | None, card: Mapping[str, Any] | None
-) -> Manifest:
+def _manifest(kind: Kind, labels: Sequence[str], threshold: float | None, card: Mapping[str, Any] | None) -> Manifest:
     return Manifest(kind=kind, labels=tuple(labels), threshold=threshold, card=dict(card or {}))
 
 

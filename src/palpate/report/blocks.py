@@ -219,15 +219,14 @@ def view_chart(chart: Chart, *, order: Sequence[str] = (), source: str = "") -> 
 def numbers_of(chart: Chart, *, limit: int = MAX_CHART_ROWS) -> Table:
     """A chart's first data as a table: what it is of, then the estimate with its interval, then the rest."""
     fields = list(dict.fromkeys(name for row in chart.data[: 10 * limit] for name in row))
-    value = chart.y.field if chart.kind in ("line", "scatter") else chart.x.field
-    if chart.kind == "heatmap" or value not in fields:
-        value = "value"
+    value, lead = _order(chart, fields)
     joined = {value, "low", "high"} <= set(fields)
-    lead = [chart.y.field, chart.facet, chart.series, chart.x.field]
     first = [name for name in dict.fromkeys(lead) if name in fields and name != value]
     hidden = {"low", "high"} if joined else set()
     names = [name for name in dict.fromkeys([*first, value, *fields]) if name in fields and name not in hidden]
     titles = {chart.x.field: chart.x.title, chart.y.field: chart.y.title}
+    if chart.kind == "histogram":
+        titles = {"start": f"{chart.x.title}, from", "end": "to", "count": chart.y.title}
     percent = (chart.y if value == chart.y.field else chart.x).percent
     columns, rows = [], [dict(row) for row in chart.data[:limit]]
     for name in names:
@@ -242,6 +241,17 @@ def numbers_of(chart: Chart, *, limit: int = MAX_CHART_ROWS) -> Table:
     return Table(title="", columns=tuple(columns), rows=tuple(tuple(map(row.get, names)) for row in rows))
 
 
+def _order(chart: Chart, fields: Sequence[str]) -> tuple[str, list[str | None]]:
+    """Which field is the value, and which ones say what it is of."""
+    around = [chart.facet, chart.series]
+    if chart.kind == "histogram":
+        return "count", [*around, "start", "end"]
+    if chart.kind in ("line", "scatter"):
+        return chart.y.field, ["text", *around, chart.x.field]
+    value = chart.x.field if chart.kind != "heatmap" and chart.x.field in fields else "value"
+    return value, [chart.y.field, *around, chart.x.field]
+
+
 def _kind_of(chart: Chart, name: str) -> Any:
     """How a field of a chart is set in a table."""
     if name in ("n", "n_positive", "count"):
@@ -252,6 +262,7 @@ def _kind_of(chart: Chart, name: str) -> Any:
     if isinstance(found, bool):
         return "flag"
     if isinstance(found, int | float):
-        axis = next((axis for axis in (chart.x, chart.y) if axis.field == name), None)
+        along = {chart.x.field: chart.x, chart.y.field: chart.y, "start": chart.x, "end": chart.x}
+        axis = along.get(name)
         return "percent" if axis is not None and axis.percent else "number"
     return "text"

@@ -34,8 +34,8 @@ class Prepared:
     """What a chart draws.
 
     Fields of a row: `f` panel, `s` series, `c` and `d` categories along y and x, `x` and `y` numbers, `v`
-    value, `lo` and `hi` interval, `g` significant, `k` how many points one mark stands for; for the tooltip
-    `name`, `t` (the numbers in words) and `n`.
+    value, `lo` and `hi` interval, `g` significant (`w` in words), `k` how many points one mark stands for; for
+    the tooltip `name`, `t` (the numbers in words) and `n`.
     """
 
     chart: Chart
@@ -75,6 +75,8 @@ def prepare(chart: Chart, *, order: Sequence[str] = ()) -> Prepared:
     if len(drawn) < len(rows):
         notes.append(f"{count_of(len(rows) - len(drawn), 'row')} without a value not drawn; see the numbers.")
     thinned = _thin(chart, drawn, notes)
+    for row in thinned:
+        row["t"] = _in_words(chart, row)
     if not any("(n " in label for label in categories):
         _common_n(thinned, notes)
     known = all(name in order for name in series)
@@ -92,21 +94,30 @@ def _named(chart: Chart, row: Row) -> Row:
     }
     if chart.kind in ("forest", "bar"):
         value = as_number(row.get(chart.x.field, row.get("value")))
-        text = interval(value, low, high, as_percent=chart.x.percent)
-        drawn |= {"c": str(row.get(chart.y.field, "")), "v": value, "lo": low, "hi": high, "t": text}
-        drawn["g"] = row.get("significant")
+        drawn |= {"c": str(row.get(chart.y.field, "")), "v": value, "lo": low, "hi": high}
+        tested = row.get("significant")
+        drawn |= {"g": tested, "w": None if tested is None else "yes" if tested else "no"}
     elif chart.kind == "heatmap":
         value = as_number(row.get("value"))
-        drawn |= {"c": str(row.get(chart.y.field, "")), "d": str(row.get(chart.x.field, "")), "v": value}
-        drawn["t"] = interval(value, low, high)
+        drawn |= {"c": str(row.get(chart.y.field, "")), "d": str(row.get(chart.x.field, ""))}
+        drawn |= {"v": value, "lo": low, "hi": high}
     elif chart.kind == "histogram":
         drawn |= {"x": as_number(row.get("start")), "x2": as_number(row.get("end"))}
         drawn["y"] = as_number(row.get("count"))
     else:
         drawn |= {"x": as_number(row.get(chart.x.field)), "y": as_number(row.get(chart.y.field))}
-        drawn |= {"lo": low, "hi": high, "t": interval(drawn["y"], low, high, as_percent=chart.y.percent)}
+        drawn |= {"lo": low, "hi": high}
         drawn["name"] = shorten(row.get("text"), 120)
     return drawn
+
+
+def _in_words(chart: Chart, row: Row) -> str:
+    """A mark's numbers, for its tooltip."""
+    if chart.kind == "histogram":
+        return integer(row["y"])
+    if "v" in row:
+        return interval(row["v"], row["lo"], row["hi"], as_percent=chart.x.percent)
+    return interval(row["y"], row["lo"], row["hi"], as_percent=chart.y.percent)
 
 
 def _drawable(chart: Chart, row: Row) -> bool:

@@ -6,7 +6,6 @@ each is as wide as the screen allows.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -169,16 +168,18 @@ def _heat_legend(prepared: Prepared) -> list[Key]:
     ]
 
 
-def static_svg(spec: dict[str, Any]) -> str:
-    """The chart as an image in the page, for readers without JavaScript and before it has run."""
+def static_svg(spec: dict[str, Any], *, name: str) -> str:
+    """The chart as an image in the page, for readers without JavaScript and before it has run.
+
+    `name` begins the ids inside, which must differ from those of other charts: Vega's own are counted through
+    the life of a process, so they would not be the same bytes twice.
+    """
     # Marks that are there only to be pointed at are of no use in an image.
     layers = [layer for layer in spec["layer"] if layer["mark"].get("opacity") != 0]
     source = json.dumps(spec | {"width": STATIC_WIDTH, "layer": layers})
     svg: str = vl_convert.vegalite_to_svg(source, allowed_base_urls=[])
-    # Vega counts its clip paths through the life of a process; names made from the chart give the same bytes.
-    name = hashlib.blake2b(source.encode(), digest_size=4).hexdigest()
     found = list(dict.fromkeys(re.findall(r'id="(\w+)"', svg)))
     for index, identity in enumerate(found):
-        svg = svg.replace(f'id="{identity}"', f'id="s{name}-{index}"')
-        svg = svg.replace(f"url(#{identity})", f"url(#s{name}-{index})")
+        svg = svg.replace(f'id="{identity}"', f'id="{name}-{index}"')
+        svg = svg.replace(f"url(#{identity})", f"url(#{name}-{index})")
     return re.sub(r"(-?\d+\.\d\d)\d+(?=[^<>]*>)", r"\1", svg)

@@ -33,6 +33,8 @@ MAX_SVG_BYTES = 900_000
 MAX_ONE_SVG = 120_000
 MAX_SVGS = 24
 MAX_FINDINGS = 100
+FULL_BELOW = 30_000
+"""Once a block did not fit, a section with less room than this tries no other."""
 QUESTIONS = {
     "performance": "How good is it on held-out cases, and how sure are we?",
     "vocabulary": "Which words move the prediction, and do clinicians agree that they should?",
@@ -71,7 +73,7 @@ class _Room:
         if self.drawings <= 0 or self.svg <= 0:
             return Markup()
         self.drawings -= 1
-        svg = static_svg(panel.spec)
+        svg = static_svg(panel.spec, name=f"drawing-{MAX_SVGS - self.drawings}")
         size = len(svg.encode())
         if size > min(MAX_ONE_SVG, self.svg):
             return Markup()
@@ -202,7 +204,7 @@ def _blocks(
         if isinstance(block, Examples) and block.has_note_text and not manifest.get("include_text"):
             withheld += 1
             continue
-        if share <= 0:
+        if omitted and share < FULL_BELOW:
             omitted.append(typeset.shorten(block.title, 100))
             continue
         view = _view(block, order, _source(result), room)

@@ -11,7 +11,8 @@ from typing import Any
 
 import altair as alt
 
-from palpate.report.chartdata import Prepared, Row, heat_bin, heat_bins
+from palpate.report.chartdata import LABEL_WIDTH, Prepared, Row, heat_bin, heat_bins
+from palpate.report.typeset import shorten
 from palpate.results import Axis
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
@@ -59,15 +60,16 @@ def _domain(axis: Axis, extra: list[float] | None = None, *, zero: bool = False)
     return alt.Scale(zero=zero and axis.low is None, nice=not fixed, **fixed)
 
 
-def _axis(axis: Axis) -> Any:
+def _axis(axis: Axis, **options: Any) -> Any:
     shown = {"format": ".0%"} if axis.percent else {}
     title = textwrap.wrap(axis.title, TITLE_WIDTH) or ""
-    return alt.Axis(title=title, tickCount=5, labelOverlap=True, labelFlush=False, **shown)
+    return alt.Axis(title=title, tickCount=5, labelOverlap=True, labelFlush=False, **shown, **options)
 
 
 def _x(prepared: Prepared, field: str, *, zero: bool = False) -> Any:
     axis = prepared.chart.x
-    return alt.X(f"{field}:Q", axis=_axis(axis), scale=_domain(axis, zero=zero))
+    # At the end of its axis a title has the whole width to its left, labels included: on a phone it needs that.
+    return alt.X(f"{field}:Q", axis=_axis(axis, titleAnchor="end"), scale=_domain(axis, zero=zero))
 
 
 def _y(prepared: Prepared, field: str, *, zero: bool = False) -> Any:
@@ -79,7 +81,7 @@ def _categories(prepared: Prepared, *, grid: bool = True) -> Any:
     """Categories down the side, in the audit's order, their labels in several lines, their title on top."""
     names = list(prepared.categories)
     axis = alt.Axis(
-        title=prepared.chart.y.title,
+        title=shorten(prepared.chart.y.title, LABEL_WIDTH),
         titleAngle=0,
         titleAlign="right",
         titleBaseline="bottom",
@@ -138,7 +140,7 @@ def _tooltip(prepared: Prepared, rows: list[Row], *, x: bool = False, value: str
     if any(row.get("n") is not None for row in rows):
         fields.append(alt.Tooltip("n:Q", title="n", format=",.0f"))
     if any(row.get("g") is not None for row in rows):
-        fields.append(alt.Tooltip("g:N", title="Significant"))
+        fields.append(alt.Tooltip("w:N", title="Significant"))
     return fields
 
 
@@ -280,9 +282,8 @@ def _heatmap(prepared: Prepared, rows: list[Row]) -> Any:
 
 def _histogram(prepared: Prepared, rows: list[Row]) -> Any:
     """Bins as bars that touch; series overlap, each with its outline."""
-    titled = [row | {"t": f"{row['y']:,.0f}"} for row in rows]
     many = len(prepared.series) > 1
-    bars = _data(titled).mark_rect(fillOpacity=0.35 if many else 0.85, strokeWidth=1)
+    bars = _data(rows).mark_rect(fillOpacity=0.35 if many else 0.85, strokeWidth=1)
     encoded = bars.encode(
         x=_x(prepared, "x"),
         x2="x2:Q",
@@ -290,6 +291,6 @@ def _histogram(prepared: Prepared, rows: list[Row]) -> Any:
         y2=alt.Y2Datum(0),
         fill=_colours(prepared, alt.Fill),
         stroke=_colours(prepared, alt.Stroke),
-        tooltip=_tooltip(prepared, titled, x=True, value=prepared.chart.y.title),
+        tooltip=_tooltip(prepared, rows, x=True, value=prepared.chart.y.title),
     )
     return alt.layer(encoded, *_reference(prepared)).properties(height=PLOT_HEIGHT - 40)

@@ -3,6 +3,8 @@
 A replicate has its own random stream, a function of the seed and of the replicate's number alone, so the
 counts do not depend on threads, on the order of the work or on how the labels are cut into calls. The stream
 is splitmix64 (Steele, Lea and Flood 2014); a number below n is taken from 32 bits without bias (Lemire 2019).
+
+Numba does not notice that cached callers in other files are stale: after a change here, remove __pycache__.
 """
 
 from __future__ import annotations

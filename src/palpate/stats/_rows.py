@@ -54,8 +54,8 @@ class Rows(NamedTuple):
 def check_rows(
     y_true: ArrayLike,
     y_score: ArrayLike,
-    *,
     metrics: tuple[str, ...],
+    *,
     threshold: ArrayLike | None,
     unit: Unit,
     patient: ArrayLike | None,

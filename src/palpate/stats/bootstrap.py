@@ -60,43 +60,31 @@ def bootstrap(
 ) -> Replicates:
     """Metrics of every model and label, on the data and on each bootstrap replicate.
 
-    y_true is [n] or [n, labels] of 0 and 1; y_score is [n], [n, labels] or [models, n, labels]; [models, n]
-    if y_true is [n]. Names of metrics are in `METRICS`; those in `THRESHOLD_METRICS` need `threshold`, a
-    number, [labels] or [models, labels], and call a row positive if its score is at least that; nan gives
-    nan.
+    y_true is [n] or [n, labels] of 0 and 1; y_score is [n], [n, labels] or [models, n, labels] ([models, n] if y_true
+    is [n]). `METRICS` has the names of metrics; those in `THRESHOLD_METRICS` need `threshold`, a number, [labels] or
+    [models, labels], and call a row positive if its score is at least that; a threshold of nan gives nan.
 
-    unit="patient" draws as many patients as there are, with all their rows; one resample serves every model,
-    metric and label. unit="case" draws rows within each class of each label, and one resample serves every
-    model.
+    unit="patient" draws as many patients as there are, with all their rows; one resample serves all models, metrics
+    and labels. unit="case" draws rows within each class of each label; one resample serves all models and metrics.
 
-    `rows` ([n] or [n, labels] of booleans) restricts the metrics, not the resampling, to some rows. `weight`
-    is [n] or [n, labels]. Neither changes the resamples, so for two groups of rows call twice with one
-    integer `rng` and subtract the values.
-
+    `rows` ([n] or [n, labels] of booleans) restricts the metrics, not the resampling. `weight` is [n] or [n, labels].
+    Neither changes the resamples: for two groups of rows call twice with one integer `rng` and subtract the values.
     `rng` is a generator, from which one number is taken, or that number: an integer below 2**64.
 
-    average="macro" gives a label axis of length 1, the mean over labels, and never holds all labels'
-    replicates in memory. For more about thousands of labels, call on slices of labels with one integer `rng`.
+    average="macro" gives a label axis of length 1, the mean over labels, and never holds all labels' replicates in
+    memory. For anything else about thousands of labels, call on slices of labels with one integer `rng`.
     """
-    options = _Options(
-        _known(metrics), _inputs.fraction(specificity, name="specificity"), n_bins, n_replicates, _seed(rng)
-    )
+    least = _inputs.fraction(specificity, name="specificity")
+    options = _Options(_known(metrics), least, n_bins, n_replicates, _seed(rng))
     if n_bins < 1 or n_replicates < 0:
         raise ValueError("n_bins must be at least 1 and n_replicates at least 0")
+    if average not in ("none", "macro"):
+        raise ValueError(f'average must be "none" or "macro", not {average!r}')
     checked = check_rows(
-        y_true,
-        y_score,
-        metrics=options.metrics,
-        threshold=threshold,
-        unit=unit,
-        patient=patient,
-        rows=rows,
-        weight=weight,
+        y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=weight
     )
     with _threads(n_threads):
-        if average == "macro":
-            return _macro(checked, options)
-        return _every_label(checked, options)
+        return _macro(checked, options) if average == "macro" else _every_label(checked, options)
 
 
 def resample_counts(

@@ -1,0 +1,113 @@
+"""Every registered model adapter keeps the contract of `palpate.models.protocol`."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from palpate import registry
+from palpate.edits import Inputs
+from palpate.models import Model, ModelSpec, load_model
+from tests.contracts import model_contract as contract
+from tests.contracts import plain_models, torch_and_remote_models
+
+MODULES: tuple[Any, ...] = (plain_models, torch_and_remote_models)
+FACTORIES: dict[str, Callable[[Path], ModelSpec]] = {}
+CHANGES: dict[str, Callable[[Path], Any]] = {}
+for module in MODULES:
+    FACTORIES |= module.FACTORIES
+    CHANGES |= getattr(module, "CHANGES", {})
+
+CHECKS = (
+    contract.check_probabilities,
+    contract.check_labels,
+    contract.check_no_rows,
+    contract.check_rows_are_independent,
+    contract.check_edits_are_splices,
+    contract.check_odd_texts,
+    contract.check_visible_ends,
+)
+WITHOUT_FILE = ("http", "https", "chat", "python")
+
+
+@pytest.fixture(scope="module", params=FACTORIES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def spec(name: str, tmp_path_factory: pytest.TempPathFactory) -> ModelSpec:
+    return FACTORIES[name](tmp_path_factory.mktemp(name))
+
+
+@pytest.fixture(scope="module")
+def model(spec: ModelSpec) -> Iterator[Model]:
+    loaded = load_model(spec)
+    yield loaded
+    loaded.close()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_model(check: Callable[[Model], None], model: Model) -> None:
+    check(model)
+
+
+def test_fingerprint_is_stable(spec: ModelSpec) -> None:
+    contract.check_fingerprint_is_stable(spec)
+
+
+def test_fingerprint_changes_with_the_option_of_that_name(spec: ModelSpec) -> None:
+    other = replace(spec, options={**spec.options, "fingerprint": "a second version"})
+    assert contract.fingerprint(other) != contract.fingerprint(spec)
+
+
+def test_fingerprint_and_answers_change_with_the_file(name: str, tmp_path: Path) -> None:
+    if name not in CHANGES:
+        pytest.skip("this model has no file that palpate can see")
+    spec = FACTORIES[name](tmp_path)
+    before = load_model(spec)
+    p_before = before.predict(Inputs.from_texts(contract.TEXTS))
+    before.close()
+    CHANGES[name](tmp_path)
+    after = load_model(spec)
+    p_after = after.predict(Inputs.from_texts(contract.TEXTS))
+    after.close()
+    assert before.fingerprint != after.fingerprint
+    assert not np.array_equal(p_before, p_after)
+
+
+def test_a_copy_in_another_folder_is_the_same_model(name: str, spec: ModelSpec, tmp_path: Path) -> None:
+    if name not in CHANGES:
+        pytest.skip("this model has no file that palpate can see")
+    shutil.copytree(spec.folder, tmp_path / "copy")
+    assert contract.fingerprint(replace(spec, folder=str(tmp_path / "copy"))) == contract.fingerprint(spec)
+
+
+def test_unknown_option_is_named(spec: ModelSpec) -> None:
+    contract.check_unknown_option(spec)
+
+
+def test_missing_file_is_named(spec: ModelSpec) -> None:
+    if spec.source.partition(":")[0] in WITHOUT_FILE:
+        pytest.skip("this model is no file")
+    contract.check_missing_file(spec)
+
+
+def test_spec_can_be_sent_to_a_worker(spec: ModelSpec) -> None:
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_loads_in_a_fresh_process(spec: ModelSpec, model: Model, tmp_path: Path) -> None:
+    contract.check_loads_in_a_fresh_process(spec, model, tmp_path)
+
+
+def test_every_scheme_is_under_contract(tmp_path_factory: pytest.TempPathFactory) -> None:
+    schemes = {factory(tmp_path_factory.mktemp(n)).source.partition(":")[0] for n, factory in FACTORIES.items()}
+    assert schemes >= set(registry.names("models")) - {"https"}

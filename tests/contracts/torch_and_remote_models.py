@@ -1,0 +1,89 @@
+"""Real, tiny models for the contract suite: transformers checkpoints, ONNX files, and endpoints on this machine.
+
+Each factory writes what its model needs in a folder of its own and says how to load it. The servers run in daemon
+threads, which end with the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from palpate.models import ModelSpec
+from tests.models import tiny_graphs
+from tests.models.local_server import LocalServer, keyword_probability
+from tests.models.tiny_checkpoints import checkpoint, wordpiece
+
+
+def bert(folder: Path) -> ModelSpec:
+    """Two classes, truncated."""
+    checkpoint(folder / "bert", names=["stays", "returns"])
+    return ModelSpec("bert", "hf:bert", folder=str(folder))
+
+
+def roberta_sliding(folder: Path) -> ModelSpec:
+    """Three labels, read in windows; its tokenizer keeps white space."""
+    checkpoint(folder / "roberta", "Roberta", n_outputs=3, problem_type="multi_label_classification")
+    options = {"long": "sliding", "stride": 8, "pooling": "max"}
+    return ModelSpec("roberta", "hf:roberta", folder=str(folder), options=options)
+
+
+def roberta(folder: Path) -> ModelSpec:
+    """The same, truncated."""
+    checkpoint(folder / "roberta", "Roberta", n_outputs=3, problem_type="multi_label_classification")
+    return ModelSpec("roberta", "hf:roberta", folder=str(folder))
+
+
+def distilbert(folder: Path) -> ModelSpec:
+    """A single output."""
+    checkpoint(folder / "distilbert", "DistilBert", n_outputs=1)
+    return ModelSpec("distilbert", "hf:distilbert", folder=str(folder))
+
+
+def onnx_strings(folder: Path) -> ModelSpec:
+    """A tf-idf pipeline in a graph."""
+    tiny_graphs.logistic_file(folder / "model.onnx")
+    return ModelSpec("onnx", "onnx:model.onnx", folder=str(folder))
+
+
+def onnx_tokens(folder: Path) -> ModelSpec:
+    """A graph behind a tokenizer."""
+    words = wordpiece(16)
+    words.save_pretrained(folder / "words")
+    tiny_graphs.write_token_graph(folder / "model.onnx", tiny_graphs.embeddings(len(words), 3))
+    return ModelSpec("onnx", "onnx:model.onnx", folder=str(folder), options={"tokenizer": "words"})
+
+
+def http(folder: Path) -> ModelSpec:
+    """An endpoint with two labels, of which it tells the names."""
+
+    def answer(message: Any) -> Any:
+        return {"probabilities": [[keyword_probability(t), keyword_probability(t[::2])] for t in message["texts"]]}
+
+    server = LocalServer(answer=answer, labels=["sepsis", "death"])
+    return ModelSpec("http", server.url, folder=str(folder), options={"batch_size": 4})
+
+
+def chat(folder: Path) -> ModelSpec:
+    """A language model that answers with a percentage."""
+
+    def answer(message: Any) -> Any:
+        percent = 100 * keyword_probability(message["messages"][-1]["content"])
+        return {"choices": [{"message": {"content": f"About {percent:.6f}%."}}]}
+
+    options = {"api": "chat", "model": "m", "prompt": "Risk of {label}: {text}", "parser": "number"}
+    options["labels"] = ["sepsis", "death"]
+    return ModelSpec("chat", LocalServer(answer=answer).url, folder=str(folder), options=options)
+
+
+FACTORIES: dict[str, Callable[[Path], ModelSpec]] = {
+    "hf bert": bert,
+    "hf roberta": roberta,
+    "hf roberta sliding": roberta_sliding,
+    "hf distilbert": distilbert,
+    "onnx strings": onnx_strings,
+    "onnx tokens": onnx_tokens,
+    "http": http,
+    "http chat": chat,
+}
