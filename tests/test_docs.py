@@ -28,9 +28,7 @@ def blocks(page: str) -> list[Block]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_page(
-    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     palpate = CommandLine(capsys, monkeypatch)

@@ -26,7 +26,6 @@ def content_key(text: str) -> bytes:  # TEMPORARY
     return key_of(text)
 
 
-
 class Edit(NamedTuple):
     """Replace `parent[start:end]` with `text`; offsets are in characters."""
 

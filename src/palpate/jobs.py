@@ -18,7 +18,6 @@ from palpate.execute.cache import ScoreCache, default_path
 from palpate.execute.scoring import Execution
 from palpate.execute.wanted import gather
 from palpate.gate import Condition, Verdict, judge, junit, parse
-from palpate.report.html import render
 from palpate.results import Audit, AuditResult
 from palpate.rundir import RunDirectory
 from palpate.runner import Contender, Job, Silence, Watcher, run, stream
@@ -81,6 +80,8 @@ def audit(
 
 def report(path: Path) -> Path:
     """Rebuild `report.html` from a run directory alone; returns where it is."""
+    from palpate.report.html import render  # the charts' library takes a second to import
+
     directory = RunDirectory(path)
     html = render(directory.read_manifest(), directory.read_results(), gate=directory.read_gate())
     return directory.write_report(html)

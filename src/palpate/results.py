@@ -41,8 +41,8 @@ ESTIMATE_SCHEMA: dict[str, Any] = {
 class Estimate:
     """One number. A number that can't be computed is None, and `reason` says why.
 
-    `reference` names what a difference is taken against (another model, group or cohort); a row without it is a
-    level, not a difference. `p_value` is corrected for the family of comparisons it belongs to.
+    A row with `reference` is a difference, this less that; `reference` names a model, a group or a cohort. A row
+    without it is a level. `p_value` is corrected for the family of comparisons it belongs to.
     """
 
     audit: str
@@ -82,7 +82,7 @@ class Block(BaseModel):
 
 
 class Column(BaseModel):
-    """A table's column: `kind` says how its cells are set."""
+    """A table's column: `kind` says how its cells are set; a `percent` is a fraction of 1."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

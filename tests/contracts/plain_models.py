@@ -21,7 +21,8 @@ from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from xgboost import XGBClassifier
 
-from palpate.edits import Inputs, content_key
+from palpate.edits import Inputs
+from palpate.keys import key_of
 from palpate.models import ModelSpec
 from palpate.models.trained import save_sklearn, save_tfidf_xgboost
 from palpate.testing import KeywordModel
@@ -86,7 +87,7 @@ def write_module(folder: Path, seed: float = 1.0) -> ModelSpec:
 def write_table(folder: Path, seed: float = 1.0) -> ModelSpec:
     texts = asked_texts()
     p = KeywordModel({"fever": seed, "pain": -1e-4}).predict(Inputs.from_texts(texts))
-    frame = pl.DataFrame({"input_id": [content_key(text).hex() for text in texts], "readmission": p[:, 0]})
+    frame = pl.DataFrame({"input_id": [key_of(text).hex() for text in texts], "readmission": p[:, 0]})
     frame.write_csv(folder / "scores.csv")
     return ModelSpec("table", "predictions:scores.csv", str(folder))
 

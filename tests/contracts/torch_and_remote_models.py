@@ -87,3 +87,18 @@ FACTORIES: dict[str, Callable[[Path], ModelSpec]] = {
     "http": http,
     "http chat": chat,
 }
+
+
+def _other_roberta(folder: Path) -> None:
+    checkpoint(folder / "roberta", "Roberta", n_outputs=3, problem_type="multi_label_classification", seed=1)
+
+
+CHANGES: dict[str, Callable[[Path], Any]] = {
+    "hf bert": lambda folder: checkpoint(folder / "bert", names=["stays", "returns"], seed=1),
+    "hf roberta": _other_roberta,
+    "hf roberta sliding": _other_roberta,
+    "hf distilbert": lambda folder: checkpoint(folder / "distilbert", "DistilBert", n_outputs=1, seed=1),
+    "onnx strings": lambda folder: tiny_graphs.logistic_file(folder / "model.onnx", strength=5.0),
+    "onnx tokens": lambda folder: wordpiece(8).save_pretrained(folder / "words"),
+}
+"""How the files of a model become those of another one."""

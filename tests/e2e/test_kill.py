@@ -17,7 +17,7 @@ from tests.e2e.test_audit import files
 from tests.models.tiny_checkpoints import checkpoint as make_checkpoint
 
 N_KILLS = 20
-MODEL = '''
+MODEL = """
 import time, pathlib
 import numpy as np
 
@@ -30,7 +30,7 @@ def predict(texts):
 def hash_of(text):
     import hashlib
     return hashlib.sha1(text.encode()).hexdigest()
-'''
+"""
 CONFIG = """\
 cohort: {file: notes.csv, labels: [ill]}
 models:

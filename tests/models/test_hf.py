@@ -190,6 +190,10 @@ def test_token_types_of_the_special_tokens_are_kept(tmp_path: Path, notes: list[
 TOKENIZERS = {"wordpiece": wordpiece(12), "byte level": byte_level(12)}
 PARTS = [" ", "  ", "\n", "\t", "\r\n", "\xa0", "\u2003", "\x0b", "patient", "pains", "µg", "e\u0301", "\u0301"]
 PARTS += ["🙂", "'s", "'", ".", "...", "98.6", "[SEP]", "<mask>", "</s>", "İ", "Σ", "中文", "\u200b", "a" * 130]
+GAPS = ["", " ", " ", "  ", "   ", "\n", "\t ", "\xa0 "]
+LONG_TEXTS = st.lists(st.tuples(st.sampled_from(PARTS), st.sampled_from(GAPS)), min_size=6, max_size=20).map(
+    lambda pairs: "".join(part + gap for part, gap in pairs)
+)
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=40).map("".join) | st.text(max_size=60)
 
 
@@ -198,19 +202,19 @@ TEXTS = st.lists(st.sampled_from(PARTS), max_size=40).map("".join) | st.text(max
 @settings(max_examples=250, deadline=None)
 def test_edits_behind_the_visible_end_change_no_token(kind: str, data: st.DataObject) -> None:
     windows = text_windows(TOKENIZERS[kind], long="truncate", max_tokens=None, limit=None, stride=None, source="t")
-    text = data.draw(TEXTS)
+    text = data.draw(LONG_TEXTS)
     end = int(windows.visible_ends([text])[0])
     if end > len(text):
         assert end == len(text) + 1
         return
-    start = data.draw(st.integers(end, len(text)))
-    stop = data.draw(st.integers(start, len(text)))
-    edited = splice(text, [Edit(start, stop, data.draw(TEXTS))])
+    start = data.draw(st.just(end) | st.integers(end, len(text)))
+    stop = data.draw(st.just(len(text)) | st.just(start) | st.integers(start, len(text)))
+    edited = splice(text, [Edit(start, stop, data.draw(st.just("") | st.sampled_from(PARTS) | TEXTS))])
     assert windows.encode([edited]).ids == windows.encode([text]).ids
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-@given(text=TEXTS | st.lists(st.sampled_from(PARTS), min_size=100, max_size=300).map("".join))
+@given(text=TEXTS | LONG_TEXTS | st.lists(st.sampled_from(PARTS), min_size=100, max_size=300).map("".join))
 @settings(max_examples=200, deadline=None)
 def test_leaving_the_end_of_a_note_untokenised_changes_nothing(kind: str, text: str) -> None:
     tokenizer = TOKENIZERS[kind]

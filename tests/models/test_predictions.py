@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.edits import Edit, Inputs, VariantsBuilder, content_key, splice
+from palpate.edits import Edit, Inputs, VariantsBuilder, splice
 from palpate.errors import ConfigError, ModelError
+from palpate.keys import key_of
 from palpate.models.predictions import PredictionsModel, load
 
 TEXTS = ["first note", "second note"]
@@ -71,7 +72,7 @@ def test_the_same_case_id_in_two_cohorts(tmp_path: Path) -> None:
 
 def test_altered_texts_are_found_by_their_hash_and_not_by_their_case(tmp_path: Path) -> None:
     edit = Edit(0, 5, "other")
-    key = content_key(splice(TEXTS[0], [edit])).hex()
+    key = key_of(splice(TEXTS[0], [edit])).hex()
     model = read(table(tmp_path, f"case_id,input_id,x\nc1,,0.1\nc1,{key},0.9\n"))
     assert model.predict(altered(edit)).tolist() == [[0.9]]
     assert model.predict(inputs().take([0])).tolist() == [[0.1]]
@@ -80,14 +81,14 @@ def test_altered_texts_are_found_by_their_hash_and_not_by_their_case(tmp_path: P
 
 
 def test_a_row_with_an_input_id_does_not_answer_for_its_case(tmp_path: Path) -> None:
-    key = content_key("other note").hex()
+    key = key_of("other note").hex()
     model = read(table(tmp_path, f"case_id,input_id,x\nc1,{key},0.9\n"))
     with pytest.raises(ModelError, match="case 'c1'"):
         model.predict(inputs().take([0]))
 
 
 def test_a_case_may_be_found_by_its_text_and_a_made_text_has_no_case(tmp_path: Path) -> None:
-    model = read(table(tmp_path, f"input_id,x\n{content_key(TEXTS[1]).hex().upper()},0.4\n"))
+    model = read(table(tmp_path, f"input_id,x\n{key_of(TEXTS[1]).hex().upper()},0.4\n"))
     assert model.predict(inputs().take([1])).tolist() == [[0.4]]
     assert model.predict(Inputs.from_texts([TEXTS[1]], [""])).tolist() == [[0.4]]
     with pytest.raises(ModelError, match=r"\(and 1 others\)") as caught:

@@ -44,11 +44,11 @@ def write_pipeline(
     return path
 
 
-def logistic_file(path: Path) -> Path:
+def logistic_file(path: Path, strength: float = 50.0) -> Path:
     """A two-class tf-idf model."""
     from sklearn.linear_model import LogisticRegression
 
-    return write_pipeline(path, fitted(LogisticRegression(C=50)), zipmap=False)
+    return write_pipeline(path, fitted(LogisticRegression(C=strength)), zipmap=False)
 
 
 def embeddings(n_tokens: int, n_outputs: int, seed: int = 5) -> np.ndarray:

@@ -119,6 +119,12 @@ def test_a_model_keeps_its_colour_when_a_chart_lacks_the_others() -> None:
     assert draw(only).legend[0].colour == "var(--c1)"
 
 
+def test_rows_that_are_their_series_are_not_dodged() -> None:
+    same = chart("forest", [{"y": "a", "x": 1}, {"y": "b", "x": 2}], series="y")
+    assert "yOffset" not in json.dumps(to_spec(same))
+    assert "yOffset" in json.dumps(to_spec(forest(2, 2)))
+
+
 def test_lines_are_thinned_but_keep_their_ends() -> None:
     data = [{"x": i / 99_999, "y": i / 99_999} for i in range(100_000)]
     prepared = prepare(chart("line", data))

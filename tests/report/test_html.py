@@ -92,6 +92,26 @@ def test_macro_is_preferred_and_other_groups_are_left_out() -> None:
     assert "0.990" not in text
 
 
+def test_each_cohort_has_its_row_and_checkpoints_are_one_model() -> None:
+    models = [{"name": "m-1", "family": "m"}, {"name": "m-2", "family": "m"}, {"name": "x", "family": None}]
+    rows = [
+        auroc(name, value, group=group, n=n)
+        for group, n, less in (("home", 900, 0.0), ("away", 400, 0.05))
+        for name, value in (("m-1", 0.81 - less), ("m-2", 0.83 - less), ("m", 0.82 - less), ("x", 0.7 - less))
+    ]
+    rows += [auroc("x", -0.12, reference="m", group="home", significant=True)]
+    rows += [auroc("x", -0.11, reference="m", group="away", significant=True)]
+    rows += [auroc("m", -0.05, reference="home", group="away", significant=True)]
+    manifest = {"models": models, "cohorts": [{"name": "home"}, {"name": "away"}]}
+    text = Reader(render(manifest, [result(rows=rows)], gate=None)).text
+    summary = text[: text.index("What we found")]
+    assert "Audited: m and x" in summary
+    for part in ("m home, n = 900 0.820", "m away, n = 400 0.770", "x away, n = 400 0.650", "−0.120"):
+        assert part in summary, part
+    for part in ("m-1", "0.810", "−0.110", "home is better"):
+        assert part not in summary, part
+
+
 @pytest.mark.parametrize(
     ("significant", "value", "words"),
     [

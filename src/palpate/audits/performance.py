@@ -9,7 +9,7 @@ one that reaches 70% recall on the validation split (its Section 2.2).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
+from palpate.audits.checkpoints import families_of, members_of, spread, with_families
 from palpate.audits.measured import (
     Correction,
     Measured,
@@ -25,7 +26,8 @@ from palpate.audits.measured import (
     model_differences,
     population_differences,
 )
-from palpate.audits.performance_report import Story, tell
+from palpate.audits.performance_blocks import blocks_of
+from palpate.audits.performance_story import Story, findings_of
 from palpate.cohort import Cohort
 from palpate.edits import Ints, Variants
 from palpate.errors import CohortError, ConfigError
@@ -120,7 +122,7 @@ class Performance:
     def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
         """Levels, differences between models, differences between cohorts, spread over checkpoints."""
         threshold, origin = self._thresholds(plan, predictions)
-        families = _families(predictions)
+        families = families_of(predictions)
         populations = [
             self._population(plan, predictions, name, threshold, int(rng.integers(2**63)))
             for name in plan.memory.cohorts
@@ -129,9 +131,9 @@ class Performance:
         measured = [
             self._measure(plan.labels, frequent, population, tuple(predictions), families) for population in populations
         ]
-        compared = [name for name in measured[0][0].models if name not in _members(families)]
+        compared = [name for name in measured[0][0].models if name not in members_of(families)]
         rows = self._estimates(measured, compared)
-        rows += _spread(self.name, measured, families)
+        rows += spread(self.name, measured, families)
         story = Story(
             rows=rows,
             models=compared,
@@ -146,12 +148,11 @@ class Performance:
             threshold_origin=origin,
             curves=self._curves(plan, populations, tuple(predictions)),
         )
-        findings, blocks = tell(story)
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(rows),
-            blocks=blocks,
-            findings=findings,
+            blocks=blocks_of(story),
+            findings=findings_of(story),
             provenance={"threshold": origin, "unit": self.unit, "n_replicates": self.n_replicates},
             replicates=_replicates(measured, compared, story.overall),
         )
@@ -248,7 +249,7 @@ class Performance:
             parts.append(self._per_label(labels, population, models, rest, 0, why))
         if len(labels) > 1:
             parts += [self._macro(population, models, parts), self._micro(population, models)]
-        return [_with_families(part, families) for part in parts]
+        return [with_families(part, families) for part in parts]
 
     def _per_label(
         self,
@@ -264,14 +265,10 @@ class Performance:
             population.y_true[:, columns],
             population.y_score[:, :, columns],
             metrics=METRICS,
-            threshold=np.nan_to_num(threshold, nan=0.5),
+            threshold=threshold,
             n_replicates=n_replicates,
             **self._options(population),
         )
-        at_threshold = [METRICS.index(name) for name in THRESHOLD_METRICS]
-        unknown = np.isnan(threshold)[:, None, :]
-        result.point[:, at_threshold] = np.where(unknown, np.nan, result.point[:, at_threshold])
-        result.values[:, at_threshold] = np.where(unknown[..., None], np.nan, result.values[:, at_threshold])
         return Measured(
             population=population.name,
             models=models,
@@ -282,7 +279,7 @@ class Performance:
             n=np.full(len(columns), len(population.rows)),
             n_positive=population.y_true[:, columns].sum(axis=0, dtype=np.int64),
             why_no_interval=why_no_interval,
-            why_undefined="no threshold or no predicted case: a denominator is 0" if unknown.any() else "",
+            why_undefined="no threshold or no predicted case: a denominator is 0" if np.isnan(threshold).any() else "",
         )
 
     def _macro(self, population: _Population, models: tuple[str, ...], parts: Sequence[Measured]) -> Measured:
@@ -291,7 +288,7 @@ class Performance:
         work = float(population.y_score.size) * self.n_replicates
         if len(parts) == 1:
             values = macro_average(parts[0].values, axis=2)
-        elif work <= _MOST_WORK and not np.isnan(population.threshold).any():
+        elif work <= _MOST_WORK:
             values = bootstrap(
                 population.y_true,
                 population.y_score,
@@ -355,32 +352,6 @@ def _most_frequent(y_true: NDArray[np.uint8], n: int) -> Ints:
     return np.argsort(-y_true.sum(axis=0, dtype=np.int64), kind="stable")[:n]
 
 
-def _families(predictions: Mapping[str, ModelPredictions]) -> dict[str, list[str]]:
-    """Checkpoints by the model that they belong to."""
-    families: dict[str, list[str]] = {}
-    for name, answers in predictions.items():
-        if answers.family is not None:
-            families.setdefault(answers.family, []).append(name)
-    return families
-
-
-def _members(families: Mapping[str, Sequence[str]]) -> set[str]:
-    return {name for members in families.values() for name in members}
-
-
-def _with_families(part: Measured, families: Mapping[str, Sequence[str]]) -> Measured:
-    """The mean over a model's checkpoints as a further model."""
-    point, values, names = [part.point], [part.values], list(part.models)
-    for family, members in families.items():
-        index = [part.models.index(name) for name in members]
-        point.append(part.point[index].mean(axis=0, keepdims=True))
-        values.append(part.values[index].mean(axis=0, keepdims=True))
-        names.append(family)
-    if len(names) == len(part.models):
-        return part
-    return replace(part, models=tuple(names), point=np.concatenate(point), values=np.concatenate(values))
-
-
 def _averaged(
     name: str,
     population: _Population,
@@ -402,31 +373,6 @@ def _averaged(
         n_positive=np.asarray([counted.sum(dtype=np.int64)]),
         why_no_interval="no interval: too many labels and cases to resample",
     )
-
-
-def _spread(
-    audit: str, measured: Sequence[Sequence[Measured]], families: Mapping[str, Sequence[str]]
-) -> list[Estimate]:
-    """The standard deviation over the checkpoints of a model, a row a metric (`auroc_sd`)."""
-    rows = []
-    for part in (part for parts in measured for part in parts):
-        for family, members in families.items():
-            sd = part.point[[part.models.index(name) for name in members]].std(axis=0, ddof=1)
-            rows += [
-                Estimate(
-                    audit=audit,
-                    model=family,
-                    metric=f"{part.metrics[k]}_sd",
-                    label=part.labels[j],
-                    group=part.population,
-                    value=finite(sd[k, j]),
-                    n=int(part.n[j]),
-                    n_positive=int(part.n_positive[j]),
-                    reason=part.reason(j, value=finite(sd[k, j]), low=0.0),
-                )
-                for k, j in np.ndindex(sd.shape)
-            ]
-    return rows
 
 
 def _replicates(measured: Sequence[Sequence[Measured]], models: Sequence[str], overall: str) -> pl.DataFrame:

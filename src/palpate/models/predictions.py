@@ -9,6 +9,7 @@ case share it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -17,8 +18,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from palpate.edits import KEY_BYTES, Inputs, Ints, content_key
+from palpate.edits import Inputs, Ints
 from palpate.errors import ConfigError, ModelError
+from palpate.keys import KEY_BYTES, key_of
 from palpate.models.digest import digest
 from palpate.models.options import Options, existing, parse_options
 from palpate.models.protocol import Model, Probabilities
@@ -70,7 +72,8 @@ def _as_array(keys: Sequence[bytes]) -> NDArray[np.bytes_]:
 
 
 def _case_key(cohort: str | None, case_id: str) -> bytes:
-    return content_key(case_id if cohort is None else f"{cohort}\x1f{case_id}")
+    name = case_id if cohort is None else f"{cohort}\x1f{case_id}"
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
 
 
 class PredictionsModel(Model):
@@ -108,7 +111,7 @@ class PredictionsModel(Model):
         rest = np.flatnonzero(found < 0)
         if len(rest) and len(self._inputs.hashes):
             texts = inputs.texts
-            found[rest] = self._inputs.find([content_key(texts[row]) for row in rest.tolist()])
+            found[rest] = self._inputs.find([key_of(texts[row]) for row in rest.tolist()])
         self._check_found(inputs, found)
         return self._values[found]
 

@@ -61,7 +61,9 @@ class Model(ABC):
 class Loader(Protocol):
     """What an adapter registers under its scheme: `hf:TARGET` calls `load(TARGET, options, folder=...)`."""
 
-    def __call__(self, target: str, options: Mapping[str, Any], *, folder: Path) -> Model: ...
+    def __call__(self, target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
+        """Load the model; relative paths are taken from `folder`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -72,5 +74,3 @@ class ModelSpec:
     source: str
     folder: str = "."
     options: Mapping[str, Any] = field(default_factory=dict)
-
-

@@ -1,7 +1,7 @@
 """Blocks made ready for the templates: cells set in type, long tables cut, charts drawn.
 
-What these give holds plain text; the templates escape it. A column called `reason` is not shown as a column:
-its texts become footnotes of the dashes in their row.
+What these give holds plain text; the templates escape it. A column called `Reason` or `Why not computed` is not
+shown as a column: its texts become footnotes of the dashes in their row.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ MAX_COLUMNS = 24
 MAX_CHART_ROWS = 100
 COLLAPSE_OVER = 30
 MAX_EXAMPLES = 30
+SHORT = 22
 CELL_LIMIT = 240
 EXAMPLE_LIMIT = 4_000
+REASONS = ("reason", "why not computed")
 _NUMERIC = ("number", "integer", "percent", "p_value", "interval")
 
 
@@ -40,7 +42,8 @@ class HeadView:
     """A column's head."""
 
     name: str
-    numeric: bool = False
+    style: str
+    """number, short (never broken) or prose (given room)."""
     hint: str = ""
 
 
@@ -147,7 +150,7 @@ def set_cell(cell: Any, kind: str) -> str:
 
 def view_table(table: Table, *, source: str = "", total: int | None = None) -> TableView:
     """A table, cut to what is worth showing; `total` is given where rows were left out before."""
-    reasons = next((i for i, column in enumerate(table.columns) if column.name.lower() == "reason"), None)
+    reasons = next((i for i, column in enumerate(table.columns) if column.name.lower() in REASONS), None)
     shown = [i for i in range(len(table.columns)) if i != reasons][:MAX_COLUMNS]
     notes = Footnotes()
     rows = []
@@ -155,17 +158,28 @@ def view_table(table: Table, *, source: str = "", total: int | None = None) -> T
         texts = [set_cell(row[i], table.columns[i].kind) for i in shown]
         number = notes.number(row[reasons]) if reasons is not None else 0
         rows.append(_with_note(texts, number))
-    heads = [table.columns[i] for i in shown]
+    heads = tuple(
+        HeadView(
+            table.columns[i].name, _style(table.columns[i].kind, [row[k].text for row in rows]), table.columns[i].hint
+        )
+        for k, i in enumerate(shown)
+    )
     return TableView(
         title=table.title,
         caption=_cut_columns(table.caption, len(shown), len(table.columns) - (reasons is not None)),
-        heads=tuple(HeadView(head.name, head.kind in _NUMERIC, head.hint) for head in heads),
+        heads=heads,
         rows=tuple(rows),
         footnotes=tuple(notes.texts),
         total=len(table.rows) if total is None else total,
         collapsed=table.collapsed or len(table.rows) > COLLAPSE_OVER,
         source=source,
     )
+
+
+def _style(kind: str, texts: Sequence[str]) -> str:
+    if kind in _NUMERIC:
+        return "number"
+    return "short" if max(map(len, texts), default=0) <= SHORT else "prose"
 
 
 def _with_note(texts: list[str], number: int) -> tuple[CellView, ...]:

@@ -49,6 +49,11 @@ class Prepared:
     """Which colour, shape and dash each series has."""
 
     @property
+    def dodges(self) -> int:
+        """How many marks a category has beside each other."""
+        return 1 if self.chart.series == self.chart.y.field else len(self.series)
+
+    @property
     def tested(self) -> bool:
         """Whether rows say if they are significant."""
         return any(row.get("g") is not None for row in self.rows)

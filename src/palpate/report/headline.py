@@ -17,7 +17,7 @@ from palpate.report.marks import SHAPES, colour
 from palpate.results import AuditResult, Finding
 
 METRIC = "auroc"
-MAX_MODELS = 20
+MAX_LEVELS = 20
 MAX_PREVALENCES = 6
 MAX_DIFFERENCES = 45
 SHOWN_FINDINGS = 10
@@ -29,6 +29,8 @@ class Level(NamedTuple):
     """One model's main metric; `left`, `point` and `right` are percentages along a bar."""
 
     model: str
+    where: str
+    """The cohort, where there are several."""
     colour: str
     shape: str
     text: str
@@ -79,9 +81,16 @@ class CohortView:
     more: int
 
 
+def audited(manifest: Mapping[str, Any]) -> list[str]:
+    """The models of a run, in its order; checkpoints of one model are that model."""
+    models = manifest.get("models") or []
+    return list(dict.fromkeys(str(model.get("family") or model.get("name", "")) for model in models))
+
+
 def models_of(manifest: Mapping[str, Any]) -> list[str]:
-    """The names of the run's models, in its order: a model's place is its colour."""
-    return [str(model.get("name", "")) for model in manifest.get("models") or []]
+    """Every name that a model goes by, checkpoints last: a model's place is its colour."""
+    names = [str(model.get("name", "")) for model in manifest.get("models") or []]
+    return list(dict.fromkeys([*audited(manifest), *names]))
 
 
 def view_findings(results: Sequence[AuditResult]) -> list[FindingView]:
@@ -119,46 +128,50 @@ def _prevalence(label: Mapping[str, Any], n: int | None) -> tuple[str, str, str]
     return str(label.get("name", "")), share, typeset.integer(positive)
 
 
-def compare(results: Sequence[AuditResult], models: Sequence[str]) -> Comparison | None:
+def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Comparison | None:
     """The main metric of each model and the differences between models; None if it was not measured."""
     estimates = _main_rows(results)
-    if estimates is None:
+    if estimates is None or estimates.is_empty():
         return None
-    names = list(models) or estimates["model"].unique(maintain_order=True).to_list()
-    levels = estimates.filter(pl.col("reference").is_null()).unique("model", keep="first", maintain_order=True)
-    by_model = {row["model"]: row for row in levels.to_dicts()}
-    rows = [by_model[name] for name in names if name in by_model][:MAX_MODELS]
-    pairs = estimates.filter(pl.col("reference").is_in(names) & pl.col("value").is_not_null())
+    groups = _groups(estimates, [str(cohort.get("name", "")) for cohort in manifest.get("cohorts") or []])
+    names = audited(manifest) or estimates["model"].unique(maintain_order=True).to_list()
+    found = {(row["group"], row["model"]): row for row in estimates.filter(pl.col("reference").is_null()).to_dicts()}
+    rows = [found[group, name] for group in groups for name in names if (group, name) in found][:MAX_LEVELS]
+    pairs = estimates.filter(
+        pl.col("reference").is_in(names) & pl.col("value").is_not_null() & (pl.col("group") == groups[0])
+    )
     low, high = _bounds(rows)
-    counts = sorted({row["n"] for row in rows if row["n"] is not None})
-    label = rows[0]["label"] if rows else ""
+    several = len({row["group"] for row in rows}) > 1
+    counts = {row["n"] for row in rows}
+    label = estimates["label"][0]
     return Comparison(
         what=f"AUROC, mean over labels ({label})" if label in ("macro", "micro") else f"AUROC for {label}",
-        levels=tuple(_level(row, names.index(row["model"]), low, high) for row in rows),
-        differences=tuple(_difference(row) for row in pairs.head(MAX_DIFFERENCES).to_dicts()),
+        levels=tuple(_level(row, names.index(row["model"]), low, high, several=several) for row in rows),
+        differences=tuple(_difference(row, several=several) for row in pairs.head(MAX_DIFFERENCES).to_dicts()),
         low=f"{low:.2f}",
         high=f"{high:.2f}",
-        n=f"{typeset.integer(counts[0])} cases" if len(counts) == 1 else "",
+        n=typeset.count_of(counts.pop(), "case") if len(counts) == 1 else "",
         interval=_interval_name(rows),
     )
 
 
 def _main_rows(results: Sequence[AuditResult]) -> pl.DataFrame | None:
-    """The rows of the main metric: over all labels, or of the only one, and of the whole group."""
+    """The rows of the main metric: over all labels, or of the only one."""
     frames = [result.estimates for result in results if result.audit == "performance"]
     if not frames:
         return None
-    rows = frames[0].filter(pl.col("metric").str.to_lowercase() == METRIC)
+    rows = frames[0].filter(pl.col("metric").str.to_lowercase() == METRIC).with_columns(pl.col("group").fill_null(""))
     labels = rows["label"].unique(maintain_order=True).to_list()
     chosen = next((name for name in ("macro", "micro") if name in labels), labels[0] if len(labels) == 1 else None)
-    if chosen is None:
-        return None
-    rows = rows.filter(pl.col("label") == chosen)
-    groups = rows["group"].fill_null("").unique(maintain_order=True).to_list()
-    whole = next((name for name in _WHOLE_GROUPS if name in groups), None)
-    if whole is None:
-        whole = rows.sort("n", descending=True, nulls_last=True)["group"].fill_null("")[0]
-    return rows.filter(pl.col("group").fill_null("") == whole)
+    return None if chosen is None else rows.filter(pl.col("label") == chosen)
+
+
+def _groups(estimates: pl.DataFrame, cohorts: Sequence[str]) -> list[str]:
+    """The cohorts in the run's order; without any, whatever group stands for everyone."""
+    present = estimates["group"].unique(maintain_order=True).to_list()
+    named = [name for name in cohorts if name in present]
+    whole = [name for name in _WHOLE_GROUPS if name in present]
+    return named or whole[:1] or present[:1]
 
 
 def _bounds(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
@@ -169,12 +182,13 @@ def _bounds(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     return math.floor(min(found) * 20) / 20, max(math.ceil(max(found) * 20), math.floor(min(found) * 20) + 1) / 20
 
 
-def _level(row: Mapping[str, Any], rank: int, low: float, high: float) -> Level:
+def _level(row: Mapping[str, Any], rank: int, low: float, high: float, *, several: bool) -> Level:
     def along(value: float | None) -> float | None:
         return None if value is None else round(100 * (value - low) / (high - low), 2)
 
     return Level(
         model=typeset.shorten(row["model"], 80),
+        where=f"{typeset.shorten(row['group'], 60)}, n = {typeset.integer(row['n'])}" if several else "",
         colour=colour(rank),
         shape=SHAPES[rank % len(SHAPES)],
         text=typeset.interval(row["value"], row["low"], row["high"]),
@@ -185,7 +199,7 @@ def _level(row: Mapping[str, Any], rank: int, low: float, high: float) -> Level:
     )
 
 
-def _difference(row: Mapping[str, Any]) -> Difference:
+def _difference(row: Mapping[str, Any], *, several: bool) -> Difference:
     """The words for a difference: a reader should not have to know what the sign means."""
     model, reference = (typeset.shorten(row[name], 80) for name in ("model", "reference"))
     value = row["value"]
@@ -195,6 +209,7 @@ def _difference(row: Mapping[str, Any]) -> Difference:
         verdict = "No clear difference"
     elif row["significant"] is None:
         verdict = "Not tested"
+    verdict += f" in {typeset.shorten(row['group'], 60)}" if several else ""
     text = typeset.interval(value, row["low"], row["high"])
     return Difference(model, reference, text, typeset.p_value(row["p_value"]), verdict)
 

@@ -94,14 +94,14 @@ def _categories(prepared: Prepared, *, grid: bool = True) -> Any:
         domain=False,
         grid=grid,
     )
-    padding = 0.3 if grid and len(prepared.series) > 1 else 0.0
+    padding = 0.3 if grid and (prepared.dodges > 1 or prepared.chart.kind == "bar") else 0.0
     return alt.Y("c:N", sort=names, scale=alt.Scale(domain=names, paddingInner=padding), axis=axis)
 
 
 def _height(prepared: Prepared, per_series: int) -> int:
     """Room for each category's series, and for the lines of its label."""
     lines = max((label.count("\n") + 1 for label in prepared.categories), default=1)
-    return max(13 * lines + 8, per_series * len(prepared.series) + 14) * max(1, len(prepared.categories))
+    return max(13 * lines + 8, per_series * prepared.dodges + 14) * max(1, len(prepared.categories))
 
 
 def _scale(prepared: Prepared, values: list[Any]) -> Any:
@@ -116,6 +116,13 @@ def _colours(prepared: Prepared, channel: Any) -> Any:
 def _shapes(prepared: Prepared) -> Any:
     values = [SHAPES[rank % len(SHAPES)] for rank in prepared.ranks]
     return alt.Shape("s:N", legend=None, scale=_scale(prepared, values))
+
+
+def _place(prepared: Prepared) -> dict[str, Any]:
+    """Where a mark stands: its category's row and, in it, its series' place, unless they are the same."""
+    if prepared.dodges == 1:
+        return {"y": _categories(prepared)}
+    return {"y": _categories(prepared), "yOffset": _dodge(prepared)}
 
 
 def _dodge(prepared: Prepared) -> Any:
@@ -163,7 +170,7 @@ def _intervals(rows: list[Row]) -> list[Row]:
 
 def _forest(prepared: Prepared, rows: list[Row]) -> Any:
     """A point and its interval per category and series; hollow where the test is not significant."""
-    place = {"y": _categories(prepared), "yOffset": _dodge(prepared), "tooltip": _tooltip(prepared, rows)}
+    place = _place(prepared) | {"tooltip": _tooltip(prepared, rows)}
     stroke = _colours(prepared, alt.Stroke)
     fill = alt.condition("datum.g === false", alt.value(SURFACE), _colours(prepared, alt.Fill))
     bars = _data(_intervals(rows)).mark_rule(strokeWidth=2, clip=_clips(prepared.chart.x))
@@ -177,7 +184,7 @@ def _forest(prepared: Prepared, rows: list[Row]) -> Any:
 
 def _bar(prepared: Prepared, rows: list[Row]) -> Any:
     """A bar from zero per category and series, with a whisker where there is an interval."""
-    place = {"y": _categories(prepared), "yOffset": _dodge(prepared)}
+    place = _place(prepared)
     tips = _tooltip(prepared, rows)
     bars = _data(rows).mark_bar(cornerRadiusEnd=2)
     whiskers = _data(_intervals(rows)).mark_rule(strokeWidth=1.5, stroke=INK, clip=_clips(prepared.chart.x))

@@ -35,6 +35,7 @@ def view_provenance(manifest: Mapping[str, Any]) -> Provenance:
         ("Made on", typeset.date(manifest.get("created")) or None),
         ("Seed", manifest.get("seed")),
         ("Cohorts", "; ".join(files[:10]) or None),
+        ("Cohort fingerprint", (manifest.get("fingerprints") or {}).get("cohort")),
         ("Note text in this report", bool(manifest.get("include_text"))),
     ]
     packages = manifest.get("packages") or {}
@@ -53,7 +54,8 @@ def _models(manifest: Mapping[str, Any]) -> TableView:
     rows = []
     for model in manifest.get("models") or []:
         labels = [str(label) for label in model.get("labels") or []]
-        shown = ", ".join(labels) if len(labels) <= 3 else typeset.count_of(len(labels), "label")
+        count = max(typeset.as_count(model.get("n_labels")) or 0, len(labels))
+        shown = ", ".join(labels) if count <= 3 else typeset.count_of(count, "label")
         threshold = model.get("threshold")
         fingerprint = str(model.get("fingerprint") or "")
         rows.append(
@@ -63,7 +65,7 @@ def _models(manifest: Mapping[str, Any]) -> TableView:
                 shown,
                 model.get("window"),
                 None if threshold is None else typeset.plain(threshold),
-                fingerprint[:16],
+                fingerprint[:24],
             )
         )
     columns = tuple(Column(name=name) for name in names)
@@ -89,7 +91,7 @@ def _unseen(manifest: Mapping[str, Any]) -> list[str]:
     windows = {model.get("name"): model.get("window") for model in manifest.get("models") or []}
     sentences = []
     for name, counts in list((manifest.get("scoring") or {}).items())[:20]:
-        asked = typeset.as_number(counts.get("asked")) or 0
+        asked = typeset.as_number(counts.get("edited", counts.get("asked"))) or 0
         outside = typeset.as_number(counts.get("outside_window")) or 0
         if asked and outside:
             reads = f" It reads {windows[name]}." if windows.get(name) else ""

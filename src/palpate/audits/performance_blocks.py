@@ -1,184 +1,24 @@
-"""What the performance audit shows: findings in words, tables and charts, all made from its estimates."""
+"""What the performance audit shows: tables and charts, made from its estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from palpate.results import Axis, Chart, Column, Estimate, Finding, Table
-from palpate.stats import CalibrationCurve
-
-METRIC_NAMES = {
-    "auroc": "AUROC",
-    "auprc": "AUPRC",
-    "sensitivity_at_specificity": "Sensitivity at fixed specificity",
-    "brier": "Brier score",
-    "brier_skill_score": "Brier skill",
-    "adaptive_calibration_error": "Calibration error",
-    "sensitivity": "Sensitivity",
-    "specificity": "Specificity",
-    "ppv": "PPV",
-    "npv": "NPV",
-    "precision_0": "Precision, class 0",
-    "recall_0": "Recall, class 0",
-    "f1_0": "F1, class 0",
-    "precision_1": "Precision, class 1",
-    "recall_1": "Recall, class 1",
-    "f1_1": "F1, class 1",
-}
-_HEADLINE = tuple(METRIC_NAMES)[:6]
-_DECISIONS = tuple(METRIC_NAMES)[6:]
-_FEW_POSITIVE = 100
-
-Blocks = tuple[Table | Chart, ...]
+from palpate.audits.performance_story import DECISIONS, HEADLINE, METRIC_NAMES, Story, number
+from palpate.results import Axis, Chart, Column, Estimate, Table
 
 
-@dataclass(frozen=True)
-class Story:
-    """What is told: the estimates, and what they are about."""
-
-    rows: Sequence[Estimate]
-    models: Sequence[str]
-    families: Mapping[str, Sequence[str]]
-    populations: Sequence[str]
-    labels: Sequence[str]
-    overall: str
-    level: float
-    specificity: float
-    correction: str
-    threshold: Mapping[str, float | None]
-    threshold_origin: Mapping[str, str]
-    curves: Sequence[tuple[str, str, str, CalibrationCurve]]
-
-    def find(
-        self,
-        metric: str,
-        *,
-        model: str,
-        label: str | None = None,
-        group: str | None = None,
-        reference: str | None = None,
-    ) -> Estimate | None:
-        """One estimate, by default of the overall label in the first population."""
-        key = (metric, model, label or self.overall, group or self.populations[0], reference)
-        return self._index.get(key)
-
-    @property
-    def _index(self) -> dict[tuple[str, str, str, str, str | None], Estimate]:
-        cached: dict[tuple[str, str, str, str, str | None], Estimate] | None = self.__dict__.get("_by_key")
-        if cached is None:
-            cached = {(row.metric, row.model, row.label, row.group, row.reference): row for row in self.rows}
-            object.__setattr__(self, "_by_key", cached)
-        return cached
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        """(model, reference) of every comparison."""
-        return [(b, a) for k, b in enumerate(self.models) for a in self.models[:k]]
-
-
-def tell(story: Story) -> tuple[tuple[Finding, ...], Blocks]:
-    """Findings for the first screen, and the section's blocks."""
-    findings = [*_levels_told(story), *_pairs_told(story), *_drops_told(story), *_warnings(story)]
+def blocks_of(story: Story) -> tuple[Table | Chart, ...]:
+    """The section's tables and charts."""
     blocks: list[Table | Chart] = [_overview(story), _headline_table(story)]
     blocks += [_differences_chart(story), _differences_table(story)] if story.pairs else []
     blocks += _drop_blocks(story) if len(story.populations) > 1 else []
     blocks += [_calibration(story), _decisions_table(story)]
     blocks += [_label_table(story)] if len(story.labels) > 1 else []
     blocks += [_checkpoint_table(story)] if story.families else []
-    return tuple(findings), tuple(blocks)
-
-
-# -- sentences -------------------------------------------------------------------------------------------------
-
-
-def _number(value: float | None, *, signed: bool = False) -> str:
-    return "unknown" if value is None else f"{value:+.3f}".replace("-", "−") if signed else f"{value:.3f}"
-
-
-def _span(row: Estimate, *, signed: bool = False) -> str:
-    low, high = _number(row.low, signed=signed), _number(row.high, signed=signed)
-    return f"{row.level or 0.95:.0%} interval {low} to {high}"
-
-
-def _p(row: Estimate) -> str:
-    return "" if row.p_value is None else ", p < 0.001" if row.p_value < 0.001 else f", p = {row.p_value:.3f}"
-
-
-def _of(story: Story) -> str:
-    return "AUROC" if len(story.labels) == 1 else f"mean AUROC over {len(story.labels)} labels"
-
-
-def _levels_told(story: Story) -> list[Finding]:
-    told = []
-    for model in story.models[:6]:
-        row = story.find("auroc", model=model)
-        if row is not None and row.value is not None:
-            sentence = f"{model}: {_of(story)} {_number(row.value)} ({_span(row)}; n = {row.n:,})."
-            told.append(Finding(sentence=sentence))
-    return told
-
-
-def _pairs_told(story: Story) -> list[Finding]:
-    told = []
-    for model, reference in story.pairs[:6]:
-        row = story.find("auroc", model=model, reference=reference)
-        if row is None or row.value is None:
-            continue
-        size = f"difference {_number(row.value, signed=True)}, {_span(row, signed=True)}{_p(row)}"
-        if row.significant:
-            verb = "higher" if row.value > 0 else "lower"
-            told.append(Finding(sentence=f"{model} has a {verb} {_of(story)} than {reference}: {size}."))
-        else:
-            sentence = f"{model} and {reference} do not differ significantly in {_of(story)}: {size}."
-            told.append(Finding(sentence=sentence))
-    return told
-
-
-def _drops_told(story: Story) -> list[Finding]:
-    told = []
-    main = story.populations[0]
-    for population in story.populations[1:]:
-        for model in story.models[:6]:
-            row = story.find("auroc", model=model, group=population, reference=main)
-            if row is None or row.value is None:
-                continue
-            size = f"{_span(row, signed=True)}{_p(row)}"
-            if row.significant:
-                verb, tone = ("loses", "warning") if row.value < 0 else ("gains", "good")
-                sentence = f"{model} {verb} {abs(row.value):.3f} {_of(story)} from {main} to {population} ({size})."
-                told.append(Finding.model_validate({"sentence": sentence, "tone": tone}))
-            else:
-                change = _number(row.value, signed=True)
-                sentence = (
-                    f"{model}: no significant change of {_of(story)} from {main} to {population} ({change}; {size})."
-                )
-                told.append(Finding(sentence=sentence))
-    return told
-
-
-def _warnings(story: Story) -> list[Finding]:
-    told = []
-    for population in story.populations:
-        row = story.find("auroc", model=story.models[0], group=population)
-        if row is not None and len(story.labels) == 1 and (row.n_positive or 0) < _FEW_POSITIVE:
-            sentence = f"{population} has only {row.n_positive} positive cases: expect wide intervals."
-            told.append(Finding(sentence=sentence, tone="warning"))
-        for model in story.models[:6]:
-            skill = story.find("brier_skill_score", model=model, group=population)
-            if skill is not None and skill.high is not None and skill.high < 0:
-                sentence = (
-                    f"The probabilities of {model} in {population} are worse than always predicting the prevalence "
-                    f"(Brier skill {_number(skill.value, signed=True)}, {_span(skill, signed=True)}): "
-                    "recalibrate before use."
-                )
-                told.append(Finding(sentence=sentence, tone="warning"))
-    return told
-
-
-# -- tables and charts -----------------------------------------------------------------------------------------
+    return tuple(blocks)
 
 
 def _cell(row: Estimate | None) -> tuple[float | None, float | None, float | None]:
@@ -220,7 +60,7 @@ def _overview(story: Story) -> Chart:
         title="AUROC of each model",
         caption=f"Points are computed on the data; bars are {story.level:.0%} bootstrap intervals. 0.5 is chance.",
         description=f"AUROC with interval for {len(story.models)} models"
-        + (f", overall {_number(first.value)} for {first.model}." if first else "."),
+        + (f", overall {number(first.value)} for {first.model}." if first else "."),
         x=Axis(field="value", title="AUROC (0.5 = chance, 1 = perfect)"),
         y=Axis(field="label" if many else "model", title="Label" if many else "Model"),
         series="model",
@@ -233,14 +73,14 @@ def _overview(story: Story) -> Chart:
 def _headline_table(story: Story) -> Table:
     columns = [Column(name="Model"), Column(name="Cohort"), Column(name="Cases", kind="integer")]
     columns += [Column(name="Positive", kind="integer")]
-    columns += [Column(name=_metric(story, metric), kind="interval") for metric in _HEADLINE]
+    columns += [Column(name=_metric(story, metric), kind="interval") for metric in HEADLINE]
     rows = []
     for population in story.populations:
         for model in story.models:
-            found = {metric: story.find(metric, model=model, group=population) for metric in _HEADLINE}
+            found = {metric: story.find(metric, model=model, group=population) for metric in HEADLINE}
             first = found["auroc"]
             counts = (first.n, first.n_positive) if first else (0, 0)
-            rows.append((model, population, *counts, *(_cell(found[metric]) for metric in _HEADLINE)))
+            rows.append((model, population, *counts, *(_cell(found[metric]) for metric in HEADLINE)))
     what = f"of '{story.overall}'" if len(story.labels) == 1 else f"averaged over {len(story.labels)} labels (macro)"
     return Table(
         title="Discrimination and calibration",
@@ -260,7 +100,7 @@ def _metric(story: Story, metric: str) -> str:
 def _differences_chart(story: Story) -> Chart:
     data: list[dict[str, Any]] = []
     for model, reference in story.pairs:
-        for metric in _HEADLINE:
+        for metric in HEADLINE:
             row = story.find(metric, model=model, reference=reference)
             data += _points([row], metric=_metric(story, metric), pair=f"{model} − {reference}")
     return Chart(
@@ -276,12 +116,12 @@ def _differences_chart(story: Story) -> Chart:
     )
 
 
-def _difference_row(row: Estimate, what: str) -> tuple[Any, ...]:
+def _difference_row(story: Story, row: Estimate, what: str) -> tuple[Any, ...]:
     return (
         what,
         row.label,
         row.group,
-        row.metric,
+        _metric(story, row.metric),
         _cell(row),
         row.p_value,
         row.significant,
@@ -302,9 +142,9 @@ _DIFFERENCE_COLUMNS = (
 
 def _differences_table(story: Story) -> Table:
     rows = [
-        _difference_row(row, f"{row.model} − {row.reference}")
+        _difference_row(story, row, f"{row.model} − {row.reference}")
         for row in story.rows
-        if row.reference in story.models and row.metric in _HEADLINE
+        if row.reference in story.models and row.metric in HEADLINE
     ]
     return Table(
         title="Every pair of models",
@@ -318,7 +158,7 @@ def _differences_table(story: Story) -> Table:
 
 def _drop_blocks(story: Story) -> list[Table | Chart]:
     main = story.populations[0]
-    rows = [row for row in story.rows if row.reference == main and row.metric in _HEADLINE]
+    rows = [row for row in story.rows if row.reference == main and row.metric in HEADLINE]
     overall = [row for row in rows if row.label == story.overall and row.metric == "auroc"]
     chart = Chart(
         kind="forest",
@@ -335,7 +175,7 @@ def _drop_blocks(story: Story) -> list[Table | Chart]:
         title=f"Other cohorts against {main}",
         caption=f"p-values are corrected ({story.correction}) over the models, cohorts and labels of a metric.",
         columns=(Column(name="Model"), *_DIFFERENCE_COLUMNS),
-        rows=tuple(_difference_row(row, row.model) for row in rows),
+        rows=tuple(_difference_row(story, row, row.model) for row in rows),
         collapsed=len(rows) > 20,
     )
     return [chart, table]
@@ -378,13 +218,13 @@ def _calibration(story: Story) -> Chart:
 def _decisions_table(story: Story) -> Table:
     columns = [Column(name="Model"), Column(name="Cohort"), Column(name="Threshold", kind="number")]
     columns += [Column(name="How it was chosen")]
-    columns += [Column(name=METRIC_NAMES[metric], kind="interval") for metric in _DECISIONS]
+    columns += [Column(name=METRIC_NAMES[metric], kind="interval") for metric in DECISIONS]
     rows = []
     for population in story.populations:
         for model in story.models:
             member = story.families.get(model, [model])[0]
             threshold = story.threshold.get(member) if len(story.labels) == 1 and model not in story.families else None
-            found = (story.find(metric, model=model, group=population) for metric in _DECISIONS)
+            found = (story.find(metric, model=model, group=population) for metric in DECISIONS)
             rows.append((model, population, threshold, story.threshold_origin[member], *map(_cell, found)))
     return Table(
         title="Decisions at the threshold",
@@ -403,17 +243,17 @@ def _label_table(story: Story) -> Table:
         Column(name="Model"),
         Column(name="Positive", kind="integer"),
     ]
-    columns += [Column(name=_metric(story, metric), kind="interval") for metric in _HEADLINE]
+    columns += [Column(name=_metric(story, metric), kind="interval") for metric in HEADLINE]
     columns += [Column(name="Why not computed")]
     wanted = [
-        row for row in story.rows if row.reference is None and row.metric in _HEADLINE and row.model in story.models
+        row for row in story.rows if row.reference is None and row.metric in HEADLINE and row.model in story.models
     ]
     key = lambda row: (row.group, row.label, row.model)  # noqa: E731
     rows = []
     for (group, label, model), found in groupby(sorted(wanted, key=key), key):
         cells = {row.metric: row for row in found}
         first = cells["auroc"]
-        values = (_cell(cells[metric]) for metric in _HEADLINE)
+        values = (_cell(cells[metric]) for metric in HEADLINE)
         rows.append((label, group, model, first.n_positive, *values, first.reason or ""))
     return Table(
         title="Every label",
@@ -428,11 +268,11 @@ def _checkpoint_table(story: Story) -> Table:
     rows = []
     for family, members in story.families.items():
         for population in story.populations:
-            for metric in _HEADLINE:
+            for metric in HEADLINE:
                 mean = story.find(metric, model=family, group=population)
                 sd = story.find(f"{metric}_sd", model=family, group=population)
                 each = [story.find(metric, model=name, group=population) for name in members]
-                listed = ", ".join(_number(row.value) for row in each if row is not None)
+                listed = ", ".join(number(row.value) for row in each if row is not None)
                 cells = (mean.value if mean else None, sd.value if sd else None)
                 rows.append((family, population, _metric(story, metric), len(members), *cells, listed))
     return Table(

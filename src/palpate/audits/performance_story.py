@@ -1,0 +1,165 @@
+"""What the performance audit has to say, in words: findings for the first screen, made from its estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from palpate.results import Estimate, Finding
+from palpate.stats import CalibrationCurve
+
+METRIC_NAMES = {
+    "auroc": "AUROC",
+    "auprc": "AUPRC",
+    "sensitivity_at_specificity": "Sensitivity at fixed specificity",
+    "brier": "Brier score",
+    "brier_skill_score": "Brier skill",
+    "adaptive_calibration_error": "Calibration error",
+    "sensitivity": "Sensitivity",
+    "specificity": "Specificity",
+    "ppv": "PPV",
+    "npv": "NPV",
+    "precision_0": "Precision, class 0",
+    "recall_0": "Recall, class 0",
+    "f1_0": "F1, class 0",
+    "precision_1": "Precision, class 1",
+    "recall_1": "Recall, class 1",
+    "f1_1": "F1, class 1",
+}
+HEADLINE = tuple(METRIC_NAMES)[:6]
+DECISIONS = tuple(METRIC_NAMES)[6:]
+_FEW_POSITIVE = 100
+
+
+@dataclass(frozen=True)
+class Story:
+    """What is told: the estimates, and what they are about."""
+
+    rows: Sequence[Estimate]
+    models: Sequence[str]
+    families: Mapping[str, Sequence[str]]
+    populations: Sequence[str]
+    labels: Sequence[str]
+    overall: str
+    level: float
+    specificity: float
+    correction: str
+    threshold: Mapping[str, float | None]
+    threshold_origin: Mapping[str, str]
+    curves: Sequence[tuple[str, str, str, CalibrationCurve]]
+
+    def find(
+        self,
+        metric: str,
+        *,
+        model: str,
+        label: str | None = None,
+        group: str | None = None,
+        reference: str | None = None,
+    ) -> Estimate | None:
+        """One estimate, by default of the overall label in the first population."""
+        key = (metric, model, label or self.overall, group or self.populations[0], reference)
+        return self._index.get(key)
+
+    @property
+    def _index(self) -> dict[tuple[str, str, str, str, str | None], Estimate]:
+        cached: dict[tuple[str, str, str, str, str | None], Estimate] | None = self.__dict__.get("_by_key")
+        if cached is None:
+            cached = {(row.metric, row.model, row.label, row.group, row.reference): row for row in self.rows}
+            object.__setattr__(self, "_by_key", cached)
+        return cached
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """(model, reference) of every comparison."""
+        return [(b, a) for k, b in enumerate(self.models) for a in self.models[:k]]
+
+
+def findings_of(story: Story) -> tuple[Finding, ...]:
+    """The sentences, in the order in which a reader wants them."""
+    return (*_levels_told(story), *_pairs_told(story), *_drops_told(story), *_warnings(story))
+
+
+def number(value: float | None, *, signed: bool = False) -> str:
+    """Three digits, with a real minus sign where there is a sign."""
+    return "unknown" if value is None else f"{value:+.3f}".replace("-", "−") if signed else f"{value:.3f}"
+
+
+def _span(row: Estimate, *, signed: bool = False) -> str:
+    low, high = number(row.low, signed=signed), number(row.high, signed=signed)
+    return f"{row.level or 0.95:.0%} interval {low} to {high}"
+
+
+def _p(row: Estimate) -> str:
+    return "" if row.p_value is None else ", p < 0.001" if row.p_value < 0.001 else f", p = {row.p_value:.3f}"
+
+
+def _of(story: Story) -> str:
+    return "AUROC" if len(story.labels) == 1 else f"mean AUROC over {len(story.labels)} labels"
+
+
+def _levels_told(story: Story) -> list[Finding]:
+    """A single model's AUROC; of several, the sentences about pairs have it."""
+    row = story.find("auroc", model=story.models[0])
+    if len(story.models) > 1 or row is None or row.value is None:
+        return []
+    return [Finding(sentence=f"{row.model}: {_of(story)} {number(row.value)} ({_span(row)}; n = {row.n:,}).")]
+
+
+def _pairs_told(story: Story) -> list[Finding]:
+    told = []
+    for model, reference in story.pairs[:6]:
+        row = story.find("auroc", model=model, reference=reference)
+        if row is None or row.value is None:
+            continue
+        found = (story.find("auroc", model=name) for name in (model, reference))
+        levels = " against ".join(number(level.value if level else None) for level in found)
+        size = f"{levels}, difference {number(row.value, signed=True)}, {_span(row, signed=True)}{_p(row)}"
+        if row.significant:
+            verb = "higher" if row.value > 0 else "lower"
+            sentence = f"{model} has a {verb} {_of(story)} than {reference}: {size}."
+        else:
+            sentence = f"{model} and {reference} do not differ significantly in {_of(story)}: {size}."
+        told.append(Finding(sentence=sentence))
+    return told
+
+
+def _drops_told(story: Story) -> list[Finding]:
+    told = []
+    main = story.populations[0]
+    for population in story.populations[1:]:
+        for model in story.models[:6]:
+            row = story.find("auroc", model=model, group=population, reference=main)
+            if row is None or row.value is None:
+                continue
+            size = f"{_span(row, signed=True)}{_p(row)}"
+            if row.significant:
+                verb, tone = ("loses", "warning") if row.value < 0 else ("gains", "good")
+                sentence = f"{model} {verb} {abs(row.value):.3f} {_of(story)} from {main} to {population} ({size})."
+                told.append(Finding.model_validate({"sentence": sentence, "tone": tone}))
+            else:
+                change = number(row.value, signed=True)
+                sentence = (
+                    f"{model}: no significant change of {_of(story)} from {main} to {population} ({change}; {size})."
+                )
+                told.append(Finding(sentence=sentence))
+    return told
+
+
+def _warnings(story: Story) -> list[Finding]:
+    told = []
+    for population in story.populations:
+        row = story.find("auroc", model=story.models[0], group=population)
+        if row is not None and len(story.labels) == 1 and (row.n_positive or 0) < _FEW_POSITIVE:
+            sentence = f"{population} has only {row.n_positive} positive cases: expect wide intervals."
+            told.append(Finding(sentence=sentence, tone="warning"))
+        for model in story.models[:6]:
+            skill = story.find("brier_skill_score", model=model, group=population)
+            if skill is not None and skill.high is not None and skill.high < 0:
+                sentence = (
+                    f"The probabilities of {model} in {population} are worse than always predicting the prevalence "
+                    f"(Brier skill {number(skill.value, signed=True)}, {_span(skill, signed=True)}): "
+                    "recalibrate before use."
+                )
+                told.append(Finding(sentence=sentence, tone="warning"))
+    return told

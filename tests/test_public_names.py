@@ -1,0 +1,70 @@
+"""The public face: names, import time, no optional dependency on import, file sizes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import palpate
+
+NAMES = [
+    "Audit",
+    "AuditResult",
+    "Cohort",
+    "Edit",
+    "Estimate",
+    "InputError",
+    "Inputs",
+    "Model",
+    "ModelError",
+    "ModelSpec",
+    "PalpateError",
+    "Plan",
+    "RunDirectory",
+    "TableSpec",
+    "Variants",
+    "__version__",
+    "audit",
+    "load_model",
+    "read_cohort",
+    "report",
+]
+
+
+def test_public_names_are_these() -> None:
+    assert palpate.__all__ == NAMES
+    for name in NAMES:
+        assert getattr(palpate, name) is not None
+
+
+def test_import_brings_nothing_heavy() -> None:
+    heavy = ["torch", "transformers", "ray", "onnxruntime", "numba", "sklearn", "polars", "altair", "xgboost", "spacy"]
+    code = f"import json, sys, palpate; print(json.dumps([m for m in {heavy!r} if m in sys.modules]))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == []
+
+
+def test_jobs_do_not_need_the_extras() -> None:
+    """Everything that `palpate demo` imports works without torch, transformers, ray, onnxruntime and xgboost."""
+    code = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name in ("torch", "transformers", "ray", "onnxruntime", "xgboost", "spacy"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+import palpate.jobs, palpate.cli, palpate.synthetic.two_hospitals, palpate.models.sklearn, palpate.models.trained
+import palpate.models.hf, palpate.models.onnx, palpate.execute.ray, palpate.models.http
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_large_files() -> None:
+    root = Path(__file__).parent.parent
+    ran = subprocess.run([str(root / ".ci" / "no-large-files")], cwd=root, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
