@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.edits import Edit, Inputs, Variants, VariantsBuilder, content_key, splice
+from palpate.edits import Edit, Inputs, Variants, VariantsBuilder, splice
 
 
 @st.composite
@@ -87,8 +87,3 @@ def test_cases_as_they_are() -> None:
     variants = Variants.of_cases([3, 1])
     assert len(variants) == 2
     assert not variants.n_edits.any()
-
-
-def test_keys_tell_texts_apart_and_take_lone_surrogates() -> None:
-    assert content_key("a") != content_key("b")
-    assert len(content_key("\ud800")) == 16

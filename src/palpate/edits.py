@@ -16,14 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-KEY_BYTES = 16  # TEMPORARY
-
-
-def content_key(text: str) -> bytes:  # TEMPORARY
-    """Temporary."""
-    from palpate.keys import key_of
-
-    return key_of(text)
 
 
 class Edit(NamedTuple):

@@ -100,11 +100,12 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
     asked = gather(cohort, plans)
     inputs, first = asked.inputs, dict[bytes, int]()
     for row, key in enumerate(asked.text_keys):
-        first.setdefault(key, row)
+        # Without text, a case is known by its name alone.
+        first.setdefault(key if cohort.has_text else str(row).encode(), row)
     rows = list(first.values())
     frame = pl.DataFrame(
         {
-            "input_id": [key.hex() for key in first],
+            "input_id": [key.hex() if cohort.has_text else None for key in first],
             "cohort": [inputs.cohorts[row] for row in rows],
             "case_id": [inputs.case_ids[row] for row in rows],
             "edited": [bool(inputs.n_edits[row]) for row in rows],

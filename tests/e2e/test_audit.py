@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from palpate import __version__
-from palpate.edits import content_key
+from palpate.keys import key_of
 from tests.e2e.command_line import CommandLine
 from tests.e2e.conftest import CONFIG
 
@@ -158,7 +158,7 @@ def test_plan_and_predictions_from_elsewhere(project: Path, palpate: CommandLine
     ran = palpate("plan", project / "audit.yaml", "--out", project / "ask")
     assert ran.code == 0
     inputs = pl.read_parquet(project / "ask" / "inputs.parquet")
-    assert inputs["input_id"][0] == content_key(inputs["text"][0]).hex()
+    assert inputs["input_id"][0] == key_of(inputs["text"][0]).hex()
     answers = inputs.select("input_id", ill=pl.col("text").str.contains("fever").cast(pl.Float64) * 0.5 + 0.2)
     answers.write_csv(project / "answers.csv")
     (project / "audit.yaml").write_text(CONFIG + "")

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palpate.edits import content_key
 from palpate.errors import InputError
 from palpate.execute.cache import ScoreCache
+from palpate.keys import key_of
 
 
 def keys(n: int) -> list[bytes]:
-    return [content_key(f"note {k}") for k in range(n)]
+    return [key_of(f"note {k}") for k in range(n)]
 
 
 def test_what_is_put_comes_back_bit_for_bit(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_two_processes_may_share_the_file(tmp_path: Path) -> None:
 def test_no_text_in_the_file(tmp_path: Path) -> None:
     cache = ScoreCache(tmp_path / "s.sqlite")
     secret = "Mr Smith has scrofula"
-    cache.put("m", [content_key(secret)], np.asarray([[0.5]]))
+    cache.put("m", [key_of(secret)], np.asarray([[0.5]]))
     cache.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"scrofula" not in stored

@@ -15,6 +15,7 @@ from palpate.execute.cache import ScoreCache
 from palpate.execute.local import checked
 from palpate.execute.scoring import Execution, Scored, score
 from palpate.execute.wanted import gather
+from palpate.keys import key_of
 from palpate.models import Model, ModelSpec
 from palpate.models.protocol import Probabilities
 from palpate.results import Plan
@@ -110,14 +111,8 @@ def test_unseen_edits_are_answered_by_the_parent_even_if_it_was_not_asked(cohort
     model = KeywordModel({"fever": 2.0}, window_words=3)
     scored = ask(model, Plan(cohort, builder.build(), cohort.labels), cache)
     assert scored.p[0, 0] == model.predict(Inputs.from_texts([cohort.texts[0]]))[0, 0]
-    found, _ = cache.get(model.fingerprint, [gather(cohort, {}).inputs.parents and _key(cohort.texts[0])], 1)
+    found, _ = cache.get(model.fingerprint, [key_of(cohort.texts[0])], 1)
     assert found.all()
-
-
-def _key(text: str) -> bytes:
-    from palpate.edits import content_key
-
-    return content_key(text)
 
 
 class LengthWatcher(Model):

@@ -23,7 +23,7 @@ LETTERS = [*"abcdefghijklmnopqrstuvwxyz0123456789", *".,;:!?'\"()-/%"]
 def note(rng: np.random.Generator, n_words: int) -> str:
     """A text of known words, unknown words, numbers and punctuation, with uneven white space."""
     odd = ["98.6", "acetaminophen", "q.d.", "µg", "naïve", "🙂", "BP:120/80", "Zürich", "(?)"]
-    gaps = [" ", " ", " ", "  ", "\n", "\t", ", ", ".\n\n"]
+    gaps = [" ", " ", " ", "  ", "     ", "\n", "\t", ", ", ".\n\n"]
     words = rng.choice([*WORDS, *WORDS, *odd], size=n_words)
     return "".join(f"{word}{gap}" for word, gap in zip(words, rng.choice(gaps, size=n_words), strict=True))
 

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,6 @@ class BagOfWordsModel(EstimatorModel):
     """A pipeline whose first step counts words."""
 
     uses_edits = True
-    cached: ClassVar[bool] = False
     rows_per_call = 8192
 
     def __init__(self, estimator: Any, options: Options, *, fingerprint: str, file: Path) -> None:
