@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The CPU build of torch; without the pin pip takes a build with gigabytes of CUDA libraries.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test check format slow bench clean
+.PHONY: demo test check format slow screenshot bench clean
 
 demo: $(VENV)/.palpate
 	$(BIN)/palpate demo
@@ -26,6 +26,9 @@ slow: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+screenshot: demo $(VENV)/.dev
+	$(BIN)/python -m tests.report.screenshot demo/run/report.html docs/report.png
 
 bench: $(VENV)/.dev
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

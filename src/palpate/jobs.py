@@ -38,9 +38,9 @@ class Outcome(NamedTuple):
 
 
 def audit(
-    config: Path,
+    config: Path | str,
     *,
-    out: Path | None = None,
+    out: Path | str | None = None,
     only: Sequence[str] = (),
     resume: bool = False,
     workers: int | None = None,
@@ -48,11 +48,12 @@ def audit(
     watcher: Watcher | None = None,
 ) -> Outcome:
     """Run a configuration: cohort, models, audits, report, gate. `out` is `NAME-run` beside it by default."""
+    config = Path(config)
     folder = config.parent
     settings = load_config(config, overrides=tuple(overrides))
     conditions = [parse(text, folder=folder) for text in settings.gate]
     audits = _audits(settings, only)
-    directory = RunDirectory(out or folder / f"{config.stem}-run")
+    directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
     watcher = watcher or Silence()
     watcher.stage("reading the cohort")
     job = Job(
@@ -78,11 +79,11 @@ def audit(
     return Outcome(directory, results, verdicts, report(directory.path))
 
 
-def report(path: Path) -> Path:
+def report(path: Path | str) -> Path:
     """Rebuild `report.html` from a run directory alone; returns where it is."""
     from palpate.report.html import render  # the charts' library takes a second to import
 
-    directory = RunDirectory(path)
+    directory = RunDirectory(Path(path))
     html = render(directory.read_manifest(), directory.read_results(), gate=directory.read_gate())
     return directory.write_report(html)
 

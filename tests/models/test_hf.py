@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,29 @@ def test_visible_end_is_not_far_behind_the_last_token() -> None:
     )
     text = "patient " * 50
     assert windows.visible_ends([text, "patient", ""]).tolist() == [10 * len("patient "), 8, 1]
+
+
+def test_wrong_offsets_are_noticed() -> None:
+    class Lying:
+        """A tokenizer that says that every token is at the start."""
+
+        def __call__(self, texts: list[str], **options: Any) -> Any:
+            answer = TOKENIZERS["wordpiece"](texts, **options)
+            encodings = [SimpleEncoding(encoding) for encoding in answer.encodings]
+            return type("Answer", (dict,), {"encodings": encodings})(answer)
+
+    class SimpleEncoding:
+        def __init__(self, encoding: Any) -> None:
+            self.ids, self.offsets = encoding.ids, [(0, 1) for _ in encoding.ids]
+
+        def __len__(self) -> int:
+            return len(self.ids)
+
+    windows = text_windows(
+        TOKENIZERS["wordpiece"], long="truncate", max_tokens=None, limit=None, stride=None, source="t"
+    )
+    text = "patient " * 50
+    assert replace(windows, tokenizer=Lying()).visible_ends([text]).tolist() == [len(text) + 1]
 
 
 def test_no_visible_end_for_other_tokenizers(tmp_path: Path, notes: list[str]) -> None:

@@ -99,33 +99,24 @@ class TextWindows:
     def visible_ends(self, texts: Sequence[str]) -> Ints:
         """From which character on an edit leaves the windows as they are; past the end if none does.
 
-        The offset of the last token read is a first guess: some tokenizers report a run of spaces as empty.
-        So the text up to the guess is tokenised by itself, and must give all the tokens that are read.
+        That is the space behind the word of the last token read. Offsets are not trusted alone: the text up to that
+        space, tokenised by itself, must give the same tokens, or the whole text counts as read.
         """
         ends = np.fromiter((len(text) + 1 for text in texts), dtype=np.int64, count=len(texts))
         if not self.only_head:
             return ends
-        cuts = self._first_guesses(texts)
-        while cuts:
-            bodies = self._tokens([texts[row][:cut] for row, cut in cuts.items()])
-            later: dict[int, int] = {}
-            for (row, cut), body in zip(cuts.items(), bodies, strict=True):
-                if len(body) >= self.size:
-                    ends[row] = cut + 1
-                elif (further := _word_end(texts[row], cut + 1)) is not None:
-                    later[row] = further
-            cuts = later
-        return ends
-
-    def _first_guesses(self, texts: Sequence[str]) -> dict[int, int]:
-        """The first word end behind the last token that is read, for the rows that have both."""
-        guesses: dict[int, int] = {}
-        for row, encoding in enumerate(self._head_encodings(texts)):
+        cuts: dict[int, int] = {}
+        encodings = self._head_encodings(texts)
+        for row, encoding in enumerate(encodings):
             if len(encoding) >= self.size:
                 cut = _word_end(texts[row], encoding.offsets[self.size - 1][1])
                 if cut is not None:
-                    guesses[row] = cut
-        return guesses
+                    cuts[row] = cut
+        alone = self._tokens([texts[row][:cut] for row, cut in cuts.items()])
+        for (row, cut), body in zip(cuts.items(), alone, strict=True):
+            if body[: self.size] == encodings[row].ids[: self.size]:
+                ends[row] = cut + 1
+        return ends
 
     def _bodies(self, texts: Sequence[str]) -> list[list[int]]:
         if self.only_head:

@@ -1,0 +1,34 @@
+"""The report of a real run, looked at in headless Chromium."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from palpate import jobs
+from palpate.synthetic.two_hospitals import write_demo
+from tests.report.browser import Browser
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo")
+    config = write_demo(folder, n_patients=1500)
+    return jobs.audit(config, overrides=["performance.n_replicates=500"]).report
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_opens_clean_and_fits(report: Path, tmp_path: Path, width: int, dark: bool) -> None:
+    with Browser() as browser:
+        page = browser.open(report, width=width, height=900, dark=dark)
+        assert page.console_errors == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("innerWidth") == width
+        assert page.evaluate("document.querySelectorAll('figure svg').length") >= 4
+        assert "do not differ significantly" in page.evaluate("document.body.innerText")
+        page.screenshot(tmp_path / "report.png")
+        assert (tmp_path / "report.png").stat().st_size > 10_000
