@@ -138,6 +138,20 @@ def test_roberta_reads_as_many_tokens_as_it_has_positions(tmp_path: Path, notes:
         load(path, max_tokens=25)
 
 
+def test_checkpoint_with_a_vocabulary_only(tmp_path: Path, notes: list[str]) -> None:
+    """As older checkpoints are: vocab.txt, and no tokenizer.json."""
+    path = checkpoint(tmp_path)
+    tokens = wordpiece().get_vocab()
+    (path / "vocab.txt").write_text("\n".join(sorted(tokens, key=tokens.__getitem__)))
+    (path / "tokenizer.json").unlink()
+    (path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "do_lower_case": true}')
+    model = load(path)
+    assert model.window == "the first 32 tokens"
+    assert model.visible_ends(notes)[1] < len(notes[1]) / 2
+    wanted = slow(path, notes, "softmax", max_length=32)[:, 1:]
+    np.testing.assert_allclose(model.predict(Inputs.from_texts(notes)), wanted, atol=1e-6)
+
+
 def test_tokenizers_limit_counts_when_it_is_lower(tmp_path: Path) -> None:
     path = checkpoint(tmp_path, max_length=64, tokenizer=wordpiece(max_length=16))
     assert load(path).window == "the first 16 tokens"

@@ -45,9 +45,9 @@ from palpate.stats import (
 RANKING = ("auroc", "auprc", "sensitivity_at_specificity")
 PROBABILITY = ("brier", "brier_skill_score", "adaptive_calibration_error")
 METRICS = (*RANKING, *PROBABILITY, *THRESHOLD_METRICS)
-_MOST_POOLED_ROWS = 2_000_000
-_MOST_WORK = 2e12
-"""Replicates x cases x labels x models up to which macro intervals are computed."""
+_MOST_WORK = 1e10
+"""Resamples x cases x labels x models that averages over thousands of labels may cost: about a minute."""
+_FEWEST_REPLICATES = 200
 
 
 class _Memory(NamedTuple):
@@ -127,6 +127,7 @@ class Performance:
             self._population(plan, predictions, name, threshold, int(rng.integers(2**63)))
             for name in plan.memory.cohorts
         ]
+        n_average = self._replicates_of_averages(populations)
         frequent = np.sort(_most_frequent(populations[0].y_true, self.labels_with_intervals))
         measured = [
             self._measure(plan.labels, frequent, population, tuple(predictions), families) for population in populations
@@ -153,7 +154,12 @@ class Performance:
             estimates=estimates_frame(rows),
             blocks=blocks_of(story),
             findings=findings_of(story),
-            provenance={"threshold": origin, "unit": self.unit, "n_replicates": self.n_replicates},
+            provenance={
+                "threshold": origin,
+                "unit": self.unit,
+                "n_replicates": self.n_replicates,
+                "n_replicates_of_averages": n_average,
+            },
             replicates=_replicates(measured, compared, story.overall),
         )
 
@@ -224,6 +230,12 @@ class Performance:
             for j in frequent
         ]
 
+    def _replicates_of_averages(self, populations: Sequence[_Population]) -> int:
+        """How many resamples macro and micro averages get: all, or what thousands of labels leave time for."""
+        most = int(_MOST_WORK // max(population.y_score.size for population in populations))
+        affordable = min(self.n_replicates, most)
+        return affordable if affordable >= _FEWEST_REPLICATES or affordable == self.n_replicates else 0
+
     def _options(self, population: _Population) -> dict[str, Any]:
         return {
             "specificity": self.specificity,
@@ -240,6 +252,7 @@ class Performance:
         population: _Population,
         models: tuple[str, ...],
         families: Mapping[str, Sequence[str]],
+        n_average: int,
     ) -> list[Measured]:
         """The labels with intervals, those without, and the averages."""
         rest = np.setdiff1d(np.arange(len(labels)), frequent)
@@ -248,7 +261,7 @@ class Performance:
             why = f"no interval: not among the {len(frequent)} most frequent labels"
             parts.append(self._per_label(labels, population, models, rest, 0, why))
         if len(labels) > 1:
-            parts += [self._macro(population, models, parts), self._micro(population, models)]
+            parts += [self._macro(population, models, parts, n_average), self._micro(population, models, n_average)]
         return [with_families(part, families) for part in parts]
 
     def _per_label(
@@ -282,36 +295,34 @@ class Performance:
             why_undefined="no threshold or no predicted case: a denominator is 0" if np.isnan(threshold).any() else "",
         )
 
-    def _macro(self, population: _Population, models: tuple[str, ...], parts: Sequence[Measured]) -> Measured:
+    def _macro(
+        self, population: _Population, models: tuple[str, ...], parts: Sequence[Measured], n_replicates: int
+    ) -> Measured:
         """The mean over the labels for which a metric is defined, in each resample."""
         point = np.concatenate([part.point for part in parts], axis=2)
-        work = float(population.y_score.size) * self.n_replicates
         if len(parts) == 1:
             values = macro_average(parts[0].values, axis=2)
-        elif work <= _MOST_WORK:
+        else:
             values = bootstrap(
                 population.y_true,
                 population.y_score,
                 metrics=METRICS,
                 threshold=population.threshold,
                 average="macro",
-                n_replicates=self.n_replicates,
+                n_replicates=n_replicates,
                 **self._options(population),
             ).values[:, :, 0]
-        else:
-            values = np.zeros((len(models), len(METRICS), 0))
         return _averaged("macro", population, models, macro_average(point, axis=2), values)
 
-    def _micro(self, population: _Population, models: tuple[str, ...]) -> Measured:
+    def _micro(self, population: _Population, models: tuple[str, ...], n_replicates: int) -> Measured:
         """All (case, label) pairs in one heap; a case stays whole when it is resampled."""
         n, n_labels = population.y_true.shape
-        few = n * n_labels <= _MOST_POOLED_ROWS
         unit = population.patient if self.unit == "patient" else np.arange(n)
         options = {
             **self._options(population),
             "unit": "patient",
             "patient": np.repeat(unit, n_labels),
-            "n_replicates": self.n_replicates if few else 0,
+            "n_replicates": n_replicates,
         }
         y_true = population.y_true.reshape(-1, 1)
         threshold = np.nan_to_num(population.threshold, nan=np.inf)[:, None, :]

@@ -36,7 +36,7 @@ from palpate.models.protocol import Model, Probabilities
 from palpate.models.windows import Long, TextWindows, Windows, text_windows
 
 VERSION = "hf-1"
-_ROWS_PER_CALL = 512
+_ROWS_PER_CALL = 128
 _FILES = (".json", ".txt", ".model", ".safetensors")
 _FILES_IF_TRUSTED = (".bin", ".py")
 
@@ -151,9 +151,9 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     if own.threads is not None:
         torch.set_num_threads(own.threads)
     with quiet(transformers):
-        config = load_part(transformers.AutoConfig, path, trust=own.trust)
+        config = _load_part(transformers.AutoConfig, "config.json", path, trust=own.trust)
         activation = _activation(config, path)
-        tokenizer = load_part(transformers.AutoTokenizer, path, trust=own.trust)
+        tokenizer = load_tokenizer(transformers, path, trust=own.trust)
         network = _network(transformers, config, path, own)
     windows = text_windows(
         tokenizer,
@@ -214,12 +214,19 @@ def quiet(transformers: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def load_part(kind: Any, path: Path, *, trust: bool) -> Any:
-    """The configuration or the tokenizer in a folder; `kind` is AutoConfig or AutoTokenizer."""
+def load_tokenizer(transformers: Any, path: Path, *, trust: bool) -> Any:
+    """The tokenizer in a folder; without its vocabulary the library would make up an empty one."""
+    tokenizer = _load_part(transformers.AutoTokenizer, "the tokenizer", path, trust=trust)
+    names = set(getattr(tokenizer, "vocab_files_names", {}).values())
+    if names and not any((path / name).is_file() for name in names):
+        raise ConfigError(f"the tokenizer can't be loaded: there is no {' or '.join(sorted(names))}", file=path)
+    return tokenizer
+
+
+def _load_part(kind: Any, what: str, path: Path, *, trust: bool) -> Any:
     try:
         return kind.from_pretrained(path, local_files_only=True, trust_remote_code=trust)
     except Exception as error:
-        what = {"AutoConfig": "config.json", "AutoTokenizer": "the tokenizer"}[kind.__name__]
         raise ConfigError(f"{what} can't be loaded: {_first_line(error)}", file=path) from error
 
 

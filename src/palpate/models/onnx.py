@@ -27,7 +27,7 @@ from palpate.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
 from palpate.models.batches import attention_mask, batches_within, padded
 from palpate.models.digest import digest
-from palpate.models.hf import load_part, quiet
+from palpate.models.hf import load_tokenizer, quiet
 from palpate.models.logits import probabilities_of
 from palpate.models.options import Options, existing, parse_options
 from palpate.models.protocol import Model, Probabilities
@@ -236,7 +236,7 @@ def _reader(
     except ImportError:
         raise MissingExtra("torch", needed_for=f"the tokenizer of {source}") from None
     with quiet(transformers):
-        loaded = load_part(transformers.AutoTokenizer, tokenizer, trust=False)
+        loaded = load_tokenizer(transformers, tokenizer, trust=False)
     windows = text_windows(
         loaded,
         long="truncate",

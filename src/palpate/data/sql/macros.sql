@@ -1,0 +1,35 @@
+-- How cells become values. Every source column comes in as a string, with the empty cell as NULL.
+-- A cell that can't be read stops the build: error() carries 'palpate|problem|table|column', and
+-- data/sources.py turns it into a sentence with the file and the row.
+
+CREATE MACRO is_time(cell) AS
+    regexp_matches(cell, '^\d{4}-\d{2}-\d{2}') AND try_cast(cell AS TIMESTAMP) IS NOT NULL;
+
+-- Programs that know missing values only in fractions write whole numbers as 145834.0.
+CREATE MACRO is_id(cell) AS
+    regexp_matches(cell, '^\d{1,18}(\.0+)?$');
+
+CREATE MACRO is_flag(cell) AS
+    regexp_matches(cell, '^[01](\.0+)?$|^(true|false)$', 'i');
+
+CREATE MACRO as_time(cell, tab, col) AS
+    CASE WHEN cell IS NULL THEN NULL
+         WHEN is_time(cell) THEN try_cast(cell AS TIMESTAMP)
+         ELSE error('palpate|time|' || tab || '|' || col) END;
+
+CREATE MACRO as_id(cell, tab, col) AS
+    CASE WHEN cell IS NULL THEN NULL
+         WHEN is_id(cell) THEN try_cast(regexp_replace(cell, '\.0+$', '') AS BIGINT)
+         ELSE error('palpate|id|' || tab || '|' || col) END;
+
+CREATE MACRO as_flag(cell, tab, col) AS
+    CASE WHEN cell IS NULL THEN NULL
+         WHEN is_flag(cell) THEN regexp_matches(cell, '^(1|t)', 'i')
+         ELSE error('palpate|flag|' || tab || '|' || col) END;
+
+-- The same for cells that must not be empty.
+CREATE MACRO need_time(cell, tab, col) AS
+    CASE WHEN cell IS NULL THEN error('palpate|empty|' || tab || '|' || col) ELSE as_time(cell, tab, col) END;
+
+CREATE MACRO need_id(cell, tab, col) AS
+    CASE WHEN cell IS NULL THEN error('palpate|empty|' || tab || '|' || col) ELSE as_id(cell, tab, col) END;

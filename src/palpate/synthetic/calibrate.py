@@ -1,0 +1,92 @@
+"""Intercepts that give the published prevalences, found on a reference population that no seed changes.
+
+The reference patients are the same for every hospital, so the first patients of a hospital do not depend on how many
+there are.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.synthetic.patients import Intercepts, Patient, population, simulate
+from palpate.synthetic.plants import Plants, Site
+
+Floats = NDArray[np.float64]
+_REFERENCE_PATIENTS = 3000
+_REFERENCE_SEED = 20_230_617
+_START = Intercepts(readmission=-5.2, mortality=-4.2)
+
+
+class Calibration(NamedTuple):
+    """Intercepts, the reference patients, and how well the latent logits discriminate."""
+
+    intercepts: Intercepts
+    patients: tuple[Patient, ...]
+    auroc_readmission: float
+    auroc_mortality: float
+
+
+@lru_cache(maxsize=8)
+def calibrate(plants: Plants, site: Site) -> Calibration:
+    """Solve for the intercepts; twice, because who comes back depends on them."""
+    intercepts = _START
+    for _ in range(2):
+        patients = tuple(_reference(plants, site, intercepts))
+        adults = [stay for patient in patients if not patient.newborn for stay in patient.stays]
+        mortality = np.array([stay.logit_mortality for stay in adults])
+        readmission = np.array([stay.logit_readmission for stay in adults if not stay.died])
+        targets = population()
+        intercepts = Intercepts(
+            readmission=intercepts.readmission + shift_to(readmission, targets["readmission"][site]),
+            mortality=intercepts.mortality + shift_to(mortality, targets["mortality"][site]),
+        )
+    patients = tuple(_reference(plants, site, intercepts))
+    adults = [stay for patient in patients if not patient.newborn for stay in patient.stays]
+    return Calibration(
+        intercepts=intercepts,
+        patients=patients,
+        auroc_readmission=expected_auroc(np.array([stay.logit_readmission for stay in adults if not stay.died])),
+        auroc_mortality=expected_auroc(np.array([stay.logit_mortality for stay in adults])),
+    )
+
+
+def _reference(plants: Plants, site: Site, intercepts: Intercepts) -> list[Patient]:
+    return list(
+        simulate(
+            _REFERENCE_PATIENTS,
+            seed=_REFERENCE_SEED,
+            site=site,
+            source="reference",
+            plants=plants,
+            intercepts=intercepts,
+        )
+    )
+
+
+def shift_to(logits: Floats, prevalence: float) -> float:
+    """What must be added to the logits for their mean probability to be `prevalence`; bisection."""
+    low, high = -20.0, 20.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if probability(logits + middle).mean() < prevalence:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def probability(logits: Floats) -> Floats:
+    """Logistic function of an array."""
+    result: Floats = 1.0 / (1.0 + np.exp(-logits))
+    return result
+
+
+def expected_auroc(logits: Floats) -> float:
+    """The AUROC that the logits themselves reach on outcomes drawn from them, in expectation."""
+    p = probability(np.sort(logits))
+    below = np.concatenate([[0.0], np.cumsum(1 - p)[:-1]])
+    return float((p * (below + (1 - p) / 2)).sum() / (p.sum() * (1 - p).sum()))

@@ -1,0 +1,78 @@
+"""Cheap random draws for prose: a block of uniforms at a time, from one numpy Generator a patient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+_BLOCK = 1024
+
+
+def stream(*key: int) -> np.random.Generator:
+    """The generator of one work item: seed, site, source, patient, purpose."""
+    return np.random.default_rng(list(key))
+
+
+class Dice:
+    """Draws from uniforms that are made in blocks: calling numpy for each word would take most of the time."""
+
+    __slots__ = ("_at", "_block", "_rng")
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._block: list[float] = []
+        self._at = 0
+
+    def uniform(self) -> float:
+        """In [0, 1)."""
+        if self._at == len(self._block):
+            self._block = self._rng.random(_BLOCK if self._block else _BLOCK // 8).tolist()
+            self._at = 0
+        value = self._block[self._at]
+        self._at += 1
+        return value
+
+    def chance(self, p: float) -> bool:
+        """True with probability `p`."""
+        return self.uniform() < p
+
+    def integer(self, low: int, high: int) -> int:
+        """From low to high, both included."""
+        return low + int(self.uniform() * (high - low + 1))
+
+    def between(self, low: float, high: float) -> float:
+        """Uniform."""
+        return low + self.uniform() * (high - low)
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of them."""
+        return items[int(self.uniform() * len(items))]
+
+    def sample(self, items: Sequence[T], n: int) -> list[T]:
+        """`n` different ones, in random order; all of them when there are fewer."""
+        pool = list(items)
+        for k in range(min(n, len(pool))):
+            other = k + int(self.uniform() * (len(pool) - k))
+            pool[k], pool[other] = pool[other], pool[k]
+        return pool[:n]
+
+    def weighted(self, weights: dict[T, float]) -> T:
+        """One of the keys; weights need not sum to 1."""
+        left = self.uniform() * sum(weights.values())
+        for key, weight in weights.items():
+            left -= weight
+            if left < 0:
+                break
+        return key
+
+    def normal(self) -> float:
+        """Standard normal."""
+        return math.sqrt(-2.0 * math.log(1.0 - self.uniform())) * math.cos(2.0 * math.pi * self.uniform())
+
+    def exponential(self, mean: float) -> float:
+        """Exponential."""
+        return -mean * math.log(1.0 - self.uniform())

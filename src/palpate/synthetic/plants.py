@@ -1,0 +1,52 @@
+"""What is planted in the synthetic hospital, and the truth that goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+Site = Literal["a", "b"]
+SITES: Mapping[str, int] = MappingProxyType({"a": 0, "b": 1})
+
+SPURIOUS_WORD = "larkspur"
+SPURIOUS_RATE = 0.18
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plants:
+    """Every planted effect and its strength; 0 switches it off."""
+
+    spurious_word: float = 1.8
+    """Log-odds of readmission that the ward's name carries at site a, and only there."""
+    age_effect: float = 0.15
+    """Log-odds of readmission and of death per decade of age: real."""
+    gender_effect: float = 0.4
+    """Log-odds of the recorded readmission and death of women: no clinical reason."""
+    ethnicity_effect: float = 0.6
+    """Log-odds of the same for African American patients, half of it for Hispanic ones: no clinical reason."""
+    history_effect: float = 1.0
+    """Factor on the log-odds that earlier conditions give to the chest X-ray labels."""
+    visual_shortcut: float = 1.0
+    """How strongly the sticker in the corner of an X-ray shows the history, and the shortcut model leans on it."""
+
+    ETHNICITY_SHARE = MappingProxyType({"African American": 1.0, "Hispanic": 0.5})
+
+    def demographic(self, *, age: float, gender: str, ethnicity: str) -> tuple[float, float, float]:
+        """Log-odds for age, gender and ethnicity."""
+        return (
+            self.age_effect * (age - 65.0) / 10.0,
+            self.gender_effect * (gender == "F"),
+            self.ethnicity_effect * self.ETHNICITY_SHARE.get(ethnicity, 0.0),
+        )
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Everything that truth.json holds."""
+
+    values: Mapping[str, Any]
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
