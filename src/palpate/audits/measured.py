@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from palpate.results import Estimate, finite
@@ -170,6 +171,21 @@ def corrected(rows: Sequence[Estimate], correction: Correction, level: float) ->
             if not math.isnan(p):
                 out[k] = replace(out[k], p_value=float(p), significant=bool(p < 1 - level))
     return out
+
+
+def replicates_frame(
+    measured: Sequence[Sequence[Measured]], models: Sequence[str], label: str, metrics: Sequence[str]
+) -> pl.DataFrame:
+    """Replicates of the headline numbers: with them a later run can be compared as paired."""
+    rows = [
+        (model, metric, label, part.population, part.values[m, k, part.labels.index(label)].tolist())
+        for part in (part for parts in measured for part in parts if label in part.labels)
+        for m, model in ((part.models.index(name), name) for name in models)
+        for k, metric in enumerate(part.metrics)
+        if metric in metrics
+    ]
+    schema = dict.fromkeys(("model", "metric", "label", "group"), pl.String)
+    return pl.DataFrame(rows, schema={**schema, "values": pl.List(pl.Float64)}, orient="row")
 
 
 def _interval(values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -25,6 +24,7 @@ from palpate.audits.measured import (
     levels,
     model_differences,
     population_differences,
+    replicates_frame,
 )
 from palpate.audits.performance_blocks import blocks_of
 from palpate.audits.performance_story import Story, findings_of
@@ -130,7 +130,8 @@ class Performance:
         n_average = self._replicates_of_averages(populations)
         frequent = np.sort(_most_frequent(populations[0].y_true, self.labels_with_intervals))
         measured = [
-            self._measure(plan.labels, frequent, population, tuple(predictions), families) for population in populations
+            self._measure(plan.labels, frequent, population, tuple(predictions), families, n_average)
+            for population in populations
         ]
         compared = [name for name in measured[0][0].models if name not in members_of(families)]
         rows = self._estimates(measured, compared)
@@ -160,7 +161,7 @@ class Performance:
                 "n_replicates": self.n_replicates,
                 "n_replicates_of_averages": n_average,
             },
-            replicates=_replicates(measured, compared, story.overall),
+            replicates=replicates_frame(measured, compared, story.overall, (*RANKING, *PROBABILITY)),
         )
 
     def _thresholds(
@@ -384,17 +385,3 @@ def _averaged(
         n_positive=np.asarray([counted.sum(dtype=np.int64)]),
         why_no_interval="no interval: too many labels and cases to resample",
     )
-
-
-def _replicates(measured: Sequence[Sequence[Measured]], models: Sequence[str], overall: str) -> pl.DataFrame:
-    """Replicates of the headline numbers: with them a later run can be compared as paired."""
-    parts = [part for parts in measured for part in parts if overall in part.labels]
-    rows = [
-        (model, metric, overall, part.population, part.values[m, k, part.labels.index(overall)].tolist())
-        for part in parts
-        for m, model in ((part.models.index(name), name) for name in models)
-        for k, metric in enumerate(part.metrics)
-        if metric not in THRESHOLD_METRICS
-    ]
-    schema = {"model": pl.String, "metric": pl.String, "label": pl.String, "group": pl.String}
-    return pl.DataFrame(rows, schema={**schema, "values": pl.List(pl.Float64)}, orient="row")
