@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from types import TracebackType
 
 from rich.console import Console
@@ -14,7 +15,6 @@ from rich.progress import (
     TaskID,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -40,7 +40,6 @@ class TerminalProgress:
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[rate]}"),
                 TimeElapsedColumn(),
-                TimeRemainingColumn(),
                 console=self._console,
                 transient=True,
             )
@@ -75,10 +74,10 @@ class TerminalProgress:
         self._done += n
         now = time.monotonic()
         rate = self._done / max(now - self._began, 1e-9)
+        left = timedelta(seconds=round((self._total - self._done) / rate))
+        pace = f"{rate:,.0f}/s, {left} left" if rate >= 10 else f"{rate:.2g}/s, {left} left"
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, advance=n, rate=f"{rate:,.0f}/s")
+            self._bar.update(self._task, advance=n, rate=pace)
         elif self._done >= self._total or now - self._said >= _SECONDS_BETWEEN_LINES:
             self._said = now
-            left = (self._total - self._done) / rate
-            line = f"scoring {self._model}: {self._done:,} of {self._total:,}, {rate:,.0f}/s, {left:,.0f} s left"
-            self._console.print(line, highlight=False)
+            self._console.print(f"scoring {self._model}: {self._done:,} of {self._total:,}, {pace}", highlight=False)

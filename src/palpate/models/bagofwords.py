@@ -66,7 +66,7 @@ class BagOfWordsModel(EstimatorModel):
     """A pipeline whose first step counts words."""
 
     uses_edits = True
-    rows_per_call = 8192
+    rows_per_call = 2048
 
     def __init__(self, estimator: Any, options: Options, *, fingerprint: str, file: Path) -> None:
         super().__init__(estimator, options, fingerprint=fingerprint, file=file)
