@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The CPU build of torch; without the pin pip takes a build with gigabytes of CUDA libraries.
+# Where pip is pointed at CPU builds of torch, this is one; elsewhere name yours (make test TORCH=...), because the
+# general registry's build brings gigabytes of CUDA libraries.
 TORCH ?= torch==2.13.0
 
 .PHONY: demo test check format slow screenshot bench clean

@@ -1,6 +1,6 @@
 """A re-run whose every answer is in the cache, against the first run, with an `hf:` model: at least 50 times faster.
 
-Both runs are whole runs in one process: read the cohort, load the model, plan, score, analyse, write everything; and the
+Both runs are whole runs in one process: read the cohort, load the model, plan, score, analyse, write everything. The
 re-run's results must be the first run's, byte for byte. Compiling and importing is done before the clock starts.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from hf_scoring import make_notes, write_checkpoint
 
+from hf_scoring import make_notes, write_checkpoint
 from palpate import jobs
 
 CONFIG = """\

@@ -58,7 +58,7 @@ class Absent(MetaPathFinder):
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Absent())
-import palpate.jobs, palpate.cli, palpate.synthetic.two_hospitals, palpate.models.sklearn, palpate.models.trained
+import palpate.jobs, palpate.cli, palpate.demo, palpate.models.sklearn, palpate.models.trained
 import palpate.models.hf, palpate.models.onnx, palpate.execute.ray, palpate.models.http
 """
     subprocess.run([sys.executable, "-c", code], check=True)

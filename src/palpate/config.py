@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,13 +25,16 @@ from palpate import registry
 from palpate.data.tables import TableSpec
 from palpate.errors import ConfigError
 from palpate.models import ModelSpec
+from palpate.runner import without_query
 
 _NAME = re.compile(r"[^\W_][\w.+ -]*")
 
 
 def _check_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError("a name has letters, digits, space, and . + - _ and begins with a letter or digit")
+    if not _NAME.fullmatch(name) or len(name) > 80:
+        raise ValueError(
+            "a name has letters, digits, space, and . + - _ (80 at most) and begins with a letter or digit"
+        )
     return name
 
 
@@ -51,7 +55,7 @@ class ModelEntry(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    source: str | tuple[str, ...]
+    source: str | Annotated[tuple[str, ...], Field(min_length=1)]
     call_timeout: float | None = Field(default=None, gt=0)
     """Seconds that one call to the model may take."""
 
@@ -138,6 +142,33 @@ def load_config(path: Path, *, overrides: tuple[str, ...] = ()) -> Config:
         return Config.model_validate(raw)
     except ValidationError as error:
         raise _explain(error, text, path) from None
+
+
+def without_secrets(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration as it may be written down: values of headers and queries of URLs are hidden."""
+
+    def clean(name: str, value: Any) -> Any:
+        if name == "headers" and isinstance(value, dict):
+            return dict.fromkeys(value, "…")
+        if isinstance(value, dict):
+            return {key: clean(str(key), item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [clean(name, item) for item in value]
+        return without_query(value) if isinstance(value, str) else value
+
+    cleaned: dict[str, Any] = clean("", config)
+    return cleaned
+
+
+def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:
+    """`name=value` from the command line, with values as in YAML."""
+    settings = {}
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {override}: should be OPTION=VALUE")
+        settings[name.strip()] = yaml.safe_load(value)
+    return settings
 
 
 def _apply(raw: dict[str, Any], override: str) -> None:

@@ -41,8 +41,10 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 _BOUND = re.compile(
     r"(?P<audit>\w+)\.(?P<metric>\w+?)(?:\.(?P<field>\w+))?\s*(?:\[(?P<filters>[^\]]*)\])?"
-    r"\s*(?P<operator>>=|<=|==|>|<)\s*(?P<bound>[-+]?[\d.]+(?:[eE][-+]?\d+)?)"
+    r"\s*(?P<operator>>=|<=|==|>|<)\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
 )
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""What XML can't hold."""
 _NO_DROP = re.compile(r"no significant drop(?: in (?P<metric>\w+))? against (?P<run>.+)")
 
 
@@ -79,14 +81,14 @@ class NoDrop:
 Condition = Bound | NoDrop
 
 
-def parse(text: str, *, folder: Path = Path()) -> Condition:
-    """A condition from its words; a run is named relative to the configuration's folder."""
+def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Condition:
+    """A condition from its words; a run is named relative to the configuration's folder.
+
+    What can be known before a run is refused here: an audit that is not in `audits`, a run without results.
+    """
     sentence = " ".join(text.split())
     if match := _NO_DROP.fullmatch(sentence):
-        run = folder / Path(match["run"]).expanduser()
-        if not RunDirectory(run).exists:
-            raise ConfigError(f"gate condition '{sentence}': there is no run in {run}")
-        return NoDrop(sentence, match["metric"] or "auroc", run)
+        return _parse_no_drop(sentence, match["metric"] or "auroc", folder / Path(match["run"]).expanduser())
     match = _BOUND.fullmatch(sentence)
     if match is None:
         raise ConfigError(
@@ -99,6 +101,11 @@ def parse(text: str, *, folder: Path = Path()) -> Condition:
             f"gate condition '{sentence}': there is no field '{field}'",
             hint=f"there are: {', '.join(_FIELDS)}",
         )
+    if audits and match["audit"] not in audits:
+        raise ConfigError(
+            f"gate condition '{sentence}': this run has no audit '{match['audit']}'",
+            hint=f"it has: {', '.join(audits)}",
+        )
     filters = {}
     for part in filter(None, (part.strip() for part in (match["filters"] or "").split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -109,6 +116,20 @@ def parse(text: str, *, folder: Path = Path()) -> Condition:
             )
         filters[name] = value
     return Bound(sentence, match["audit"], match["metric"], field, filters, match["operator"], float(match["bound"]))
+
+
+def _parse_no_drop(sentence: str, metric: str, run: Path) -> NoDrop:
+    directory = RunDirectory(run)
+    if not directory.exists:
+        raise ConfigError(f"gate condition '{sentence}': there is no run in {run}")
+    replicates = directory.read_result("performance").replicates
+    known = [] if replicates is None else sorted(replicates["metric"].unique())
+    if metric not in known:
+        raise ConfigError(
+            f"gate condition '{sentence}': the earlier run can't be compared by '{metric}'",
+            hint=f"it can by: {', '.join(known)}",
+        )
+    return NoDrop(sentence, metric, run)
 
 
 def judge(
@@ -130,8 +151,7 @@ def _judge_bound(condition: Bound, results: Mapping[str, AuditResult], manifest:
         return Verdict(condition.text, False, f"there is no result of audit '{condition.audit}'")
     rows = _matching(condition, result.estimates, manifest)
     if rows.is_empty():
-        known = ", ".join(sorted(result.estimates["metric"].unique()))
-        return Verdict(condition.text, False, f"no estimate matches; the metrics are {known}")
+        return Verdict(condition.text, False, _why_nothing_matches(condition, result.estimates))
     compare = _OPERATORS[condition.operator]
     failed = []
     for row in rows.iter_rows(named=True):
@@ -147,6 +167,16 @@ def _judge_bound(condition: Bound, results: Mapping[str, AuditResult], manifest:
             "; ".join(failed[:5]) + (f"; and {len(failed) - 5} more" if len(failed) > 5 else ""),
         )
     return Verdict(condition.text, True, f"holds in {rows.height} estimate{'s' if rows.height > 1 else ''}")
+
+
+def _why_nothing_matches(condition: Bound, estimates: pl.DataFrame) -> str:
+    """Names the first word of the condition that is not in the table, and what is there instead."""
+    for column, word in {"metric": condition.metric, **condition.filters}.items():
+        known = sorted(estimates[column].drop_nulls().unique())
+        if word not in known and word != "*":
+            listed = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
+            return f"there is no {column} '{word}'; there are: {listed}"
+    return "no estimate has all of these"
 
 
 def _matching(condition: Bound, estimates: pl.DataFrame, manifest: Mapping[str, Any]) -> pl.DataFrame:
@@ -186,16 +216,17 @@ def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest:
     before, now = earlier_result.replicates, results.get("performance")
     if before is None or now is None or now.replicates is None:
         return Verdict(condition.text, False, "both runs need a performance audit")
-    paired = all(
-        earlier.read_manifest()["fingerprints"].get(key) == manifest["fingerprints"].get(key)
-        for key in ("cohort", "seed")
+    then = earlier.read_manifest()
+    paired = then.get("audits", {}).get("performance") == manifest.get("audits", {}).get("performance") and all(
+        then["fingerprints"].get(key) == manifest["fingerprints"].get(key) for key in ("cohort", "seed")
     )
     both = now.replicates.join(before, on=["model", "metric", "label", "group"], suffix="_before")
     both = both.filter(pl.col("metric") == condition.metric)
-    if both.is_empty():
-        return Verdict(
-            condition.text, False, f"the runs share no {condition.metric} of the same model, label and cohort"
-        )
+    wanted = now.replicates.filter(pl.col("metric") == condition.metric)
+    alone = wanted.join(both, on=["model", "metric", "label", "group"], how="anti")
+    if not alone.is_empty():
+        model, group = alone.select("model", "group").row(0)
+        return Verdict(condition.text, False, f"{model} · {group}: the earlier run has no such model, label and cohort")
     worse, told = False, []
     for row in both.iter_rows(named=True):
         interval = _interval(row["values"], row["values_before"])
@@ -228,10 +259,12 @@ def junit(verdicts: Sequence[Verdict]) -> str:
         "testsuite", name="palpate gate", tests=str(len(verdicts)), failures=str(failures), errors="0"
     )
     for verdict in verdicts:
-        case = ElementTree.SubElement(suite, "testcase", classname="palpate.gate", name=verdict.condition)
+        name = _CONTROL.sub("?", verdict.condition)
+        case = ElementTree.SubElement(suite, "testcase", classname="palpate.gate", name=name)
+        detail = _CONTROL.sub("?", verdict.detail)
         if not verdict.passed:
-            ElementTree.SubElement(case, "failure", message=verdict.detail).text = verdict.detail
+            ElementTree.SubElement(case, "failure", message=detail).text = detail
         else:
-            ElementTree.SubElement(case, "system-out").text = verdict.detail
+            ElementTree.SubElement(case, "system-out").text = detail
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from palpate.cohort import Cohort, stack
-from palpate.config import Config, load_config, make_audit
-from palpate.data.tables import read_cohort
+from palpate.config import Config, load_config, make_audit, parse_settings, without_secrets
+from palpate.data.built import Built, check_output, write_built
+from palpate.data.outcomes import OutcomesOptions, build_outcomes
+from palpate.data.readmission import ReadmissionOptions, build_readmission
+from palpate.data.tables import TableSpec, read_cohort
 from palpate.edits import splice
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, RunError
 from palpate.execute.cache import ScoreCache, default_path
 from palpate.execute.scoring import Execution
 from palpate.execute.wanted import gather
 from palpate.gate import Condition, Verdict, judge, junit, parse
 from palpate.results import Audit, AuditResult
 from palpate.rundir import RunDirectory
-from palpate.runner import Contender, Job, Silence, Watcher, run, stream
+from palpate.runner import ALREADY_RUN, Contender, Job, Silence, Watcher, run, stream
+from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic.plants import Plants, Site, Truth
 
 
 class Outcome(NamedTuple):
@@ -51,9 +57,11 @@ def audit(
     config = Path(config)
     folder = config.parent
     settings = load_config(config, overrides=tuple(overrides))
-    conditions = [parse(text, folder=folder) for text in settings.gate]
     audits = _audits(settings, only)
+    conditions = [parse(text, folder=folder, audits=tuple(audits)) for text in settings.gate]
     directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
+    if directory.exists and not resume:
+        raise RunError(ALREADY_RUN, file=directory.path, hint="add --resume to finish it, or choose another --out")
     watcher = watcher or Silence()
     watcher.stage("reading the cohort")
     job = Job(
@@ -65,7 +73,7 @@ def audit(
         resume=resume,
         about={
             "title": settings.title or f"Audit of {', '.join(settings.models)}",
-            "config": settings.model_dump(mode="json", exclude_defaults=True),
+            "config": without_secrets(settings.model_dump(mode="json", exclude_defaults=True)),
             "include_text": settings.include_text,
         },
     )
@@ -88,11 +96,11 @@ def report(path: Path | str) -> Path:
     return directory.write_report(html)
 
 
-def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[Path, int]:
+def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[Path, int, bool]:
     """Write what must be scored, with its text, for a model that lives elsewhere.
 
-    Returns the file and its number of rows. Its answers come back as `predictions:FILE`, with `input_id` beside the
-    probabilities.
+    Returns the file, its number of rows, and whether it holds text. The answers come back as `predictions:FILE`, with
+    `input_id` (without text: `cohort` and `case_id`) beside the probabilities.
     """
     settings = load_config(config)
     cohort = _cohort(settings, config.parent)
@@ -116,7 +124,63 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
     out.mkdir(parents=True, exist_ok=True)
     target = out / "inputs.parquet"
     frame.write_parquet(target)
-    return target, frame.height
+    return target, frame.height, cohort.has_text
+
+
+def make_hospital(
+    folder: Path,
+    *,
+    n_patients: int,
+    seed: int,
+    site: Site,
+    images: bool,
+    overrides: Sequence[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Truth:
+    """Write a synthetic hospital; `overrides` are `plant=strength`."""
+    try:
+        plants = TypeAdapter(Plants).validate_python(strengths := parse_settings(overrides))
+    except ValidationError as error:
+        raise ConfigError(f"a plant's strength is a number ({error.errors()[0]['msg']})") from None
+    known = [field.name for field in fields(Plants)]
+    unknown = [name for name in strengths if name not in known]
+    if unknown:
+        raise ConfigError(f"there is no plant '{unknown[0]}'", hint=f"there are: {', '.join(known)}")
+    return write_hospital(
+        folder, n_patients=n_patients, seed=seed, site=site, plants=plants, images=images, progress=progress
+    )
+
+
+def build_cohort(
+    kind: str, source: Path, out: Path, *, overrides: Sequence[str] = (), say: Callable[[str], None] | None = None
+) -> Built:
+    """Make a cohort from tables in a hospital's own layout, and write it with its flow table and split."""
+    builders: dict[str, tuple[Callable[..., Built], type[BaseModel]]] = {
+        "readmission": (build_readmission, ReadmissionOptions),
+        "outcomes": (build_outcomes, OutcomesOptions),
+    }
+    if kind not in builders:
+        raise ConfigError(f"there is no cohort '{kind}'", hint=f"there are: {', '.join(builders)}")
+    build, options = builders[kind]
+    try:
+        chosen = options.model_validate(parse_settings(overrides))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        known = ", ".join(sorted(options.model_fields))
+        raise ConfigError(f"option '{name}' of cohort '{kind}': {first['msg']}", hint=f"there are: {known}") from None
+    check_output(out)
+    built = build(source, options=chosen, name=out.stem, progress=say)
+    write_built(built, out)
+    return built
+
+
+def read_training_cohort(path: Path) -> Cohort:
+    """A cohort from a table, or the first one of an `audit.yaml`, which knows the roles of its columns."""
+    if path.suffix not in (".yaml", ".yml"):
+        return read_cohort(TableSpec(file=path), name=path.name.split(".")[0])
+    name, spec = next(iter(load_config(path).tables().items()))
+    return read_cohort(spec, name=name, folder=path.parent)
 
 
 def _cohort(settings: Config, folder: Path) -> Cohort:
@@ -134,9 +198,6 @@ def _audits(settings: Config, only: Sequence[str]) -> dict[str, Audit]:
 
 
 def _contenders(settings: Config, folder: Path) -> list[Contender]:
-    place = str(folder.resolve())
-    if place not in sys.path:
-        sys.path.insert(0, place)
     return [
         Contender(name, specs, call_timeout=settings.models[name].call_timeout)
         for name, specs in settings.model_specs(folder).items()
@@ -145,6 +206,7 @@ def _contenders(settings: Config, folder: Path) -> list[Contender]:
 
 def _gate(conditions: Sequence[Condition], results: Sequence[AuditResult], directory: RunDirectory) -> list[Verdict]:
     if not conditions:
+        directory.remove_gate()
         return []
     verdicts = judge(conditions, results, directory.read_manifest())
     directory.write_gate([verdict._asdict() for verdict in verdicts], junit(verdicts))

@@ -81,3 +81,17 @@ class TerminalProgress:
         elif self._done >= self._total or now - self._said >= _SECONDS_BETWEEN_LINES:
             self._said = now
             self._console.print(f"scoring {self._model}: {self._done:,} of {self._total:,}, {pace}", highlight=False)
+
+    def step(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """How far a piece of work other than scoring is."""
+        now = time.monotonic()
+        text = f"{stage} {note}".strip()
+        if self._bar is not None:
+            if self._task is None or self._model != stage:
+                if self._task is not None:
+                    self._bar.remove_task(self._task)
+                self._task, self._model = self._bar.add_task(text, total=total, rate=""), stage
+            self._bar.update(self._task, completed=done, description=text)
+        elif self._model != stage or done >= total or now - self._said >= _SECONDS_BETWEEN_LINES:
+            self._model, self._said = stage, now
+            self._console.print(f"{text}: {done:,} of {total:,}", highlight=False)

@@ -184,6 +184,8 @@ class Plan:
     variants: Variants
     labels: tuple[str, ...]
     skips: tuple[Skip, ...] = ()
+    cases: NDArray[np.int64] | None = None
+    """The cohort's rows that the results are about; by default all whose variants are scored."""
     memory: Any = None
 
 

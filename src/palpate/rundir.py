@@ -169,7 +169,7 @@ class RunDirectory:
                 _BLOCKS.validate_python(content["blocks"]),
                 _FINDINGS.validate_python(content["findings"]),
             )
-        except (KeyError, ValidationError):
+        except (KeyError, TypeError, ValidationError):
             raise RunError("is damaged", file=self.path / "results" / f"{audit}.json") from None
         return AuditResult(
             audit=audit,
@@ -192,6 +192,11 @@ class RunDirectory:
         """The gate's verdict, for the report and for a pipeline."""
         _write_json(self.path / "gate.json", list(verdicts))
         self._write_text("junit.xml", junit)
+
+    def remove_gate(self) -> None:
+        """Forget an earlier verdict: this run has no gate."""
+        for name in ("gate.json", "junit.xml"):
+            (self.path / name).unlink(missing_ok=True)
 
     def read_gate(self) -> list[dict[str, Any]] | None:
         """The gate's verdict, or None where there is no gate."""

@@ -30,6 +30,7 @@ from palpate.models import Model, ModelSpec, load_model
 from palpate.results import Audit, AuditResult, ModelPredictions, Plan
 from palpate.rundir import RunDirectory
 
+ALREADY_RUN = "already holds a run"
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "polars", "torch", "transformers", "xgboost-cpu")
 
 
@@ -86,6 +87,12 @@ class _Checkpoint:
     call_timeout: float | None
 
 
+def without_query(source: str) -> str:
+    """A source fit to be written down: the query of a URL may hold a key."""
+    address, mark, _ = source.partition("?")
+    return f"{address}?…" if mark and address.startswith(("http:", "https:")) else source
+
+
 def stream(seed: int, *names: str) -> np.random.Generator:
     """A random stream for one piece of work, the same whatever else is run."""
     return np.random.default_rng([seed, *(zlib.crc32(name.encode()) for name in names)])
@@ -96,10 +103,14 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, watcher: Watcher | None 
     watcher = watcher or Silence()
     watcher.stage("loading models")
     checkpoints = _load(job.contenders)
-    _check_labels(job, checkpoints)
     manifest = _begin(job, checkpoints, out)
     watcher.stage("planning")
-    plans = _plan(job, out)
+    plans = {name: audit.plan(job.cohort, stream(job.seed, name, "plan")) for name, audit in job.audits.items()}
+    _check(job, checkpoints, plans)
+    manifest["cohorts"] = _describe(job.cohort, plans)
+    out.write_manifest(manifest)
+    for name, plan in plans.items():
+        out.write_variants(name, plan)
     asked = gather(job.cohort, plans)
     predictions: dict[str, dict[str, ModelPredictions]] = {name: {} for name in plans}
     for checkpoint in checkpoints:
@@ -137,15 +148,26 @@ def _load(contenders: Sequence[Contender]) -> list[_Checkpoint]:
     return checkpoints
 
 
-def _check_labels(job: Job, checkpoints: Sequence[_Checkpoint]) -> None:
+def _check(job: Job, checkpoints: Sequence[_Checkpoint], plans: Mapping[str, Plan]) -> None:
     """Compatibility, before any expensive work."""
+    cases = job.cohort.cases
+    repeated = cases["case_id"].n_unique() < cases.height
     for checkpoint in checkpoints:
-        if checkpoint.model.reads == "text" and not job.cohort.has_text:
+        name, model = checkpoint.spec.name, checkpoint.model
+        if model.reads == "text" and not job.cohort.has_text:
+            raise ConfigError(f"model '{name}' reads text, but the cohort has none", hint="set `text:` of the cohort")
+        if model.reads == "case" and repeated and not model.tells_cohorts_apart:
             raise ConfigError(
-                f"model '{checkpoint.spec.name}' reads text, but the cohort has none",
-                hint="set `text:` of the cohort",
+                f"model '{name}' answers by case id, and two cohorts share case ids",
+                hint="add a column `cohort` to its file",
             )
-        label_columns(checkpoint.spec.name, checkpoint.model.labels, job.cohort.labels)
+        for plan in plans.values():
+            label_columns(name, model.labels, plan.labels)
+
+
+def _short(label: str) -> str:
+    """A label fit to be shown: a column of notes may have been taken for labels by mistake."""
+    return label if len(label) <= 40 and label.count(" ") <= 3 else f"(a text of {len(label)} characters)"
 
 
 def label_columns(name: str, given: Sequence[str], wanted: Sequence[str]) -> NDArray[np.int64]:
@@ -157,19 +179,11 @@ def label_columns(name: str, given: Sequence[str], wanted: Sequence[str]) -> NDA
     if missing:
         near = difflib.get_close_matches(missing[0], given, n=1) or list(given[:3])
         raise ConfigError(
-            f"model '{name}' gives no label '{missing[0]}' ({len(missing)} of {len(wanted)} are missing; it gives "
-            f"'{near[0]}' and {len(given) - 1} others)",
+            f"model '{name}' gives no label '{_short(missing[0])}' ({len(missing)} of {len(wanted)} are missing; "
+            f"it gives '{_short(near[0])}' and {len(given) - 1} others)",
             hint="name the model's columns with its option `labels`, or audit fewer labels of the cohort",
         )
     return np.asarray([position[label] for label in wanted], dtype=np.int64)
-
-
-def _plan(job: Job, out: RunDirectory) -> dict[str, Plan]:
-    plans = {}
-    for name, audit in job.audits.items():
-        plans[name] = audit.plan(job.cohort, stream(job.seed, name, "plan"))
-        out.write_variants(name, plans[name])
-    return plans
 
 
 def _by_audit(
@@ -211,12 +225,12 @@ def _begin(job: Job, checkpoints: Sequence[_Checkpoint], out: RunDirectory) -> d
         "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seed": job.seed,
         "audits": {name: _spec(audit) for name, audit in job.audits.items()},
-        "cohorts": _describe(job.cohort),
+        "facts": list(job.cohort.facts),
         "models": [
             {
                 "name": checkpoint.spec.name,
                 "family": checkpoint.family,
-                "source": checkpoint.spec.source,
+                "source": without_query(checkpoint.spec.source),
                 "labels": list(checkpoint.model.labels[:50]),
                 "n_labels": len(checkpoint.model.labels),
                 "window": checkpoint.model.window,
@@ -243,14 +257,14 @@ def _begin(job: Job, checkpoints: Sequence[_Checkpoint], out: RunDirectory) -> d
 
 def _resumable(job: Job, manifest: Mapping[str, Any], out: RunDirectory) -> dict[str, Any]:
     if not job.resume:
-        raise RunError("already holds a run", file=out.path, hint="add --resume to finish it, or choose another --out")
+        raise RunError(ALREADY_RUN, file=out.path, hint="add --resume to finish it, or choose another --out")
     earlier = out.read_manifest()
     changed = [
         key for key, value in manifest["fingerprints"].items() if earlier.get("fingerprints", {}).get(key) != value
     ]
     if changed:
         raise RunError(
-            f"was begun with another {' and another '.join(changed)}",
+            f"was begun with other {' and other '.join(changed)}",
             file=out.path,
             hint="choose another --out",
         )
@@ -263,14 +277,19 @@ def _spec(audit: Audit) -> dict[str, Any]:
     return spec
 
 
-def _describe(cohort: Cohort) -> list[dict[str, Any]]:
-    """Who was audited, for the report."""
+def _describe(cohort: Cohort, plans: Mapping[str, Plan]) -> list[dict[str, Any]]:
+    """Who was audited, for the report: the cases that the results are about, and the table that they come from."""
+    audited = np.zeros(len(cohort), dtype=bool)
+    for plan in plans.values():
+        rows = plan.variants.parent if plan.cases is None else plan.cases
+        audited[rows[rows < len(cohort)]] = True
     described = []
     for name in cohort.names:
-        rows = cohort.rows(cohort=name)
+        table = cohort.rows(cohort=name)
+        rows = table[audited[table]]
         positive = np.asarray(cohort.y.tocsr()[rows].sum(axis=0)).ravel()
         top = np.argsort(-positive, kind="stable")[:50]
-        splits = cohort.cases[rows]["split"].value_counts() if "split" in cohort.cases.columns else None
+        splits = cohort.cases[table]["split"].value_counts() if "split" in cohort.cases.columns else None
         described.append(
             {
                 "name": name,
@@ -278,6 +297,7 @@ def _describe(cohort: Cohort) -> list[dict[str, Any]]:
                 "n_patients": len(np.unique(cohort.patients[rows])),
                 "n_labels": len(cohort.labels),
                 "labels": [{"name": cohort.labels[k], "n_positive": int(positive[k])} for k in top],
+                "n_table": len(table),
                 "splits": {} if splits is None else dict(sorted(splits.drop_nulls().iter_rows())),
             }
         )

@@ -172,10 +172,23 @@ def test_python_dash_m_is_the_same_program() -> None:
     assert ran.stdout.strip() == f"palpate {__version__}"
 
 
-def test_demo(tmp_path: Path, palpate: CommandLine) -> None:
-    for _ in range(2):
-        ran = palpate("demo", "--out", tmp_path / "demo")
-        assert ran.code == 0, ran.err
-    assert "do not differ significantly in AUROC" in ran.out
-    assert "wards loses" in ran.out
+@pytest.mark.slow
+def test_demo_tells_two_models_of_equal_auroc_apart(tmp_path: Path, palpate: CommandLine) -> None:
+    ran = palpate("demo", "--out", tmp_path / "demo")
+    assert ran.code == 0, ran.err
+    assert "xgboost and logistic do not differ significantly in AUROC" in ran.out
+    assert "xgboost loses" in ran.out
+    assert "logistic: no significant change of AUROC" in ran.out
     assert (tmp_path / "demo" / "run" / "report.html").is_file()
+
+
+def test_demo_replaces_its_own_folder_and_no_other(tmp_path: Path, palpate: CommandLine) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "audit.yaml").write_text("mine")
+    ran = palpate("demo", "--out", tmp_path / "mine")
+    assert ran.code == 2
+    assert "is not empty; choose another --out" in ran.err
+    assert (tmp_path / "mine" / "audit.yaml").read_text() == "mine"
+    for _ in range(2):
+        ran = palpate("demo", "--out", tmp_path / "demo", "--patients", 600)
+        assert ran.code == 0, ran.err

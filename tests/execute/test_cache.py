@@ -60,5 +60,5 @@ def test_no_text_in_the_file(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_cache_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "s.sqlite").write_text("hello, I am a text file, and not a small one at that" * 40)
-    with pytest.raises(InputError, match="is no cache of scores"):
+    with pytest.raises(InputError, match="can't be used as the cache of scores"):
         ScoreCache(tmp_path / "s.sqlite")

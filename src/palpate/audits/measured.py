@@ -18,6 +18,7 @@ from palpate.results import Estimate, finite
 from palpate.stats import adjust, bootstrap_p_value, percentile_interval
 
 Correction = Literal["bonferroni", "holm", "benjamini-hochberg"]
+FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST = 2, 10
 HIGHER_IS_BETTER = {"brier": False, "adaptive_calibration_error": False}
 """Metrics are better when higher, except these."""
 
@@ -39,6 +40,8 @@ class Measured:
     n: NDArray[np.int64]
     """Cases, for each label."""
     n_positive: NDArray[np.int64]
+    n_units: NDArray[np.int64]
+    """Patients (or cases) that can be drawn: with a positive case, and with a negative one; [2, label]."""
     why_no_interval: str = ""
     why_undefined: str = ""
 
@@ -53,14 +56,29 @@ class Measured:
             if n_positive == n:
                 return "no negative case"
             return self.why_undefined or "undefined: a denominator is 0"
+        if low is None and int(self.n_units[:, label].min()) < FEWEST_FOR_INTERVAL:
+            return f"no interval: fewer than {FEWEST_FOR_INTERVAL} patients with or without the label"
         if low is None:
             return self.why_no_interval or "no interval: the metric is undefined in more than 5% of the resamples"
         return None
 
+    def untested(self, label: int) -> bool:
+        """Whether there are too few patients for a test: the bootstrap of a handful is too sure of itself."""
+        return int(self.n_units[:, label].min()) < FEWEST_FOR_TEST
+
+    def interval(self, values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Percentile interval of [..., label, replicate]; NaN where there are too few patients to resample."""
+        if values.shape[-1] == 0:
+            nothing = np.full(values.shape[:-1], np.nan)
+            return nothing, nothing
+        few = self.n_units.min(axis=0) < FEWEST_FOR_INTERVAL
+        low, high = percentile_interval(values, level=level)
+        return np.where(few, np.nan, low), np.where(few, np.nan, high)
+
 
 def levels(audit: str, measured: Measured, *, level: float) -> Iterator[Estimate]:
     """One row a model, metric and label."""
-    low, high = _interval(measured.values, level)
+    low, high = measured.interval(measured.values, level)
     for m, k, j in np.ndindex(measured.point.shape):
         value, below, above = finite(measured.point[m, k, j]), finite(low[m, k, j]), finite(high[m, k, j])
         if value is None:
@@ -136,11 +154,14 @@ def _differences(
     level: float,
     other: Measured | None = None,
 ) -> Iterator[Estimate]:
-    low, high = _interval(values, level)
-    p_value = bootstrap_p_value(values) if values.shape[-1] else np.full(point.shape, np.nan)
+    low, high = measured.interval(values, level)
+    p_value = bootstrap_p_value(values, tail="normal") if values.shape[-1] else np.full(point.shape, np.nan)
     for k, j in np.ndindex(point.shape):
         value, below, above = finite(point[k, j]), finite(low[k, j]), finite(high[k, j])
+        untested = measured.untested(j) or (other is not None and other.untested(j))
         reason = measured.reason(j, value=value, low=below)
+        if untested and reason is None:
+            reason = f"not tested: fewer than {FEWEST_FOR_TEST} patients with or without the label"
         if value is None and other is not None and int(other.n_positive[j]) in (0, int(other.n[j])):
             reason = f"{other.reason(j, value=None, low=None)} in {other.population}"
         yield Estimate(
@@ -154,18 +175,24 @@ def _differences(
             low=below if value is not None else None,
             high=above if value is not None else None,
             level=level,
-            p_value=finite(p_value[k, j]) if value is not None else None,
+            p_value=finite(p_value[k, j]) if value is not None and not untested else None,
             n=int(measured.n[j]),
             n_positive=int(measured.n_positive[j]),
             reason=reason,
         )
 
 
-def corrected(rows: Sequence[Estimate], correction: Correction, level: float) -> list[Estimate]:
-    """The rows with p corrected over all rows of the same metric, and whether each is significant."""
+def corrected(rows: Sequence[Estimate], correction: Correction, level: float, *, headline: str) -> list[Estimate]:
+    """The rows with p corrected, and whether each is significant.
+
+    A family is all rows of one metric; the headline label is a family of its own, so that a hundred rare labels do not
+    decide what is said of the whole.
+    """
     out = list(rows)
-    for metric in dict.fromkeys(row.metric for row in rows):
-        family = [k for k, row in enumerate(out) if row.metric == metric]
+    families: dict[tuple[str, bool], list[int]] = {}
+    for k, row in enumerate(rows):
+        families.setdefault((row.metric, row.label == headline), []).append(k)
+    for family in families.values():
         raw = [math.nan if (p := out[k].p_value) is None else p for k in family]
         for k, p in zip(family, adjust(raw, method=correction), strict=True):
             if not math.isnan(p):
@@ -186,11 +213,3 @@ def replicates_frame(
     ]
     schema = dict.fromkeys(("model", "metric", "label", "group"), pl.String)
     return pl.DataFrame(rows, schema={**schema, "values": pl.List(pl.Float64)}, orient="row")
-
-
-def _interval(values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    if values.shape[-1] == 0:
-        nothing = np.full(values.shape[:-1], np.nan)
-        return nothing, nothing
-    low, high = percentile_interval(values, level=level)
-    return np.asarray(low), np.asarray(high)

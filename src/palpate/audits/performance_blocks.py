@@ -81,7 +81,7 @@ def _headline_table(story: Story) -> Table:
             first = found["auroc"]
             counts = (first.n, first.n_positive) if first else (0, 0)
             rows.append((model, population, *counts, *(_cell(found[metric]) for metric in HEADLINE)))
-    what = f"of '{story.overall}'" if len(story.labels) == 1 else f"averaged over {len(story.labels)} labels (macro)"
+    what = f"of '{story.overall}'" if len(story.labels) == 1 else _averaging(story)
     return Table(
         title="Discrimination and calibration",
         caption=f"Metrics {what}, with {story.level:.0%} intervals. "
@@ -89,6 +89,12 @@ def _headline_table(story: Story) -> Table:
         columns=tuple(columns),
         rows=tuple(rows),
     )
+
+
+def _averaging(story: Story) -> str:
+    n, total = story.n_averaged, len(story.labels)
+    which = "all" if n == total else f"{n} of"
+    return f"averaged over {which} {total} labels (macro: those with enough patients in every cohort)"
 
 
 def _metric(story: Story, metric: str) -> str:
@@ -173,7 +179,8 @@ def _drop_blocks(story: Story) -> list[Table | Chart]:
     )
     table = Table(
         title=f"Other cohorts against {main}",
-        caption=f"p-values are corrected ({story.correction}) over the models, cohorts and labels of a metric.",
+        caption=f"p-values are corrected ({story.correction}) over the models, cohorts and labels of a metric. "
+        "AUPRC, PPV and Brier score move with the prevalence alone; AUROC and Brier skill can be compared.",
         columns=(Column(name="Model"), *_DIFFERENCE_COLUMNS),
         rows=tuple(_difference_row(story, row, row.model) for row in rows),
         collapsed=len(rows) > 20,

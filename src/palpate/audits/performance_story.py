@@ -29,6 +29,7 @@ METRIC_NAMES = {
 HEADLINE = tuple(METRIC_NAMES)[:6]
 DECISIONS = tuple(METRIC_NAMES)[6:]
 _FEW_POSITIVE = 100
+_MOST_TOLD = 6
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Story:
     populations: Sequence[str]
     labels: Sequence[str]
     overall: str
+    n_averaged: int
+    """How many labels the macro average is over."""
     level: float
     specificity: float
     correction: str
@@ -95,40 +98,59 @@ def _p(row: Estimate) -> str:
 
 
 def _of(story: Story) -> str:
-    return "AUROC" if len(story.labels) == 1 else f"mean AUROC over {len(story.labels)} labels"
+    return "AUROC" if len(story.labels) == 1 else f"mean AUROC over {story.n_averaged} labels"
 
 
 def _levels_told(story: Story) -> list[Finding]:
-    """A single model's AUROC; of several, the sentences about pairs have it."""
-    row = story.find("auroc", model=story.models[0])
-    if len(story.models) > 1 or row is None or row.value is None:
-        return []
-    return [Finding(sentence=f"{row.model}: {_of(story)} {number(row.value)} ({_span(row)}; n = {row.n:,}).")]
+    """A single model's AUROC (of several, the sentences about pairs have it), and where there is none, why."""
+    told = []
+    for population in story.populations:
+        row = story.find("auroc", model=story.models[0], group=population)
+        if row is not None and row.value is None:
+            sentence = f"{_of(story)} in {population} can't be computed: {row.reason}."
+            told.append(Finding(sentence=sentence, tone="warning"))
+        elif row is not None and len(story.models) == 1:
+            sentence = f"{row.model}: {_of(story)} {number(row.value)} in {population} ({_span(row)}; n = {row.n:,})."
+            told.append(Finding(sentence=sentence))
+    return told
 
 
 def _pairs_told(story: Story) -> list[Finding]:
-    told = []
-    for model, reference in story.pairs[:6]:
-        row = story.find("auroc", model=model, reference=reference)
-        if row is None or row.value is None:
-            continue
-        found = (story.find("auroc", model=name) for name in (model, reference))
-        levels = " against ".join(number(level.value if level else None) for level in found)
-        size = f"{levels}, difference {number(row.value, signed=True)}, {_span(row, signed=True)}{_p(row)}"
-        if row.significant:
-            verb = "higher" if row.value > 0 else "lower"
-            sentence = f"{model} has a {verb} {_of(story)} than {reference}: {size}."
-        else:
-            sentence = f"{model} and {reference} do not differ significantly in {_of(story)}: {size}."
-        told.append(Finding(sentence=sentence))
+    """The first cohort's pairs, and of the others those that differ significantly."""
+    main = story.populations[0]
+    rows = [
+        row
+        for population in story.populations
+        for model, reference in story.pairs
+        if (row := story.find("auroc", model=model, group=population, reference=reference)) and row.value is not None
+        if population == main or row.significant
+    ]
+    rows.sort(key=lambda row: (row.group != main, not row.significant))
+    told = [Finding(sentence=_pair_told(story, row)) for row in rows[:_MOST_TOLD]]
+    if len(rows) > _MOST_TOLD:
+        told.append(Finding(sentence=f"{len(rows) - _MOST_TOLD} more pairs of models are in the table of differences."))
     return told
+
+
+def _pair_told(story: Story, row: Estimate) -> str:
+    model, reference = row.model, row.reference or ""
+    found = (story.find("auroc", model=name, group=row.group) for name in (model, reference))
+    levels = " against ".join(number(level.value if level else None) for level in found)
+    size = f"{levels}, difference {number(row.value, signed=True)}, {_span(row, signed=True)}{_p(row)}"
+    where = f" in {row.group}" if len(story.populations) > 1 else ""
+    if row.significant is None:
+        return f"{model} and {reference} were not tested{where}: {size} ({row.reason})."
+    if row.significant:
+        verb = "higher" if (row.value or 0) > 0 else "lower"
+        return f"{model} has a {verb} {_of(story)} than {reference}{where}: {size}."
+    return f"{model} and {reference} do not differ significantly in {_of(story)}{where}: {size}."
 
 
 def _drops_told(story: Story) -> list[Finding]:
     told = []
     main = story.populations[0]
     for population in story.populations[1:]:
-        for model in story.models[:6]:
+        for model in story.models:
             row = story.find("auroc", model=model, group=population, reference=main)
             if row is None or row.value is None:
                 continue
@@ -146,14 +168,18 @@ def _drops_told(story: Story) -> list[Finding]:
     return told
 
 
+def _few(row: Estimate) -> bool:
+    return (row.n_positive or 0) < _FEW_POSITIVE
+
+
 def _warnings(story: Story) -> list[Finding]:
     told = []
     for population in story.populations:
         row = story.find("auroc", model=story.models[0], group=population)
-        if row is not None and len(story.labels) == 1 and (row.n_positive or 0) < _FEW_POSITIVE:
+        if row is not None and row.value is not None and len(story.labels) == 1 and _few(row):
             sentence = f"{population} has only {row.n_positive} positive cases: expect wide intervals."
             told.append(Finding(sentence=sentence, tone="warning"))
-        for model in story.models[:6]:
+        for model in story.models:
             skill = story.find("brier_skill_score", model=model, group=population)
             if skill is not None and skill.high is not None and skill.high < 0:
                 sentence = (

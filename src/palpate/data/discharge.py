@@ -5,6 +5,7 @@ Vocabulary paper, appendix A.1: the discharge note is the input, one for each en
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +17,13 @@ from palpate.data.mimic_iv import MIMIC_IV
 from palpate.data.sources import Hospital, Layout, has_table
 from palpate.errors import CohortError
 
+Kept = Literal["drop", "keep"]
 Summaries = Literal["join", "first", "last"]
 LayoutName = Literal["auto", "mimic-iii", "mimic-iv"]
 ATTRIBUTES = ("age", "gender", "ethnicity", "insurance", "admission_type")
+ADDENDUM = "\n\n===== ADDENDUM =====\n\n"
+FURTHER = "\n\n===== FURTHER DISCHARGE SUMMARY =====\n\n"
+BLOCK = 4096
 SCREENING = {
     "error": ("notes not marked as errors", "ISERROR is 1"),
     "blank": ("notes with text", "the note is blank"),
@@ -41,7 +46,7 @@ def choose_layout(folder: Path, name: LayoutName = "auto") -> Layout:
 def stage_documents(
     hospital: Hospital, layout: Layout, *, summaries: Summaries, addenda: Literal["join", "leave"]
 ) -> list[FlowStep]:
-    """Make `stays`, `notes`, `parts` and `documents` in the hospital; gives the flow so far."""
+    """Make `stays`, `notes` and `parts` in the hospital; gives the flow so far."""
     for table in (*layout.stays, layout.notes):
         hospital.attach(table)
     stays_sql, notes_sql = layout.sql
@@ -71,8 +76,37 @@ def _screening_flow(hospital: Hospital, layout: Layout) -> list[FlowStep]:
     return [*flow, FlowStep(name, stays.height, stays["subject_id"].n_unique(), joined, reason)]
 
 
-def cases_frame(frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns of a cohort's table from those of `stays`."""
-    return frame.with_columns(
-        case_id=pl.col("hadm_id").cast(pl.String), patient_id=pl.col("subject_id").cast(pl.String)
-    ).drop("hadm_id", "subject_id")
+def read_parts(hospital: Hospital) -> Iterator[pl.DataFrame]:
+    """The notes of the stays that `labelled` keeps, some at a time: `hadm_id`, `place`, `is_addendum`, `text`."""
+    (n_notes,) = hospital.frame("SELECT count(*) AS n FROM notes").row(0)
+    for start in range(0, max(n_notes, 1), BLOCK):
+        yield hospital.frame(
+            "SELECT parts.hadm_id, parts.place, parts.is_addendum, notes.text "
+            "FROM notes JOIN parts ON parts.note_row = notes.rowid "
+            "SEMI JOIN (FROM labelled WHERE dropped IS NULL) AS kept ON kept.hadm_id = parts.hadm_id "
+            f"WHERE notes.rowid >= {start} AND notes.rowid < {start + BLOCK}"
+        )
+
+
+def join_parts(parts: pl.DataFrame) -> pl.DataFrame:
+    """One text a stay: `hadm_id` and `text`, with a line before each part but the first."""
+    mark = pl.when(pl.col("is_addendum")).then(pl.lit(ADDENDUM)).otherwise(pl.lit(FURTHER))
+    alone = pl.len().over("hadm_id") == 1
+    single = parts.filter(alone).select("hadm_id", "text")
+    several = (
+        parts.filter(~alone)
+        .sort("hadm_id", "place")
+        .with_columns(pl.when(pl.col("place") == 1).then("text").otherwise(mark + pl.col("text")).alias("text"))
+        .group_by("hadm_id", maintain_order=True)
+        .agg(pl.col("text").str.join(""))
+    )
+    return pl.concat([single, several])
+
+
+def join_cases(hospital: Hospital, texts: pl.DataFrame, *, time: str, columns: Sequence[str]) -> pl.DataFrame:
+    """The stays that `labelled` keeps and that have a text, by patient and time, in a cohort's columns."""
+    listed = ", ".join(("hadm_id", "subject_id", f"{time} AS time", "admittime", *ATTRIBUTES, *columns))
+    frame = hospital.frame(f"SELECT {listed} FROM labelled WHERE dropped IS NULL")
+    frame = frame.join(texts, on="hadm_id").sort("subject_id", "admittime", "hadm_id")
+    names = {"case_id": pl.col("hadm_id").cast(pl.String), "patient_id": pl.col("subject_id").cast(pl.String)}
+    return frame.with_columns(**names).drop("hadm_id", "subject_id", "admittime")

@@ -19,12 +19,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from palpate.cohort import Cohort
 from palpate.data.built import Built, FlowStep, follow, refuse_empty, split_cases
-from palpate.data.discharge import ATTRIBUTES, LayoutName, Summaries, cases_frame, choose_layout, stage_documents
-from palpate.data.sources import Hospital, Say, open_hospital
-from palpate.data.splits import VOCABULARY_RATIOS, _shares
+from palpate.data.discharge import (
+    ATTRIBUTES,
+    Kept,
+    LayoutName,
+    Summaries,
+    choose_layout,
+    join_cases,
+    join_parts,
+    read_parts,
+    stage_documents,
+)
+from palpate.data.sources import Say, open_hospital
+from palpate.data.splits import VOCABULARY_RATIOS, Ratios
 
 LABEL = "readmission"
-Kept = Literal["drop", "keep"]
 Return = Literal["count", "ignore", "drop"]
 
 
@@ -52,7 +61,7 @@ class ReadmissionOptions(BaseModel):
     """Several summaries of one stay: all in order of time, or the first or last only."""
     addenda: Literal["join", "leave"] = "join"
     layout: LayoutName = "auto"
-    ratios: tuple[float, float, float] = VOCABULARY_RATIOS
+    ratios: Ratios = VOCABULARY_RATIOS
     seed: int = 0
     splits: Path | None = None
     """A saved split (`patient_id`, `split`) to use instead of drawing one."""
@@ -67,7 +76,6 @@ def build_readmission(
 ) -> Built:
     """The readmission cohort of a folder in the layout of MIMIC-III or MIMIC-IV."""
     chosen = options or ReadmissionOptions()
-    _shares(chosen.ratios)
     with open_hospital(source, progress=progress) as hospital:
         layout = choose_layout(source, chosen.layout)
         flow = stage_documents(hospital, layout, summaries=chosen.summaries, addenda=chosen.addenda)
@@ -76,7 +84,9 @@ def build_readmission(
         rows = hospital.frame("SELECT subject_id, dropped FROM labelled")
         flow += follow(rows, _steps(chosen))
         refuse_empty(flow, source)
-        frame = _read(hospital)
+        hospital.progress("joining texts")
+        texts = join_parts(pl.concat(read_parts(hospital)))
+        frame = join_cases(hospital, texts, time="dischtime", columns=[LABEL])
     frame, step = split_cases(frame, frame[LABEL], ratios=chosen.ratios, seed=chosen.seed, file=chosen.splits)
     positive = int(frame[LABEL].sum())
     last = FlowStep(f"positive: {positive:,} ({positive / frame.height:.1%})", step.n_cases, step.n_patients)
@@ -99,12 +109,3 @@ def _steps(options: ReadmissionOptions) -> dict[str, tuple[str, str]]:
         ),
         "next stay": ("next stay that can be judged", f"next stay is of a kind to drop ({unclear})"),
     }
-
-
-def _read(hospital: Hospital) -> pl.DataFrame:
-    """The kept stays with their texts, by patient and time."""
-    hospital.progress("joining texts")
-    columns = ", ".join(("labelled.hadm_id", "subject_id", "dischtime AS time", "documents.text", *ATTRIBUTES, LABEL))
-    query = f"SELECT {columns} FROM labelled JOIN documents USING (hadm_id) WHERE dropped IS NULL"
-    frame = hospital.frame(f"{query} ORDER BY subject_id, admittime, labelled.hadm_id")
-    return cases_frame(frame)

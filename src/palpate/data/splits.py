@@ -10,10 +10,12 @@ import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import AfterValidator
 
 from palpate.cells import SPLITS, Column, check_one_split, ids, missing_column, splits
 from palpate.data.formats import format_of
@@ -22,6 +24,19 @@ from palpate.errors import ConfigError
 VOCABULARY_RATIOS = (0.70, 0.15, 0.15)
 BEHAVIOUR_RATIOS = (0.70, 0.10, 0.20)
 PATIENT_COLUMNS = ("patient_id", "subject_id")
+
+
+def _are_ratios(values: Sequence[float]) -> bool:
+    return len(values) == len(SPLITS) and all(math.isfinite(v) and v >= 0 for v in values) and sum(values) > 0
+
+
+def _checked(values: tuple[float, float, float]) -> tuple[float, float, float]:
+    if not _are_ratios(values):
+        raise ValueError("the ratios of train, validation and test are three numbers from 0 up")
+    return values
+
+
+Ratios = Annotated[tuple[float, float, float], AfterValidator(_checked)]
 
 
 def assign_splits(
@@ -74,8 +89,7 @@ def read_splits(file: Path) -> pl.DataFrame:
 
 def _shares(ratios: Sequence[float]) -> NDArray[np.float64]:
     values = [float(ratio) for ratio in ratios]
-    usable = len(values) == len(SPLITS) and all(math.isfinite(v) and v >= 0 for v in values) and sum(values) > 0
-    if not usable:
+    if not _are_ratios(values):
         raise ConfigError(
             f"the ratios of a split are three numbers from 0 up, not {', '.join(map(str, ratios)) or 'none'}",
             hint="write train, validation and test like 0.7, 0.15, 0.15",

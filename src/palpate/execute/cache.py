@@ -40,15 +40,19 @@ class ScoreCache:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute("PRAGMA cache_size=-65536")
             self._db.executescript(_SCHEMA)
-        except sqlite3.DatabaseError as error:
-            raise InputError(f"is no cache of scores ({error})", file=path, hint="move it away") from None
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> InputError:
+        hint = "move it away, or name another with PALPATE_CACHE or `cache:`"
+        return InputError(f"can't be used as the cache of scores ({error})", file=self.path, hint=hint)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -69,6 +73,14 @@ class ScoreCache:
         self, fingerprint: str, keys: Sequence[bytes], n_labels: int
     ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Which keys are known, and their probabilities (NaN where not)."""
+        try:
+            return self._get(fingerprint, keys, n_labels)
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from None
+
+    def _get(
+        self, fingerprint: str, keys: Sequence[bytes], n_labels: int
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         model = self._model(fingerprint)
         found = np.zeros(len(keys), dtype=bool)
         p = np.full((len(keys), n_labels), np.nan)
@@ -87,11 +99,14 @@ class ScoreCache:
 
     def put(self, fingerprint: str, keys: Sequence[bytes], p: NDArray[np.float64]) -> None:
         """Remember answers, all or none; the first answer for a key stays."""
-        model = self._model(fingerprint)
         values = np.ascontiguousarray(p, dtype="<f8")
-        rows = [(model, key, value.tobytes()) for key, value in zip(keys, values, strict=True)]
-        with self._transaction():
-            self._db.executemany("INSERT OR IGNORE INTO scores VALUES (?, ?, ?)", rows)
+        try:
+            model = self._model(fingerprint)
+            rows = [(model, key, value.tobytes()) for key, value in zip(keys, values, strict=True)]
+            with self._transaction():
+                self._db.executemany("INSERT OR IGNORE INTO scores VALUES (?, ?, ?)", rows)
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from None
 
     def close(self) -> None:
         """Give the file back."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -22,6 +23,7 @@ from palpate.models import Model, ModelSpec, load_model
 from palpate.models.protocol import Probabilities
 
 _TOLERANCE = 1e-6
+_SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class Call(NamedTuple):
@@ -43,7 +45,7 @@ def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
     try:
         p = np.asarray(model.predict(inputs), dtype=np.float64)
     except ModelError as error:
-        raise error.of(name) from error
+        raise error.of(name, None if error.case else _find_culprit(model, inputs)) from error
     except PalpateError:
         raise
     except Exception as error:
@@ -129,7 +131,15 @@ _worker_model: Model | None = None
 
 def _start_worker(spec: ModelSpec) -> None:
     global _worker_model
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     _worker_model = load_model(spec)
+
+
+def _end_with_parent(parent: int) -> None:
+    """A worker whose run was killed must not stay behind with its model."""
+    while os.getppid() == parent:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    os._exit(1)
 
 
 def _work(name: str, call: Call, call_timeout: float | None) -> Answer:

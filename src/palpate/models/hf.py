@@ -159,7 +159,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
         tokenizer,
         long=own.long,
         max_tokens=own.max_tokens,
-        limit=_positions(network),
+        limit=positions_of(network),
         stride=own.stride,
         source=source,
     )
@@ -282,7 +282,7 @@ def _labels(config: Any, activation: Activation, asked: tuple[str, ...] | None, 
     return asked or own
 
 
-def _positions(network: Any) -> int | None:
+def positions_of(network: Any) -> int | None:
     """How many tokens have a position; RoBERTa and its kin start to count behind the padding token."""
     positions = getattr(network.config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1:

@@ -97,6 +97,7 @@ class PredictionsModel(Model):
         self.labels, self.fingerprint = labels, fingerprint
         self._values, self._cases, self._inputs = values, cases, inputs
         self._by_cohort, self._source = by_cohort, source
+        self.tells_cohorts_apart = by_cohort or not len(cases.hashes)
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Look the rows up: cases by their id, everything else (and what is left) by the hash of its text."""
@@ -181,7 +182,9 @@ def _read(file: Path) -> pl.DataFrame:
 
 def _label_columns(frame: pl.DataFrame, own: PredictionsOptions, file: Path) -> tuple[str, ...]:
     """The columns with probabilities: `columns`, else the ones that `labels` names, else all but keys."""
-    others = tuple(name for name in frame.columns if name not in (own.case, "case_id", INPUT, COHORT))
+    # `edited` and `text` stand beside the keys in what `palpate plan` writes, to which a column may be added.
+    keys = (own.case, "case_id", INPUT, COHORT, "edited", "text")
+    others = tuple(name for name in frame.columns if name not in keys)
     wanted = own.columns
     if wanted is None and own.labels and set(own.labels) & set(others):
         wanted = own.labels

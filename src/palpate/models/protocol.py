@@ -36,6 +36,8 @@ class Model(ABC):
     """`text`: the answer depends on the text alone. `case`: it is looked up by case, and text may be absent."""
     window: str | None = None
     """How much of a text the model reads, for people ("the first 512 tokens"); None: all of it."""
+    tells_cohorts_apart: bool = True
+    """False: a model that looks cases up by name alone, and must not be asked where two cohorts share names."""
     cached: ClassVar[bool] = True
     """False: answers come so cheaply that remembering them is not worth it."""
     rows_per_call: int = 1024

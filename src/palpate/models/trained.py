@@ -1,7 +1,7 @@
 """`palpate:DIR` — a model that `palpate train` wrote: `palpate.json` and the files of its kind.
 
     sklearn         pipeline.skops
-    tfidf-xgboost   vectorizer.skops, booster.json (XGBoost's own format)
+    tfidf-xgboost   vectorizer.skops, booster.json (XGBoost's own format) or, with one a label, booster-0000.json, ...
     hf              checkpoint/ (a transformers checkpoint, read by the `hf:` adapter)
 
 `palpate.json` is written last, so a folder that has one is whole.
@@ -9,8 +9,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import shutil
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -83,10 +86,23 @@ def _load_tfidf_xgboost(home: Path, manifest: Manifest, options: Mapping[str, An
     from palpate.models.bagofwords import estimator_model
 
     own = _own_options(home, manifest, options)
-    words, trees = existing("vectorizer.skops", home), existing("booster.json", home)
-    data = words.read_bytes(), trees.read_bytes()
-    steps = [("vectorizer", read_estimator(data[0], own, file=words)), ("trees", _read_trees(data[1], trees))]
-    return estimator_model(Pipeline(steps), own, fingerprint=_fingerprint(manifest, own, words, trees), file=home)
+    words = existing("vectorizer.skops", home)
+    boosters = sorted(home.glob("booster-*.json")) or [existing("booster.json", home)]
+    trees = [_read_trees(file.read_bytes(), file) for file in boosters]
+    steps = [
+        ("vectorizer", read_estimator(words.read_bytes(), own, file=words)),
+        ("trees", trees[0] if len(trees) == 1 else one_a_label(trees)),
+    ]
+    return estimator_model(Pipeline(steps), own, fingerprint=_fingerprint(manifest, own, words, *boosters), file=home)
+
+
+def one_a_label(trees: Sequence[Any]) -> Any:
+    """Fitted classifiers of 0 and 1, one a label, as one estimator."""
+    from sklearn.multioutput import MultiOutputClassifier
+
+    together = MultiOutputClassifier(trees[0])
+    together.estimators_, together.classes_ = list(trees), [each.classes_ for each in trees]
+    return together
 
 
 def _read_trees(data: bytes, file: Path) -> Any:
@@ -140,9 +156,7 @@ def save_sklearn(
     manifest = _manifest("sklearn", labels, threshold, card)
 
     def write(home: Path) -> None:
-        import skops.io
-
-        skops.io.dump(pipeline, home / "pipeline.skops")
+        _write_skops(pipeline, home / "pipeline.skops")
 
     return _save(folder, manifest, write)
 
@@ -156,14 +170,18 @@ def save_tfidf_xgboost(
     threshold: float | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a fitted vectorizer and the XGBClassifier that was fitted on what it gives."""
+    """Write a fitted vectorizer and the XGBClassifier, or those of `one_a_label`, fitted on what it gives."""
     manifest = _manifest("tfidf-xgboost", labels, threshold, card)
 
     def write(home: Path) -> None:
-        import skops.io
-
-        skops.io.dump(vectorizer, home / "vectorizer.skops")
-        trees.save_model(home / "booster.json")
+        _write_skops(vectorizer, home / "vectorizer.skops")
+        for old in home.glob("booster*.json"):
+            old.unlink()
+        several = getattr(trees, "estimators_", None)
+        if several is None:
+            trees.save_model(home / "booster.json")
+        for k, booster in enumerate(several or ()):
+            booster.save_model(home / f"booster-{k:04d}.json")
 
     return _save(folder, manifest, write)
 
@@ -190,6 +208,34 @@ def save_hf(
 
 def _manifest(kind: Kind, labels: Sequence[str], threshold: float | None, card: Mapping[str, Any] | None) -> Manifest:
     return Manifest(kind=kind, labels=tuple(labels), threshold=threshold, card=dict(card or {}))
+
+
+def _write_skops(estimator: Any, file: Path) -> None:
+    """Write a skops file whose bytes depend on the estimator only.
+
+    skops names objects by their address in memory, and its archive has the time of day; here they are numbered in
+    order of appearance, and the time is none.
+    """
+    import skops.io
+
+    numbers: dict[bytes, bytes] = {}
+
+    def number(found: re.Match[bytes]) -> bytes:
+        return found[1] + numbers.setdefault(found[2], str(len(numbers)).encode()) + found[3]
+
+    with zipfile.ZipFile(io.BytesIO(skops.io.dumps(estimator))) as before:
+        parts = {name: before.read(name) for name in before.namelist()}
+    schema = re.sub(rb'("__id__": |"file": ")(\d+)(\b)', number, parts.pop("schema.json"))
+    named = {_renumbered(name, numbers): data for name, data in parts.items()} | {"schema.json": schema}
+    with zipfile.ZipFile(file, "w") as after:
+        for name in sorted(named):
+            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            after.writestr(entry, named[name], compress_type=zipfile.ZIP_DEFLATED)
+
+
+def _renumbered(name: str, numbers: Mapping[bytes, bytes]) -> str:
+    stem, dot, suffix = name.partition(".")
+    return numbers.get(stem.encode(), stem.encode()).decode() + dot + suffix
 
 
 def _save(folder: Path, manifest: Manifest, write: Callable[[Path], None]) -> Path:

@@ -60,6 +60,8 @@ class Comparison(NamedTuple):
     high: str
     n: str
     interval: str
+    n_more: int
+    """Differences that are left to the section."""
 
 
 class FindingView(NamedTuple):
@@ -109,11 +111,11 @@ def view_cohort(cohort: Mapping[str, Any]) -> CohortView:
     """How many cases and patients, and how many of them have each label."""
     n = typeset.as_count(cohort.get("n"))
     patients = typeset.as_count(cohort.get("n_patients"))
-    facts = [("Cases", typeset.integer(n)), ("Patients", typeset.integer(patients))]
-    splits = cohort.get("splits") or {}
-    if splits:
+    facts = [("Cases audited", typeset.integer(n)), ("Patients", typeset.integer(patients))]
+    splits, table = cohort.get("splits") or {}, typeset.as_count(cohort.get("n_table"))
+    if table is not None and table != n:
         shown = ", ".join(f"{name} {typeset.integer(size)}" for name, size in list(splits.items())[:6])
-        facts.append(("Split", shown))
+        facts.append(("Out of", f"{typeset.integer(table)} cases" + (f" ({shown})" if shown else "")))
     labels = [dict(label) for label in cohort.get("labels") or []]
     ranked = sorted(labels, key=lambda label: -(typeset.as_number(label.get("n_positive")) or 0))
     prevalences = [_prevalence(label, n) for label in ranked[:MAX_PREVALENCES]]
@@ -137,9 +139,7 @@ def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Comp
     names = audited(manifest) or estimates["model"].unique(maintain_order=True).to_list()
     found = {(row["group"], row["model"]): row for row in estimates.filter(pl.col("reference").is_null()).to_dicts()}
     rows = [found[group, name] for group in groups for name in names if (group, name) in found][:MAX_LEVELS]
-    pairs = estimates.filter(
-        pl.col("reference").is_in(names) & pl.col("value").is_not_null() & (pl.col("group") == groups[0])
-    )
+    pairs = _pairs(estimates, names, groups)
     low, high = _bounds(rows)
     several = len({row["group"] for row in rows}) > 1
     counts = {row["n"] for row in rows}
@@ -147,12 +147,19 @@ def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Comp
     return Comparison(
         what=f"AUROC, mean over labels ({label})" if label in ("macro", "micro") else f"AUROC for {label}",
         levels=tuple(_level(row, names.index(row["model"]), low, high, several=several) for row in rows),
-        differences=tuple(_difference(row, several=several) for row in pairs.head(MAX_DIFFERENCES).to_dicts()),
+        differences=tuple(_difference(row, several=several) for row in pairs[:MAX_DIFFERENCES]),
+        n_more=max(0, len(pairs) - MAX_DIFFERENCES),
         low=f"{low:.2f}",
         high=f"{high:.2f}",
         n=typeset.count_of(counts.pop(), "case") if len(counts) == 1 else "",
         interval=_interval_name(rows),
     )
+
+
+def _pairs(estimates: pl.DataFrame, names: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
+    """The differences between models in every cohort: the first cohort's, then the others', significant ones first."""
+    rows = estimates.filter(pl.col("reference").is_in(names) & pl.col("value").is_not_null()).to_dicts()
+    return sorted(rows, key=lambda row: (groups.index(row["group"]) > 0, row["significant"] is not True))
 
 
 def _main_rows(results: Sequence[AuditResult]) -> pl.DataFrame | None:

@@ -81,6 +81,10 @@ class _Room:
         return Markup(svg)
 
 
+def _has_note_text(results: Sequence[AuditResult]) -> bool:
+    return any(isinstance(block, Examples) and block.has_note_text for result in results for block in result.blocks)
+
+
 def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate: GateSummary | None = None) -> str:
     """The report of a run.
 
@@ -93,9 +97,10 @@ def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate:
         "title": typeset.shorten(manifest.get("title"), 200) or "Audit of a clinical prediction model",
         "created": typeset.date(manifest.get("created")),
         "version": manifest.get("palpate") or "",
-        "include_text": bool(manifest.get("include_text")),
+        "include_text": bool(manifest.get("include_text")) and _has_note_text(results),
         "models": _names(headline.audited(manifest)),
         "cohorts": [headline.view_cohort(cohort) for cohort in (manifest.get("cohorts") or [])[:6]],
+        "facts": [typeset.shorten(fact, 300) for fact in (manifest.get("facts") or [])[:6]],
         "comparison": headline.compare(results, manifest),
         "findings": headline.view_findings(results)[:MAX_FINDINGS],
         "shown_findings": headline.SHOWN_FINDINGS,

@@ -7,10 +7,11 @@ replicates are nan the answer is nan; otherwise it is that of the defined ones.
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfc
 
 from palpate.stats._inputs import Floats
 
@@ -57,15 +58,30 @@ def percentile_interval(replicates: ArrayLike, *, level: float = 0.95, axis: int
     return Interval(quantile(outside), quantile(1.0 - outside))
 
 
-def bootstrap_p_value(differences: ArrayLike, *, axis: int = -1) -> Floats:
+def bootstrap_p_value(differences: ArrayLike, *, axis: int = -1, tail: Literal["count", "normal"] = "count") -> Floats:
     """Two-sided p-value of "no difference" from replicates of a difference, along `axis`.
 
-    p = min(1, 2 (min(#<=0, #>=0) + 1) / (R + 1)), so it is never 0 with R replicates.
+    p = min(1, 2 (min(#<=0, #>=0) + 1) / (R + 1)), so it is never 0 with R replicates. Corrected for hundreds of
+    comparisons, that floor alone would hide every difference: with tail="normal", where no replicate reaches 0, p is
+    that of a normal distribution with the replicates' mean and standard deviation, if it is smaller.
     """
     values = np.moveaxis(np.asarray(differences, np.float64), axis, -1)
     n_defined, enough = _usable(values)
     fewer = np.minimum((values <= 0).sum(axis=-1), (values >= 0).sum(axis=-1))
-    return np.where(enough, np.minimum(1.0, 2.0 * (fewer + 1) / (n_defined + 1)), np.nan)
+    p = np.minimum(1.0, 2.0 * (fewer + 1) / (n_defined + 1))
+    if tail == "normal":
+        p = np.where(fewer == 0, np.minimum(p, _normal_p(values, n_defined)), p)
+    return np.where(enough, p, np.nan)
+
+
+def _normal_p(values: Floats, n_defined: NDArray[np.int64]) -> Floats:
+    """2 Phi(-|mean| / sd) of the defined replicates; 1 where they do not vary."""
+    defined = ~np.isnan(values)
+    n = np.maximum(n_defined, 1)
+    mean = np.where(defined, values, 0.0).sum(axis=-1) / n
+    sd = np.sqrt((np.where(defined, values - mean[..., None], 0.0) ** 2).sum(axis=-1) / np.maximum(n - 1, 1))
+    z = np.divide(np.abs(mean), sd, out=np.zeros_like(mean), where=sd > 0)
+    return np.asarray(erfc(z / np.sqrt(2.0)))
 
 
 def wilson_interval(proportion: ArrayLike, n: ArrayLike, *, level: float = 0.95) -> Interval:

@@ -16,7 +16,7 @@ from palpate.synthetic.patients import Intercepts, Patient, population, simulate
 from palpate.synthetic.plants import Plants, Site
 
 Floats = NDArray[np.float64]
-_REFERENCE_PATIENTS = 3000
+_REFERENCE_PATIENTS = (1500, 3000, 6000)
 _REFERENCE_SEED = 20_230_617
 _START = Intercepts(readmission=-5.2, mortality=-4.2)
 
@@ -34,8 +34,8 @@ class Calibration(NamedTuple):
 def calibrate(plants: Plants, site: Site) -> Calibration:
     """Solve for the intercepts; twice, because who comes back depends on them."""
     intercepts = _START
-    for _ in range(2):
-        patients = tuple(_reference(plants, site, intercepts))
+    for n_patients in _REFERENCE_PATIENTS[:-1]:
+        patients = _reference(n_patients, plants, site, intercepts)
         adults = [stay for patient in patients if not patient.newborn for stay in patient.stays]
         mortality = np.array([stay.logit_mortality for stay in adults])
         readmission = np.array([stay.logit_readmission for stay in adults if not stay.died])
@@ -44,7 +44,7 @@ def calibrate(plants: Plants, site: Site) -> Calibration:
             readmission=intercepts.readmission + shift_to(readmission, targets["readmission"][site]),
             mortality=intercepts.mortality + shift_to(mortality, targets["mortality"][site]),
         )
-    patients = tuple(_reference(plants, site, intercepts))
+    patients = _reference(_REFERENCE_PATIENTS[-1], plants, site, intercepts)
     adults = [stay for patient in patients if not patient.newborn for stay in patient.stays]
     return Calibration(
         intercepts=intercepts,
@@ -54,17 +54,9 @@ def calibrate(plants: Plants, site: Site) -> Calibration:
     )
 
 
-def _reference(plants: Plants, site: Site, intercepts: Intercepts) -> list[Patient]:
-    return list(
-        simulate(
-            _REFERENCE_PATIENTS,
-            seed=_REFERENCE_SEED,
-            site=site,
-            source="reference",
-            plants=plants,
-            intercepts=intercepts,
-        )
-    )
+def _reference(n_patients: int, plants: Plants, site: Site, intercepts: Intercepts) -> tuple[Patient, ...]:
+    seed = _REFERENCE_SEED
+    return tuple(simulate(n_patients, seed=seed, site=site, source="reference", plants=plants, intercepts=intercepts))
 
 
 def shift_to(logits: Floats, prevalence: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-_FRAILTY = 0.35
+_FRAILTY = 0.15
 
 
 def read_yaml(name: str) -> Any:

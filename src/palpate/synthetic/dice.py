@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -17,24 +17,20 @@ def stream(*key: int) -> np.random.Generator:
     return np.random.default_rng(list(key))
 
 
+def _floats(rng: np.random.Generator) -> Iterator[float]:
+    yield from rng.random(_BLOCK // 8).tolist()
+    while True:
+        yield from rng.random(_BLOCK).tolist()
+
+
 class Dice:
     """Draws from uniforms that are made in blocks: calling numpy for each word would take most of the time."""
 
-    __slots__ = ("_at", "_block", "_rng")
+    __slots__ = ("uniform",)
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._block: list[float] = []
-        self._at = 0
-
-    def uniform(self) -> float:
+        self.uniform: Callable[[], float] = _floats(rng).__next__
         """In [0, 1)."""
-        if self._at == len(self._block):
-            self._block = self._rng.random(_BLOCK if self._block else _BLOCK // 8).tolist()
-            self._at = 0
-        value = self._block[self._at]
-        self._at += 1
-        return value
 
     def chance(self, p: float) -> bool:
         """True with probability `p`."""
@@ -66,8 +62,8 @@ class Dice:
         for key, weight in weights.items():
             left -= weight
             if left < 0:
-                break
-        return key
+                return key
+        return next(reversed(weights))
 
     def normal(self) -> float:
         """Standard normal."""

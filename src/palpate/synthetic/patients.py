@@ -17,14 +17,16 @@ from palpate.synthetic.conditions import Condition, conditions, read_yaml
 from palpate.synthetic.dice import Dice, stream
 from palpate.synthetic.plants import SITES, SPURIOUS_RATE, Plants, Site
 
+Kind = Literal["EMERGENCY", "URGENT", "ELECTIVE", "NEWBORN"]
 Source = Literal["iii", "iv", "reference"]
 _SOURCES: Mapping[str, int] = {"iii": 0, "iv": 1, "reference": 2}
 _FIRST_DAY = datetime(2101, 1, 1)
 _INCIDENCE = -2.0
 _ACUTE_HISTORY = 0.4
 SEVERITY_READMISSION = 0.3
-SEVERITY_MORTALITY = 0.9
-_PLANNED = 0.006
+SEVERITY_MORTALITY = 0.7
+_KINDS: dict[Kind, float] = {"EMERGENCY": 84.0, "ELECTIVE": 13.0, "URGENT": 3.0}
+_PLANNED = 0.004
 _RETURN = 0.34
 _MOST_STAYS = 12
 NEXT_WITHIN = timedelta(days=30)
@@ -45,7 +47,7 @@ class Stay:
     index: int
     admit: datetime
     discharge: datetime
-    kind: Literal["EMERGENCY", "URGENT", "ELECTIVE", "NEWBORN"]
+    kind: Kind
     age: float
     conditions: list[Condition]
     history: frozenset[str]
@@ -107,12 +109,14 @@ def simulate_patient(
     chronic: set[int] = set()
     history: frozenset[str] = frozenset()
     admit = patient.first
-    planned = transferred = False
+    planned = transferred = back = False
     while True:
         stay = _stay(dice, patient, admit, chronic, history, site, plants, intercepts)
         stay.transferred_in = transferred
         if planned:
             stay.kind = "ELECTIVE"
+        elif back and stay.kind == "ELECTIVE":
+            stay.kind = "EMERGENCY"
         patient.stays.append(stay)
         if stay.died or patient.newborn or len(patient.stays) == _MOST_STAYS:
             stay.readmitted = False
@@ -121,7 +125,8 @@ def simulate_patient(
         wait = _time_to_next(dice, patient, stay)
         if wait is None:
             return patient
-        planned, transferred = stay.planned_next, stay.readmitted and wait < timedelta(hours=8)
+        planned, back = stay.planned_next, stay.readmitted
+        transferred = back and wait < timedelta(hours=8)
         admit = stay.discharge + wait
 
 
@@ -172,7 +177,7 @@ def _stay(
     clinical_mortality = sum(c.mortality for c in has) + SEVERITY_MORTALITY * severity
     mortality = -6.0 if patient.newborn else intercepts.mortality + clinical_mortality + shared
     readmission = intercepts.readmission + clinical_readmission + shared + planted
-    kind = "NEWBORN" if patient.newborn else dice.weighted({"EMERGENCY": 84.0, "ELECTIVE": 13.0, "URGENT": 3.0})
+    kind: Kind = "NEWBORN" if patient.newborn else dice.weighted(_KINDS)
     days = 1.5 + dice.exponential(3.0) * math.exp(min(1.5, max(-0.7, 0.35 * severity)))
     died, readmitted = dice.chance(logistic(mortality)), dice.chance(logistic(readmission))
     return Stay(
@@ -235,9 +240,9 @@ def _time_to_next(dice: Dice, patient: Patient, stay: Stay) -> timedelta | None:
     """How long after discharge the next stay starts: within 30 days if readmitted or planned, later, or never."""
     u, v = dice.uniform(), dice.uniform()
     if stay.readmitted:
-        if u < 0.02:  # the next stay is recorded as starting before this one ended
+        if u < 0.03:  # the next stay is recorded as starting before this one ended
             return -timedelta(minutes=30 + int(v * 600))
-        if u < 0.06:  # back to back: moved to another unit and admitted anew
+        if u < 0.08:  # back to back: moved to another unit and admitted anew
             return timedelta(minutes=5 + int(v * 300))
         return timedelta(minutes=int(1440 * (0.7 + 28.8 * v**1.3)))
     if u < _PLANNED:

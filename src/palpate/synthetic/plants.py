@@ -18,7 +18,7 @@ SPURIOUS_RATE = 0.18
 class Plants:
     """Every planted effect and its strength; 0 switches it off."""
 
-    spurious_word: float = 1.8
+    spurious_word: float = 2.4
     """Log-odds of readmission that the ward's name carries at site a, and only there."""
     age_effect: float = 0.15
     """Log-odds of readmission and of death per decade of age: real."""

@@ -1,4 +1,5 @@
--- From `notes` and `stays` to `screened` (each note and why it is not used) and `documents` (one text a stay).
+-- From `notes` and `stays` to `screened` (each note, and why it is not used) and `parts` (the notes that make up the
+-- text of each stay). Texts stay where they are, in `notes`: data/discharge.py joins them, some at a time.
 -- Parameters: $summaries (join, first, last), $addenda (join, leave).
 
 CREATE TABLE screened AS
@@ -55,16 +56,3 @@ WHERE is_addendum
    OR $summaries = 'join'
    OR ($summaries = 'first' AND from_first = 1)
    OR ($summaries = 'last' AND from_first = n);
-
-CREATE VIEW documents AS
-SELECT
-    parts.hadm_id,
-    string_agg(
-        CASE WHEN place = 1 THEN ''
-             WHEN parts.is_addendum THEN E'\n\n===== ADDENDUM =====\n\n'
-             ELSE E'\n\n===== FURTHER DISCHARGE SUMMARY =====\n\n' END
-        || notes.text,
-        '' ORDER BY place
-    ) AS text
-FROM parts JOIN notes ON notes.rowid = parts.note_row
-GROUP BY parts.hadm_id;

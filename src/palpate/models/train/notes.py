@@ -1,0 +1,106 @@
+"""The training and validation notes of a cohort, checked; and the weights of their classes.
+
+The weights are those of the vocabulary paper (Appendix B.1): a positive example weighs as the share of negatives, a
+negative one as the share of positives. They are scaled to a mean of 1, so that learning rates and penalties mean the
+same with and without them, and taken from the training split, not from the entire dataset, so that nothing of the
+held-out cases enters the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from palpate.cohort import SPLITS, Cohort
+from palpate.errors import CohortError
+
+Floats = NDArray[np.float64]
+_NAMED = 5
+
+
+class Notes(NamedTuple):
+    """Cases of one split."""
+
+    texts: list[str]
+    y: NDArray[np.uint8]
+    """[case, label]"""
+    patients: NDArray[np.int64]
+
+
+class Split(NamedTuple):
+    """What a model is fitted on, and what its choices are made on."""
+
+    train: Notes
+    validation: Notes
+    labels: tuple[str, ...]
+
+
+def rows_of(cohort: Cohort, split: str) -> NDArray[np.int64]:
+    """The cases of one split; a case without one belongs to none, other than in `Cohort.rows`."""
+    if "split" not in cohort.cases.columns:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero((cohort.cases["split"] == split).fill_null(False).to_numpy())
+
+
+def split_notes(cohort: Cohort) -> Split:
+    """The notes to train with, or one sentence on why that can't be."""
+    if not cohort.has_text:
+        raise CohortError("the cohort has no text to train on", hint="say which column is the `text`")
+    parts = {}
+    for name in SPLITS[:2]:
+        rows = rows_of(cohort, name)
+        if not len(rows):
+            raise CohortError(
+                f"no case of the cohort is in the split '{name}'",
+                hint="training needs a column `split` with train and validation (and test, which it never reads); "
+                "`palpate cohort` writes one",
+            )
+        texts: pl.Series = cohort.cases["text"].gather(rows.tolist())
+        parts[name] = Notes(texts.to_list(), cohort.y_true(rows), cohort.patients[rows])
+    _check_classes(parts["train"], cohort.labels)
+    if not parts["validation"].y.any():
+        raise CohortError(
+            "no case of the split 'validation' is positive, so no decision threshold can be found",
+            hint="give validation more cases",
+        )
+    return Split(parts["train"], parts["validation"], cohort.labels)
+
+
+def _check_classes(notes: Notes, labels: Sequence[str]) -> None:
+    n_positive = notes.y.sum(axis=0, dtype=np.int64)
+    single = np.flatnonzero((n_positive == 0) | (n_positive == len(notes.y)))
+    if not len(single):
+        return
+    names = ", ".join(f"'{labels[k]}'" for k in single[:_NAMED]) + (", ..." if len(single) > _NAMED else "")
+    which = f"label {names} has" if len(single) == 1 else f"{len(single)} labels ({names}) have"
+    raise CohortError(
+        f"{which} only one class in the split 'train'",
+        hint="leave such labels out (`labels`, or `min_count` of a label list)",
+    )
+
+
+def class_weights(y: NDArray[np.uint8], class_weight: str) -> Floats:
+    """[label, class]: the weight of a negative and of a positive example of each label."""
+    n, n_positive = len(y), y.sum(axis=0, dtype=np.float64)
+    if class_weight == "none":
+        return np.ones((y.shape[1], 2))
+    share = n_positive / n
+    paper = np.column_stack([share, 1 - share])
+    return np.asarray(paper / (2 * share * (1 - share))[:, None])
+
+
+def example_weights(y: NDArray[np.uint8], weights: Floats) -> Floats:
+    """[case, label]: the weight of each example."""
+    return np.where(y == 1, weights[:, 1], weights[:, 0])
+
+
+def log_loss(y: NDArray[np.uint8], p: Floats, weight: Floats) -> float:
+    """Weighted cross-entropy, the mean over cases and labels; a certain mistake costs much, not infinity."""
+    likely = np.clip(p, 1e-7, 1 - 1e-7)
+    losses = -(xlogy(y, likely) + xlogy(1 - y.astype(np.float64), 1 - likely))
+    return float(np.average(losses, weights=weight))

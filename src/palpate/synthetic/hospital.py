@@ -1,0 +1,154 @@
+"""The synthetic hospital: the file layouts of MIMIC-III, MIMIC-IV, MIMIC-CXR-JPG, MDACE and SMM4H, with known truth.
+
+    truth = write_hospital(Path("hospital"), n_patients=5000, seed=0, site="a")
+
+Every patient is drawn from a stream of random numbers of its own, so memory does not grow with the number of patients,
+the first patients are the same whatever that number, and the same seed gives the same bytes. `site="b"` is the second
+hospital: other patients, another style, and the spurious word tied to nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from palpate.errors import InputError
+from palpate.synthetic import ade, ratings, truth
+from palpate.synthetic.calibrate import calibrate
+from palpate.synthetic.findings import findings
+from palpate.synthetic.latent import LatentTable
+from palpate.synthetic.mdace import Evidence
+from palpate.synthetic.mimic_cxr import MimicCXR
+from palpate.synthetic.mimic_iii import MimicIII
+from palpate.synthetic.mimic_iv import MimicIV
+from palpate.synthetic.patients import simulate
+from palpate.synthetic.plants import SITES, Plants, Site, Truth
+from palpate.synthetic.tables import Tables
+
+Progress = Callable[[int, int], None]
+_PARALLEL_FROM = 400
+_MARK = ".synthetic"
+_FOLDERS = ("mimic-iii", "mimic-iv", "mimic-cxr-jpg", "mdace", "ade")
+
+__all__ = ["Plants", "Truth", "write_hospital"]
+
+
+def write_hospital(
+    out: Path,
+    *,
+    n_patients: int = 5000,
+    seed: int = 0,
+    site: Site = "a",
+    plants: Plants = Plants(),  # noqa: B008  (frozen)
+    images: bool = True,
+    progress: Progress | None = None,
+    workers: int = 2,
+) -> Truth:
+    """Write all files of the hospital below `out`; what an earlier hospital left there is replaced.
+
+    `progress(done, total)` is called as patients are written. `workers` changes the time and nothing else: with two,
+    the MIMIC-IV side is written by a second process.
+    """
+    if n_patients < 1 or seed < 0 or site not in SITES:
+        raise InputError(
+            f"no hospital has {n_patients} patients, seed {seed} and site '{site}'",
+            hint="use at least one patient, a seed of 0 or more and site a or b",
+        )
+    foreign = [folder for folder in _FOLDERS if (out / folder).exists() and not (out / _MARK).exists()]
+    if foreign:
+        problem = f"holds a folder '{foreign[0]}' that no synthetic hospital wrote"
+        raise InputError(problem, file=out, hint="choose another folder")
+    for folder in _FOLDERS:
+        shutil.rmtree(out / folder, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _MARK).touch()
+    count = _Count(progress, 2 * n_patients)
+    if workers > 1 and n_patients >= _PARALLEL_FROM:
+        with _second_process(out, n_patients, seed, site, plants, images) as child:
+            write_iii(out, n_patients=n_patients, seed=seed, site=site, plants=plants, progress=count.add)
+            _follow(child, count, step_of(n_patients), n_patients)
+    else:
+        write_iii(out, n_patients=n_patients, seed=seed, site=site, plants=plants, progress=count.add)
+        write_iv(out, n_patients=n_patients, seed=seed, site=site, plants=plants, images=images, progress=count.add)
+    ade.write_posts(out / "ade", n_posts=n_patients, seed=seed, site=site)
+    ratings.write_ratings(out / "clinician_ratings.csv", seed=seed, site=site)
+    values = truth.describe(plants, site=site, seed=seed, n_patients=n_patients)
+    (out / "truth.json").write_text(json.dumps(values, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return Truth(values)
+
+
+def write_iii(
+    out: Path, *, n_patients: int, seed: int, site: Site, plants: Plants, progress: Callable[[], None]
+) -> None:
+    """The MIMIC-III side, with evidence."""
+    intercepts = calibrate(plants, site).intercepts
+    with Tables(out) as tables, closing(Evidence(out / "mdace", tables, seed=seed, site=site)) as evidence:
+        hospital = MimicIII(tables, evidence, LatentTable(tables, "latent_iii"), seed=seed, site=site)
+        for patient in simulate(n_patients, seed=seed, site=site, source="iii", plants=plants, intercepts=intercepts):
+            hospital.add(patient)
+            progress()
+
+
+def write_iv(
+    out: Path, *, n_patients: int, seed: int, site: Site, plants: Plants, images: bool, progress: Callable[[], None]
+) -> None:
+    """The MIMIC-IV side, with chest X-rays."""
+    intercepts = calibrate(plants, site).intercepts
+    with Tables(out) as tables:
+        cxr = MimicCXR(
+            tables, out / "mimic-cxr-jpg", findings(plants, site), plants=plants, seed=seed, site=site, pictures=images
+        )
+        hospital = MimicIV(tables, cxr, LatentTable(tables, "latent_iv"), seed=seed, site=site)
+        for patient in simulate(n_patients, seed=seed, site=site, source="iv", plants=plants, intercepts=intercepts):
+            hospital.add(patient)
+            progress()
+
+
+class _Count:
+    def __init__(self, report: Progress | None, total: int) -> None:
+        self._report, self._total, self._done = report, total, 0
+
+    def add(self, n: int = 1) -> None:
+        self._done += n
+        if self._report is not None:
+            self._report(self._done, self._total)
+
+
+@contextmanager
+def _second_process(
+    out: Path, n_patients: int, seed: int, site: Site, plants: Plants, images: bool
+) -> Iterator[subprocess.Popen[bytes]]:
+    # Not multiprocessing: a script that calls `write_hospital` need not guard its main part.
+    job = {"out": str(out), "n_patients": n_patients, "seed": seed, "site": site, "images": images}
+    job["plants"] = asdict(plants)
+    command = [sys.executable, "-m", "palpate.synthetic.second", json.dumps(job)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        try:
+            yield child
+        except BaseException:
+            child.kill()
+            raise
+
+
+def step_of(n_patients: int) -> int:
+    """How many patients the second process writes between two dots: few enough dots to fit in the pipe."""
+    return 1 + n_patients // 4096
+
+
+def _follow(child: subprocess.Popen[bytes], count: _Count, step: int, n_patients: int) -> None:
+    """Until the second process ends: a dot stands for `step` patients."""
+    done = 0
+    while child.stdout is not None and (dots := child.stdout.read(1)):
+        done += len(dots) * step
+        count.add(len(dots) * step)
+    count.add(n_patients - done)
+    if child.wait() != 0:
+        raise InputError(
+            "the second process of the synthetic hospital failed", hint="its message is above; `workers=1` does without"
+        )
