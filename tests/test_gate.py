@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, PalpateError
 from palpate.gate import Bound, Verdict, judge, junit, parse
 from palpate.results import AuditResult, Estimate, estimates_frame
 from palpate.rundir import RunDirectory
@@ -99,7 +99,15 @@ def test_checkpoints_are_judged_through_their_mean() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["performance.auroc", "auroc >= 0.7", "performance.auroc.median >= 1", "performance.auroc[modle=x] > 1", "be good"],
+    [
+        "performance.auroc",
+        "auroc >= 0.7",
+        "performance.auroc >= 0.7.0",
+        "performance.auroc >= .",
+        "performance.auroc.median >= 1",
+        "performance.auroc[modle=x] > 1",
+        "be good",
+    ],
 )
 def test_a_condition_that_cant_be_read_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="gate condition"):
@@ -136,8 +144,42 @@ def test_a_drop_against_a_run_that_is_not_there(tmp_path: Path) -> None:
         parse(f"no significant drop against {tmp_path / 'nowhere'}")
 
 
+def test_a_model_that_the_earlier_run_lacks_fails(tmp_path: Path) -> None:
+    earlier_run(tmp_path, [0.7] * 100, 0.8)
+    condition = parse(f"no significant drop against {tmp_path}")
+    now = result(row(), row(model="new"), values={"m": [0.7] * 100, "new": [0.7] * 100})
+    (judged,) = judge([condition], [now], MANIFEST)
+    assert not judged.passed
+    assert "new · home: the earlier run has no such model" in judged.detail
+
+
+def test_other_options_are_not_paired(tmp_path: Path) -> None:
+    earlier_run(tmp_path, [0.7 + 0.001 * (k % 9) for k in range(100)], 0.8)
+    manifest = {**MANIFEST, "audits": {"performance": {"unit": "case"}}}
+    now = result(row(), values={"m": [0.7 + 0.001 * (k % 7) for k in range(100)]})
+    (judged,) = judge([parse(f"no significant drop against {tmp_path}")], [now], manifest)
+    assert "[independent resamples]" in judged.detail
+
+
+def test_what_can_be_known_before_a_run_is_refused_before(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="this run has no audit 'vocabulary'"):
+        parse("vocabulary.rank >= 1", audits=("performance",))
+    earlier_run(tmp_path, [0.7] * 100, 0.8)
+    with pytest.raises(ConfigError, match="can't be compared by 'npv'"):
+        parse(f"no significant drop in npv against {tmp_path}")
+    unfinished = RunDirectory(tmp_path / "unfinished")
+    unfinished.write_manifest(MANIFEST)
+    with pytest.raises(PalpateError):
+        parse(f"no significant drop against {unfinished.path}")
+
+
+def test_a_wrong_filter_is_told_with_what_there_is() -> None:
+    judged = verdict("performance.auroc[model=nope] >= 0.1", row())
+    assert judged.detail == "there is no model 'nope'; there are: m"
+
+
 def test_junit_counts_and_escapes() -> None:
-    text = junit([Verdict("a < 1", True, "fine"), Verdict("b", False, "<script>")])
+    text = junit([Verdict("a < 1", True, "fine\x01"), Verdict("b", False, "<script>")])
     suite = ElementTree.fromstring(text)
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     failure = suite.find("testcase/failure")

@@ -20,8 +20,8 @@ _MARK = ".palpate-demo"
 _SPLITS = {"a": "ratios=[0.5, 0.15, 0.35]", "b": "ratios=[0, 0, 1]"}
 """Hospital a trains, validates and tests; hospital b only tests."""
 _MODELS = {
-    "xgboost": ("tfidf-xgboost", ["max_depth=1", "n_estimators=6"]),
-    "logistic": ("tfidf-logistic", ["max_features=3000"]),
+    "xgboost": ("tfidf-xgboost", ["max_depth=1", "n_estimators=6", "class_weight=none"]),
+    "logistic": ("tfidf-logistic", ["max_features=3000", "class_weight=none"]),
 }
 _CONFIG = """\
 # Two models, two hospitals: near-equal AUROC at home.

@@ -208,3 +208,70 @@ def test_unknown_label_and_empty_split() -> None:
     plain = Cohort.from_frame(notes_frame().drop("split"), labels=["ill"])
     with pytest.raises(CohortError, match="no validation split"):
         Performance(threshold="recall").plan(plain, np.random.default_rng(0))
+
+
+def noise(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).random(shape)
+
+
+def test_a_plain_difference_stays_significant_among_hundreds_of_comparisons() -> None:
+    cohort, p = simulated(n=600, n_labels=13, shift=4.0)
+    models = {"good": p, **{f"noise{k}": noise(p.shape, k) for k in range(6)}}
+    result = run(QUICK, cohort, models)
+    rows = result.estimates.filter(pl.col("metric") == "auroc", pl.col("reference") == "good")
+    assert rows.height == 6 * 15
+    assert rows["significant"].all()
+
+
+def test_the_drop_of_the_macro_average_compares_the_same_labels() -> None:
+    home, p_home = simulated(n=900, n_labels=2, seed=1, name="home")
+    away, p_away = simulated(n=900, n_labels=2, seed=2, name="away", split=False)
+    y = away.y.toarray()
+    y[:, 1] = 0
+    p_home[:, 1] = home.y.toarray()[:, 1]
+    both = stack([home, Cohort(away.cases, away.labels, sparse.csc_array(y))])
+    result = run(QUICK, both, {"m": np.concatenate([p_home, p_away])})
+    drop = value(result, "auroc", label="macro", group="away", reference="home")
+    alone = value(result, "auroc", label="label0", group="away", reference="home")
+    assert drop["value"] == pytest.approx(alone["value"])
+    assert not any("over 2 labels" in finding.sentence for finding in result.findings)
+
+
+def test_macro_intervals_hold_their_estimate_when_many_labels_are_rare() -> None:
+    rng = np.random.default_rng(0)
+    n, n_labels = 400, 60
+    y = (rng.random((n, n_labels)) < np.geomspace(0.3, 0.003, n_labels)).astype(np.uint8)
+    p = 1 / (1 + np.exp(2.0 - rng.normal(size=y.shape) - 1.5 * y))
+    cases = pl.DataFrame({"case_id": [str(k) for k in range(n)], "patient_id": [str(k) for k in range(n)]})
+    cohort = Cohort(
+        cases.with_columns(cohort=pl.lit("c")), tuple(f"l{k}" for k in range(n_labels)), sparse.csc_array(y)
+    )
+    result = run(Performance(n_replicates=400, labels_with_intervals=60), cohort, {"m": p})
+    for metric in ("auroc", "auprc", "brier", "brier_skill_score", "sensitivity", "ppv", "f1_1"):
+        row = value(result, metric, label="macro")
+        assert row["low"] <= row["value"] <= row["high"], metric  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("n_patients", "tested"), [(1, False), (2, False), (60, True)])
+def test_a_handful_of_patients_gives_no_test(n_patients: int, tested: bool) -> None:
+    cohort, p = simulated(n=240, split=False)
+    cases = cohort.cases.with_columns(patient_id=pl.Series([f"p{k % n_patients}" for k in range(240)]))
+    few = Cohort(cases, cohort.labels, cohort.y)
+    row = value(run(QUICK, few, {"a": p, "b": noise(p.shape, 3)}), "auroc", model="b", reference="a")
+    assert (row["p_value"] is not None) is tested
+    assert (row["low"] is not None) is (n_patients > 1)
+    assert row["reason"] is None if tested else "fewer than" in str(row["reason"])
+
+
+def test_a_cohort_of_one_class_says_so() -> None:
+    cohort, p = simulated()
+    negative = Cohort(cohort.cases, cohort.labels, sparse.csc_array(np.zeros((600, 1), dtype=np.uint8)))
+    result = run(Performance(n_replicates=200, threshold=0.5), negative, {"m": p})
+    assert [finding.sentence for finding in result.findings] == ["AUROC in home can't be computed: no positive case."]
+
+
+def test_averages_name_is_refused_as_a_label() -> None:
+    cohort, _ = simulated(n_labels=2)
+    odd = Cohort(cohort.cases, ("macro", "b"), cohort.y)
+    with pytest.raises(ConfigError, match="name the averages"):
+        QUICK.plan(odd, np.random.default_rng(0))

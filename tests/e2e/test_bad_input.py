@@ -83,6 +83,10 @@ def test_truncated_gzip(project: Path, palpate: CommandLine) -> None:
         ("n_replicates: 200", "replicates: 200", 2, ["no such option", "n_replicates"]),
         ("labels: [ill]", "labels: [sick]", 2, ["sick"]),
         ("audits:", "audit:", 2, ["audit.yaml", "audits"]),
+        ("python:hospital_model:other", "python:hospital_model:picky", 3, ["model 'weak', case 'c2'"]),
+        ("python:hospital_model:other", "python:hospital_model:short", 3, ["model 'weak', case 'c", "shape"]),
+        ("  weak: python:hospital_model:other", "  weak: []", 2, ["models.weak"]),
+        ("  weak:", f"  {'w' * 300}:", 2, ["80 at most"]),
     ],
 )
 def test_configuration_errors(
@@ -115,3 +119,58 @@ def test_no_run_to_report(tmp_path: Path, palpate: CommandLine) -> None:
     ran = palpate("report", tmp_path)
     assert ran.code == 2
     assert "holds no run" in ran.err
+
+
+def test_an_unwritable_place_is_one_sentence(
+    project: Path, palpate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = palpate("audit", project / "audit.yaml", "--out", project / "notes.csv")
+    assert ran.code == 2
+    assert "notes.csv" in ran.err
+    monkeypatch.setenv("PALPATE_CACHE", str(project / "notes.csv" / "scores.sqlite"))
+    ran = palpate("audit", project / "audit.yaml")
+    assert ran.code == 2
+    assert "can't be used as the cache of scores" in ran.err
+
+
+def test_a_damaged_result_is_one_sentence(project: Path, palpate: CommandLine) -> None:
+    palpate("audit", project / "audit.yaml", "--out", project / "run")
+    (project / "run" / "results" / "performance.json").write_text("[1]")
+    ran = palpate("report", project / "run")
+    assert ran.code == 2
+    assert "is damaged" in ran.err
+
+
+def test_secrets_stay_out_of_the_run(project: Path, palpate: CommandLine) -> None:
+    from tests.models.local_server import LocalServer
+
+    server = LocalServer()
+    try:
+        extra = f"""  far:
+    source: "{server.url}?key=hunter2"
+    headers: {{X-Custom: swordfish}}
+    labels: [ill]
+"""
+        (project / "audit.yaml").write_text(CONFIG.replace("audits:", extra + "audits:"))
+        ran = palpate("audit", project / "audit.yaml", "--out", project / "run")
+    finally:
+        server.close()
+    assert ran.code == 0, ran.err
+    written = b"".join(path.read_bytes() for path in (project / "run").rglob("*") if path.is_file())
+    assert b"hospital_model" in written
+    assert b"hunter2" not in written
+    assert b"swordfish" not in written
+
+
+def test_two_cohorts_that_share_case_ids_need_a_cohort_column(project: Path, palpate: CommandLine) -> None:
+    notes_frame(seed=4).drop("split").write_csv(project / "away.csv")
+    notes_frame().select("case_id", ill=pl.lit(0.3)).write_csv(project / "answers.csv")
+    cohorts = "cohorts:\n  home: {file: notes.csv, labels: [ill]}\n  away: {file: away.csv, labels: [ill]}"
+    (project / "audit.yaml").write_text(
+        CONFIG.replace("cohort: {file: notes.csv, labels: [ill]}", cohorts).replace(
+            "python:hospital_model:other", "predictions:answers.csv"
+        )
+    )
+    ran = palpate("audit", project / "audit.yaml")
+    assert ran.code == 2
+    assert "add a column `cohort`" in ran.err

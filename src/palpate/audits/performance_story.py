@@ -179,13 +179,14 @@ def _warnings(story: Story) -> list[Finding]:
         if row is not None and row.value is not None and len(story.labels) == 1 and _few(row):
             sentence = f"{population} has only {row.n_positive} positive cases: expect wide intervals."
             told.append(Finding(sentence=sentence, tone="warning"))
-        for model in story.models:
-            skill = story.find("brier_skill_score", model=model, group=population)
-            if skill is not None and skill.high is not None and skill.high < 0:
-                sentence = (
-                    f"The probabilities of {model} in {population} are worse than always predicting the prevalence "
-                    f"(Brier skill {number(skill.value, signed=True)}, {_span(skill, signed=True)}): "
-                    "recalibrate before use."
-                )
-                told.append(Finding(sentence=sentence, tone="warning"))
+    for model in story.models:
+        found = [story.find("brier_skill_score", model=model, group=population) for population in story.populations]
+        bad = [skill for skill in found if skill is not None and skill.high is not None and skill.high < 0]
+        if bad:
+            where = " and ".join(f"{skill.group} (Brier skill {number(skill.value, signed=True)})" for skill in bad)
+            sentence = (
+                f"The probabilities of {model} are worse than always predicting the prevalence in {where}: "
+                "recalibrate before use."
+            )
+            told.append(Finding(sentence=sentence, tone="warning"))
     return told
