@@ -89,3 +89,39 @@ def test_killed_runs_finish_with_the_same_bytes(tmp_path: Path) -> None:
         assert sorted(set(asked)) == asked_once
         # A kill can only lose the call that was under way.
         assert len(asked) <= len(asked_once) + 4 * 5
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
+def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    notes_frame(400).write_csv(tmp_path / "notes.csv")
+    (tmp_path / "slow_model.py").write_text(MODEL.replace("0.03", "0.5"))
+    (tmp_path / "audit.yaml").write_text(
+        CONFIG.replace('  bert: {source: "hf:bert", batch_size: 16, labels: [ill]}\n', "")
+    )
+    command = [sys.executable, "-m", "palpate", "audit", "audit.yaml", "--out", "run", "--workers", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(600):
+        if (tmp_path / "asked.log").exists():
+            break
+        time.sleep(0.1)
+    workers = children_of(process.pid)
+    assert len(workers) >= 2
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    for _ in range(100):
+        if not any(map(is_alive, workers)):
+            break
+        time.sleep(0.1)
+    assert not any(map(is_alive, workers))

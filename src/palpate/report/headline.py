@@ -158,7 +158,8 @@ def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Comp
 
 def _pairs(estimates: pl.DataFrame, names: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
     """The differences between models in every cohort: the first cohort's, then the others', significant ones first."""
-    rows = estimates.filter(pl.col("reference").is_in(names) & pl.col("value").is_not_null()).to_dicts()
+    wanted = pl.col("reference").is_in(names) & pl.col("group").is_in(groups) & pl.col("value").is_not_null()
+    rows = estimates.filter(wanted).to_dicts()
     return sorted(rows, key=lambda row: (groups.index(row["group"]) > 0, row["significant"] is not True))
 
 
