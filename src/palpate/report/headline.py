@@ -196,7 +196,7 @@ def _level(row: Mapping[str, Any], rank: int, low: float, high: float, *, severa
 
     return Level(
         model=typeset.shorten(row["model"], 80),
-        where=f"{typeset.shorten(row['group'], 60)}, n = {typeset.integer(row['n'])}" if several else "",
+        where=f"{typeset.shorten(row['group'], 60)}, n\u00a0=\u00a0{typeset.integer(row['n'])}" if several else "",
         colour=colour(rank),
         shape=SHAPES[rank % len(SHAPES)],
         text=typeset.interval(row["value"], row["low"], row["high"]),
