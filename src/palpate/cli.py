@@ -210,17 +210,19 @@ def train(
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="Folder for everything the demo makes.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Another seed makes another hospital.")] = 0,
-    patients: Annotated[int, typer.Option(min=500, help="Patients of the first hospital.")] = 5000,
+    patients: Annotated[int, typer.Option(min=500, help="Patients of the first hospital; few blur the story.")] = 5000,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Make two hospitals and two models with near-equal AUROC, and audit them; a few minutes."""
     from palpate import jobs
-    from palpate.demo import write_demo
+    from palpate.demo import tell, write_demo
     from palpate.progress import TerminalProgress
 
     with TerminalProgress(err) as progress:
         config = write_demo(folder, seed=seed, n_patients=patients, step=progress.step)
         outcome = jobs.audit(config, out=folder / "run", watcher=progress)
+    for line in tell(folder, outcome):
+        out.print(escape(line), soft_wrap=True)
     _tell(outcome)
 
 

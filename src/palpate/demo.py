@@ -1,4 +1,4 @@
-"""`palpate demo`: two hospitals, two models, every audit there is.
+"""`palpate demo`: two hospitals, two models, every audit there is, and the story in a few lines.
 
 Hospital a ties a ward's name to readmission; hospital b does not. One model has learned little but that word; the other
 reads many words. On held-out notes of hospital a they are about as good.
@@ -6,9 +6,13 @@ reads many words. On held-out notes of hospital a they are about as good.
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from palpate import jobs
 from palpate.config import parse_settings
@@ -71,3 +75,50 @@ def write_demo(
     config = folder / "audit.yaml"
     config.write_text(_CONFIG, encoding="utf-8")
     return config
+
+
+def tell(folder: Path, outcome: jobs.Outcome) -> list[str]:
+    """What was made and what came of it, for someone who sees palpate for the first time."""
+    truth = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))
+    word = truth["spurious_word"]["word"]
+    estimates = next(result.estimates for result in outcome.results if result.audit == "performance")
+    auroc = estimates.filter(pl.col("metric") == "auroc")
+
+    def row(model: str, group: str, reference: str | None = None) -> dict[str, Any]:
+        same = pl.col("reference").is_null() if reference is None else pl.col("reference") == reference
+        return auroc.filter(pl.col("model") == model, pl.col("group") == group, same).row(0, named=True)
+
+    pair, drops = row("xgboost", "hospital a", "logistic"), [row(m, "hospital b", "hospital a") for m in _MODELS]
+    levels = " and ".join(f"{name} {row(name, 'hospital a')['value']:.3f}" for name in _MODELS)
+    same = "no significant difference" if not pair["significant"] else "a significant difference this time"
+    place, n_words = _clinicians_rank(folder / "hospital-a" / "clinician_ratings.csv", word)
+    shares = ", ".join(f"{name} {_share_of_weight(folder / 'models' / name, word):.0%}" for name in _MODELS)
+    changes = " and ".join(f"{drop['model']} {_change(drop)}" for drop in drops)
+    return [
+        f"Two hospitals were made. At hospital a, a ward's name, '{word}', goes with readmission; at b it does not.",
+        f"Two models learned from hospital a. Their AUROC on its held-out notes: {levels}, {same}.",
+        f"Share of '{word}' in the weight of the heaviest words: {shares}. Clinicians rank it {place} of {n_words}.",
+        f"At hospital b, {changes}.",
+    ]
+
+
+def _change(drop: Mapping[str, Any]) -> str:
+    if not drop["significant"]:
+        return "stays as good (no significant change)"
+    return f"{'loses' if drop['value'] < 0 else 'gains'} {abs(drop['value']):.2f} AUROC"
+
+
+def _share_of_weight(model: Path, word: str) -> float:
+    """How much of the weight of the heaviest words, as the model's card lists them, is on one word."""
+    words = json.loads((model / "palpate.json").read_text(encoding="utf-8"))["card"]["words"]
+    on_word = sum(abs(float(weight)) for name, weight in words if name == word)
+    return on_word / sum(abs(float(weight)) for _, weight in words)
+
+
+def _clinicians_rank(file: Path, word: str) -> tuple[str, int]:
+    """The place of a word among the rated ones, the most important first; ties share the last place."""
+    ratings = pl.read_csv(file)
+    mean = ratings.select(pl.mean_horizontal(pl.exclude("word"))).to_series()
+    place = int((mean >= mean.filter(ratings["word"] == word)[0]).sum())
+    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{ending}", len(mean)

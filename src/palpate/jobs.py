@@ -168,7 +168,8 @@ def build_cohort(
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         known = ", ".join(sorted(options.model_fields))
-        raise ConfigError(f"option '{name}' of cohort '{kind}': {first['msg']}", hint=f"there are: {known}") from None
+        problem = "there is no such option" if first["type"] == "extra_forbidden" else first["msg"]
+        raise ConfigError(f"option '{name}' of cohort '{kind}': {problem}", hint=f"there are: {known}") from None
     check_output(out)
     built = build(source, options=chosen, name=out.stem, progress=say)
     write_built(built, out)

@@ -174,3 +174,45 @@ def test_two_cohorts_that_share_case_ids_need_a_cohort_column(project: Path, pal
     ran = palpate("audit", project / "audit.yaml")
     assert ran.code == 2
     assert "add a column `cohort`" in ran.err
+
+
+def test_hospital_cohort_and_model_on_the_command_line(tmp_path: Path, palpate: CommandLine) -> None:
+    """The way from an empty folder to a report: synth, cohort, train, audit."""
+    ran = palpate("synth", "--out", tmp_path / "h", "--patients", 400, "--no-images")
+    assert ran.code == 0, ran.err
+    out = tmp_path / "cases.parquet"
+    ran = palpate(
+        "cohort", "readmission", "--source", tmp_path / "h" / "mimic-iii", "--out", out, "--set", "ratios=5,2,3"
+    )
+    assert ran.code == 0, ran.err
+    assert "died in hospital" in ran.out
+    ran = palpate("train", "tfidf-logistic", "--cohort", out, "--out", tmp_path / "m", "--set", "max_features=500")
+    assert ran.code == 0, ran.err
+    assert "threshold" in ran.out
+    (tmp_path / "audit.yaml").write_text(
+        "cohort: cases.parquet\nmodels: {lr: 'palpate:m'}\naudits: {performance: {n_replicates: 200}}\n"
+    )
+    ran = palpate("audit", tmp_path / "audit.yaml")
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["synth", "--out", "h", "--set", "gender=1"], "there is no plant 'gender'"),
+        (["cohort", "nothing", "--source", ".", "--out", "x.parquet"], "there is no cohort 'nothing'"),
+        (["cohort", "readmission", "--source", "nowhere", "--out", "x.parquet"], "nowhere"),
+        (["cohort", "readmission", "--source", ".", "--out", "x.parquet", "--set", "dayz=3"], "option 'dayz'"),
+        (["train", "magic", "--cohort", "x.parquet", "--out", "m"], "x.parquet"),
+        (["train", "tfidf-logistic", "--cohort", "audit.yaml", "--out", "m", "--set", "c"], "OPTION=VALUE"),
+    ],
+)
+def test_wrong_words_of_the_makers(
+    project: Path, palpate: CommandLine, monkeypatch: pytest.MonkeyPatch, words: list[str], part: str
+) -> None:
+    monkeypatch.chdir(project)
+    ran = palpate(*words)
+    assert ran.code == 2
+    assert part in ran.err, ran.err
+    assert not (project / "x.parquet").exists()
+    assert not (project / "m").exists()

@@ -94,7 +94,9 @@ def _span(row: Estimate, *, signed: bool = False) -> str:
 
 
 def _p(row: Estimate) -> str:
-    return "" if row.p_value is None else ", p < 0.001" if row.p_value < 0.001 else f", p = {row.p_value:.3f}"
+    if row.p_value is None:
+        return ""
+    return ", corrected p < 0.001" if row.p_value < 0.001 else f", corrected p = {row.p_value:.3f}"
 
 
 def _of(story: Story) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from palpate.cells import SPLITS, Column, check_one_split, ids, missing_column, splits
 from palpate.data.formats import format_of
@@ -36,7 +36,12 @@ def _checked(values: tuple[float, float, float]) -> tuple[float, float, float]:
     return values
 
 
-Ratios = Annotated[tuple[float, float, float], AfterValidator(_checked)]
+def _separated(value: object) -> object:
+    """`0.7,0.15,0.15`, as on a command line, is three ratios."""
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+Ratios = Annotated[tuple[float, float, float], BeforeValidator(_separated), AfterValidator(_checked)]
 
 
 def assign_splits(

@@ -35,9 +35,8 @@ def parse_options(kind: type[Own], source: str, options: Mapping[str, Any]) -> O
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "options"
         known = ", ".join(sorted(kind.model_fields))
-        raise ConfigError(
-            f"model option '{name}' of {source}: {first['msg']}", hint=f"the options are: {known}"
-        ) from None
+        problem = "there is no such option" if first["type"] == "extra_forbidden" else first["msg"]
+        raise ConfigError(f"model option '{name}' of {source}: {problem}", hint=f"the options are: {known}") from None
 
 
 def existing(target: str, folder: Path) -> Path:

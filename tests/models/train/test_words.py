@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from xgboost import XGBClassifier
 
 from palpate.cohort import Cohort
-from palpate.errors import MissingExtra
+from palpate.errors import ConfigError, MissingExtra
 from palpate.models.train import train
 from palpate.models.train.notes import class_weights, example_weights, split_notes
 from palpate.models.train.tfidf_xgboost import XgboostOptions
@@ -193,3 +193,13 @@ def test_without_xgboost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(MissingExtra, match=r"palpate\[xgboost\]"):
         train("tfidf-xgboost", cohort(240), tmp_path / "m", {})
+
+
+def test_a_wrong_value_is_refused_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'c\.0'"):
+        train("tfidf-logistic", cohort(), tmp_path / "m", {"c": -1})
+    assert not (tmp_path / "m").exists()
+
+
+def test_n_grams_as_on_a_command_line() -> None:
+    assert WordOptions.model_validate({"ngrams": "1,2"}).ngrams == (1, 2)

@@ -96,11 +96,12 @@ def train(
     try:
         for seed, folder in zip(seeds, folders, strict=True):
             if not (folder / MANIFEST).is_file():
-                task = Task(seed, out / TRAINING / f"seed-{seed}", _named(progress, seed, len(seeds)))
+                scratch = out / TRAINING / ("fit" if seed is None else f"seed-{seed}")
+                task = Task(seed, scratch, _named(progress, seed, len(seeds)))
                 _train_one(kind, chosen, own, split, folder, task, about=about, job=job)
                 if not keep:
                     shutil.rmtree(task.scratch)
-    except InputError:  # no second try with the same cohort and options can succeed
+    except (InputError, ValueError):  # no second try with the same cohort and options can succeed
         shutil.rmtree(out / TRAINING)
         raise
     if not keep:

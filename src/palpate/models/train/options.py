@@ -14,15 +14,15 @@ from palpate.models.protocol import Probabilities
 from palpate.models.train.notes import Split
 
 
-def _listed(value: object) -> object:
-    """`a,b` from a command line, or one value alone, as a list."""
+def listed(value: object) -> object:
+    """A validator: `a,b` from a command line, or one value alone, as a list."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value if isinstance(value, (Sequence, type(None))) else (value,)
 
 
 T = TypeVar("T")
-Listed = Annotated[tuple[T, ...], BeforeValidator(_listed)]
+Listed = Annotated[tuple[T, ...], BeforeValidator(listed)]
 
 
 class TrainOptions(BaseModel):

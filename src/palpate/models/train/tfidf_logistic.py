@@ -6,7 +6,7 @@ The penalty is chosen by validation loss. The fit has no chance in it, so there 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +19,7 @@ from palpate.models.train.words import WordOptions, Words, fit_words, shown
 class LogisticOptions(WordOptions):
     """Options of `tfidf-logistic`."""
 
-    c: Listed[float] = Field(default=(0.1, 1.0, 10.0), min_length=1)
+    c: Listed[Annotated[float, Field(gt=0)]] = Field(default=(0.1, 1.0, 10.0), min_length=1)
     """Inverse penalties to try; the one with the lowest validation loss is used."""
     max_iter: int = Field(default=1000, ge=1)
     """The most steps of the solver."""

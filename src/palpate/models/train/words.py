@@ -7,16 +7,16 @@ vocabulary, and thus into no file of the model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from scipy import sparse
 
 from palpate.errors import CohortError
 from palpate.models.train.notes import Notes
-from palpate.models.train.options import Listed, TrainOptions
+from palpate.models.train.options import Listed, TrainOptions, listed
 
 PATIENTS_OF_A_SHOWN_WORD = 10
 """Words of fewer patients are not shown in a model card."""
@@ -34,7 +34,7 @@ class WordOptions(TrainOptions):
     """Words in the training notes of fewer patients are left out: they may identify someone."""
     max_df: float = Field(default=1.0, gt=0, le=1)
     """Words in a larger share of the training notes are left out."""
-    ngrams: tuple[int, int] = (1, 1)
+    ngrams: Annotated[tuple[int, int], BeforeValidator(listed)] = (1, 1)
     """The shortest and the longest n-gram, in words."""
     sublinear: bool = False
     """Count n as 1 + log n."""
