@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
 
@@ -27,6 +27,11 @@ def labels(built: Built) -> dict[int, int]:
     return dict(zip(ids, built.cohort.y.toarray().ravel().tolist(), strict=True))
 
 
+def in_time(stay: Stay) -> tuple[datetime, datetime, int]:
+    """The order of a patient's stays; one without a discharge is the longest."""
+    return stay.admitted, stay.discharged or datetime.max, stay.id
+
+
 def slow_labels(stays: list[Stay], options: ReadmissionOptions) -> dict[int, int]:
     """The rules of appendix A.2 and the options, one stay at a time, in plain Python."""
     month = timedelta(days=options.days)
@@ -42,13 +47,15 @@ def slow_labels(stays: list[Stay], options: ReadmissionOptions) -> dict[int, int
             continue
         if latest - end < month:
             continue
+        if stay.died:
+            answer[stay.id] = 0
+            continue
         later = sorted(
-            (other.admitted, other.id, other)
-            for other in stays
-            if other.patient == stay.patient and (other.admitted, other.id) > (stay.admitted, stay.id)
+            (other for other in stays if other.patient == stay.patient and in_time(other) > in_time(stay)), key=in_time
         )
         label: int | None = 0
-        for begin, _, other in later:
+        for other in later:
+            begin = other.admitted
             rules = []
             if begin < end:
                 rules.append(options.overlaps)
@@ -71,7 +78,7 @@ def build(folder: Path, stays: list[Stay], **options: object) -> Built:
     return build_readmission(write(folder, hospital(stays)), options=chosen)
 
 
-EDGES = {
+EDGES: dict[str, tuple[list[Stay], dict[str, object], dict[int, int]]] = {
     "exactly 30 days": ([Stay(1, 0, 5, 1), Stay(1, 35, 40, 2)], {}, {1: 1, 2: 0}),
     "30 days and a second": ([Stay(1, 0, 5, 1), Stay(1, 35 + SECOND, 40, 2)], {}, {1: 0, 2: 0}),
     "the same second": ([Stay(1, 0, 5, 1), Stay(1, 5, 40, 2)], {}, {1: 1, 2: 0}),
@@ -83,6 +90,18 @@ EDGES = {
     "overlap dropped": ([Stay(1, 0, 5, 1), Stay(1, 4, 6, 2)], {"overlaps": "drop"}, {2: 0}),
     "death": ([Stay(1, 0, 5, 1), Stay(1, 9, 10, 2, died=True)], {}, {1: 1}),
     "death kept": ([Stay(1, 0, 5, 1), Stay(1, 9, 10, 2, died=True)], {"deaths": "keep"}, {1: 1, 2: 0}),
+    "organ donor kept": (
+        [Stay(1, 0, 9, 40, died=True), Stay(1, 9.1, 10, 41, died=True)],
+        {"deaths": "keep"},
+        {40: 0, 41: 0},
+    ),
+    "organ donor kept, transfers dropped": (
+        [Stay(1, 0, 9, 40, died=True), Stay(1, 9.1, 10, 41, died=True)],
+        {"deaths": "keep", "transfers": "drop"},
+        {40: 0, 41: 0},
+    ),
+    "no time at all, then a stay with a lower id": ([Stay(1, 9, 9, 100), Stay(1, 9, 11, 99)], {}, {100: 1, 99: 0}),
+    "no time at all, then a stay without an end": ([Stay(1, 9, 9, 100), Stay(1, 9, None, 99)], {}, {100: 1}),
     "newborn": ([Stay(1, 0, 5, 1, "NEWBORN"), Stay(1, 9, 10, 2)], {}, {2: 0}),
     "newborn kept": ([Stay(1, 0, 5, 1, "NEWBORN"), Stay(1, 9, 10, 2)], {"newborns": "keep"}, {1: 1, 2: 0}),
     "transfer": ([Stay(1, 0, 5, 1), Stay(1, 5.5, 9, 2), Stay(1, 80, 81, 3)], {}, {1: 1, 2: 0, 3: 0}),

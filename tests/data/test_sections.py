@@ -180,6 +180,76 @@ def test_nothing_left(text: str) -> None:
     assert admission_note(text) is None
 
 
+OPENING = "Chief Complaint:\nchest pain\n\nHistory of Present Illness:\nA man with CAD.\n"
+EXAM = OPENING + "\nPhysical Exam:\nVS 98\n"
+PAST = OPENING + "\nPast Medical History:\n1. CAD\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OPENING + "In the MICU, SECRET he was made CMO and passed.\n",
+        OPENING + "He was made CMO SECRET.\n",
+        OPENING + "Family chose comfort measures only. SECRET\n",
+        OPENING + "He passed\naway SECRET.\n",
+        OPENING + "She was pronounced SECRET.\n",
+        OPENING + "Pronounced dead SECRET.\n",
+        OPENING + "Time of death SECRET\n",
+        OPENING + "He expired SECRET\n",
+        OPENING + "She was transferred to the floor. SECRET\n",
+        OPENING + "She was transferred to the\nfloor. SECRET\n",
+        OPENING + "He was extubated SECRET\n",
+        OPENING + "She fell on hospital\nday 3 SECRET\n",
+        OPENING + "\nPOD#1 SECRET extubated\n",
+        OPENING + "POD 1 SECRET\n",
+        OPENING + "On postoperative day two SECRET\n",
+        OPENING + "\nCARDIOVASCULAR:  SECRET bypass on hospital day 3\n",
+        OPENING + "REVIEW OF SYSTEMS: negative\n\nCARDIOVASCULAR:  SECRET bypass\n",
+        OPENING + "\nSocial History:\nsmoker\n\n78 yo man admitted with SECRET, he expired on [**2145-1-1**]\n",
+        OPENING + "\nSocial History:\nsmoker\n\nRespiratory: SECRET\n",
+        EXAM + "\nOn day of discharge\nVS SECRET\n",
+        EXAM + "Well on the day of discharge SECRET\n",
+        EXAM + "\nOn the day of discharge: VS SECRET\n",
+        EXAM + "Expiration exam: SECRET\n",
+        EXAM + "Exam at time of death: SECRET pupils fixed\n",
+        EXAM + "\n1. Respiratory: The infant was intubated and SECRET\n2. Cardiovascular: SECRET\n",
+        EXAM + "\n1. Respiratory: none\n\nMedications: SECRET\n",
+        PAST + "\n[**2145-1-1**] 10:00AM BLOOD WBC-SECRET\n",
+        PAST + "\nDeath note: SECRET\n",
+        PAST + "His mother expired SECRET\n",
+        OPENING + "\nFamily History:\nfather died at 60\n\nThe patient expired SECRET\n",
+    ],
+)
+def test_text_from_after_admission_is_cut(text: str) -> None:
+    found = admission_sections(text)
+    assert "SECRET" not in str(found)
+    assert found["complaint"] == "chest pain"
+    assert found["illness"].startswith("A man with CAD.")
+
+
+@pytest.mark.parametrize(
+    ("section", "body"),
+    [
+        ("Family History", "Father died at 60, mother expired of CAD, brother passed away."),
+        ("Family History", "Sister was made comfort measures only and pronounced dead."),
+        ("Social History", "Widowed, husband passed away in spring."),
+        (
+            "Physical Exam",
+            "HEENT: clear\nRespiratory: clear\n\nCARDIOVASCULAR: regular\nNeuro: weakness, more pronounced on left",
+        ),
+        ("HPI", "REVIEW OF SYSTEMS:\nCARDIOVASCULAR: no pain\nRespiratory: prolonged expiratory phase"),
+    ],
+)
+def test_what_the_words_of_death_and_systems_leave(section: str, body: str) -> None:
+    found = admission_sections(f"CC:\npain\n\n{section}:\n{body}\n\nLabs:\nSECRET")
+    assert body.replace("\n\n", "\n") in found.values()
+
+
+def test_a_word_of_the_ward_in_the_history_leaves_the_exam() -> None:
+    found = admission_sections("HPI:\nPain. He was transferred to the floor.\n\nPhysical Exam:\nVS 98\n")
+    assert found == {"illness": "Pain. He was", "exam": "VS 98"}
+
+
 # --- drawn notes: no word of a later section is ever kept ------------------------------------------------------------
 
 KEPT = sorted(phrase for phrase, heading in KNOWN.items() if heading.kind == "keep" and len(phrase) > 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,34 @@ def test_wrong_input_is_one_sentence(tmp_path: Path, wrong: dict[str, object]) -
     with pytest.raises(InputError, match="no hospital has"):
         write_hospital(tmp_path / "out", **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("strength", [float("nan"), float("inf"), -float("inf"), 20.5, -1e300])
+@pytest.mark.parametrize("plant", [field.name for field in fields(Plants)])
+def test_a_strength_out_of_range_is_refused_before_anything_is_written(
+    tmp_path: Path, plant: str, strength: float
+) -> None:
+    with pytest.raises(InputError, match=f"the plant '{plant}' .*use a number from -20 to 20"):
+        write_hospital(tmp_path / "out", n_patients=3, plants=Plants(**{plant: strength}))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_files_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="is not empty; choose another folder"):
+        write_hospital(tmp_path, n_patients=3)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(InputError, match="is not a folder"):
+        write_hospital(tmp_path / "thesis.txt", n_patients=3)
+
+
+def test_what_was_added_to_a_hospital_stays_when_it_is_replaced(tmp_path: Path) -> None:
+    write_hospital(tmp_path, n_patients=3, images=False)
+    (tmp_path / "cohort.parquet").write_text("mine")
+    (tmp_path / "mimic-iii/STALE.csv").write_text("old")
+    write_hospital(tmp_path, n_patients=3, images=False)
+    assert (tmp_path / "cohort.parquet").read_text() == "mine"
+    assert not (tmp_path / "mimic-iii/STALE.csv").exists()
 
 
 def test_plants_that_are_off_change_the_outcomes_only(tmp_path: Path, off: Plants) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from palpate.synthetic import family
 from palpate.synthetic.conditions import by_name
 from palpate.synthetic.dice import Dice
 from palpate.synthetic.hospital import write_hospital
@@ -80,6 +81,47 @@ def test_patients_are_spoken_of_as_what_they_are(large: Path) -> None:
             assert int(age) == int(float(row["age"])), story
     old = adults(large).filter(pl.col("age").cast(float) >= 90)["TEXT"]
     assert old.str.contains("[**Age over 90 **]", literal=True).mean() > 0.8  # type: ignore[operator]
+
+
+YEARS_OLDER = {"father": (18, 45), "mother": (18, 45), "brother": (-20, 20), "sister": (-20, 20),
+               "son": (-80, -16), "daughter": (-80, -16)}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["iii", "iv"])
+def test_relatives_have_ages_that_go_with_the_patients(tmp_path: Path, source: str) -> None:
+    write_hospital(tmp_path, n_patients=300, seed=8, images=False)
+    if source == "iii":
+        notes = adults(tmp_path).select("age", pl.col("TEXT").alias("text"))
+    else:
+        notes = read(tmp_path, "mimic-iv/note/discharge").join(read(tmp_path, "latent_iv"), on="hadm_id")
+    kin, seen, masked = "|".join(YEARS_OLDER), 0, 0
+    for row in notes.iter_rows(named=True):
+        age = int(float(row["age"]))
+        text = " ".join(row["text"].split("Family History:")[1].split("Physical Exam:")[0].split())
+        masked += len(re.findall(r" (?:is|alive at) (?:___|\[\*\*Age over 90 \*\*\])", text))
+        for relative, now in re.findall(rf"(?i)\b({kin}) (?:is|alive at) (\d+)", text):
+            low, high = YEARS_OLDER[relative.lower()]
+            assert low <= int(now) - age <= high, (age, text)
+            assert 1 <= int(now) <= 89
+            seen += 1
+        for relative, then in re.findall(rf"(?i)\b({kin})\b[^.]* (?:at|at age|the age of) (\d+)", text):
+            assert 1 <= int(then) <= min(89, age + YEARS_OLDER[relative.lower()][1]), (age, text)
+        assert not re.search(r"(?i)grand(?:father|mother) (?:is|alive)", text)
+    assert seen > 100
+    assert masked > 3
+
+
+@pytest.mark.parametrize("age", [*range(18, 112)])
+def test_every_relative_has_a_possible_age(age: int) -> None:
+    dice = Dice(np.random.default_rng(age))
+    for name in family.living(age):
+        ages = [family.current_age(name, age, dice) for _ in range(50)]
+        low, high = YEARS_OLDER.get(name, (-20, 40))
+        assert all(18 <= now <= 97 and now - age <= high and (now - age >= low or now == 97) for now in ages)
+    for name in {*family.living(age), *family.dead(age)}:
+        most = YEARS_OLDER.get(name, (0, 80))[1]
+        for draw in (family.age_at_death, family.age_at_event):
+            assert all(1 <= draw(name, age, dice) < min(90, age + most) for _ in range(50))
 
 
 def test_ethnicity_is_mentioned_now_and_then(large: Path) -> None:

@@ -18,6 +18,7 @@ from palpate.synthetic.findings import findings, labels
 from palpate.synthetic.patients import Stay, simulate
 from palpate.synthetic.plants import Plants, Site
 from palpate.synthetic.ratings import expected_ratings, word_effects
+from palpate.synthetic.truth import describe
 from tests.synthetic.conftest import read
 
 
@@ -178,3 +179,15 @@ def test_ratings_follow_the_effects() -> None:
     rank = np.corrcoef([effects[word] for word in words], [ratings[word] for word in words])[0, 1]
     assert rank > 0.9
     assert ratings["larkspur"] == min(ratings.values())
+
+
+@pytest.mark.parametrize("site", ["a", "b"])
+def test_the_truth_says_what_differs_between_the_sites(site: Site) -> None:
+    truth = describe(Plants(), site=site, seed=0, n_patients=1)
+    assert truth["spurious_word"]["applies_at_this_site"] == (site == "a")
+    assert truth["site_shift"]["readmission_prevalence"] == {"a": 0.056, "b": 0.075}
+    assert truth["site_shift"]["readmission_prevalence"][site] == truth["readmission"]["prevalence"]
+    assert truth["site_shift"]["spurious_word_log_odds"][site] == truth["spurious_word"]["log_odds"]
+    assert all(set(values) == {"a", "b"} for values in truth["site_shift"].values())
+    assert all(rating == round(rating, 3) for rating in truth["words"]["ratings"].values())
+    json.dumps(truth, allow_nan=False)

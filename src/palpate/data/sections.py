@@ -3,7 +3,8 @@
 Behavioural-testing paper, section 4.1, after van Aken et al. 2021. A discharge summary is written at the end and tells
 how the stay went, so a model of outcomes may only read what was there at the start. In doubt text is left out: a
 heading that is not known ends a section, a physical exam or a list of medications counts only if it stands before the
-hospital course or says that it is of admission, and from the first word of discharge in a section the rest is gone.
+hospital course or says that it is of admission, and from the first word of discharge, of death or of a later day of the
+stay in a section the rest is gone.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ LATER = re.compile(
     r"\bcourse$|^course\b|\bcourse (?:by|in|during|of|on|while)\b|\bdischarg\w*|\bd c\b|\bdc\b|\bfollow ?ups?\b|"
     r"\bdisposition\b|\bdispo\b|\baddend\w*|\bcondition\b|\binstructions?\b|\bsummary\b|\bcomplications?\b|"
     r"\bdeath\b|\bdeceased\b|\bexpired\b|\bautopsy\b|\boutcome\b|\btransition\w*|\bfinal\b|\bpost ?op\w*|"
-    r"\bprogress\b|\bby systems?\b|\bpending\b"
+    r"\bprogress\b|\bby systems?\b|\bpending\b|\bexpiration\b|\bhospital day\b|\bpod \d"
 )
 # Words that may be from any time: they end a section.
 ENDING = re.compile(
@@ -73,6 +74,62 @@ MIDLINE = re.compile(
     r"^\W*(?:discharge|d/c|dc)\b\W*(?:$|:|exam|pe\b|vs\b|vitals)",
     re.IGNORECASE,
 )
+# The end of the stay in running text, whoever the section is about.
+PATIENT = re.compile(
+    r"\bon (?:the )?(?:day|morning|date) of (?:discharge|d/c|dc)\b|"
+    r"\b(?:patient|pt|infant|baby)(?: (?:was|had|has|then|later|subsequently|ultimately|eventually))* "
+    r"(?:died|expired|passed away|pronounced)\b",
+    re.IGNORECASE,
+)
+# Words of death: in a family history they are of relatives; some of them are so in a social history.
+DEATH = re.compile(
+    r"\bcmo\b|\bcomfort (?:measures?|care)\b|\btime of death\b|\bexpiration (?:exam\w*|note|summary|pe|physical)\b|"
+    r"\bpronounced (?:dead|deceased)\b",
+    re.IGNORECASE,
+)
+SOMEBODY = re.compile(
+    r"\bexpired\b|\bpassed away\b|\b(?:he|she) (?:\w+ly )?died\b|\b(?:was|were|is|been|and) pronounced\b|"
+    r"(?<!more )(?<!most )(?<!less )\bpronounced(?: (?:at|on|by|\d|\[\*\*)|\W*$)",
+    re.IGNORECASE,
+)
+# Words of a later day of the stay; in the history they may be of another hospital, and only the rest of it is cut.
+WARD = re.compile(
+    r"\bhospital day\b|\bhd ?# ?\d|\bpod ?#? ?\d|\bpost[- ]?op(?:erative)?(?:ly)? day\b|"
+    r"\btransferred (?:back |out )?to (?:the |a )?(?:[\w-]+ ){0,2}floors?\b|\bcalled out to the\b|"
+    r"\bwas (?:\w+ ){0,2}extubated\b|\bextubated on\b|"
+    r"(?:^\W*|(?<=[.;:]\s)\s*)(?-i:In|While in) the (?:[a-z]{0,3}icu|ccu|intensive care unit)\b",
+    re.IGNORECASE,
+)
+TRIGGERS = (
+    *("discharge", "d/c", " dc", "died", "expir", "passed", "pronounced", "cmo", "comfort", "death", "day", "hd"),
+    *("pod", "floor", "called", "extubated", "icu", "ccu", "intensive"),
+)
+# A hospital course by system that has no heading of its own.
+SYSTEM = re.compile(
+    r"^\W*?(?P<number>#|(?:\d{1,2}|[ivx]{1,4})[.)])?\s*(?=(?-i:[A-Z]))"
+    r"(?:cv|cvs|cardiovascular|cardiac|cardiology|resp|respiratory|pulm|pulmonary|gi|gastrointestinal|gu|genitourinary|"
+    r"renal|neuro|neurologic(?:al)?|neurology|heme|heme[/ -]onc|hematolog(?:y|ic|ical)|id|infectious diseases?|"
+    r"endo|endocrine|endocrinology|f\.?e\.?n\.?|fen ?/ ?gi|fluids?,? electrolytes,?(?: and| &|/)? ?nutrition|"
+    r"musculoskeletal|psych|psychiatric|psychiatry)"
+    r"(?: systems?| status| issues?)?\s*(?::|\s-{1,2}\s|(?P<stop>\.\s))",
+    re.IGNORECASE,
+)
+# Lists by system that are known at admission: a review of systems, an exam within the present illness.
+REVIEW = re.compile(
+    r"^\W*(?:ros|review of systems|constitutional|gen|general|heent|neck|lungs|abd|abdomen|ext)\b|\bexam\w*\s*:|"
+    r"\b(?:vs|vitals?|vital signs)\b",
+    re.IGNORECASE,
+)
+LAB_LINE = re.compile(
+    r"^\s*(?:\[\*\*[^\]]*\*\*\]|_{3}|[\d/-]{6,10})\s*\d{1,2}:\d\d\s*(?:[AP]M)?\s+[A-Z][A-Za-z ()]*-", re.IGNORECASE
+)
+# A paragraph that begins with who the patient is: outside of the present illness it sums up the stay.
+PERSON = re.compile(
+    r"^\W*(?:(?:this is|in summary|briefly|pt is|patient is|mr|mrs|ms)\W+)?(?:an? )?\d{1,3}[ -]?"
+    r"(?:yo|y/o|y\.o\.|yrs?[ -]old|years?[ -]old)[ -]?(?:\w+ ){0,2}"
+    r"(?:man|woman|male|female|m|f|gentleman|lady|patient|pt)\b",
+    re.IGNORECASE,
+)
 
 
 class Heading(NamedTuple):
@@ -81,6 +138,13 @@ class Heading(NamedTuple):
     kind: Kind
     section: str = ""
     rest: str = ""
+
+
+class End(NamedTuple):
+    """Where in a line the end of a section is, and whether what follows is written afterwards."""
+
+    at: int
+    is_late: bool
 
 
 def _known() -> dict[str, Heading]:
@@ -118,31 +182,68 @@ def admission_sections(text: str) -> dict[str, str]:
 
 def _kept_lines(text: str) -> Iterator[tuple[str, str]]:
     """Lines with the section that they are in, those outside of the wanted sections left out."""
-    section, is_late, after_blank = "", False, True
-    for line in text.splitlines():
+    section, is_late, in_review = "", False, False
+    lines = text.splitlines()
+    for previous, line, following in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+        after_blank = not previous.strip()
         heading = _read_heading(line, after_blank=after_blank)
         # Among the problems of a hospital course, "3. Allergies:" tells what was done about them.
         is_item = not after_blank or LISTED.match(line) is not None
-        after_blank = not line.strip()
+        is_open = bool(section) or not is_late
+        in_review = is_open and _goes_on(line, previous, in_review=in_review)
         if heading is not None and heading.kind not in ("inside", "unknown"):
             is_late = is_late or heading.kind == "later"
             opens = not is_late or not is_item if heading.kind == "keep" else heading.kind == "early" and not is_late
             section, line = (heading.section, heading.rest) if opens else ("", "")
-        cut = _find_end(line)
-        if not section:
-            is_late = is_late or cut is not None
-            continue
-        if cut is not None:
-            line, is_late = line[: cut.start()], True
-        yield section, line.rstrip()
-        if cut is not None:
+        elif is_open and _is_course(line, section, after_blank=after_blank, in_review=in_review):
+            section, is_late = "", True
+        elif section and LAB_LINE.match(line):
+            section = ""
+        end = _find_end(line, following, section) if section or not is_late else None
+        if end is not None:
+            line, is_late = line[: end.at], is_late or end.is_late
+        if section:
+            yield section, line.rstrip()
+        if end is not None:
             section = ""
 
 
-def _find_end(line: str) -> re.Match[str] | None:
-    """Where, inside a line, the end of the stay begins; most lines have none of the words."""
-    low = line.lower()
-    return MIDLINE.search(line) if any(word in low for word in ("course", "discharge", "d/c", "dc")) else None
+def _goes_on(line: str, previous: str, *, in_review: bool) -> bool:
+    """Whether a line is in a list by system; it ends with a blank line, unless that follows its bare heading."""
+    if line.strip():
+        return in_review or REVIEW.search(line) is not None
+    return in_review and (not previous.strip() or previous.rstrip().endswith(":"))
+
+
+def _is_course(line: str, section: str, *, after_blank: bool, in_review: bool) -> bool:
+    """Whether a line opens a hospital course that has no heading: by system, or by who the patient is."""
+    if after_blank and section not in ("", "complaint", "illness") and PERSON.match(line):
+        return True
+    found = SYSTEM.match(line)
+    if found is None:
+        return False
+    if found["number"]:
+        return True
+    return bool(section) and section != "exam" and not in_review and found["stop"] is None
+
+
+def _find_end(line: str, following: str, section: str) -> End | None:
+    """Where, inside a line, the end of the stay begins; words may be wrapped into the line that follows."""
+    whole = f"{line.rstrip()} {following.strip()}"
+    low = whole.lower()
+    ends = []
+    if any(word in low for word in ("course", "discharge", "d/c", "dc")):
+        ends.append((MIDLINE.search(line), True))
+    if any(word in low for word in TRIGGERS):
+        ends.append((PATIENT.search(whole), True))
+        if section != "family":
+            ends.append((DEATH.search(whole), True))
+        if section not in ("family", "social"):
+            ends.append((SOMEBODY.search(whole), True))
+        if section:
+            ends.append((WARD.search(whole), section not in MAIN))
+    found = [End(match.start(), is_late) for match, is_late in ends if match is not None and match.start() < len(line)]
+    return min(found, default=None)
 
 
 def _read_heading(line: str, *, after_blank: bool) -> Heading | None:

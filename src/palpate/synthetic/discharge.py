@@ -8,14 +8,14 @@ from palpate.synthetic.dice import Dice
 from palpate.synthetic.labs import panel_line, vitals
 from palpate.synthetic.patients import Patient, Stay
 from palpate.synthetic.plants import Site
-from palpate.synthetic.prose import Draft, grammar
+from palpate.synthetic.prose import Draft, grammar, phrases
 from palpate.synthetic.voice import BLANK, Style, Voice
 
 _EXAM = ("general", "heent", "neck", "lungs", "heart", "abdomen", "limbs", "skin", "neuro")
 _DOSES = (0.5, 1, 2, 2.5, 4, 5, 6.25, 7.5, 10, 12.5, 15, 20, 25, 30, 40, 50, 60, 75, 80, 81, 88, 100, 112, 125, 150,
           160, 200, 240, 250, 300, 325, 400, 500, 600, 650, 750, 800, 1000)  # fmt: skip
 _COUNTS = ("Half", "One (1)", "Two (2)", "One (1)", "1", "2", "One (1)", "Three (3)")
-_TITLES_B = {
+TITLES_B = {
     "History of Present Illness:": "HISTORY OF PRESENT ILLNESS:",
     "Past Medical History:": "PAST MEDICAL HISTORY:",
     "Brief Hospital Course:": "HOSPITAL COURSE BY PROBLEM:",
@@ -49,7 +49,7 @@ class Summary:
         return self.draft
 
     def _heading(self, title: str) -> None:
-        self.draft.heading(_TITLES_B.get(title, title) if self.site == "b" else title)
+        self.draft.heading(TITLES_B.get(title, title) if self.site == "b" else title)
 
     def _one(self, key: str) -> str:
         return grammar().one(key, self.dice, self.voice.context)
@@ -138,8 +138,11 @@ class Summary:
             for sentence in (self._one("social"), *self._some("habits", 1, 2)):
                 self.draft.say(sentence)
         self._heading("Family History:")
-        for sentence in self._some("family", 1, 4):
-            self.draft.say(sentence)
+        taken: set[str] = set()
+        for phrase in self.dice.sample(phrases()["family"], self.dice.integer(1, 4)):
+            name, context = self.voice.relative(phrase, taken, self.dice)
+            taken.add(name)
+            self.draft.say(grammar().fill(phrase, self.dice, context))
 
     def _exam(self, title: str, *, progress: float) -> None:
         self._heading(title)

@@ -34,6 +34,7 @@ from palpate.synthetic.tables import Tables
 Progress = Callable[[int, int], None]
 _PARALLEL_FROM = 400
 _MARK = ".synthetic"
+_FILES = ("latent_iii.csv.gz", "latent_iv.csv.gz", "latent_studies.csv.gz", "clinician_ratings.csv", "truth.json")
 _FOLDERS = ("mimic-iii", "mimic-iv", "mimic-cxr-jpg", "mdace", "ade")
 
 __all__ = ["Plants", "Truth", "write_hospital"]
@@ -50,7 +51,7 @@ def write_hospital(
     progress: Progress | None = None,
     workers: int = 2,
 ) -> Truth:
-    """Write all files of the hospital below `out`; what an earlier hospital left there is replaced.
+    """Write all files of the hospital below `out`: a new or empty folder, or an earlier hospital, which is replaced.
 
     `progress(done, total)` is called as patients are written. `workers` changes the time and nothing else: with two,
     the MIMIC-IV side is written by a second process.
@@ -60,14 +61,8 @@ def write_hospital(
             f"no hospital has {n_patients} patients, seed {seed} and site '{site}'",
             hint="use at least one patient, a seed of 0 or more and site a or b",
         )
-    foreign = [folder for folder in _FOLDERS if (out / folder).exists() and not (out / _MARK).exists()]
-    if foreign:
-        problem = f"holds a folder '{foreign[0]}' that no synthetic hospital wrote"
-        raise InputError(problem, file=out, hint="choose another folder")
-    for folder in _FOLDERS:
-        shutil.rmtree(out / folder, ignore_errors=True)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / _MARK).touch()
+    plants.check()
+    _clear(out)
     count = _Count(progress, 2 * n_patients)
     if workers > 1 and n_patients >= _PARALLEL_FROM:
         with _second_process(out, n_patients, seed, site, plants, images) as child:
@@ -79,8 +74,23 @@ def write_hospital(
     ade.write_posts(out / "ade", n_posts=n_patients, seed=seed, site=site)
     ratings.write_ratings(out / "clinician_ratings.csv", seed=seed, site=site)
     values = truth.describe(plants, site=site, seed=seed, n_patients=n_patients)
-    (out / "truth.json").write_text(json.dumps(values, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
+    (out / "truth.json").write_text(text + "\n", encoding="utf-8")
     return Truth(values)
+
+
+def _clear(out: Path) -> None:
+    """Make the folder, without what an earlier hospital left in it; files of anybody else are never touched."""
+    if out.exists() and not out.is_dir():
+        raise InputError("is not a folder", file=out, hint="choose another folder")
+    if out.exists() and any(out.iterdir()) and not (out / _MARK).exists():
+        raise InputError("is not empty", file=out, hint="choose another folder")
+    for folder in _FOLDERS:
+        shutil.rmtree(out / folder, ignore_errors=True)
+    for file in _FILES:
+        (out / file).unlink(missing_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _MARK).touch()
 
 
 def write_iii(

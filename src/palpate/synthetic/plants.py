@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Literal
+
+from palpate.errors import InputError
 
 Site = Literal["a", "b"]
 SITES: Mapping[str, int] = MappingProxyType({"a": 0, "b": 1})
 
 SPURIOUS_WORD = "larkspur"
 SPURIOUS_RATE = 0.18
+STRONGEST = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,14 @@ class Plants:
     """How strongly the sticker in the corner of an X-ray shows the history, and the shortcut model leans on it."""
 
     ETHNICITY_SHARE = MappingProxyType({"African American": 1.0, "Hispanic": 0.5})
+
+    def check(self) -> None:
+        """Refuse a strength that is no number or out of all proportion."""
+        for name, strength in asdict(self).items():
+            number = isinstance(strength, int | float) and math.isfinite(strength)
+            if not number or abs(strength) > STRONGEST:
+                hint = f"use a number from {-STRONGEST:g} to {STRONGEST:g}"
+                raise InputError(f"the plant '{name}' can't have the strength {strength}", hint=hint)
 
     def demographic(self, *, age: float, gender: str, ethnicity: str) -> tuple[float, float, float]:
         """Log-odds for age, gender and ethnicity."""

@@ -8,6 +8,7 @@ from typing import Any
 from palpate.synthetic.ade import PREVALENCE
 from palpate.synthetic.calibrate import calibrate
 from palpate.synthetic.conditions import conditions
+from palpate.synthetic.discharge import TITLES_B
 from palpate.synthetic.findings import cxr_table, findings, names_of
 from palpate.synthetic.patients import SEVERITY_MORTALITY, SEVERITY_READMISSION, population
 from palpate.synthetic.plants import SPURIOUS_RATE, SPURIOUS_WORD, Plants, Site
@@ -28,6 +29,7 @@ def describe(plants: Plants, *, site: Site, seed: int, n_patients: int) -> dict[
             "word": SPURIOUS_WORD,
             "rate": SPURIOUS_RATE,
             "log_odds": plants.spurious_word if site == "a" else 0.0,
+            "applies_at_this_site": site == "a",
         },
         "readmission": {
             "prevalence": population()["readmission"][site],
@@ -49,9 +51,28 @@ def describe(plants: Plants, *, site: Site, seed: int, n_patients: int) -> dict[
             "ethnicity": {group: share * plants.ethnicity_effect for group, share in plants.ETHNICITY_SHARE.items()},
             "ethnicity_mention_rate": ETHNICITY_MENTION_RATE,
         },
-        "words": {"effects": word_effects(), "ratings": expected_ratings()},
+        "words": {
+            "effects": word_effects(),
+            "ratings": {word: round(mean, 3) for word, mean in expected_ratings().items()},
+        },
         "cxr": _cxr(plants, site),
         "ade": {"prevalence": PREVALENCE},
+        "site_shift": _site_shift(plants),
+    }
+
+
+def _site_shift(plants: Plants) -> dict[str, Any]:
+    """Everything that is meant to differ between the sites."""
+    people = population()
+    return {
+        "readmission_prevalence": people["readmission"],
+        "mortality_prevalence": people["mortality"],
+        "age_mean_and_sd": people["age"],
+        "ethnicity_weights": people["ethnicity"],
+        "condition_log_odds": people["mix"],
+        "newborn_rate": people["newborns"],
+        "spurious_word_log_odds": {"a": plants.spurious_word, "b": 0.0},
+        "section_titles": {"a": {}, "b": TITLES_B},
     }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from datetime import datetime, timedelta
 from typing import Literal
 
+from palpate.synthetic import family
 from palpate.synthetic.dice import Dice
 from palpate.synthetic.labs import vitals
 from palpate.synthetic.patients import Patient, Stay
@@ -13,6 +15,7 @@ from palpate.synthetic.prose import Word, grammar
 
 Style = Literal["iii", "iv"]
 BLANK = "___"
+_OVER_90 = "[**Age over 90 **]"
 _ONES = [
     "zero",
     "one",
@@ -84,6 +87,7 @@ class Voice:
             "admit": self.date(stay.admit), "unit": self.unit,
             "petlife": lambda dice: " and " + grammar().fill("{pet}", dice, {}) if dice.chance(0.3) else "",
             "marital": patient.marital.lower() or "single",
+            "visitor": lambda dice: dice.pick(family.living(int(stay.age))),
             "building": lambda dice: dice.pick(("East", "West", "North", "annex")),
             "delivery": lambda dice: dice.pick(("vaginal delivery", "cesarean section", "vacuum assisted delivery")),
             "phototherapy": lambda dice: dice.pick(("no phototherapy needed", "phototherapy for two days")),
@@ -111,7 +115,7 @@ class Voice:
         """The age, or what the de-identification made of it."""
         if self.style == "iv":
             return BLANK if self.stay.age >= 90 or dice.uniform() < _IV_AGE_BLANKED else str(int(self.stay.age))
-        return "[**Age over 90 **]" if self.stay.age >= 90 else str(int(self.stay.age))
+        return _OVER_90 if self.stay.age >= 90 else str(int(self.stay.age))
 
     def past(self, dice: Dice) -> str:
         """Two to four chronic conditions by name."""
@@ -133,7 +137,25 @@ class Voice:
     def _kin(self, dice: Dice) -> str:
         if self.patient.marital == "MARRIED" and dice.uniform() < 0.8:
             return "husband" if self.patient.gender == "F" else "wife"
-        return dice.pick(("daughter", "son", "sister", "brother", "niece", "nephew", "neighbor", "friend"))
+        others = ("sister", "brother", "niece", "nephew", "neighbor", "friend")
+        return dice.pick(others if self.stay.age < family.CHILDREN_FROM else ("daughter", "son", *others))
+
+    def relative(self, phrase: str, taken: Set[str], dice: Dice) -> tuple[str, dict[str, Word]]:
+        """A relative whom the phrase may speak of, and the context that fills it."""
+        age = int(self.stay.age)
+        name = family.of_phrase(phrase, age, taken, dice)
+        return name, {
+            **self.context,
+            "member": name,
+            "now": lambda dice: self._shown(family.current_age(name, age, dice)),
+            "died_at": lambda dice: str(family.age_at_death(name, age, dice)),
+            "event_at": lambda dice: str(family.age_at_event(name, age, dice)),
+        }
+
+    def _shown(self, age: int) -> str:
+        if age <= family.OLDEST_SHOWN:
+            return str(age)
+        return BLANK if self.style == "iv" else _OVER_90
 
     def date(self, when: datetime) -> str:
         """[**2151-7-16**] or ___."""

@@ -110,6 +110,7 @@ def addendum(voice: Voice, dice: Dice) -> Draft:
 def newborn_summary(patient: Patient, stay: Stay, dice: Dice, *, style: Style) -> Draft:
     """The summary of a newborn's first stay."""
     voice, draft = Voice(patient, stay, dice, style=style), Draft(dice)
+    voice.context["mother_age"] = str(dice.integer(19, 43))
     born = voice.date(patient.birth) if style == "iii" else BLANK
     draft.add(f"Admission Date:  {voice.date(stay.admit)}       Discharge Date:  {voice.date(stay.discharge)}\n\n")
     draft.add(f"Date of Birth:  {born}       Sex:  {patient.gender}\n\nService: NEONATOLOGY\n")

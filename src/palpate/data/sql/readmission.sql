@@ -9,20 +9,30 @@ WITH latest AS (
 documented AS (
     SELECT stays.* FROM stays SEMI JOIN parts USING (hadm_id)
 ),
--- Every later stay of the same patient, by time of admission, and what kind of return it would be.
+-- Every later stay of the same patient, by time of admission (then of discharge, if any), and what kind of return it
+-- would be. Whoever died has none: a stay that follows is that of an organ donor.
 returns AS (
     SELECT
         here.hadm_id,
         there.hadm_id AS next_hadm_id,
         there.admittime,
+        coalesce(there.dischtime, 'infinity'::TIMESTAMP) AS dischtime,
         there.admittime <= here.dischtime + to_days($days::INTEGER) AS soon,
         there.admittime < here.dischtime AS is_overlap,
         there.admittime BETWEEN here.dischtime AND here.dischtime + to_seconds($transfer_hours * 3600) AS is_transfer,
         coalesce(there.elective, false) AS is_elective
     FROM documented AS here
     JOIN stays AS there
-      ON there.subject_id = here.subject_id
-     AND (there.admittime, there.hadm_id) > (here.admittime, here.hadm_id)
+      ON NOT coalesce(here.died, false)
+     AND there.subject_id = here.subject_id
+     AND (
+         there.admittime > here.admittime
+         OR (
+             there.admittime = here.admittime
+             AND (coalesce(there.dischtime, 'infinity'::TIMESTAMP), there.hadm_id)
+                 > (coalesce(here.dischtime, 'infinity'::TIMESTAMP), here.hadm_id)
+         )
+     )
 ),
 -- The next stay: the first one that the options do not ignore.
 next_stay AS (
@@ -38,7 +48,7 @@ next_stay AS (
     WHERE NOT (is_overlap AND $overlaps = 'ignore')
       AND NOT (is_transfer AND $transfers = 'ignore')
       AND NOT (is_elective AND $electives = 'ignore')
-    QUALIFY row_number() OVER (PARTITION BY hadm_id ORDER BY admittime, next_hadm_id) = 1
+    QUALIFY row_number() OVER (PARTITION BY hadm_id ORDER BY admittime, dischtime, next_hadm_id) = 1
 )
 SELECT
     documented.*,
