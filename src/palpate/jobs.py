@@ -22,6 +22,7 @@ from palpate.execute.cache import ScoreCache, default_path
 from palpate.execute.scoring import Execution
 from palpate.execute.wanted import gather
 from palpate.gate import Condition, Verdict, judge, junit, parse
+from palpate.models.options import parse_options
 from palpate.results import Audit, AuditResult
 from palpate.rundir import RunDirectory
 from palpate.runner import ALREADY_RUN, Contender, Job, Silence, Watcher, run, stream
@@ -162,14 +163,7 @@ def build_cohort(
     if kind not in builders:
         raise ConfigError(f"there is no cohort '{kind}'", hint=f"there are: {', '.join(builders)}")
     build, options = builders[kind]
-    try:
-        chosen = options.model_validate(parse_settings(overrides))
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(sorted(options.model_fields))
-        problem = "there is no such option" if first["type"] == "extra_forbidden" else first["msg"]
-        raise ConfigError(f"option '{name}' of cohort '{kind}': {problem}", hint=f"there are: {known}") from None
+    chosen = parse_options(options, f"cohort '{kind}'", parse_settings(overrides))
     check_output(out)
     built = build(source, options=chosen, name=out.stem, progress=say)
     write_built(built, out)

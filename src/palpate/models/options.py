@@ -24,7 +24,7 @@ class Options(BaseModel):
     """Stands for the version of a model that palpate can't look into (an endpoint)."""
 
 
-Own = TypeVar("Own", bound=Options)
+Own = TypeVar("Own", bound=BaseModel)
 
 
 def parse_options(kind: type[Own], source: str, options: Mapping[str, Any]) -> Own:
@@ -36,7 +36,7 @@ def parse_options(kind: type[Own], source: str, options: Mapping[str, Any]) -> O
         name = ".".join(str(part) for part in first["loc"]) or "options"
         known = ", ".join(sorted(kind.model_fields))
         problem = "there is no such option" if first["type"] == "extra_forbidden" else first["msg"]
-        raise ConfigError(f"model option '{name}' of {source}: {problem}", hint=f"the options are: {known}") from None
+        raise ConfigError(f"option '{name}' of {source}: {problem}", hint=f"the options are: {known}") from None
 
 
 def existing(target: str, folder: Path) -> Path:

@@ -13,9 +13,9 @@ import pytest
 
 from palpate.cohort import Cohort
 from palpate.errors import ConfigError, MissingExtra
+from palpate.models.options import parse_options
 from palpate.models.train import train
 from palpate.models.train.notes import class_weights, split_notes
-from palpate.models.train.options import parse
 from palpate.models.train.transformer import PAPER_RATES, SCRATCH_RATES, TransformerOptions
 from palpate.models.trained import read_manifest
 from tests.models.tiny_checkpoints import checkpoint
@@ -33,7 +33,7 @@ def weights(folder: Path) -> dict[str, Any]:
 
 
 def test_the_papers_grid_is_the_default_for_a_checkpoint(tmp_path: Path) -> None:
-    assert parse(TransformerOptions, "transformer", {"checkpoint": tmp_path}).rates == PAPER_RATES  # type: ignore[attr-defined]
+    assert parse_options(TransformerOptions, "transformer", {"checkpoint": tmp_path}).rates == PAPER_RATES  # type: ignore[attr-defined]
     assert TransformerOptions().rates == SCRATCH_RATES
     assert TransformerOptions().epochs == 10
 

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from palpate.cohort import Cohort
 from palpate.errors import ConfigError, InputError
 from palpate.models.digest import digest
+from palpate.models.options import parse_options
 from palpate.models.train.cards import CARD_FILE, card_text, choose_threshold, describe_cohort, make_card, measure
 from palpate.models.train.notes import Split, split_notes
-from palpate.models.train.options import Kind, Option, Progress, Step, Task, TrainOptions, describe, parse
+from palpate.models.train.options import Kind, Option, Progress, Step, Task, TrainOptions, describe
 from palpate.models.trained import MANIFEST, read_manifest
 
 KINDS = {
@@ -84,7 +85,7 @@ def train(
     interrupted, which must be the same: kind, options, cohort.
     """
     chosen = _kind(kind)
-    own = parse(chosen.options, kind, options or {})
+    own = parse_options(chosen.options, kind, options or {})
     depends = chosen.check(own, cohort.labels) if chosen.check is not None else {}
     split = split_notes(cohort)
     job = _digest(kind, own, cohort, depends)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from palpate.errors import ConfigError
 from palpate.models.protocol import Probabilities
 from palpate.models.train.notes import Split
 
@@ -68,18 +67,6 @@ def describe(kind: type[TrainOptions]) -> tuple[Option, ...]:
     names += [name for name in kind.model_fields if name in common]
     fields = kind.model_fields
     return tuple(Option(name, fields[name].default, fields[name].description or "") for name in names)
-
-
-def parse(kind: type[TrainOptions], name: str, options: Mapping[str, Any]) -> TrainOptions:
-    """The options as a typed object; a wrong one is named."""
-    try:
-        return kind.model_validate(dict(options))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "options"
-        known = ", ".join(sorted(kind.model_fields))
-        problem = "there is no such option" if first["type"] == "extra_forbidden" else first["msg"]
-        raise ConfigError(f"option '{where}' of {name}: {problem}", hint=f"the options are: {known}") from None
 
 
 class Step(NamedTuple):
