@@ -2,6 +2,9 @@
 
 Hospital a ties a ward's name to readmission; hospital b does not. One model has learned little but that word; the other
 reads many words. On held-out notes of hospital a they are about as good.
+
+It is an illustration, not evidence: the models' settings and the split were chosen by hand on seed 0, out of about a dozen,
+so that the two have near-equal AUROC at hospital a. With another seed, or fewer patients, they may not.
 """
 
 from __future__ import annotations
@@ -104,7 +107,7 @@ def tell(folder: Path, outcome: jobs.Outcome) -> list[str]:
 
 def _change(drop: Mapping[str, Any]) -> str:
     if not drop["significant"]:
-        return "stays as good (no significant change)"
+        return "does not change significantly"
     return f"{'loses' if drop['value'] < 0 else 'gains'} {abs(drop['value']):.2f} AUROC"
 
 

@@ -275,3 +275,11 @@ def test_averages_name_is_refused_as_a_label() -> None:
     odd = Cohort(cohort.cases, ("macro", "b"), cohort.y)
     with pytest.raises(ConfigError, match="name the averages"):
         QUICK.plan(odd, np.random.default_rng(0))
+
+
+def test_a_missing_interval_is_told_as_such() -> None:
+    cohort, p = simulated(n=240, split=False)
+    cases = cohort.cases.with_columns(patient_id=pl.lit("one"))
+    result = run(QUICK, Cohort(cases, cohort.labels, cohort.y), {"m": p})
+    assert "no interval: fewer than 2 patients" in result.findings[0].sentence
+    assert "unknown" not in result.findings[0].sentence

@@ -89,6 +89,8 @@ def number(value: float | None, *, signed: bool = False) -> str:
 
 
 def _span(row: Estimate, *, signed: bool = False) -> str:
+    if row.low is None:
+        return row.reason or "no interval"
     low, high = number(row.low, signed=signed), number(row.high, signed=signed)
     return f"{row.level or 0.95:.0%} interval {low} to {high}"
 
