@@ -3,8 +3,8 @@
 Hospital a ties a ward's name to readmission; hospital b does not. One model has learned little but that word; the other
 reads many words. On held-out notes of hospital a they are about as good.
 
-It is an illustration, not evidence: the models' settings and the split were chosen by hand on seed 0, out of about a dozen,
-so that the two have near-equal AUROC at hospital a. With another seed, or fewer patients, they may not.
+It is an illustration, not evidence: the models' settings and the split were chosen by hand on seed 0, out of about a
+dozen, so that the two have near-equal AUROC at hospital a. Fewer patients blur it.
 """
 
 from __future__ import annotations
