@@ -16,9 +16,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from xgboost import XGBClassifier
 
 from palpate.edits import Edit, Inputs, VariantsBuilder, splice
+from palpate.models._counts import WordCounts
 from palpate.models._estimators import EstimatorModel
 from palpate.models._token_patterns import is_local
-from palpate.models.bagofwords import BagOfWordsModel, WordCounts, estimator_model
+from palpate.models.bagofwords import BagOfWordsModel, estimator_model
 from palpate.models.options import Options
 
 NOTES = [
@@ -113,8 +114,8 @@ def as_inputs(cases: list[tuple[str, list[Edit]]]) -> Inputs:
 
 
 def counted(vectorizer: Any, inputs: Inputs) -> Any:
-    counts = WordCounts(vectorizer).count(inputs)
-    return counts.rows(counts.pairs)[counts.row_pair]
+    words, rows = WordCounts(vectorizer), np.arange(len(inputs))
+    return words.matrix(words.count(inputs, rows), rows)
 
 
 def model_of(pipeline: Pipeline) -> EstimatorModel:
@@ -184,7 +185,7 @@ def test_a_word_that_goes_to_zero_is_missing_and_not_zero() -> None:
 
 
 def test_many_edits_of_one_parent_are_read_once_and_equal_ones_are_scored_once(monkeypatch: Any) -> None:
-    model = _fitted("tfidf-linear")
+    model = _fitted("count-tfidf-svd")
     asked: list[int] = []
     ask = model._ask
     monkeypatch.setattr(model, "_ask", lambda est, rows: asked.append(rows.shape[0]) or ask(est, rows))
