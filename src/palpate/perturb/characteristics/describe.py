@@ -1,0 +1,237 @@
+"""The phrases that introduce the patient: "63 year old African American man", "63M", "a pleasant woman with asthma".
+
+A description is where a mention may be put in: before its noun ("63 year old White man"), or before the age when there
+is no noun to stand before ("White 63M", "White 63 year old with asthma").
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, cached_property
+from typing import NamedTuple
+
+from palpate.perturb.characteristics.ages import Age, find_ages, speaks_of_infant
+from palpate.perturb.characteristics.definitions import built_in
+from palpate.perturb.characteristics.people import belongs_to_patient
+from palpate.perturb.characteristics.scan import Hit, Note
+
+NOUNS = ["man", "woman", "male", "female", "gentleman", "lady", "boy", "girl"]
+_STOP = (
+    r"(?!(?:with|who|whom|presents|presenting|presented|is|was|has|had|history|hx|status|and|or|admitted|transferred|found|here|"
+    r"in|on|for|to|from|a|an|the|this|that|whose|which|complaining|came|by|at|of|brought|seen|being|recently|now|due|after|"
+    r"his|her|he|she|reports|denies|states|lives|living|w|s|p|h|c)\b)"
+)
+_TO_NOUN = re.compile(
+    rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
+    r"(?![-’']\w)|(?-i:(?P<race>AA|W|B)?(?P<letter>[MF]))(?![\w'’/]))",
+    re.IGNORECASE,
+)
+_NOUN_BEFORE = re.compile(rf"\b(?P<noun>{'|'.join(NOUNS)})[\s,(]+(?:aged?\s+)?$", re.IGNORECASE)
+_TITLED = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Miss)\.?\s+$")
+_BEFORE_NAME = re.compile(r"\b(?!A\b|An\b|This\b)[A-Z][a-z]+[ \t]+$")
+_INTRODUCES = re.compile(
+    r"(?:\b(?:is|was|this|a|an|the|very|old|gen|general|pleasant|appearing|nourished|developed|dominant|handed)\b[\s:,]*|[:.]\s*|^\s*|"
+    r"\n\s*|\b(?:[A-Za-z]+(?:ed|ing|ic|al|ly|ous|ent|ive|ful|ish|ile|sh|ed|ant|an|y))[\s,]+)$",
+    re.IGNORECASE,
+)
+_ADJECTIVES = re.compile(rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,3}}[\s,]+", re.IGNORECASE)
+_SOMEBODY = re.compile(
+    r"\b(?:by|from|with|another|other|for|against|between|to|two|three|some|several|unknown|many|younger|older|both|no|any|of|"
+    r"involving|like|than|where|when)\s+(?:an?\s+|the\s+|another\s+|this\s+)?(?:[\w-]+\s+){0,3}$",
+    re.IGNORECASE,
+)
+_HEADED = re.compile(r"\b(?:sex|gender)[\s/:=]*$", re.IGNORECASE)
+_TRANSGENDER = re.compile(r"\btrans(?:gender(?:ed)?)?\s+$", re.IGNORECASE)
+_SAID = re.compile(r"\b(?:is|was|now|currently|turned|about|approximately)\s+$", re.IGNORECASE)
+_THERE = re.compile(r"\bthere\s+(?:is|was)\s+(?:an?\s+|another\s+)?(?:[\w-]+\s+){0,2}$", re.IGNORECASE)
+_OPENS = re.compile(r"[^A-Za-z]*(?:[A-Za-z-]+[\s,]+){0,3}")
+_EXAM = re.compile(r"\b(?:exam|examination|general|gen|appearance)\b[^.;]{0,30}$", re.IGNORECASE)
+_THIS = re.compile(r"\b(?:this|is an?|was an?)\s+(?:[\w,-]+\s+){0,5}$", re.IGNORECASE)
+_INFANT_NEAR = re.compile(r"\b(?:infant|baby|newborn|neonate|old)[\s,]+(?:[A-Za-z-]+\s+){0,2}$", re.IGNORECASE)
+_INFANT_NEXT = re.compile(r"\s+(?:infant|baby|newborn|neonate|twin)\b", re.IGNORECASE)
+_NOT_A_PERSON = re.compile(
+    r"[\s-]+(?:pattern|genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurse|"
+    r"chaperone|providers?|physician|doctor|resident|aide|driver|officer|roommate|friends?|relatives?|visitor|caller|"
+    r"bystander|catheter|infant|newborn|fetus|neonate|baby|donor|pseudohermaphroditism|sex|gender|staff|urethra|ducts?|"
+    r"breasts?|to[\s-](?:male|female)|escutcheon|voice|caretaker|caregiver|sexual|cousin|sibling|twin|children|child)\b",
+    re.IGNORECASE,
+)
+
+
+@cache
+def ethnic_words() -> re.Pattern[str]:
+    """The adjectives of ethnicity.yaml, right before a place."""
+    definition = built_in("ethnicity")
+    groups = (*definition.groups, *([definition.other] if definition.other else []))
+    forms = {form for group in groups for form in group.forms.get("adjective", ())}
+    return re.compile(r"\b(?:" + "|".join(sorted(forms, key=len, reverse=True)) + r")\s+$", re.IGNORECASE)
+
+
+_CLOSE = 1
+"""Ages of one patient may differ by so many years within a note."""
+
+
+class Description(NamedTuple):
+    """A phrase about the patient; `place` is where an adjective goes."""
+
+    place: int
+    noun: tuple[int, int] | None
+    age: Age | None
+
+
+class Patient:
+    """What a scanned note tells of its patient, found once and shared by all characteristics."""
+
+    def __init__(self, note: Note) -> None:
+        self.note = note
+
+    @cached_property
+    def ages(self) -> list[Age]:
+        """All ages of the note."""
+        return find_ages(self.note)
+
+    @cached_property
+    def descriptions(self) -> list[Description]:
+        """The phrases with an age, in order."""
+        return [self._with_age(age) for age in self.own_ages if age.style != "decade"]
+
+    @cached_property
+    def _years(self) -> int | None:
+        return next(
+            (a.value for a in self.ages if a.whose == "patient" and a.value is not None and a.style != "decade"), None
+        )
+
+    def _is_own(self, age: Age) -> bool:
+        near = (
+            self._years is None or age.value is None or age.style == "decade" or abs(age.value - self._years) <= _CLOSE
+        )
+        return age.whose == "patient" and near
+
+    @cached_property
+    def own_ages(self) -> list[Age]:
+        """The patient's present age, wherever it is told."""
+        return [age for age in self.ages if self._is_own(age)]
+
+    @cached_property
+    def odd_ages(self) -> list[Age]:
+        """Ages that look like the patient's and differ from the first of them."""
+        return [age for age in self.ages if age.whose == "patient" and not self._is_own(age)]
+
+    @cached_property
+    def plain_nouns(self) -> list[Hit]:
+        """Nouns without an age that seem to be the patient's: "frail woman in NAD"."""
+        taken = {description.noun[0] for description in self.descriptions if description.noun}
+        return [hit for hit in self.note.hits("noun") if hit.start not in taken and self._is_patient(hit)]
+
+    @cached_property
+    def places(self) -> list[Description]:
+        """Where a mention is put in: at every phrase with an age that introduces the patient, else one plain noun."""
+        told = {d.place: d for d in reversed(self.descriptions) if d.age and not d.age.labelled and self._is_phrase(d)}
+        if told:
+            return [told[place] for place in sorted(told)]
+        return [Description(hit.start, (hit.start, hit.end), None) for hit in self.plain_nouns[:1]]
+
+    def _is_phrase(self, description: Description) -> bool:
+        """Whether an adjective may stand in it: not in "she is 63", nor in "she is 63 years old"."""
+        age = description.age
+        if description.noun is not None or age is None:
+            return True
+        return age.tail > age.end and not _SAID.search(self.note.text, max(0, age.start - 12), age.start)
+
+    @cached_property
+    def race_letters(self) -> list[tuple[int, int]]:
+        """The W of "63 yo WF", and the AA of "AAM"."""
+        return [(d.place, d.noun[0]) for d in self.descriptions if d.noun and self._has_race(d)]
+
+    def _has_race(self, description: Description) -> bool:
+        """Only letters stand between the place for an adjective and the noun's own letter."""
+        return description.noun is not None and self.note.text[description.place : description.noun[0]].isalpha()
+
+    @cached_property
+    def _noun_starts(self) -> frozenset[int]:
+        described = {d.place if self._has_race(d) else d.noun[0] for d in self.descriptions if d.noun}
+        return frozenset(described | {hit.start for hit in self.plain_nouns})
+
+    def describes(self, start: int, end: int) -> bool:
+        """Whether an adjective here describes the patient."""
+        text = self.note.text
+        if _TITLED.search(text, max(0, start - 6), start):
+            return False
+        if any(0 < d.age.start - end <= 2 and text[end : d.age.start].isspace() for d in self.descriptions if d.age):
+            return not (text[start].isupper() and _BEFORE_NAME.search(text, max(0, start - 20), start))
+        noun = _TO_NOUN.match(text, end, min(len(text), end + 60))
+        if noun is not None:
+            at = noun.start("noun")
+            listed = "," in text[end:at]
+            if at in self._noun_starts and (not listed or self._after_age(start)):
+                return True
+            if not listed and noun.group("noun").lower() in ("patient", "pt"):
+                return belongs_to_patient(self.note, start, end)
+        return self._after_age(start) and noun is None
+
+    def before_ethnicity(self, place: int) -> int:
+        """The place before a word for the ethnicity, where other adjectives go: "obese White man"."""
+        place = self.before_transgender(place)
+        match = ethnic_words().search(self.note.text, max(0, place - 24), place)
+        return match.start() if match else place
+
+    def before_transgender(self, place: int) -> int:
+        """The place before "transgender": "Asian transgender woman"."""
+        match = _TRANSGENDER.search(self.note.text, max(0, place - 14), place)
+        return match.start() if match else place
+
+    def _after_age(self, start: int) -> bool:
+        text = self.note.text
+        return any(
+            d.age and 0 < start - d.age.tail <= 30 and _ADJECTIVES.fullmatch(text, d.age.tail, start)
+            for d in self.descriptions
+        )
+
+    @cached_property
+    def is_infant(self) -> bool:
+        """Whether the note is about a newborn or an infant."""
+        return not self.descriptions and speaks_of_infant(self.note)
+
+    def _is_newborn(self, hit: Hit) -> bool:
+        """ "Male infant", "infant female", "baby girl" in a note about an infant."""
+        text = self.note.text
+        return bool(_INFANT_NEAR.search(text, max(0, hit.start - 36), hit.start) or _INFANT_NEXT.match(text, hit.end))
+
+    def _with_age(self, age: Age) -> Description:
+        text = self.note.text
+        if age.sex:
+            start = age.sex[0]
+            spaced = text[start - 1].isspace() and start - age.end > 1
+            return Description(start if spaced else age.start, age.sex, age)
+        match = _TO_NOUN.match(text, age.tail, min(len(text), age.tail + 90))
+        if match is None or self.note.sentence_number(match.end()) != self.note.sentence_number(age.start):
+            before = _NOUN_BEFORE.search(text, max(0, age.start - 24), age.start)
+            if before and belongs_to_patient(self.note, before.start("noun"), before.end("noun")):
+                return Description(before.start("noun"), before.span("noun"), age)
+            return Description(age.start, None, age)
+        if match.group("letter"):
+            return Description(match.start("noun"), match.span("letter"), age)
+        if text[match.start("noun") - 2 : match.start("noun") - 1] == "," and match.group("noun").lower() in (
+            "patient",
+            "pt",
+        ):
+            return Description(age.start, None, age)
+        return Description(match.start("noun"), match.span("noun"), age)
+
+    def _is_patient(self, hit: Hit) -> bool:
+        note, text = self.note, self.note.text
+        if self.is_infant and not note.in_family(hit.start) and self._is_newborn(hit):
+            return True
+        if _NOT_A_PERSON.match(text, hit.end) or not belongs_to_patient(note, hit.start, hit.end):
+            return False
+        if text[hit.end : hit.end + 1] in ("-", "/") or text[hit.start - 1 : hit.start] in ("-", "/"):
+            return False
+        first, _ = note.sentence(hit.start)
+        before = text[max(first, hit.start - 60) : hit.start]
+        if _HEADED.search(before) or _THERE.search(before):
+            return False
+        if _EXAM.search(before) or _THIS.search(before):
+            return True
+        if _SOMEBODY.search(before):
+            return False
+        return bool(_INTRODUCES.search(before)) or bool(first >= hit.start - 60 and _OPENS.fullmatch(before))

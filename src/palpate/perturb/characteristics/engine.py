@@ -1,0 +1,164 @@
+"""Altering notes: one scan per note, then a few comparisons per group (section 3 of the paper, "Sample alterations").
+
+alterer = Alterer(["gender", "age", "ethnicity"])
+found = alterer.plan(text)                                  # the scan, once
+edits, action, reason = alterer.edits(found, {"gender": "female", "age": "63"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+from palpate.edits import Edit
+from palpate.errors import ConfigError
+from palpate.perturb.characteristics import people
+from palpate.perturb.characteristics.age import AgeCharacteristic
+from palpate.perturb.characteristics.articles import with_articles
+from palpate.perturb.characteristics.definitions import BUILT_IN, Definition, built_in
+from palpate.perturb.characteristics.describe import Patient
+from palpate.perturb.characteristics.gender import Gender
+from palpate.perturb.characteristics.mentions import KEPT, Action, Detection, Outcome
+from palpate.perturb.characteristics.scan import Lexicon
+from palpate.perturb.characteristics.wording import Words
+
+Contradictory = Literal["skip", "alter"]
+Characteristic = Gender | AgeCharacteristic | Words
+NAMES = ("gender", "age", *BUILT_IN)
+"""The characteristics that come with palpate."""
+_ADULTS = {"boy": "man", "girl": "woman"}
+_LAST = 1000
+"""The order of gender and age among adjectives: "transgender" stands next to the noun."""
+_RANK: dict[Action, int] = {"kept": 0, "added": 1, "changed": 2, "skipped": 3}
+
+
+class Found(NamedTuple):
+    """What one scan found in a note, by characteristic."""
+
+    text: str
+    by_name: Mapping[str, Any]
+
+
+class Alterer:
+    """Alters notes in some characteristics: names of built-in ones, or definitions that were loaded from YAML."""
+
+    def __init__(
+        self, characteristics: Iterable[str | Definition] = NAMES, *, contradictory: Contradictory = "skip"
+    ) -> None:
+        self._by_name = {c.name: c for c in (_make(item, contradictory) for item in characteristics)}
+        words: dict[str, list[str]] = {
+            "people": sorted(people.OTHERS),
+            "patient": list(people.PATIENT),
+            "family": ["family", "fh", "fhx", "famhx", "fam"],
+        }
+        # Ages and nouns show who the patient is, whatever is altered.
+        for part in (Gender(), AgeCharacteristic(), *self._by_name.values()):
+            for tag, triggers in part.triggers().items():
+                words.setdefault(tag, []).extend(triggers)
+        self._lexicon = Lexicon(words)
+
+    @property
+    def characteristics(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        return tuple(self._by_name)
+
+    def groups(self, characteristic: str) -> tuple[str, ...]:
+        """The default groups of one."""
+        return self._one(characteristic).groups
+
+    def check(self, characteristic: str, group: str) -> None:
+        """Raises `ConfigError` for a group that the characteristic does not have."""
+        one = self._one(characteristic)
+        known = one.knows(group) if isinstance(one, AgeCharacteristic) else group in one.groups
+        if not known:
+            hint = "an age in years, or 90+" if isinstance(one, AgeCharacteristic) else ", ".join(one.groups)
+            raise ConfigError(f"'{characteristic}' has no group '{group}'", hint=f"there are: {hint}")
+
+    def plan(self, text: str) -> Found:
+        """Scan a note, once for all groups."""
+        patient = Patient(self._lexicon.scan(text))
+        return Found(text, {name: one.find(patient) for name, one in self._by_name.items()})
+
+    def detection(self, found: Found) -> Detection:
+        """What the note says of its patient."""
+        present = {name: one.present(found.by_name[name]) for name, one in self._by_name.items()}
+        mentions = {name: tuple(one.mentions(found.by_name[name])) for name, one in self._by_name.items()}
+        return Detection(present, mentions)
+
+    def edits(self, found: Found, group: Mapping[str, str] | tuple[str, str]) -> Outcome:
+        """What it takes to alter the note to a group: `(characteristic, group)`, or several as a mapping.
+
+        A combination is skipped if one of its parts is; it is kept if all are.
+        """
+        pairs = [group] if isinstance(group, tuple) else list(group.items())
+        if len(pairs) == 1:
+            name, wanted = pairs[0]
+            return self._one(name).outcome(found.by_name[name], wanted)
+        outcomes: list[tuple[int, Outcome]] = []
+        for name, wanted in pairs:
+            one = self._one(name)
+            outcome = one.outcome(found.by_name[name], wanted)
+            if outcome.action == "skipped":
+                return outcome._replace(reason=f"{name}: {outcome.reason}")
+            outcomes.append((one.definition.order if isinstance(one, Words) else _LAST, outcome))
+        return merge(found.text, outcomes)
+
+    def _one(self, name: str) -> Characteristic:
+        one = self._by_name.get(name)
+        if one is None:
+            raise ConfigError(f"there is no characteristic '{name}'", hint=f"there are: {', '.join(self._by_name)}")
+        return one
+
+
+def merge(text: str, outcomes: Sequence[tuple[int, Outcome]]) -> Outcome:
+    """The edits of several characteristics of one note as one list; skipped where they overlap.
+
+    Each outcome comes with an order: of two insertions at one place the lower stands first, of two changes to one word
+    the lower wins.
+    """
+    changes: dict[tuple[int, int], tuple[int, Edit]] = {}
+    inserts: list[tuple[int, Edit]] = []
+    for order, outcome in outcomes:
+        for edit in outcome.edits:
+            if text[edit.start : edit.end].lower() in ("a", "an") and edit.text.lower() in ("a", "an"):
+                continue  # set right at the end, by what will follow
+            if edit.start == edit.end:
+                inserts.append((order, edit))
+                continue
+            span = (edit.start, edit.end)
+            before = changes.get(span)
+            changes[span] = _both(before, (order, edit)) if before else (order, edit)
+    ordered = sorted([*inserts, *changes.values()], key=lambda row: (row[1].start, row[1].end, row[0]))
+    edits = [edit for _, edit in ordered]
+    if any(second.start < first.end for first, second in pairwise(edits)):
+        return Outcome((), "skipped", "ambiguous: the mentions of two characteristics overlap")
+    actions: list[Action] = [outcome.action for _, outcome in outcomes]
+    action: Action = max(actions, key=_RANK.__getitem__, default="kept")
+    return Outcome(with_articles(text, edits), action) if edits else KEPT
+
+
+def _both(first: tuple[int, Edit], second: tuple[int, Edit]) -> tuple[int, Edit]:
+    """One word that two characteristics change: a boy who becomes a woman; a Latina who becomes an Asian man."""
+    for (order, one), (_, other) in ((first, second), (second, first)):
+        if one.text in _ADULTS and other.text in _ADULTS.values():
+            return order, one._replace(text=_ADULTS[one.text])
+    return min(first, second)
+
+
+def _make(item: str | Definition, contradictory: Contradictory) -> Characteristic:
+    if isinstance(item, Definition):
+        return Words(item, contradictory)
+    if item == "gender":
+        return Gender(contradictory)
+    if item == "age":
+        return AgeCharacteristic(contradictory)
+    if item in BUILT_IN:
+        return Words(_definition(item), contradictory)
+    raise ConfigError(f"there is no characteristic '{item}'", hint=f"there are: {', '.join(NAMES)}")
+
+
+@lru_cache
+def _definition(name: str) -> Definition:
+    return built_in(name)

@@ -1,0 +1,56 @@
+"""What the engine hands out: mentions, a detection, an alteration, and the outcome for one group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from palpate.edits import Edit
+
+Action = Literal["changed", "added", "kept", "skipped"]
+NO_MENTION = "no mention: the note does not tell of it, and has no place for a mention"
+
+
+class Mention(NamedTuple):
+    """A place where the note tells of the patient's characteristic; `group` is None where it is masked or unknown.
+
+    `ambiguous` marks a mention that might be another person's; such a mention is left as it is.
+    """
+
+    start: int
+    end: int
+    text: str
+    group: str | None
+    ambiguous: bool = False
+
+
+class Detection(NamedTuple):
+    """What a note says of its patient: by characteristic, the present group (None: not said) and its mentions."""
+
+    present: Mapping[str, str | None]
+    mentions: Mapping[str, tuple[Mention, ...]]
+
+
+class Outcome(NamedTuple):
+    """What altering a note to one group takes: no edits when it is kept or skipped."""
+
+    edits: tuple[Edit, ...]
+    action: Action
+    reason: str | None = None
+
+
+class Alteration(NamedTuple):
+    """A note altered to one group; `edits` are spans of the original, sorted, without overlap."""
+
+    text: str
+    edits: tuple[Edit, ...]
+    action: Action
+    reason: str | None = None
+
+
+def skipped(reason: str) -> Outcome:
+    """The note can't be altered to this group."""
+    return Outcome((), "skipped", reason)
+
+
+KEPT = Outcome((), "kept")

@@ -1,0 +1,104 @@
+"""The people of a note, and which of them a description is about.
+
+Relatives, newborns, donors and providers are not the patient. A description belongs to somebody else when it stands in
+a family history, when its head noun is a relative or a donor ("85 year old mother", "45 yo male donor"), or when a
+relative is the subject before it in the same sentence ("mother is 82yo and obese"). A relative who only comes along
+("brought in by his daughter", "per his wife") is no subject.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from palpate.perturb.characteristics.scan import Note
+
+_MALE = (
+    "father dad daddy stepfather grandfather grandpa brother stepbrother son stepson grandson uncle nephew husband "
+    "boyfriend"
+)
+_FEMALE = (
+    "mother mom mommy mum stepmother grandmother grandma sister stepsister daughter stepdaughter granddaughter aunt "
+    "niece wife girlfriend"
+)
+_EITHER = (
+    "cousin cousins sibling siblings parent parents child children kid kids grandchild grandchildren grandparent "
+    "grandparents twin twins partner spouse fiance fiancee family relative relatives"
+)
+_PLURAL = "fathers brothers sons uncles nephews sisters daughters aunts nieces mothers grandmothers grandfathers"
+_STRANGERS = (
+    "friend friends neighbor neighbors neighbour roommate caregiver caretaker donor donors newborn newborns baby "
+    "babies infant infants neonate neonates fetus fetal foetus surrogate assailant bystander chaperone"
+)
+SPOUSES = {"wife": "husband", "girlfriend": "boyfriend", "fiancee": "fiance"}
+SIDES = frozenset(["maternal", "paternal", "mat", "pat", "mgm", "mgf", "pgm", "pgf", "fam"])
+GENDER_OF_KIN: dict[str, str] = {
+    **dict.fromkeys(_MALE.split(), "male"),
+    **dict.fromkeys(_FEMALE.split(), "female"),
+    **{"fiance": "male", "fiancee": "female"},
+}
+RELATIVES = frozenset((_MALE + " " + _FEMALE + " " + _EITHER + " " + _PLURAL).split())
+OTHERS = RELATIVES | frozenset(_STRANGERS.split())
+PATIENT = ("patient", "patients", "pt", "pts")
+
+_HEADS = sorted((OTHERS | SIDES) - {"family", "relative", "relatives", "fam"})
+_HEAD = re.compile(
+    r"(?:[\s-]+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b)[A-Za-z-]+)"
+    r"{0,3}?[\s-]+(?:"
+    + "|".join(_HEADS)
+    + r")\b(?!['’]s\b)(?!\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b)",
+    re.IGNORECASE,
+)
+_COMPANION = re.compile(
+    r"\b(?:with|by|per|to|from|via|and|of|for|called|contacted|asked|told|calls?|contact|see|saw|visits?|helping)\s+"
+    r"(?:(?:his|her|the|their|an?|pt'?s|patient['’]?s|patient's|[A-Za-z]+['’]s|own|elderly|oldest|youngest|older|younger|"
+    r"adult|former|ex)[\s-]+){0,3}$",
+    re.IGNORECASE,
+)
+_PREDICATE = re.compile(
+    r"(?:-in-law)?(?:\s+\w+){0,2}?\s*(?:,?\s*(?:who|which)\b|\(|:|-\s|\b(?:is|was|are|were|aged?|died|deceased)\b|"
+    r",\s*(?:an?|age|aged|\d)\b)",
+    re.IGNORECASE,
+)
+_PATIENT_AGAIN = re.compile(r"\b(?:patient|pt|who presents|mr|mrs|ms)\b", re.IGNORECASE)
+_BORN_TO = re.compile(
+    r"\b(?:born|delivered)\s+(?:\w+\s+){0,6}?to\s+(?:an?|the|this)?\s*(?:[\w-]+\s+){0,6}$", re.IGNORECASE
+)
+_OF_OTHERS = re.compile(
+    r"\b(?:donor|fetal|another|unrelated|fetus)\s+(?:\w+\s+){0,2}$|\b(?:same|other|opposite)\s+$", re.IGNORECASE
+)
+
+
+def belongs_to_patient(note: Note, start: int, end: int) -> bool:
+    """Whether a description (an age, a noun, a word for a group) at this place is the patient's."""
+    text = note.text
+    if note.in_family(start):
+        return False
+    head = _HEAD.match(text, end, min(len(text), end + 60))
+    if head is not None and note.sentence_number(head.end()) == note.sentence_number(start):
+        return False
+    first, _ = note.sentence(start)
+    before = text[max(first, start - 60) : start]
+    if _BORN_TO.search(before) or _OF_OTHERS.search(before):
+        return False
+    return not has_other_subject(note, start)
+
+
+def has_other_subject(note: Note, start: int, *, people: frozenset[str] = OTHERS) -> bool:
+    """Whether somebody else is the subject before a place in its sentence."""
+    text = note.text
+    first, _ = note.sentence(start)
+    for hit in reversed(note.hits("people")):
+        if hit.start >= start or hit.word not in people:
+            continue
+        if hit.start < first:
+            break
+        between = text[hit.end : start]
+        if _PATIENT_AGAIN.search(between):
+            return False
+        if _PREDICATE.match(between):
+            return True
+        if not _COMPANION.search(text[max(first, hit.start - 50) : hit.start]) and not between.startswith(("'s", "’s")):
+            return True
+    return False

@@ -1,0 +1,142 @@
+"""A note read once: its trigger words, sentences and family sections.
+
+One pattern walks over the words of the note; a dictionary says which of them matter to whom. All later steps look only
+at those places, so the cost of a note does not grow with the number of groups, and hardly with the number of words that
+the characteristics know.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from palpate.perturb.characteristics import people
+
+_WORD = re.compile(r"[A-Za-z]+")
+_WORD_OR_MASK = re.compile(r"[A-Za-z]+|\[\*\*[^\]]*\]")
+"""What de-identification put in place of a name ("[**Doctor Last Name 12**]") holds no words of the note."""
+_BREAK = re.compile(
+    r"[.!?]+[\"')\]]*(?=\s)|;|\n[ \t]*\n"
+    r"|\n(?=[ \t]*(?:[-*•#]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
+)
+_NO_END = frozenset(
+    ["mr", "mrs", "ms", "dr", "vs", "pt", "st", "y", "o", "yr", "yrs", "hx", "approx", "jr", "prof", "no", "fl", "wk"]
+)
+"""A full stop after these ends no sentence."""
+_FAMILY = re.compile(r"family\s+(?:medical\s+|health\s+)?(?:history|hx)\b|fam\s?hx\b|fhx?\b", re.IGNORECASE)
+_COLON_OR_LINE = re.compile(r"[ \t]*(?::|\n|$)")
+_HEADING = re.compile(
+    r"\n[ \t#*]*(?P<line>[A-Z][A-Za-z'/&() -]{1,45})(?::|[ \t]*(?=\n\s*\n))"
+    r"|\n[ \t#*]*(?P<caps>[A-Z][A-Z'/&() -]{3,45})[ \t]*(?=\n|$)"
+    r"|(?:Social|Surgical|Past|Physical|Medical|Review)\s+(?:Medical\s+|of\s+)?[A-Z][a-z]+\s*:"
+)
+
+
+class Hit(NamedTuple):
+    """A word of the lexicon in the note; `word` is in lower case."""
+
+    start: int
+    end: int
+    word: str
+
+
+class Note:
+    """A scanned note."""
+
+    def __init__(self, text: str, hits: dict[str, list[Hit]]) -> None:
+        self.text = text
+        self._hits = hits
+
+    def hits(self, tag: str) -> list[Hit]:
+        """The words that were filed under a tag, in order."""
+        return self._hits.get(tag, [])
+
+    @cached_property
+    def _breaks(self) -> list[int]:
+        text, breaks = self.text, [0]
+        for match in _BREAK.finditer(text):
+            if text[match.start()] == "." and not _ends(text, match.start(), match.end()):
+                continue
+            breaks.append(match.end())
+        return breaks
+
+    def sentence_number(self, position: int) -> int:
+        """Which sentence (or list item, or line after a heading) holds a position."""
+        return bisect_right(self._breaks, position) - 1
+
+    def sentence(self, position: int) -> tuple[int, int]:
+        """Where the sentence around a position starts and ends."""
+        k = bisect_right(self._breaks, position)
+        return self._breaks[k - 1], self._breaks[k] if k < len(self._breaks) else len(self.text)
+
+    def opening(self, position: int) -> int:
+        """Where the first word of the sentence around a position stands."""
+        start, end = self.sentence(position)
+        while start < end and not (self.text[start].isalnum() or self.text[start] in "_["):
+            start += 1
+        return start
+
+    @cached_property
+    def _families(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for hit in self.hits("family"):
+            match = _FAMILY.match(self.text, hit.start)
+            if match is None or (found and hit.start < found[-1][1]):
+                continue
+            if _COLON_OR_LINE.match(self.text, match.end()):
+                found.append((match.end(), section_end(self.text, match.end())))
+            else:
+                found.append(self.sentence(hit.start))
+        return found
+
+    def in_family(self, position: int) -> bool:
+        """Whether a place is in a family history: its section, or a sentence that begins to tell of one."""
+        return any(start <= position < end for start, end in self._families)
+
+
+def _ends(text: str, dot: int, after: int) -> bool:
+    start = dot
+    while start > 0 and text[start - 1].isalpha():
+        start -= 1
+    if text[start:dot].lower() in _NO_END:
+        return False
+    while after < len(text) and text[after].isspace():
+        after += 1
+    return after >= len(text) or not text[after].islower()
+
+
+def section_end(text: str, start: int) -> int:
+    """Where the section that starts here ends; "Mother:" is a line of a family history and no heading."""
+    for match in _HEADING.finditer(text, start):
+        title = match.group("line") or match.group("caps") or ""
+        words = _WORD.findall(title.lower())
+        if not any(word in people.RELATIVES or word in people.SIDES for word in words):
+            return match.start()
+    return len(text)
+
+
+class Lexicon:
+    """The trigger words of all characteristics, by tag."""
+
+    def __init__(self, words_of: Mapping[str, Iterable[str]]) -> None:
+        tags: dict[str, list[str]] = {}
+        for tag, words in words_of.items():
+            for word in words:
+                tags.setdefault(word.lower(), []).append(tag)
+        self._tags = {word: tuple(dict.fromkeys(names)) for word, names in tags.items()}
+
+    def scan(self, text: str) -> Note:
+        """One walk over the words of a text."""
+        hits: dict[str, list[Hit]] = {}
+        find = self._tags.get
+        for match in _WORD_OR_MASK.finditer(text):
+            word = match.group().lower()
+            names = find(word)
+            if names is not None:
+                hit = Hit(match.start(), match.end(), word)
+                for name in names:
+                    hits.setdefault(name, []).append(hit)
+        return Note(text, hits)

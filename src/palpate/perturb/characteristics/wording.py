@@ -1,0 +1,306 @@
+"""Characteristics that a YAML file defines: finding their words, changing, adding and taking them out.
+
+An adjective is a mention only where it describes the patient: before the noun that introduces him or her ("63 year old
+Hispanic man"), before or after the age ("Asian 63M", "63yo Caucasian with asthma"), or after "is". So "white count",
+"black stools" and "Dr. White" are none. See `definitions` for the files.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from palpate.edits import Edit
+from palpate.perturb.characteristics.articles import article_before, with_articles
+from palpate.perturb.characteristics.definitions import Definition, Group
+from palpate.perturb.characteristics.describe import Description, Patient
+from palpate.perturb.characteristics.gendered import like
+from palpate.perturb.characteristics.mentions import KEPT, NO_MENTION, Mention, Outcome, skipped
+from palpate.perturb.characteristics.people import belongs_to_patient
+from palpate.perturb.characteristics.scan import Hit, Note, section_end
+
+Contradictory = Literal["skip", "alter"]
+_IS = re.compile(r"\b(?:patient|pt|he|she)\s+(?:is|was)\s+(?:an?\s+)?$", re.IGNORECASE)
+_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|$|\n)")
+_LETTERS = {"AA": "African American", "W": "White", "B": "African American"}
+_FIXED = "the mention can't be taken out of its sentence"
+
+
+class Place(NamedTuple):
+    """A mention: its span, its group (None: of no group that is written) and its kind."""
+
+    start: int
+    end: int
+    group: str | None
+    kind: str
+
+
+class Form(NamedTuple):
+    """A form to look for; `row` counts the rows of a wording table."""
+
+    pattern: re.Pattern[str]
+    group: str | None
+    kind: str
+    row: int = -1
+
+
+@dataclass
+class FoundWords:
+    """The mentions of one characteristic in a note."""
+
+    patient: Patient
+    places: list[Place] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    signs: list[Place] = field(default_factory=list)
+    present: str | None = None
+
+
+def _pattern(form: str) -> re.Pattern[str]:
+    return re.compile(r"\b" + r"\s+".join(map(re.escape, form.split())) + r"(?![\w])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A characteristic made from a definition."""
+
+    definition: Definition
+    contradictory: Contradictory = "skip"
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.definition.name
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of its groups."""
+        return tuple(group.name for group in self.definition.groups)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Group]:
+        return {group.name: group for group in self.definition.groups}
+
+    @cached_property
+    def _forms(self) -> dict[str, list[Form]]:
+        """By first word, longest first."""
+        definition = self.definition
+        rows: list[tuple[str, Form]] = []
+        for group in (*definition.groups, *([definition.other] if definition.other else [])):
+            name = None if group is definition.other else group.name
+            for kind in (*group.forms, "signs"):
+                forms = group.signs if kind == "signs" else group.forms[kind] if kind != "header" else ()
+                rows += [(form, Form(_pattern(form), name, kind)) for form in forms]
+        for number, phrases in enumerate(definition.wording):
+            rows += [
+                (p, Form(_pattern(p), g.name, "wording", number))
+                for p, g in zip(phrases, definition.groups, strict=True)
+            ]
+        rows += [(form, Form(_pattern(form), None, "exception")) for form in definition.exceptions]
+        forms_of: dict[str, list[Form]] = {}
+        for form, entry in sorted(rows, key=lambda row: (-len(row[0]), row[1].kind != "exception")):
+            forms_of.setdefault(re.match(r"[A-Za-z]+", form).group().lower(), []).append(entry)  # type: ignore[union-attr]
+        return forms_of
+
+    @cached_property
+    def _header(self) -> re.Pattern[str] | None:
+        values = {form.lower(): None for g in self._all_groups() for form in g.forms.get("header", ())}
+        if not self.definition.headers or not values:
+            return None
+        labels = "|".join(re.escape(label) for label in sorted(self.definition.headers, key=len, reverse=True))
+        options = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
+        return re.compile(rf"(?:{labels})[ \t]*:[ \t]*(?P<value>{options})(?![\w])", re.IGNORECASE)
+
+    def _all_groups(self) -> tuple[Group, ...]:
+        return (*self.definition.groups, *([self.definition.other] if self.definition.other else []))
+
+    def triggers(self) -> dict[str, tuple[str, ...]]:
+        """The words to scan for, by tag."""
+        labels = tuple(re.findall(r"[A-Za-z]+", label)[0] for label in self.definition.headers)
+        sections = tuple(re.findall(r"[A-Za-z]+", title)[0] for title in self.definition.sections)
+        return {f"{self.name}:word": tuple(self._forms), f"{self.name}:label": labels, f"{self.name}:section": sections}
+
+    def find(self, patient: Patient) -> FoundWords:
+        """Everything, once."""
+        found = FoundWords(patient)
+        note = patient.note
+        self._find_headers(found)
+        taken = {place.start for place in found.places}
+        past = 0
+        for hit in note.hits(f"{self.name}:word"):
+            if hit.start >= past and hit.start not in taken:
+                past = max(past, self._find_at(found, hit))
+        if self.name == "ethnicity":
+            found.places += [Place(s, e, _LETTERS[note.text[s:e]], "letters") for s, e in patient.race_letters]
+        found.places.sort()
+        told = [place.group for place in (*found.places, *found.signs)]
+        silent = next((group.name for group in self.definition.groups if group.is_empty), None)
+        found.present = told[0] if told else None if self.definition.wording else silent
+        if self.definition.wording and len(set(told)) > 1:
+            found.present = None
+        return found
+
+    def _find_at(self, found: FoundWords, hit: Hit) -> int:
+        """Look for the forms that start at a word; gives the end of what was found."""
+        note = found.patient.note
+        for form in self._forms[hit.word]:
+            match = form.pattern.match(note.text, hit.start)
+            if match is None:
+                continue
+            if form.kind == "exception":
+                return match.end()
+            kind = self._kind_at(found.patient, form.kind, match)
+            if kind is None:
+                continue
+            place = Place(match.start(), match.end(), form.group, kind)
+            if kind == "signs":
+                found.signs.append(place)
+            else:
+                found.places.append(place)
+                if form.row >= 0:
+                    found.rows.append(form.row)
+            return match.end()
+        return hit.start
+
+    def _kind_at(self, patient: Patient, kind: str, match: re.Match[str]) -> str | None:
+        """The kind of mention that stands here, or None."""
+        start, end = match.span()
+        note = patient.note
+        if kind == "adjective":
+            if patient.describes(start, end):
+                return "adjective"
+            first, _ = note.sentence(start)
+            is_said = _IS.search(note.text, max(first, start - 30), start) and _AFTER_IS.match(note.text, end)
+            return "predicate" if is_said and belongs_to_patient(note, start, end) else None
+        if kind == "sentence":
+            first, last = note.sentence(start)
+            whole = not note.text[first:start].strip() and note.text[end:last].strip() in (".", "")
+            return "sentence" if whole and not note.in_family(start) else None
+        return kind if belongs_to_patient(note, start, end) else None
+
+    def _find_headers(self, found: FoundWords) -> None:
+        header, note = self._header, found.patient.note
+        if header is None:
+            return
+        groups = {form.lower(): group for group in self._all_groups() for form in group.forms.get("header", ())}
+        for hit in note.hits(f"{self.name}:label"):
+            match = header.match(note.text, hit.start)
+            if match and belongs_to_patient(note, match.start(), match.end()):
+                group = groups[match.group("value").lower()]
+                name = None if group is self.definition.other else group.name
+                start, end = match.span("value")
+                found.places.append(Place(start, end, name, "header"))
+
+    def present(self, found: FoundWords) -> str | None:
+        """The group that the note is in."""
+        return found.present
+
+    def mentions(self, found: FoundWords) -> list[Mention]:
+        """Where the note tells of it."""
+        text = found.patient.note.text
+        return [Mention(p.start, p.end, text[p.start : p.end], p.group) for p in sorted((*found.places, *found.signs))]
+
+    def outcome(self, found: FoundWords, group: str) -> Outcome:
+        """What altering to a group takes."""
+        if group == found.present:
+            return KEPT
+        if found.signs and self.contradictory == "skip" and any(sign.group != group for sign in found.signs):
+            return skipped(f"contradictory: the note says '{found.signs[0].group}' in words that can't be changed")
+        if self.definition.wording:
+            return self._reworded(found, group)
+        if not found.places:
+            return self._added(found, group)
+        edits: list[Edit] = []
+        for place in found.places:
+            edit = self._changed(found.patient.note, place, group)
+            if edit is None:
+                return skipped(_FIXED)
+            if found.patient.note.text[edit.start : edit.end] != edit.text:
+                edits.append(edit)
+        return Outcome(with_articles(found.patient.note.text, edits), "changed") if edits else KEPT
+
+    def _changed(self, note: Note, place: Place, group: str) -> Edit | None:
+        """The edit of one mention; None if the group has no form for it."""
+        start, end, _, kind = place
+        text = note.text
+        written = text[start:end]
+        if place.group == group:
+            return Edit(start, end, written)
+        forms = self._by_name[group].forms
+        form = forms.get({"predicate": "adjective", "letters": "adjective"}.get(kind, kind))
+        if form is not None:
+            word = form[0].upper() if written.isupper() and len(written) > 3 else form[0]
+            if kind in ("sentence", "phrase"):
+                word = like(written, word) if not word[0].isupper() else word
+            return Edit(start, end, word + (" " if kind == "letters" else ""))
+        if not self._by_name[group].is_empty or kind in ("predicate", "phrase", "header"):
+            return None
+        if kind == "letters":
+            return Edit(start, end, "")
+        if kind == "sentence":
+            lead = len(text[:start]) - len(text[:start].rstrip())
+            return Edit(start - lead, end + (text[end : end + 1] == "."), "")
+        return _taken_out(text, start, end)
+
+    def _reworded(self, found: FoundWords, group: str) -> Outcome:
+        if not found.places:
+            return skipped(NO_MENTION)
+        column, text = self.groups.index(group), found.patient.note.text
+        edits = []
+        for place, row in zip(found.places, found.rows, strict=True):
+            if place.group != group:
+                new = like(text[place.start : place.end], self.definition.wording[row][column])
+                edits.append(Edit(place.start, place.end, new))
+        return Outcome(with_articles(text, edits), "changed") if edits else KEPT
+
+    def _added(self, found: FoundWords, group: str) -> Outcome:
+        note, forms = found.patient.note, self._by_name[group].forms
+        for place in self.definition.insert:
+            if place == "noun" and "adjective" in forms and found.patient.places:
+                edits = [self._put_in(found.patient, at, forms["adjective"][0]) for at in found.patient.places]
+                return Outcome(with_articles(note.text, edits), "added")
+            if place == "section" and "sentence" in forms:
+                end = self._end_of_section(note)
+                if end is not None:
+                    lead = " " if note.text[end - 1] in ".!?" else "\n"
+                    return Outcome((Edit(end, end, f"{lead}{forms['sentence'][0]}."),), "added")
+        return skipped(NO_MENTION)
+
+    def _put_in(self, patient: Patient, description: Description, word: str) -> Edit:
+        """An adjective at a phrase, in its capitals."""
+        noun = patient.note.text[slice(*description.noun)] if description.noun else ""
+        put = patient.before_transgender if self.name == "ethnicity" else patient.before_ethnicity
+        at = put(description.place)
+        if noun.isupper() and len(noun) > 1:
+            word = word.upper()
+        elif at == patient.note.opening(at):
+            word = word[0].upper() + word[1:]
+        return Edit(at, at, word + " ")
+
+    def _end_of_section(self, note: Note) -> int | None:
+        """After the last word of the section that a sentence may be put in."""
+        for hit in note.hits(f"{self.name}:section"):
+            for title in self.definition.sections:
+                after = hit.start + len(title)
+                if note.text[hit.start : after].lower() != title.lower() or note.text[after : after + 1] not in (
+                    ":",
+                    "\n",
+                ):
+                    continue
+                end = section_end(note.text, after)
+                body = note.text[after + 1 : end].rstrip()
+                if body.strip(" \n_"):
+                    return after + 1 + len(body)
+        return None
+
+
+def _taken_out(text: str, start: int, end: int) -> Edit:
+    """An adjective with the white space after it, or before it where a stop follows."""
+    end += text[end : end + 1] == ","
+    after = len(text[end : end + 5]) - len(text[end : end + 5].lstrip())
+    line_ends = "\n" in text[end : end + after] and text[start - 1 : start] == " "
+    if after and not (line_ends and article_before(text, start) is None):
+        return Edit(start, end + after, "")
+    before = len(text[max(0, start - 3) : start]) - len(text[max(0, start - 3) : start].rstrip())
+    return Edit(start - before, end, "")

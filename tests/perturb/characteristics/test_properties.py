@@ -1,0 +1,225 @@
+"""What holds for any note: on made-up text (hypothesis), on the synthetic hospital, and on real notes where present."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from palpate.edits import splice
+from palpate.perturb.characteristics import NAMES, Alterer, alter
+from palpate.synthetic.hospital import write_hospital
+
+from .sentences import read_sentences
+
+_GROUPS = {
+    "gender": ("female", "male", "transgender"),
+    "age": ("18", "31", "47", "80", "85", "90+"),
+    "ethnicity": ("none", "White", "African American", "Hispanic", "Asian"),
+}
+_ALTERER = Alterer(tuple(_GROUPS), contradictory="alter")
+_ACI = Path(__file__).parents[4] / "shared" / "data" / "aci_bench"
+_PROTECTED = re.compile(
+    r"\d+(?:\.\d+)?\s?(?:mg|mcg|ml|units|kg|cm|mm|%|liters|grams|cc)|\d+/\d+|\[\*\*\d[^\]]*\]|"
+    r"\b(?:Temp|Tm|Tc|T|HR|P|RR|R|BP|O2)\s\d+(?:\.\d+)?(?:\sF)?|\b[A-Za-z]+-\d+(?:\.\d+)?\*?|\d+:\d+"
+)
+"""Doses, vitals, dates, lab values, clock times: found here without the engine."""
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    out = tmp_path_factory.mktemp("hospital")
+    write_hospital(out, n_patients=50, seed=11, images=False, workers=1)
+    three = pl.read_csv(out / "mimic-iii" / "NOTEEVENTS.csv.gz")["TEXT"].to_list()
+    four = pl.read_csv(out / "mimic-iv" / "note" / "discharge.csv.gz")["text"].to_list()
+    return [*three, *four, *_real()]
+
+
+def _real() -> list[str]:
+    return [row["note"] for name in ("train", "valid") if _ACI.exists() for row in _rows(_ACI / f"{name}.csv")]
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _check_spans(text: str) -> None:
+    """Edits are sorted spans inside the text; doses, vitals, dates and labs are in none of them."""
+    found = _ALTERER.plan(text)
+    protected = [match.span() for match in _PROTECTED.finditer(text)]
+    for name, groups in _GROUPS.items():
+        for group in groups:
+            edits, action, reason = _ALTERER.edits(found, (name, group))
+            assert (action == "skipped") == (reason is not None)
+            assert bool(edits) == (action in ("changed", "added"))
+            end = 0
+            for edit in edits:
+                assert end <= edit.start <= edit.end <= len(text)
+                assert text[edit.start : edit.end] != edit.text
+                end = edit.end
+                assert not any(edit.start < stop and start < edit.end for start, stop in protected)
+                if name != "age":
+                    assert not re.search(r"\d", text[edit.start : edit.end] + edit.text)
+
+
+def test_edits_are_spans_and_spare_numbers(notes: list[str]) -> None:
+    for text in notes:
+        _check_spans(text)
+
+
+def test_the_present_group_keeps_the_bytes(notes: list[str]) -> None:
+    kept = 0
+    for text in notes:
+        found = _ALTERER.plan(text)
+        for name, group in _ALTERER.detection(found).present.items():
+            if group is not None:
+                assert _ALTERER.edits(found, (name, group)) == ((), "kept", None)
+                kept += 1
+    assert kept > len(notes)
+
+
+def test_a_then_b_is_b(notes: list[str]) -> None:
+    """For groups other than the note's own, whose spelling ("Caucasian", "Mrs.") is lost on the way."""
+    compared = 0
+    for text in notes[::2]:
+        found = _ALTERER.plan(text)
+        detection = _ALTERER.detection(found)
+        for name, groups in _GROUPS.items():
+            if any(mention.ambiguous for mention in detection.mentions[name]) or _has_lost_title(text, name):
+                continue
+            direct = {group: _ALTERER.edits(found, (name, group)) for group in groups}
+            for first in groups:
+                between = splice(text, direct[first].edits)
+                found_between = _ALTERER.plan(between) if direct[first].action != "skipped" else None
+                for second in groups:
+                    if found_between is None or second in (first, detection.present[name]):
+                        continue
+                    outcome = _ALTERER.edits(found_between, (name, second))
+                    if direct[second].action == "skipped":
+                        assert outcome.action == "skipped"
+                        continue
+                    after = splice(between, outcome.edits)
+                    expected = splice(text, direct[second].edits)
+                    # A word taken out at a line's end comes back on the other side of it.
+                    assert after == expected or (first == "none" and _plain(after) == _plain(expected))
+                    compared += 1
+    assert compared > 3000
+
+
+def _has_lost_title(text: str, name: str) -> bool:
+    return name == "gender" and re.search(r"\b(?:Mrs|Miss)\b", text) is not None
+
+
+def test_there_and_back(notes: list[str]) -> None:
+    """Male to female to male, and the other way, wherever no mention was ambiguous."""
+    compared = 0
+    for text in notes:
+        found = _ALTERER.plan(text)
+        detection = _ALTERER.detection(found)
+        own = detection.present["gender"]
+        if own is None or any(m.ambiguous for m in detection.mentions["gender"]) or _has_lost_title(text, "gender"):
+            continue
+        other = "female" if own == "male" else "male"
+        there = splice(text, _ALTERER.edits(found, ("gender", other)).edits)
+        back = splice(there, _ALTERER.edits(_ALTERER.plan(there), ("gender", own)).edits)
+        assert there != text
+        assert back == text
+        compared += 1
+    assert compared > 200
+
+
+def test_combinations_hold_all_parts(notes: list[str]) -> None:
+    """A combination reads as its parts, altered one after the other."""
+    wanted = {"ethnicity": "Asian", "age": "85", "gender": "female"}
+    compared = 0
+    for text in notes[:200]:
+        found = _ALTERER.plan(text)
+        detection = _ALTERER.detection(found)
+        if any(m.ambiguous for m in detection.mentions["gender"]):
+            continue
+        edits, action, _ = _ALTERER.edits(found, wanted)
+        if action == "skipped":
+            continue
+        for name, group in wanted.items():
+            text = splice(text, _ALTERER.edits(_ALTERER.plan(text), (name, group)).edits)
+        assert _plain(splice(found.text, edits)) == _plain(text)
+        compared += 1
+    assert compared > 50
+
+
+_PIECES = st.sampled_from(
+    [
+        sentence.write(**{**sentence.start, "gender": side})
+        for sentence in read_sentences()
+        for side in ("female", "male")
+    ]
+)
+_NOISE = st.text(alphabet=st.sampled_from("abc 0189.,:;/()[]*_-\n'\"MFHISherhiİßé% "), max_size=25)
+
+
+@given(st.lists(st.one_of(_PIECES, _NOISE), max_size=6).map(" ".join))
+@example("a 63M")
+@example("İ 63 yo F. She said İ.")
+@settings(max_examples=300, deadline=None)
+def test_any_text_gives_sound_edits(text: str) -> None:
+    found = _ALTERER.plan(text)
+    for name, groups in _GROUPS.items():
+        present = _ALTERER.detection(found).present[name]
+        for group in groups:
+            edits, action, _ = _ALTERER.edits(found, (name, group))
+            starts = [edit.start for edit in edits]
+            assert starts == sorted(starts)
+            assert all(first.end <= second.start for first, second in pairwise(edits))
+            assert group != present or action == "kept"
+            pieces = [text[i:j] for i, j in zip([0, *(e.end for e in edits)], [*starts, len(text)], strict=True)]
+            assert re.fullmatch("(?s)" + ".*".join(map(re.escape, pieces)), splice(text, edits))
+
+
+@given(st.text(max_size=200))
+@settings(max_examples=100, deadline=None)
+def test_no_text_breaks_it(text: str) -> None:
+    alterer = Alterer(NAMES)
+    found = alterer.plan(text)
+    for name in NAMES:
+        for group in alterer.groups(name)[:5]:
+            alterer.edits(found, (name, group))
+
+
+@pytest.mark.skipif(not _ACI.exists(), reason="../shared/data/aci_bench is not here")
+def test_age_and_gender_of_real_notes() -> None:
+    """They agree with the metadata in at least 97% of the notes that state them."""
+    right: dict[str, list[bool]] = {"gender": [], "age": []}
+    for name in ("train", "valid"):
+        known = {row["encounter_id"]: row for row in _rows(_ACI / f"{name}_metadata.csv")}
+        for row in _rows(_ACI / f"{name}.csv"):
+            present = _ALTERER.detection(_ALTERER.plan(row["note"])).present
+            truth = known[row["encounter_id"]]
+            gender, age = truth["patient_gender"].strip(), re.match(r"\s*(\d+)(?:\.0)?\s*$", truth["patient_age"])
+            if gender and present["gender"]:
+                right["gender"].append(gender == present["gender"])
+            stated = age is not None and re.search(rf"\b{age[1]}(?:\s|-)?y", row["note"])
+            if age and (present["age"] or stated):
+                years = int(age[1])
+                right["age"].append(present["age"] == ("90+" if years >= 90 else str(years)))
+    assert len(right["gender"]) > 75
+    assert len(right["age"]) > 55
+    for name, hits in right.items():
+        assert sum(hits) >= 0.97 * len(hits), name
+
+
+@pytest.mark.parametrize("ask", [lambda text: alter(text, "gender", "male"), lambda text: alter(text, {"age": "40"})])
+def test_a_note_without_a_person_is_skipped(ask: Callable[[str], object]) -> None:
+    alteration = ask("IMPRESSION: No acute process.")
+    assert alteration[2] == "skipped"  # type: ignore[index]

@@ -1,0 +1,83 @@
+"""Hand-written hard sentences: every group gives the text that a clinician would have written."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import pytest
+
+from palpate.edits import splice
+from palpate.perturb.characteristics import Alterer, Found
+
+from .sentences import AGES, ETHNICITIES, Sentence, read_sentences
+
+_SENTENCES = read_sentences()
+_ALTERER = Alterer(["gender", "age", "ethnicity"])
+
+
+@lru_cache(maxsize=64)
+def _plan(text: str) -> Found:
+    return _ALTERER.plan(text)
+
+
+def _check(sentence: Sentence, characteristic: str, group: str, start: dict[str, str], *, skip: bool) -> None:
+    text = sentence.write(**start)
+    edits, action, reason = _ALTERER.edits(_plan(text), (characteristic, group))
+    told = f"{characteristic} to {group}: {text!r}"
+    if skip and group != start[characteristic]:
+        assert action == "skipped", told
+        assert reason, told
+        assert not edits, told
+        return
+    expected = sentence.write(**{**start, characteristic: group})
+    assert splice(text, edits) == expected, f"{told}, {action}, {reason}"
+    assert (action == "kept") == (expected == text), told
+
+
+def test_there_are_at_least_200() -> None:
+    assert len(_SENTENCES) >= 200
+    assert len({sentence.template for sentence in _SENTENCES}) == len(_SENTENCES)
+
+
+@pytest.mark.parametrize("sentence", _SENTENCES, ids=lambda s: re.sub(r"\W+", "-", s.template)[:60])
+def test_gender(sentence: Sentence) -> None:
+    kind = sentence.options.get("gender", "")
+    if kind == "any":
+        return
+    if kind.endswith("skip"):
+        start = {**sentence.start, "gender": "male" if kind == "male-skip" else "female"}
+        for group in ("female",) if kind == "male-skip" else ("male", "transgender"):
+            _check(sentence, "gender", group, start, skip=True)
+        return
+    sides = [sentence.options["from"]] if "from" in sentence.options else ["female", "male"]
+    if "(T)" in sentence.template or "{T" in sentence.template:
+        sides += [] if "from" in sentence.options else ["transgender"]
+    for side in sides:
+        for group in ("female", "male", "transgender"):
+            skip = group == "transgender" and sentence.options.get("trans") == "skip"
+            _check(sentence, "gender", group, {**sentence.start, "gender": side}, skip=skip)
+
+
+@pytest.mark.parametrize("sentence", _SENTENCES, ids=lambda s: re.sub(r"\W+", "-", s.template)[:60])
+def test_age(sentence: Sentence) -> None:
+    kind = sentence.options.get("ages", "")
+    if kind == "any":
+        return
+    sides = [sentence.options["from"]] if "from" in sentence.options else ["female", "male"]
+    groups = AGES[:30] if kind == "skip" else AGES
+    for side in sides:
+        for group in groups:
+            _check(sentence, "age", group, {**sentence.start, "gender": side}, skip=kind == "skip")
+
+
+@pytest.mark.parametrize("sentence", _SENTENCES, ids=lambda s: re.sub(r"\W+", "-", s.template)[:60])
+def test_ethnicity(sentence: Sentence) -> None:
+    kind = sentence.options.get("eth", "")
+    sides = [sentence.options["from"]] if "from" in sentence.options else ["female", "male"]
+    starts = ["none"] if kind == "skip" else ETHNICITIES
+    for side in sides:
+        for before in starts:
+            for group in ETHNICITIES:
+                start = {**sentence.start, "gender": side, "ethnicity": before}
+                _check(sentence, "ethnicity", group, start, skip=kind == "skip")
