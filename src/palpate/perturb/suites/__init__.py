@@ -1,0 +1,33 @@
+"""Template suites: what a model must be able to do, as sentences with slots (ADE template paper, section 3).
+
+`load_suite("ade")` reads a suite, `suite.default_cases(rng)` is its default run, `suite.sample(n, rng)` draws from all
+variations with all fill-ins without writing them out.
+"""
+
+from palpate.perturb.suites.cases import Case, Cases, Filled
+from palpate.perturb.suites.exchange import import_csv, import_jsonl, write_cases
+from palpate.perturb.suites.loader import list_suites, load_suite
+from palpate.perturb.suites.schema import Capability, Change, Labels, Relation, Template, Test
+from palpate.perturb.suites.suite import Dropped, Suite
+from palpate.perturb.suites.wellformed import Flaw, find_flaws
+
+__all__ = [
+    "Capability",
+    "Case",
+    "Cases",
+    "Change",
+    "Dropped",
+    "Filled",
+    "Flaw",
+    "Labels",
+    "Relation",
+    "Suite",
+    "Template",
+    "Test",
+    "find_flaws",
+    "import_csv",
+    "import_jsonl",
+    "list_suites",
+    "load_suite",
+    "write_cases",
+]

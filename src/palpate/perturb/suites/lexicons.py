@@ -1,0 +1,226 @@
+"""Lexicons: what a slot is filled with. A YAML file, or a list inside the suite.
+
+    lexicon: drugs
+    article: auto          # none: the values take no a/an; auto (default): by the first letter
+    forms: [lower, upper]  # every value also in these cases
+    values:
+      - Zoloft
+      - {value: Prozac, generic: fluoxetine, variants: [prozak]}
+
+`values:` are texts, or mappings with a `value`, spelling `variants`, an `article` of its own and any further
+attributes; `{slot:generic}` in a template writes that attribute. `union:` names other lexicons to be joined instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from palpate.errors import ConfigError
+from palpate.perturb.suites.nodes import Node, read_yaml
+
+Attribute = str | float
+CASES = ("lower", "upper", "capital")
+FORMS = (*CASES, "a", "misspelt")
+_RESERVED = ("value", "variants", "article")
+
+
+class Entry(NamedTuple):
+    """A value; `head` is the entry that it is a spelling of, `form` how it differs from it (empty for the head)."""
+
+    value: str
+    head: str
+    form: str
+    article: str
+    attributes: Mapping[str, Attribute]
+
+    def written(self, form: str) -> str | None:
+        """The value in a form; None if there is no such form of it."""
+        if not form:
+            return self.value
+        if form in CASES:
+            return in_case(self.value, form)
+        if form == "a":
+            return f"{self.article} {self.value}" if self.article else self.value
+        if form == "misspelt":
+            return misspell(self.value)
+        found = self.attributes.get(form)
+        return found if isinstance(found, str) else None
+
+    def names(self) -> set[str]:
+        """Everything that the entry is called."""
+        return {self.value, self.head, *(word for word in self.attributes.values() if isinstance(word, str))}
+
+    def attribute(self, name: str) -> Attribute | None:
+        """An attribute; `head` and `value` are attributes too."""
+        return {"head": self.head, "value": self.value}.get(name) or self.attributes.get(name)
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Distinct values with their attributes, in the order of the file."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    about: str = ""
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values as they are."""
+        return tuple(entry.value for entry in self.entries)
+
+    def with_values(self, values: Sequence[str | Mapping[str, Attribute]]) -> Lexicon:
+        """Other values under the same name; one that the lexicon has keeps its attributes."""
+        known = {entry.value: entry for entry in self.entries}
+        entries: list[Entry] = []
+        for given in values:
+            if isinstance(given, str):
+                entries.append(known.get(given) or make_entry(given))
+            else:
+                rest = {key: value for key, value in given.items() if key not in _RESERVED}
+                article = given.get("article")
+                entries.append(make_entry(str(given["value"]), rest, None if article is None else str(article)))
+        if not entries:
+            raise ConfigError(f"the slot's lexicon '{self.name}' is given no values", hint="give at least one")
+        twice = _first_twice([entry.value for entry in entries])
+        if twice is not None:
+            raise ConfigError(f"'{twice}' is given twice for lexicon '{self.name}'", hint="remove one")
+        return Lexicon(self.name, tuple(entries), self.about)
+
+    def without(self, other: Lexicon) -> Lexicon:
+        """The values that are none of another lexicon's, not even by spelling, abbreviation or another attribute."""
+        names = {name.lower() for entry in other.entries for name in entry.names()}
+        entries = tuple(entry for entry in self.entries if not names & {name.lower() for name in entry.names()})
+        return Lexicon(self.name, entries, self.about)
+
+
+def in_case(value: str, case: str) -> str:
+    """All lower, all upper, or with a capital at the start and the rest untouched."""
+    if case == "capital":
+        return value[:1].upper() + value[1:]
+    return value.lower() if case == "lower" else value.upper()
+
+
+def misspell(value: str) -> str:
+    """A slip of the keyboard, always the same one: two neighbouring letters of the longest word change places."""
+    words = list(re.finditer(r"[^\W\d_]{4,}", value))
+    if not words:
+        return value + value[-1:]
+    word = max(words, key=lambda match: len(match.group()))
+    middle = word.start() + (len(word.group()) - 1) // 2
+    for at in (*range(middle, word.end() - 1), *range(middle - 1, word.start(), -1)):
+        if value[at].lower() != value[at + 1].lower():
+            return value[:at] + value[at + 1] + value[at] + value[at + 2 :]
+    return value[: middle + 1] + value[middle:]
+
+
+def article_of(value: str) -> str:
+    """`a` or `an` by the first letter; words that sound otherwise carry their `article` in the lexicon."""
+    return "an" if re.match(r"[aeiouAEIOU]|8|11\b|18\b", value) else "a"
+
+
+def make_entry(
+    value: str, attributes: Mapping[str, Attribute] | None = None, article: str | None = None, *, bare: bool = False
+) -> Entry:
+    """An entry; without an `article` of its own it gets one by its first letter, or none if the lexicon is `bare`."""
+    given = "" if bare else article_of(value)
+    chosen = given if article is None else ("" if article == "none" else article)
+    return Entry(value, value, "", chosen, dict(attributes or {}))
+
+
+def read_lexicon(source: Node, name: str, folder: Path, opened: tuple[Path, ...] = ()) -> Lexicon:
+    """A lexicon as a suite gives it: a file name, a list of values, or a mapping like the file's."""
+    if isinstance(source.content, str):
+        file = folder / source.text(f"lexicon '{name}'")
+        if file.resolve() in opened:
+            raise source.error(f"lexicon '{name}' takes itself in, a cycle", hint="remove one of the references")
+        if not file.is_file():
+            raise source.error(f"lexicon file '{source.content}' is not there", hint="paths count from this file")
+        return read_lexicon(read_yaml(file), name, file.parent, (*opened, file.resolve()))
+    if isinstance(source.content, list):
+        return Lexicon(name, tuple(_entries(source, name, bare=False, forms=())))
+    return _read_mapping(source, name, folder, opened)
+
+
+def _read_mapping(source: Node, name: str, folder: Path, opened: tuple[Path, ...]) -> Lexicon:
+    given = source.mapping(f"lexicon '{name}'", known=("lexicon", "about", "article", "forms", "values", "union"))
+    about = given["about"].text("about") if "about" in given else ""
+    if ("values" in given) == ("union" in given):
+        raise source.error(f"lexicon '{name}' needs either `values` or `union`", hint="give one of them")
+    entries: list[Entry] = []
+    if "union" in given:
+        for part in given["union"].items("union"):
+            entries += read_lexicon(part, part.text("union"), folder, opened).entries
+    else:
+        article = given["article"].choice("article", ("auto", "none")) if "article" in given else "auto"
+        forms = tuple(form.choice("forms", CASES) for form in given["forms"].items("forms")) if "forms" in given else ()
+        entries = _entries(given["values"], name, bare=article == "none", forms=forms)
+    twice = _first_twice([entry.value for entry in entries])
+    if twice is not None:
+        raise source.error(f"lexicon '{name}' holds '{twice}' twice", hint="remove one")
+    return Lexicon(name, tuple(entries), about)
+
+
+def _entries(source: Node, name: str, *, bare: bool, forms: Sequence[str]) -> list[Entry]:
+    """The entries of a list of values, each followed by its spellings."""
+    if source.content == [] or (source.scalar is None and isinstance(source.content, str)):
+        raise source.error(f"lexicon '{name}' is empty", hint="give at least one value")
+    entries: list[Entry] = []
+    lines: dict[str, int] = {}
+    for item in source.items(f"lexicon '{name}'"):
+        for entry in _spellings(item, name, bare=bare, forms=forms):
+            if entry.value in lines and (entry.form not in CASES):
+                raise item.error(
+                    f"lexicon '{name}' holds '{entry.value}' twice, first in line {lines[entry.value]}",
+                    hint="remove one",
+                )
+            if entry.value not in lines:
+                entries.append(entry)
+                lines[entry.value] = item.line
+    return entries
+
+
+def _spellings(item: Node, name: str, *, bare: bool, forms: Sequence[str]) -> list[Entry]:
+    """An item's value, its variants, and the value in other cases."""
+    attributes: dict[str, Attribute] = {}
+    variants: list[str] = []
+    article = None
+    if isinstance(item.content, str):
+        value = item.text(f"a value of lexicon '{name}'")
+    else:
+        given = item.mapping(f"a value of lexicon '{name}'")
+        value = item.require("value", f"an entry of lexicon '{name}'").text("value")
+        variants = given["variants"].texts("variants") if "variants" in given else []
+        article = given["article"].choice("article", ("a", "an", "the", "none")) if "article" in given else None
+        for key in given:
+            if key in FORMS or key == "head":
+                raise item.error(f"an attribute can't be called '{key}'", hint="take another word", key=key)
+        attributes = {key: _attribute(node) for key, node in given.items() if key not in _RESERVED}
+    if value != value.strip():
+        raise item.error(f"'{value}' begins or ends with a blank", hint="remove it")
+    head = make_entry(value, attributes, article, bare=bare)
+    spelt = [head]
+    for variant in variants:
+        entry = make_entry(variant, attributes, article, bare=bare)
+        spelt.append(entry._replace(head=value, form="variant"))
+    return spelt + [head._replace(value=in_case(value, form), form=form) for form in forms]
+
+
+def _attribute(node: Node) -> Attribute:
+    scalar = node.scalar
+    return float(scalar) if isinstance(scalar, int | float) and not isinstance(scalar, bool) else node.text("attribute")
+
+
+def _first_twice(values: Sequence[str]) -> str | None:
+    seen: set[str] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None

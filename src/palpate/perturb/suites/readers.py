@@ -1,0 +1,187 @@
+"""Reads capabilities, tests, templates and changes from the nodes of a suite's YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from palpate.perturb.suites.lexicons import Lexicon
+from palpate.perturb.suites.nodes import Node
+from palpate.perturb.suites.patterns import Pattern, PatternError, Slot, parse
+from palpate.perturb.suites.schema import (
+    TYPES,
+    Capability,
+    Change,
+    Direction,
+    Labels,
+    Standing,
+    Template,
+    Test,
+    TestType,
+)
+
+_CAPABILITY = ("id", "title", "about", "part", "tests")
+_TEST = (
+    *("id", "title", "about", "type", "label", "templates", "changes", "tolerance", "direction", "margin"),
+    *("variations", "sizes"),
+)
+_TEMPLATE = ("id", "text", "label", "tags", "to")
+_CHANGE = ("name", "prepend", "append", "replace", "respell")
+
+
+class TestReader:
+    """Reads the parts of a suite that lie below its top level."""
+
+    __test__ = False  # pytest would collect the class by its name
+
+    def __init__(self, labels: Labels, lexicons: Mapping[str, Lexicon], variations: str = "one") -> None:
+        self.labels, self.lexicons, self.variations = labels, lexicons, variations
+        self._tests: set[str] = set()
+
+    def capability(self, node: Node) -> Capability:
+        """A capability with its tests."""
+        given = node.mapping("a capability", known=_CAPABILITY)
+        name = _id(node, "a capability")
+        return Capability(
+            id=name,
+            title=given["title"].text("title") if "title" in given else name.replace("_", " "),
+            tests=tuple(self._test(test) for test in node.require("tests", f"capability '{name}'").items("tests")),
+            part=cast(Standing, given["part"].choice("part", ("main", "further")) if "part" in given else "main"),
+            about=given["about"].text("about") if "about" in given else "",
+        )
+
+    def _test(self, node: Node) -> Test:
+        given = node.mapping("a test", known=_TEST)
+        name = _id(node, "a test")
+        if name in self._tests:
+            raise node.error(f"test '{name}' is given twice", hint="rename one")
+        self._tests.add(name)
+        what = f"test '{name}'"
+        kind = cast(TestType, node.require("type", what).choice("type", TYPES))
+        tolerance, direction, margin = self._rule(node, kind, what)
+        label = self._label(given["label"]) if "label" in given else None
+        listed = node.require("templates", what).items("templates")
+        changes = tuple(self._change(item) for item in given["changes"].items("changes")) if "changes" in given else ()
+        named: set[str] = set()
+        for change, item in zip(changes, given["changes"].items("changes") if changes else (), strict=True):
+            if change.name in named:
+                raise item.error(f"change '{change.name}' is given twice", hint="rename one")
+            named.add(change.name)
+        run = given["variations"].choice("variations", ("one", "all")) if "variations" in given else self.variations
+        return Test(
+            id=name,
+            title=given["title"].text("title") if "title" in given else name.replace("_", " "),
+            type=kind,
+            templates=tuple(self._template(item, kind, label, bool(changes)) for item in listed),
+            changes=changes,
+            tolerance=tolerance,
+            direction=direction,
+            margin=margin,
+            all_variations=run == "all",
+            sizes=self.sizes(given["sizes"]) if "sizes" in given else {},
+            about=given["about"].text("about") if "about" in given else "",
+        )
+
+    def _rule(self, node: Node, kind: TestType, what: str) -> tuple[float | None, Direction | None, float | None]:
+        """Tolerance, direction and margin. An INV with a direction is a misunderstanding, not a detail."""
+        given = node.mapping("a test")
+        own = {"MFT": (), "INV": ("tolerance", "changes"), "DIR": ("direction", "margin", "changes")}
+        for key in ("tolerance", "changes", "direction", "margin"):
+            if key in given and key not in own[kind]:
+                raise node.error(f"{what} is of type {kind}, which has no `{key}`", hint="change the type", key=key)
+        if kind == "INV":
+            return node.require("tolerance", what).number("tolerance", low=0, high=1), None, None
+        if kind == "DIR":
+            direction = node.require("direction", what).choice("direction", ("up", "down"))
+            margin = given["margin"].number("margin", low=0, high=1) if "margin" in given else 0.0
+            return None, cast(Direction, direction), margin
+        return None, None, None
+
+    def _template(self, node: Node, kind: TestType, label: bool | None, has_changes: bool) -> Template:
+        given = node.mapping("a template", known=_TEMPLATE)
+        name = _id(node, "a template")
+        own = self._label(given["label"]) if "label" in given else label
+        if own is None and kind == "MFT":
+            hint = f"add `label: {self.labels.positive}` or `label: {self.labels.negative}`"
+            raise node.error(f"template '{name}' has no label", hint=hint)
+        pattern = self._pattern(node.require("text", f"template '{name}'"))
+        target = self._pattern(given["to"]) if "to" in given else None
+        if target is not None and kind == "MFT":
+            raise node.error(
+                f"template '{name}' is of an MFT, which has no `to`", hint="make the test INV or DIR", key="to"
+            )
+        if target is not None and target.radices not in ((), pattern.radices):
+            hint = "give `to` no alternatives, or the same numbers of them in the same order"
+            raise node.error(f"the alternatives of `to` don't match those of `text` in template '{name}'", hint=hint)
+        if kind != "MFT" and target is None and not has_changes:
+            hint = "give the template a `to`, or the test a list of `changes`"
+            raise node.error(f"template '{name}' is of type {kind} and nothing changes it", hint=hint)
+        tags = tuple(given["tags"].texts("tags")) if "tags" in given else ()
+        return Template(name, pattern, own, tags, target, node.line, node.file)
+
+    def _label(self, node: Node) -> bool:
+        return node.choice("the label", self.labels) == self.labels.positive
+
+    def _pattern(self, node: Node) -> Pattern:
+        """A template text whose slots are all known."""
+        try:
+            pattern = parse(node.text("a template's text"))
+        except PatternError as error:
+            raise node.error(str(error)) from None
+        for group in pattern.groups:
+            for option in group:
+                for part in option:
+                    if isinstance(part, Slot):
+                        self._known(node, part)
+        return pattern
+
+    def _known(self, node: Node, slot: Slot) -> None:
+        if slot.name not in self.lexicons:
+            hint = f"declare it under `lexicons`; declared are {', '.join(self.lexicons) or 'none'}"
+            raise node.error(f"slot '{{{slot.name}}}' is not known", hint=hint)
+        entries = self.lexicons[slot.name].entries
+        if all(entry.written(slot.form) is None for entry in entries):
+            hint = "known are upper, lower, capital, a, misspelt and the attributes of the lexicon's values"
+            raise node.error(f"slot '{{{slot.name}}}' has no form '{slot.form}'", hint=hint)
+
+    def sizes(self, node: Node) -> dict[str, int]:
+        """`slot: number` lines."""
+        for slot in node.mapping("sizes"):
+            if slot not in self.lexicons:
+                raise node.error(
+                    f"there is no slot '{slot}'", hint=f"declared are {', '.join(self.lexicons)}", key=slot
+                )
+        return {slot: value.whole(f"the size of '{slot}'") for slot, value in node.mapping("sizes").items()}
+
+    def _change(self, node: Node) -> Change:
+        given = node.mapping("a change", known=_CHANGE)
+        name = node.require("name", "a change").text("name")
+        kinds = [key for key in _CHANGE[1:] if key in given]
+        if len(kinds) != 1:
+            raise node.error(f"change '{name}' needs one of {', '.join(_CHANGE[1:])}", hint="give exactly one")
+        if kinds[0] in ("prepend", "append"):
+            pattern = self._pattern(given[kinds[0]])
+            if pattern.radices:
+                raise node.error(f"change '{name}' has alternatives", hint="make two changes, or a slot with a lexicon")
+            return Change(name, prepend=pattern) if kinds[0] == "prepend" else Change(name, append=pattern)
+        if kinds[0] == "respell":
+            words = given["respell"].mapping("respell")
+            return Change(name, respell={word: value.text("respell") for word, value in words.items()})
+        slots = {slot: self._slot(value) for slot, value in given["replace"].mapping("replace").items()}
+        return Change(name, replace=slots)
+
+    def _slot(self, node: Node) -> Slot:
+        match = re.fullmatch(r"(\w+)(?::(\w+))?", node.text("replace"))
+        if match is None:
+            raise node.error(f"'{node.content}' is no slot", hint="write `slot` or `slot:form`, without braces")
+        slot = Slot(match[1], match[2] or "")
+        self._known(node, slot)
+        return slot
+
+
+def _id(node: Node, what: str) -> str:
+    name = node.require("id", what).text("id")
+    if not re.fullmatch(r"[A-Za-z0-9][\w./-]*", name):
+        raise node.error(f"the id '{name}' has characters that an id can't have", hint="use letters, digits, _ - . /")
+    return name

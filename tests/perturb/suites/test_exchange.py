@@ -1,0 +1,159 @@
+"""Templates and cases from elsewhere, and cases for elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palpate.errors import ConfigError
+from palpate.perturb.suites import import_csv, import_jsonl, load_suite, write_cases
+from tests.perturb.suites.small import HEAD, ONE_TEST, write
+
+
+def test_csv_of_templates(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        """
+        capability,label,template
+        order,no ADE,"Since {time_entity_large} I had {ade}, {time_entity_small} ago I got {drug}."
+        order,ADE,"I took {drug} [twice|often] and it hurt."
+        negation,no ADE,I took {drug} without {pain}.
+        """,
+        "t.csv",
+    )
+    suite = import_csv(file, lexicons={"pain": ["cramps", "aches"], "drug": ["Zoloft"]}, positive="ADE")
+    assert [capability.id for capability in suite.capabilities] == ["order", "negation"]
+    assert suite.labels == ("ADE", "no ADE")
+    assert [template.label for template in suite.templates] == [False, True, False]
+    last = suite.cases(range(suite.size() - 3, suite.size())).texts
+    assert last == [
+        "I took Zoloft [twice|often] and it hurt.",
+        "I took Zoloft without cramps.",
+        "I took Zoloft without aches.",
+    ]
+    cases = suite.sample(200, np.random.default_rng(0), capabilities=["order"])
+    days = {entry.value: float(entry.attributes["days"]) for entry in suite.lexicons["time_entity_large"].entries}
+    pairs = [
+        (days[longer], days[shorter])
+        for longer, shorter in zip(cases.values("time_entity_large"), cases.values("time_entity_small"), strict=True)
+        if longer and shorter
+    ]
+    assert len(pairs) > 100
+    assert all(longer > shorter for longer, shorter in pairs)
+
+
+@pytest.mark.parametrize("word", ["1", "true", "Yes", "positive"])
+def test_csv_labels_that_need_no_name(tmp_path: Path, word: str) -> None:
+    file = write(tmp_path, f"capability,label,template\nc,{word},I took it.\nc,0,I did not.\n", "t.csv")
+    assert [template.label for template in import_csv(file).templates] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("capability,template\na,b\n", "there is no column 'label'"),
+        ("capability,label,template\nc,,I took it.\n", "row 1, column 'label': the cell is empty"),
+        ("capability,label,template\nc,1,I took it.\nc,ADE,I had it.\n", "row 2, column 'label': the label is 'ADE'"),
+        ("capability,label,template\nc,1,I took {dose}.\n", "row 1, column 'template': slot '{dose}' is not known"),
+        ("capability,label,template\nc,1,I took {drug.\n", "row 1, column 'template': a { is not closed"),
+        (
+            "capability,label,template\nc,1,Ouch.\nc,0,Ouch.\n",
+            "line 3: a variation, 'Ouch.', is there twice",
+        ),
+        ("capability,label,template\n", "holds no cases"),
+    ],
+)
+def test_bad_csv(tmp_path: Path, rows: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        import_csv(write(tmp_path, rows, "t.csv"))
+    assert message in str(caught.value)
+    assert "t.csv" in str(caught.value)
+
+
+def test_csv_third_label(tmp_path: Path) -> None:
+    file = write(tmp_path, "capability,label,template\nc,ADE,A.\nc,no ADE,B.\nc,maybe,C.\n", "t.csv")
+    with pytest.raises(ConfigError, match="row 3, column 'label': 'maybe' is a third label"):
+        import_csv(file, positive="ADE")
+
+
+def test_written_cases_come_back(tmp_path: Path) -> None:
+    ade = load_suite("ade")
+    cases = ade.default_cases(np.random.default_rng(0), capabilities=["negation", "contrast", "social_media_noise"])
+    file = tmp_path / "cases.jsonl"
+    # Each change of a template is a template of its own once its cases stand alone: the texts decide.
+    assert write_cases(cases, file) == len(cases)
+    records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    for record, case in zip(records, cases, strict=True):
+        assert (record["text"], record["changed"], record["label"]) == (case.text, case.changed, case.label)
+        assert [record["text"][s["start"] : s["end"]] for s in record["slots"]] != [""]
+    back = import_jsonl(file)
+    again = back.default_cases(np.random.default_rng(1))
+    key = ("capability", "test", "type", "template")
+    before = sorted(zip(cases.texts, cases.changed, cases.label.tolist(), *map(cases.names, key), strict=True))
+    after = sorted(zip(again.texts, again.changed, again.label.tolist(), *map(again.names, key), strict=True))
+    assert after == before
+    rules = {(t.id, t.tolerance, t.direction, t.margin) for c in back.capabilities for t in c.tests}
+    assert ("contrast_down", None, "down", 0.1) in rules
+    assert ("noise_invariance", 0.1, None, None) in rules
+
+
+def test_csv_of_cases(tmp_path: Path) -> None:
+    suite = load_suite(write(tmp_path, HEAD + ONE_TEST))
+    file = tmp_path / "cases.csv"
+    assert write_cases(suite.sample_batches(12, np.random.default_rng(0), batch=5), file) == 12
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["text"] for row in rows} == set(suite.cases(range(12)).texts)
+    assert {row["label"] for row in rows} == {"0"}
+    slots = json.loads(rows[0]["slots"])
+    assert [slot["slot"] for slot in slots] == ["drug", "effect"]
+    assert rows[0]["text"][slots[0]["start"] : slots[0]["end"]] == slots[0]["value"]
+
+
+def test_other_endings_are_refused(tmp_path: Path) -> None:
+    suite = load_suite(write(tmp_path, HEAD + ONE_TEST))
+    with pytest.raises(ConfigError, match=r"name the file \.csv or \.jsonl"):
+        write_cases(suite.cases([0]), tmp_path / "cases.xlsx")
+
+
+def test_jsonl_of_cases(tmp_path: Path) -> None:
+    lines = [
+        {"text": "I took it [x].", "label": 1, "template": "a"},
+        {"text": "I had {it}.", "label": "1", "template": "a"},
+        {"text": "I took it.", "changed": "I took it!", "capability": "noise", "tolerance": 0.05},
+        {"text": "I have it.", "changed": "I have it not.", "capability": "not", "direction": "down", "margin": 0.2},
+    ]
+    file = write(tmp_path, "\n".join(json.dumps(line) for line in lines) + "\n\n", "c.jsonl")
+    suite = import_jsonl(file)
+    cases = suite.default_cases(np.random.default_rng(0))
+    assert cases.texts == [line["text"] for line in lines]
+    assert cases.names("type") == ["MFT", "MFT", "INV", "DIR"]
+    assert cases.template.tolist() == [0, 0, 1, 2]
+    assert [(t.tolerance, t.direction, t.margin) for c in suite.capabilities for t in c.tests] == [
+        (None, None, None),
+        (0.05, None, None),
+        (None, "down", 0.2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 1: is not JSON"),
+        ("[]", "line 1: has no `text`"),
+        ('{"text": "A."}', "line 1: the case has no `label`"),
+        ('{"text": "A.", "label": "maybe"}', "the label is 'maybe'"),
+        ('{"text": "A.", "label": 1, "changed": "B.", "type": "MFT"}', "line 1: an MFT has no `changed`"),
+        ('{"text": "A.", "changed": "B.", "type": "DIR"}', "line 1: a DIR case needs a `direction`"),
+        ('{"text": "A.", "type": "XYZ", "label": 1}', "line 1: the type is 'XYZ'"),
+        ("", "holds no cases"),
+    ],
+)
+def test_bad_jsonl(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        import_jsonl(write(tmp_path, line, "c.jsonl"))
+    assert message in str(caught.value)

@@ -1,0 +1,85 @@
+"""The `notes` suite: all its capabilities, well-formed sentences, and a finding that the user chooses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palpate.perturb.suites import Suite, find_flaws, load_suite
+
+CAPABILITIES = {
+    "negated_findings",
+    "family_history",
+    "history",
+    "hypothetical",
+    "resolved",
+    "abbreviations",
+    "section_headings",
+}
+
+
+@pytest.fixture(scope="module")
+def notes() -> Suite:
+    return load_suite("notes")
+
+
+def test_capabilities_types_and_both_labels(notes: Suite) -> None:
+    assert {capability.id for capability in notes.capabilities} == CAPABILITIES
+    assert {test.type for c in notes.capabilities for test in c.tests} == {"MFT", "INV", "DIR"}
+    for capability in notes.capabilities:
+        labels = {t.label for test in capability.tests if test.type == "MFT" for t in test.templates}
+        assert labels == {True, False}, capability.id
+
+
+def test_every_variation_with_every_fill_in_is_well_formed(notes: Suite) -> None:
+    assert find_flaws(notes) == []
+
+
+def test_the_finding_is_the_users(notes: Suite) -> None:
+    assert notes.choose == ("finding",)
+    chosen = notes.with_slots({"finding": ["pneumonia"]})
+    assert chosen.choose == ()
+    assert chosen.dropped == ()
+    cases = chosen.default_cases(np.random.default_rng(0))
+    assert set(cases.values("finding")) == {"pneumonia"}
+    # Every text is about the chosen finding, and never names it as the other one.
+    for case in cases:
+        names = ("pneumonia", "pna")
+        assert any(name in (case.text + " " + (case.changed or "")).lower() for name in names)
+        assert all(filled.value != "pneumonia" for filled in case.slots if filled.slot == "other_finding")
+
+
+def test_an_abbreviation_as_the_finding_excludes_its_long_form(notes: Suite) -> None:
+    others = notes.with_slots({"finding": ["PNA"]}).lexicons["other_finding"].values
+    assert "pneumonia" not in others
+    assert "sepsis" in others
+
+
+def test_a_finding_without_abbreviation_drops_the_templates_that_need_one(notes: Suite) -> None:
+    own = notes.with_slots({"finding": [{"value": "hip fracture", "article": "a"}]})
+    dropped = {drop.template for drop in own.dropped}
+    assert {"short-01", "short-05", "long-01"} == dropped & {"short-01", "short-05", "long-01", "negated-01"}
+    assert all(drop.reason == "no value fits slot 'finding'" for drop in own.dropped)
+    texts = own.cases(range(own.size())).texts
+    assert "The patient does not have a hip fracture." in texts
+    assert find_flaws(own) == []
+    both = notes.with_slots({"finding": [{"value": "hip fracture", "article": "a", "abbreviation": "hip fx"}]})
+    assert both.dropped == ()
+    assert "Pt admitted w/ hip fx." in both.cases(range(both.size())).texts
+
+
+def test_lasting_diseases_leave_out_what_holds_for_acute_ones(notes: Suite) -> None:
+    lasting = notes.without_tags(["acute"])
+    assert 0 < lasting.size() < notes.size()
+    assert not any("acute" in template.tags for template in lasting.templates)
+    assert all(test.templates for capability in lasting.capabilities for test in capability.tests)
+
+
+def test_pairs_differ_and_labels_of_pairs_are_told(notes: Suite) -> None:
+    cases = notes.cases(range(notes.size()))
+    for text, changed, kind in zip(cases.texts, cases.changed, cases.names("type"), strict=True):
+        assert (kind == "MFT") == (changed == "")
+        assert text != changed
+    for unit in notes.units:
+        assert (unit.test.direction is None) == (unit.test.type != "DIR")
+        assert (unit.test.tolerance is None) == (unit.test.type != "INV")
