@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,6 +94,8 @@ class Config(BaseModel):
     def _names(self) -> Config:
         if (self.cohort is None) == (not self.cohorts):
             raise ValueError("give either `cohort:` (one) or `cohorts:` (a name for each)")
+        if "clinicians" in self.models:
+            raise ValueError("a model can't be called 'clinicians': results use the name for the raters")
         both = set(self.cohorts) & set(self.models)
         if both:
             raise ValueError(f"'{both.pop()}' names a cohort and a model; give one of them another name")
@@ -221,8 +223,29 @@ def _line_of(text: str, place: list[Any]) -> int | None:
     return line
 
 
-def make_audit(name: str, options: dict[str, Any]) -> Any:
-    """The audit that is registered under a name, with its options checked."""
+def _reader(kind: str) -> Callable[[Path], Any]:
+    """What turns a file into the value of an audit's field."""
+    from palpate.data import words
+
+    readers = {"words": words.read_words, "ratings": words.read_ratings, "replacements": words.read_replacements}
+    return readers[kind]
+
+
+def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The options with the content of files in the place of their names.
+
+    An audit itself reads no file: a field with `metadata={"file": KIND}` may be given as a file's name.
+    """
+    read = dict(options)
+    for field in dataclasses.fields(kind):
+        value = options.get(field.name)
+        if "file" in field.metadata and isinstance(value, str) and Path(value).suffix:
+            read[field.name] = _reader(field.metadata["file"])(folder / value)
+    return read
+
+
+def make_audit(name: str, options: dict[str, Any], *, folder: Path = Path()) -> Any:
+    """The audit that is registered under a name, with its options checked; files are found from `folder`."""
     kind = registry.find("audits", name)
     fields = ", ".join(field.name for field in dataclasses.fields(kind))
     hint = f"the options are: {fields}"
@@ -230,7 +253,7 @@ def make_audit(name: str, options: dict[str, Any]) -> Any:
     if unknown:
         raise ConfigError(f"audit '{name}', option '{unknown[0]}': there is no such option", hint=hint)
     try:
-        return TypeAdapter(kind).validate_python(options)
+        return TypeAdapter(kind).validate_python(_read_files(kind, options, folder))
     except ValidationError as error:
         first = error.errors()[0]
         option = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in options)

@@ -41,6 +41,7 @@ models:
   xgboost: palpate:models/xgboost
 audits:
   performance: {}
+  vocabulary: {raters: hospital-a/clinician_ratings.csv}
 cache: scores.sqlite
 """
 
@@ -84,44 +85,50 @@ def tell(folder: Path, outcome: jobs.Outcome) -> list[str]:
     """What was made and what came of it, for someone who sees palpate for the first time."""
     truth = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))
     word = truth["spurious_word"]["word"]
-    estimates = next(result.estimates for result in outcome.results if result.audit == "performance")
-    auroc = estimates.filter(pl.col("metric") == "auroc")
-
-    def row(model: str, group: str, reference: str | None = None) -> dict[str, Any]:
-        same = pl.col("reference").is_null() if reference is None else pl.col("reference") == reference
-        return auroc.filter(pl.col("model") == model, pl.col("group") == group, same).row(0, named=True)
-
-    pair, drops = row("xgboost", "hospital a", "logistic"), [row(m, "hospital b", "hospital a") for m in _MODELS]
-    levels = " and ".join(f"{name} {row(name, 'hospital a')['value']:.3f}" for name in _MODELS)
+    row = _Rows(outcome)
+    auroc = {"audit": "performance", "metric": "auroc"}
+    pair = row(model="xgboost", group="hospital a", reference="logistic", **auroc)
+    drops = [row(model=name, group="hospital b", reference="hospital a", **auroc) for name in _MODELS]
+    home = {name: row(model=name, group="hospital a", **auroc)["value"] for name in _MODELS}
+    levels = " and ".join(f"{name} {value:.3f}" for name, value in home.items())
     same = "no significant difference" if not pair["significant"] else "a significant difference this time"
-    place, n_words = _clinicians_rank(folder / "hospital-a" / "clinician_ratings.csv", word)
-    shares = ", ".join(f"{name} {_share_of_weight(folder / 'models' / name, word):.0%}" for name in _MODELS)
+    ranks = {name: row(audit="vocabulary", metric="rank", model=name, group=word) for name in _MODELS}
+    places = " and ".join(f"{_place(rank['value'])} for {name}" for name, rank in ranks.items())
+    rated = row(audit="vocabulary", metric="rank", model="clinicians", group=word)
+    agree = {name: row(audit="vocabulary", metric="clinician_agreement", model=name) for name in _MODELS}
+    agreement = " and ".join(f"{name} {each['value']:.2f}" for name, each in agree.items())
     changes = " and ".join(f"{drop['model']} {_change(drop)}" for drop in drops)
     return [
         f"Two hospitals were made. At hospital a, a ward's name, '{word}', goes with readmission; at b it does not.",
         f"Two models learned from hospital a. Their AUROC on its held-out notes: {levels}, {same}.",
-        f"Share of '{word}' in the weight of the heaviest words: {shares}. Clinicians rank it {place} of {n_words}.",
+        f"Of {agree['xgboost']['n']} words, ranked by how far they move the prediction, '{word}' is {places}; "
+        f"clinicians rank it {_place(rated['value'])}.",
+        f"Agreement with the clinicians (Spearman, 1 is perfect): {agreement}.",
         f"At hospital b, {changes}.",
     ]
+
+
+class _Rows:
+    """Looks single estimates up; a row without a reference unless one is asked for."""
+
+    def __init__(self, outcome: jobs.Outcome) -> None:
+        self._estimates = pl.concat(result.estimates for result in outcome.results)
+
+    def __call__(self, *, reference: str | None = None, **wanted: str) -> dict[str, Any]:
+        same = pl.col("reference").is_null() if reference is None else pl.col("reference") == reference
+        return self._estimates.filter(same, **wanted).row(0, named=True)
+
+
+def _place(rank: float) -> str:
+    """1st, 2nd, 3rd; a shared rank is told by its number."""
+    if rank != round(rank):
+        return f"{rank:g}"
+    place = round(rank)
+    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{ending}"
 
 
 def _change(drop: Mapping[str, Any]) -> str:
     if not drop["significant"]:
         return "does not change significantly"
     return f"{'loses' if drop['value'] < 0 else 'gains'} {abs(drop['value']):.2f} AUROC"
-
-
-def _share_of_weight(model: Path, word: str) -> float:
-    """How much of the weight of the heaviest words, as the model's card lists them, is on one word."""
-    words = json.loads((model / "palpate.json").read_text(encoding="utf-8"))["card"]["words"]
-    on_word = sum(abs(float(weight)) for name, weight in words if name == word)
-    return on_word / sum(abs(float(weight)) for _, weight in words)
-
-
-def _clinicians_rank(file: Path, word: str) -> tuple[str, int]:
-    """The place of a word among the rated ones, the most important first; ties share the last place."""
-    ratings = pl.read_csv(file)
-    mean = ratings.select(pl.mean_horizontal(pl.exclude("word"))).to_series()
-    place = int((mean >= mean.filter(ratings["word"] == word)[0]).sum())
-    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
-    return f"{place}{ending}", len(mean)

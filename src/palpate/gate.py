@@ -189,8 +189,9 @@ def _matching(condition: Bound, estimates: pl.DataFrame, manifest: Mapping[str, 
         rows = rows.filter(~pl.col("model").is_in(checkpoints))
     if chosen.get("label") == "*":
         del chosen["label"]
-    elif "label" not in chosen and "macro" in rows["label"]:
-        chosen["label"] = "macro"
+    elif "label" not in chosen:
+        overall = next((name for name in ("macro", "average") if name in rows["label"]), None)
+        chosen |= {"label": overall} if overall else {}
     for name, value in chosen.items():
         rows = rows.filter(pl.col(name) == value)
     return rows

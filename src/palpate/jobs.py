@@ -16,16 +16,19 @@ from palpate.data.built import Built, check_output, write_built
 from palpate.data.outcomes import OutcomesOptions, build_outcomes
 from palpate.data.readmission import ReadmissionOptions, build_readmission
 from palpate.data.tables import TableSpec, read_cohort
+from palpate.data.words import read_words, write_rating_sheet
 from palpate.edits import splice
 from palpate.errors import ConfigError, RunError
 from palpate.execute.cache import ScoreCache, default_path
 from palpate.execute.scoring import Execution
 from palpate.execute.wanted import gather
 from palpate.gate import Condition, Verdict, judge, junit, parse
+from palpate.models import load_model
 from palpate.models.options import parse_options
+from palpate.perturb.words import Choice, check_words, choose_words
 from palpate.results import Audit, AuditResult
 from palpate.rundir import RunDirectory
-from palpate.runner import ALREADY_RUN, Contender, Job, Silence, Watcher, run, stream
+from palpate.runner import ALREADY_RUN, Contender, Job, ModelLender, Silence, Watcher, make_plans, run
 from palpate.synthetic.hospital import write_hospital
 from palpate.synthetic.plants import Plants, Site, Truth
 
@@ -58,7 +61,7 @@ def audit(
     config = Path(config)
     folder = config.parent
     settings = load_config(config, overrides=tuple(overrides))
-    audits = _audits(settings, only)
+    audits = _audits(settings, only, folder)
     conditions = [parse(text, folder=folder, audits=tuple(audits)) for text in settings.gate]
     directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
     if directory.exists and not resume:
@@ -103,10 +106,9 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
     Returns the file, its number of rows, and whether it holds text. The answers come back as `predictions:FILE`, with
     `input_id` (without text: `cohort` and `case_id`) beside the probabilities.
     """
-    settings = load_config(config)
-    cohort = _cohort(settings, config.parent)
-    audits = _audits(settings, only)
-    plans = {name: audit.plan(cohort, stream(settings.seed, name, "plan")) for name, audit in audits.items()}
+    settings, folder = load_config(config), config.parent
+    cohort = _cohort(settings, folder)
+    plans = make_plans(_audits(settings, only, folder), cohort, settings.seed, _lender(settings, folder))
     asked = gather(cohort, plans)
     inputs, first = asked.inputs, dict[bytes, int]()
     for row, key in enumerate(asked.text_keys):
@@ -178,18 +180,39 @@ def read_training_cohort(path: Path) -> Cohort:
     return read_cohort(spec, name=name, folder=path.parent)
 
 
+def write_word_sheet(
+    out: Path, *, words: Path | None, cohort: Path | None, how: Choice, n: int, raters: int
+) -> tuple[str, ...]:
+    """Write the sheet for clinicians' ratings; the words come from a file or from a cohort's training notes."""
+    if words is not None and cohort is None:
+        listed = check_words(read_words(words))
+    elif cohort is not None and words is None:
+        cases = read_training_cohort(cohort)
+        rows = cases.rows(split="train")
+        texts = [cases.texts[row] for row in rows.tolist()]
+        listed = choose_words(texts, cases.y_true(rows), how=how, n=n, min_texts=min(20, len(texts))).words
+    else:
+        raise ConfigError("give either --words FILE or --cohort FILE")
+    write_rating_sheet(out, listed, [f"rater_{k}" for k in range(1, raters + 1)])
+    return listed
+
+
 def _cohort(settings: Config, folder: Path) -> Cohort:
     return stack([read_cohort(spec, name=name, folder=folder) for name, spec in settings.tables().items()])
 
 
-def _audits(settings: Config, only: Sequence[str]) -> dict[str, Audit]:
+def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Audit]:
     unknown = [name for name in only if name not in settings.audits]
     if unknown:
         raise ConfigError(
             f"--only {unknown[0]}: the configuration has no such audit",
             hint=f"it has: {', '.join(settings.audits)}",
         )
-    return {name: make_audit(name, options) for name, options in settings.audits.items() if not only or name in only}
+    return {
+        name: make_audit(name, options, folder=folder)
+        for name, options in settings.audits.items()
+        if not only or name in only
+    }
 
 
 def _contenders(settings: Config, folder: Path) -> list[Contender]:
@@ -197,6 +220,12 @@ def _contenders(settings: Config, folder: Path) -> list[Contender]:
         Contender(name, specs, call_timeout=settings.models[name].call_timeout)
         for name, specs in settings.model_specs(folder).items()
     ]
+
+
+def _lender(settings: Config, folder: Path) -> ModelLender:
+    """Lends what the models know that are here; answers that are still to come from elsewhere know no words."""
+    specs = [spec for specs in settings.model_specs(folder).values() for spec in specs]
+    return ModelLender([load_model(spec) for spec in specs if not spec.source.startswith("predictions:")], folder)
 
 
 def _gate(conditions: Sequence[Condition], results: Sequence[AuditResult], directory: RunDirectory) -> list[Verdict]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from palpate.cohort import Cohort
 from palpate.edits import Skip, Variants
+
+if TYPE_CHECKING:
+    from palpate.perturb.substitutes import ContextModel
 
 ESTIMATE_SCHEMA: dict[str, Any] = {
     "audit": pl.String,
@@ -205,7 +208,10 @@ class ModelPredictions:
 class Audit(Protocol):
     """Two pure steps. An audit is a frozen dataclass: its fields are its configuration and its saved spec."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The audit's one word: its file, its key in the configuration, its section of the report."""
+        ...
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan:
         """Say what must be scored."""
@@ -213,4 +219,34 @@ class Audit(Protocol):
 
     def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
         """Turn the answers into estimates."""
+        ...
+
+
+class Lender(Protocol):
+    """What the runner lends to a plan: things that only models know."""
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """The whole words that any model of the run knows, sorted; empty where none of them tells."""
+        ...
+
+    def context_model(self, source: str) -> ContextModel:
+        """A masked language model, by its `scheme:target`."""
+        ...
+
+
+@runtime_checkable
+class Borrows(Protocol):
+    """An audit whose plan needs something from models; the runner calls this in the place of `plan`."""
+
+    def plan_with(self, cohort: Cohort, rng: np.random.Generator, lender: Lender) -> Plan:
+        """Say what must be scored."""
+        ...
+
+
+@runtime_checkable
+class AsksAgain(Protocol):
+    """An audit that may want more once it has seen the answers (a budget with a stopping rule)."""
+
+    def plan_again(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> Plan | None:
+        """The plan with more variants, the earlier ones among them; None: enough."""
         ...

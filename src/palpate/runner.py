@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +28,8 @@ from palpate.execute.cache import ScoreCache
 from palpate.execute.scoring import Execution, Progress, Scored, score
 from palpate.execute.wanted import gather
 from palpate.models import Model, ModelSpec, load_model
-from palpate.results import Audit, AuditResult, ModelPredictions, Plan
+from palpate.perturb.substitutes import ContextModel, whole_words
+from palpate.results import AsksAgain, Audit, AuditResult, Borrows, Lender, ModelPredictions, Plan
 from palpate.rundir import RunDirectory
 
 ALREADY_RUN = "already holds a run"
@@ -105,10 +107,66 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, watcher: Watcher | None 
     checkpoints = _load(job.contenders)
     manifest = _begin(job, checkpoints, out)
     watcher.stage("planning")
-    plans = {name: audit.plan(job.cohort, stream(job.seed, name, "plan")) for name, audit in job.audits.items()}
+    lender = ModelLender([checkpoint.model for checkpoint in checkpoints], Path(checkpoints[0].spec.folder))
+    plans = make_plans(job.audits, job.cohort, job.seed, lender)
     _check(job, checkpoints, plans)
     manifest["cohorts"] = _describe(job.cohort, plans)
     out.write_manifest(manifest)
+    turn = 0
+    while True:
+        predictions = _score_all(job, checkpoints, plans, out, cache, watcher, manifest["scoring"], turn)
+        larger = _plan_again(job, plans, predictions, turn)
+        if not larger:
+            break
+        plans, turn = {**plans, **larger}, turn + 1
+    for checkpoint in checkpoints:
+        checkpoint.model.close()
+    out.write_manifest(manifest)
+    return [_analyse(job, name, plans[name], predictions[name], out, watcher.stage) for name in plans]
+
+
+def make_plans(audits: Mapping[str, Audit], cohort: Cohort, seed: int, lender: Lender) -> dict[str, Plan]:
+    """What each audit wants scored."""
+    plans = {}
+    for name, audit in audits.items():
+        rng = stream(seed, name, "plan")
+        plans[name] = audit.plan_with(cohort, rng, lender) if isinstance(audit, Borrows) else audit.plan(cohort, rng)
+    return plans
+
+
+class ModelLender:
+    """Lends what the models of a run know, to audits that may not call them."""
+
+    def __init__(self, models: Sequence[Model], folder: Path) -> None:
+        self._models, self._folder = models, folder
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """See `Lender`."""
+        return tuple(sorted({word for model in self._models for word in whole_words(model.words() or ())}))
+
+    def context_model(self, source: str) -> ContextModel:
+        """See `Lender`."""
+        from palpate.models.masked import load_masked  # which needs an extra
+
+        scheme, _, target = source.partition(":")
+        if scheme != "hf" or not target:
+            raise ConfigError(
+                f"'{source}' is no masked language model", hint="give a checkpoint's folder, as hf:FOLDER"
+            )
+        return load_masked(self._folder / target)
+
+
+def _score_all(
+    job: Job,
+    checkpoints: Sequence[_Checkpoint],
+    plans: Mapping[str, Plan],
+    out: RunDirectory,
+    cache: ScoreCache,
+    watcher: Watcher,
+    counts: dict[str, Any],
+    turn: int,
+) -> dict[str, dict[str, ModelPredictions]]:
+    """Every model's answers to every audit; what an earlier turn asked comes from the cache."""
     for name, plan in plans.items():
         out.write_variants(name, plan)
     asked = gather(job.cohort, plans)
@@ -123,16 +181,28 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, watcher: Watcher | None 
             execution=job.execution,
             progress=watcher,
             call_timeout=checkpoint.call_timeout,
+            turn=turn,
         )
         parts = _by_audit(checkpoint, scored, asked.slices, plans)
         out.write_predictions(checkpoint.spec.name, parts)
         for name, part in parts.items():
             predictions[name][checkpoint.spec.name] = part
         lasting = {key: n for key, n in scored.counts.items() if key not in ("cached", "scored")}
-        manifest["scoring"][checkpoint.spec.name] = lasting
-        checkpoint.model.close()
-    out.write_manifest(manifest)
-    return [_analyse(job, name, plans[name], predictions[name], out, watcher.stage) for name in plans]
+        counts[checkpoint.spec.name] = lasting
+    return predictions
+
+
+def _plan_again(
+    job: Job, plans: Mapping[str, Plan], predictions: Mapping[str, dict[str, ModelPredictions]], turn: int
+) -> dict[str, Plan]:
+    """The larger plans of audits that have not seen enough."""
+    larger = {}
+    for name, audit in job.audits.items():
+        if isinstance(audit, AsksAgain):
+            more = audit.plan_again(plans[name], predictions[name], stream(job.seed, name, "again", str(turn)))
+            if more is not None:
+                larger[name] = more
+    return larger
 
 
 def _load(contenders: Sequence[Contender]) -> list[_Checkpoint]:

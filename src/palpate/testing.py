@@ -58,7 +58,7 @@ class KeywordModel(Model):
         counts = [[len(pattern.findall(text)) for pattern in self._patterns] for text in read]
         table = np.array(counts, dtype=np.float64).reshape(len(texts), len(self._patterns))
         # Summed one word after the other: a matrix product may round differently in a batch of another size.
-        score = np.full((len(texts), len(self.labels)), self.bias)
+        score = np.full((len(texts), len(self.labels)), float(self.bias))
         for k in range(len(self._patterns)):
             score += table[:, k, None] * self._weights[k]
         return np.asarray(1 / (1 + np.exp(-score)))

@@ -8,62 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import pearsonr, rankdata, spearmanr
 
-from palpate.stats import average_ranks, spearman
-
-# Tables 8 and 9: word, rank by the clinicians, by BioClinicalBERT ("language") and by tf-idf + xgboost.
-WORDS = [
-    ("chemotherapy", 1, 15, 25),
-    ("hypoglycemia", 2, 3, 12),
-    ("tumor", 3, 19, 40),
-    ("overdose", 3, 1, 2),
-    ("dementia", 3, 2, 16),
-    ("anticoagulation", 6, 36, 36),
-    ("delirium", 6, 26, 17),
-    ("debridement", 6, 7, 10),
-    ("arrhythmia", 6, 5, 20),
-    ("pancreatic", 6, 4, 35),
-    ("amputation", 6, 10, 23),
-    ("fall", 6, 6, 3),
-    ("cardiovascular", 13, 17, 45),
-    ("neurosurgery", 13, 31, 33),
-    ("diabetes", 13, 39, 24),
-    ("ablation", 16, 11, 15),
-    ("expired", 16, 21, 1),
-    ("dehydrated", 16, 25, 41),
-    ("palpitations", 16, 8, 28),
-    ("obesity", 16, 41, 34),
-    ("wheeze", 21, 14, 27),
-    ("vaccination", 21, 47, 48),
-    ("arthritis", 21, 22, 30),
-    ("pain", 21, 27, 32),
-    ("dysfunction", 21, 23, 8),
-    ("urinary", 26, 24, 5),
-    ("faint", 26, 46, 42),
-    ("refills", 26, 9, 19),
-    ("immunizations", 26, 38, 39),
-    ("blood", 26, 34, 9),
-    ("family", 26, 35, 37),
-    ("diarrhea", 32, 16, 22),
-    ("female", 32, 18, 44),
-    ("prescribed", 32, 30, 7),
-    ("medication", 32, 45, 29),
-    ("electrolytes", 32, 40, 43),
-    ("allergies", 32, 12, 46),
-    ("aspirin", 32, 13, 6),
-    ("increase", 32, 48, 4),
-    ("tylenol", 40, 20, 13),
-    ("care", 40, 37, 26),
-    ("benign", 40, 29, 38),
-    ("mother", 40, 28, 31),
-    ("cartridge", 40, 44, 14),
-    ("labor", 40, 43, 49),
-    ("moderate", 40, 49, 47),
-    ("tablet", 40, 33, 21),
-    ("mg", 40, 42, 11),
-    ("patient", 40, 32, 18),
-]
+from palpate.stats import (
+    average_ranks,
+    pearson,
+    resampled_pearson,
+    resampled_ranks,
+    resampled_spearman,
+    spearman,
+)
+from tests.stats.paper_words import WORDS
 
 
 @pytest.mark.parametrize(("column", "published"), [(2, 0.57547), (3, 0.12595)])
@@ -96,3 +51,35 @@ def test_ends_and_errors():
         spearman([1, math.nan], [1, 2])
     with pytest.raises(ValueError, match="one dimension"):
         average_ranks([[1, 2]])
+
+
+def test_pearson_equals_scipy():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 30))
+    assert pearson(a, a + b) == pytest.approx(pearsonr(a, a + b).statistic, abs=1e-12)
+    assert math.isnan(pearson([0.1, 0.1, 0.1], [1, 2, 3]))
+    assert math.isnan(pearson([1], [2]))
+    with pytest.raises(ValueError, match="same number"):
+        pearson([1, 2], [1, 2, 3])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=12), st.integers(0, 99))
+def test_resamples_by_counts_equal_resampled_rows(pairs, seed):
+    a, b = np.array(pairs, float).T
+    counts = np.random.default_rng(seed).multinomial(len(a), np.full(len(a), 1 / len(a)), size=8)
+    ranks, fast = resampled_ranks(a, counts), resampled_spearman(a, b, counts)
+    plain = resampled_pearson(a / 3, b / 7, counts)
+    for k, count in enumerate(counts):
+        rows = np.repeat(np.arange(len(a)), count)
+        np.testing.assert_array_equal(ranks[k][rows], rankdata(a[rows]))
+        np.testing.assert_allclose(fast[k], spearman(a[rows], b[rows]), rtol=0, atol=1e-12)
+        if len(set(a[rows])) > 1 and len(set(b[rows])) > 1:
+            assert plain[k] == pytest.approx(pearsonr(a[rows], b[rows]).statistic, abs=1e-12)
+        else:
+            assert math.isnan(plain[k])
+
+
+def test_resampled_ranks_checks_its_shapes():
+    with pytest.raises(ValueError, match="counts"):
+        resampled_ranks([1, 2, 3], [[1, 1]])

@@ -37,16 +37,12 @@ from palpate.audits.performance_measures import (
     most_frequent,
 )
 from palpate.audits.performance_story import Story, findings_of
+from palpate.audits.thresholds import ThresholdRule, check_rule, decide_thresholds, validation_rows
 from palpate.cohort import Cohort
 from palpate.edits import Ints, Variants
 from palpate.errors import CohortError, ConfigError
 from palpate.results import AuditResult, Estimate, ModelPredictions, Plan, estimates_frame, finite
-from palpate.stats import (
-    CalibrationCurve,
-    calibration_curve,
-    recall_threshold,
-    youden_threshold,
-)
+from palpate.stats import CalibrationCurve, calibration_curve
 
 
 class _Memory(NamedTuple):
@@ -94,12 +90,8 @@ class Performance:
                 raise CohortError(
                     f"cohort '{name}' has no case in split '{self.split}'", hint="set `split:` of the audit"
                 )
-        validation = _validation_rows(cohort)
-        if self.threshold == "recall" and not len(validation):
-            raise CohortError(
-                f"cohort '{cohort.names[0]}' has no validation split, which `threshold: recall` needs",
-                hint="use `threshold: youden` or a number",
-            )
+        check_rule(self._threshold_rule, cohort)
+        validation = validation_rows(cohort)
         parts, slices, row = [], {}, 0
         for name, rows in held_out.items():
             parts.append(rows)
@@ -116,7 +108,13 @@ class Performance:
 
     def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
         """Levels, differences between models, differences between cohorts, spread over checkpoints."""
-        threshold, origin = self._thresholds(plan, predictions)
+        threshold, origin = decide_thresholds(
+            plan,
+            predictions,
+            rule=self._threshold_rule,
+            validation=plan.memory.validation,
+            main=next(iter(plan.memory.cohorts.values())),
+        )
         families = families_of(predictions)
         populations = [
             self._population(plan, predictions, name, threshold, int(rng.integers(2**63)))
@@ -160,35 +158,9 @@ class Performance:
             replicates=replicates_frame(measured, compared, story.overall, (*RANKING, *PROBABILITY)),
         )
 
-    def _thresholds(
-        self, plan: Plan, predictions: Mapping[str, ModelPredictions]
-    ) -> tuple[NDArray[np.float64], dict[str, str]]:
-        """[model, label] thresholds (NaN: can't be found), and in words where each model's came from."""
-        main = next(iter(plan.memory.cohorts.values()))
-        validation: slice = plan.memory.validation
-        on_validation = validation.stop > validation.start
-        chosen = validation if on_validation else main
-        y_true = plan.cohort.y_true(plan.variants.parent[chosen], plan.labels)
-        where = "the validation split" if on_validation else "the audited cases themselves"
-        out = np.full((len(predictions), len(plan.labels)), np.nan)
-        origin = {}
-        for m, (name, answers) in enumerate(predictions.items()):
-            rule: float | str = self.threshold
-            if rule == "auto":
-                rule = answers.threshold if answers.threshold is not None else "recall" if on_validation else "youden"
-                origin[name] = "stored with the model"
-            if isinstance(rule, float | int):
-                out[m] = rule
-                origin.setdefault(name, "given")
-                continue
-            reaches = f"reaches {self.target_recall:.0%} recall" if rule == "recall" else "maximises Youden's index"
-            origin[name] = f"{reaches} on {where}"
-            for j in range(len(plan.labels)):
-                y, p = y_true[:, j], answers.p[chosen, j]
-                out[m, j] = (
-                    recall_threshold(y, p, recall=self.target_recall) if rule == "recall" else youden_threshold(y, p)
-                )
-        return out, origin
+    @property
+    def _threshold_rule(self) -> ThresholdRule:
+        return ThresholdRule(self.threshold, self.target_recall)
 
     def _population(
         self,
@@ -242,11 +214,3 @@ class Performance:
             for row in population_differences(self.name, part, main, compared, level=self.level)
         ]
         return rows + corrected(drops, self.correction, self.level, headline=overall)
-
-
-def _validation_rows(cohort: Cohort) -> Ints:
-    if "split" not in cohort.cases.columns:
-        return np.zeros(0, dtype=np.int64)
-    main = cohort.rows(cohort=cohort.names[0])
-    rows: Ints = main[(cohort.cases[main]["split"] == "validation").fill_null(False).to_numpy()]
-    return rows

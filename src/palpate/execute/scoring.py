@@ -79,8 +79,9 @@ def score(
     execution: Execution,
     progress: Progress,
     call_timeout: float | None = None,
+    turn: int = 0,
 ) -> Scored:
-    """All answers of one model."""
+    """All answers of one model; `turn` counts how often the audits asked for more."""
     wanted = want(asked, model)
     n, n_labels = len(wanted.keys), len(model.labels)
     if model.cached:
@@ -88,7 +89,8 @@ def score(
     else:
         known, p = np.zeros(n, dtype=bool), np.full((n, n_labels), np.nan)
     counts = _counts(asked, wanted, known)
-    calls = _calls(spec.name, model, wanted, known, pending)
+    listed_as = spec.name if not turn else f"{spec.name}~{turn}"
+    calls = _calls(listed_as, model, wanted, known, pending)
     progress.begin(spec.name, sum(len(call) for call in calls))
     todo = (Call(k, wanted.take(positions)) for k, positions in enumerate(calls))
     for number, answer in execution.ask(spec, model, todo, call_timeout=call_timeout):

@@ -154,6 +154,12 @@ class EstimatorModel(Model):
         blocks = [self._ask(self._estimator, texts[k : k + size]) for k in range(0, len(texts), size)]
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
 
+    def words(self) -> Sequence[str] | None:
+        """The vocabulary of a pipeline that begins with a word counter."""
+        steps = getattr(self._estimator, "steps", None)
+        vectorizer = steps[0][1] if steps else None
+        return list(vocabulary) if (vocabulary := getattr(vectorizer, "vocabulary_", None)) else None
+
     def _ask(self, estimator: Any, rows: Any) -> Probabilities:
         """One call of `predict_proba`, as one column a label."""
         raw = estimator.predict_proba(rows)

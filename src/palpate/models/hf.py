@@ -96,6 +96,12 @@ class HfModel(Model):
         """The end of the word that holds the last token read, and the space after it."""
         return self._windows.visible_ends(texts)
 
+    def words(self) -> Sequence[str]:
+        """The tokenizer's entries, without the special ones."""
+        tokenizer = self._windows.tokenizer
+        special = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
+        return [entry for entry in tokenizer.get_vocab() if entry not in special]
+
     def _logits(self, ids: list[list[int]]) -> NDArray[np.float64]:
         import torch
 

@@ -56,6 +56,10 @@ class Model(ABC):
         """
         return np.fromiter((len(text) + 1 for text in texts), dtype=np.int64, count=len(texts))
 
+    def words(self) -> Sequence[str] | None:
+        """The model's vocabulary as it spells it, word pieces and all; None: it can't tell."""
+        return None
+
     def close(self) -> None:  # noqa: B027  (optional to override)
         """Give back threads and connections."""
 

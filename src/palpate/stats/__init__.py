@@ -9,10 +9,20 @@ discrimination  auroc  auprc  sensitivity_at_specificity  threshold_at_specifici
 confusion       confusion  sensitivity_at_threshold  specificity_at_threshold  ppv  npv  precision_recall_f1
 calibration     brier  brier_skill_score  adaptive_calibration_error  calibration_curve
 bootstrap       bootstrap  resample_counts  macro_average  METRICS  THRESHOLD_METRICS
+clustered       ratio_replicates  resampled_ratios
 intervals       percentile_interval  bootstrap_p_value  wilson_interval
 multiplicity    adjust
-ranks           average_ranks  spearman
+ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
 agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w
+
+and, where a pre-test probability is known (the context audit):
+
+matching        match_pairs  balance
+matched_bootstrap  matched_bootstrap
+weighting       context_weights  effective_size  weight_warnings  reweighted_bootstrap
+strata          quantile_strata
+incremental     context_gain  combine_logits
+decision_curves  decision_curves
 
 Two models, per label and on average, and two groups of rows, all under the same resamples of patients:
 
@@ -29,7 +39,7 @@ Two models, per label and on average, and two groups of rows, all under the same
     # micro average: all (row, label) pairs pooled
     bootstrap(y_true.ravel(), y_score.ravel(), patient=np.repeat(patient, n_labels), rng=seed)
 
-Numba is imported when `bootstrap` or `resample_counts` is called, not before.
+Numba is imported when a bootstrap, `resample_counts` or `match_pairs` is called, not before.
 """
 
 from palpate.stats._rows import METRICS, THRESHOLD_METRICS
@@ -42,6 +52,7 @@ from palpate.stats.calibration import (
     brier_skill_score,
     calibration_curve,
 )
+from palpate.stats.clustered import ratio_replicates, resampled_ratios
 from palpate.stats.confusion import (
     ClassScores,
     Confusion,
@@ -52,6 +63,7 @@ from palpate.stats.confusion import (
     sensitivity_at_threshold,
     specificity_at_threshold,
 )
+from palpate.stats.decision_curves import DecisionCurves, decision_curves
 from palpate.stats.discrimination import (
     OperatingPoint,
     auprc,
@@ -62,47 +74,93 @@ from palpate.stats.discrimination import (
     threshold_at_specificity,
     youden_threshold,
 )
+from palpate.stats.incremental import ContextGain, combine_logits, context_gain
 from palpate.stats.intervals import Interval, bootstrap_p_value, percentile_interval, wilson_interval
+from palpate.stats.matched_bootstrap import MatchedReplicates, matched_bootstrap
+from palpate.stats.matching import Balance, MatchedPairs, balance, match_pairs
 from palpate.stats.multiplicity import adjust
-from palpate.stats.ranks import average_ranks, spearman
+from palpate.stats.ranks import (
+    average_ranks,
+    pearson,
+    resampled_pearson,
+    resampled_ranks,
+    resampled_spearman,
+    spearman,
+)
+from palpate.stats.strata import Strata, quantile_strata
+from palpate.stats.weighting import (
+    ContextWeights,
+    WeightLimits,
+    WeightWarning,
+    context_weights,
+    effective_size,
+    reweighted_bootstrap,
+    weight_warnings,
+)
 
 __all__ = [
     "METRICS",
     "THRESHOLD_METRICS",
+    "Balance",
     "CalibrationCurve",
     "ClassScores",
     "Confusion",
+    "ContextGain",
+    "ContextWeights",
+    "DecisionCurves",
     "Interval",
+    "MatchedPairs",
+    "MatchedReplicates",
     "OperatingPoint",
     "Replicates",
+    "Strata",
+    "WeightLimits",
+    "WeightWarning",
     "adaptive_calibration_error",
     "adjust",
     "auprc",
     "auroc",
     "average_ranks",
+    "balance",
     "bootstrap",
     "bootstrap_p_value",
     "brier",
     "brier_skill_score",
     "calibration_curve",
+    "combine_logits",
     "confusion",
+    "context_gain",
+    "context_weights",
+    "decision_curves",
+    "effective_size",
     "fleiss_kappa",
     "hooper_consistency",
     "kendall_w",
     "krippendorff_alpha",
     "macro_average",
+    "match_pairs",
+    "matched_bootstrap",
     "npv",
     "operating_point",
+    "pearson",
     "percentile_interval",
     "ppv",
     "precision_recall_f1",
+    "quantile_strata",
+    "ratio_replicates",
     "recall_threshold",
     "resample_counts",
+    "resampled_pearson",
+    "resampled_ranks",
+    "resampled_ratios",
+    "resampled_spearman",
+    "reweighted_bootstrap",
     "sensitivity_at_specificity",
     "sensitivity_at_threshold",
     "spearman",
     "specificity_at_threshold",
     "threshold_at_specificity",
+    "weight_warnings",
     "wilson_interval",
     "youden_threshold",
 ]

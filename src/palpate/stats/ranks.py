@@ -32,3 +32,59 @@ def spearman(a: ArrayLike, b: ArrayLike) -> float:
     if spread <= 0:
         return float("nan")
     return max(-1.0, min(1.0, float(first @ second) / math.sqrt(spread)))
+
+
+def pearson(a: ArrayLike, b: ArrayLike) -> float:
+    """Pearson's correlation; nan if either side is constant or there is one value."""
+    first, second = finite(a, name="a"), finite(b, name="b")
+    if first.ndim != 1 or first.shape != second.shape:
+        raise ValueError("a and b must have one dimension and the same number of values")
+    return float(resampled_pearson(first, second, np.ones((1, first.size)))[0]) if first.size > 1 else float("nan")
+
+
+def resampled_ranks(values: ArrayLike, counts: ArrayLike) -> Floats:
+    """The average rank of every value in every resample, [replicate, value].
+
+    `counts` is [replicate, value], how often each value is drawn. The values are sorted once: in a resample, a value's
+    rank is the number of draws below it plus half of those equal to it. A value that is not drawn gets the rank that
+    lies between its neighbours, which no later sum counts.
+    """
+    numbers, drawn = finite(values, name="values"), np.asarray(counts, np.float64)
+    if numbers.ndim != 1 or drawn.ndim != 2 or drawn.shape[1] != numbers.size:
+        raise ValueError("values must be [n] and counts [replicates, n]")
+    _, place, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
+    order = np.argsort(place, kind="stable")
+    equal = np.add.reduceat(drawn[:, order], np.cumsum(sizes) - sizes, axis=1)
+    upto = np.cumsum(equal, axis=1)
+    ranks: Floats = (upto - equal / 2.0 + 0.5)[:, place]
+    return ranks
+
+
+def resampled_pearson(a: ArrayLike, b: ArrayLike, counts: ArrayLike) -> Floats:
+    """Pearson's correlation in every resample, [replicate]; nan where a side is constant.
+
+    `a` and `b` are [n] or [replicate, n]; `counts` is [replicate, n].
+    """
+    drawn = np.asarray(counts, np.float64)
+    first, second = np.atleast_2d(np.asarray(a, np.float64)), np.atleast_2d(np.asarray(b, np.float64))
+    total = drawn.sum(axis=1, keepdims=True)
+    first = first - (drawn * first).sum(axis=1, keepdims=True) / total
+    second = second - (drawn * second).sum(axis=1, keepdims=True) / total
+    spread_a, spread_b = (drawn * first**2).sum(axis=1), (drawn * second**2).sum(axis=1)
+    # A constant side leaves a spread of rounding errors, not of 0.
+    size = total[:, 0] * np.finfo(np.float64).eps ** 2 * 64
+    varies = (spread_a > size * _largest(a, drawn)) & (spread_b > size * _largest(b, drawn))
+    out = np.full(drawn.shape[0], np.nan)
+    np.divide((drawn * first * second).sum(axis=1), np.sqrt(spread_a * spread_b), out=out, where=varies)
+    return np.asarray(np.clip(out, -1.0, 1.0))
+
+
+def resampled_spearman(a: ArrayLike, b: ArrayLike, counts: ArrayLike) -> Floats:
+    """Spearman's correlation in every resample, [replicate], ties right; nan where a side is constant."""
+    return resampled_pearson(resampled_ranks(a, counts), resampled_ranks(b, counts), counts)
+
+
+def _largest(values: ArrayLike, drawn: Floats) -> Floats:
+    """The square of the largest drawn value, [replicate]."""
+    squares = np.atleast_2d(np.asarray(values, np.float64)) ** 2
+    return np.asarray(np.where(drawn > 0, squares, 0.0).max(axis=1))

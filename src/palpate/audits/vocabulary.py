@@ -1,0 +1,369 @@
+"""Vocabulary: which words move the prediction, and do clinicians agree that they should?
+
+The sensitivity score of the vocabulary paper (Section 2.3): a word is swapped for others, and the score is the mean
+change of the probability over filters and over the notes that contain the word. Here with intervals, with a budget that
+stops when enough is known (its Section 4 names the cost as the open problem), and with clinicians' ratings (its
+Section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from palpate.audits.measured import Correction
+from palpate.audits.thresholds import ThresholdRule, check_rule, validation_rows
+from palpate.audits.vocabulary_analysis import analyse_swaps
+from palpate.audits.vocabulary_scores import AVERAGE, Swaps, unsettled_words
+from palpate.audits.vocabulary_story import Settings
+from palpate.audits.vocabulary_swaps import (
+    ALL,
+    FIRST,
+    Chosen,
+    Pairs,
+    Universe,
+    chosen_variants,
+    offers_of,
+    some_offers,
+)
+from palpate.cohort import Cohort
+from palpate.edits import Ints
+from palpate.errors import CohortError, ConfigError
+from palpate.perturb.ngrams import NgramModel
+from palpate.perturb.substitutes import (
+    ContextModel,
+    Substitutes,
+    context_substitutes,
+    own_substitutes,
+    uniform_substitutes,
+    unigram_substitutes,
+    whole_words,
+)
+from palpate.perturb.words import Hits, Ratings, check_words, choose_words, count_words, find_words
+from palpate.results import AuditResult, Lender, ModelPredictions, Plan
+
+Filter = Literal["uniform", "unigram", "context"]
+OWN = "own"
+_EVERY_NOTE = np.iinfo(np.int64).max // 2
+_RARE = 5
+"""A word in fewer notes is never a substitute from notes: it may be a name."""
+
+
+@dataclass(frozen=True)
+class RatingSheet:
+    """Clinicians' ratings as plain values, because an audit's fields are its saved spec."""
+
+    words: tuple[str, ...]
+    raters: tuple[str, ...]
+    scores: tuple[tuple[float | None, ...], ...]
+
+    @property
+    def ratings(self) -> Ratings:
+        """As an array; NaN where a rater gave none."""
+        scores = [[np.nan if score is None else score for score in row] for row in self.scores]
+        return Ratings(self.words, self.raters, np.asarray(scores, dtype=np.float64))
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, Ratings):
+        return value
+    scores = tuple(tuple(None if np.isnan(x) else float(x) for x in row) for row in value.scores)
+    return RatingSheet(value.words, value.raters, scores)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Score some notes, look, and go on only with the words that are not settled."""
+
+    notes: Annotated[int, Field(ge=2)] = 50
+    """Notes for each word in the first turn; a word that is not settled gets twice as many in the next."""
+    filters: Annotated[int, Field(ge=1)] = 3
+    """Substitutes for each note, drawn anew for each note from all filters."""
+    width: Annotated[float, Field(gt=0)] | None = None
+    """A word is settled when the interval of its score is narrower than this, for every model."""
+    top: Annotated[int, Field(ge=1)] | None = 10
+    """A word is settled when it surely is, or surely is not, among the first `top`, for every model."""
+    turns: Annotated[int, Field(ge=1)] = 12
+    """At most so many turns."""
+
+
+class _Memory(NamedTuple):
+    universe: Universe
+    swaps: Swaps
+    n_notes: Ints
+    """How many notes each word may have so far."""
+    validation: slice
+    """Rows of the plan's variants that hold the validation split."""
+    origin: Mapping[str, str]
+    """Where each family's substitutes come from, in words."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Sensitivity of models to words, against clinicians' ratings."""
+
+    name: ClassVar[str] = "vocabulary"
+
+    words: tuple[str, ...] | Literal["frequent", "predictive", "vocabulary"] | None = field(
+        default=None, metadata={"file": "words"}
+    )
+    """A file or a list; or chosen from the training split: the most `frequent`, the most `predictive` (chi-squared), or
+    the whole `vocabulary` above `min_notes`. Default: the words that were rated, else `predictive`."""
+    n_words: Annotated[int, Field(ge=1)] = 50
+    min_notes: Annotated[int, Field(ge=1)] = 20
+    """Words are chosen from those that are in at least so many training notes."""
+    raters: Annotated[RatingSheet | None, BeforeValidator(_plain)] = field(default=None, metadata={"file": "ratings"})
+    """Clinicians' ratings: a file with a column `word` and a column a rater, scores 1 to 5."""
+    filters: Annotated[tuple[Filter, ...], Field(min_length=1)] = ("uniform", "unigram", "context")
+    per_filter: Annotated[int, Field(ge=1)] = 5
+    replacements: dict[str, tuple[str, ...]] | None = field(default=None, metadata={"file": "replacements"})
+    """Your own substitutes, as a further filter: a file with the columns `word` and `replacement`."""
+    vocabulary: tuple[str, ...] | None = field(default=None, metadata={"file": "words"})
+    """What `uniform` draws from; default: the whole words that the models know, else those of the training notes."""
+    language_model: str | None = None
+    """A masked language model for `context`, as hf:FOLDER; default: n-grams of the training notes."""
+    swap: Literal["first", "all"] = FIRST
+    """Which occurrences are swapped."""
+    diagnostic_notes: Annotated[int, Field(ge=0)] = 100
+    """Notes a word for the other way of swapping, to see how frequency matters; 0: leave it out."""
+    keep_case: bool = True
+    """A substitute is written as the word was: lower, Capitalised or CAPITALS."""
+    budget: Budget | None = None
+    """Default: score everything."""
+    labels: tuple[str, ...] | None = None
+    cohort: str | None = None
+    """Which cohort's notes; the first by default."""
+    split: str = "test"
+    threshold: Annotated[float, Field(ge=0, le=1)] | Literal["auto", "recall", "youden"] = "auto"
+    """Where a probability becomes a decision, as in the performance audit."""
+    target_recall: Annotated[float, Field(gt=0, le=1)] = 0.70
+    n_replicates: Annotated[int, Field(ge=100)] = 10_000
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    correction: Correction = "bonferroni"
+    top: Annotated[int, Field(ge=1)] = 25
+    """How many words the plot shows."""
+
+    def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan:
+        """The plan without help from models: `uniform` draws from the training notes' words."""
+        return self.plan_with(cohort, rng, _NobodyLends())
+
+    def plan_with(self, cohort: Cohort, rng: np.random.Generator, lender: Lender) -> Plan:
+        """The audited notes and their swaps; the first turn of them if there is a budget."""
+        rows, labels = self._audited(cohort)
+        check_rule(self._rule, cohort)
+        texts = [cohort.texts[row] for row in rows.tolist()]
+        training = self._training(cohort, rows)
+        words = self._words(cohort, training, labels)
+        hits = find_words(texts, words, occurrences="all")
+        pairs = Pairs.of(hits)
+        offered, origin = self._substitutes(cohort, texts, words, hits, pairs, training, rng, lender)
+        offers, pool = offers_of(pairs, offered)
+        if self.budget is not None:
+            offers = some_offers(offers, self.budget.filters, rng)
+        universe = Universe(
+            words=words,
+            families=tuple(offered),
+            texts=texts,
+            rows=rows,
+            hits=hits,
+            pairs=pairs,
+            offers=offers,
+            substitutes=pool,
+            draw=rng.random(len(pairs.note)),
+            keep_case=self.keep_case,
+        )
+        n_notes = np.full(len(words), self.budget.notes if self.budget else _EVERY_NOTE, dtype=np.int64)
+        return self._turn(cohort, labels, universe, n_notes, origin)
+
+    def plan_again(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> Plan | None:
+        """Twice the notes for words that are not settled yet; None when all are, or no notes are left."""
+        memory: _Memory = plan.memory
+        budget = self.budget
+        if budget is None or int(memory.n_notes.max(initial=0)) >= budget.notes << (budget.turns - 1):
+            return None
+        unsettled = unsettled_words(
+            memory.swaps, plan, predictions, width=budget.width, top=budget.top, level=self.level, rng=rng
+        )
+        unsettled &= memory.n_notes < memory.swaps.n_notes
+        if not unsettled.any():
+            return None
+        n_notes = np.where(unsettled, 2 * memory.n_notes, memory.n_notes)
+        return self._turn(plan.cohort, plan.labels, memory.universe, n_notes, memory.origin)
+
+    def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
+        """Scores, ranks and their intervals; agreement with clinicians; how frequency matters."""
+        memory: _Memory = plan.memory
+        schemes = {FIRST: "first occurrence", ALL: "all occurrences"}
+        settings = Settings(
+            level=self.level,
+            n_replicates=self.n_replicates,
+            correction=self.correction,
+            top=self.top,
+            threshold=self._rule,
+            schemes=(schemes[self._schemes[0]], schemes[self._schemes[1]]),
+        )
+        ratings = None if self.raters is None else self.raters.ratings
+        result = analyse_swaps(
+            swaps=memory.swaps,
+            plan=plan,
+            predictions=predictions,
+            ratings=ratings,
+            settings=settings,
+            rng=rng,
+        )
+        return replace(result, provenance={**result.provenance, "substitutes": dict(memory.origin)})
+
+    @property
+    def _rule(self) -> ThresholdRule:
+        return ThresholdRule(self.threshold, self.target_recall)
+
+    @property
+    def _schemes(self) -> tuple[str, str]:
+        """What is swapped: as asked, and the other way, for the diagnostic."""
+        return (FIRST, ALL) if self.swap == FIRST else (ALL, FIRST)
+
+    def _audited(self, cohort: Cohort) -> tuple[Ints, tuple[str, ...]]:
+        """The audited notes' rows, and the labels."""
+        if not cohort.has_text:
+            raise CohortError("the cohort has no text to swap words in", hint="set `text:` of the cohort")
+        name = self.cohort or cohort.names[0]
+        if name not in cohort.names:
+            raise ConfigError(f"audit 'vocabulary': there is no cohort '{name}'", hint=", ".join(cohort.names))
+        unknown = [label for label in self.labels or () if label not in cohort.labels]
+        if unknown:
+            raise ConfigError(f"audit 'vocabulary': the cohort has no label '{unknown[0]}'")
+        labels = tuple(self.labels or cohort.labels)
+        if len(labels) > 1 and AVERAGE in labels:
+            raise ConfigError(
+                f"audit 'vocabulary': '{AVERAGE}' names the mean over labels; give the label another name"
+            )
+        rows = cohort.rows(cohort=name, split=self.split)
+        if not len(rows):
+            raise CohortError(f"cohort '{name}' has no case in split '{self.split}'", hint="set `split:` of the audit")
+        return rows, labels
+
+    def _training(self, cohort: Cohort, rows: Ints) -> tuple[Ints, str]:
+        """The notes that words and substitutes are learned from, and what they are."""
+        if "split" in cohort.cases.columns:
+            main = cohort.rows(cohort=cohort.names[0])
+            training = main[(cohort.cases[main]["split"] == "train").fill_null(False).to_numpy()]
+            if len(training):
+                return training, "the training notes"
+        return rows, "the audited notes themselves, because there is no training split"
+
+    def _words(self, cohort: Cohort, training: tuple[Ints, str], labels: Sequence[str]) -> tuple[str, ...]:
+        """The target words."""
+        if isinstance(self.words, tuple):
+            return check_words(self.words)
+        if self.words is None and self.raters is not None:
+            return check_words(self.raters.words)
+        rows, _ = training
+        texts = [cohort.texts[row] for row in rows.tolist()]
+        how = self.words or "predictive"
+        y = cohort.y_true(rows, labels)
+        return choose_words(texts, y, how=how, n=self.n_words, min_texts=self.min_notes).words
+
+    def _substitutes(
+        self,
+        cohort: Cohort,
+        texts: Sequence[str],
+        words: tuple[str, ...],
+        hits: Hits,
+        pairs: Pairs,
+        training: tuple[Ints, str],
+        rng: np.random.Generator,
+        lender: Lender,
+    ) -> tuple[dict[str, tuple[Substitutes, bool]], dict[str, str]]:
+        """For each family its substitutes and whether their rows are pairs; and where they come from."""
+        learned_from, origin = [cohort.texts[row] for row in training[0].tolist()], dict[str, str]()
+        offered: dict[str, tuple[Substitutes, bool]] = {}
+        for family in dict.fromkeys(self.filters):
+            if family == "uniform":
+                known, origin[family] = self._vocabulary(learned_from, training[1], lender)
+                offered[family] = uniform_substitutes(words, known, self.per_filter, rng), False
+            elif family == "unigram":
+                fewest = min(_RARE, len(texts))
+                found = unigram_substitutes(words, hits, texts, self.per_filter, min_texts=fewest)
+                offered[family] = found, False
+                origin[family] = "the most frequent words of the audited notes that contain the word"
+            else:
+                model: ContextModel
+                if self.language_model is not None:
+                    model = lender.context_model(self.language_model)
+                    origin[family] = f"the masked language model {self.language_model}"
+                else:
+                    model = NgramModel.fit(learned_from, min_texts=min(_RARE, len(learned_from)))
+                    origin[family] = f"n-grams of {training[1]}"
+                first = hits.take(pairs.first_hit[:-1])
+                offered[family] = context_substitutes(words, first, texts, model, self.per_filter), True
+        if self.replacements is not None:
+            offered[OWN] = own_substitutes(words, self.replacements), False
+            origin[OWN] = "given"
+        return offered, origin
+
+    def _vocabulary(self, learned_from: Sequence[str], where: str, lender: Lender) -> tuple[tuple[str, ...], str]:
+        """What `uniform` draws from, and where that is from."""
+        if self.vocabulary is not None:
+            return whole_words(self.vocabulary), "the given vocabulary"
+        known = lender.vocabulary()
+        if known:
+            return known, "the words that the models know"
+        fewest = min(_RARE, len(learned_from))
+        return tuple(word for word, count in count_words(learned_from).items() if count.n_texts >= fewest), where
+
+    def _turn(
+        self, cohort: Cohort, labels: tuple[str, ...], universe: Universe, n_notes: Ints, origin: Mapping[str, str]
+    ) -> Plan:
+        """The plan in which word k has at most `n_notes[k]` notes."""
+        pairs, offers = universe.pairs, universe.offers
+        main = np.flatnonzero(universe.take_notes(n_notes)[offers.pair])
+        few = np.minimum(n_notes, self.diagnostic_notes)
+        other = np.flatnonzero(universe.take_notes(few)[offers.pair])
+        chosen = Chosen(np.concatenate([main, other]), np.repeat([0, 1], [len(main), len(other)]))
+        validation = validation_rows(cohort)
+        notes = np.unique(pairs.note[offers.pair[main]])
+        unedited = np.concatenate([universe.rows[notes], validation])
+        variants, row = chosen_variants(universe, chosen, self._schemes, unedited=unedited)
+        original = np.full(len(cohort), -1, dtype=np.int64)
+        original[universe.rows[notes]] = np.arange(len(notes))
+        n_words = len(universe.words)
+        n_of_word = np.bincount(pairs.word, minlength=n_words)
+        offered = np.bincount(pairs.word[offers.pair], minlength=n_words)
+        pair = offers.pair[chosen.offer]
+        swaps = Swaps(
+            words=universe.words,
+            families=universe.families,
+            word=pairs.word[pair],
+            note=universe.rows[pairs.note[pair]],
+            family=offers.family[chosen.offer],
+            scheme=chosen.scheme,
+            variant=row,
+            original=original,
+            n_occurrences=np.bincount(universe.hits.word, minlength=n_words),
+            n_notes=n_of_word,
+            reasons=tuple(map(_reason, n_of_word.tolist(), offered.tolist())),
+        )
+        memory = _Memory(universe, swaps, n_notes, slice(len(notes), len(unedited)), origin)
+        return Plan(cohort, variants, labels, cases=universe.rows, memory=memory)
+
+
+def _reason(n_notes: int, n_offers: int) -> str | None:
+    if not n_notes:
+        return "in no note"
+    return None if n_offers else "no substitute"
+
+
+class _NobodyLends:
+    """For planning without models."""
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Nothing is known."""
+        return ()
+
+    def context_model(self, source: str) -> ContextModel:
+        """There is none."""
+        raise ConfigError(f"the language model '{source}' is not at hand here")

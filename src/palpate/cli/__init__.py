@@ -1,0 +1,55 @@
+"""The command line. Thin: it reads options, calls `jobs`, prints, and turns errors into exit codes.
+
+0 done, 1 a gate failed, 2 the input is wrong, 3 a model failed, 70 a defect of palpate, 130 stopped.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+
+from rich.markup import escape
+
+from palpate.cli import audits, making, texts
+from palpate.cli.app import app, err
+from palpate.errors import PalpateError
+
+__all__ = ["app", "main"]
+
+COMMANDS = (audits, making, texts)
+"""Importing a module of commands adds them to the application."""
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the command line; errors are one sentence on stderr, a traceback only with --debug."""
+    signal.signal(signal.SIGTERM, _stop)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        app()
+    except PalpateError as error:
+        _end(error, str(error), error.exit_code)
+    except KeyboardInterrupt as error:
+        _end(error, "stopped; what was scored is kept, add --resume to go on.", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        _end(error, f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}.", 2)
+    except Exception as error:
+        name = type(error).__name__
+        _end(error, f"a defect of palpate ({name}); run it again with --debug and report what it says.", 70)
+
+
+def _end(error: BaseException, sentence: str, code: int) -> None:
+    if "--debug" in sys.argv:
+        raise error
+    err.print(f"[red]palpate:[/red] {escape(sentence)}", soft_wrap=True)
+    sys.exit(code)

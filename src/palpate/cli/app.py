@@ -1,0 +1,44 @@
+"""The application object, the two consoles, and the options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from palpate import __version__
+
+app = typer.Typer(
+    name="palpate",
+    help="Shows how a clinical prediction model behaves, beyond its AUROC.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+ConfigFile = Annotated[Path, typer.Argument(help="The configuration, audit.yaml.", show_default=False)]
+Only = Annotated[list[str] | None, typer.Option("--only", help="Run only this audit; may be given again.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="OPTION=VALUE", help="Set an option; may be given again.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        out.print(f"palpate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None: ...

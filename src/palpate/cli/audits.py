@@ -1,0 +1,109 @@
+"""Commands that audit: `audit`, `plan`, `report`, `demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from palpate.cli.app import ConfigFile, Debug, Only, app, err, out
+
+if TYPE_CHECKING:
+    from palpate.jobs import Outcome
+
+
+@app.command()
+def audit(
+    config: ConfigFile,
+    run: Annotated[Path | None, typer.Option("--out", help="Run directory; default: CONFIG-run beside it.")] = None,
+    only: Only = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish a run that was stopped.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes that score; default: as configured.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="AUDIT.OPTION=VALUE", help="Override an option of an audit."),
+    ] = None,
+    debug: Debug = False,  # noqa: ARG001  (read by main)
+) -> None:
+    """Run the audits of a configuration on its models, and write the report."""
+    from palpate import jobs
+    from palpate.progress import TerminalProgress
+
+    with TerminalProgress(err) as progress:
+        outcome = jobs.audit(
+            config,
+            out=run,
+            only=only or (),
+            resume=resume,
+            workers=workers,
+            overrides=settings or (),
+            watcher=progress,
+        )
+    _tell(outcome)
+    if not outcome.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def plan(
+    config: ConfigFile,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for inputs.parquet.", show_default=False)],
+    only: Only = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Write what must be scored, for a model that lives elsewhere. The file holds note text."""
+    from palpate import jobs
+
+    file, n, has_text = jobs.write_inputs(config, out=folder, only=only or ())
+    warning = " (it holds note text)" if has_text else ""
+    out.print(f"{n:,} inputs to score are in [bold]{escape(str(file))}[/bold]{warning}.", soft_wrap=True)
+    key = "input_id" if has_text else "cohort, case_id"
+    out.print(f"Write a table with {key} and a probability column per label, and name it as predictions:FILE.")
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="A run directory.", show_default=False)],
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Rebuild report.html from a run directory, without models."""
+    from palpate import jobs
+
+    out.print(f"Report: [bold]{escape(str(jobs.report(run)))}[/bold]", soft_wrap=True)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Folder for everything the demo makes.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Another seed makes another hospital.")] = 0,
+    patients: Annotated[int, typer.Option(min=500, help="Patients of the first hospital; few blur the story.")] = 5000,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Make two hospitals and two models with near-equal AUROC, and audit them; a few minutes."""
+    from palpate import jobs
+    from palpate.demo import tell, write_demo
+    from palpate.progress import TerminalProgress
+
+    with TerminalProgress(err) as progress:
+        config = write_demo(folder, seed=seed, n_patients=patients, step=progress.step)
+        outcome = jobs.audit(config, out=folder / "run", watcher=progress)
+    for line in tell(folder, outcome):
+        out.print(escape(line), soft_wrap=True)
+    _tell(outcome)
+
+
+def _tell(outcome: Outcome) -> None:
+    """The story in a few lines: findings, the gate, where the report is."""
+    marks = {"good": "[green]+[/green]", "warning": "[yellow]![/yellow]", "neutral": "[dim]·[/dim]"}
+    for result in outcome.results:
+        out.print(f"[bold]{result.audit}[/bold]")
+        for finding in result.findings:
+            out.print(f"  {marks[finding.tone]} {escape(finding.sentence)}", soft_wrap=True)
+    if outcome.verdicts:
+        out.print("[bold]gate[/bold]")
+    for verdict in outcome.verdicts:
+        mark = "[green]holds[/green]" if verdict.passed else "[red]FAILS[/red]"
+        out.print(f"  {mark} {escape(verdict.condition)}: {escape(verdict.detail)}", soft_wrap=True)
+    out.print(f"Report: [bold]{escape(str(outcome.report))}[/bold]", soft_wrap=True)

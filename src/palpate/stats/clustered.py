@@ -1,0 +1,94 @@
+"""Ratios of sums under resampled patients, as one matrix product.
+
+A mean over notes is a ratio: what the notes of a patient sum to, over how many there are, both summed over the drawn
+patients. With the counts of `resample_counts` as a matrix, all replicates of all ratios are counts times sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from palpate.stats._inputs import Floats, finite
+from palpate.stats.bootstrap import resample_counts
+
+_BYTES_PER_CHUNK = 48_000_000
+_EXACT = 2.0**52
+
+
+def ratio_replicates(
+    numerator: ArrayLike,
+    denominator: ArrayLike,
+    *,
+    over: ArrayLike | None = None,
+    rng: np.random.Generator | int,
+    n_replicates: int = 10_000,
+) -> Floats:
+    """Bootstrap replicates of sum(numerator) / sum(denominator), [ratio, replicate]; nan where the denominator is 0.
+
+    `numerator` is [patients, ratios], one row a patient. `denominator` is [patients, denominators] of whole numbers,
+    and `over` says which denominator each ratio has; by default they come in pairs. Calls with the same integer `rng`
+    and the same number of patients see the same resamples, which are those of `bootstrap` for one row a patient.
+    """
+    above, below = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
+    n_patients = above.shape[0] if above.ndim else 0
+    if n_patients == 0:
+        return resampled_ratios(above, below, np.zeros((n_replicates, 0)), over=over)
+    # One number is taken from a generator, as `bootstrap` does, and then serves every chunk.
+    seed = rng if not isinstance(rng, np.random.Generator) else int(rng.integers(0, 2**64, dtype=np.uint64))
+    step = max(1, _BYTES_PER_CHUNK // (8 * n_patients))
+    parts = [resampled_ratios(above, below, np.zeros((0, n_patients)), over=over)]
+    for first in range(0, n_replicates, step):
+        n = min(step, n_replicates - first)
+        counts = resample_counts(rng=seed, n_replicates=n, patient=np.arange(n_patients), first=first)
+        parts.append(resampled_ratios(above, below, counts, over=over))
+    return np.concatenate(parts, axis=1)
+
+
+def resampled_ratios(
+    numerator: ArrayLike, denominator: ArrayLike, counts: ArrayLike, *, over: ArrayLike | None = None
+) -> Floats:
+    """The same as `ratio_replicates` for given `counts`, [replicates, patients]: how often each patient is drawn.
+
+    For many ratios that are worked off in parts, so that patients are drawn once only. Counts may be of any type of
+    whole numbers; a replicate draws as many patients as there are.
+
+    The answer does not depend on how many threads multiply: numerators are rounded to 52 bits of the largest sum that
+    can occur, so that every sum is exact in whatever order it is taken.
+    """
+    above, below = finite(numerator, name="numerator"), finite(denominator, name="denominator")
+    drawn = np.asarray(counts)
+    if above.ndim != 2 or below.ndim != 2 or above.shape[0] != below.shape[0]:
+        raise ValueError("numerator and denominator must be [patients, ratios] with the same patients")
+    if drawn.ndim != 2 or drawn.shape[1] != above.shape[0]:
+        raise ValueError("counts must be [replicates, patients]")
+    if bool(np.any(below != np.rint(below))):
+        raise ValueError("denominator must hold whole numbers")
+    index = np.arange(above.shape[1]) if over is None else np.asarray(over, np.int64)
+    if index.shape != (above.shape[1],) or (index.size and not 0 <= index.min() <= index.max() < below.shape[1]):
+        raise ValueError("`over` must name a denominator for each ratio")
+    out = np.full((above.shape[1], len(drawn)), np.nan)
+    # A patient who has nothing to add need not be multiplied: for rare words that is nearly everyone.
+    active = np.flatnonzero((above != 0).any(axis=1) | (below != 0).any(axis=1))
+    if active.size == 0:
+        return out
+    above, below = above[active], below[active]
+    whole, scale = _whole(above, float(drawn.shape[1]))
+    step = max(1, _BYTES_PER_CHUNK // (8 * max(active.size, above.shape[1])))
+    for first in range(0, len(drawn), step):
+        rows = drawn[first : first + step]
+        some = (rows if active.size == drawn.shape[1] else rows[:, active]).astype(np.float64)
+        share = (some @ below)[:, index]
+        total = (some @ whole) / scale
+        np.divide(total.T, share.T, out=out[:, first : first + step], where=share.T > 0)
+    return out
+
+
+def _whole(values: Floats, n_drawn: float) -> tuple[Floats, Floats]:
+    """Columns as whole numbers whose sums over `n_drawn` rows stay below 2**52, and the powers of two they are over."""
+    largest = np.abs(values).max(axis=0) * n_drawn
+    exponent = np.zeros(largest.size)
+    known = largest > 0
+    exponent[known] = np.floor(np.log2(_EXACT / largest[known]))
+    scale = np.exp2(np.minimum(exponent, 1000.0))
+    return np.rint(values * scale), scale
