@@ -226,30 +226,52 @@ def _line_of(text: str, place: list[Any]) -> int | None:
 def _reader(kind: str) -> Callable[[Path], Any]:
     """What turns a file into the value of an audit's field."""
     from palpate.data import words
+    from palpate.perturb.characteristics import load_definition
 
-    readers = {"words": words.read_words, "ratings": words.read_ratings, "replacements": words.read_replacements}
+    readers: dict[str, Callable[[Path], Any]] = {
+        "words": words.read_words,
+        "ratings": words.read_ratings,
+        "replacements": words.read_replacements,
+        "definition": load_definition,
+    }
     return readers[kind]
 
 
 def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The options with the content of files in the place of their names.
 
-    An audit itself reads no file: a field with `metadata={"file": KIND}` may be given as a file's name.
+    An audit itself reads no file of the user's: a field with `metadata={"file": KIND}` may be given as a file's name
+    (or as a list of names, where the field is a list), and one with `metadata={"path": True}` is found from the
+    configuration's folder.
     """
     read = dict(options)
     for field in dataclasses.fields(kind):
         value = options.get(field.name)
         if "file" in field.metadata and isinstance(value, str) and Path(value).suffix:
             read[field.name] = _reader(field.metadata["file"])(folder / value)
+        elif "files" in field.metadata and isinstance(value, str | list):
+            names = [value] if isinstance(value, str) else value
+            reader = _reader(field.metadata["files"])
+            read[field.name] = tuple(reader(folder / name) if isinstance(name, str) else name for name in names)
+        elif "path" in field.metadata and isinstance(value, str) and Path(value).suffix:
+            read[field.name] = str(folder / value)
     return read
 
 
-def make_audit(name: str, options: dict[str, Any], *, folder: Path = Path()) -> Any:
-    """The audit that is registered under a name, with its options checked; files are found from `folder`."""
+def make_audit(name: str, options: dict[str, Any], *, folder: Path = Path(), include_text: bool = False) -> Any:
+    """The audit that is registered under a name, with its options checked; files are found from `folder`.
+
+    Whether note text may be shown is said once, for the whole run, so that the report can say so on top.
+    """
     kind = registry.find("audits", name)
-    fields = ", ".join(field.name for field in dataclasses.fields(kind))
+    if "include_text" in options:
+        raise ConfigError(f"audit '{name}': `include_text` is set for the whole run", hint="move it to the top level")
+    known = [field.name for field in dataclasses.fields(kind)]
+    if "include_text" in known:
+        options = {**options, "include_text": include_text}
+    fields = ", ".join(field for field in known if field != "include_text")
     hint = f"the options are: {fields}"
-    unknown = [option for option in options if option not in fields.split(", ")]
+    unknown = [option for option in options if option not in known]
     if unknown:
         raise ConfigError(f"audit '{name}', option '{unknown[0]}': there is no such option", hint=hint)
     try:

@@ -12,11 +12,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from palpate.cohort import Cohort, stack
 from palpate.config import Config, load_config, make_audit, parse_settings, without_secrets
+from palpate.data.ade import AdeOptions, build_ade
 from palpate.data.built import Built, check_output, write_built
 from palpate.data.outcomes import OutcomesOptions, build_outcomes
 from palpate.data.readmission import ReadmissionOptions, build_readmission
 from palpate.data.tables import TableSpec, read_cohort
-from palpate.data.words import read_words, write_rating_sheet
 from palpate.edits import splice
 from palpate.errors import ConfigError, RunError
 from palpate.execute.cache import ScoreCache, default_path
@@ -25,7 +25,6 @@ from palpate.execute.wanted import gather
 from palpate.gate import Condition, Verdict, judge, junit, parse
 from palpate.models import load_model
 from palpate.models.options import parse_options
-from palpate.perturb.words import Choice, check_words, choose_words
 from palpate.results import Audit, AuditResult
 from palpate.rundir import RunDirectory
 from palpate.runner import ALREADY_RUN, Contender, Job, ModelLender, Silence, Watcher, make_plans, run
@@ -161,6 +160,7 @@ def build_cohort(
     builders: dict[str, tuple[Callable[..., Built], type[BaseModel]]] = {
         "readmission": (build_readmission, ReadmissionOptions),
         "outcomes": (build_outcomes, OutcomesOptions),
+        "ade": (build_ade, AdeOptions),
     }
     if kind not in builders:
         raise ConfigError(f"there is no cohort '{kind}'", hint=f"there are: {', '.join(builders)}")
@@ -180,23 +180,6 @@ def read_training_cohort(path: Path) -> Cohort:
     return read_cohort(spec, name=name, folder=path.parent)
 
 
-def write_word_sheet(
-    out: Path, *, words: Path | None, cohort: Path | None, how: Choice, n: int, raters: int
-) -> tuple[str, ...]:
-    """Write the sheet for clinicians' ratings; the words come from a file or from a cohort's training notes."""
-    if words is not None and cohort is None:
-        listed = check_words(read_words(words))
-    elif cohort is not None and words is None:
-        cases = read_training_cohort(cohort)
-        rows = cases.rows(split="train")
-        texts = [cases.texts[row] for row in rows.tolist()]
-        listed = choose_words(texts, cases.y_true(rows), how=how, n=n, min_texts=min(20, len(texts))).words
-    else:
-        raise ConfigError("give either --words FILE or --cohort FILE")
-    write_rating_sheet(out, listed, [f"rater_{k}" for k in range(1, raters + 1)])
-    return listed
-
-
 def _cohort(settings: Config, folder: Path) -> Cohort:
     return stack([read_cohort(spec, name=name, folder=folder) for name, spec in settings.tables().items()])
 
@@ -208,10 +191,10 @@ def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Au
             f"--only {unknown[0]}: the configuration has no such audit",
             hint=f"it has: {', '.join(settings.audits)}",
         )
+    chosen = {name: options for name, options in settings.audits.items() if not only or name in only}
     return {
-        name: make_audit(name, options, folder=folder)
-        for name, options in settings.audits.items()
-        if not only or name in only
+        name: make_audit(name, options, folder=folder, include_text=settings.include_text)
+        for name, options in chosen.items()
     }
 
 

@@ -44,8 +44,8 @@ def synth(
 
 @app.command()
 def cohort(
-    kind: Annotated[str, typer.Argument(help="readmission or outcomes.", show_default=False)],
-    source: Annotated[Path, typer.Option(help="Folder with tables in the MIMIC layout.", show_default=False)],
+    kind: Annotated[str, typer.Argument(help="readmission, outcomes or ade.", show_default=False)],
+    source: Annotated[Path, typer.Option(help="Folder with the source files.", show_default=False)],
     file: Annotated[Path, typer.Option("--out", help="The cohort, a .parquet file.", show_default=False)],
     settings: Settings = None,
     debug: Debug = False,  # noqa: ARG001

@@ -1,14 +1,17 @@
-"""Commands about words and wording: `words`."""
+"""Commands about words and wording: `words`, `alter`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
+from rich.text import Text
 
-from palpate.cli.app import Debug, app, out
+from palpate.cli.app import Debug, app, err, out
+from palpate.edits import Edit
 
 words_app = typer.Typer(help="Words to ask clinicians about.", no_args_is_help=True)
 app.add_typer(words_app, name="words")
@@ -29,11 +32,55 @@ def words_template(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write the sheet that clinicians fill in: a row a word, a column a rater, scores from 1 to 5."""
-    from palpate import jobs
+    from palpate import texts
 
-    listed = jobs.write_word_sheet(file, words=words, cohort=cohort, how=choose, n=n, raters=raters)
+    listed = texts.write_word_sheet(file, words=words, cohort=cohort, how=choose, n=n, raters=raters)
     out.print(f"{len(listed)} words are in [bold]{escape(str(file))}[/bold].", soft_wrap=True)
     out.print(
-        "Send it out, or a copy to each rater: 1 = the word does not matter for the outcome, 5 = it matters most; a word "
-        "may stay empty. Name the filled sheet as `raters:` of the audit `vocabulary`."
+        "Send it out, or a copy to each rater: 1 = the word does not matter for the outcome, 5 = it matters most; a "
+        "word may stay empty. Name the filled sheet as `raters:` of the audit `vocabulary`."
     )
+
+
+@app.command()
+def alter(
+    file: Annotated[Path, typer.Argument(help="A text file with one note; -: standard input.", show_default=False)],
+    characteristic: Annotated[
+        list[str], typer.Option("--characteristic", "-c", help="gender, age, ethnicity, ...; may be given again.")
+    ],
+    to: Annotated[list[str], typer.Option("--to", help="The group, one for each characteristic, in order.")],
+    definition: Annotated[
+        list[Path] | None, typer.Option(help="A characteristic of your own, in YAML; may be given again.")
+    ] = None,
+    contradictory: Annotated[
+        Literal["skip", "alter"], typer.Option(help="What becomes of a pregnant man: left alone, or altered.")
+    ] = "skip",
+    plain: Annotated[bool, typer.Option("--plain", help="Print the altered note only, without marks.")] = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Change one characteristic of the patient in a note, and show what was changed."""
+    from palpate import texts
+
+    altered = texts.alter_note(file, characteristic, to, definitions=definition or (), contradictory=contradictory)
+    if plain:
+        out.print(altered.result.text, markup=False, soft_wrap=True, end="")
+    else:
+        out.print(_difference(altered.note, altered.result.edits), soft_wrap=True, end="")
+    why = f": {altered.result.reason}" if altered.result.reason else ""
+    n = len(altered.result.edits)
+    changes = f", {n} place{'' if n == 1 else 's'}" if n else ""
+    err.print(f"[bold]{altered.result.action}[/bold]{escape(why)}{changes}", soft_wrap=True)
+
+
+def _difference(note: str, edits: Sequence[Edit]) -> Text:
+    """The note with what went and what came; marks that are readable without colours too."""
+    shown, position = Text(), 0
+    for start, end, text in edits:
+        shown.append(note[position:start])
+        if end > start:
+            shown.append(f"[-{note[start:end]}-]", style="red strike")
+        if text:
+            shown.append(f"{{+{text}+}}", style="bold green")
+        position = end
+    shown.append(note[position:])
+    return shown

@@ -85,7 +85,8 @@ def words_in(words: Words, note: int, places: Iterable[tuple[int, int]]) -> list
     """How many words, whole or in part, each (begin, end) of a note covers."""
     table = np.array(list(places), np.int64).reshape(-1, 2)
     where = np.full(len(table), note, np.int64)
-    return np.diff(cover(words, Spans(where, table[:, 0], table[:, 1], np.zeros_like(where))).first).tolist()
+    covered = cover(words, Spans(where, table[:, 0], table[:, 1], np.zeros_like(where)))
+    return [int(n) for n in np.diff(covered.first)]
 
 
 def cover(words: Words, wanted: Spans) -> Covered:

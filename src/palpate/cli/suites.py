@@ -1,0 +1,111 @@
+"""Commands about template suites: `suite`, `lexicon`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from palpate.cli.app import Debug, Settings, app, out
+
+if TYPE_CHECKING:
+    from palpate.perturb.suites import Suite
+
+suite_app = typer.Typer(help="Template suites: what a model must be able to do.", no_args_is_help=True)
+app.add_typer(suite_app, name="suite")
+lexicon_app = typer.Typer(help="Words that fill the slots of a suite.", no_args_is_help=True)
+app.add_typer(lexicon_app, name="lexicon")
+
+Name = Annotated[str, typer.Argument(help="A suite's name, or a file: YAML, CSV or JSONL.", show_default=False)]
+
+
+@suite_app.command("list")
+def suite_list(debug: Debug = False) -> None:  # noqa: ARG001
+    """The suites that come with palpate."""
+    from palpate.perturb.suites import list_suites, load_suite
+
+    table = Table("suite", "about", "templates", "variations", "cases of a default run", box=None, pad_edge=False)
+    for name in list_suites():
+        suite = load_suite(name)
+        counts = suite.describe()
+        n = suite.size(full=False) if not suite.choose else None
+        templates, variations = (f"{counts[column].sum():,}" for column in ("templates", "variations"))
+        table.add_row(name, suite.about, templates, variations, "after a choice" if n is None else f"{n:,}")
+    out.print(table)
+
+
+@suite_app.command("show")
+def suite_show(name: Name, debug: Debug = False) -> None:  # noqa: ARG001
+    """What is in a suite: its tests with their templates, variations and cases."""
+    from palpate import texts
+
+    _show(texts.open_suite(name))
+
+
+@suite_app.command("expand")
+def suite_expand(
+    name: Name,
+    file: Annotated[Path, typer.Option("--out", help="The cases, a .csv or .jsonl file.", show_default=False)],
+    n: Annotated[int | None, typer.Option(min=1, help="A sample of all cases; default: the default run.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same cases.")] = 0,
+    further: Annotated[bool, typer.Option("--further", help="Also the capabilities that are reported apart.")] = False,
+    settings: Settings = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Write the cases of a suite, for a model that lives elsewhere; --set SLOT=[...] fills a slot."""
+    from palpate import texts
+    from palpate.config import parse_settings
+
+    written = texts.expand_suite(name, file, n=n, seed=seed, further=further, slots=parse_settings(settings or ()))
+    out.print(f"{written:,} cases are in [bold]{escape(str(file))}[/bold]", soft_wrap=True)
+
+
+@suite_app.command("import")
+def suite_import(name: Name, debug: Debug = False) -> None:  # noqa: ARG001
+    """Check templates (CSV: capability, label, template) or cases (JSONL) of another group, and show what they are."""
+    from palpate import texts
+    from palpate.perturb.suites import find_flaws
+
+    suite = texts.open_suite(name)
+    _show(suite)
+    flaws = find_flaws(suite)
+    for flaw in flaws[:20]:
+        told = escape(f"{flaw.template}: {flaw.problem}: {flaw.text}")
+        out.print(f"[yellow]![/yellow] {told}", soft_wrap=True)
+    if len(flaws) > 20:
+        out.print(f"… and {len(flaws) - 20:,} more")
+    out.print(f"Use it in a configuration: capabilities: {{suite: {escape(name)}}}", soft_wrap=True)
+
+
+def _show(suite: Suite) -> None:
+    counts = suite.describe()
+    table = Table(box=None, pad_edge=False)
+    for column in counts.columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in counts.iter_rows():
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else escape(str(cell)) for cell in row))
+    out.print(table)
+    for slot in suite.choose:
+        out.print(f"Slot '{slot}' is for you to fill: slots: {{{slot}: [...]}}", markup=False)
+    for dropped in suite.dropped:
+        out.print(f"Left out: {dropped.template} ({dropped.reason})", markup=False, soft_wrap=True)
+
+
+@lexicon_app.command("psytar")
+def lexicon_psytar(
+    workbook: Annotated[Path, typer.Option("--source", help="The PsyTAR workbook (.xlsx).", show_default=False)],
+    file: Annotated[Path, typer.Option("--out", help="The lexicon, a .yaml file.", show_default=False)],
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Extract short noun phrases for effects from PsyTAR; says how many were kept, and why the others were not."""
+    from palpate import texts
+
+    extraction = texts.make_psytar_lexicon(workbook, file)
+    table = Table("outcome", "phrases", "share", box=None, pad_edge=False)
+    for outcome, n, share in extraction.table.iter_rows():
+        table.add_row(escape(outcome), f"{n:,}", f"{share:.1%}")
+    out.print(table)
+    out.print(f"Lexicon: [bold]{escape(str(file))}[/bold]", soft_wrap=True)
