@@ -25,7 +25,7 @@ from palpate.execute.wanted import gather
 from palpate.gate import Condition, Verdict, judge, junit, parse
 from palpate.models import load_model
 from palpate.models.options import parse_options
-from palpate.results import Audit, AuditResult
+from palpate.results import AsksAgain, Audit, AuditResult
 from palpate.rundir import RunDirectory
 from palpate.runner import ALREADY_RUN, Contender, Job, ModelLender, Silence, Watcher, make_plans, run
 from palpate.synthetic.hospital import write_hospital
@@ -107,7 +107,11 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
     """
     settings, folder = load_config(config), config.parent
     cohort = _cohort(settings, folder)
-    plans = make_plans(_audits(settings, only, folder), cohort, settings.seed, _lender(settings, folder))
+    audits = {
+        name: audit.without_turns() if isinstance(audit, AsksAgain) else audit
+        for name, audit in _audits(settings, only, folder).items()
+    }
+    plans = make_plans(audits, cohort, settings.seed, _lender(settings, folder))
     asked = gather(cohort, plans)
     inputs, first = asked.inputs, dict[bytes, int]()
     for row, key in enumerate(asked.text_keys):

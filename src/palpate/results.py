@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -222,11 +222,20 @@ class Audit(Protocol):
         ...
 
 
+class KnownWords(NamedTuple):
+    """Whole words that models know, sorted."""
+
+    general: tuple[str, ...]
+    """Of a language: a tokenizer's."""
+    learned: tuple[str, ...]
+    """Of the notes that a model was fitted on: a rare one may be a name."""
+
+
 class Lender(Protocol):
     """What the runner lends to a plan: things that only models know."""
 
-    def vocabulary(self) -> tuple[str, ...]:
-        """The whole words that any model of the run knows, sorted; empty where none of them tells."""
+    def vocabulary(self) -> KnownWords:
+        """The whole words that any model of the run knows; none where none of them tells."""
         ...
 
     def context_model(self, source: str) -> ContextModel:
@@ -249,4 +258,8 @@ class AsksAgain(Protocol):
 
     def plan_again(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> Plan | None:
         """The plan with more variants, the earlier ones among them; None: enough."""
+        ...
+
+    def without_turns(self) -> Audit:
+        """The audit that asks for everything at once, for models that can be asked only once."""
         ...

@@ -29,7 +29,7 @@ from palpate.execute.scoring import Execution, Progress, Scored, score
 from palpate.execute.wanted import gather
 from palpate.models import Model, ModelSpec, load_model
 from palpate.perturb.substitutes import ContextModel, whole_words
-from palpate.results import AsksAgain, Audit, AuditResult, Borrows, Lender, ModelPredictions, Plan
+from palpate.results import AsksAgain, Audit, AuditResult, Borrows, KnownWords, Lender, ModelPredictions, Plan
 from palpate.rundir import RunDirectory
 
 ALREADY_RUN = "already holds a run"
@@ -140,9 +140,12 @@ class ModelLender:
     def __init__(self, models: Sequence[Model], folder: Path) -> None:
         self._models, self._folder = models, folder
 
-    def vocabulary(self) -> tuple[str, ...]:
+    def vocabulary(self) -> KnownWords:
         """See `Lender`."""
-        return tuple(sorted({word for model in self._models for word in whole_words(model.words() or ())}))
+        found: dict[bool, set[str]] = {False: set(), True: set()}
+        for model in self._models:
+            found[model.learned_words].update(whole_words(model.words() or ()))
+        return KnownWords(*(tuple(sorted(found[learned])) for learned in (False, True)))
 
     def context_model(self, source: str) -> ContextModel:
         """See `Lender`."""

@@ -57,6 +57,9 @@ def alter_note(
             f"{len(characteristics)} characteristics and {len(groups)} groups were given",
             hint="give one --to for each --characteristic",
         )
+    twice = next((name for name in characteristics if characteristics.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"--characteristic {twice} is given twice")
     try:
         note = sys.stdin.read() if str(file) == "-" else file.read_bytes().decode("utf-8")
     except FileNotFoundError:

@@ -57,6 +57,11 @@ def values(result: AuditResult, metric: str, model: str = "toy") -> dict[str, fl
     return dict(zip(rows["group"].to_list(), rows["value"].to_list(), strict=True))
 
 
+def asked(plan: Plan) -> set[tuple[object, ...]]:
+    variants = plan.variants
+    return {(int(variants.parent[row]), *variants.edits(row)) for row in range(len(variants))}
+
+
 def sigmoid(x: float) -> float:
     return float(1 / (1 + np.exp(-x)))
 
@@ -153,11 +158,6 @@ def test_what_a_later_turn_asks_holds_what_the_earlier_one_asked() -> None:
     predictions = {"toy": ModelPredictions(("ill",), answers, np.ones(len(answers), dtype=bool))}
     second = audit_.plan_again(first, predictions, RNG(2))
     assert second is not None
-
-    def asked(plan: Plan) -> set[tuple[object, ...]]:
-        variants = plan.variants
-        return {(int(variants.parent[row]), *variants.edits(row)) for row in range(len(variants))}
-
     assert asked(first) < asked(second)
 
 
@@ -222,3 +222,67 @@ def test_the_same_seed_gives_the_same_result_and_plan_needs_no_model(tmp_path: P
 def test_bad_options_get_one_clear_sentence(options: dict[str, object], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         quick(**options).plan(notes(40), RNG(0))
+
+
+def test_a_model_that_reacts_to_nothing_ends_no_run(tmp_path: Path) -> None:
+    sheet = RatingSheet(("sepsis", "fall", "fever", "tablet"), ("a",), ((5,), (4,), (3,), (1,)))
+    models = {"flat": KeywordModel({}, labels=("ill",)), "toy": KeywordModel(WEIGHTS, labels=("ill",))}
+    result = audit(quick(words=None, raters=sheet), notes(), tmp_path, **models)
+    row = result.estimates.filter(metric="clinician_agreement", model="flat").row(0, named=True)
+    assert row["value"] is None
+    assert row["reason"]
+
+
+def test_a_width_alone_goes_on_and_what_is_left_open_is_told(tmp_path: Path) -> None:
+    cohort = notes(80)
+    vocabulary = quick(diagnostic_notes=0, budget=Budget(notes=4, filters=2, width=1e-9))
+    result = audit(vocabulary, cohort, tmp_path, toy=KeywordModel(WEIGHTS, labels=("ill",)))
+    rows = result.estimates.filter(metric="sensitivity", group="sepsis")
+    texts = [cohort.texts[row].rstrip(".").split() for row in cohort.rows(split="test")]
+    assert rows["n"].item() == sum("sepsis" in text for text in texts)
+    assert any("unsettled" in finding.sentence and "'sepsis'" in finding.sentence for finding in result.findings)
+
+
+class NamesModel(KeywordModel):
+    """Knows the words of its training notes, names among them."""
+
+    learned_words = True
+
+    def words(self) -> list[str]:
+        return ["kowalczyk", "tablet", "patient", "today"]
+
+
+def test_words_of_few_patients_are_no_substitutes(tmp_path: Path) -> None:
+    cohort = notes(120)
+    named = [f"{text} kowalczyk kowalczyk" if k < 8 else text for k, text in enumerate(cohort.texts)]
+    y = pl.Series("ill", cohort.y_true(np.arange(120))[:, 0])
+    frame = cohort.cases.drop("cohort").with_columns(pl.Series("text", named), y)
+    vocabulary = quick(vocabulary=None, words=("sepsis",), per_filter=50)
+    audit(vocabulary, Cohort.from_frame(frame, labels=["ill"]), tmp_path, toy=NamesModel(WEIGHTS, labels=("ill",)))
+    written = pl.read_parquet(tmp_path / "run" / "variants" / "vocabulary.parquet")["replacement"].drop_nulls()
+    assert "tablet" in set(written)
+    assert "kowalczyk" not in set(written)  # eight notes, but four patients
+
+
+def test_without_a_validation_split_all_audited_notes_set_the_threshold() -> None:
+    cohort = notes(120)
+    frame = cohort.cases.drop("split", "cohort").with_columns(
+        pl.Series("ill", cohort.y_true(np.arange(120))[:, 0]),
+        text=pl.when(pl.int_range(120) < 60).then(pl.lit("nothing of note")).otherwise(pl.col("text")),
+    )
+    plan = quick(diagnostic_notes=0).plan(Cohort.from_frame(frame, labels=["ill"]), RNG(0))
+    assert len(plan.cases) == 120
+    assert (plan.memory.swaps.original[plan.cases] >= 0).all()
+
+
+def test_everything_can_be_planned_at_once_for_a_model_elsewhere() -> None:
+    cohort = notes(200)
+    thrifty = quick(budget=Budget(notes=3, filters=2, top=1))
+    assert asked(thrifty.plan(cohort, RNG(0))) < asked(thrifty.without_turns().plan(cohort, RNG(0)))
+
+
+def test_a_phrase_is_not_replaced_with_one_of_its_words() -> None:
+    frame = pl.DataFrame({"text": ["heart failure and failure of the heart"] * 12, "ill": [k % 2 for k in range(12)]})
+    plan = Vocabulary(words=("heart failure",)).plan(Cohort.from_frame(frame, labels=["ill"]), RNG(0))
+    assert plan.variants.replacements
+    assert not {"heart", "failure"} & {text.lower() for text in plan.variants.replacements}

@@ -73,7 +73,8 @@ def test_a_replacement_that_has_the_word_within() -> None:
     assert gives_away("non-smokers", "smoker")
     assert gives_away("chronic heart failures", "heart failure")
     assert gives_away("ex_smoker", "smoker")
-    assert not gives_away("heart", "heart failure")
+    assert gives_away("heart", "heart failure")
+    assert not gives_away("heart", "heart-healthy")
     assert not gives_away("failure of the heart", "heart failure")
     assert not gives_away("feverfew", "fever")
 

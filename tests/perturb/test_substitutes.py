@@ -107,10 +107,10 @@ def test_unigram_gives_the_most_frequent_words_of_the_notes_with_the_word(
 ) -> None:
     targets = ["fever", "pain", "the", "absent"]
     hits = find_words(texts, targets)
-    given_words = unigram_substitutes(targets, hits, texts, n, min_texts=min_texts)
+    in_texts = Counter(word for text in texts for word in set(text.split()))
+    given_words = unigram_substitutes(targets, hits, texts, n, allowed=lambda word: in_texts[word] >= min_texts)
     for row, target in enumerate(targets):
         with_it = [text.split() for text in texts if target in text.split()]
-        in_texts = Counter(word for text in texts for word in set(text.split()))
         counts = Counter(w for words in with_it for w in words if w.isalpha() and len(w) > 1)
         allowed = [w for w in counts if not gives_away(w, target) and in_texts[w] >= min_texts]
         assert given_words.of(row) == sorted(allowed, key=lambda word: (-counts[word], word))[:n]

@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field
 from palpate.audits.measured import Correction
 from palpate.audits.thresholds import ThresholdRule, check_rule, validation_rows
 from palpate.audits.vocabulary_analysis import analyse_swaps
+from palpate.audits.vocabulary_given import RatingSheet, WordsTold, as_sheet, by_patient
 from palpate.audits.vocabulary_scores import AVERAGE, Swaps, unsettled_words
 from palpate.audits.vocabulary_story import Settings
 from palpate.audits.vocabulary_swaps import (
@@ -43,36 +44,13 @@ from palpate.perturb.substitutes import (
     unigram_substitutes,
     whole_words,
 )
-from palpate.perturb.words import Hits, Ratings, check_words, choose_words, count_words, find_words
-from palpate.results import AuditResult, Lender, ModelPredictions, Plan
+from palpate.perturb.words import Hits, check_words, choose_words, find_words
+from palpate.results import AuditResult, Finding, KnownWords, Lender, ModelPredictions, Plan
 
 Filter = Literal["uniform", "unigram", "context"]
 OWN = "own"
+_TOP = 10
 _EVERY_NOTE = np.iinfo(np.int64).max // 2
-_RARE = 5
-"""A word in fewer notes is never a substitute from notes: it may be a name."""
-
-
-@dataclass(frozen=True)
-class RatingSheet:
-    """Clinicians' ratings as plain values, because an audit's fields are its saved spec."""
-
-    words: tuple[str, ...]
-    raters: tuple[str, ...]
-    scores: tuple[tuple[float | None, ...], ...]
-
-    @property
-    def ratings(self) -> Ratings:
-        """As an array; NaN where a rater gave none."""
-        scores = [[np.nan if score is None else score for score in row] for row in self.scores]
-        return Ratings(self.words, self.raters, np.asarray(scores, dtype=np.float64))
-
-
-def _plain(value: Any) -> Any:
-    if not isinstance(value, Ratings):
-        return value
-    scores = tuple(tuple(None if np.isnan(x) else float(x) for x in row) for row in value.scores)
-    return RatingSheet(value.words, value.raters, scores)
 
 
 @dataclass(frozen=True)
@@ -85,10 +63,17 @@ class Budget:
     """Substitutes for each note, drawn anew for each note from all filters."""
     width: Annotated[float, Field(gt=0)] | None = None
     """A word is settled when the interval of its score is narrower than this, for every model."""
-    top: Annotated[int, Field(ge=1)] | None = 10
-    """A word is settled when it surely is, or surely is not, among the first `top`, for every model."""
+    top: Annotated[int, Field(ge=1)] | None = None
+    """A word is settled when it surely is, or surely is not, among the first `top`, for every model. With `width` too,
+    either is enough; with neither, `top` is 10."""
     turns: Annotated[int, Field(ge=1)] = 12
     """At most so many turns."""
+
+    @property
+    def goals(self) -> dict[str, Any]:
+        """What settles a word."""
+        neither = self.width is None and self.top is None
+        return {"width": self.width, "top": _TOP if neither else self.top}
 
 
 class _Memory(NamedTuple):
@@ -116,7 +101,7 @@ class Vocabulary:
     n_words: Annotated[int, Field(ge=1)] = 50
     min_notes: Annotated[int, Field(ge=1)] = 20
     """Words are chosen from those that are in at least so many training notes."""
-    raters: Annotated[RatingSheet | None, BeforeValidator(_plain)] = field(default=None, metadata={"file": "ratings"})
+    raters: Annotated[RatingSheet | None, BeforeValidator(as_sheet)] = field(default=None, metadata={"file": "ratings"})
     """Clinicians' ratings: a file with a column `word` and a column a rater, scores 1 to 5."""
     filters: Annotated[tuple[Filter, ...], Field(min_length=1)] = ("uniform", "unigram", "context")
     per_filter: Annotated[int, Field(ge=1)] = 5
@@ -157,10 +142,11 @@ class Vocabulary:
         check_rule(self._rule, cohort)
         texts = [cohort.texts[row] for row in rows.tolist()]
         training = self._training(cohort, rows)
-        words = self._words(cohort, training, labels)
+        told = WordsTold.of(cohort, np.union1d(training[0], rows))
+        words = self._words(cohort, training, labels, told)
         hits = find_words(texts, words, occurrences="all")
         pairs = Pairs.of(hits)
-        offered, origin = self._substitutes(cohort, texts, words, hits, pairs, training, rng, lender)
+        offered, origin = self._substitutes(cohort, texts, words, hits, pairs, training, told, rng, lender)
         offers, pool = offers_of(pairs, offered)
         if self.budget is not None:
             offers = some_offers(offers, self.budget.filters, rng)
@@ -185,9 +171,7 @@ class Vocabulary:
         budget = self.budget
         if budget is None or int(memory.n_notes.max(initial=0)) >= budget.notes << (budget.turns - 1):
             return None
-        unsettled = unsettled_words(
-            memory.swaps, plan, predictions, width=budget.width, top=budget.top, level=self.level, rng=rng
-        )
+        unsettled = unsettled_words(memory.swaps, plan, predictions, **budget.goals, level=self.level, rng=rng)
         unsettled &= memory.n_notes < memory.swaps.n_notes
         if not unsettled.any():
             return None
@@ -215,7 +199,28 @@ class Vocabulary:
             settings=settings,
             rng=rng,
         )
-        return replace(result, provenance={**result.provenance, "substitutes": dict(memory.origin)})
+        provenance = {**result.provenance, "substitutes": dict(memory.origin)}
+        unsettled = self._unsettled(plan, predictions, rng)
+        return replace(result, provenance=provenance, findings=(*result.findings, *unsettled))
+
+    def without_turns(self) -> Vocabulary:
+        """The audit without its budget, which asks for all that any turn might."""
+        return replace(self, budget=None)
+
+    def _unsettled(
+        self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator
+    ) -> tuple[Finding, ...]:
+        """What the budget left open."""
+        if self.budget is None:
+            return ()
+        swaps: Swaps = plan.memory.swaps
+        still = unsettled_words(swaps, plan, predictions, **self.budget.goals, level=self.level, rng=rng)
+        words = [f"'{swaps.words[k]}'" for k in np.flatnonzero(still)]
+        if not words:
+            return (Finding(sentence=f"The budget settled all {len(swaps.words)} words."),)
+        listed = ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
+        sentence = f"The budget left {len(words)} of {len(swaps.words)} words unsettled: {listed}."
+        return (Finding(sentence=sentence),)
 
     @property
     def _rule(self) -> ThresholdRule:
@@ -255,9 +260,13 @@ class Vocabulary:
                 return training, "the training notes"
         return rows, "the audited notes themselves, because there is no training split"
 
-    def _words(self, cohort: Cohort, training: tuple[Ints, str], labels: Sequence[str]) -> tuple[str, ...]:
+    def _words(
+        self, cohort: Cohort, training: tuple[Ints, str], labels: Sequence[str], told: WordsTold
+    ) -> tuple[str, ...]:
         """The target words."""
         if isinstance(self.words, tuple):
+            if not self.words:
+                raise ConfigError("audit 'vocabulary': `words` names no word", hint="give some, or `words: predictive`")
             return check_words(self.words)
         if self.words is None and self.raters is not None:
             return check_words(self.raters.words)
@@ -265,7 +274,11 @@ class Vocabulary:
         texts = [cohort.texts[row] for row in rows.tolist()]
         how = self.words or "predictive"
         y = cohort.y_true(rows, labels)
-        return choose_words(texts, y, how=how, n=self.n_words, min_texts=self.min_notes).words
+        ordered = choose_words(texts, y, how=how, n=None, min_texts=min(self.min_notes, len(texts))).words
+        common = [word for word in ordered if told.is_common(word)]
+        if not common:
+            raise CohortError(f"no word is in the notes of {told.fewest} patients", hint="give the words")
+        return tuple(common if how == "vocabulary" else common[: self.n_words])
 
     def _substitutes(
         self,
@@ -275,19 +288,19 @@ class Vocabulary:
         hits: Hits,
         pairs: Pairs,
         training: tuple[Ints, str],
+        told: WordsTold,
         rng: np.random.Generator,
         lender: Lender,
     ) -> tuple[dict[str, tuple[Substitutes, bool]], dict[str, str]]:
         """For each family its substitutes and whether their rows are pairs; and where they come from."""
-        learned_from, origin = [cohort.texts[row] for row in training[0].tolist()], dict[str, str]()
+        origin: dict[str, str] = {}
         offered: dict[str, tuple[Substitutes, bool]] = {}
         for family in dict.fromkeys(self.filters):
             if family == "uniform":
-                known, origin[family] = self._vocabulary(learned_from, training[1], lender)
+                known, origin[family] = self._vocabulary(told, training[1], lender)
                 offered[family] = uniform_substitutes(words, known, self.per_filter, rng), False
             elif family == "unigram":
-                fewest = min(_RARE, len(texts))
-                found = unigram_substitutes(words, hits, texts, self.per_filter, min_texts=fewest)
+                found = unigram_substitutes(words, hits, texts, self.per_filter, allowed=told.is_common)
                 offered[family] = found, False
                 origin[family] = "the most frequent words of the audited notes that contain the word"
             else:
@@ -296,7 +309,8 @@ class Vocabulary:
                     model = lender.context_model(self.language_model)
                     origin[family] = f"the masked language model {self.language_model}"
                 else:
-                    model = NgramModel.fit(learned_from, min_texts=min(_RARE, len(learned_from)))
+                    # A patient's notes are one text here, so that a word counts by patients.
+                    model = NgramModel.fit(by_patient(cohort, training[0]), min_texts=told.fewest)
                     origin[family] = f"n-grams of {training[1]}"
                 first = hits.take(pairs.first_hit[:-1])
                 offered[family] = context_substitutes(words, first, texts, model, self.per_filter), True
@@ -305,15 +319,20 @@ class Vocabulary:
             origin[OWN] = "given"
         return offered, origin
 
-    def _vocabulary(self, learned_from: Sequence[str], where: str, lender: Lender) -> tuple[tuple[str, ...], str]:
+    def _vocabulary(self, told: WordsTold, where: str, lender: Lender) -> tuple[tuple[str, ...], str]:
         """What `uniform` draws from, and where that is from."""
         if self.vocabulary is not None:
-            return whole_words(self.vocabulary), "the given vocabulary"
-        known = lender.vocabulary()
-        if known:
-            return known, "the words that the models know"
-        fewest = min(_RARE, len(learned_from))
-        return tuple(word for word, count in count_words(learned_from).items() if count.n_texts >= fewest), where
+            given = whole_words(self.vocabulary)
+            if not given:
+                raise ConfigError("audit 'vocabulary': `vocabulary` has no whole word", hint="give words of letters")
+            return given, "the given vocabulary"
+        known: KnownWords = lender.vocabulary()
+        learned = (word for word in known.learned if told.is_common(word))
+        general = (word for word in known.general if not told.is_rare(word))
+        words = tuple(sorted({*learned, *general}))
+        if words:
+            return words, "the words that the models know"
+        return tuple(word for word in told.n_patients if told.is_common(word)), f"words of {where}"
 
     def _turn(
         self, cohort: Cohort, labels: tuple[str, ...], universe: Universe, n_notes: Ints, origin: Mapping[str, str]
@@ -326,6 +345,8 @@ class Vocabulary:
         chosen = Chosen(np.concatenate([main, other]), np.repeat([0, 1], [len(main), len(other)]))
         validation = validation_rows(cohort)
         notes = np.unique(pairs.note[offers.pair[main]])
+        if not len(validation) and isinstance(self.threshold, str):
+            notes = np.arange(len(universe.rows))  # the threshold comes from all audited notes, as in `performance`
         unedited = np.concatenate([universe.rows[notes], validation])
         variants, row = chosen_variants(universe, chosen, self._schemes, unedited=unedited)
         original = np.full(len(cohort), -1, dtype=np.int64)
@@ -360,9 +381,9 @@ def _reason(n_notes: int, n_offers: int) -> str | None:
 class _NobodyLends:
     """For planning without models."""
 
-    def vocabulary(self) -> tuple[str, ...]:
+    def vocabulary(self) -> KnownWords:
         """Nothing is known."""
-        return ()
+        return KnownWords((), ())
 
     def context_model(self, source: str) -> ContextModel:
         """There is none."""

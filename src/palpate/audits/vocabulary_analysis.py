@@ -31,6 +31,7 @@ from palpate.audits.vocabulary_scores import (
     Scores,
     Swaps,
     affordable_replicates,
+    in_both_schemes,
     lay_out,
     rank_words,
     score,
@@ -210,7 +211,8 @@ def _frequency(
     """Ranks under each way of swapping, and their correlation with frequency, for the overall label."""
     layouts = [layout]
     if np.any(swaps.scheme == 1):
-        layouts.append(lay_out(swaps, plan.cohort.patients, scheme=1))
+        patients = plan.cohort.patients
+        layouts = [lay_out(in_both_schemes(swaps), patients), lay_out(swaps, patients, scheme=1)]
     place = [contestants.names.index(name) for name in contestants.compared]
     only = plan.labels if overall != AVERAGE else ()
     scores = []

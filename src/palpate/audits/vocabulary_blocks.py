@@ -270,6 +270,7 @@ _WORD_COLUMNS = (
     Column(name="Change of risk (points)", kind="interval"),
     Column(name="Signed change (points)", kind="interval", hint="positive: the risk rises once the word is replaced"),
     Column(name="Decisions flipped", kind="interval", hint="percent of swaps, averaged over notes"),
+    Column(name="Notes with a flip", kind="interval", hint="percent of notes in which some swap turns the decision"),
 )
 _COUNT_COLUMNS = (
     Column(name="Notes scored", kind="integer"),

@@ -81,7 +81,9 @@ class Resampling:
         self, a: Correlation, b: Correlation, *, model: str, reference: str, metric: str, label: str, group: str
     ) -> Estimate:
         """One correlation less another over the same resampled words; p is not corrected yet."""
-        both = Correlation(a.value - b.value, a.replicates - b.replicates, min(a.n, b.n), a.reason or b.reason)
+        told = len(a.replicates) == len(b.replicates)
+        replicates = a.replicates - b.replicates if told else np.zeros(0)
+        both = Correlation(a.value - b.value, replicates, min(a.n, b.n), a.reason or b.reason)
         row = self.row(both, model=model, metric=metric, label=label, group=group)
         tested = row.value is not None and both.n >= FEWEST_FOR_TEST
         p_value = finite(bootstrap_p_value(both.replicates, tail="normal")) if tested else None

@@ -13,7 +13,7 @@ Intervals are about other patients; the filters are held fixed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from palpate.stats import percentile_interval, resample_counts, resampled_ratios
 Floats = NDArray[np.float64]
 
 AVERAGE = "average"
-MEASURES = ("sensitivity", "signed_change", "flip_rate")
+MEASURES = ("sensitivity", "signed_change", "flip_rate", "flipped_notes")
 _DECIMALS = 12
 """Scores nearer than this share a rank: their difference is rounding."""
 _MOST_BYTES = 32_000_000
@@ -112,11 +112,12 @@ class Layout:
         """[words] swaps that were made."""
         return np.bincount(self.swap_word, minlength=self.n_words)
 
-    def sums(self, values: Floats) -> Floats:
-        """[pool, slot] sums over a patient's notes of the mean over each note's filters."""
+    def sums(self, values: Floats, *, of_any: bool = False) -> Floats:
+        """[pool, slot] sums over a patient's notes of the mean over a note's filters, or of whether any is above 0."""
         out = np.zeros(self.notes.shape)
         for k, pool in enumerate(self.pools):
-            note = np.bincount(pool.cell, weights=values[pool.rows], minlength=len(pool.size)) / pool.size
+            total = np.bincount(pool.cell, weights=values[pool.rows], minlength=len(pool.size))
+            note = (total > 0).astype(np.float64) if of_any else total / pool.size
             out[k] = np.bincount(pool.slot, weights=note, minlength=len(self.slot_word))
         return out
 
@@ -134,6 +135,14 @@ class Layout:
         out = np.full(notes.shape, np.nan)
         np.divide(by_word(sums), notes, out=out, where=notes > 0)
         return out
+
+
+def in_both_schemes(swaps: Swaps) -> Swaps:
+    """The swaps of notes and words that were swapped both ways, so that the two ways are compared on the same notes."""
+    place = swaps.word * len(swaps.original) + swaps.note
+    kept = np.isin(place, place[swaps.scheme == 1])
+    columns = ("word", "note", "family", "scheme", "variant")
+    return replace(swaps, **{name: getattr(swaps, name)[kept] for name in columns})
 
 
 def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0) -> Layout:
@@ -212,6 +221,7 @@ class Contestants:
             out[m, 1] = layout.sums(after - before)
             flips = ((after >= cut) != (before >= cut)).astype(np.float64)
             out[m, 2] = np.nan if np.isnan(cut) else layout.sums(flips)
+            out[m, 3] = np.nan if np.isnan(cut) else layout.sums(flips, of_any=True)
         return self.joined(out)
 
     def outside(self, layout: Layout) -> Floats:

@@ -139,7 +139,8 @@ def _strongest(story: Story, model: str) -> Finding:
     known = np.flatnonzero(~np.isnan(compared))
     n = len(known)
     if n == 0:
-        return Finding(sentence=f"No word could be scored for {model}: none is in the notes.", tone="warning")
+        why = "none is in the notes" if not story.n_available.any() else "none has a substitute"
+        return Finding(sentence=f"No word could be scored for {model}: {why}.", tone="warning")
     scores = story.sensitivity[model]
     if float(scores[known].max()) <= 0:
         return Finding(sentence=f"{model} reacts to none of the {n} words{_average(story)}.", tone="warning")
@@ -147,7 +148,8 @@ def _strongest(story: Story, model: str) -> Finding:
     if not story.has_panel or story.panel is None:
         words = _listed([f"'{story.words[w]}'" for w in top])
         return Finding(sentence=f"{model} reacts most to {words}, of {n} words{_average(story)}.")
-    suspects = [w for w in top if story.panel.rank[w] > (n + 1) / 2]
+    # Far apart, not just in the other half: of four words the third of both sides is no disagreement.
+    suspects = [w for w in top if story.panel.rank[w] > max((n + 1) / 2, compared[w] + n / 4)]
     if not suspects:
         words = _listed([f"'{story.words[w]}'" for w in top])
         places = _listed([clinicians_place(story.panel, w) for w in top])
@@ -193,6 +195,9 @@ def _agreement_told(story: Story) -> list[Finding]:
             why = row.reason if row else "not computed"
             sentence = f"Agreement of {name} with the clinicians can't be computed: {why}."
             told.append(Finding(sentence=sentence, tone="warning"))
+        elif row.high is not None and row.high < 0:
+            sentence = f"{name} ranks the words against the clinicians: rank correlation {_level(row)}."
+            told.append(Finding(sentence=sentence, tone="warning"))
         elif row.low is not None and row.low <= 0:
             sentence = (
                 f"How {name} ranks the words can't be told from chance when compared with the clinicians: "
@@ -200,7 +205,8 @@ def _agreement_told(story: Story) -> list[Finding]:
             )
             told.append(Finding(sentence=sentence, tone="warning"))
         elif len(story.models) == 1:
-            sentence = f"{name} agrees with the clinicians: rank correlation {_level(row)}, over {row.n} words."
+            verb = "agrees with the clinicians" if row.low is not None else "was compared with the clinicians"
+            sentence = f"{name} {verb}: rank correlation {_level(row)}, over {row.n} words."
             told.append(Finding(sentence=sentence))
     for model, reference in story.pairs[:_MOST_PAIRS]:
         row = story.find("clinician_agreement", model=model, group=CLINICIANS, reference=reference)

@@ -37,7 +37,7 @@ def words_template(
     listed = texts.write_word_sheet(file, words=words, cohort=cohort, how=choose, n=n, raters=raters)
     out.print(f"{len(listed)} words are in [bold]{escape(str(file))}[/bold].", soft_wrap=True)
     out.print(
-        "Send it out, or a copy to each rater: 1 = the word does not matter for the outcome, 5 = it matters most; a "
+        "Let the raters fill in one column each: 1 = the word does not matter for the outcome, 5 = it matters most; a "
         "word may stay empty. Name the filled sheet as `raters:` of the audit `vocabulary`."
     )
 
@@ -63,7 +63,7 @@ def alter(
 
     altered = texts.alter_note(file, characteristic, to, definitions=definition or (), contradictory=contradictory)
     if plain:
-        out.print(altered.result.text, markup=False, soft_wrap=True, end="")
+        typer.echo(altered.result.text, nl=False)
     else:
         out.print(_difference(altered.note, altered.result.edits), soft_wrap=True, end="")
     why = f": {altered.result.reason}" if altered.result.reason else ""

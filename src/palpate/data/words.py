@@ -63,10 +63,15 @@ def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
     raters = [column for column in columns if column != name]
     if not raters:
         raise CohortError("there is no rater", file=path, hint="give one column of scores for each rater")
+    names = [rater.strip() for rater in raters]
+    wrong = next((rater for rater in names if names.count(rater) > 1 or rater == "clinicians"), None)
+    if wrong is not None:
+        why = "two raters have the same name" if wrong != "clinicians" else "the name stands for all raters together"
+        raise CohortError(why, file=path, column=wrong, hint="rename the column")
     frame = form.frame(path, [name, *raters], {})
     words = _checked(Column(frame[name].cast(pl.String), file=path))
     scores = [_scores(Column(frame[rater].cast(pl.String), file=path), low, high) for rater in raters]
-    return Ratings(words, tuple(rater.strip() for rater in raters), np.column_stack(scores))
+    return Ratings(words, tuple(names), np.column_stack(scores))
 
 
 def read_replacements(path: Path) -> dict[str, tuple[str, ...]]:
@@ -156,7 +161,7 @@ def _scores(column: Column, low: float, high: float) -> pl.Series:
     )
     score = text.cast(pl.Float64)
     column.refuse_value(
-        (score < low) | (score > high), f"not {scale}", hint="correct the score, or say which scale the raters used"
+        (score < low) | (score > high), f"not {scale}", hint="correct the score, or bring all of them to this scale"
     )
     if score.null_count() == len(score):
         raise column.error("this rater gave no score", hint="take the column out, or fill it")

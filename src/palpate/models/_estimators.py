@@ -136,6 +136,8 @@ def _positive(output: Any, classes: Any) -> Probabilities:
 class EstimatorModel(Model):
     """An estimator that takes texts."""
 
+    learned_words = True
+
     def __init__(self, estimator: Any, options: Options, *, fingerprint: str, file: Path) -> None:
         answer = examine(estimator, file=file)
         self.labels = options.labels or answer.names

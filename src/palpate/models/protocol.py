@@ -42,6 +42,8 @@ class Model(ABC):
     """False: answers come so cheaply that remembering them is not worth it."""
     rows_per_call: int = 1024
     """How many rows the runner hands over in one call; also what a kill can lose."""
+    learned_words: ClassVar[bool] = False
+    """Whether `words` come from the notes that the model was fitted on, and so may hold names."""
     uses_edits: bool = False
     """True: rows come grouped by parent, because the model scores edits as differences."""
 

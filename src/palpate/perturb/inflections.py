@@ -173,9 +173,12 @@ def is_inflection(one: str, other: str) -> bool:
 def gives_away(replacement: str, word: str) -> bool:
     """Whether a replacement has the word, or a form of it, within: "non-smokers" for "smoker".
 
-    Hyphens and other signs part words here, because they do for most models.
+    Hyphens and other signs part words here, because they do for most models. A word of a phrase gives the phrase away
+    too: "failure" for "heart failure" only takes a word out.
     """
     own, target = _parts(replacement), _parts(word)
+    if " " in word.strip() and all(any(_same(part, each) for each in target) for part in own):
+        return True
     last = len(own) - len(target)
     return any(all(map(_same, own[k : k + len(target)], target)) for k in range(last + 1))
 
@@ -201,6 +204,6 @@ class Forms:
 
     def of(self, word: str) -> Ints:
         """The codes of all words that `gives_away` says yes to, sorted."""
-        first = _parts(word)[:1]
+        first = _parts(word)[: None if " " in word.strip() else 1]
         near = {code for part in first for base in base_forms(part) for code in self._by_base.get(base, ())}
         return np.asarray(sorted(c for c in near if gives_away(self._vocabulary[c], word)), dtype=np.int64)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -129,18 +129,22 @@ def _draw(word: str, vocabulary: Sequence[str], n: int, rng: np.random.Generator
 
 
 def unigram_substitutes(
-    words: Sequence[str], hits: Hits, texts: Sequence[str] | Tokenised, n: int, *, min_texts: int = 1
+    words: Sequence[str],
+    hits: Hits,
+    texts: Sequence[str] | Tokenised,
+    n: int,
+    *,
+    allowed: Callable[[str], bool] = lambda _: True,
 ) -> Substitutes:
     """For each target, the n most frequent words of the notes that have it, ties by the alphabet.
 
-    Stop words stay in, as in the paper; numbers and signs don't count. Words in fewer than `min_texts` of all the
-    texts are never given: a rare word may be a name.
+    Stop words stay in, as in the paper; numbers and signs don't count. Only words that are `allowed` are given: a
+    rare word may be a name.
     """
     tokenised = texts if isinstance(texts, Tokenised) else tokenise(texts)
     counts = occurrence_counts(tokenised)
-    n_texts = np.bincount(counts.indices, minlength=counts.shape[1])
-    plain = np.asarray([is_plain_word(word) and len(word) > 1 for word in tokenised.words], dtype=bool)
-    kept = np.flatnonzero(plain & (n_texts >= min_texts))
+    plain = np.asarray([is_plain_word(w) and len(w) > 1 and allowed(w) for w in tokenised.words], dtype=bool)
+    kept = np.flatnonzero(plain)
     pool = tuple(tokenised.words[code] for code in kept)
     counts = counts[:, kept]
     forms = Forms(pool)

@@ -1,0 +1,660 @@
+"""The capabilities audit as a whole: planted models with known pass rates, on palpate's suite and on small ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from pydantic import TypeAdapter
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import recall_score
+from sklearn.pipeline import make_pipeline
+
+from palpate import Cohort, RunDirectory
+from palpate.audits.capabilities import Capabilities
+from palpate.edits import Inputs
+from palpate.errors import CohortError, ConfigError
+from palpate.execute.cache import ScoreCache
+from palpate.models import Model, ModelSpec
+from palpate.models.protocol import Probabilities
+from palpate.perturb.suites import load_suite
+from palpate.report.html import render
+from palpate.results import AuditResult, Examples, ModelPredictions, Plan
+from palpate.runner import Contender, Job, run
+from palpate.testing import KeywordModel
+from tests.perturb.suites.rule_reader import effect_is_negated
+from tests.perturb.suites.small import write
+
+RNG = np.random.default_rng
+
+MIRRORED = """
+suite: mirrored
+labels: {positive: ADE, negative: no ADE}
+lexicons:
+  drug: [Zoloft, Prozac, aspirin]
+  effect: [nausea, headaches]
+capabilities:
+  - id: order
+    title: Order
+    tests:
+      - id: order
+        type: MFT
+        templates:
+          - {id: b1, label: no ADE, text: "I had {effect} before I took {drug}."}
+          - {id: a1, label: ADE, text: "I took {drug} before I had {effect}."}
+          - {id: b2, label: no ADE, text: "I took {drug} after I had {effect}."}
+          - {id: a2, label: ADE, text: "I had {effect} after I took {drug}."}
+          - {id: b3, label: no ADE, text: "First came {effect}, then {drug}."}
+          - {id: a3, label: ADE, text: "First came {drug}, then {effect}."}
+"""
+
+PAIRS = """
+suite: pairs
+labels: {positive: ill, negative: well}
+lexicons:
+  where: [back, knee]
+capabilities:
+  - id: shorthand
+    tests:
+      - id: polite
+        type: INV
+        tolerance: 0.1
+        changes:
+          - {name: please in front, prepend: "Please note: "}
+          - {name: urgent behind, append: " Urgent!"}
+        templates:
+          - {id: i1, label: ill, text: "Pain in the {where}."}
+          - {id: i2, label: ill, text: "Severe pain in the {where}."}
+  - id: denial
+    tests:
+      - id: denied
+        type: DIR
+        direction: down
+        margin: 0.25
+        templates:
+          - {id: d1, text: "Pain in the {where}.", to: "Denies pain in the {where}."}
+          - {id: d2, text: "Severe pain in the {where}.", to: "Denies severe pain in the {where}."}
+      - id: any
+        type: DIR
+        direction: up
+        templates:
+          - {id: u1, text: "Seen for the {where}.", to: "Seen for pain of the {where}."}
+          - {id: u2, text: "Visit for the {where}.", to: "A visit for the {where}."}
+"""
+
+
+def cohort_of(texts: Sequence[str], y: Sequence[int], split: Sequence[str] | None = None, label: str = "ADE") -> Cohort:
+    """A note a patient."""
+    frame = pl.DataFrame(
+        {
+            "case_id": [str(k) for k in range(len(texts))],
+            "text": list(texts),
+            "split": list(split or ["test"] * len(texts)),
+            label: list(y),
+        }
+    )
+    return Cohort.from_frame(frame, labels=[label])
+
+
+def tweets(n: int = 120) -> Cohort:
+    """Notes of which half are positive; "nausea" tells, nearly always."""
+    rng = RNG(0)
+    y = np.arange(n) % 2
+    seen = np.where(rng.random(n) < 0.9, y, 1 - y)
+    texts = [f"Took Zoloft {k}, {'nausea' if s else 'fine'}." for k, s in enumerate(seen.tolist())]
+    split = np.array(["train", "validation", "test", "test"])[np.arange(n) // 2 % 4]
+    return cohort_of(texts, y.tolist(), split.tolist())
+
+
+def quick(**options: Any) -> Capabilities:
+    return Capabilities(**{"n_replicates": 200, "threshold": 0.5, **options})
+
+
+def ask(plan: Plan, models: Mapping[str, Model], **more: Mapping[str, Any]) -> dict[str, ModelPredictions]:
+    """What the runner would hand to the audit."""
+    n = len(plan.cohort)
+    parents = plan.variants.parent.tolist()
+    texts = [plan.cohort.texts[p] if p < n else plan.variants.made[p - n] for p in parents]
+    return {
+        name: ModelPredictions(
+            plan.labels,
+            model.predict(Inputs.from_texts(texts)),
+            np.ones(len(texts), dtype=bool),
+            threshold=model.threshold,
+            **more.get(name, {}),
+        )
+        for name, model in models.items()
+    }
+
+
+def audit(capabilities: Capabilities, cohort: Cohort, **models: Model) -> AuditResult:
+    plan = capabilities.plan(cohort, RNG(0))
+    return capabilities.analyse(plan, ask(plan, models), RNG(1))
+
+
+def rows(result: AuditResult, metric: str, *, reference: str | None = None, model: str | None = None) -> pl.DataFrame:
+    found = result.estimates.filter(pl.col("metric") == metric)
+    found = found.filter(pl.col("reference").is_null() if reference is None else pl.col("reference") == reference)
+    return found if model is None else found.filter(pl.col("model") == model)
+
+
+def values(result: AuditResult, metric: str, **which: str) -> dict[str, float]:
+    found = rows(result, metric, **which)
+    return dict(zip(found["group"].to_list(), found["value"].to_list(), strict=True))
+
+
+def warnings(result: AuditResult) -> str:
+    return "\n".join(finding.sentence for finding in result.findings if finding.tone == "warning")
+
+
+class RuleModel(Model):
+    """Says ADE unless a rule says no."""
+
+    labels = ("ADE",)
+    fingerprint = "rule"
+
+    def predict(self, inputs: Inputs) -> Probabilities:
+        return np.array([[0.1 if self.says_no(text) else 0.9] for text in inputs.texts])
+
+    def says_no(self, text: str) -> bool:
+        raise NotImplementedError
+
+
+class NegationRule(RuleModel):
+    """Knows the effects' names and what a negation is, and nothing of time."""
+
+    def __init__(self) -> None:
+        effects = sorted(load_suite("ade").lexicons["effect"].values, key=len, reverse=True)
+        self.effect = re.compile(r"\b(?:" + "|".join(map(re.escape, effects)) + r")\b")
+
+    def says_no(self, text: str) -> bool:
+        masked, n = self.effect.subn("EFFECT", text, count=1)
+        # The reader looks before the effect; this one is denied behind it.
+        return n > 0 and (effect_is_negated(masked) or "but that never" in masked)
+
+
+class Fitted(Model):
+    """A scikit-learn pipeline."""
+
+    labels, fingerprint = ("ADE",), "fitted"
+
+    def __init__(self, pipeline: Any) -> None:
+        self.pipeline = pipeline
+
+    def predict(self, inputs: Inputs) -> Probabilities:
+        return np.asarray(self.pipeline.predict_proba(inputs.texts)[:, 1:])
+
+
+def test_the_default_run_asks_the_papers_sentences_and_the_held_out_cases() -> None:
+    cohort = tweets()
+    plan = quick().plan(cohort, RNG(0))
+    sizes = dict(zip(plan.variants.group_names, np.bincount(plan.variants.group, minlength=4).tolist(), strict=True))
+    assert sizes == {"held out": 60, "validation": 30, "template": 11_265, "changed": 0}
+    examined = plan.memory.examined
+    counts = np.bincount(examined.cell)
+    found = {cell.group: int(counts[k]) for k, cell in enumerate(examined.cells)}
+    assert found["temporal_order/temporal_standard: no ADE"] == 1_050
+    assert found["temporal_order/temporal_double: ADE"] == 1_575
+    assert found["positive_sentiment/positive_sentiment: ADE"] == 2_700
+    assert sorted(found.values()) == sorted([1050, 900, 1050, 1050, 1575, 1575, 2700, 120, 120, 825, 300])
+    assert plan.labels == ("ADE",)
+    assert len(set(plan.variants.made)) == 11_265
+
+
+def test_a_model_that_always_says_ade_gets_exactly_0_and_1() -> None:
+    result = audit(quick(), tweets(), always=KeywordModel({}, bias=3.0, labels=("ADE",)))
+    found = values(result, "pass_rate")
+    assert len(found) == 11
+    for group, value in found.items():
+        assert value == (0.0 if group.endswith(": no ADE") else 1.0)
+    assert set(values(result, "balanced_pass_rate").values()) == {0.5}
+    assert values(result, "recall") == {"held-out: ADE": 1.0, "held-out: no ADE": 0.0}
+    for reference in ("held-out: ADE", "held-out: no ADE"):
+        differences = rows(result, "pass_rate", reference=reference)
+        assert set(differences["value"].to_list()) == {0.0}
+        assert differences["significant"].drop_nulls().to_list() == [False] * len(
+            differences["significant"].drop_nulls()
+        )
+    assert "can't tell the two sides apart" in warnings(result)
+    # Certain about these sentences, not about all others: 14 templates are not the world.
+    standard = rows(result, "pass_rate").filter(pl.col("group") == "temporal_order/temporal_standard: no ADE")
+    assert standard["low"][0] == 0.0
+    assert 0.15 < standard["high"][0] < 0.3
+
+
+def test_a_rule_written_for_negation_passes_negation_only() -> None:
+    result = audit(quick(), tweets(), rule=NegationRule())
+    found = values(result, "pass_rate")
+    balanced = values(result, "balanced_pass_rate")
+    assert found["negation/negation: no ADE"] == 1.0
+    assert found["negation/negation: ADE"] == 1.0
+    assert values(result, "capability_pass_rate")["negation"] == 1.0
+    others = {name: value for name, value in balanced.items() if name != "negation/negation"}
+    assert len(others) == 4
+    assert all(abs(value - 0.5) < 0.06 for value in others.values()), others
+    told = warnings(result)
+    assert "Temporal order" in told
+    assert "Negation" not in told
+
+
+def test_a_bag_of_words_passes_exactly_one_side_of_each_mirrored_pair(tmp_path: Path) -> None:
+    suite = write(tmp_path, MIRRORED)
+    cases = load_suite(suite).default_cases(RNG(0))
+    pipeline = make_pipeline(CountVectorizer(), LogisticRegression(C=1e6, max_iter=5000)).fit(cases.texts, cases.label)
+    result = audit(quick(suite=str(suite)), tweets(), words=Fitted(pipeline))
+    found = values(result, "pass_rate")
+    # Both sides have the same words, so the same probability: one of the two is wrong, always.
+    assert found["order/order: ADE"] + found["order/order: no ADE"] == pytest.approx(1.0, abs=1e-12)
+    assert values(result, "balanced_pass_rate")["order/order"] == pytest.approx(0.5, abs=1e-12)
+    bigrams = make_pipeline(CountVectorizer(ngram_range=(1, 3)), LogisticRegression(C=1e6, max_iter=5000))
+    reads_order = audit(quick(suite=str(suite)), tweets(), words=Fitted(bigrams.fit(cases.texts, cases.label)))
+    assert values(reads_order, "balanced_pass_rate")["order/order"] == 1.0
+
+
+def test_a_bag_of_words_trained_on_everything_else_fails_a_side_of_temporal_order() -> None:
+    others = ("positive_sentiment", "beneficial_effect", "negation")
+    cases = load_suite("ade").sample(3_000, RNG(0), capabilities=others, balance="template")
+    pipeline = make_pipeline(CountVectorizer(), LogisticRegression(max_iter=2000)).fit(cases.texts, cases.label)
+    result = audit(quick(), tweets(), words=Fitted(pipeline))
+    found = values(result, "pass_rate")
+    assert min(found["negation/negation: ADE"], found["negation/negation: no ADE"]) > 0.8
+    for test in ("standard", "single", "double"):
+        sides = [found[f"temporal_order/temporal_{test}: {label}"] for label in ("ADE", "no ADE")]
+        assert min(sides) < 0.5, (test, sides)
+
+
+def sigmoid(x: float) -> float:
+    return float(1 / (1 + np.exp(-x)))
+
+
+def test_pairs_have_the_keyword_models_closed_form(tmp_path: Path) -> None:
+    suite = write(tmp_path, PAIRS)
+    weights = {"pain": 1.0, "severe": 2.0, "please": 0.3, "urgent": 1.0, "denies": -1.5}
+    model = KeywordModel(weights, labels=("ill",))
+    cohort = cohort_of(["Pain.", "Well.", "Severe pain.", "Fine."], [1, 0, 1, 0], label="ill")
+    result = audit(quick(suite=str(suite), threshold=0.7), cohort, toy=model)
+    moves = {
+        "please": [sigmoid(1.3) - sigmoid(1.0), sigmoid(3.3) - sigmoid(3.0)],
+        "urgent": [sigmoid(2.0) - sigmoid(1.0), sigmoid(4.0) - sigmoid(3.0)],
+        "denied": [sigmoid(1.0) - sigmoid(-0.5), sigmoid(3.0) - sigmoid(1.5)],
+    }
+    # 0.1 is crossed by "urgent" without "severe" alone, and 0.25 by a denial without "severe" alone.
+    assert [max(moves["please"]) < 0.1, moves["urgent"][0] > 0.1 > moves["urgent"][1]] == [True, True]
+    assert moves["denied"][0] > 0.25 > moves["denied"][1]
+    passed = values(result, "pass_rate")
+    assert passed == {
+        "shorthand/polite: ill": 0.75,
+        "denial/denied": 0.5,
+        "denial/any": 0.5,
+    }
+    changes = values(result, "change_pass_rate")
+    assert changes == {
+        "shorthand/polite: ill | please in front": 1.0,
+        "shorthand/polite: ill | urgent behind": 0.5,
+    }
+    movement = values(result, "movement")
+    assert movement["shorthand/polite: ill"] == pytest.approx(np.mean(moves["please"] + moves["urgent"]), abs=1e-12)
+    assert movement["denial/denied"] == pytest.approx(np.mean(moves["denied"]), abs=1e-12)
+    assert movement["denial/any"] == pytest.approx((sigmoid(1.0) - 0.5) / 2, abs=1e-12)
+    # sigmoid(1) is 0.731: a denial takes it below 0.7, and 0.953 becomes 0.818; nothing else crosses.
+    flips = values(result, "flip_rate")
+    assert flips == {"shorthand/polite: ill": 0.0, "denial/denied": 0.5, "denial/any": 0.5}
+    capability = values(result, "capability_pass_rate")
+    assert capability == {"shorthand": 0.75, "denial": 0.5}
+
+
+def test_a_change_of_exactly_the_tolerance_passes_and_no_movement_is_no_direction(tmp_path: Path) -> None:
+    suite = write(tmp_path, PAIRS)
+    still = audit(quick(suite=str(suite)), tweets(), still=KeywordModel({}, labels=("ADE",)))
+    assert values(still, "pass_rate") == {"shorthand/polite: ill": 1.0, "denial/denied": 0.0, "denial/any": 0.0}
+
+    class Steps(Model):
+        labels, fingerprint = ("ADE",), "steps"
+
+        def predict(self, inputs: Inputs) -> Probabilities:
+            return np.array([[0.8 if re.search("Please|Urgent", text) else 0.7] for text in inputs.texts])
+
+    exact = audit(quick(suite=str(suite)), tweets(), steps=Steps())
+    assert 0.8 - 0.7 > 0.1  # in binary
+    assert values(exact, "pass_rate")["shorthand/polite: ill"] == 1.0
+
+
+def test_rates_and_baseline_are_the_slow_obvious_ones() -> None:
+    cohort = tweets()
+    model = KeywordModel({"nausea": 3.0, "before": -2.0, "not": -1.0, "i": 0.4}, bias=-0.7, labels=("ADE",))
+    plan = quick().plan(cohort, RNG(3))
+    answers = ask(plan, {"toy": model})
+    result = quick().analyse(plan, answers, RNG(1))
+    p = answers["toy"].p[:, 0]
+    cases = load_suite("ade").default_cases(RNG(3))
+    frame = pl.DataFrame(
+        {
+            "group": [f"{case.capability}/{case.test}: {'ADE' if case.label else 'no ADE'}" for case in cases],
+            "template": [case.template for case in cases],
+            "passed": (p[90:] >= 0.5) == (cases.label == 1),
+        }
+    )
+    slow = dict(frame.group_by("group").agg(pl.col("passed").mean()).iter_rows())
+    assert values(result, "pass_rate") == pytest.approx(slow)
+    by_template = dict(frame.group_by("template").agg(pl.col("passed").mean()).iter_rows())
+    assert values(result, "template_pass_rate") == pytest.approx(by_template)
+    held_out = cohort.rows(split="test")
+    y, decided = cohort.y_true(held_out)[:, 0], p[:60] >= 0.5
+    recalls = {"held-out: ADE": recall_score(y, decided), "held-out: no ADE": recall_score(y, decided, pos_label=0)}
+    assert values(result, "recall") == pytest.approx(recalls)
+    for reference, recall in recalls.items():
+        for group, gap in values(result, "pass_rate", reference=reference).items():
+            assert gap == pytest.approx(slow[group] - recall)
+            assert group.endswith(reference.removeprefix("held-out"))
+
+
+def test_the_threshold_is_found_as_in_the_performance_audit() -> None:
+    capabilities = Capabilities(n_replicates=100, capabilities=("beneficial_effect",))
+    model = KeywordModel({"nausea": 1.0}, labels=("ADE",))
+    by_recall = audit(capabilities, tweets(), toy=model)
+    assert by_recall.provenance["threshold"] == {"toy": "reaches 70% recall on the validation split"}
+    model.threshold = 0.9
+    stored = audit(capabilities, tweets(), toy=model)
+    assert stored.provenance["threshold"] == {"toy": "stored with the model"}
+    assert set(values(stored, "recall").values()) == {0.0, 1.0}
+
+
+def test_a_baseline_that_can_not_be_computed_is_null_with_its_reason() -> None:
+    model = KeywordModel({"nausea": 1.0}, labels=("ADE",))
+    only_negative = cohort_of(["Fine.", "Well."] * 10, [0] * 20)
+    result = audit(quick(capabilities=("negation",)), only_negative, toy=model)
+    row = rows(result, "recall").filter(pl.col("group") == "held-out: ADE")
+    assert row["value"].to_list() == [None]
+    assert row["reason"].to_list() == ["no positive case in split 'test'"]
+    gap = rows(result, "pass_rate", reference="held-out: ADE")
+    assert (gap["value"][0], gap["reason"][0]) == (None, "no positive case in split 'test'")
+    assert values(result, "pass_rate")["negation/negation: ADE"] is not None
+    assert values(result, "recall")["held-out: no ADE"] == 0.0
+    assert "no positive case" in warnings(result)
+
+
+def test_without_labels_there_is_no_baseline_and_a_threshold_must_be_given() -> None:
+    frame = pl.DataFrame({"case_id": ["1", "2"], "text": ["One.", "Two."]})
+    cohort = Cohort.from_frame(frame, labels=[])
+    model = KeywordModel({"not": -1.0}, bias=0.5, labels=("ADE",))
+    given = audit(quick(capabilities=("negation",)), cohort, toy=model)
+    assert all(value is not None for value in values(given, "pass_rate").values())
+    assert rows(given, "recall")["reason"].to_list() == ["the cohort has no label 'ADE'"] * 2
+    unknown = audit(Capabilities(n_replicates=100, capabilities=("negation",)), cohort, toy=model)
+    assert set(values(unknown, "pass_rate").values()) == {None}
+    assert "no threshold" in rows(unknown, "pass_rate")["reason"][0]
+    assert "toy has no threshold" in warnings(unknown)
+    assert not [block for block in unknown.blocks if isinstance(block, Examples)]
+
+
+def test_a_capability_alone_has_the_same_sentences_and_numbers() -> None:
+    model = KeywordModel({"not": -2.0, "without": -1.0}, bias=1.0, labels=("ADE",))
+    alone = values(audit(quick(capabilities=("negation",)), tweets(), toy=model), "pass_rate")
+    whole = values(audit(quick(), tweets(), toy=model), "pass_rate")
+    assert len(alone) == 2
+    assert {group: whole[group] for group in alone} == alone
+
+
+def test_further_capabilities_are_reported_apart() -> None:
+    model = KeywordModel({"not": -2.0}, bias=0.2, labels=("ADE",))
+    result = audit(
+        quick(further=True, sizes={"drug": 2, "effect": 2, "mild_effect": 2, "time": 2}), tweets(), toy=model
+    )
+    main = [block for block in result.blocks if not block.title.startswith("Further capabilities")]
+    apart = [block for block in result.blocks if block.title.startswith("Further capabilities")]
+    assert result.blocks.index(apart[0]) > result.blocks.index(main[-1])
+    said = json.dumps([block.model_dump(mode="json") for block in main])
+    assert "Questions" not in said
+    assert "Questions" in json.dumps([block.model_dump(mode="json") for block in apart])
+    assert {"social_media_noise/noise_invariance: ADE", "contrast/contrast_up"} <= set(values(result, "pass_rate"))
+
+
+def test_slots_sizes_tags_and_samples_change_what_is_asked(tmp_path: Path) -> None:
+    plan = quick(capabilities=("negation",), slots={"drug": ("Zoloft", "Aspirin")}, sizes={"effect": 3})
+    planned = plan.plan(tweets(), RNG(0))
+    assert len(planned.memory.examined) == 15 * 2 * 3
+    assert planned.memory.examined.slots["drug"].values == ("Zoloft", "Aspirin")
+    sampled = quick(n=500).plan(tweets(), RNG(0)).memory.examined
+    assert len(sampled) == 500
+    assert np.ptp(np.bincount(sampled.template)) <= 1
+    assert len(sampled.templates) == 99
+    tagged = MIRRORED.replace("{id: b3,", "{id: b3, tags: [odd],").replace("{id: a3,", "{id: a3, tags: [odd],")
+    suite = write(tmp_path, tagged)
+    assert len(quick(suite=str(suite), without_tags=("odd",)).plan(tweets(), RNG(0)).memory.examined.templates) == 4
+
+
+def test_the_notes_suite_wants_to_know_what_the_model_looks_for() -> None:
+    cohort = cohort_of(["Pneumonia."] * 20 + ["Well."] * 20, [1] * 20 + [0] * 20, label="pneumonia")
+    with pytest.raises(ConfigError, match="needs a choice for slot 'finding'"):
+        quick(suite="notes").plan(cohort, RNG(0))
+    model = KeywordModel({"pneumonia": 3.0, "no": -3.0, "denies": -3.0}, bias=-1.5, labels=("pneumonia",))
+    result = audit(quick(suite="notes", slots={"finding": ("pneumonia",)}), cohort, toy=model)
+    kinds = {
+        cell.test.type
+        for cell in quick(suite="notes", slots={"finding": "pneumonia"}).plan(cohort, RNG(0)).memory.examined.cells
+    }
+    assert kinds == {"MFT", "INV", "DIR"}
+    found = rows(result, "pass_rate")
+    alone = found.filter(pl.col("reason") == "no interval: fewer than 2 templates")
+    assert alone.height > 0
+    assert alone["low"].null_count() == alone.height
+    assert alone["value"].null_count() == 0
+    assert rows(result, "capability_pass_rate")["low"].null_count() == 0
+
+
+def test_templates_from_csv_and_cases_from_jsonl(tmp_path: Path) -> None:
+    table = tmp_path / "other.csv"
+    table.write_text(
+        "capability,label,template\n"
+        "negation,no ADE,I took {drug} without {thing}.\n"
+        "negation,ADE,{drug} gave me {thing}.\n"
+    )
+    model = KeywordModel({"without": -5.0}, bias=1.0, labels=("ADE",))
+    slots = {"drug": ("Zoloft", "Prozac"), "thing": ("nausea",)}
+    result = audit(quick(suite=str(table), slots=slots, positive="ADE"), tweets(), toy=model)
+    assert values(result, "pass_rate") == {"negation/negation: no ADE": 1.0, "negation/negation: ADE": 1.0}
+    lines = tmp_path / "cases.jsonl"
+    lines.write_text('{"text": "No nausea.", "label": 0}\n{"text": "Nausea.", "label": 1}\n')
+    result = audit(quick(suite=str(lines)), tweets(), toy=model)
+    assert sorted(values(result, "pass_rate").values()) == [0.0, 1.0]
+
+
+def test_wrong_options_are_told_before_any_work() -> None:
+    cohort = tweets()
+    with pytest.raises(CohortError, match="no label 'AED'"):
+        quick(label="AED").plan(cohort, RNG(0))
+    with pytest.raises(ConfigError, match="there is no cohort 'x'"):
+        quick(cohort="x").plan(cohort, RNG(0))
+    with pytest.raises(ConfigError, match="no capability 'order'"):
+        quick(capabilities=("order",)).plan(cohort, RNG(0))
+    with pytest.raises(ConfigError, match="no slot 'dose'"):
+        quick(slots={"dose": ("1",)}).plan(cohort, RNG(0))
+    with pytest.raises(ConfigError, match="there is no suite"):
+        quick(suite="missing.yaml").plan(cohort, RNG(0))
+    two = Cohort.from_frame(cohort.cases.with_columns(a=pl.lit(1), b=pl.lit(0)).drop("cohort"), labels=["a", "b"])
+    with pytest.raises(ConfigError, match="2 labels"):
+        quick().plan(two, RNG(0))
+    assert quick(label="b", capabilities=("negation",)).plan(two, RNG(0)).labels == ("b",)
+    untrained = cohort_of(["One."], [1])
+    with pytest.raises(CohortError, match="validation split"):
+        quick(threshold="recall").plan(untrained, RNG(0))
+
+
+def test_the_spec_is_plain_and_is_read_from_yaml_values() -> None:
+    given = {
+        "suite": "notes",
+        "slots": {"finding": ["pneumonia", {"value": "hip fracture", "article": "a"}], "relative": "mother"},
+        "sizes": {"years": 2},
+        "capabilities": ["history"],
+        "without_tags": ["acute"],
+    }
+    made = TypeAdapter(Capabilities).validate_python(given)
+    spec = json.loads(json.dumps(asdict(made)))
+    assert TypeAdapter(Capabilities).validate_python(spec) == made
+    assert made.plan(cohort_of(["One."], [1]), RNG(0)).memory.examined.slots["finding"].values == (
+        "pneumonia",
+        "hip fracture",
+    )
+
+
+def test_the_fingerprint_knows_the_suites_content(tmp_path: Path) -> None:
+    def print_of(text: str) -> str:
+        suite = write(tmp_path, text)
+        return quick(suite=str(suite)).plan(tweets(), RNG(0)).memory.examined.fingerprint  # type: ignore[no-any-return]
+
+    first = print_of(MIRRORED)
+    assert print_of(MIRRORED) == first
+    changed = (
+        ("took {drug} before", "took {drug}, before"),
+        ("nausea", "vertigo"),
+        ("{id: b3, label: no ADE", "{id: b3, label: ADE"),
+    )
+    assert len({first, *(print_of(MIRRORED.replace(*change)) for change in changed)}) == 4
+
+
+def test_the_same_seed_gives_the_same_estimates() -> None:
+    model = KeywordModel({"not": -2.0, "zoloft": 1.0}, bias=0.3, labels=("ADE",))
+    one, other = (audit(quick(capabilities=("negation",)), tweets(), toy=model) for _ in range(2))
+    assert one.estimates.equals(other.estimates)
+    assert one.blocks == other.blocks
+
+
+def test_models_are_compared_on_the_same_templates() -> None:
+    always = KeywordModel({}, bias=1.0, labels=("ADE",))
+    result = audit(quick(), tweets(), always=always, negates=NegationRule())
+    levels = {name: values(result, "pass_rate", model=name) for name in ("always", "negates")}
+    for group, gap in values(result, "pass_rate", reference="always", model="negates").items():
+        assert gap == pytest.approx(levels["negates"][group] - levels["always"][group])
+    found = rows(result, "pass_rate", reference="always").filter(pl.col("group") == "negation/negation: no ADE")
+    assert found["significant"].to_list() == [True]
+    assert found["low"][0] > 0
+    few = rows(result, "pass_rate", reference="always").filter(pl.col("group") == "negation/negation: ADE")
+    assert (few["p_value"][0], few["reason"][0]) == (None, "not tested: fewer than 10 templates")
+    assert "negates passes more than always in Negation" in "\n".join(finding.sentence for finding in result.findings)
+
+
+def test_checkpoints_are_reported_as_their_mean_and_spread() -> None:
+    capabilities = quick(capabilities=("negation",))
+    plan = capabilities.plan(tweets(), RNG(0))
+    models = {
+        "m-1": KeywordModel({"not": -4.0}, bias=1.0, labels=("ADE",)),
+        "m-2": KeywordModel({"without": -4.0}, bias=1.0, labels=("ADE",)),
+        "other": KeywordModel({}, bias=1.0, labels=("ADE",)),
+    }
+    answers = ask(plan, models, **{"m-1": {"family": "m"}, "m-2": {"family": "m"}})
+    result = capabilities.analyse(plan, answers, RNG(1))
+    single = [values(result, "pass_rate", model=name) for name in ("m-1", "m-2")]
+    mean = values(result, "pass_rate", model="m")
+    for group, value in mean.items():
+        assert value == pytest.approx((single[0][group] + single[1][group]) / 2)
+    sd = values(result, "pass_rate_sd", model="m")
+    group = "negation/negation: no ADE"
+    assert sd[group] == pytest.approx(np.std([each[group] for each in single], ddof=1))
+    assert set(rows(result, "pass_rate", reference="other")["model"].to_list()) == {"m"}
+
+
+def test_a_drugs_name_that_matters_is_found_with_its_frequency() -> None:
+    # Prozac pulls towards ADE; in these notes it is named twice, once in small letters.
+    texts = ["Prozac helps.", "my prozac!", "Zoloft.", "nothing", *["x"] * 36]
+    cohort = cohort_of(texts, [0, 1] * 20, ["train"] * 4 + ["test"] * 36)
+    slots = {"drug": ("Prozac", "Zoloft", "aspirin")}
+    model = KeywordModel({"prozac": 2.0}, bias=-1.0, labels=("ADE",))
+    capabilities = quick(slots=slots, n_replicates=1000)
+    plan = capabilities.plan(cohort, RNG(0))
+    use = plan.memory.examined.slots["drug"]
+    assert (use.mentions.tolist(), use.exact.tolist()) == ([2, 1, 0], [1, 1, 0])
+    result = capabilities.analyse(plan, ask(plan, {"toy": model}), RNG(1))
+    rates = values(result, "value_pass_rate")
+    assert rates["temporal_order: ADE | drug: Prozac"] == 1.0
+    assert rates["temporal_order: ADE | drug: Zoloft"] == 0.0
+    assert rates["temporal_order: no ADE | drug: Prozac"] == 0.0
+    spread = rows(result, "value_spread")
+    drug = spread.filter(pl.col("group") == "temporal_order: ADE | drug")
+    assert (drug["value"][0], drug["significant"][0]) == (1.0, True)
+    effect = spread.filter(pl.col("group") == "temporal_order: ADE | effect")
+    assert (effect["value"][0], effect["p_value"][0]) == (0.0, 1.0)
+    told = warnings(result)
+    assert "What fills the slot 'drug' matters to toy" in told
+    assert "'Prozac' (2 times in the training notes)" in told
+
+
+def test_the_examples_fail_and_are_no_notes() -> None:
+    model = KeywordModel({"not": -2.0}, bias=0.5, labels=("ADE",))
+    capabilities = quick(examples=3)
+    plan = capabilities.plan(tweets(), RNG(0))
+    result = capabilities.analyse(plan, ask(plan, {"toy": model}), RNG(1))
+    (block,) = (block for block in result.blocks if isinstance(block, Examples))
+    assert not block.has_note_text
+    counted: dict[tuple[str, str], int] = {}
+    for _, test, sentence, expected, _ in block.rows:
+        assert sentence in plan.variants.made
+        decided = "ADE" if model.predict(Inputs.from_texts([sentence]))[0, 0] >= 0.5 else "no ADE"
+        assert decided != expected
+        counted[test, expected] = counted.get((test, expected), 0) + 1
+    assert max(counted.values()) <= 3
+
+
+def test_every_block_and_finding_through_the_runner_and_the_report(tmp_path: Path) -> None:
+    cohort = tweets()
+    models = {
+        "negates": KeywordModel({"without": -4.0, "not": -4.0, "no": -4.0}, bias=1.0, labels=("ADE",)),
+        "always": KeywordModel({}, bias=1.0, labels=("ADE",)),
+    }
+    contenders = [Contender(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
+    some = ("negation", "hedging", "contrast")
+    job = Job(cohort, contenders, {"capabilities": quick(capabilities=some, sizes={"effect": 2}, n_replicates=100)})
+    cache, out = ScoreCache(tmp_path / "scores.sqlite"), RunDirectory(tmp_path / "run")
+    (result,) = run(job, out, cache)
+    cache.close()
+    titles = [block.title for block in result.blocks]
+    for title in (
+        "Sentences against held-out cases",
+        "Every test and label",
+        "Capabilities",
+        "Model against model",
+        "By drug",
+        "By template: negates",
+        "By template: always",
+        "Sentences that fail",
+        "Further capabilities: pairs of sentences",
+        "Further capabilities: every pair test",
+    ):
+        assert title in titles
+    for block in result.blocks:
+        if block.type == "chart" and block.kind == "histogram" and not block.title.startswith("Further"):
+            assert sum(row["count"] for row in block.data) == 15
+        if block.type == "table":
+            assert all(len(row) == len(block.columns) for row in block.rows)
+    html = render(out.read_manifest(), out.read_results())
+    assert "Sentences that fail" in html
+    # No note of a patient is in the results.
+    assert not any(text in html for text in cohort.texts)
+
+
+def test_a_probability_at_the_threshold_is_a_yes() -> None:
+    result = audit(quick(capabilities=("negation",)), tweets(), even=KeywordModel({}, labels=("ADE",)))
+    assert values(result, "pass_rate") == {"negation/negation: no ADE": 0.0, "negation/negation: ADE": 1.0}
+    assert values(result, "recall") == {"held-out: ADE": 1.0, "held-out: no ADE": 0.0}
+
+
+def test_an_empty_split_leaves_no_baseline() -> None:
+    cohort = cohort_of(["Nausea.", "Fine."] * 3, [1, 0] * 3, ["train"] * 6)
+    result = audit(quick(capabilities=("negation",)), cohort, toy=KeywordModel({}, labels=("ADE",)))
+    assert rows(result, "recall")["value"].to_list() == [None, None]
+    assert rows(result, "pass_rate")["value"].null_count() == 0
+
+
+def test_values_too_few_or_too_many_are_not_broken_down() -> None:
+    one = audit(
+        quick(capabilities=("negation",), slots={"drug": "Zoloft"}), tweets(), toy=KeywordModel({}, labels=("ADE",))
+    )
+    assert not [group for group in values(one, "value_spread") if "drug" in group]
+    assert [group for group in values(one, "value_spread") if "effect" in group]

@@ -1,0 +1,64 @@
+"""`palpate suite` and the suites' files through the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from tests.e2e.command_line import CommandLine
+
+SUITE = """\
+suite: pain
+labels: {positive: in pain, negative: not in pain}
+lexicons:
+  where: [the back, both hands]
+capabilities:
+  - id: negation
+    tests:
+      - id: negated
+        type: MFT
+        templates:
+          - {id: n1, label: not in pain, text: "The patient [has|reports] no pain in {where}."}
+"""
+
+
+def test_the_suites_are_listed_and_shown(palpate: CommandLine) -> None:
+    listed = palpate("suite", "list")
+    assert listed.code == 0, listed.err
+    assert "11,265" in listed.out
+    shown = palpate("suite", "show", "ade")
+    assert "temporal_order" in shown.out
+    assert "negation" in shown.out
+
+
+def test_a_suite_is_expanded_for_a_model_elsewhere(tmp_path: Path, palpate: CommandLine) -> None:
+    (tmp_path / "pain.yaml").write_text(SUITE)
+    ran = palpate("suite", "expand", tmp_path / "pain.yaml", "--n", 4, "--out", tmp_path / "cases.csv")
+    assert ran.code == 0, ran.err
+    assert set(pl.read_csv(tmp_path / "cases.csv")["text"]) == {
+        f"The patient {verb} no pain in {where}." for verb in ("has", "reports") for where in ("the back", "both hands")
+    }
+    needs = palpate("suite", "expand", "notes", "--out", tmp_path / "notes.csv")
+    assert needs.code == 2
+    assert "'finding'" in needs.err
+    chosen = palpate("suite", "expand", "notes", "--set", "finding=[pneumonia]", "--out", tmp_path / "notes.csv")
+    assert chosen.code == 0, chosen.err
+    assert pl.read_csv(tmp_path / "notes.csv")["text"].str.contains("pneumonia").any()
+
+
+def test_a_bad_suite_names_file_and_line(tmp_path: Path, palpate: CommandLine) -> None:
+    (tmp_path / "pain.yaml").write_text(SUITE.replace("{where}", "{there}"))
+    ran = palpate("suite", "show", tmp_path / "pain.yaml")
+    assert ran.code == 2
+    assert "pain.yaml" in ran.err
+    assert "line 11" in ran.err
+    assert "there" in ran.err
+
+
+def test_templates_of_another_group_are_checked(tmp_path: Path, palpate: CommandLine) -> None:
+    (tmp_path / "theirs.csv").write_text('capability,label,template\nnegation,0,"i took {drug}  and had no pain"\n')
+    ran = palpate("suite", "import", tmp_path / "theirs.csv")
+    assert ran.code == 0, ran.err
+    assert "negation" in ran.out
+    assert "!" in ran.out
