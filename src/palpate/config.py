@@ -223,16 +223,21 @@ def _line_of(text: str, place: list[Any]) -> int | None:
     return line
 
 
+_YAML = (".yaml", ".yml")
+
+
 def _reader(kind: str) -> Callable[[Path], Any]:
     """What turns a file into the value of an audit's field."""
     from palpate.data import words
     from palpate.perturb.characteristics import load_definition
+    from palpate.perturb.suites.lexicon_files import read_lexicon_file
 
     readers: dict[str, Callable[[Path], Any]] = {
         "words": words.read_words,
         "ratings": words.read_ratings,
         "replacements": words.read_replacements,
         "definition": load_definition,
+        "lexicon": read_lexicon_file,
     }
     return readers[kind]
 
@@ -253,6 +258,12 @@ def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str
             names = [value] if isinstance(value, str) else value
             reader = _reader(field.metadata["files"])
             read[field.name] = tuple(reader(folder / name) if isinstance(name, str) else name for name in names)
+        elif "values" in field.metadata and isinstance(value, dict):
+            reader = _reader(field.metadata["values"])
+            read[field.name] = {
+                key: reader(folder / item) if isinstance(item, str) and Path(item).suffix in _YAML else item
+                for key, item in value.items()
+            }
         elif "path" in field.metadata and isinstance(value, str) and Path(value).suffix:
             read[field.name] = str(folder / value)
     return read

@@ -42,6 +42,7 @@ models:
 audits:
   performance: {}
   vocabulary: {raters: hospital-a/clinician_ratings.csv}
+  characteristics: {}
 cache: scores.sqlite
 """
 

@@ -85,6 +85,7 @@ class _Wrapped(Model):
         self.labels, self.fingerprint = model.labels, model.fingerprint
         self.threshold, self.window = model.threshold, model.window
         self.rows_per_call, self.uses_edits = model.rows_per_call, model.uses_edits
+        self.characters_per_call = model.characters_per_call
         vars(self).update(reads=model.reads, cached=model.cached)
 
     def predict(self, inputs: Inputs) -> Probabilities:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,13 @@ from palpate.edits import splice
 from palpate.errors import ConfigError, InputError
 from palpate.jobs import read_training_cohort
 from palpate.perturb.characteristics import Alteration, Alterer, Contradictory, load_definition
-from palpate.perturb.suites import Cases, Suite, import_csv, import_jsonl, load_suite, write_cases
+from palpate.perturb.suites import Suite, import_csv, import_jsonl, load_suite, write_cases
+from palpate.perturb.suites.lexicon_files import read_lexicon_file
+from palpate.perturb.suites.lexicons import Attribute
 from palpate.perturb.words import Choice, check_words, choose_words
+
+Slots = Mapping[str, object]
+"""Values of slots as they are typed: a word, a list of words, or the name of a lexicon's file."""
 
 
 def write_word_sheet(
@@ -74,34 +79,50 @@ def alter_note(
     return AlteredNote(note, Alteration(splice(note, outcome.edits), outcome.edits, outcome.action, outcome.reason))
 
 
-def open_suite(name: str) -> Suite:
-    """A suite by its name, or from a YAML file, a CSV file of templates or a JSONL file of cases."""
+def open_suite(name: str, *, positive: str | None = None, slots: Slots | None = None) -> Suite:
+    """A suite by its name, or from a YAML file, a CSV file of templates or a JSONL file of cases.
+
+    `positive` is the word for the positive label in CSV and JSONL files; `slots` are values, or a lexicon's file.
+    """
+    values = {slot: _values(given) for slot, given in (slots or {}).items()}
     suffix = Path(name).suffix
-    if suffix == ".csv":
-        return import_csv(Path(name))
-    return import_jsonl(Path(name)) if suffix == ".jsonl" else load_suite(name)
+    if suffix == ".jsonl":
+        return import_jsonl(Path(name), positive=positive)
+    if suffix != ".csv":
+        suite = load_suite(name)
+        return suite.with_slots(values) if values else suite
+    words = {
+        slot: [str(value["value"]) if isinstance(value, dict) else value for value in given]
+        for slot, given in values.items()
+    }
+    return import_csv(Path(name), lexicons=words, positive=positive)
+
+
+def _values(given: object) -> Sequence[str | dict[str, Attribute]]:
+    if isinstance(given, str):
+        return read_lexicon_file(Path(given)) if Path(given).suffix in (".yaml", ".yml") else [given]
+    return [str(value) for value in given] if isinstance(given, list) else [str(given)]
 
 
 def expand_suite(
-    name: str,
+    suite: Suite,
     out: Path,
     *,
     n: int | None = None,
     seed: int = 0,
     further: bool = False,
-    slots: Mapping[str, Sequence[str]] | None = None,
+    balance: Literal["template", "case"] = "template",
 ) -> int:
     """Write cases for a model that lives elsewhere: the default run, or a sample of `n` from the full expansion."""
-    suite = open_suite(name)
-    if slots:
-        suite = suite.with_slots(slots)
     if suite.choose:
         slot = suite.choose[0]
         raise ConfigError(f"suite '{suite.name}' needs a choice for slot '{slot}'", hint=f"add --set '{slot}=[...]'")
     rng = np.random.default_rng(seed)
-    cases: Cases | Iterable[Cases]
-    cases = suite.default_cases(rng, further=further) if n is None else suite.sample_batches(n, rng, further=further)
-    return write_cases(cases, out)
+    if n is None:
+        return write_cases(suite.default_cases(rng, further=further), out)
+    numbers = suite.draw(n, rng, further=further, balance=balance)
+    step = 10_000
+    return write_cases((suite.cases(numbers[k : k + step]) for k in range(0, len(numbers), step)), out)
 
 
 def make_psytar_lexicon(workbook: Path, out: Path) -> Extraction:

@@ -62,3 +62,32 @@ def test_templates_of_another_group_are_checked(tmp_path: Path, palpate: Command
     assert ran.code == 0, ran.err
     assert "negation" in ran.out
     assert "!" in ran.out
+
+
+def test_word_labels_and_slots_of_another_groups_file(tmp_path: Path, palpate: CommandLine) -> None:
+    (tmp_path / "theirs.csv").write_text(
+        'capability,label,template\nnegation,no ADE,"I took {drug} and had no {symptom}."\n'
+        'negation,ADE,"I took {drug} and had a {symptom}."\n'
+    )
+    given = ("--positive", "ADE", "--set", "symptom=[cough, fever]")
+    assert palpate("suite", "import", tmp_path / "theirs.csv").code == 2
+    ran = palpate("suite", "import", tmp_path / "theirs.csv", *given)
+    assert ran.code == 0, ran.err
+    assert "positive: ADE" in ran.out
+    ran = palpate("suite", "expand", tmp_path / "theirs.csv", *given, "--out", tmp_path / "cases.csv")
+    assert ran.code == 0, ran.err
+    assert pl.read_csv(tmp_path / "cases.csv")["text"].str.contains("no cough|no fever|a cough|a fever").all()
+
+
+def test_a_slot_is_filled_from_a_lexicons_file(tmp_path: Path, palpate: CommandLine) -> None:
+    (tmp_path / "mine.yaml").write_text("lexicon: effects\narticle: none\nvalues: [brain zaps]\n")
+    ran = palpate(
+        "suite", "expand", "ade", "--set", f"effect={tmp_path / 'mine.yaml'}", "--n", 500, "--out", tmp_path / "c.csv"
+    )
+    assert ran.code == 0, ran.err
+    cases = pl.read_csv(tmp_path / "c.csv")
+    assert cases["text"].str.contains("brain zaps").any()
+    assert cases["capability"].n_unique() == 4  # every template alike, not every case
+    missing = palpate("suite", "expand", "ade", "--set", "effect=nowhere.yaml", "--out", tmp_path / "d.csv")
+    assert missing.code == 2
+    assert "nowhere.yaml" in missing.err

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from palpate.cohort import Cohort
-from palpate.edits import Edit, Inputs, VariantsBuilder
+from palpate.edits import Edit, Inputs, Variants, VariantsBuilder
 from palpate.errors import ModelError
 from palpate.execute.cache import ScoreCache
 from palpate.execute.local import checked
@@ -244,3 +245,15 @@ def test_made_texts_are_scored_and_kept_apart(cohort: Cohort, cache: ScoreCache)
     asked = gather(cohort, plans)
     assert asked.inputs.texts == [cohort.texts[3], "fever in one", cohort.texts[3], "stable"]
     assert asked.inputs.case_ids == ["c3", "", "c3", ""]
+
+
+def test_short_texts_share_a_call_and_long_ones_do_not(tmp_path: Path) -> None:
+    texts = [*(f"short {k}" for k in range(50)), *("long " * 40 + str(k) for k in range(6))]
+    cohort = Cohort.from_frame(pl.DataFrame({"text": texts, "ill": [k % 2 for k in range(56)]}), labels=["ill"])
+    plan = Plan(cohort, Variants.of_cases(np.arange(56)), ("ill",))
+    model = CountingModel(KeywordModel({"short": 1.0}, labels=("ill",)))
+    model.rows_per_call, model.characters_per_call = 4, 450
+    ask(model, plan, ScoreCache(tmp_path / "scores.sqlite"))
+    assert sum(model.rows_by_call) == 56
+    assert max(model.rows_by_call) > 20
+    assert model.rows_by_call[-1] <= 4

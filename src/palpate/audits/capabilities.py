@@ -44,8 +44,8 @@ class Capabilities:
     """Which capabilities of the suite; by default its main ones."""
     further: bool = False
     """Also the suite's further capabilities, which are reported apart."""
-    slots: dict[str, str | tuple[Value, ...]] | None = None
-    """Other values for some slots, such as `{finding: [pneumonia, PNA]}`."""
+    slots: dict[str, str | tuple[Value, ...]] | None = field(default=None, metadata={"values": "lexicon"})
+    """Other values for some slots, such as `{finding: [pneumonia, PNA]}`; or a lexicon's file, `{effect: mine.yaml}`."""
     sizes: dict[str, Annotated[int, Field(ge=1)]] | None = None
     """Other numbers of values a slot in the default run."""
     without_tags: tuple[str, ...] = ()
@@ -68,6 +68,8 @@ class Capabilities:
     correction: Correction = "bonferroni"
     examples: Annotated[int, Field(ge=0)] = 2
     """How many failing sentences are shown for each model, test and label."""
+    include_text: bool = False
+    """Show finished cases (JSONL) that fail; sentences from templates are shown in any case."""
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan:
         """The suite's sentences, the held-out cases for the baseline, and the validation split for the threshold."""
@@ -107,7 +109,7 @@ class Capabilities:
             passed=found.answered.passed[[found.answered.models.index(name) for name in found.scribe.compared]],
             baselines=found.baselines,
             values=found.values,
-            failures=failures(plan, found.answered, found.scribe.compared, self.examples),
+            failures=failures(plan, found.answered, found.scribe.compared, self._n_examples),
             threshold_origin=found.thresholds.origin,
             level=self.level,
             correction=self.correction,
@@ -127,6 +129,11 @@ class Capabilities:
                 "unit": "base template for sentences, patient for held-out cases",
             },
         )
+
+    @property
+    def _n_examples(self) -> int:
+        """Templates are not patients, but finished cases may be notes."""
+        return self.examples if self.include_text or Path(self.suite).suffix != ".jsonl" else 0
 
     @property
     def _rule(self) -> ThresholdRule:

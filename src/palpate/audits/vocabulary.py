@@ -131,6 +131,8 @@ class Vocabulary:
     correction: Correction = "bonferroni"
     top: Annotated[int, Field(ge=1)] = 25
     """How many words the plot shows."""
+    labels_shown: Annotated[int, Field(ge=1)] = 20
+    """Of many labels, the most frequent ones get rows of their own; the average is over all."""
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan:
         """The plan without help from models: `uniform` draws from the training notes' words."""
@@ -187,6 +189,7 @@ class Vocabulary:
             n_replicates=self.n_replicates,
             correction=self.correction,
             top=self.top,
+            labels_shown=self.labels_shown,
             threshold=self._rule,
             schemes=(schemes[self._schemes[0]], schemes[self._schemes[1]]),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -21,9 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_WIDE = 140
+_WIDE = 200
 """Of a file or a pipe, which has no width: tables keep their words whole."""
-out = Console(highlight=False, width=None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", _WIDE)))
+out = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
 err = Console(stderr=True, highlight=False)
 
 ConfigFile = Annotated[Path, typer.Argument(help="The configuration, audit.yaml.", show_default=False)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from palpate.cli.app import Debug, Settings, app, out
+from palpate.cli.app import Debug, app, out
 
 if TYPE_CHECKING:
     from palpate.perturb.suites import Suite
@@ -20,6 +20,12 @@ lexicon_app = typer.Typer(help="Words that fill the slots of a suite.", no_args_
 app.add_typer(lexicon_app, name="lexicon")
 
 Name = Annotated[str, typer.Argument(help="A suite's name, or a file: YAML, CSV or JSONL.", show_default=False)]
+
+Positive = Annotated[str | None, typer.Option(help="The word for the positive label in a CSV or JSONL file.")]
+Slots = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SLOT=VALUES", help="Fill a slot: [a, b], or a lexicon's file; may be given again."),
+]
 
 
 @suite_app.command("list")
@@ -38,11 +44,14 @@ def suite_list(debug: Debug = False) -> None:  # noqa: ARG001
 
 
 @suite_app.command("show")
-def suite_show(name: Name, debug: Debug = False) -> None:  # noqa: ARG001
+def suite_show(
+    name: Name,
+    positive: Positive = None,
+    settings: Slots = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
     """What is in a suite: its tests with their templates, variations and cases."""
-    from palpate import texts
-
-    _show(texts.open_suite(name))
+    _show(_open(name, positive, settings))
 
 
 @suite_app.command("expand")
@@ -50,26 +59,34 @@ def suite_expand(
     name: Name,
     file: Annotated[Path, typer.Option("--out", help="The cases, a .csv or .jsonl file.", show_default=False)],
     n: Annotated[int | None, typer.Option(min=1, help="A sample of all cases; default: the default run.")] = None,
+    balance: Annotated[
+        Literal["template", "case"], typer.Option(help="A sample takes every template alike, or every case.")
+    ] = "template",
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same cases.")] = 0,
     further: Annotated[bool, typer.Option("--further", help="Also the capabilities that are reported apart.")] = False,
-    settings: Settings = None,
+    positive: Positive = None,
+    settings: Slots = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Write the cases of a suite, for a model that lives elsewhere; --set SLOT=[...] fills a slot."""
+    """Write the cases of a suite, for a model that lives elsewhere."""
     from palpate import texts
-    from palpate.config import parse_settings
 
-    written = texts.expand_suite(name, file, n=n, seed=seed, further=further, slots=parse_settings(settings or ()))
+    suite = _open(name, positive, settings)
+    written = texts.expand_suite(suite, file, n=n, seed=seed, further=further, balance=balance)
     out.print(f"{written:,} cases are in [bold]{escape(str(file))}[/bold]", soft_wrap=True)
 
 
 @suite_app.command("import")
-def suite_import(name: Name, debug: Debug = False) -> None:  # noqa: ARG001
+def suite_import(
+    name: Name,
+    positive: Positive = None,
+    settings: Slots = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
     """Check templates (CSV: capability, label, template) or cases (JSONL) of another group, and show what they are."""
-    from palpate import texts
     from palpate.perturb.suites import find_flaws
 
-    suite = texts.open_suite(name)
+    suite = _open(name, positive, settings)
     _show(suite)
     flaws = find_flaws(suite)
     for flaw in flaws[:20]:
@@ -77,7 +94,15 @@ def suite_import(name: Name, debug: Debug = False) -> None:  # noqa: ARG001
         out.print(f"[yellow]![/yellow] {told}", soft_wrap=True)
     if len(flaws) > 20:
         out.print(f"… and {len(flaws) - 20:,} more")
-    out.print(f"Use it in a configuration: capabilities: {{suite: {escape(name)}}}", soft_wrap=True)
+    word = f", positive: {escape(positive)}" if positive else ""
+    out.print(f"Use it in a configuration: capabilities: {{suite: {escape(name)}{word}}}", soft_wrap=True)
+
+
+def _open(name: str, positive: str | None, settings: list[str] | None) -> Suite:
+    from palpate import texts
+    from palpate.config import parse_settings
+
+    return texts.open_suite(name, positive=positive, slots=parse_settings(settings or ()))
 
 
 def _show(suite: Suite) -> None:

@@ -164,7 +164,9 @@ def _read_posts(folder: Path, options: AdeOptions) -> tuple[str, pl.DataFrame]:
         )
     rows = read_posts(files)
     counts = rows.group_by("source", maintain_order=True).len().iter_rows()
-    return "posts: " + ", ".join(f"{source} {n:,} ({len(files[source])} files)" for source, n in counts), rows
+    told = "posts: " + ", ".join(f"{source} {n:,} ({len(files[source])} files)" for source, n in counts)
+    unmarked = sum(path.is_file() for path in folder.glob(options.files)) - sum(map(len, files.values()))
+    return told + (f"; left alone: {unmarked} files of no known source" if unmarked else ""), rows
 
 
 def _steps(options: AdeOptions) -> dict[str, tuple[str, str]]:

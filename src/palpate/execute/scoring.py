@@ -19,6 +19,9 @@ from palpate.execute.local import Answer, Call, ask_here, ask_workers
 from palpate.execute.wanted import Asked, Wanted, want
 from palpate.models import Model, ModelSpec
 
+_MOST_ROWS = 4096
+"""In one call, however short the texts are."""
+
 
 class Pending(Protocol):
     """Where the list of a model's unscored inputs is kept between a kill and a resume."""
@@ -114,9 +117,23 @@ def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pe
     lost = ~known
     lost[chosen] = False
     chosen = np.concatenate([chosen, wanted.order[lost[wanted.order]]])
-    size = model.rows_per_call
-    calls = [chosen[begin : begin + size] for begin in range(0, len(chosen), size)]
+    calls = _cut(chosen, model, wanted.n_characters)
     return [call for call in calls if not known[call].all()]
+
+
+def _cut(chosen: Ints, model: Model, n_characters: Ints) -> list[Ints]:
+    """Calls of `rows_per_call` rows; of short texts more, up to `characters_per_call`."""
+    size, most = model.rows_per_call, model.characters_per_call
+    if most is None:
+        return [chosen[begin : begin + size] for begin in range(0, len(chosen), size)]
+    total = np.concatenate([[0], np.cumsum(n_characters[chosen])])
+    calls, begin = [], 0
+    while begin < len(chosen):
+        fitting = int(np.searchsorted(total, total[begin] + most, side="right")) - 1
+        end = min(max(begin + size, fitting), begin + _MOST_ROWS)
+        calls.append(chosen[begin:end])
+        begin = end
+    return calls
 
 
 def _counts(asked: Asked, wanted: Wanted, known: NDArray[np.bool_]) -> dict[str, int]:

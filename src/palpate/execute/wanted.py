@@ -130,6 +130,8 @@ class Wanted:
     seen: NDArray[np.bool_]
     order: Ints
     """Positions in `keys` in the order in which the model is asked."""
+    n_characters: Ints
+    """How long each text is, by its position in `keys`."""
 
     def take(self, positions: Ints) -> Inputs:
         """The inputs at some positions of `keys`."""
@@ -156,8 +158,9 @@ def want(asked: Asked, model: Model) -> Wanted:
     distinct = np.fromiter((first.setdefault(key, len(first)) for key in keys), np.int64, count=len(keys))
     rows = np.zeros(len(first), dtype=np.int64)
     rows[distinct[::-1]] = np.arange(len(keys))[::-1]
-    by = inputs.parent if model.uses_edits else asked.n_characters
-    return Wanted(inputs, list(first), rows, distinct, seen, np.argsort(by[rows], kind="stable"))
+    n_characters = asked.n_characters[rows]
+    by = inputs.parent[rows] if model.uses_edits else n_characters
+    return Wanted(inputs, list(first), rows, distinct, seen, np.argsort(by, kind="stable"), n_characters)
 
 
 def _seen(asked: Asked, model: Model) -> NDArray[np.bool_]:

@@ -37,6 +37,7 @@ from palpate.models.windows import Long, TextWindows, Windows, text_windows
 
 VERSION = "hf-1"
 _ROWS_PER_CALL = 128
+_CHARACTERS_PER_CALL = 256_000
 _FILES = (".json", ".txt", ".model", ".safetensors")
 _FILES_IF_TRUSTED = (".bin", ".py")
 
@@ -77,6 +78,7 @@ class HfModel(Model):
     ) -> None:
         self.labels, self.fingerprint = labels, fingerprint
         self.rows_per_call = options.batch_size or _ROWS_PER_CALL
+        self.characters_per_call = None if options.batch_size else _CHARACTERS_PER_CALL
         self.window = windows.reads
         self._network, self._windows, self._options = network, windows, options
         self._activation = activation

@@ -42,6 +42,8 @@ class Model(ABC):
     """False: answers come so cheaply that remembering them is not worth it."""
     rows_per_call: int = 1024
     """How many rows the runner hands over in one call; also what a kill can lose."""
+    characters_per_call: int | None = None
+    """A call may have more rows than that while the texts are no longer than this in all: short texts fill batches."""
     learned_words: ClassVar[bool] = False
     """Whether `words` come from the notes that the model was fitted on, and so may hold names."""
     uses_edits: bool = False
