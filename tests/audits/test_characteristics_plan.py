@@ -115,7 +115,7 @@ def test_references_by_default() -> None:
 
 def test_ages_that_can_be_written() -> None:
     assert age_groups((60, "90+", 20)) == ("20", "60", "90+")
-    for wrong in (0, 90, "old", "6.5", -3):
+    for wrong in (0, 17, 90, "old", "6.5", -3, "4²"):
         with pytest.raises(ConfigError, match="can't be written into a note"):
             age_groups((20, wrong))
     with pytest.raises(ConfigError, match="given twice"):
@@ -152,6 +152,68 @@ def test_what_is_recorded_in_the_words_of_a_note() -> None:
         "UNKNOWN/NOT SPECIFIED",
     )
     assert [recorded("ethnicity", value) for value in said] == ["White", "African American", "Hispanic", "Asian", None]
+
+
+@pytest.mark.parametrize(
+    ("value", "group"),
+    [
+        ("CAUCASIAN", "White"),
+        ("White or Caucasian", "White"),
+        ("WHITE - BRAZILIAN", "White"),
+        ("White, not Hispanic", "White"),
+        ("WHITE (NON-HISPANIC)", "White"),
+        ("Not Hispanic or Latino", None),
+        ("NOT HISPANIC/LATINO", None),
+        ("Non-Hispanic", None),
+        ("non-Hispanic Black", "African American"),
+        ("Black or African American, not Hispanic or Latino", "African American"),
+        ("BLACK/CAPE VERDEAN", "African American"),
+        ("BLACK/AFRICAN", "African American"),
+        ("HISPANIC/LATINO - PUERTO RICAN", "Hispanic"),
+        ("White Hispanic", "Hispanic"),
+        ("ASIAN - ASIAN INDIAN", "Asian"),
+        ("Asian/Pacific Islander", "Asian"),
+        ("Non-White", None),
+        ("White, Asian", None),
+        ("AMERICAN INDIAN/ALASKA NATIVE", None),
+        ("MULTI RACE ETHNICITY", None),
+        ("PORTUGUESE", None),
+        ("OTHER", None),
+        ("UNABLE TO OBTAIN", None),
+        ("PATIENT DECLINED TO ANSWER", None),
+        ("", None),
+    ],
+)
+def test_recorded_ethnicities(value: str, group: str | None) -> None:
+    assert recorded("ethnicity", value) == group
+
+
+@pytest.mark.parametrize(
+    ("value", "group"),
+    [
+        ("> 89", "90+"),
+        (">89", "90+"),
+        (">= 90", "90+"),
+        ("over 89", "90+"),
+        ("90+", "90+"),
+        ("63 years", "63"),
+        ("63 y/o", "63"),
+        ("63.7", "63"),
+        (300, "90+"),
+        (307.2, "90+"),
+        (0, "0"),
+        ("unknown", None),
+        ("", None),
+        ("6 months", None),
+        ("> 60", None),
+        ("60+", None),
+        (-4, None),
+        (200, None),
+        (float("inf"), None),
+    ],
+)
+def test_recorded_ages(value: object, group: str | None) -> None:
+    assert recorded("age", value) == group
 
 
 def test_training_groups_from_attributes_and_from_notes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,19 +16,33 @@ from palpate.edits import Ints
 from palpate.errors import ConfigError
 
 NONE = "none"
+YOUNGEST = 18
+"""The notes are about adults: a child is worded otherwise."""
 _COLUMNS = {"gender": ("gender", "sex"), "ethnicity": ("ethnicity", "race")}
 """Attributes of a cohort that tell a characteristic; others have the characteristic's own name."""
 _GENDERS = {"f": "female", "female": "female", "woman": "female", "m": "male", "male": "male", "man": "male"}
-_ETHNICITIES = (
-    ("AFRICAN", "African American"),
-    ("BLACK", "African American"),
-    ("HISPANIC", "Hispanic"),
-    ("LATIN", "Hispanic"),
-    ("ASIAN", "Asian"),
-    ("WHITE", "White"),
-    ("CAUCASIAN", "White"),
+_ETHNICITIES = {
+    "african": "African American",
+    "black": "African American",
+    "hispanic": "Hispanic",
+    "latin": "Hispanic",
+    "latino": "Hispanic",
+    "latina": "Hispanic",
+    "latinx": "Hispanic",
+    "asian": "Asian",
+    "white": "White",
+    "caucasian": "White",
+}
+"""Words of recorded values: "BLACK/CAPE VERDEAN", "ASIAN - CHINESE", "White, not Hispanic"."""
+_NOT = re.compile(r"\b(?:not|non)[\s-]+\w+(?:\s*(?:/|or)\s*latin\w+)?", re.IGNORECASE)
+_AGE = re.compile(
+    r"(?P<over>>=?|over|above)?\s*(?P<years>\d+(?:\.\d+)?)\s*(?P<plus>\+)?"
+    r"(?:\s*(?:years?|yrs?|y/?o?)(?:[\s-]*old)?|\s+years?\s+of\s+age|\s+and\s+(?:over|older))?",
+    re.IGNORECASE,
 )
-"""Recorded values begin with or contain these words; the first that fits counts."""
+_OLDEST_LIVING = 120
+_SHIFTED = 299
+"""MIMIC-III moves the births of patients over 89 so far back that they come out as about 300 years old."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +95,10 @@ def age_groups(ages: Sequence[int | str]) -> tuple[str, ...]:
     """The ages as groups, checked: whole years below 90, and "90+"."""
     groups = tuple(str(age) for age in ages)
     for group in groups:
-        if group != "90+" and not (group.isdecimal() and 1 <= int(group) < OLDEST):
+        if group != "90+" and not (re.fullmatch("[0-9]{1,2}", group) and YOUNGEST <= int(group) < OLDEST):
             raise ConfigError(
                 f"audit 'characteristics', option 'ages': '{group}' can't be written into a note",
-                hint="use whole years from 1 to 89 and '90+'",
+                hint=f"use whole years from {YOUNGEST} to {OLDEST - 1} and '90+'",
             )
     if len(set(groups)) < len(groups):
         raise ConfigError("audit 'characteristics', option 'ages': an age is given twice")
@@ -151,15 +166,36 @@ def recorded(part: str, value: Any) -> str | None:
     """What an attribute of the cohort says, in the words of a note; None where it says nothing of use."""
     if value is None or (isinstance(value, float) and not np.isfinite(value)):
         return None
-    if part == "age":
-        years = float(value)
-        return "90+" if years >= OLDEST else str(int(years))
     text = str(value).strip()
+    if part == "age":
+        return _recorded_age(text)
     if part == "gender":
         return "transgender" if text.lower().startswith("trans") else _GENDERS.get(text.lower())
     if part == "ethnicity":
-        return next((group for word, group in _ETHNICITIES if word in text.upper()), None)
+        return _recorded_ethnicity(text)
     return text
+
+
+def _recorded_age(text: str) -> str | None:
+    """The years of 63, "63 years", "> 89" or "90+"; None for anything else, as "unknown" or "over 60"."""
+    match = _AGE.fullmatch(text)
+    if match is None:
+        return None
+    years = float(match.group("years")) + ((match.group("over") or "").lower() in (">", "over", "above"))
+    if years > _OLDEST_LIVING and years < _SHIFTED:
+        return None
+    if years >= OLDEST:
+        return "90+"
+    return None if match.group("over") or match.group("plus") else str(int(years))
+
+
+def _recorded_ethnicity(text: str) -> str | None:
+    """The group that a record names; Hispanics may be of any race, and who is of two races is in no group."""
+    words = re.findall(r"[a-z]+", _NOT.sub(" ", text).lower())
+    found = {_ETHNICITIES[word] for word in words if word in _ETHNICITIES}
+    if "Hispanic" in found:
+        return "Hispanic"
+    return found.pop() if len(found) == 1 else None
 
 
 def attribute_of(part: str, cohort: Cohort) -> str | None:

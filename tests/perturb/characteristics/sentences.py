@@ -10,7 +10,7 @@ from palpate.perturb.characteristics.age import spell
 
 AGES = (*map(str, range(18, 90)), "90+")
 ETHNICITIES = ("none", "White", "African American", "Hispanic", "Asian")
-_OVER = {"III": "[**Age over 90 **]", "IV": "___"}
+_OVER = {"III": "[**Age over 90 **]"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Sentence:
             "{RACE}": "unknown" if ethnicity == "none" else ethnicity,
             "{age}": shown,
             "{words}": "over ninety" if age == "90+" else spell(years),
-            "{decade}": f"{years // 10}0s",
+            "{decade}": "teens" if years < 20 else f"{years // 10}0s",
         }.items():
             text = text.replace(mark, value)
         return re.sub(r"\{([aA])\}(\s+)(\S+)", _article, text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from palpate.errors import ConfigError
 from palpate.perturb.characteristics import NAMES, Alterer, alter, detect, load_definition
+from palpate.perturb.characteristics.contexts import lead_word
 
 _NOTE = "63 year old man with asthma.\n\nSocial History:\nLives alone. Does not smoke.\n\nExam:\nWell."
 
@@ -107,6 +109,15 @@ def test_combinations(wanted: dict[str, str], expected: str) -> None:
     assert alter("An 80 year old man. He fell.", wanted).text == expected
 
 
+def test_only_the_first_of_many_adjectives_has_the_capital() -> None:
+    wanted = {"ethnicity": "Asian", "housing": "homeless", "insurance": "uninsured", "language": "Spanish"}
+    altered = alter("63F with asthma.", {**wanted, "weight": "obese"})
+    assert altered.text == "Homeless uninsured obese Spanish-speaking Asian 63F with asthma."
+    assert alter("63F with asthma.", {"language": "Spanish", "weight": "obese"}).text == (
+        "Obese Spanish-speaking 63F with asthma."
+    )
+
+
 def test_a_combination_is_skipped_with_the_part_that_is() -> None:
     alteration = alter("63 yo man with BPH", {"age": "20", "gender": "female"})
     assert alteration.action == "skipped"
@@ -128,8 +139,11 @@ def test_unknown_names_are_told() -> None:
         alter("63M", "height", "tall")
     with pytest.raises(ConfigError, match="'gender' has no group 'girl'; there are: female, male, transgender"):
         alter("63M", "gender", "girl")
-    with pytest.raises(ConfigError, match="'age' has no group 'old'"):
-        alter("63M", "age", "old")
+    for wrong in ("old", "0", "17", "90", "²"):
+        with pytest.raises(
+            ConfigError, match=rf"'age' has no group '{wrong}'; there are: whole years from 18 to 89, or 90\+"
+        ):
+            alter("63M", "age", wrong)
 
 
 _OWN = """
@@ -154,6 +168,44 @@ def test_a_users_own(tmp_path: Path) -> None:
     both = Alterer([own, "gender"])
     found = both.plan("63 yo nonsmoking man")
     assert both.edits(found, {"smoking": "none", "gender": "female"}).action == "changed"
+
+
+def test_patterns_are_signs(tmp_path: Path) -> None:
+    path = tmp_path / "frailty.yaml"
+    path.write_text(
+        "name: frailty\ninsert: [noun]\ngroups:\n  none: {}\n"
+        "  frail: {adjective: [frail], patterns: ['gait speed 0\\.[0-7]', 'falls? x\\d'], against: [runs marathons]}\n"
+        "  robust: {adjective: [robust]}\n",
+        encoding="utf-8",
+    )
+    own = load_definition(path)
+    note = "80 yo man, Gait speed 0.6 m/s."
+    assert alter(note, own, "frail").action == "kept"
+    assert alter(note, own, "robust").reason == ("contradictory: the note says 'frail' in words that can't be changed")
+    assert alter(note, own, "robust", contradictory="alter").text == "80 yo robust man, Gait speed 0.6 m/s."
+    assert alter("80 yo man. Father: gait speed 0.6.", own, "robust").action == "added"
+    assert alter("80 yo man. No falls x3.", own, "robust").action == "added", "a denied sign is none"
+    assert alter("80 yo man who runs marathons.", own, "frail").action == "skipped"
+    assert alter("80 yo man who runs marathons.", own, "robust").action == "added"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "word"),
+    [
+        (r"BMI\b.*", "bmi"),
+        (r"BMI 4\d", "bmi"),
+        (r"BMI\s+4", "bmi"),
+        (r"BMI ?4", None),
+        (r"obes", None),
+        (r"falls? x\d", None),
+        (r"BMI 4\d|obese", None),
+        (r"BMI (?:3|4)\d", "bmi"),
+        (r"BMI [|]", "bmi"),
+        (r"\d kg", None),
+    ],
+)
+def test_the_word_that_a_pattern_starts_with(pattern: str, word: str | None) -> None:
+    assert lead_word(re.compile(pattern, re.IGNORECASE)) == word
 
 
 @pytest.mark.parametrize(
@@ -185,6 +237,16 @@ def test_a_users_own(tmp_path: Path) -> None:
         ),
         ("name: x\ngroups: {a: {}, b: {adjective: ['{x}']}}\n", "line 2: '{x}' in `adjective` is no plain phrase"),
         ("name: [\n", "is not YAML"),
+        (
+            "name: x\ngroups:\n  a: {}\n  b:\n    patterns:\n      - ok\n      - 'BMI ('\n",
+            "line 7: 'BMI (' in `patterns` is no regular expression (missing ), unterminated subpattern",
+        ),
+        ("name: x\ngroups:\n  a: {}\n  b: {patterns: ['x*']}\n", "line 4: 'x*' in `patterns` fits an empty text"),
+        ("name: x\ngroups:\n  a: {}\n  b: {patterns: x}\n", "line 4: `patterns` is no list of regular expressions"),
+        (
+            "name: x\ngroups: [a, b]\nwording:\n  - {a: c, b: d, context: here}\n",
+            "line 4: the row has no context 'here'; there are: verb, adjective, subject, noun",
+        ),
     ],
 )
 def test_wrong_files_are_told_by_line(tmp_path: Path, text: str, problem: str) -> None:

@@ -1,13 +1,15 @@
-"""Age: 18 to 89 and 90+ by default, any other whole number on request (section 4.2 of the paper).
+"""Age: the whole years from 18 to 89, and 90+ (section 4.2 of the paper); children are worded otherwise.
 
 All present ages of the patient are changed alike; ages of the past and of others are left. A number in words stays in
 words. "90+" is written as the note's own source writes it: "[**Age over 90 **]" where the note has "[**" marks
-(MIMIC-III), "___" where it has blanks (MIMIC-IV), "90+" elsewhere. A blank ("___ year old") tells no age and is
-filled: that is `added`. Dates of birth are left alone, as all dates are. A boy or girl becomes a man or woman. Notes
-about infants are skipped.
+(MIMIC-III), "90+" elsewhere. A blank ("___ year old", as MIMIC-IV writes every age) tells no age and is filled: that is
+`added`, and for 90+ too, since a blank that is left would tell of no age at all. An age that is told but can't be
+rewritten ("63-65 yo", "sixty-something", "septuagenarian" alone) is `skipped: ambiguous`. Dates of birth are left,
+as all dates are. A boy or girl becomes a man or woman. Notes about infants are skipped.
 
 Contradictory, and skipped unless asked for: an age below one that the note tells of the patient's past ("CABG at age
-55"), and ages that do not go with "elderly", "middle-aged", "young" or "child" for the patient.
+55", "retired at 62"), and ages that do not go with "elderly", "middle-aged", "young" or "child" for the patient, with a
+pregnancy, the menopause or a war. Other hints of age ("retired", dementia) are not looked at.
 """
 
 from __future__ import annotations
@@ -18,14 +20,17 @@ from functools import cache
 from typing import Literal
 
 from palpate.edits import Edit
-from palpate.perturb.characteristics.ages import ONES, TENS, Age
+from palpate.perturb.characteristics.ages import DECADES, ONES, TENS, Age
 from palpate.perturb.characteristics.articles import with_articles
+from palpate.perturb.characteristics.contexts import is_denied
 from palpate.perturb.characteristics.describe import Patient
 from palpate.perturb.characteristics.mentions import KEPT, NO_MENTION, Mention, Outcome, skipped
+from palpate.perturb.characteristics.past_ages import tells_age_vaguely
 from palpate.perturb.characteristics.people import belongs_to_patient
 
 Contradictory = Literal["skip", "alter"]
 OVER_90 = "90+"
+_UNREADABLE = "the age is told as a range or in words that can't be changed"
 _ADULTS = {"boy": "man", "girl": "woman"}
 _FITS = {
     "elderly": (60, 200), "aged": (60, 200), "geriatric": (60, 200), "octogenarian": (80, 89),
@@ -33,6 +38,18 @@ _FITS = {
     "teenage": (13, 19), "teenager": (13, 19),
     "adolescent": (10, 19), "child": (0, 17), "toddler": (0, 4), "youth": (0, 25),
 }  # fmt: skip
+_EVENTS = {
+    "pregnant": (r"", 12, 55),
+    "gravid": (r"", 12, 55),
+    "postpartum": (r"", 12, 55),
+    "g": (r"1\s?p0", 12, 55),
+    "menopausal": (r"", 40, 200),
+    "postmenopausal": (r"", 40, 200),
+    "vietnam": (r"(?:\s+war)?\s+vet(?:eran)?\b", 45, 200),
+    "korean": (r"\s+war\s+vet(?:eran)?\b", 65, 200),
+    "wwii": (r"\s+vet(?:eran)?\b", 75, 200),
+}
+"""Words that tell of a time of life without describing anybody: what must follow, and the ages that go with them."""
 _NOUN_NEAR = re.compile(
     r"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){0,3}?[\s,]+(?:man|woman|male|female|gentleman|lady|patient|pt|[MF])\b",
     re.IGNORECASE,
@@ -52,6 +69,8 @@ class FoundAge:
     nouns: list[Edit] = field(default_factory=list)
     masked: str = OVER_90
     infant: bool = False
+    unreadable: str | None = None
+    """Why the age can't be rewritten."""
 
     @property
     def present(self) -> str | None:
@@ -88,16 +107,19 @@ class AgeCharacteristic:
             "year": ("year", "years", "yr", "yrs", "yo", "y"),
             "age_unit": ("year", "years", "yr", "yrs", "yo", "y", "yom", "yof", "m", "f"),
             "age": ("age", "aged"),
-            "decade": ("s",),
+            "decade": ("s", *DECADES),
+            "past": ("at", "since", "until", "till"),
+            "vague": ("something", "ish"),
             "subject": ("he", "she"),
             "infant_unit": ("day", "days", "week", "weeks", "wk", "month", "months", "mo"),
-            "life": tuple(_FITS),
+            "life": (*_FITS, "sexagenarian", "centenarian"),
+            "event": tuple(_EVENTS),
             "noun": ("boy", "girl"),
         }
 
     def knows(self, group: str) -> bool:
-        """Whether this is an age."""
-        return group == OVER_90 or group.isdigit()
+        """Whether this is an age that can be written: 18 to 89, or 90+."""
+        return group in self.groups
 
     def find(self, patient: Patient) -> FoundAge:
         """Everything, once."""
@@ -106,10 +128,13 @@ class AgeCharacteristic:
         found.ages, found.left = patient.own_ages, patient.odd_ages
         first = next((age.value for age in found.ages if age.value is not None and age.style != "decade"), None)
         found.infant = patient.is_infant
-        found.masked = "[**Age over 90 **]" if "[**" in text else "___" if "___" in text else OVER_90
-        found.fits = _fits(patient)
-        past = [age.value for age in patient.ages if age.whose == "past" and age.value is not None]
-        found.youngest = max((value for value in past if first is None or value <= first), default=0)
+        found.masked = "[**Age over 90 **]" if "[**" in text else OVER_90
+        found.fits = _fits(patient) + _event_fits(patient, first)
+        found.youngest = max((value for value in patient.past_ages if first is None or value <= first), default=0)
+        if not found.ages:
+            found.unreadable = _UNREADABLE if tells_age_vaguely(patient.note) else None
+        elif patient.has_two_ages:
+            found.unreadable = "the note tells two ages of the patient"
         for description in patient.descriptions:
             if description.noun:
                 start, end = description.noun
@@ -138,6 +163,8 @@ class AgeCharacteristic:
         """What altering to a group takes."""
         if found.infant:
             return skipped("infant: the age is in days, weeks or months")
+        if found.unreadable and group != found.present:
+            return skipped(f"ambiguous: {found.unreadable}")
         if (
             found.ages
             and group == found.present
@@ -189,7 +216,9 @@ def write(years: int, style: str, old: str, masked: str) -> str:
         part = re.match(r"(early|mid|late)([\s-]+)", old, re.IGNORECASE)
         third = "early" if years % 10 < 4 else "mid" if years % 10 < 7 else "late"
         lead = (third if part.group(1).islower() else third.capitalize()) + part.group(2) if part else ""
-        return f"{lead}{years // 10 * 10}s"
+        if years < 20:
+            return f"{lead}teens"
+        return f"{lead}{years // 10 * 10}s" if re.search(r"\d|teens", old) else f"{lead}{DECADES[years // 10 - 2]}"
     if style == "words":
         words = "over ninety" if years >= 90 else spell(years)
         return words.upper() if old.isupper() else words.capitalize() if old[0].isupper() else words
@@ -221,4 +250,18 @@ def _fits(patient: Patient) -> list[tuple[str, int, int]]:
             told = _NOUN_NEAR.match(text, hit.end) is not None
         if told and belongs_to_patient(patient.note, hit.start, hit.end):
             found.append((hit.word, *_FITS[hit.word]))
+    return found
+
+
+def _event_fits(patient: Patient, present: int | None) -> list[tuple[str, int, int]]:
+    """The ages that go with what the note tells of the patient's life, where the note's own age does."""
+    found = []
+    note = patient.note
+    for hit in note.hits("event"):
+        after, low, high = _EVENTS[hit.word]
+        told = re.compile(after, re.IGNORECASE).match(note.text, hit.end)
+        if told is None or not (present is None or low <= present <= high):
+            continue
+        if belongs_to_patient(note, hit.start, hit.end) and not is_denied(note, hit.start, told.end()):
+            found.append((note.text[hit.start : told.end()], low, high))
     return found

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from palpate.perturb.characteristics.past_ages import bare_past_ages
 from palpate.perturb.characteristics.people import RELATIVES, belongs_to_patient, has_other_subject
 from palpate.perturb.characteristics.scan import Note
 
@@ -44,13 +45,16 @@ TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "nin
 _VALUES = {
     **{word: n for n, word in enumerate(ONES)},
     **{word: 10 * n for n, word in enumerate(TENS, 2)},
+    **{word[:-1] + "ies": 10 * n for n, word in enumerate(TENS, 2)},
+    "teens": 10,
 }
+DECADES = (*(word[:-1] + "ies" for word in TENS), "teens")
 _MASK = r"\[\*\*\s?Age over 90\s*\*\*\]|(?<!_)_{3}(?!_)"
 _NUMBER = rf"(?P<number>{_MASK}|\d{{1,3}}\+?)"
 _UNIT = (
     r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.]\s?o\b\.?|y\s?o\b"
-    r"|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b|\s+(?:[a-z-]+\s+){1,2}[MF]\b)|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|"
-    r"[MF])\b)))"
+    r"|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
+    r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|[MF](?!/))\b)))"
 )
 _AGE = re.compile(
     rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{_NUMBER}"
@@ -63,19 +67,23 @@ _SPELLED = re.compile(
 )
 _UNIT_AT = re.compile(_UNIT, re.IGNORECASE)
 _LABEL = re.compile(
-    rf"age(?P<label>\s*(?:/\s?(?:sex|gender))?\s*[:=]\s*|d\s+|\s+(?:is\s+)?){_NUMBER}"
+    rf"age(?P<label>\s*(?:/\s?(?:sex|gender))?\s*[:=]\s*|\s*\((?:in\s+)?(?:years?|yrs?|y)\)\s*[:=]?\s*|d\s+|\s+(?:is\s+|of\s+)?)"
+    rf"{_NUMBER}"
     r"(?:\s*(?:/|\s)\s*(?P<sex>[MF]|male|female)\b)?"
     r"(?!\d|\.\d|\s*(?:days?|weeks?|wks?|months?|mos?|-\s*\d|to\s+\d|%|(?:and|or)\s+(?:older|over|above|up|younger|greater)))",
     re.IGNORECASE,
 )
 _IS_NUMBER = re.compile(
-    r"\s+(?:is|turned|just turned)\s+(?:now\s+|currently\s+)?(?P<number>\d\d)"
+    r"(?:\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d)"
     r"(?=\s*(?:[.,;]|and\b|today\b|yesterday\b|last\b|this\b|in\b|$))"
+)
+_AFTER_NAME = re.compile(
+    r"\.?\s+(?:(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*)\s+){0,2}(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*),\s+(?P<number>\d\d)(?=,\s)"
 )
 _AFTER_NOUN = re.compile(r",\s+(?P<number>\d\d)(?=\s*(?:[.,;)](?!\d)|$))")
 _DECADE = re.compile(
     r"\b(?:man|woman|male|female|gentleman|lady|patient|pt|is|was)\s+in\s+(?:his|her|their)\s+"
-    r"(?P<number>(?:(?:early|mid|late)[\s-]+(?:to[\s-](?:mid|late)[\s-]+)?)?\d0['’]?s)\b",
+    rf"(?P<number>(?:(?:early|mid|late)[\s-]+(?:to[\s-](?:mid|late)[\s-]+)?)?(?:\d0['’]?s|{'|'.join(DECADES)}))\b",
     re.IGNORECASE,
 )
 _PAST = re.compile(
@@ -83,9 +91,20 @@ _PAST = re.compile(
     r"(?:he|she|they|pt|patient|the\s+patient)\s+(?:was|were|turned)\s+)?(?:about\s+|approximately\s+|around\s+|only\s+|the\s+)?$",
     re.IGNORECASE,
 )
+_AT_EVENT = re.compile(
+    r"\s+(?:y(?:ea)?rs?\s+)?(?:at|when|on)\s+(?:the\s+)?(?:time|initial\s+|first\s+)?(?:diagnosis|dx|onset|presentation|"
+    r"menarche|menopause|death|of|surgery|transplant\w*|enrollment)\b",
+    re.IGNORECASE,
+)
+_ONSET = re.compile(r"\s+(?:at|of)\s+[a-z][a-z \t]{2,24}[:=]?\s+(?P<number>\d\d)(?=\s*(?:[.,;)\n]|y|$))", re.IGNORECASE)
+_KIN_OF = re.compile(r"\b(?P<kin>[a-z]+)\s+of\s+(?:the\s+|this\s+|our\s+)?(?:patient|pt)\b[^.;]{0,24}$", re.IGNORECASE)
+_KIN_HAS = re.compile(r"\b(?P<kin>[a-z]+)['’]s\s+(?:current\s+|present\s+)?$", re.IGNORECASE)
+_SHORT_KIN = re.compile(r"\b(?:dtr|dtrs|dgtr|bro|sis|sibs?|hubby)\b[^.;]{0,24}$", re.IGNORECASE)
 _RANGE_BEFORE = re.compile(r"\d\s*(?:-|–|to|or|and)\s*$")
 _PRESENT_LABEL = re.compile(
-    r"(?:\b(?:is|patient|pt|male|female|man|woman|gentleman|lady)[\s,(]*|[(\n|]\s*)$", re.IGNORECASE
+    r"(?:\b(?:is|patient|pt|male|female|man|woman|gentleman|lady)[\s,(]*|[(\n|]\s*|\b(?:patient['’]?s|pt['’]?s|his|her|their)"
+    r"\s+(?:current\s+|present\s+)?)$",
+    re.IGNORECASE,
 )
 _STRONG_RIGHT = re.compile(
     r"\s*\(trans|,?\s*(?:with|w/|who|whom|whose|h/o|hx|s/p|p/w|presents?|presenting|presented|c/o|admitted|transferred|here|found|status|"
@@ -129,12 +148,14 @@ class Age(NamedTuple):
     whose: Whose
     sex: tuple[int, int] | None = None
     labelled: bool = False
+    trust: int = 2
+    """2 for a firm statement, 1 for "(age 63)" and "woman, age 63", 0 for an "age 63" anywhere else."""
 
 
 def find_ages(note: Note) -> list[Age]:
     """All ages of a note, in order."""
     found = {age.start: age for age in _labelled(note)}
-    for other in (_numbered(note), _spelled(note), _said(note), _decades(note)):
+    for other in (_numbered(note), _spelled(note), _said(note), _decades(note), _bare(note)):
         for age in other:
             found.setdefault(age.start, age)
     return sorted(found.values())
@@ -165,7 +186,12 @@ def _value(number: str) -> int | None:
 def _whose(note: Note, start: int, tail: int) -> Whose:
     first, _ = note.sentence(start)
     before = note.text[max(first, start - 60) : start]
-    if not belongs_to_patient(note, start, tail):
+    kin = _KIN_OF.search(before)
+    if (
+        not belongs_to_patient(note, start, tail)
+        or _SHORT_KIN.search(before)
+        or (kin and kin.group("kin").lower() in RELATIVES)
+    ):
         return "other"
     if _RANGE_BEFORE.search(before):
         return "other"
@@ -242,6 +268,9 @@ def _labelled(note: Note) -> list[Age]:
     """Age: 63, aged 63, (age 63)."""
     ages: list[Age] = []
     for hit in note.hits("age"):
+        onset = _ONSET.match(note.text, hit.end)
+        if onset and belongs_to_patient(note, hit.start, onset.end()):
+            ages.append(Age(*onset.span("number"), onset.end(), int(onset.group("number")), "digits", "past"))
         match = _LABEL.match(note.text, hit.start)
         if match is None:
             continue
@@ -249,22 +278,27 @@ def _labelled(note: Note) -> list[Age]:
         first, _ = note.sentence(hit.start)
         before = note.text[max(first, hit.start - 40) : hit.start]
         whose = _whose(note, hit.start, match.end())
-        if whose == "patient" and not any(mark in match.group("label") for mark in ":="):
-            told = _PRESENT_LABEL.search(before) or (not before.strip() and match.group("label").strip() != "is")
-            whose = "patient" if told else "past"
+        header = any(mark in match.group("label") for mark in ":=(")
+        kin = _KIN_HAS.search(before)
+        if kin and kin.group("kin").lower() in RELATIVES:
+            whose = "other"
+        elif whose == "patient" and (_AT_EVENT.match(note.text, match.end()) or match.group("label").strip() == "of"):
+            whose = "past"
+        told = _PRESENT_LABEL.search(before) or (not before.strip() and match.group("label").strip() != "is")
+        trust = 2 if header else 1 if told else 0
         sex = match.span("sex") if match.group("sex") else None
-        header = any(mark in match.group("label") for mark in ":=")
-        ages.append(Age(start, end, match.end(), _value(match.group("number")), "digits", whose, sex, header))
+        ages.append(Age(start, end, match.end(), _value(match.group("number")), "digits", whose, sex, header, trust))
     return ages
 
 
 def _said(note: Note) -> list[Age]:
     """She is 63. The patient is 63 and lives alone. Patient is male, 63."""
     ages: list[Age] = []
-    for tag, pattern in (("subject", _IS_NUMBER), ("patient", _IS_NUMBER), ("noun", _AFTER_NOUN)):
+    patterns = (("subject", _IS_NUMBER), ("patient", _IS_NUMBER), ("noun", _AFTER_NOUN), ("title", _AFTER_NAME))
+    for tag, pattern in patterns:
         for hit in note.hits(tag):
             match = pattern.match(note.text, hit.end)
-            if match:
+            if match and (tag != "title" or note.text[hit.start : hit.end].istitle()):
                 start, end = match.span("number")
                 ages.append(Age(start, end, end, int(match.group("number")), "digits", _whose(note, hit.start, end)))
     return ages
@@ -272,11 +306,23 @@ def _said(note: Note) -> list[Age]:
 
 def _decades(note: Note) -> list[Age]:
     ages: list[Age] = []
+    text = note.text
     for hit in note.hits("decade"):
-        if not note.text[hit.start - 1 : hit.start].isdigit() and note.text[hit.start - 1 : hit.start] not in "'’":
+        before = text[hit.start - 1 : hit.start]
+        if hit.word == "s" and not before.isdigit() and before not in "'’":
             continue
-        match = _DECADE.search(note.text, max(0, hit.start - 50), hit.end)
-        if match and match.end() == hit.end:
-            start, end = match.span("number")
-            ages.append(Age(start, end, end, _value(match.group("number")), "decade", _whose(note, match.start(), end)))
+        for match in _DECADE.finditer(text, max(0, hit.start - 50), hit.end):
+            if match.end() == hit.end:
+                start, end = match.span("number")
+                whose = _whose(note, match.start(), end)
+                ages.append(Age(start, end, end, _value(match.group("number")), "decade", whose))
     return ages
+
+
+def _bare(note: Note) -> list[Age]:
+    """The 58 of "MI at 58"."""
+    found = []
+    for start, end in bare_past_ages(note):
+        whose: Whose = "other" if _whose(note, start, end) == "other" else "past"
+        found.append(Age(start, end, end, int(note.text[start:end]), "digits", whose))
+    return found

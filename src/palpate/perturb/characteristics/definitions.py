@@ -14,19 +14,25 @@
         phrase: [lives in a shelter]         # anywhere
         header: [homeless]                   # the value of a header
         signs: [homeless shelter, homeless]  # tells the group and can't be reworded: other groups are contradictory
+        patterns: ['stays at \\w+ shelter']   # signs as regular expressions, found whatever their case ('BMI 4\\d')
+        against: [house keys]                # words that no note of this group has: altering to it is contradictory
       ...
     other: {adjective: [...], header: [...]} # words for groups that are never written; they are replaced
 
 Of every list the first form is the one that is written; all are found, whatever their case. A form that holds "{" is
 refused: forms are plain words, and white space in them matches any white space, line ends too. A group needs the form
 of each kind that another group has where a mention of that kind is to be changed into it; else such a note is skipped.
+A form that is denied ("not obese", "Obese: no", "denies homelessness") is no mention; its group is contradictory.
 
 A characteristic of wording lists its phrases in rows instead, one phrase per group, each phrase once:
 
     name: wording
     groups: [neutral, stigmatizing]
     wording:
-      - {neutral: declined, stigmatizing: refused}
+      - {neutral: declined, stigmatizing: refused, context: verb}
+
+`context` says where a row's phrases count: `verb`, after the patient and before an object ("she declined labs", not "EF
+declined to 20%"); `adjective`, after "the patient is"; `subject`, after the patient; `noun`, where no noun follows.
 """
 
 from __future__ import annotations
@@ -43,6 +49,7 @@ import yaml
 from palpate.errors import ConfigError
 
 KINDS = ("adjective", "sentence", "phrase", "header")
+CONTEXTS = ("verb", "adjective", "subject", "noun")
 _PLACES = ("noun", "section")
 _KEYS = ("name", "order", "insert", "sections", "headers", "except", "groups", "other", "wording")
 BUILT_IN = ("ethnicity", "weight", "insurance", "housing", "language", "wording")
@@ -50,11 +57,13 @@ BUILT_IN = ("ethnicity", "weight", "insurance", "housing", "language", "wording"
 
 @dataclass(frozen=True)
 class Group:
-    """The forms of a group by kind, and its signs."""
+    """The forms of a group by kind, its signs as words and as patterns, and the words that go against it."""
 
     name: str
     forms: dict[str, tuple[str, ...]] = field(default_factory=dict)
     signs: tuple[str, ...] = ()
+    patterns: tuple[re.Pattern[str], ...] = ()
+    against: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -75,6 +84,8 @@ class Definition:
     exceptions: tuple[str, ...] = ()
     other: Group | None = None
     wording: tuple[tuple[str, ...], ...] = ()
+    contexts: tuple[str, ...] = ()
+    """Of each row of `wording`; "" for none."""
 
 
 def built_in(name: str) -> Definition:
@@ -187,17 +198,34 @@ class _Reader:
 
     def _group(self, name: str, node: yaml.Node) -> Group:
         forms: dict[str, tuple[str, ...]] = {}
-        signs: tuple[str, ...] = ()
+        words: dict[str, tuple[str, ...]] = {"signs": (), "against": ()}
+        patterns: tuple[re.Pattern[str], ...] = ()
         for kind, (key, value) in self._rows(node, f"group '{name}'"):
-            if kind == "signs":
-                signs = self._strings(value, "`signs`")
+            if kind in words:
+                words[kind] = self._strings(value, f"`{kind}`")
+            elif kind == "patterns":
+                patterns = self._patterns(value)
             elif kind in KINDS:
                 forms[kind] = self._strings(value, f"`{kind}`")
             else:
-                self._wrong(
-                    key, f"group '{name}' has no kind of form `{kind}`", f"there are: {', '.join(KINDS)}, signs"
-                )
-        return Group(name, forms, signs)
+                known = ", ".join((*KINDS, *words, "patterns"))
+                self._wrong(key, f"group '{name}' has no kind of form `{kind}`", f"there are: {known}")
+        return Group(name, forms, words["signs"], patterns, words["against"])
+
+    def _patterns(self, node: yaml.Node) -> tuple[re.Pattern[str], ...]:
+        if not isinstance(node, yaml.SequenceNode) or not node.value:
+            self._wrong(node, "`patterns` is no list of regular expressions", r"write it as ['BMI 4\d', '\d+ kg']")
+        made = []
+        for item in node.value:
+            word = self._string(item, "an entry of `patterns`")
+            try:
+                pattern = re.compile(word, re.IGNORECASE)
+            except re.error as error:
+                self._wrong(item, f"'{word}' in `patterns` is no regular expression ({error})")
+            if pattern.search("") or pattern.search(" "):
+                self._wrong(item, f"'{word}' in `patterns` fits an empty text")
+            made.append(pattern)
+        return tuple(made)
 
     def _check_once(self, node: yaml.Node, groups: tuple[Group, ...]) -> None:
         seen: dict[tuple[str, str], str] = {}
@@ -216,11 +244,15 @@ class _Reader:
                 node, "`wording` is no list of rows", "write a row as {neutral: declined, stigmatizing: refused}"
             )
         table: list[tuple[str, ...]] = []
+        contexts: list[str] = []
         seen: set[str] = set()
         for row in node.value:
             given: dict[str, Any] = {
                 name: self._form(value, "`wording`") for name, (_, value) in self._rows(row, "a row")
             }
+            contexts.append(given.pop("context", ""))
+            if contexts[-1] not in ("", *CONTEXTS):
+                self._wrong(row, f"the row has no context '{contexts[-1]}'", f"there are: {', '.join(CONTEXTS)}")
             if set(given) != set(names):
                 self._wrong(row, f"the row has not one phrase for each of {', '.join(names)}")
             for phrase in given.values():
@@ -230,4 +262,5 @@ class _Reader:
             table.append(tuple(given[name] for name in names))
         name = self._string(rows["name"][1], "`name`")
         groups = tuple(Group(group) for group in names)
-        return Definition(name, groups, exceptions=self._optional(rows, "except"), wording=tuple(table))
+        exceptions = self._optional(rows, "except")
+        return Definition(name, groups, exceptions=exceptions, wording=tuple(table), contexts=tuple(contexts))

@@ -17,15 +17,17 @@ from palpate.perturb.characteristics.scan import Hit, Note
 
 NOUNS = ["man", "woman", "male", "female", "gentleman", "lady", "boy", "girl"]
 _STOP = (
-    r"(?!(?:with|who|whom|presents|presenting|presented|is|was|has|had|history|hx|status|and|or|admitted|transferred|found|here|"
+    r"(?!(?:with|who|whom|presents|presenting|presented|is|was|has|had|history|hx|status|and|or(?!\s+(?-i:[A-Z]))|admitted|transferred|found|here|"
     r"in|on|for|to|from|a|an|the|this|that|whose|which|complaining|came|by|at|of|brought|seen|being|recently|now|due|after|"
     r"his|her|he|she|reports|denies|states|lives|living|w|s|p|h|c)\b)"
 )
 _TO_NOUN = re.compile(
-    rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
-    r"(?![-’']\w)|(?-i:(?P<race>AA|W|B)?(?P<letter>[MF]))(?![\w'’/]))",
+    rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’/-]*){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
+    r"(?![-’']\w)|(?-i:(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M))?(?P<letter>[MF])"
+    r"|(?:aa|w|b)/?(?P<small>[mf]))(?![\w'’/]))",
     re.IGNORECASE,
 )
+_LETTERS_BEFORE = re.compile(r"\b(?:AA|[WBH])/?[MF][\s,]+$")
 _NOUN_BEFORE = re.compile(rf"\b(?P<noun>{'|'.join(NOUNS)})[\s,(]+(?:aged?\s+)?$", re.IGNORECASE)
 _TITLED = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Miss)\.?\s+$")
 _BEFORE_NAME = re.compile(r"\b(?!A\b|An\b|This\b)[A-Z][a-z]+[ \t]+$")
@@ -97,15 +99,19 @@ class Patient:
 
     @cached_property
     def _years(self) -> int | None:
-        return next(
-            (a.value for a in self.ages if a.whose == "patient" and a.value is not None and a.style != "decade"), None
-        )
+        """The first age that is surely the patient's; a bare "(age 60)" counts where there is no other."""
+        told = [
+            a for a in self.ages if a.whose == "patient" and a.value is not None and a.style != "decade" and a.trust
+        ]
+        firm = next((a.value for a in told if a.trust > 1), None)
+        return firm if firm is not None or not told else told[0].value
 
     def _is_own(self, age: Age) -> bool:
-        near = (
-            self._years is None or age.value is None or age.style == "decade" or abs(age.value - self._years) <= _CLOSE
-        )
-        return age.whose == "patient" and near
+        if age.whose != "patient" or (self._years is None and age.trust == 0):
+            return False
+        if self._years is None or age.value is None or age.style == "decade":
+            return True
+        return abs(age.value - self._years) <= _CLOSE
 
     @cached_property
     def own_ages(self) -> list[Age]:
@@ -115,7 +121,21 @@ class Patient:
     @cached_property
     def odd_ages(self) -> list[Age]:
         """Ages that look like the patient's and differ from the first of them."""
-        return [age for age in self.ages if age.whose == "patient" and not self._is_own(age)]
+        return [age for age in self.ages if age.whose == "patient" and age.trust > 1 and not self._is_own(age)]
+
+    @cached_property
+    def past_ages(self) -> list[int]:
+        """The ages that the patient is said to have had."""
+        loose = (age for age in self.ages if age.whose == "patient" and age.trust < 2 and not self._is_own(age))
+        past = (age for age in self.ages if age.whose == "past")
+        return [age.value for age in (*loose, *past) if age.value is not None]
+
+    @property
+    def has_two_ages(self) -> bool:
+        """Whether an age that names a man or woman differs from ages that name none: it is not clear whose is whose."""
+        if any(description.noun for description in self.descriptions):
+            return False
+        return any(self._with_age(age).noun for age in self.odd_ages)
 
     @cached_property
     def plain_nouns(self) -> list[Hit]:
@@ -140,12 +160,14 @@ class Patient:
 
     @cached_property
     def race_letters(self) -> list[tuple[int, int]]:
-        """The W of "63 yo WF", and the AA of "AAM"."""
+        """The W of "63 yo WF", the AA of "AAM", and the "W/" of "W/F"."""
         return [(d.place, d.noun[0]) for d in self.descriptions if d.noun and self._has_race(d)]
 
     def _has_race(self, description: Description) -> bool:
-        """Only letters stand between the place for an adjective and the noun's own letter."""
-        return description.noun is not None and self.note.text[description.place : description.noun[0]].isalpha()
+        """Only letters (and a slash or space) stand between the place for an adjective and the noun's own letter."""
+        if description.noun is None:
+            return False
+        return self.note.text[description.place : description.noun[0]].rstrip("/ ").isalpha()
 
     @cached_property
     def _noun_starts(self) -> frozenset[int]:
@@ -168,6 +190,20 @@ class Patient:
             if not listed and noun.group("noun").lower() in ("patient", "pt"):
                 return belongs_to_patient(self.note, start, end)
         return self._after_age(start) and noun is None
+
+    def is_in_brackets(self, start: int, end: int) -> bool:
+        """Whether an adjective stands in brackets after the patient: "63F (Asian)"."""
+        text = self.note.text
+        if text[start - 1 : start] != "(" or text[end : end + 1] != ")":
+            return False
+        ends = {d.noun[1] for d in self.descriptions if d.noun} | {d.age.tail for d in self.descriptions if d.age}
+        return start - 1 in ends or (text[start - 2] == " " and start - 2 in ends)
+
+    @property
+    def has_letters_before_age(self) -> bool:
+        """Whether letters for race and sex come before an age: "B/F 63 yo"."""
+        ages = (age.start for age in self.own_ages)
+        return any(_LETTERS_BEFORE.search(self.note.text, max(0, at - 8), at) is not None for at in ages)
 
     def before_ethnicity(self, place: int) -> int:
         """The place before a word for the ethnicity, where other adjectives go: "obese White man"."""
@@ -209,8 +245,8 @@ class Patient:
             if before and belongs_to_patient(self.note, before.start("noun"), before.end("noun")):
                 return Description(before.start("noun"), before.span("noun"), age)
             return Description(age.start, None, age)
-        if match.group("letter"):
-            return Description(match.start("noun"), match.span("letter"), age)
+        if match.group("letter") or match.group("small"):
+            return Description(match.start("noun"), match.span("letter" if match.group("letter") else "small"), age)
         if text[match.start("noun") - 2 : match.start("noun") - 1] == "," and match.group("noun").lower() in (
             "patient",
             "pt",

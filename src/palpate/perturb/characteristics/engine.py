@@ -58,6 +58,14 @@ class Alterer:
             for tag, triggers in part.triggers().items():
                 words.setdefault(tag, []).extend(triggers)
         self._lexicon = Lexicon(words)
+        self._plain = {
+            form[0].upper() + form[1:]: form
+            for one in self._by_name.values()
+            if isinstance(one, Words)
+            for group in one.definition.groups
+            for form in group.forms.get("adjective", ())[:1]
+            if form[0].islower()
+        }
 
     @property
     def characteristics(self) -> tuple[str, ...]:
@@ -73,7 +81,7 @@ class Alterer:
         one = self._one(characteristic)
         known = one.knows(group) if isinstance(one, AgeCharacteristic) else group in one.groups
         if not known:
-            hint = "an age in years, or 90+" if isinstance(one, AgeCharacteristic) else ", ".join(one.groups)
+            hint = "whole years from 18 to 89, or 90+" if isinstance(one, AgeCharacteristic) else ", ".join(one.groups)
             raise ConfigError(f"'{characteristic}' has no group '{group}'", hint=f"there are: {hint}")
 
     def plan(self, text: str) -> Found:
@@ -103,7 +111,7 @@ class Alterer:
             if outcome.action == "skipped":
                 return outcome._replace(reason=f"{name}: {outcome.reason}")
             outcomes.append((one.definition.order if isinstance(one, Words) else _LAST, outcome))
-        return merge(found.text, outcomes)
+        return merge(found.text, outcomes, self._plain)
 
     def _one(self, name: str) -> Characteristic:
         one = self._by_name.get(name)
@@ -112,11 +120,12 @@ class Alterer:
         return one
 
 
-def merge(text: str, outcomes: Sequence[tuple[int, Outcome]]) -> Outcome:
+def merge(text: str, outcomes: Sequence[tuple[int, Outcome]], plain: Mapping[str, str]) -> Outcome:
     """The edits of several characteristics of one note as one list; skipped where they overlap.
 
     Each outcome comes with an order: of two insertions at one place the lower stands first, of two changes to one word
-    the lower wins.
+    the lower wins. Of adjectives that each open the sentence only the first keeps its capital; `plain` tells them
+    without it.
     """
     changes: dict[tuple[int, int], tuple[int, Edit]] = {}
     inserts: list[tuple[int, Edit]] = []
@@ -131,12 +140,22 @@ def merge(text: str, outcomes: Sequence[tuple[int, Outcome]]) -> Outcome:
             before = changes.get(span)
             changes[span] = _both(before, (order, edit)) if before else (order, edit)
     ordered = sorted([*inserts, *changes.values()], key=lambda row: (row[1].start, row[1].end, row[0]))
-    edits = [edit for _, edit in ordered]
+    edits = _small_after_first([edit for _, edit in ordered], plain)
     if any(second.start < first.end for first, second in pairwise(edits)):
         return Outcome((), "skipped", "ambiguous: the mentions of two characteristics overlap")
     actions: list[Action] = [outcome.action for _, outcome in outcomes]
     action: Action = max(actions, key=_RANK.__getitem__, default="kept")
     return Outcome(with_articles(text, edits), action) if edits else KEPT
+
+
+def _small_after_first(edits: list[Edit], plain: Mapping[str, str]) -> list[Edit]:
+    """Homeless uninsured 63F, not Homeless Uninsured 63F."""
+    out = edits[:1]
+    for before, edit in pairwise(edits):
+        word = edit.text.rstrip()
+        follows = edit.start == edit.end == before.end
+        out.append(edit._replace(text=plain[word] + edit.text[len(word) :]) if follows and word in plain else edit)
+    return out
 
 
 def _both(first: tuple[int, Edit], second: tuple[int, Edit]) -> tuple[int, Edit]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from palpate.perturb.characteristics import firstnames, letters, partners
 from palpate.perturb.characteristics.describe import NOUNS, Patient
-from palpate.perturb.characteristics.owners import Pronoun, PronounOwners, pronouns
+from palpate.perturb.characteristics.owners import Pronoun, PronounOwners, declared, pronouns
 from palpate.perturb.characteristics.people import GENDER_OF_KIN, RELATIVES, belongs_to_patient
-from palpate.perturb.characteristics.pronouns import her_is_object, his_stands_alone
+from palpate.perturb.characteristics.pronouns import his_stands_alone, read_her
 from palpate.perturb.characteristics.scan import Hit, Note
 
 TO_FEMALE = {
@@ -19,20 +20,22 @@ TO_FEMALE = {
     "himself": "herself", "mr": "ms", "widower": "widow", "waiter": "waitress", "policeman": "policewoman",
     "businessman": "businesswoman", "salesman": "saleswoman", "househusband": "housewife", "transman": "transwoman",
     "husband": "wife", "boyfriend": "girlfriend", "fiance": "fiancee", "father": "mother", "grandfather": "grandmother",
-    "latino": "latina", "filipino": "filipina", "fatherhood": "motherhood",
+    "latino": "latina", "filipino": "filipina", "fatherhood": "motherhood", "bf": "gf",
 }  # fmt: skip
 TO_MALE = {female: male for male, female in TO_FEMALE.items() if female != "her"} | {
     "mrs": "mr",
     "miss": "mr",
     "hers": "his",
 }
-_ROLES = (
+ROLES = (
     "widow widower waiter waitress policeman policewoman businessman businesswoman salesman saleswoman housewife "
     "househusband latino latina filipino filipina fatherhood motherhood"
 )
-_PARENTS = frozenset(["father", "mother", "grandfather", "grandmother"])
-_SPOUSES = "husband wife boyfriend girlfriend fiance fiancee"
-_HEADER = re.compile(r"(?:sex|gender)[ \t]*(?::|=)[ \t]*(?P<value>male|female|[MF])\b(?!\s?/)", re.IGNORECASE)
+PARENTS = frozenset(["father", "mother", "grandfather", "grandmother"])
+_HEADER = re.compile(
+    r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?[ \t]*(?::|=)[ \t]*(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
+    re.IGNORECASE,
+)
 _TITLE = re.compile(
     r"(?:Mr|Mrs|Ms|Miss)\b(?=\.?\s+(?:\[\*\*(?!\d)|_{2,}|[A-Z]))"
     r"|(?:MR|MRS|MS|MISS)\b(?=\.\s+(?:\[\*\*(?!\d)|[A-Z]{2,}\b))"
@@ -44,8 +47,12 @@ _PARENT_BEFORE = re.compile(
     r"\b(?:is|was|as|become|becoming|being)\s+(?:an?|the)\s+(?:(?!he|she)[\w-]+\s+){0,2}$", re.IGNORECASE
 )
 _PARENT_AFTER = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
-_OTHERS_SPOUSE = re.compile(r"\b(?P<kin>[A-Za-z]+)(?:['’]s|\s+and\s+(?:his|her))\s+(?:[\w-]+\s+)?$", re.IGNORECASE)
-_PARTNER = re.compile(r"[\s-]+(?:sexual[\s-]+)?partners?\b", re.IGNORECASE)
+
+
+_BABY = re.compile(r"\bbaby\s+$", re.IGNORECASE)
+_BABY_OPENS = re.compile(r"(?:^|[:.\n])\s*baby\s+$", re.IGNORECASE)
+_THEY = re.compile(r"they\s?/\s?them\b", re.IGNORECASE)
+_OWN_PRONOUNS = "the patient goes by pronouns of their own"
 
 
 class Swap(NamedTuple):
@@ -64,12 +71,15 @@ def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
         "noun": tuple(NOUNS),
-        "role": (*_ROLES.split(), *sorted(_PARENTS)),
-        "spouse": tuple(_SPOUSES.split()),
+        "role": (*ROLES.split(), *sorted(PARENTS)),
+        "spouse": partners.SPOUSE_WORDS,
+        "letter": letters.TRIGGERS,
         "title": ("mr", "mrs", "ms", "miss"),
         "pronoun": ("he", "him", "his", "himself", "she", "her", "hers", "herself"),
-        "sex": ("sex", "gender"),
+        "sex": ("sex", "sexually", "gender"),
         "trans": ("transgender", "transgendered", "trans", "transsexual", "mtf", "ftm"),
+        "they": ("they",),
+        **firstnames.triggers(),
     }
 
 
@@ -89,9 +99,10 @@ def swap(note: Note, start: int, end: int, *, weight: int = 0) -> Swap:
     return Swap(start, end, "female", written, like(written, TO_MALE[word]), weight)
 
 
-def find_strong(patient: Patient) -> list[Swap]:
-    """Headers, nouns, titles and roles."""
-    return sorted([*_headers(patient.note), *_nouns(patient), *_titles(patient.note), *_roles(patient.note)])
+def find_strong(patient: Patient, lettered: list[tuple[int, int]]) -> list[Swap]:
+    """Headers, nouns, letters (`lettered`, from `letters`), titles and roles."""
+    note = patient.note
+    return sorted([*_headers(note), *_nouns(patient, lettered), *_titles(note), *_roles(note)])
 
 
 def _headers(note: Note) -> list[Swap]:
@@ -103,12 +114,21 @@ def _headers(note: Note) -> list[Swap]:
     ]
 
 
-def _nouns(patient: Patient) -> list[Swap]:
+def _nouns(patient: Patient, lettered: list[tuple[int, int]]) -> list[Swap]:
     note = patient.note
     spans = [description.noun for description in patient.descriptions if description.noun]
     introduced = [span for span in spans if note.text[span[0] : span[1]].lower() in (*TO_FEMALE, *TO_MALE)]
-    found = [swap(note, *span, weight=3) for span in dict.fromkeys(introduced)]
-    return found + [swap(note, hit.start, hit.end, weight=1) for hit in patient.plain_nouns]
+    found = [swap(note, *span, weight=3) for span in dict.fromkeys([*introduced, *lettered])]
+    newborn = [hit for hit in note.hits("noun") if is_newborn(patient, hit)]
+    return found + [swap(note, hit.start, hit.end, weight=1) for hit in {*patient.plain_nouns, *newborn}]
+
+
+def is_newborn(patient: Patient, hit: Hit) -> bool:
+    """ "Baby boy Smith was born at 36 weeks": the patient, in a note that has no other."""
+    if hit.word not in ("boy", "girl") or patient.descriptions:
+        return False
+    note = patient.note
+    return bool(_BABY_OPENS.search(note.text, max(0, hit.start - 9), hit.start)) and not note.in_family(hit.start)
 
 
 def _titles(note: Note) -> list[Swap]:
@@ -136,7 +156,7 @@ def _roles(note: Note) -> list[Swap]:
     for hit in note.hits("role"):
         if note.in_family(hit.start) or note.text[max(0, hit.start - 6) : hit.start].lower() == "black ":
             continue  # a black widow is a spider
-        if hit.word in _PARENTS:
+        if hit.word in PARENTS:
             told = _PARENT_BEFORE.search(note.text, max(0, hit.start - 40), hit.start) or _PARENT_AFTER.match(
                 note.text, hit.end
             )
@@ -157,36 +177,108 @@ def decide(strong: list[Swap], note: Note) -> tuple[str | None, bool]:
     weak = {gender: 2 * sum(s.gender == gender for s in strong) for gender in ("female", "male")}
     for hit, gender in pronouns(note):
         weak[gender] += not note.in_family(hit.start)
+    for _, gender in declared(note):
+        weak[gender] += 2
     low, high = sorted(weak.values())
     if high and 2 * low < high:
         return max(weak, key=lambda gender: weak[gender]), False
-    spouses = {GENDER_OF_KIN[hit.word] for hit in note.hits("spouse") if not note.in_family(hit.start)}
+    spouses = {GENDER_OF_KIN.get(hit.word) for hit in partners.spouses(note) if not note.in_family(hit.start)} - {None}
     if not high and len(spouses) == 1:
         return ("female" if spouses == {"male"} else "male"), False
     return None, bool(high)
 
 
-def find_people(note: Note, base: str) -> tuple[list[Swap], list[Swap]]:
-    """Pronouns and spouses: those to swap, and those that are left alone."""
-    owners = PronounOwners(note, base).all()
-    swaps: list[Swap] = []
-    left: list[Swap] = []
-    for pronoun in owners:
+class People(NamedTuple):
+    """Names, pronouns and spouses: those to swap, those that are left alone, and why the note can't be swapped."""
+
+    swaps: list[Swap]
+    left: list[Swap]
+    doubts: list[str]
+
+
+def find_people(patient: Patient, base: str) -> People:
+    """All persons of a note whose patient has a known gender."""
+    note = patient.note
+    people = People([], [], [])
+    theirs = set()
+    for pronoun in PronounOwners(note, base).all():
         place = _pronoun(note, pronoun)
-        if pronoun.owner == "spouse":
-            place = _of_partner(place, base)
-        (left if pronoun.owner == "other" else swaps).append(place)
-    theirs = {pronoun.hit.start for pronoun in owners if pronoun.owner == "other"}
-    for hit in note.hits("spouse"):
-        if not _is_others_spouse(note, hit, theirs, base):
-            swaps.append(_of_partner(swap(note, hit.start, hit.end), base))
+        if pronoun.owner in ("patient", "spouse"):
+            people.swaps.append(_of_partner(place, base) if pronoun.owner == "spouse" else place)
+            if place.ambiguous:
+                people.doubts.append('whether "her" means him or his')
+            if pronoun.owner == "spouse" and partners.names_spouse(note, place.start):
+                people.doubts.append(partners.NAMED)
+            continue
+        theirs.add(place.start)
+        people.left.append(place)
+        if pronoun.owner == "unsure":
+            people.doubts.append("a pronoun may mean somebody else of the patient's gender")
+    _add_declared(note, base, people)
+    _add_spouses(note, base, theirs, people)
+    _add_names(patient, base, people)
+    if _has_baby_alike(patient, base):
+        people.doubts.append("a newborn of the patient's gender")
+    if partners.tells_sex_with(note):
+        people.doubts.append(partners.SEX_WITH)
+    return people
+
+
+def _has_baby_alike(patient: Patient, base: str) -> bool:
+    """A "baby boy" in the note of a man, or a newborn that may be the patient."""
+    word = "girl" if base == "female" else "boy"
+    hits = [hit for hit in patient.note.hits("noun") if hit.word == word and not is_newborn(patient, hit)]
+    text = patient.note.text
+    return not patient.is_infant and any(_BABY.search(text, max(0, hit.start - 6), hit.start) for hit in hits)
+
+
+def _add_declared(note: Note, base: str, people: People) -> None:
+    """ "(she/her)" becomes "(he/him)"; other pronouns than the rest of the note has, or "they/them", can't."""
+    for hit, gender in declared(note):
+        place = swap(note, hit.start, hit.end) if hit.word not in ("her", "his") else _declared_word(note, hit)
+        (people.swaps if gender == base else people.left).append(place)
+        if gender != base:
+            people.doubts.append(_OWN_PRONOUNS)
+    if any(_THEY.match(note.text, hit.start) for hit in note.hits("they")):
+        people.doubts.append(_OWN_PRONOUNS)
+
+
+def _declared_word(note: Note, hit: Hit) -> Swap:
+    written = note.text[hit.start : hit.end]
+    if hit.word == "her":
+        return Swap(hit.start, hit.end, "female", written, like(written, "him"))
+    return Swap(hit.start, hit.end, "male", like(written, "hers"), written)
+
+
+def _add_spouses(note: Note, base: str, theirs: set[int], people: People) -> None:
+    for hit in partners.spouses(note):
+        if partners.is_others_spouse(note, hit, theirs):
+            continue
+        spouse = swap(note, hit.start, hit.end)
+        people.swaps.append(_of_partner(spouse, base))
+        if partners.is_named(note, hit):
+            people.doubts.append(partners.NAMED)
+        noun = partners.called(note, hit)
+        if noun and (called := swap(note, *noun)).gender == spouse.gender:
+            people.swaps.append(_of_partner(called, base))
     for hit in note.hits("title"):
         if _SPOUSE_BEFORE.search(note.text, max(0, hit.start - 14), hit.start):
-            swaps.append(_of_partner(swap(note, hit.start, hit.end), base))
-    for hit in note.hits("noun"):
-        if hit.word in ("male", "female") and _PARTNER.match(note.text, hit.end) and not note.in_family(hit.start):
-            swaps.append(_of_partner(swap(note, hit.start, hit.end), base))
-    return swaps, left
+            people.swaps.append(_of_partner(swap(note, hit.start, hit.end), base))
+    for hit in partners.partner_nouns(note):
+        people.swaps.append(_of_partner(swap(note, hit.start, hit.end), base))
+
+
+def _add_names(patient: Patient, base: str, people: People) -> None:
+    names, doubt = firstnames.find_names(patient, base)
+    text = patient.note.text
+    for name in names:
+        written = text[name.start : name.end]
+        other = like(written, name.counterpart) if name.gender == base else written
+        words = (written, other) if base == "female" else (other, written)
+        place = Swap(name.start, name.end, base, *words, ambiguous=name.gender != base)
+        (people.swaps if name.gender == base else people.left).append(place)
+    if doubt:
+        people.doubts.append(doubt)
 
 
 def _of_partner(place: Swap, base: str) -> Swap:
@@ -200,20 +292,9 @@ def _pronoun(note: Note, pronoun: Pronoun) -> Swap:
     written = note.text[start:end]
     ambiguous = pronoun.ambiguous
     if word == "her":
-        male = "him" if her_is_object(note.text, start, end) else "his"
-        return Swap(start, end, "female", written, like(written, male), 0, ambiguous)
+        male = read_her(note.text, start, end)
+        return Swap(start, end, "female", written, like(written, male or "his"), 0, ambiguous or male is None)
     if word == "his":
         female = "hers" if his_stands_alone(note.text, start, end) else "her"
         return Swap(start, end, "male", like(written, female), written, 0, ambiguous)
     return swap(note, start, end)._replace(ambiguous=ambiguous)
-
-
-def _is_others_spouse(note: Note, hit: Hit, theirs: set[int], base: str) -> bool:
-    """His daughter's husband; her sister and her husband; his son and his wife."""
-    text = note.text
-    before = _OTHERS_SPOUSE.search(text, max(0, hit.start - 40), hit.start)
-    if before and before.group("kin").lower() in RELATIVES:
-        owner = text[before.end("kin") : hit.start].split()[-1].lower()
-        kin = GENDER_OF_KIN.get(before.group("kin").lower())
-        return owner not in ("his", "her") or kin is None or (kin == "male") == (owner == "his")
-    return any(start in theirs for start in range(max(0, hit.start - 5), hit.start)) and base != ""

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from palpate.perturb.characteristics.partners import spouses
 from palpate.perturb.characteristics.people import GENDER_OF_KIN, RELATIVES, SIDES, SPOUSES
 from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.subjects import Subjects
 
-Owner = Literal["patient", "spouse", "other"]
-_SPOUSES = frozenset((*SPOUSES, *SPOUSES.values()))
+Owner = Literal["patient", "spouse", "other", "unsure"]
+_GENDER = {**GENDER_OF_KIN, "gf": "female", "bf": "male"}
+_SPOUSES = frozenset((*SPOUSES, *SPOUSES.values(), "gf", "bf"))
 _MALE = frozenset(["he", "him", "his", "himself"])
 _SUBJECTS = frozenset(["he", "she"])
 _POSSESSIVE = frozenset(["his", "her"])
@@ -24,23 +27,12 @@ _FACT = re.compile(
     r"developed|underwent|got|smokes|smoked|drinks|drank|lived)\b)",
     re.IGNORECASE,
 )
-_ILL = re.compile(
-    r"(?:-in-law)?\s*,?\s*(?:died|passed|deceased|has|had|suffers|suffered|with|is\s+\d|was\s+diagnosed|is\s+deceased)\b",
-    re.IGNORECASE,
-)
 _DISEASE = re.compile(
     r"(?:-in-law)?\s*,?\s*(?:died|passed|has|had|suffers|suffered|was\s+diagnosed|underwent)\b", re.IGNORECASE
 )
 _TELLS = re.compile(
     r"\b(?:report|state|stating|say|said|note|notic|think|thought|fe[el]l?t?|t[eo]ll|concern|worr|believ|describ|mention|recall|den[iy]|"
     r"endors|that|because|when|while|after|if|since|found|brought|call|beside|bedside|with|patient|pt|to)",
-    re.IGNORECASE,
-)
-_PATIENT_VERB = re.compile(
-    r"\s+(?:\w+ly\s+|also\s+|otherwise\s+)?(?:(?:has|have|had|is|was|does|did)\s+(?:not\s+|been\s+|no\s+|never\s+)*)?"
-    r"(?:presents?|presented|reports?|reported|denies|denied|states?|stated|complain|complains|complained|takes|endorse|endorses|endorsed|"
-    r"admitted|seen|brought|referred|transferred|in|usual|here|being|noted|doing|feeling|currently|taking|started|given|works|"
-    r"lives|evaluated|noticed|developed|awoke|woke|went|came|drove|called|feels|felt|wants|would|will|continues|returns|returned)\b",
     re.IGNORECASE,
 )
 _FAMILY_HISTORY = re.compile(r"\bfamily\s+(?:medical\s+)?(?:history|hx)\b", re.IGNORECASE)
@@ -52,6 +44,7 @@ _OWN_STORY = re.compile(
 )
 _IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
 _GENERIC = re.compile(r"/\s?(?:he|she|him|her|his|hers)\b|\b(?:he|she|him|her|his|s)\s?/$", re.IGNORECASE)
+_DECLARED = re.compile(r"(?:she\s?/\s?her(?:\s?/\s?hers)?|he\s?/\s?him(?:\s?/\s?his)?)(?![\w/])", re.IGNORECASE)
 _UPPER_NEAR = re.compile(r"\s+[A-Z]{2,}\b|\s+[A-Z]\b")
 
 
@@ -85,13 +78,26 @@ def pronouns(note: Note) -> Iterator[tuple[Hit, str]]:
         yield hit, "male" if hit.word in _MALE else "female"
 
 
+def declared(note: Note) -> Iterator[tuple[Hit, str]]:
+    """The pronouns that the patient goes by: both words of "(she/her)"."""
+    past = 0
+    for hit in note.hits("pronoun"):
+        match = _DECLARED.match(note.text, hit.start) if hit.word in _SUBJECTS else None
+        if match:
+            past = match.end()
+        if hit.start < past:
+            yield hit, "male" if hit.word in _MALE else "female"
+
+
 class PronounOwners:
     """The owners of all pronouns of a note whose patient has a known gender."""
 
     def __init__(self, note: Note, base: str) -> None:
         self._note, self._base = note, base
-        self._people = [hit for hit in note.hits("people") if hit.word in GENDER_OF_KIN]
-        self._others_sentence = -1
+        people = {hit for hit in note.hits("people") if hit.word in GENDER_OF_KIN}
+        self._people = sorted(people.union(hit for hit in spouses(note) if len(hit.word) == 2))
+        self._subjects = Subjects(note, base)
+        self._spouse_sentence = -_NEAR - 1
 
     def all(self) -> list[Pronoun]:
         """In order."""
@@ -104,8 +110,6 @@ class PronounOwners:
             return ("patient", False) if owns else ("other", gender == self._base)
         if gender != self._base:
             return self._of_other_gender(hit, gender)
-        if not self._people:
-            return "patient", False
         return self._of_same_gender(hit, gender)
 
     def _tells_own(self, hit: Hit) -> bool:
@@ -122,32 +126,42 @@ class PronounOwners:
 
     def _of_other_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
         number = self._note.sentence_number(hit.start)
+        if self._subjects.is_providers(hit):
+            return "other", True
         for person in reversed(self._people):
-            if person.start > hit.start or GENDER_OF_KIN[person.word] != gender:
+            if person.start > hit.start or _GENDER[person.word] != gender:
                 continue
             if number - self._note.sentence_number(person.start) > _NEAR:
                 break
-            return ("spouse", False) if person.word in _SPOUSES else ("other", True)
+            if person.word not in _SPOUSES:
+                return "other", True
+            self._spouse_sentence = number
+            return "spouse", False
+        if number - self._spouse_sentence <= _NEAR:
+            self._spouse_sentence = number
+            return "spouse", False
         return "other", True
 
     def _of_same_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
         note = self._note
         number = note.sentence_number(hit.start)
-        if number == self._others_sentence:
-            return "other", True
         for person in reversed(self._people):
-            if person.start > hit.start or GENDER_OF_KIN[person.word] != gender:
+            if person.start > hit.start or _GENDER[person.word] != gender:
                 continue
-            distance = number - note.sentence_number(person.start)
-            if distance == 0:
-                if self._same_sentence(person, hit):
-                    return "other", True
-                continue
-            if distance == 1 and self._sentence_before(person, hit):
-                self._others_sentence = number
+            if note.sentence_number(person.start) != number:
+                break
+            if self._is_one_of_two(person, hit):
+                return "unsure", True
+            if self._same_sentence(person, hit):
                 return "other", True
-            break
+        if self._subjects.may_mean_another(hit):
+            return "unsure", True
         return "patient", False
+
+    def _is_one_of_two(self, person: Hit, hit: Hit) -> bool:
+        """ "Her daughter says she gave her tylenol": one of the two is the daughter."""
+        owns = self._note.text[person.end : person.end + 2] in ("'s", "’s")
+        return not owns and self._subjects.has_object_alike(hit)
 
     def _same_sentence(self, person: Hit, hit: Hit) -> bool:
         text = self._note.text
@@ -159,25 +173,3 @@ class PronounOwners:
         if hit.word in _POSSESSIVE and _IN_DECADE.match(text, hit.end):
             return True
         return hit.word in _POSSESSIVE and bool(_DISEASE.match(between)) and not _TELLS.search(between)
-
-    def _sentence_before(self, person: Hit, hit: Hit) -> bool:
-        """ "Her mother died of a stroke. She had diabetes." """
-        text = self._note.text
-        if hit.word not in _SUBJECTS:
-            return False
-        first, _ = self._note.sentence(hit.start)
-        opening, _ = self._note.sentence(person.start)
-        leads = text[opening : person.start].strip(" \t\n-*•").lower()
-        if text[first : hit.start].strip() or leads not in (
-            "",
-            "his",
-            "her",
-            "the",
-            "patient's",
-            "pt's",
-            "the patient's",
-        ):
-            return False
-        if "\n\n" in text[person.end : hit.start]:
-            return False
-        return bool(_ILL.match(text, person.end)) and not _PATIENT_VERB.match(text, hit.end)

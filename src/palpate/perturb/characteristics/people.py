@@ -44,7 +44,7 @@ PATIENT = ("patient", "patients", "pt", "pts")
 
 _HEADS = sorted((OTHERS | SIDES) - {"family", "relative", "relatives", "fam"})
 _HEAD = re.compile(
-    r"(?:[\s-]+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b)[A-Za-z-]+)"
+    r"(?:[\s-]+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b|as\b)[A-Za-z-]+)"
     r"{0,3}?[\s-]+(?:"
     + "|".join(_HEADS)
     + r")\b(?!['’]s\b)(?!\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b)",
@@ -61,6 +61,8 @@ _PREDICATE = re.compile(
     r",\s*(?:an?|age|aged|\d)\b)",
     re.IGNORECASE,
 )
+OF_SOME = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
+"""A mother of two is the patient."""
 _PATIENT_AGAIN = re.compile(r"\b(?:patient|pt|who presents|mr|mrs|ms)\b", re.IGNORECASE)
 _BORN_TO = re.compile(
     r"\b(?:born|delivered)\s+(?:\w+\s+){0,6}?to\s+(?:an?|the|this)?\s*(?:[\w-]+\s+){0,6}$", re.IGNORECASE
@@ -95,6 +97,8 @@ def has_other_subject(note: Note, start: int, *, people: frozenset[str] = OTHERS
         if hit.start < first:
             break
         between = text[hit.end : start]
+        if OF_SOME.match(between):
+            continue
         if _PATIENT_AGAIN.search(between):
             return False
         if _PREDICATE.match(between):

@@ -26,12 +26,16 @@ _NO_END = frozenset(
     ["mr", "mrs", "ms", "dr", "vs", "pt", "st", "y", "o", "yr", "yrs", "hx", "approx", "jr", "prof", "no", "fl", "wk"]
 )
 """A full stop after these ends no sentence."""
+_NEXT = re.compile(
+    r"(?:He|She|His|Her|They|The|This|Has|Had|Lives|Pt|Patient|Mother|Father|Wife|Husband|Son|Daughter)\b"
+)
+"""What comes after an age that ends a sentence: "63 y/o. Her son lives nearby."."""
 _FAMILY = re.compile(r"family\s+(?:medical\s+|health\s+)?(?:history|hx)\b|fam\s?hx\b|fhx?\b", re.IGNORECASE)
 _COLON_OR_LINE = re.compile(r"[ \t]*(?::|\n|$)")
 _HEADING = re.compile(
     r"\n[ \t#*]*(?P<line>[A-Z][A-Za-z'/&() -]{1,45})(?::|[ \t]*(?=\n\s*\n))"
     r"|\n[ \t#*]*(?P<caps>[A-Z][A-Z'/&() -]{3,45})[ \t]*(?=\n|$)"
-    r"|(?:Social|Surgical|Past|Physical|Medical|Review)\s+(?:Medical\s+|of\s+)?[A-Z][a-z]+\s*:"
+    r"|(?:Social|Surgical|Past|Physical|Medical|Review|Family)\s+(?:Medical\s+|of\s+)?[A-Z][a-z]+\s*:"
 )
 
 
@@ -87,7 +91,7 @@ class Note:
             if match is None or (found and hit.start < found[-1][1]):
                 continue
             if _COLON_OR_LINE.match(self.text, match.end()):
-                found.append((match.end(), section_end(self.text, match.end())))
+                found.append((match.end(), section_end(self.text, match.end(), of_family=True)))
             else:
                 found.append(self.sentence(hit.start))
         return found
@@ -101,17 +105,20 @@ def _ends(text: str, dot: int, after: int) -> bool:
     start = dot
     while start > 0 and text[start - 1].isalpha():
         start -= 1
-    if text[start:dot].lower() in _NO_END:
-        return False
+    word = text[start:dot].lower()
     while after < len(text) and text[after].isspace():
         after += 1
+    if word in _NO_END:
+        return word in ("o", "yr", "yrs") and _NEXT.match(text, after) is not None
     return after >= len(text) or not text[after].islower()
 
 
-def section_end(text: str, start: int) -> int:
-    """Where the section that starts here ends; "Mother:" is a line of a family history and no heading."""
+def section_end(text: str, start: int, *, of_family: bool = False) -> int:
+    """Where the section that starts here ends; in a family history "Mother:" is a line and no heading."""
     for match in _HEADING.finditer(text, start):
         title = match.group("line") or match.group("caps") or ""
+        if not of_family or _FAMILY.search(title):
+            return match.start()
         words = _WORD.findall(title.lower())
         if not any(word in people.RELATIVES or word in people.SIDES for word in words):
             return match.start()

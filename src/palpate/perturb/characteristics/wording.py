@@ -13,19 +13,23 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from palpate.edits import Edit
-from palpate.perturb.characteristics.articles import article_before, with_articles
+from palpate.perturb.characteristics.articles import with_articles
+from palpate.perturb.characteristics.contexts import fits_context, is_denied, is_language, is_partly, lead_word, matches
 from palpate.perturb.characteristics.definitions import Definition, Group
 from palpate.perturb.characteristics.describe import Description, Patient
 from palpate.perturb.characteristics.gendered import like
 from palpate.perturb.characteristics.mentions import KEPT, NO_MENTION, Mention, Outcome, skipped
-from palpate.perturb.characteristics.people import belongs_to_patient
+from palpate.perturb.characteristics.people import belongs_to_patient, has_other_subject
+from palpate.perturb.characteristics.removal import taken_out
 from palpate.perturb.characteristics.scan import Hit, Note, section_end
 
 Contradictory = Literal["skip", "alter"]
-_IS = re.compile(r"\b(?:patient|pt|he|she)\s+(?:is|was)\s+(?:an?\s+)?$", re.IGNORECASE)
+_IS = re.compile(r"\b(?:patient|pt|he|she)\s+(?:is|was)\s+(?:not\s+)?(?:an?\s+)?$", re.IGNORECASE)
 _AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|$|\n)")
-_LETTERS = {"AA": "African American", "W": "White", "B": "African American"}
+_LETTERS = {"AA": "African American", "W": "White", "C": "White", "B": "African American", "H": "Hispanic"}
 _FIXED = "the mention can't be taken out of its sentence"
+_MIXED = "ambiguous: the note puts the patient in more than one group"
+_JOINT = re.compile(r"(?P<mixes>\s*/\s*|-|\s+(?:or|and|and/or)\s+)|\s+")
 
 
 class Place(NamedTuple):
@@ -54,6 +58,11 @@ class FoundWords:
     places: list[Place] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     signs: list[Place] = field(default_factory=list)
+    denied: set[str] = field(default_factory=set)
+    """Groups that the note says the patient is not in."""
+    against: dict[str, str] = field(default_factory=dict)
+    """By group, a word that does not go with it."""
+    mixed: bool = False
     present: str | None = None
 
 
@@ -89,9 +98,8 @@ class Words:
         rows: list[tuple[str, Form]] = []
         for group in (*definition.groups, *([definition.other] if definition.other else [])):
             name = None if group is definition.other else group.name
-            for kind in (*group.forms, "signs"):
-                forms = group.signs if kind == "signs" else group.forms[kind] if kind != "header" else ()
-                rows += [(form, Form(_pattern(form), name, kind)) for form in forms]
+            worded = {**group.forms, "header": (), "signs": group.signs, "against": group.against}
+            rows += [(form, Form(_pattern(form), name, kind)) for kind, forms in worded.items() for form in forms]
         for number, phrases in enumerate(definition.wording):
             rows += [
                 (p, Form(_pattern(p), g.name, "wording", number))
@@ -110,7 +118,17 @@ class Words:
             return None
         labels = "|".join(re.escape(label) for label in sorted(self.definition.headers, key=len, reverse=True))
         options = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
-        return re.compile(rf"(?:{labels})[ \t]*:[ \t]*(?P<value>{options})(?![\w])", re.IGNORECASE)
+        return re.compile(
+            rf"(?:{labels})[ \t]*:[ \t]*(?P<not>(?:not|non)[ \t-]+)?(?P<value>{options})(?![\w])(?P<more>\s?/\s?\w)?",
+            re.IGNORECASE,
+        )
+
+    @cached_property
+    def _more(self) -> re.Pattern[str] | None:
+        """Another group right after a phrase: "has Medicare and Medicaid"."""
+        words = sorted({form for g in self._all_groups() for form in g.forms.get("header", ())}, key=len, reverse=True)
+        options = "|".join(map(re.escape, words))
+        return re.compile(rf"\s*(?:/|&|,?\s+(?:and|or|plus)\s)\s*(?:{options})\b", re.IGNORECASE) if words else None
 
     def _all_groups(self) -> tuple[Group, ...]:
         return (*self.definition.groups, *([self.definition.other] if self.definition.other else []))
@@ -119,27 +137,69 @@ class Words:
         """The words to scan for, by tag."""
         labels = tuple(re.findall(r"[A-Za-z]+", label)[0] for label in self.definition.headers)
         sections = tuple(re.findall(r"[A-Za-z]+", title)[0] for title in self.definition.sections)
-        return {f"{self.name}:word": tuple(self._forms), f"{self.name}:label": labels, f"{self.name}:section": sections}
+        leads = {lead_word(pattern) for group in self.definition.groups for pattern in group.patterns}
+        tagged = {"word": tuple(self._forms), "label": labels, "section": sections}
+        tagged["pattern"] = tuple(sorted(word for word in leads if word))
+        return {f"{self.name}:{tag}": words for tag, words in tagged.items()}
 
     def find(self, patient: Patient) -> FoundWords:
         """Everything, once."""
         found = FoundWords(patient)
         note = patient.note
-        self._find_headers(found)
-        taken = {place.start for place in found.places}
+        taken = self._find_headers(found)
         past = 0
         for hit in note.hits(f"{self.name}:word"):
-            if hit.start >= past and hit.start not in taken:
+            if hit.start >= past and not any(start <= hit.start < end for start, end in taken):
                 past = max(past, self._find_at(found, hit))
         if self.name == "ethnicity":
-            found.places += [Place(s, e, _LETTERS[note.text[s:e]], "letters") for s, e in patient.race_letters]
+            letters = ((s, e, note.text[s:e].rstrip("/ ").upper()) for s, e in patient.race_letters)
+            found.places += [Place(s, e, _LETTERS[word], "letters") for s, e, word in letters]
+            found.mixed = patient.has_letters_before_age
+        for group in self.definition.groups:
+            self._find_patterns(found, group)
+        if self.definition.wording:
+            found.rows = [row for _, row in sorted(zip(found.places, found.rows, strict=True))]
         found.places.sort()
+        found.signs.sort()
+        if not self.definition.wording:
+            self._join(found)
         told = [place.group for place in (*found.places, *found.signs)]
         silent = next((group.name for group in self.definition.groups if group.is_empty), None)
         found.present = told[0] if told else None if self.definition.wording else silent
-        if self.definition.wording and len(set(told)) > 1:
+        if found.mixed or (self.definition.wording and len(set(told)) > 1):
             found.present = None
         return found
+
+    def _find_patterns(self, found: FoundWords, group: Group) -> None:
+        note = found.patient.note
+        for pattern in group.patterns:
+            for match in matches(pattern, note, f"{self.name}:pattern"):
+                start, end = match.span()
+                if belongs_to_patient(note, start, end) and not is_denied(note, start, end):
+                    found.signs.append(Place(start, end, group.name, "signs"))
+
+    def _join(self, found: FoundWords) -> None:
+        """Adjectives side by side are one mention ("White or Caucasian"), mixed if they differ ("white/Hispanic")."""
+        text, joined = found.patient.note.text, list[Place]()
+        for place in found.places:
+            last = joined[-1] if joined and joined[-1].kind == place.kind == "adjective" else None
+            joint = _JOINT.fullmatch(text, last.end, place.start) if last else None
+            if last is None or joint is None:
+                joined.append(place)
+                continue
+            differ = last.group != place.group
+            found.mixed |= differ and (joint.group("mixes") is not None or None not in (last.group, place.group))
+            joined[-1] = last._replace(end=place.end, group=last.group or place.group)
+        for start, end, _, kind in joined:
+            if kind in ("phrase", "sentence") and self._more and self._more.match(text, end):
+                found.mixed = True
+            if kind == "adjective":
+                before, after = text[max(0, start - 2) : start], text[end : end + 2]
+                tied = (before[:1].isalpha() and before[1:] in ("/", "-")) or (
+                    after[:1] in ("/", "-") and after[1:].isalpha()
+                )
+                found.mixed |= tied or is_partly(text, start)
+        found.places = joined
 
     def _find_at(self, found: FoundWords, hit: Hit) -> int:
         """Look for the forms that start at a word; gives the end of what was found."""
@@ -150,11 +210,15 @@ class Words:
                 continue
             if form.kind == "exception":
                 return match.end()
-            kind = self._kind_at(found.patient, form.kind, match)
+            kind = self._kind_at(found.patient, form, match)
             if kind is None:
                 continue
             place = Place(match.start(), match.end(), form.group, kind)
-            if kind == "signs":
+            if kind != "wording" and is_denied(note, *match.span()):
+                found.denied |= {form.group} if form.group and kind != "against" else set()
+            elif kind == "against":
+                found.against.setdefault(str(form.group), match.group())
+            elif kind == "signs":
                 found.signs.append(place)
             else:
                 found.places.append(place)
@@ -163,34 +227,50 @@ class Words:
             return match.end()
         return hit.start
 
-    def _kind_at(self, patient: Patient, kind: str, match: re.Match[str]) -> str | None:
+    def _kind_at(self, patient: Patient, form: Form, match: re.Match[str]) -> str | None:
         """The kind of mention that stands here, or None."""
         start, end = match.span()
-        note = patient.note
+        note, kind = patient.note, form.kind
+        if form.row >= 0 and not fits_context(note, start, end, self.definition.contexts[form.row]):
+            return None
         if kind == "adjective":
+            if is_language(note.text, end):
+                return None
             if patient.describes(start, end):
                 return "adjective"
             first, _ = note.sentence(start)
+            if patient.is_in_brackets(start, end):
+                return "brackets"
             is_said = _IS.search(note.text, max(first, start - 30), start) and _AFTER_IS.match(note.text, end)
             return "predicate" if is_said and belongs_to_patient(note, start, end) else None
         if kind == "sentence":
             first, last = note.sentence(start)
             whole = not note.text[first:start].strip() and note.text[end:last].strip() in (".", "")
             return "sentence" if whole and not note.in_family(start) else None
+        if match.group().lower().endswith((" with", " in", " at")):
+            # Who or what follows is not described: "lives with wife".
+            return None if note.in_family(start) or has_other_subject(note, start) else kind
         return kind if belongs_to_patient(note, start, end) else None
 
-    def _find_headers(self, found: FoundWords) -> None:
-        header, note = self._header, found.patient.note
+    def _find_headers(self, found: FoundWords) -> list[tuple[int, int]]:
+        """The values of headers; gives their spans."""
+        header, note, taken = self._header, found.patient.note, list[tuple[int, int]]()
         if header is None:
-            return
+            return taken
         groups = {form.lower(): group for group in self._all_groups() for form in group.forms.get("header", ())}
         for hit in note.hits(f"{self.name}:label"):
             match = header.match(note.text, hit.start)
-            if match and belongs_to_patient(note, match.start(), match.end()):
+            if match and match.span("value") not in taken and belongs_to_patient(note, match.start(), match.end()):
                 group = groups[match.group("value").lower()]
                 name = None if group is self.definition.other else group.name
                 start, end = match.span("value")
-                found.places.append(Place(start, end, name, "header"))
+                taken.append((start, end))
+                found.mixed |= match.group("more") is not None
+                if match.group("not"):
+                    found.denied |= {name} if name else set()
+                else:
+                    found.places.append(Place(start, end, name, "header"))
+        return taken
 
     def present(self, found: FoundWords) -> str | None:
         """The group that the note is in."""
@@ -205,8 +285,11 @@ class Words:
         """What altering to a group takes."""
         if group == found.present:
             return KEPT
-        if found.signs and self.contradictory == "skip" and any(sign.group != group for sign in found.signs):
-            return skipped(f"contradictory: the note says '{found.signs[0].group}' in words that can't be changed")
+        if found.mixed:
+            return skipped(_MIXED)
+        against = self._against(found, group) if self.contradictory == "skip" else None
+        if against:
+            return skipped(f"contradictory: the note says '{against}' in words that can't be changed")
         if self.definition.wording:
             return self._reworded(found, group)
         if not found.places:
@@ -220,6 +303,13 @@ class Words:
                 edits.append(edit)
         return Outcome(with_articles(found.patient.note.text, edits), "changed") if edits else KEPT
 
+    def _against(self, found: FoundWords, group: str) -> str | None:
+        """What in the note contradicts a group."""
+        sign = next((sign for sign in found.signs if sign.group != group), None)
+        if sign:
+            return f"not {group}" if self._by_name[str(sign.group)].is_empty else sign.group
+        return f"not {group}" if group in found.denied else found.against.get(group)
+
     def _changed(self, note: Note, place: Place, group: str) -> Edit | None:
         """The edit of one mention; None if the group has no form for it."""
         start, end, _, kind = place
@@ -228,20 +318,26 @@ class Words:
         if place.group == group:
             return Edit(start, end, written)
         forms = self._by_name[group].forms
-        form = forms.get({"predicate": "adjective", "letters": "adjective"}.get(kind, kind))
+        form = forms.get("adjective" if kind in ("predicate", "letters", "brackets") else kind)
         if form is not None:
             word = form[0].upper() if written.isupper() and len(written) > 3 else form[0]
+            if kind == "letters":
+                return Edit(start, end, (word.lower() if written.islower() else word) + " ")
             if kind in ("sentence", "phrase"):
                 word = like(written, word) if not word[0].isupper() else word
-            return Edit(start, end, word + (" " if kind == "letters" else ""))
+            elif written[0].isupper() and start == note.opening(start):
+                word = word[0].upper() + word[1:]
+            return Edit(start, end, word)
         if not self._by_name[group].is_empty or kind in ("predicate", "phrase", "header"):
             return None
         if kind == "letters":
             return Edit(start, end, "")
+        if kind == "brackets":
+            return Edit(start - 2 if text[start - 2] == " " else start - 1, end + 1, "")
         if kind == "sentence":
             lead = len(text[:start]) - len(text[:start].rstrip())
             return Edit(start - lead, end + (text[end : end + 1] == "."), "")
-        return _taken_out(text, start, end)
+        return taken_out(note, start, end)
 
     def _reworded(self, found: FoundWords, group: str) -> Outcome:
         if not found.places:
@@ -293,14 +389,3 @@ class Words:
                 if body.strip(" \n_"):
                     return after + 1 + len(body)
         return None
-
-
-def _taken_out(text: str, start: int, end: int) -> Edit:
-    """An adjective with the white space after it, or before it where a stop follows."""
-    end += text[end : end + 1] == ","
-    after = len(text[end : end + 5]) - len(text[end : end + 5].lstrip())
-    line_ends = "\n" in text[end : end + after] and text[start - 1 : start] == " "
-    if after and not (line_ends and article_before(text, start) is None):
-        return Edit(start, end + after, "")
-    before = len(text[max(0, start - 3) : start]) - len(text[max(0, start - 3) : start].rstrip())
-    return Edit(start - before, end, "")

@@ -1,0 +1,115 @@
+"""What stands around a word of a YAML characteristic: denials, languages, and the contexts of a wording table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from palpate.perturb.characteristics.scan import Note
+
+_DENIED_BEFORE = re.compile(
+    r"\b(?:not|no|never|denie[sd]|denying|without|isn['’]t|wasn['’]t|neither|nor|negative\s+for|rather\s+than|if)\s+"
+    r"(?:(?:currently|known|any|overtly|clinically|particularly|very|an?|history|hx|h/o|of|evidence|longer|being|ever|"
+    r"issues|with|recent|prior|significant|the|need|needs?|use|used)\s+){0,3}$|\bnon[\s-]?$|\bnot-$",
+    re.IGNORECASE,
+)
+_DENIED_AFTER = re.compile(
+    r"\s*[:=?]\s*(?:no|none|denie[sd]|negative|neg|absent|false|n)\b|\s+(?:was\s+|is\s+|were\s+)?"
+    r"(?:denied|ruled\s+out|not\s+(?:needed|used|required|present))\b",
+    re.IGNORECASE,
+)
+_LANGUAGE = re.compile(
+    r"(?:\s+creole)?[\s-]+(?:only[\s-]+)?(?:speaking|speakers?|language|interpreters?|translators?)\b|-(?:only|born|style)\b",
+    re.IGNORECASE,
+)
+_PARTLY = re.compile(r"\b(?:half|part|partly|partially|mixed|quarter)[\s-]+$", re.IGNORECASE)
+
+_PATIENT = (
+    r"(?:\b(?:patient|pt|he|she|they|who|(?:mr|mrs|ms|miss)\.?[ \t]+(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*))(?:['’]s)?)"
+)
+_ADVERBS = (
+    r"(?:(?:has|had|have|is|was|be|been|again|also|then|still|now|continues?|continued|to|just|very|quite|so|more|often|"
+    r"[a-z]+ly)[\s,]+)"
+)
+_SUBJECT = re.compile(rf"{_PATIENT}[\s,]+{_ADVERBS}{{0,4}}$", re.IGNORECASE)
+_JOINED = re.compile(rf"{_PATIENT}\s[^.;:]*\b(?:and|but)\s+{_ADVERBS}{{0,2}}$", re.IGNORECASE)
+_LINKED = re.compile(
+    rf"{_PATIENT}(?:\s+(?:[a-z]+ly|has|had|then|again|also)){{0,2}}(?:['’]s\s+|\s+|(?<=['’]s)\s*)"
+    r"(?:(?:is|was|are|were|be|been|became|becomes?|becoming|appears?|appeared|seems?|seemed|remains?|remained|got|gets|"
+    r"getting|being)\s+)+(?:(?:very|quite|somewhat|increasingly|verbally|extremely|more|so|and|[a-z]+ly|angry)\s+){0,2}$",
+    re.IGNORECASE,
+)
+_NO_OBJECT = re.compile(
+    r"\s*(?:[.,;:)\n]|$)|\s+(?:to\s+(?:\d|a\b|an\b|the\b)|from|by|in|over|since|with|despite|after|on|due|and|but|as|"
+    r"at|until|when|while|again|secondary|significantly|[a-z]+ly\b|further\s*(?:[.,;]|$))",
+    re.IGNORECASE,
+)
+_OFFERED = re.compile(r"\b(?:offered|recommended|advised|suggested|encouraged|proposed|discussed)\b", re.IGNORECASE)
+_STOPS = re.compile(r"\s*(?:[.,;)\n]|$)")
+_NO_NOUN = re.compile(
+    r"\s*(?:[.,;:)\n]|$|w/|h/o|s/p|(?:who|with|and|in|since|for|but|on|presents?|presenting|admitted|here|found)\b)",
+    re.IGNORECASE,
+)
+_DETERMINER = re.compile(r"\b(?:an?|the|known)\s+$", re.IGNORECASE)
+
+
+def is_denied(note: Note, start: int, end: int) -> bool:
+    """Whether a word is said not to be so: "not obese", "non-Hispanic", "denies any homelessness", "Obese: no"."""
+    first, _ = note.sentence(start)
+    if _DENIED_BEFORE.search(note.text, max(first, start - 40), start):
+        return True
+    return _DENIED_AFTER.match(note.text, end, min(len(note.text), end + 24)) is not None
+
+
+def is_language(text: str, end: int) -> bool:
+    """Whether what ends here is the name of a language: "Russian-speaking", "Vietnamese interpreter"."""
+    return _LANGUAGE.match(text, end, min(len(text), end + 30)) is not None
+
+
+def is_partly(text: str, start: int) -> bool:
+    """Whether only a part is meant: "half-Asian"."""
+    return _PARTLY.search(text, max(0, start - 12), start) is not None
+
+
+def fits_context(note: Note, start: int, end: int, context: str) -> bool:
+    """Whether a phrase of a wording table stands where it means what its row says; see `definitions`."""
+    if not context:
+        return True
+    text = note.text
+    first, _ = note.sentence(start)
+    low = max(first, start - 90)
+    if context == "noun":
+        return bool(_DETERMINER.search(text, low, start) and _NO_NOUN.match(text, end))
+    if context == "adjective":
+        return _LINKED.search(text, low, start) is not None
+    opens = start == note.opening(start) and not text[start:end].lower().endswith("ing")
+    told = bool(_SUBJECT.search(text, low, start) or _JOINED.search(text, low, start))
+    if context == "verb":
+        offered = _OFFERED.search(text, low, start) and _STOPS.match(text, end)
+        return (opens or told) and bool(offered or _NO_OBJECT.match(text, end) is None)
+    return told
+
+
+def matches(pattern: re.Pattern[str], note: Note, tag: str) -> Iterator[re.Match[str]]:
+    """Where a pattern fits a note: only at the words under a tag if it starts with a whole word, for that is fast."""
+    word = lead_word(pattern)
+    if word is None:
+        yield from pattern.finditer(note.text)
+        return
+    for hit in note.hits(tag):
+        match = pattern.match(note.text, hit.start) if hit.word == word else None
+        if match:
+            yield match
+
+
+@cache
+def lead_word(pattern: re.Pattern[str]) -> str | None:
+    """The word that a pattern has to start with, if it is written so: "BMI\\b.*", "BMI 4\\d"."""
+    lead = re.match(r"([A-Za-z]+)(?:\\b|\\s\+| (?![?*{]))", pattern.pattern)
+    depth = 0
+    for mark in re.sub(r"\\.", "", pattern.pattern):
+        depth += (mark in "([") - (mark in ")]")
+        if mark == "|" and depth == 0:
+            return None
+    return lead.group(1).lower() if lead else None

@@ -1,0 +1,53 @@
+"""Sentences on gender that a reviewer broke, each with the text that is right, or why it is skipped."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from palpate.edits import splice
+from palpate.perturb.characteristics import Alterer, alter
+
+_ALTERER = Alterer(["gender"])
+
+
+def _read() -> list[tuple[str, str, str]]:
+    lines = (Path(__file__).parent / "gender_cases.tsv").read_text("utf-8").splitlines()
+    rows = [line.replace("\\n", "\n").split("\t") for line in lines if not line.startswith("#")]
+    return [(text, group, expected) for text, group, expected in rows]
+
+
+_CASES = _read()
+
+
+def test_no_case_stands_twice() -> None:
+    assert len({case[:2] for case in _CASES}) == len(_CASES) > 150
+
+
+@pytest.mark.parametrize("case", _CASES, ids=lambda case: re.sub(r"\W+", "-", case[1][0] + " " + case[0])[:70])
+def test_case(case: tuple[str, str, str]) -> None:
+    text, group, expected = case
+    edits, action, reason = _ALTERER.edits(_ALTERER.plan(text), ("gender", group))
+    if expected.startswith("skipped "):
+        assert (action, (reason or "").split(":")[0]) == tuple(expected.split()), splice(text, edits)
+    else:
+        assert splice(text, edits) == expected, reason
+        assert action == "changed"
+    assert all(first.end <= second.start for first, second in pairwise(edits))
+
+
+def test_every_first_name_goes_there_and_back() -> None:
+    """The list is a bijection, and each of its names is found where it introduces the patient."""
+    pairs = yaml.safe_load(files("palpate.perturb.characteristics").joinpath("firstnames.yaml").read_text("utf-8"))[
+        "pairs"
+    ]
+    assert len({*pairs, *pairs.values()}) == 2 * len(pairs) >= 160
+    for male, female in pairs.items():
+        man, woman = f"{male} Allen is a 57-year-old male.", f"{female} Allen is a 57-year-old female."
+        assert alter(man, "gender", "female").text == woman
+        assert alter(woman, "gender", "male").text == man
