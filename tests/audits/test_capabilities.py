@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 
 from palpate import Cohort, RunDirectory
 from palpate.audits.capabilities import Capabilities
+from palpate.audits.capabilities_cases import examine
 from palpate.edits import Inputs
 from palpate.errors import CohortError, ConfigError
 from palpate.execute.cache import ScoreCache
@@ -658,3 +659,35 @@ def test_values_too_few_or_too_many_are_not_broken_down() -> None:
     )
     assert not [group for group in values(one, "value_spread") if "drug" in group]
     assert [group for group in values(one, "value_spread") if "effect" in group]
+
+
+def test_every_value_of_a_slot_has_its_training_frequency() -> None:
+    audited = quick(capabilities=["negation"], slots={"drug": ("Zoloft", "Prozac"), "effect": ("nausea", "hives")})
+    result = audit(audited, tweets(), toy=KeywordModel({"nausea": 6.0}, bias=-3.0, labels=("ADE",)))
+    found = rows(result, "value_training_mentions")
+    n = dict(zip(found["group"], found["value"], strict=True))
+    assert set(found["n"]) == {30}
+    assert (n["drug: Zoloft"], n["drug: Prozac"], n["effect: hives"]) == (30, 0, 0)
+    assert 10 < n["effect: nausea"] < 20
+    table = next(block for block in result.blocks if "matter?" in block.title)
+    columns = [column.name for column in table.columns]
+    row = next(row for row in table.rows if row[columns.index("Slot")] == "drug")
+    for end in ("Worst", "Best"):
+        value = row[columns.index(end)]
+        assert row[columns.index(f"{end}, training mentions")] == (30 if value.startswith("Zoloft") else 0)
+
+
+def test_findings_say_which_were_tested_and_tell_a_tested_one_first() -> None:
+    told = warnings(audit(quick(), tweets(), toy=KeywordModel({"nausea": 6.0}, bias=-3.0, labels=("ADE",))))
+    sentence = next(line for line in told.splitlines() if "does worse than on held-out cases" in line)
+    assert ": 2 by a test and 4, with fewer than 10 templates, by the interval alone" in sentence
+    first = sentence.split("Furthest below is ")[1].split(":")[0]
+    assert first in ("Positive sentiment", "Temporal order, standard")
+    assert "not tested)" in sentence
+
+
+def test_names_of_tests_for_readers_begin_with_a_capital() -> None:
+    suite = load_suite("notes").with_slots({"finding": ["pneumonia"]})
+    cases = suite.default_cases(RNG(0))
+    examined = examine(suite, cases, first_row=0, training=None, capabilities=None)
+    assert [cell.said for cell in examined.cells if not cell.said[0].isupper()] == []

@@ -188,8 +188,44 @@ def test_equal_values_have_p_1_and_a_plain_effect_passes_any_correction() -> Non
     plain = same * 0.5 + np.array([0.0, 0.0, 0.0, 0.0, 0.5])
     p = equality_p(np.stack([same, plain]), there, n_permutations=500, rng=RNG(1))
     assert p[0] == 1.0
-    assert p[1] < 1e-10
+    assert p[1] == pytest.approx(5.0**-11)
     assert np.isnan(equality_p(same[None, :1], there[:1], n_permutations=500, rng=RNG(1))).all()
+
+
+@pytest.mark.parametrize(
+    ("n_values", "k", "n"), [(5, 6, 2000), (5, 5, 500), (15, 4, 2000), (3, 8, 2000), (2, 12, 2000)]
+)
+def test_agreement_with_ties_is_counted_whatever_the_seed(n_values: int, k: int, n: int) -> None:
+    """One value passes everywhere and the others nowhere: n_values ways for a template, not n_values! of them."""
+    rates = np.zeros((1, k, n_values))
+    rates[:, :, 0] = 1
+    there = np.ones((k, n_values), dtype=bool)
+    found = [equality_p(rates, there, n_permutations=n, rng=RNG(seed))[0] for seed in range(4)]
+    assert found == pytest.approx([n_values ** -(k - 1.0)] * 4)
+    # A template that varies in no way says nothing.
+    more = np.concatenate([rates, np.ones((1, 2, n_values))], axis=1)
+    wide = np.ones((k + 2, n_values), dtype=bool)
+    assert equality_p(more, wide, n_permutations=n, rng=RNG(0))[0] == pytest.approx(found[0])
+
+
+def test_near_agreement_has_the_permutation_p() -> None:
+    rates = np.zeros((1, 6, 5))
+    rates[0, :5, 0] = rates[0, 5, 1] = 1
+    there = np.ones((6, 5), dtype=bool)
+    p = [equality_p(rates, there, n_permutations=4000, rng=RNG(seed))[0] for seed in range(3)]
+    # Five of six on one value, or all six: (6 * 4 + 1) * 5 of 5**6.
+    assert p == pytest.approx([25 * 5 / 5**6] * 3, abs=0.005)
+    strong = RNG(0).random((1, 20, 5)) + np.arange(5)
+    floor = equality_p(strong, np.ones((20, 5), dtype=bool), n_permutations=500, rng=RNG(0))
+    assert floor[0] == pytest.approx(1 / 501)
+
+
+def test_movements_that_are_all_alike_have_no_interval() -> None:
+    counts = Tally(np.array([[0.0, 0.1], [0.0, 0.3]]), np.array([1, 1]))
+    found = measure_mean(counts, Resampling(0.95, 200, 1)).rates
+    assert np.isnan([found.low[0], found.high[0]]).all()
+    assert found.value.tolist() == pytest.approx([0.0, 0.2])
+    assert found.low[1] < 0.0 < 0.5 < found.high[1]
 
 
 def simulate(k: int, truth: Floats, n_cases: int, rng: np.random.Generator) -> Tally:

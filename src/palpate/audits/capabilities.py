@@ -45,7 +45,7 @@ class Capabilities:
     further: bool = False
     """Also the suite's further capabilities, which are reported apart."""
     slots: dict[str, str | tuple[Value, ...]] | None = field(default=None, metadata={"values": "lexicon"})
-    """Other values for some slots, such as `{finding: [pneumonia, PNA]}`; or a lexicon's file, `{effect: mine.yaml}`."""
+    """Other values for some slots: `{finding: [pneumonia, PNA]}`; or a lexicon's file, `{effect: mine.yaml}`."""
     sizes: dict[str, Annotated[int, Field(ge=1)]] | None = None
     """Other numbers of values a slot in the default run."""
     without_tags: tuple[str, ...] = ()

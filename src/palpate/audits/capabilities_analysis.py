@@ -141,6 +141,7 @@ def analyse_answers(
         rows += _average_rows(scribe, examined, measured, place, settings)
         rows += _value_rows(scribe, examined, [found for found in values if found.scope.part == part], settings)
     rows += _pair_rows(scribe, examined, answered, how)
+    rows += scribe.mentions(examined)
     rows += scribe.templates(examined, answered.passed)
     return Analysed(answered, thresholds, scribe, measured, baselines, values, rows)
 

@@ -53,7 +53,7 @@ class Cell:
     def test_said(self) -> str:
         """The test's name for readers; an untitled test of a capability is the capability's."""
         test = self.test.title
-        if test in ("", self.test.id):
+        if test in ("", self.test.id, self.test.id.replace("_", " ")):
             test = self.title if self.test.id == self.capability else self.test.id.replace("_", " ").capitalize()
         if test == self.title:
             return self.title

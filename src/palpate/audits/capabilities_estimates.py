@@ -6,6 +6,7 @@ capability_pass_rate  a capability, the mean over its tests and labels, each cou
 recall                held-out cases of a label; `n` cases
 value_pass_rate       a capability and label with one value of a slot, the mean over templates
 value_spread          highest less lowest of these, with the test that all are alike
+value_training_mentions  how often a value is in the training notes, in any case; `n` notes
 change_pass_rate      an INV or DIR test under one change
 movement, flip_rate   INV and DIR: how far the prediction goes, and how often the decision flips
 template_pass_rate    one base template; it is what is resampled, so it has no interval
@@ -94,6 +95,8 @@ class Scribe:
         elif n_units < FEWEST_FOR_INTERVAL:
             low = high = None
             reason = f"no interval: fewer than {FEWEST_FOR_INTERVAL} {unit}"
+        elif low is None or high is None:
+            reason = f"no interval: all {unit} are alike"
         return Estimate(
             audit=AUDIT,
             model=self.models[m],
@@ -191,6 +194,17 @@ class Scribe:
                 row = replace(row, reason=f"not tested: fewer than {FEWEST_FOR_INTERVAL} templates")
             spreads.append(replace(row, p_value=p_value if row.value is not None else None))
         return levels, spreads
+
+    def mentions(self, examined: Examined) -> Iterator[Estimate]:
+        """How often each value of a slot is in the training notes; the same for every model."""
+        n = examined.n_training
+        for slot, use in examined.slots.items():
+            for value, mentions in zip(use.values, use.mentions.tolist(), strict=True):
+                for m in (self.models.index(name) for name in self.compared):
+                    number = np.asarray(float(mentions) if n is not None else np.nan)
+                    group, rates = f"{slot}: {value}", Rates(number, number, number)
+                    row = self.row(m, "value_training_mentions", group, rates, n=n or 0, decides=False)
+                    yield row if n is not None else replace(row, reason="there are no training notes")
 
     def templates(self, examined: Examined, passed: Floats) -> Iterator[Estimate]:
         """The pass rate of every base template; `passed` is [model, case]."""

@@ -140,11 +140,16 @@ def _t_over_normal(n_units: int, level: float) -> float:
 
 
 def measure_mean(counts: Tally, how: Resampling) -> Measured:
-    """Means of numbers that are no shares (they lie between -1 and 1), resampled by unit."""
+    """Means of numbers that are no shares (they lie between -1 and 1), resampled by unit.
+
+    Units that are all alike tell nothing of how others would vary, so there is no interval: its ends are NaN.
+    """
     point = counts.passed.sum(axis=0) / int(counts.n.sum())
     values = how.ratios(counts.passed, counts.n)
     low, high = widened(point, values, counts.n_units, level=how.level)
-    rates = Rates(point, np.clip(low, -1, 1), np.clip(high, -1, 1))
+    alike = np.ptp(counts.rates, axis=0) <= 1e-9
+    low, high = (np.where(alike, np.nan, np.clip(end, -1, 1)) for end in (low, high))
+    rates = Rates(point, low, high)
     return Measured(rates, values, np.zeros(len(point), dtype=bool), counts.n_units, int(counts.n.sum()))
 
 

@@ -15,7 +15,7 @@ from palpate.audits.capabilities_estimates import Baseline, value_group
 from palpate.audits.capabilities_examples import Failure
 from palpate.audits.capabilities_rates import Floats
 from palpate.audits.capabilities_values import ValueRates
-from palpate.audits.measured import Correction
+from palpate.audits.measured import FEWEST_FOR_TEST, Correction
 from palpate.results import Estimate, Finding
 
 NEAR = 0.10
@@ -124,10 +124,9 @@ class _Lopsided(NamedTuple):
 
     def told(self) -> str:
         """The sizes in words."""
-        return (
-            f"{share(self.passed)} of the '{self.better.label}' sentences but {share(self.failed)} of the "
-            f"'{self.worse.label}' ones"
-        )
+        passed, failed = share(self.passed), share(self.failed)
+        joint = "and" if passed == failed else "but"
+        return f"{passed} of the '{self.better.label}' sentences {joint} {failed} of the '{self.worse.label}' ones"
 
 
 def _lopsided(story: Story, model: str, part: str) -> dict[str, list[_Lopsided]]:
@@ -177,19 +176,23 @@ def _against_baseline(story: Story, model: str, part: str) -> list[Finding]:
     # Tests of few templates have no p, but an interval that is as wide as they deserve.
     below = [found for found in rows if found[1].significant or (found[1].significant is None and _below(found[1]))]
     below = [found for found in below if _below(found[1])]
-    below.sort(key=lambda found: found[1].value or 0.0)
+    # What was tested comes first: the furthest below is often the test with the fewest templates.
+    below.sort(key=lambda found: (not found[1].significant, found[1].value or 0.0))
     where = "further tests" if part == "further" else "tests"
     if below:
         cell, row, level, reference = below[0]
         recall = story.find("recall", model=model, group=reference)
-        others = [f"{other.said} ({share(rate.value)})" for other, _, rate, _ in below[1:_MOST_TOLD]]
+        others = [
+            f"{other.said} ({share(rate.value)}{'' if gap.significant else ', not tested'})"
+            for other, gap, rate, _ in below[1:_MOST_TOLD]
+        ]
         also = f" Also {', '.join(others)}." if others else ""
         more = len(below) - 1 - len(others)
         also += f" And {more} more." if more else ""
         sentence = (
-            f"{model} does worse than on held-out cases in {len(below)} of {len(rows)} {where} and labels. Furthest "
-            f"below is {cell.said}: {share(level.value)}{_span(level)} of sentences against "
-            f"{share(recall.value if recall else None)} of held-out cases.{also}"
+            f"{model} does worse than on held-out cases in {len(below)} of {len(rows)} {where} and labels"
+            f"{_tested_told(below)}. Furthest below is {cell.said}: {share(level.value)}{_span(level)} of "
+            f"sentences against {share(recall.value if recall else None)} of held-out cases.{also}"
         )
         return [Finding(sentence=sentence, tone="warning")]
     if all((level.value or 0) >= HIGH for _, _, level, _ in rows):
@@ -197,6 +200,18 @@ def _against_baseline(story: Story, model: str, part: str) -> list[Finding]:
         return [Finding(sentence=f"{sentence} {len(rows)} {where} and labels.", tone="good")]
     sentence = f"{model} is in none of the {len(rows)} {where} and labels plainly worse than on held-out cases."
     return [Finding(sentence=sentence)]
+
+
+def _tested_told(below: Sequence[tuple[Cell, Estimate, Estimate, str]]) -> str:
+    """How many of the findings have a p, where not all do."""
+    n_tested = sum(row.significant is True for _, row, _, _ in below)
+    few = f"with fewer than {FEWEST_FOR_TEST} templates"
+    if n_tested == len(below):
+        return ""
+    if n_tested == 0:
+        return f", by the interval alone: {'it is' if len(below) == 1 else 'all are'} {few} and not tested"
+    rest = len(below) - n_tested
+    return f": {n_tested} by a test and {rest}, {few}, by the interval alone"
 
 
 def _below(row: Estimate) -> bool:

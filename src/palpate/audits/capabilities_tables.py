@@ -193,15 +193,15 @@ def values_table(story: Story, part: str, title: str) -> Table:
             if np.isnan(rates).any():
                 continue
             ends = [int(np.argmin(rates)), int(np.argmax(rates))]
-            shown = [_value(story, each.slot, int(each.values[k]), rates[k]) for k in ends]
+            shown = [cell for k in ends for cell in _value(story, each.slot, int(each.values[k]), rates[k])]
             spread = None if row is None or row.value is None else 100 * row.value
             place = (each.scope.said, each.slot.replace("_", " "), model, len(rates), each.n_templates)
             rows.append((*place, *shown, spread, *_verdict(row)))
     return Table(
         title=title,
-        caption="Percent of right answers with the value that does worst and the one that does best, and how often "
-        "each is in the training notes (in any case, and written exactly so). p: values shuffled within templates, "
-        f"corrected ({story.correction}).",
+        caption="Percent of right answers with the value that does worst and the one that does best, how often each "
+        "is in the training notes in any case, and in brackets how often written exactly so. p: values "
+        f"shuffled within templates, corrected ({story.correction}).",
         columns=(
             Column(name="Capability and label"),
             Column(name="Slot"),
@@ -209,7 +209,9 @@ def values_table(story: Story, part: str, title: str) -> Table:
             Column(name="Values", kind="integer"),
             Column(name="Templates", kind="integer"),
             Column(name="Worst"),
+            Column(name="Worst, training mentions", kind="integer"),
             Column(name="Best"),
+            Column(name="Best, training mentions", kind="integer"),
             Column(name="Apart (points)", kind="number"),
             *_TESTED,
         ),
@@ -218,9 +220,9 @@ def values_table(story: Story, part: str, title: str) -> Table:
     )
 
 
-def _value(story: Story, slot: str, value: int, rate: float) -> str:
+def _value(story: Story, slot: str, value: int, rate: float) -> tuple[str, int | None]:
+    """A value with its rate, and how often it is in the training notes."""
     use = story.examined.slots[slot]
-    seen = ""
-    if story.examined.n_training is not None:
-        seen = f", {int(use.mentions[value]):,} mentions, {int(use.exact[value]):,} exact"
-    return f"{use.values[value]} ({rate:.0f}%{seen})"
+    if story.examined.n_training is None:
+        return f"{use.values[value]} ({rate:.0f}%)", None
+    return f"{use.values[value]} ({rate:.0f}%, {int(use.exact[value]):,} exact)", int(use.mentions[value])

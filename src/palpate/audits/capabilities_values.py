@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
-from scipy.stats import f as f_distribution
 
 from palpate.audits.capabilities_cases import Examined
 from palpate.audits.capabilities_rates import Measured, Resampling, Tally, measure
@@ -87,8 +86,7 @@ def value_rates(examined: Examined, passed: Floats, how: Resampling, rng: np.ran
             there: NDArray[np.bool_] = ~np.isnan(table[0])
             measured = [_measure_value(table[..., v], there[:, v], how) for v in range(len(values))]
             rates = np.stack([part.rates.value for part in measured], axis=1)
-            n_permutations = min(how.n_replicates, PERMUTATIONS)
-            p_value = equality_p(np.nan_to_num(table), there, n_permutations=n_permutations, rng=rng)
+            p_value = equality_p(np.nan_to_num(table), there, n_permutations=PERMUTATIONS, rng=rng)
             spread = rates.max(axis=1) - rates.min(axis=1)
             out.append(ValueRates(scope, slot, values, measured, spread, p_value, table.shape[1], len(rows)))
     return out
@@ -113,8 +111,8 @@ def template_rates(passed: Floats, template: Ints, value: Ints, n_values: int) -
 def equality_p(rates: Floats, there: NDArray[np.bool_], *, n_permutations: int, rng: np.random.Generator) -> Floats:
     """P of "no value is better than another", for each model: [model, template, value] rates, [template, value] there.
 
-    All models see the same permutations. Where none reaches the data, p is that of the F distribution (Iman and
-    Davenport 1980), if it is smaller: corrected for many slots, the floor of 1 / (permutations + 1) would hide all.
+    All models see the same permutations. Where the templates order the values all alike, p is counted; else it is
+    never below 1 / (permutations + 1).
     """
     several = there.sum(axis=1) >= 2
     rates, there = rates[:, several], there[several]
@@ -134,7 +132,8 @@ def equality_p(rates: Floats, there: NDArray[np.bool_], *, n_permutations: int, 
             statistic = (totals**2 / n_templates).sum(axis=-1)
             reached[m] += int((statistic >= observed[m] * (1 - 1e-9) - 1e-12).sum())
     p = (reached + 1) / (n_permutations + 1)
-    return np.where(reached == 0, np.minimum(p, _f_tail(residual, there)), p)
+    counted = np.array([_p_of_agreement(each, there) for each in residual])
+    return np.where(np.isnan(counted), p, counted)
 
 
 def _shuffles(there: NDArray[np.bool_], n: int, rng: np.random.Generator) -> Ints:
@@ -155,24 +154,20 @@ def _permuted_sums(residual: Floats, there: NDArray[np.bool_], order: Ints) -> F
     return np.asarray(back.sum(axis=1))
 
 
-def _f_tail(residual: Floats, there: NDArray[np.bool_]) -> Floats:
-    """P by the F distribution, for templates that hold all values; 1 where fewer than two of them vary."""
-    whole = there.all(axis=1)
-    n_values = there.shape[1]
-    out = np.ones(len(residual))
-    for m, each in enumerate(residual[:, whole]):
-        variance = (each**2).sum(axis=1) / n_values
-        k = int((variance > 1e-12).sum())
-        if k < 2:
-            continue
-        q = (each.sum(axis=0) ** 2).sum() * (n_values - 1) / (n_values * variance.sum())
-        left = k * (n_values - 1) - q
-        if left <= 1e-9:
-            # All templates order the values alike: of n! orders in each, only the n! common ones do as well.
-            out[m] = np.exp(-(k - 1) * gammaln(n_values + 1))
-            continue
-        out[m] = f_distribution.sf((k - 1) * q / left, n_values - 1, (k - 1) * (n_values - 1))
-    return out
+def _p_of_agreement(residual: Floats, there: NDArray[np.bool_]) -> float:
+    """P where all templates that vary do so in the same way; NaN where they do not.
+
+    No shuffle has a larger statistic, and one has the same only if all templates stay alike: one in as many as there
+    are distinct orders, for each template after the first. Values that tie have fewer orders than n!.
+    """
+    varies = (residual**2).sum(axis=1) > 1e-12
+    alike = residual[varies]
+    if not there.all() or len(alike) < 2 or not np.allclose(alike, alike[0], rtol=0, atol=1e-9):
+        return float("nan")
+    gaps = np.diff(np.sort(alike[0])) > 1e-9
+    ties = np.diff(np.flatnonzero(np.concatenate([[True], gaps, [True]])))
+    log_orders = gammaln(alike.shape[1] + 1) - gammaln(ties + 1).sum()
+    return float(np.exp(-(len(alike) - 1) * log_orders))
 
 
 def most_told(found: Sequence[ValueRates]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from palpate.perturb.suites import Case, Suite, find_flaws, load_suite
 from tests.perturb.suites.rule_reader import drug_came_first, effect_is_negated
 
 EXCEPTIONS = yaml.safe_load((Path(__file__).parent / "label_exceptions.yaml").read_text(encoding="utf-8"))
+INDICATIONS = yaml.safe_load((Path(__file__).parent / "indications.yaml").read_text(encoding="utf-8"))
+DEGREE = {"severe", "excessive", "frequent", "heavy", "constant", "serious", "bad", "extreme", "chronic", "major"}
 TABLE_5 = {
     "temporal_order": (36, 816),
     "positive_sentiment": (36, 504),
@@ -101,6 +104,43 @@ def test_no_variation_twice(ade: Suite) -> None:
 
 def test_every_variation_with_every_fill_in_is_well_formed(ade: Suite) -> None:
     assert find_flaws(ade) == []
+
+
+def test_no_drug_treats_an_effect_of_the_suite(ade: Suite) -> None:
+    """Else "I had anxiety on Zoloft" may speak of the illness, and its label would be in doubt."""
+    generics = {str(entry.attribute("generic")) for entry in ade.lexicons["drug"].entries}
+    treats = {drug: row["treats"] for row in INDICATIONS for drug in row["drugs"]}
+    assert sum(len(row["drugs"]) for row in INDICATIONS) == len(treats)
+    assert set(treats) == generics
+    effects = [*ade.lexicons["effect"].values, *ade.lexicons["mild_effect"].values]
+    assert [(d, e) for d, parts in treats.items() for e in effects for part in parts if part in e] == []
+
+
+def test_lexicons_are_ample(ade: Suite) -> None:
+    heads = {entry.head for entry in ade.lexicons["drug"].entries}
+    assert len(heads) >= 75
+    assert len(ade.lexicons["effect"]) >= 100
+    assert len(ade.lexicons["mild_effect"]) >= 60
+
+
+def test_effects_have_no_words_of_degree(ade: Suite) -> None:
+    """ "No heavy periods" leaves room for periods: what is denied would not be the whole effect."""
+    assert [effect for effect in ade.lexicons["effect"].values if DEGREE & set(effect.split())] == []
+
+
+def test_mild_effects_are_none_that_may_be_welcome(ade: Suite) -> None:
+    welcome = ("dreams", "sleep", "weight", "appetite", "calm", "energy")
+    assert [effect for effect in ade.lexicons["mild_effect"].values if any(word in effect for word in welcome)] == []
+
+
+def test_positive_sentiment_has_a_first_clause_for_each_base_template(ade: Suite) -> None:
+    """Templates are what is resampled: 12 openings with 3 endings each would be 12 and not 36."""
+    tests = [test for c in ade.capabilities if c.id == "positive_sentiment" for test in c.tests]
+    written = [[flat.written() for flat in template.variations()] for test in tests for template in test.templates]
+    openings = [{re.split(r"[,.]", text)[0] for text in texts} for texts in written]
+    assert len(openings) == 36
+    assert {len(texts) for texts in written} == {14}
+    assert sum(map(len, openings)) == len(set.union(*openings))
 
 
 def test_mild_effects_are_other_effects(ade: Suite) -> None:

@@ -157,3 +157,32 @@ def test_bad_jsonl(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         import_jsonl(write(tmp_path, line, "c.jsonl"))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ('"tolerance": "x"', 'line 2: the tolerance is "x"'),
+        ('"tolerance": -0.1', "line 2: the tolerance is -0.1"),
+        ('"tolerance": NaN', "line 2: the tolerance is NaN"),
+        ('"tolerance": true', "line 2: the tolerance is true"),
+        ('"direction": "up", "margin": [1]', r"line 2: the margin is \[1\]"),
+        ('"direction": "up", "margin": 2', "line 2: the margin is 2"),
+    ],
+)
+def test_jsonl_with_a_bad_number(tmp_path: Path, rule: str, message: str) -> None:
+    lines = ['{"text": "I took it.", "label": 1}', '{"text": "Fine.", "changed": "Well.", "label": 1, ' + rule + "}"]
+    file = write(tmp_path, "\n".join(lines), "t.jsonl")
+    with pytest.raises(ConfigError, match=message) as caught:
+        import_jsonl(file)
+    assert "t.jsonl" in str(caught.value)
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b"])
+def test_only_line_feeds_part_the_lines_of_jsonl(tmp_path: Path, mark: str) -> None:
+    text = f"I took it.{mark}It hurt."
+    file = tmp_path / "t.jsonl"
+    written = text.replace("\x0b", "\\u000b")
+    file.write_text(f'{{"text": "{written}", "label": 1}}\r\n{{"text": "Fine.", "label": 0}}\n', encoding="utf-8")
+    suite = import_jsonl(file)
+    assert suite.cases(range(suite.size())).texts == [text, "Fine."]

@@ -167,7 +167,7 @@ def test_balanced_sample_takes_every_template_alike() -> None:
 
 def test_sampling_holds_the_sample_and_no_more() -> None:
     ade = load_suite("ade")
-    assert ade.size() > 10**10
+    assert ade.size() > 10**9
     rng = np.random.default_rng(0)
     ade.sample(10, rng)
     tracemalloc.start()
@@ -257,3 +257,30 @@ def test_any_suite_counts_as_its_slow_expansion(values: list[list[str]], options
     assert suite.cases(range(suite.size())).texts == expected
     drawn = suite.draw(len(expected), np.random.default_rng(seed))
     assert sorted(drawn.tolist()) == list(range(len(expected)))
+
+
+@pytest.mark.parametrize(
+    ("slot", "capability", "slots"),
+    [
+        ("longer", "temporal_order", ("longer", "shorter")),
+        ("shorter", "temporal_order", ("longer", "shorter")),
+        ("other_drug", "social_media_noise", ("drug", "other_drug")),
+    ],
+)
+def test_the_size_of_a_slot_that_is_drawn_with_another_is_that_of_the_pairs(
+    slot: str, capability: str, slots: tuple[str, str]
+) -> None:
+    ade = load_suite("ade")
+    for n in (2, 9):
+        cases = (
+            ade.with_sizes({slot: 4})
+            .with_sizes({slot: n})
+            .default_cases(np.random.default_rng(0), capabilities=[capability])
+        )
+        pairs = {pair for pair in zip(*(cases.values(name) for name in slots), strict=True) if None not in pair}
+        assert len(pairs) == n
+
+
+def test_two_sizes_for_slots_that_are_drawn_together_are_refused() -> None:
+    with pytest.raises(ConfigError, match="'longer' and 'shorter' are drawn together and have two sizes"):
+        load_suite("ade").with_sizes({"longer": 3, "shorter": 4})

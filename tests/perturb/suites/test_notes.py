@@ -83,3 +83,32 @@ def test_pairs_differ_and_labels_of_pairs_are_told(notes: Suite) -> None:
     for unit in notes.units:
         assert (unit.test.direction is None) == (unit.test.type != "DIR")
         assert (unit.test.tolerance is None) == (unit.test.type != "INV")
+
+
+def test_given_findings_take_the_lexicons_article_and_a_known_abbreviation_is_its_entry(notes: Suite) -> None:
+    given = ["pneumonia", "PNA", "diabetes", "Atrial fibrillation", "chest pain"]
+    own = notes.with_slots({"finding": given})
+    written = {entry.value: entry.written("a") for entry in own.lexicons["finding"].entries}
+    assert written == {value: value for value in given}
+    pna = next(entry for entry in own.lexicons["finding"].entries if entry.value == "PNA")
+    # Next to its long form, which is abbreviated in some templates, it must not write these sentences again.
+    assert (pna.head, pna.written("abbreviation")) == ("pneumonia", None)
+    alone = notes.with_slots({"finding": ["PNA"]}).lexicons["finding"].entries[0]
+    assert (alone.head, alone.written("abbreviation")) == ("pneumonia", "PNA")
+    assert "The patient has PNA and no fever." in own.cases(range(own.size())).texts
+    assert find_flaws(own) == []
+
+
+def test_articles_of_given_findings(notes: Suite) -> None:
+    given = ["Pleural effusion", "PE", "SBO", "UTI", {"value": "hip fracture", "article": "a"}, {"value": "PTX"}]
+    own = notes.with_slots({"finding": given})
+    assert [entry.written("a") for entry in own.lexicons["finding"].entries] == [
+        *("a Pleural effusion", "a PE", "an SBO", "a UTI", "a hip fracture", "a PTX")
+    ]
+    merged = notes.with_slots({"finding": [{"value": "pneumonia", "article": "the"}]}).lexicons["finding"].entries[0]
+    assert (merged.written("a"), merged.written("abbreviation")) == ("the pneumonia", "PNA")
+
+
+def test_no_negation_leaves_an_old_finding_and_no_relative_dies_of_a_trifle(notes: Suite) -> None:
+    cases = notes.cases(range(notes.size()))
+    assert not [text for text in (*cases.texts, *cases.changed) if "no new" in text or "died of" in text]

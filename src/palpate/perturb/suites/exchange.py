@@ -100,7 +100,7 @@ def import_jsonl(path: str | Path, *, positive: str | None = None, tolerance: fl
     file = Path(path)
     words = _LabelWords(file, positive)
     grouped: dict[tuple[str, str, str, bool | None], list[tuple[_Row, str, str]]] = {}
-    for number, line in enumerate(_read(file).splitlines(), start=1):
+    for number, line in enumerate(_read(file).split("\n"), start=1):
         if not line.strip():
             continue
         row, text, changed = _case_row(_parse_json(line, file, number), words, number, tolerance)
@@ -230,9 +230,9 @@ def _case_row(record: Mapping[str, Any], words: _LabelWords, number: int, tolera
     if kind == "DIR" and direction not in ("up", "down"):
         raise ConfigError(f"line {number}: a DIR case needs a `direction`", file=file, hint="give up or down")
     rule = (
-        float(record.get("tolerance", tolerance)) if kind == "INV" else None,
+        _share(record, "tolerance", tolerance, file, number) if kind == "INV" else None,
         cast(Direction, direction) if kind == "DIR" else None,
-        float(record.get("margin", 0.0)) if kind == "DIR" else None,
+        _share(record, "margin", 0.0, file, number) if kind == "DIR" else None,
     )
     capability = str(record.get("capability") or "imported")
     name = str(record.get("template") or f"line-{number}")
@@ -240,6 +240,17 @@ def _case_row(record: Mapping[str, Any], words: _LabelWords, number: int, tolera
     template = Template(name, parse(""), label, tags, line=number, file=file)
     test = str(record.get("test") or capability)
     return _Row(capability, test, cast(TestType, kind), template, rule), record["text"], str(changed)
+
+
+def _share(record: Mapping[str, Any], name: str, default: float, file: Path, number: int) -> float:
+    """A number from 0 to 1 of a case's rule."""
+    given = record.get(name)
+    if given is None:
+        return default
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
+        problem = f"line {number}: the {name} is {json.dumps(given)[:32]}"
+        raise ConfigError(problem, file=file, hint="give a number from 0 to 1")
+    return float(given)
 
 
 def _with_listed(template: Template, listed: tuple[Flat, ...], second: tuple[Flat, ...]) -> Template:

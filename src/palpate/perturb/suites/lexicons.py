@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +66,8 @@ class Lexicon:
     name: str
     entries: tuple[Entry, ...]
     about: str = ""
+    bare: bool = False
+    """Whether its values take no article unless they have their own (`article: none`)."""
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -76,28 +78,49 @@ class Lexicon:
         return tuple(entry.value for entry in self.entries)
 
     def with_values(self, values: Sequence[str | Mapping[str, Attribute]]) -> Lexicon:
-        """Other values under the same name; one that the lexicon has keeps its attributes."""
-        known = {entry.value: entry for entry in self.entries}
+        """Other values under the same name; one that the lexicon has, in any case or as an abbreviation, stays one."""
         entries: list[Entry] = []
         for given in values:
             if isinstance(given, str):
-                entries.append(known.get(given) or make_entry(given))
-            else:
-                rest = {key: value for key, value in given.items() if key not in _RESERVED}
-                article = given.get("article")
-                entries.append(make_entry(str(given["value"]), rest, None if article is None else str(article)))
+                entries.append(self._known(given) or make_entry(given, bare=self.bare))
+                continue
+            known = self._known(str(given["value"])) or make_entry(str(given["value"]), bare=self.bare)
+            rest = {key: value for key, value in given.items() if key not in _RESERVED}
+            article = known.article if given.get("article") is None else str(given["article"])
+            article = "" if article == "none" else article
+            entries.append(known._replace(article=article, attributes={**known.attributes, **rest}))
         if not entries:
             raise ConfigError(f"the slot's lexicon '{self.name}' is given no values", hint="give at least one")
         twice = _first_twice([entry.value for entry in entries])
         if twice is not None:
             raise ConfigError(f"'{twice}' is given twice for lexicon '{self.name}'", hint="remove one")
-        return Lexicon(self.name, tuple(entries), self.about)
+        there = {entry.value for entry in entries}
+        for at, entry in enumerate(entries):
+            # Its long form writes the abbreviation already: the same sentence must not come twice.
+            if entry.form == "abbreviation" and entry.head in there:
+                rest = {key: value for key, value in entry.attributes.items() if key != "abbreviation"}
+                entries[at] = entry._replace(attributes=rest)
+        return replace(self, entries=tuple(entries))
+
+    def _known(self, value: str) -> Entry | None:
+        """The entry that a value stands for, spelled like the value."""
+        same = next((entry for entry in self.entries if entry.value == value), None)
+        if same is not None:
+            return same
+        for entry in self.entries:
+            if entry.value.lower() == value.lower():
+                return entry._replace(value=value)
+        for entry in self.entries:
+            if str(entry.attributes.get("abbreviation", "")).lower() == value.lower():
+                article = article_of_letters(value) if entry.article and value.isupper() else entry.article
+                return entry._replace(value=value, form="abbreviation", article=article)
+        return None
 
     def without(self, other: Lexicon) -> Lexicon:
         """The values that are none of another lexicon's, not even by spelling, abbreviation or another attribute."""
         names = {name.lower() for entry in other.entries for name in entry.names()}
         entries = tuple(entry for entry in self.entries if not names & {name.lower() for name in entry.names()})
-        return Lexicon(self.name, entries, self.about)
+        return replace(self, entries=entries)
 
 
 def in_case(value: str, case: str) -> str:
@@ -123,6 +146,11 @@ def misspell(value: str) -> str:
 def article_of(value: str) -> str:
     """`a` or `an` by the first letter; words that sound otherwise carry their `article` in the lexicon."""
     return "an" if re.match(r"[aeiouAEIOU]|8|11\b|18\b", value) else "a"
+
+
+def article_of_letters(value: str) -> str:
+    """`a` or `an` for an abbreviation that is read letter by letter: an SBO, a UTI."""
+    return "an" if value[:1].upper() in set("AEFHILMNORSX") else "a"
 
 
 def make_entry(
@@ -154,17 +182,17 @@ def _read_mapping(source: Node, name: str, folder: Path, opened: tuple[Path, ...
     if ("values" in given) == ("union" in given):
         raise source.error(f"lexicon '{name}' needs either `values` or `union`", hint="give one of them")
     entries: list[Entry] = []
+    article = given["article"].choice("article", ("auto", "none")) if "article" in given else "auto"
     if "union" in given:
         for part in given["union"].items("union"):
             entries += read_lexicon(part, part.text("union"), folder, opened).entries
     else:
-        article = given["article"].choice("article", ("auto", "none")) if "article" in given else "auto"
         forms = tuple(form.choice("forms", CASES) for form in given["forms"].items("forms")) if "forms" in given else ()
         entries = _entries(given["values"], name, bare=article == "none", forms=forms)
     twice = _first_twice([entry.value for entry in entries])
     if twice is not None:
         raise source.error(f"lexicon '{name}' holds '{twice}' twice", hint="remove one")
-    return Lexicon(name, tuple(entries), about)
+    return Lexicon(name, tuple(entries), about, bare=article == "none")
 
 
 def _entries(source: Node, name: str, *, bare: bool, forms: Sequence[str]) -> list[Entry]:

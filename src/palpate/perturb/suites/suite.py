@@ -49,6 +49,8 @@ class Suite:
     choose: tuple[str, ...] = ()
     """Slots that the user of the suite is expected to fill, such as the finding that the model looks for."""
     file: Path | None = None
+    pair_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes given for slots that the suite itself gives none: they are drawn with another, and this many pairs."""
 
     def __repr__(self) -> str:
         return f"Suite({self.name!r}, {len(self.templates)} base templates)"
@@ -135,13 +137,21 @@ class Suite:
         return replace(self, capabilities=tuple(capabilities))
 
     def with_sizes(self, sizes: Mapping[str, int]) -> Suite:
-        """The suite with other numbers of values a slot in its default run."""
+        """The suite with other numbers of values a slot in its default run.
+
+        A slot that is drawn with another and has no number of its own, such as `longer`, gives that of the pairs.
+        """
         for slot in sizes:
             if slot not in self.lexicons:
                 raise ConfigError(
                     f"suite '{self.name}' has no slot '{slot}'", hint=f"it has {', '.join(self.lexicons)}"
                 )
-        return replace(self, sizes={**self.sizes, **sizes})
+        pairs = {slot: n for slot, n in sizes.items() if slot not in self.sizes or slot in self.pair_sizes}
+        for tie in self.relations:
+            if {tie.first, tie.second} <= set(pairs) and pairs[tie.first] != pairs[tie.second]:
+                problem = f"slots '{tie.first}' and '{tie.second}' are drawn together and have two sizes"
+                raise ConfigError(problem, hint="give the number of pairs once")
+        return replace(self, sizes={**self.sizes, **sizes}, pair_sizes={**self.pair_sizes, **pairs})
 
     def chosen(self, capabilities: Collection[str] | None, *, further: bool) -> list[int]:
         """The units of some capabilities; without names, the main ones and on request the further ones."""
@@ -167,6 +177,9 @@ class Suite:
         return n
 
     def _sample_size(self, test: Test, factor: Factor) -> int:
+        asked = [self.pair_sizes[slot] for slot in factor.slots if slot in self.pair_sizes]
+        if asked:
+            return min(asked[0], len(factor))
         wanted = factor.sample
         if len(factor.slots) == 1 or wanted is None:
             slot = factor.slots[0]
