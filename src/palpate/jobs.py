@@ -14,6 +14,7 @@ from palpate.cohort import Cohort, stack
 from palpate.config import Config, load_config, make_audit, parse_settings, without_secrets
 from palpate.data.ade import AdeOptions, build_ade
 from palpate.data.built import Built, check_output, write_built
+from palpate.data.cxr import CxrOptions, build_cxr
 from palpate.data.outcomes import OutcomesOptions, build_outcomes
 from palpate.data.readmission import ReadmissionOptions, build_readmission
 from palpate.data.tables import TableSpec, read_cohort
@@ -165,6 +166,7 @@ def build_cohort(
         "readmission": (build_readmission, ReadmissionOptions),
         "outcomes": (build_outcomes, OutcomesOptions),
         "ade": (build_ade, AdeOptions),
+        "cxr": (build_cxr, CxrOptions),
     }
     if kind not in builders:
         raise ConfigError(f"there is no cohort '{kind}'", hint=f"there are: {', '.join(builders)}")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from palpate.cli.app import Debug, Settings, app, err, out
+
+if TYPE_CHECKING:
+    from palpate.models.train.pretest import Pretest
 
 
 @app.command()
@@ -44,7 +47,7 @@ def synth(
 
 @app.command()
 def cohort(
-    kind: Annotated[str, typer.Argument(help="readmission, outcomes or ade.", show_default=False)],
+    kind: Annotated[str, typer.Argument(help="readmission, outcomes, ade or cxr.", show_default=False)],
     source: Annotated[Path, typer.Option(help="Folder with the source files.", show_default=False)],
     file: Annotated[Path, typer.Option("--out", help="The cohort, a .parquet file.", show_default=False)],
     settings: Settings = None,
@@ -67,7 +70,9 @@ def cohort(
 
 @app.command()
 def train(
-    kind: Annotated[str, typer.Argument(help="tfidf-xgboost, tfidf-logistic or transformer.", show_default=False)],
+    kind: Annotated[
+        str, typer.Argument(help="tfidf-xgboost, tfidf-logistic, transformer or pretest.", show_default=False)
+    ],
     file: Annotated[
         Path,
         typer.Option("--cohort", help="A table with splits, or an audit.yaml that names one.", show_default=False),
@@ -77,25 +82,40 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was stopped.")] = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Train a reference model; `palpate:DIR` reads it back."""
+    """Train a reference model; `palpate:DIR` reads it back. `pretest` adds pre-test probabilities to the cohort."""
     from palpate import jobs
     from palpate.config import parse_settings
+    from palpate.models.train import Step
     from palpate.models.train import train as train_model
+    from palpate.models.train.pretest import train_pretest
     from palpate.progress import TerminalProgress
 
-    cases = jobs.read_training_cohort(file)
-    with TerminalProgress(err) as progress:
-        trained = train_model(
-            kind,
-            cases,
-            folder,
-            parse_settings(settings or ()),
-            resume=resume,
-            progress=lambda step: progress.step(
-                step.stage, step.done, step.total, "" if step.loss is None else f"(loss {step.loss:.4f})"
-            ),
-        )
+    cases, options = jobs.read_training_cohort(file), parse_settings(settings or ())
+    with TerminalProgress(err) as watched:
+
+        def show(step: Step) -> None:
+            watched.step(step.stage, step.done, step.total, "" if step.loss is None else f"(loss {step.loss:.4f})")
+
+        if kind == "pretest":
+            made = train_pretest(cases, folder, options, resume=resume, progress=show)
+        else:
+            trained = train_model(kind, cases, folder, options, resume=resume, progress=show)
+    if kind == "pretest":
+        _show_pretest(made)
+        return
     for model in trained.models:
         auroc = next((row for row in model.metrics if row["metric"] == "auroc"), None)
         told = f"validation AUROC {auroc['value']:.3f}, " if auroc and auroc["value"] is not None else ""
         out.print(f"palpate:{escape(str(model.folder))}: {told}threshold {model.threshold:.3f}", soft_wrap=True)
+
+
+def _show_pretest(made: Pretest) -> None:
+    """Each label's chosen model, or why there is none."""
+    table = Table("label", "features", "classifier", "AUROC", "Brier skill", "why not", box=None, pad_edge=False)
+    for row in made.table:
+        numbers = (row.get(name) for name in ("auroc", "brier_skill_score"))
+        cells = ("" if value is None else f"{value:.3f}" for value in numbers)
+        names = (escape(str(row.get(name) or "")) for name in ("label", "features", "classifier"))
+        table.add_row(*names, *cells, escape(str(row.get("reason") or "")))
+    out.print(table)
+    out.print(f"Cohort with pre-test probabilities: [bold]{escape(str(made.file))}[/bold]", soft_wrap=True)

@@ -1,0 +1,64 @@
+-- MIMIC-CXR-JPG: `shots` (one row an image), `studies` (one row a study: labels, and what earlier studies found).
+-- A study's time is that of its first image, so that nothing charted between two images counts as known before.
+-- The cells were checked by data/cxr.py.
+
+CREATE TABLE shots AS
+SELECT
+    dicom_id,
+    need_id(subject_id, 'cxr_metadata', 'subject_id') AS subject_id,
+    need_id(study_id, 'cxr_metadata', 'study_id') AS study_id,
+    upper(viewposition) AS view,
+    min(study_moment(studydate, studytime)) OVER (PARTITION BY subject_id, study_id) AS time
+FROM cxr_metadata;
+
+-- Everything that is not positive is negative: 0.0 (absent), -1.0 (uncertain) and the empty cell (not mentioned).
+CREATE MACRO is_found(cell) AS coalesce(try_cast(cell AS DOUBLE) = 1, false)::INTEGER;
+
+CREATE TABLE labelled_studies AS
+SELECT
+    need_id(subject_id, 'cxr_chexpert', 'subject_id') AS subject_id,
+    need_id(study_id, 'cxr_chexpert', 'study_id') AS study_id,
+    is_found(atelectasis) AS atelectasis,
+    is_found(cardiomegaly) AS cardiomegaly,
+    is_found(consolidation) AS consolidation,
+    is_found(edema) AS edema,
+    is_found(enlarged_cardiomediastinum) AS enlarged_cardiomediastinum,
+    is_found(fracture) AS fracture,
+    is_found(lung_lesion) AS lung_lesion,
+    is_found(lung_opacity) AS lung_opacity,
+    is_found(pleural_effusion) AS pleural_effusion,
+    is_found(pleural_other) AS pleural_other,
+    is_found(pneumonia) AS pneumonia,
+    is_found(pneumothorax) AS pneumothorax,
+    is_found(support_devices) AS support_devices
+FROM cxr_chexpert;
+
+-- Earlier is strictly before: of two studies at the same moment neither knows the other.
+CREATE TABLE studies AS
+WITH timed AS (
+    SELECT labelled_studies.*, moments.time
+    FROM labelled_studies
+    JOIN (SELECT DISTINCT subject_id, study_id, time FROM shots WHERE time IS NOT NULL) AS moments
+    USING (subject_id, study_id)
+)
+SELECT
+    *,
+    count(*) OVER before AS n_earlier_studies,
+    max(atelectasis) OVER before AS earlier_atelectasis,
+    max(cardiomegaly) OVER before AS earlier_cardiomegaly,
+    max(consolidation) OVER before AS earlier_consolidation,
+    max(edema) OVER before AS earlier_edema,
+    max(enlarged_cardiomediastinum) OVER before AS earlier_enlarged_cardiomediastinum,
+    max(fracture) OVER before AS earlier_fracture,
+    max(lung_lesion) OVER before AS earlier_lung_lesion,
+    max(lung_opacity) OVER before AS earlier_lung_opacity,
+    max(pleural_effusion) OVER before AS earlier_pleural_effusion,
+    max(pleural_other) OVER before AS earlier_pleural_other,
+    max(pneumonia) OVER before AS earlier_pneumonia,
+    max(pneumothorax) OVER before AS earlier_pneumothorax,
+    max(support_devices) OVER before AS earlier_support_devices
+FROM timed
+WINDOW before AS (
+    PARTITION BY subject_id ORDER BY time
+    RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL 1 MICROSECOND PRECEDING
+);

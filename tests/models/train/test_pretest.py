@@ -1,0 +1,224 @@
+"""`palpate train pretest` from a cohort to a cohort: planted words, no leakage, resuming, wrong input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from palpate.cohort import Cohort
+from palpate.data.tables import TableSpec, read_cohort
+from palpate.errors import CohortError, ConfigError
+from palpate.models.train.options import Step
+from palpate.models.train.pretest import Pretest, train_pretest
+from palpate.stats import auroc
+from tests.models.train.pretest_cohort import cohort, frame
+
+QUICK: dict[str, Any] = {
+    "families": ["bow"],
+    "classifiers": ["LinearSVC"],
+    "n_replicates": 20,
+    "threads": 1,
+    "max_df": 1.0,
+}
+
+
+def run(folder: Path, made: Cohort | None = None, **options: Any) -> Pretest:
+    return train_pretest(cohort() if made is None else made, folder, {**QUICK, **options})
+
+
+def column(made: Pretest, label: str = "ill") -> Any:
+    return made.cohort.cases[f"pretest_{label}"].to_numpy()
+
+
+def test_planted_words(tmp_path: Path) -> None:
+    made = run(tmp_path / "out", labels="ill", n_replicates=100)
+    (entry,) = made.card["labels"]
+    assert {word for word, _ in entry["words"][:3]} == {"fever", "chills", "stable"}
+    assert {word: weight > 0 for word, weight in entry["words"][:3]} == {"fever": True, "chills": True, "stable": False}
+    table = made.table[0]
+    assert table["on"] == "other"
+    assert table["classifier"] == "LinearSVC"
+    other = (made.cohort.cases["split"] == "test").to_numpy()
+    y = made.cohort.y_true(np.arange(len(made.cohort)))[:, 0]
+    assert table["auroc"] == pytest.approx(auroc(y[other], column(made)[other]), abs=1e-6)
+    assert table["auroc"] > 0.75
+    assert table["brier_skill_score"] > 0.1
+    inside = entry["performance"]["out_of_fold"]
+    assert inside["n"] == (~other).sum()
+    assert inside["auroc"] == pytest.approx(auroc(y[~other], column(made)[~other]), abs=1e-6)
+    low, high = inside["auroc_interval"]
+    assert low < inside["auroc"] < high
+    assert entry["chosen"]["calibration"] == "platt"
+    assert len(entry["chosen"]["fold_auroc"]) == 5
+
+
+def test_the_file_is_a_cohort(tmp_path: Path) -> None:
+    made = run(tmp_path / "out", cohort(labels=("ill", "never")))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cohort.parquet", "pretest.json"]
+    again = read_cohort(TableSpec(file=made.file), name="home")
+    assert again.labels == ("ill", "never")
+    assert again.attributes == ("age", "gender", "pretest_ill", "pretest_never")
+    assert again.cases.equals(made.cohort.cases.select(again.cases.columns))
+    assert (again.y != made.cohort.y).nnz == 0
+    card = json.loads((tmp_path / "out" / "pretest.json").read_text())
+    assert card == made.card
+    assert "named1x" not in json.dumps(card)  # a name that one patient's notes have
+    assert again.cases["pretest_ill"].null_count() == 0
+    assert again.cases["pretest_never"].null_count() == len(again)
+    assert card["labels"][1]["chosen"] is None
+    assert card["labels"][1]["reason"] == "one class only among the cases to learn from, for 5 folds"
+    assert made.table[1] == {"label": "never", "reason": card["labels"][1]["reason"]}
+
+
+def test_labels_of_the_test_split_change_nothing(tmp_path: Path) -> None:
+    table = frame()
+    other = table.with_columns(ill=pl.when(pl.col("split") == "test").then(1 - pl.col("ill")).otherwise("ill"))
+    one = run(tmp_path / "a", cohort(table=table))
+    two = run(tmp_path / "b", cohort(table=other))
+    assert np.array_equal(column(one), column(two))
+    assert one.card["labels"][0]["chosen"] == two.card["labels"][0]["chosen"]
+
+
+def test_own_label_is_not_in_the_probability(tmp_path: Path) -> None:
+    """A word that only one class has in training, by a patient's own words, would give each case its own label away."""
+    rng = np.random.default_rng(3)
+    n = 300
+    table = pl.DataFrame(
+        {
+            "patient_id": [f"p{k // 3}" for k in range(n)],
+            "split": ["train"] * n,
+            # Words of a patient's own: a model that scores its own training cases would know them by heart.
+            "prior": [f"own{k // 3} mark{k // 3} pain" for k in range(n)],
+            "ill": np.repeat(rng.random(n // 3) < 0.4, 3).astype(int),
+        }
+    )
+    made = Cohort.from_frame(table, labels=["ill"])
+    got = run(tmp_path / "out", made, min_df=1, min_patients=1)
+    y = made.y_true(np.arange(n))[:, 0]
+    assert abs(auroc(y, column(got)) - 0.5) < 0.12
+    assert got.card["labels"][0]["performance"]["other"]["reason"] == "no cases"
+    assert got.table[0]["on"] == "out_of_fold"
+
+
+def test_threads_do_not_matter(tmp_path: Path) -> None:
+    options = {
+        "families": ["bow", "xgboost", "tables"],
+        "classifiers": ["Perceptron", "DecisionTreeClassifier", "LogisticRegression", "XGBClassifier"],
+        "draws": 2,
+        "search_rows": 100,
+    }
+    one = run(tmp_path / "a", cohort(160), **options)
+    two = run(tmp_path / "b", cohort(160), **{**options, "threads": 3})
+    assert one.file.read_bytes() == two.file.read_bytes()
+    assert one.card == two.card
+    assert set(one.card["families"]) == {"bow", "xgboost", "tables"}
+    assert one.card["columns"] == ["age", "gender"]
+    found = {(row["family"], row["classifier"]) for row in one.card["labels"][0]["search"]["classifiers"]}
+    assert len(found) == 2 + 1 + 2
+
+
+def test_tables_where_there_are_no_notes(tmp_path: Path) -> None:
+    bare = cohort(table=frame().drop("prior"), labels=("old",))
+    made = train_pretest(bare, tmp_path / "out", {"classifiers": "LogisticRegression", "n_replicates": 0, "threads": 1})
+    assert list(made.card["families"]) == ["tables"]
+    assert made.table[0]["auroc"] > 0.8
+    assert made.card["labels"][0]["words"][0][0] == "age"
+    both = cohort(labels=("old",))
+    chosen = run(tmp_path / "both", both, families=["bow", "tables"], classifiers=["LinearSVC", "LogisticRegression"])
+    assert chosen.table[0]["features"] == "attributes"  # age tells more than words
+
+
+def test_cases_without_notes_and_without_splits(tmp_path: Path) -> None:
+    table = (
+        frame()
+        .drop("split")
+        .with_columns(prior=pl.when(pl.col("case_id").is_in(["c0", "c5"])).then(None).otherwise("prior"))
+    )
+    made = run(tmp_path / "out", cohort(table=table))
+    assert made.card["n_without_notes"] == 2
+    assert made.card["n_only_scored"] == 0
+    empty = made.cohort.cases.filter(pl.col("pretest_ill").is_null())["case_id"].to_list()
+    assert empty == ["c0", "c5"]
+
+
+def test_few_values_are_said(tmp_path: Path) -> None:
+    made = run(tmp_path / "out", classifiers="DecisionTreeClassifier", max_words=1)
+    (remark,) = made.card["labels"][0]["remarks"]
+    assert "few different values" in remark
+
+
+def test_embeddings(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from tests.models.tiny_checkpoints import checkpoint
+
+    encoder = checkpoint(tmp_path / "tiny", "Bert", max_length=16)
+    options = {"families": None, "encoders": encoder, "classifiers": ["LinearDiscriminantAnalysis"]}
+    made = train_pretest(cohort(120), tmp_path / "out", {**QUICK, **options, "families": "embeddings"})
+    assert made.card["families"] == {"embeddings": ["tiny"]}
+    assert made.table[0]["features"] == "tiny"
+    assert made.card["labels"][0]["words"] == []
+    assert made.cohort.cases["pretest_ill"].null_count() == 0
+
+
+class Stopped(Exception):
+    """Somebody pulled the plug."""
+
+
+def test_resume(tmp_path: Path) -> None:
+    two = cohort(labels=("ill", "old"))
+    whole = run(tmp_path / "whole", two)
+
+    def pull(step: Step) -> None:
+        if step.stage.startswith("'old'"):
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train_pretest(two, tmp_path / "cut", QUICK, progress=pull)
+    assert not (tmp_path / "cut" / "cohort.parquet").exists()
+    with pytest.raises(ConfigError, match="the folder is not empty"):
+        train_pretest(two, tmp_path / "cut", QUICK)
+    with pytest.raises(ConfigError, match="other options or another cohort"):
+        train_pretest(two, tmp_path / "cut", {**QUICK, "seed": 1}, resume=True)
+    stages: list[str] = []
+    again = train_pretest(
+        two, tmp_path / "cut", {**QUICK, "threads": 2}, resume=True, progress=lambda step: stages.append(step.stage)
+    )
+    assert not [stage for stage in stages if stage.startswith("'ill'")]
+    assert again.file.read_bytes() == whole.file.read_bytes()
+    assert again.card == whole.card
+    with pytest.raises(ConfigError, match="there is no training to resume"):
+        train_pretest(two, tmp_path / "cut", QUICK, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"labels": "sick"}, "the cohort has no label 'sick'; it has: ill"),
+        ({"classifiers": "SVM"}, "the families bow have no classifier 'SVM'"),
+        ({"families": "embeddings"}, "embeddings need an encoder"),
+        ({"families": "embeddings", "encoders": "nowhere"}, "this folder has no config.json"),
+        ({"folds": 2}, "option 'folds' of pretest"),
+        ({"trees": 2}, "there is no such option"),
+        ({"min_df": 5000}, "no word of the earlier notes is left"),
+        ({"families": "tables", "columns": "weight"}, "there is no such attribute"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises((ConfigError, CohortError)) as error:
+        run(tmp_path / "out", **options)
+    assert said in str(error.value)
+
+
+def test_wrong_cohorts(tmp_path: Path) -> None:
+    with pytest.raises(CohortError, match="column 'prior': the cohort has no earlier notes"):
+        run(tmp_path / "a", cohort(table=frame().drop("prior")))
+    with pytest.raises(CohortError, match="no case can be learned from"):
+        run(tmp_path / "b", cohort(table=frame().with_columns(split=pl.lit("test"))))
+    few = cohort(table=frame().with_columns(ill=(pl.int_range(pl.len()) < 6).cast(pl.Int64)))
+    reason = run(tmp_path / "c", few).card["labels"][0]["reason"]
+    assert reason == "only 3 patients with one of the classes among the cases to learn from, for 5 folds"
