@@ -165,7 +165,8 @@ def _read_posts(folder: Path, options: AdeOptions) -> tuple[str, pl.DataFrame]:
     rows = read_posts(files)
     counts = rows.group_by("source", maintain_order=True).len().iter_rows()
     told = "posts: " + ", ".join(f"{source} {n:,} ({len(files[source])} files)" for source, n in counts)
-    unmarked = sum(path.is_file() for path in folder.glob(options.files)) - sum(map(len, files.values()))
+    posts = [path for path in folder.glob(options.files) if path.is_file() and not path.name.startswith("spans")]
+    unmarked = len(posts) - sum(map(len, files.values()))
     return told + (f"; left alone: {unmarked} files of no known source" if unmarked else ""), rows
 
 
