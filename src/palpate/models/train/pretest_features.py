@@ -43,7 +43,8 @@ class CaseNotes(NamedTuple):
     @property
     def present(self) -> NDArray[np.bool_]:
         """Whether a case has a note."""
-        return np.diff(self.has.indptr) > 0
+        n_notes: Ints = np.diff(self.has.indptr)
+        return n_notes > 0
 
 
 def read_notes(cohort: Cohort, options: PretestOptions) -> CaseNotes:
