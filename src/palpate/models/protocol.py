@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.attributions import Asked, Attributions
 from palpate.edits import Inputs
 
 Probabilities = NDArray[np.float64]
@@ -48,6 +49,8 @@ class Model(ABC):
     """Whether `words` come from the notes that the model was fitted on, and so may hold names."""
     uses_edits: bool = False
     """True: rows come grouped by parent, because the model scores edits as differences."""
+    explains: tuple[str, ...] = ()
+    """The ways in which the model can say what it looked at ("attention"), the preferred one first; none: it can't."""
 
     @abstractmethod
     def predict(self, inputs: Inputs) -> Probabilities:
@@ -63,6 +66,10 @@ class Model(ABC):
     def words(self) -> Sequence[str] | None:
         """The model's vocabulary as it spells it, word pieces and all; None: it can't tell."""
         return None
+
+    def explain(self, inputs: Inputs, asked: Asked, way: str) -> Attributions:
+        """What speaks for the asked labels in the asked rows; `way` is one of `explains`."""
+        raise NotImplementedError(f"this model explains nothing; asked for {way} of {len(asked.row)} of {len(inputs)}")
 
     def close(self) -> None:  # noqa: B027  (optional to override)
         """Give back threads and connections."""
