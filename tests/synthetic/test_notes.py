@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from palpate.perturb.number_words import in_words
 from palpate.synthetic import family
 from palpate.synthetic.conditions import by_name
 from palpate.synthetic.dice import Dice
 from palpate.synthetic.hospital import write_hospital
 from palpate.synthetic.prose import Draft, Grammar, mistype
-from palpate.synthetic.voice import number_words
 from tests.synthetic.conftest import read
 
 HEADINGS = (
@@ -208,7 +208,7 @@ def test_grammar_fills_every_kind_of_slot() -> None:
 
 
 def test_numbers_in_words() -> None:
-    assert [number_words(n) for n in (18, 20, 63, 89)] == ["eighteen", "twenty", "sixty-three", "eighty-nine"]
+    assert [in_words(n) for n in (18, 20, 63, 89)] == ["eighteen", "twenty", "sixty-three", "eighty-nine"]
 
 
 @pytest.mark.slow

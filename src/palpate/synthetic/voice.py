@@ -6,6 +6,7 @@ from collections.abc import Set
 from datetime import datetime, timedelta
 from typing import Literal
 
+from palpate.perturb.number_words import in_words
 from palpate.synthetic import family
 from palpate.synthetic.dice import Dice
 from palpate.synthetic.labs import vitals
@@ -16,29 +17,6 @@ from palpate.synthetic.prose import Word, grammar
 Style = Literal["iii", "iv"]
 BLANK = "___"
 _OVER_90 = "[**Age over 90 **]"
-_ONES = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-_TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _AGE_FORMS = ("{} year old", "{}-year-old", "{} y/o", "{}yo", "{} yo", "{} year-old", "{} y.o.", "{}-yr-old")
 _GENDERED = {
     "F": {"he": "she", "his": "her", "him": "her", "man": "woman", "gender": "female", "Title": "Ms.",
@@ -54,13 +32,6 @@ _ETHNICITY = {
 }
 ETHNICITY_MENTION_RATE = 0.45
 _IV_AGE_BLANKED = 0.7
-
-
-def number_words(n: int) -> str:
-    """63 as sixty-three."""
-    if n < 20:
-        return _ONES[n]
-    return _TENS[n // 10] + (f"-{_ONES[n % 10]}" if n % 10 else "")
 
 
 class Voice:
@@ -108,7 +79,7 @@ class Voice:
     def age(self, dice: Dice) -> str:
         """63 year old, in one of many spellings."""
         if dice.uniform() < 0.04 and self.style == "iii" and self.stay.age < 90:
-            return f"{number_words(int(self.stay.age))} year old"
+            return f"{in_words(int(self.stay.age))} year old"
         return dice.pick(_AGE_FORMS).format(self.age_number(dice))
 
     def age_number(self, dice: Dice) -> str:

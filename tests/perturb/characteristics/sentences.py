@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from palpate.perturb.characteristics.age import spell
+from palpate.perturb.number_words import in_words
 
 AGES = (*map(str, range(18, 90)), "90+")
 ETHNICITIES = ("none", "White", "African American", "Hispanic", "Asian")
@@ -41,7 +41,7 @@ class Sentence:
             "{ETH}": group.upper(),
             "{RACE}": "unknown" if ethnicity == "none" else ethnicity,
             "{age}": shown,
-            "{words}": "over ninety" if age == "90+" else spell(years),
+            "{words}": "over ninety" if age == "90+" else in_words(years),
             "{decade}": "teens" if years < 20 else f"{years // 10}0s",
         }.items():
             text = text.replace(mark, value)

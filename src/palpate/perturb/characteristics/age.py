@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Literal
 
 from palpate.edits import Edit
-from palpate.perturb.characteristics.ages import DECADES, ONES, TENS, Age
+from palpate.perturb.characteristics.ages import DECADES, Age
 from palpate.perturb.characteristics.articles import with_articles
 from palpate.perturb.characteristics.contexts import is_denied
 from palpate.perturb.characteristics.describe import Patient
 from palpate.perturb.characteristics.mentions import KEPT, NO_MENTION, Mention, Outcome, skipped
 from palpate.perturb.characteristics.past_ages import tells_age_vaguely
 from palpate.perturb.characteristics.people import belongs_to_patient
+from palpate.perturb.number_words import in_words
 
 Contradictory = Literal["skip", "alter"]
 OVER_90 = "90+"
@@ -202,14 +202,6 @@ def _added(found: FoundAge, years: int) -> Outcome:
     return Outcome(with_articles(text, edits), "added")
 
 
-@cache
-def spell(years: int) -> str:
-    """63 as sixty-three."""
-    if years < 20:
-        return ONES[years]
-    return TENS[years // 10 - 2] + (f"-{ONES[years % 10]}" if years % 10 else "")
-
-
 def write(years: int, style: str, old: str, masked: str) -> str:
     """An age in the style of the one that it replaces."""
     if style == "decade":
@@ -220,7 +212,7 @@ def write(years: int, style: str, old: str, masked: str) -> str:
             return f"{lead}teens"
         return f"{lead}{years // 10 * 10}s" if re.search(r"\d|teens", old) else f"{lead}{DECADES[years // 10 - 2]}"
     if style == "words":
-        words = "over ninety" if years >= 90 else spell(years)
+        words = "over ninety" if years >= 90 else in_words(years)
         return words.upper() if old.isupper() else words.capitalize() if old[0].isupper() else words
     return masked if years >= 90 else str(years)
 

@@ -15,33 +15,11 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.past_ages import bare_past_ages
 from palpate.perturb.characteristics.people import RELATIVES, belongs_to_patient, has_other_subject
 from palpate.perturb.characteristics.scan import Note
+from palpate.perturb.number_words import ONES, TENS
 
 Style = Literal["digits", "words", "decade"]
 Whose = Literal["patient", "past", "other"]
 
-ONES = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _VALUES = {
     **{word: n for n, word in enumerate(ONES)},
     **{word: 10 * n for n, word in enumerate(TENS, 2)},
