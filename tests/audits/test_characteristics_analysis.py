@@ -95,6 +95,17 @@ def test_edits_outside_the_window_are_counted_and_told() -> None:
     assert not any("never saw" in finding.sentence for finding in seen.findings)
 
 
+def test_the_characteristics_of_an_audit_share_its_level() -> None:
+    found = []
+    for alter in (("gender",), ("gender", "ethnicity")):
+        audit = replace(QUICK, alter=alter, observed="none")
+        plan = audit.plan(notes(), np.random.default_rng(0))
+        found.append(analysed(plan, audit, m=KeywordModel({"woman": 0.5}, labels=("ill",))))
+    one, two = (value(result, "difference", group="gender=female", reference="gender=male") for result in found)
+    assert two["value"] == one["value"]
+    assert two["p_value"] == pytest.approx(2 * one["p_value"], rel=1e-9)  # type: ignore[operator]
+
+
 def test_many_labels_are_one_family_and_labels_do_not_mix() -> None:
     cohort = notes(labels=("ill", "frail"))
     model = KeywordModel({"woman": {"ill": 0.5}, "falls": {"frail": 1.0}}, labels=("frail", "ill"))

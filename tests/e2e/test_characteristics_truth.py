@@ -174,14 +174,13 @@ def test_the_intervals_hold_the_planted_values_as_often_as_they_promise(jitter: 
 
 @pytest.mark.slow
 def test_without_plants_nothing_is_significant_in_93_of_100_hospitals() -> None:
-    """A characteristic is a family at 5%: 95 of 100 are expected. 300 hospitals, because 100 leave much to chance."""
-    quiet = {"gender": 0, "ethnicity": 0}
+    """All differences of the audit are one family at 5%: 95 of 100 are expected. 100 hospitals leave much to chance."""
+    loud = []
     for seed in range(300):
         cohort, base = hospital(60, seed=seed, plants=OFF)
         found = differences(audited(cohort, Oracle(base, OFF, jitter=0.5), seed=seed))
-        for name in quiet:
-            quiet[name] += not any(row["significant"] for key, row in found.items() if key[0] == name)
-    assert all(n >= 0.93 * 300 for n in quiet.values()), quiet
+        loud += [(seed, key) for key, row in found.items() if row["significant"]]
+    assert len({seed for seed, _ in loud}) <= 0.07 * 300, loud
 
 
 @pytest.mark.slow

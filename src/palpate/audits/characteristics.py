@@ -119,7 +119,9 @@ class Characteristics:
             analyse_arm(plan, predictions, families, threshold.values, arm, groups, settings)
             for arm, groups in zip(memory.arms, memory.observed, strict=True)
         ]
-        facts = Facts(plan.labels, self.level, self.correction, np.isnan(threshold.values), tuple(predictions))
+        tested = sum(len(arm.rows) > 0 for arm in memory.arms)
+        undecided = np.isnan(threshold.values)
+        facts = Facts(plan.labels, self.level, self.correction, undecided, tuple(predictions), max(tested, 1))
         rows = _rows(plan, found, memory.observed, facts)
         compared = [name for name in (*predictions, *families) if name not in members_of(families)]
         shifts = largest_shifts(plan, predictions, tuple(predictions), self.examples)

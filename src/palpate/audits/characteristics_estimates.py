@@ -40,6 +40,8 @@ class Facts(NamedTuple):
     """[model of the predictions, label]"""
     models: tuple[str, ...]
     """The models of the predictions, in order."""
+    n_arms: int = 1
+    """How many arms are tested: they share the level evenly, so that age with its many groups costs the others little."""
 
 
 def arm_rows(found: ArmAnalysis, n_positive: NDArray[np.int64], facts: Facts, why_not_observed: str) -> list[Estimate]:
@@ -105,9 +107,9 @@ def _levels(
 def _differences(
     found: ArmAnalysis, model: str, measures: Measures, n_positive: NDArray[np.int64], facts: Facts
 ) -> Iterator[Estimate]:
-    """Paired differences to the reference group; one family of tests: all groups and labels of the model's arm."""
+    """Paired differences to the reference group, corrected over all groups and labels of the model's arm, and arms."""
     arm = found.arm
-    corrected = adjust(measures.p_value, method=facts.correction)
+    corrected = np.minimum(adjust(measures.p_value, method=facts.correction) * facts.n_arms, 1.0)
     why = FEW_PATIENTS if found.n_units < FEWEST_FOR_INTERVAL else UNTESTED if found.n_units < FEWEST_FOR_TEST else None
     for g in range(len(arm.groups)):
         for j, label in enumerate(facts.labels):
