@@ -105,7 +105,7 @@ class AgeCharacteristic:
         """The words to scan for, by tag."""
         return {
             "year": ("year", "years", "yr", "yrs", "yo", "y"),
-            "age_unit": ("year", "years", "yr", "yrs", "yo", "y", "yom", "yof", "m", "f"),
+            "age_unit": ("year", "years", "yr", "yrs", "yo", "y", "yom", "yof", "ym", "yf", "m", "f"),
             "age": ("age", "aged"),
             "decade": ("s", *DECADES),
             "past": ("at", "since", "until", "till"),

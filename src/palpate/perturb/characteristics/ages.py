@@ -30,13 +30,14 @@ DECADES = (*(word[:-1] + "ies" for word in TENS), "teens")
 _MASK = r"\[\*\*\s?Age over 90\s*\*\*\]|(?<!_)_{3}(?!_)"
 _NUMBER = rf"(?P<number>{_MASK}|\d{{1,3}}\+?)"
 _UNIT = (
-    r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.]\s?o\b\.?|y\s?o\b"
+    r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.-]\s?o\b\.?|y\s?o\b"
     r"|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
+    r"|(?:yo|yrs?|y)(?=\s?/\s?(?-i:[MF])(?![\w'’/])|\s?\((?-i:[MF])\)|(?-i:[MF])\b)"
     r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|[MF](?!/))\b)))"
 )
 _AGE = re.compile(
     rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{_NUMBER}"
-    rf"(?:(?P<unit>{_UNIT})|[\s/]?(?P<sex>[MF])(?![\w'’/+-]))",
+    rf"(?:(?P<unit>{_UNIT})|(?:[\s/]?(?P<sex>[MF])|\s?\((?P<bracketed>[MF])\))(?![\w'’/+-]))",
     re.IGNORECASE,
 )
 _SPELLED = re.compile(
@@ -44,9 +45,10 @@ _SPELLED = re.compile(
     re.IGNORECASE,
 )
 _UNIT_AT = re.compile(_UNIT, re.IGNORECASE)
+_LETTER_FIRST = re.compile(r"(?P<sex>[MF])\s?/\s?(?P<number>1[89]|[2-9]\d)(?:\s?(?:yo|y/o|y))?(?![\w/+-])")
 _LABEL = re.compile(
     rf"age(?P<label>\s*(?:/\s?(?:sex|gender))?\s*[:=]\s*|\s*\((?:in\s+)?(?:years?|yrs?|y)\)\s*[:=]?\s*|d\s+|\s+(?:is\s+|of\s+)?)"
-    rf"{_NUMBER}"
+    rf"(?:(?:[MF]|male|female)\s?/\s?)?{_NUMBER}"
     r"(?:\s*(?:/|\s)\s*(?P<sex>[MF]|male|female)\b)?"
     r"(?!\d|\.\d|\s*(?:days?|weeks?|wks?|months?|mos?|-\s*\d|to\s+\d|%|(?:and|or)\s+(?:older|over|above|up|younger|greater)))",
     re.IGNORECASE,
@@ -85,7 +87,7 @@ _PRESENT_LABEL = re.compile(
     re.IGNORECASE,
 )
 _STRONG_RIGHT = re.compile(
-    r"\s*\(trans|,?\s*(?:with|w/|who|whom|whose|h/o|hx|s/p|p/w|presents?|presenting|presented|c/o|admitted|transferred|here|found|status|"
+    r"\s*\(trans|,?\s*w/|,?\s*(?:with|who|whom|whose|h/o|hx|s/p|p/w|presents?|presenting|presented|c/o|admitted|transferred|here|found|status|"
     r"smoker|brought|BIB|BIBA|in\s+(?:NAD|hospital|no)|PMH|PMHx|pmhx?|POD|on|now|adm|was|seen|a/w|initially|complaining)\b",
     re.IGNORECASE,
 )
@@ -133,7 +135,7 @@ class Age(NamedTuple):
 def find_ages(note: Note) -> list[Age]:
     """All ages of a note, in order."""
     found = {age.start: age for age in _labelled(note)}
-    for other in (_numbered(note), _spelled(note), _said(note), _decades(note), _bare(note)):
+    for other in (_numbered(note), _led(note), _spelled(note), _said(note), _decades(note), _bare(note)):
         for age in other:
             found.setdefault(age.start, age)
     return sorted(found.values())
@@ -195,7 +197,7 @@ def _numbered(note: Note) -> list[Age]:
         if value is not None and not 0 < value <= 120:
             continue
         start, end = match.start(), match.end("number")
-        sex = match.span("sex") if match.group("sex") else None
+        sex = _letter(match)
         if sex and not _is_person(note, match, value):
             continue
         if sex is None and text[match.end() : match.end() + 1] in ("M", "F"):
@@ -205,12 +207,18 @@ def _numbered(note: Note) -> list[Age]:
     return ages
 
 
+def _letter(match: re.Match[str]) -> tuple[int, int] | None:
+    """Where the M or F of "63M" and "63 (M)" stands."""
+    name = next((name for name in ("sex", "bracketed") if match.group(name)), None)
+    return match.span(name) if name else None
+
+
 def _is_person(note: Note, match: re.Match[str], value: int | None) -> bool:
     """63M and 63 F, and not 5 M KCl, 101 F or 16 F Foley."""
     text, start, end = note.text, match.start(), match.end()
     first, last = note.sentence(start)
     before = text[max(first, start - 40) : start]
-    letter = match.group("sex")
+    letter = match.group("sex") or match.group("bracketed")
     if _DEVICE.match(text, end) or _DEVICE_BEFORE.search(before) or (value is not None and value < 10):
         return False
     if letter in "Ff" and _TEMPERATURE.search(before):
@@ -222,9 +230,25 @@ def _is_person(note: Note, match: re.Match[str], value: int | None) -> bool:
         return right and (left or opens)
     if letter == "F" and value is not None and 94 <= value <= 108:
         return right and left and not opens
-    if match.start("sex") > match.end("number") and text[match.start("sex") - 1] != "/":
+    if text[match.end("number")] not in "MF/":
         return right or (left and not opens) or (opens and text[end : min(last, end + 2)].strip() in (".", ",", ""))
     return left or right
+
+
+def _led(note: Note) -> list[Age]:
+    """M/63 with diabetes."""
+    ages: list[Age] = []
+    for hit in note.hits("letter"):
+        match = _LETTER_FIRST.match(note.text, hit.start)
+        if match is None or not _STRONG_RIGHT.match(note.text, match.end()):
+            continue
+        first, _ = note.sentence(hit.start)
+        before = note.text[max(first, hit.start - 40) : hit.start]
+        if not before.strip(" \t\n-*•#") or _STRONG_LEFT.search(before):
+            start, end = match.span("number")
+            whose = _whose(note, hit.start, match.end())
+            ages.append(Age(start, end, match.end(), int(match.group("number")), "digits", whose, match.span("sex")))
+    return ages
 
 
 def _spelled(note: Note) -> list[Age]:

@@ -29,6 +29,7 @@ _TO_NOUN = re.compile(
 )
 _LETTERS_BEFORE = re.compile(r"\b(?:AA|[WBH])/?[MF][\s,]+$")
 _NOUN_BEFORE = re.compile(rf"\b(?P<noun>{'|'.join(NOUNS)})[\s,(]+(?:aged?\s+)?$", re.IGNORECASE)
+_LETTER_BEFORE = re.compile(r"(?<![\w/])[MF]\s+$")
 _TITLED = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Miss)\.?\s+$")
 _BEFORE_NAME = re.compile(r"\b(?!A\b|An\b|This\b)[A-Z][a-z]+[ \t]+$")
 _INTRODUCES = re.compile(
@@ -152,8 +153,10 @@ class Patient:
         return [Description(hit.start, (hit.start, hit.end), None) for hit in self.plain_nouns[:1]]
 
     def _is_phrase(self, description: Description) -> bool:
-        """Whether an adjective may stand in it: not in "she is 63", nor in "she is 63 years old"."""
+        """Whether an adjective may stand in it: not in "she is 63", "she is 63 years old" and "age 63 sex F"."""
         age = description.age
+        if description.noun and _HEADED.search(self.note.text, max(0, description.place - 10), description.place):
+            return False
         if description.noun is not None or age is None:
             return True
         return age.tail > age.end and not _SAID.search(self.note.text, max(0, age.start - 12), age.start)
@@ -179,7 +182,8 @@ class Patient:
         text = self.note.text
         if _TITLED.search(text, max(0, start - 6), start):
             return False
-        if any(0 < d.age.start - end <= 2 and text[end : d.age.start].isspace() for d in self.descriptions if d.age):
+        opening = (min(d.place, d.age.start) for d in self.descriptions if d.age)
+        if any(0 < at - end <= 2 and text[end:at].isspace() for at in opening):
             return not (text[start].isupper() and _BEFORE_NAME.search(text, max(0, start - 20), start))
         noun = _TO_NOUN.match(text, end, min(len(text), end + 60))
         if noun is not None:
@@ -237,6 +241,8 @@ class Patient:
         text = self.note.text
         if age.sex:
             start = age.sex[0]
+            if start < age.start:
+                return Description(start, age.sex, age)
             spaced = text[start - 1].isspace() and start - age.end > 1
             return Description(start if spaced else age.start, age.sex, age)
         match = _TO_NOUN.match(text, age.tail, min(len(text), age.tail + 90))
@@ -244,7 +250,8 @@ class Patient:
             before = _NOUN_BEFORE.search(text, max(0, age.start - 24), age.start)
             if before and belongs_to_patient(self.note, before.start("noun"), before.end("noun")):
                 return Description(before.start("noun"), before.span("noun"), age)
-            return Description(age.start, None, age)
+            letter = _LETTER_BEFORE.search(text, max(0, age.start - 6), age.start)
+            return Description(letter.start() if letter else age.start, None, age)
         if match.group("letter") or match.group("small"):
             return Description(match.start("noun"), match.span("letter" if match.group("letter") else "small"), age)
         if text[match.start("noun") - 2 : match.start("noun") - 1] == "," and match.group("noun").lower() in (

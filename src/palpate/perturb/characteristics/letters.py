@@ -1,7 +1,7 @@
 """The letters M and F that tell the patient's gender, beyond those that stand with an age as "63M" or "63 yo F" do.
 
 After the unit of an age: "63yof", "63 y.o.f.", "63 yo wf", "63 yo CM", "63 y/oF", "63-year-old-female". Beside a bare
-number: "63y/M", "63 (M)", "M/63", "63m w/ DM". After an adjective or a title: "elderly F found", "Mrs. Clark, 79F".
+number: "63y/M", "63 y (M)", "M/63", "63m w/ DM". After an adjective or a title: "elderly F found", "Mrs. Clark, 79F".
 Of letters that hold an ethnicity too ("wf", "AAM") only the one of the gender is meant.
 """
 
@@ -26,7 +26,7 @@ _RIGHT = (
     r"complaining\b|in\s+(?:NAD|no)\b|from\b))"
 )
 _SLASHED = re.compile(
-    rf"{_YEARS}\s?(?:(?:y|yo|yrs?)\s?/\s?(?P<a>[MF])|y\s?[./]\s?o\.?(?P<b>[MF])|(?:yo|y)?\s?\((?P<c>[MF])\))(?![\w'’/])"
+    rf"{_YEARS}\s?(?:(?:y|yo|yrs?)\s?/\s?(?P<a>[MF])|y\s?[./]\s?o\.?(?P<b>[MF])|(?:yo|yrs?|y)\s?\((?P<c>[MF])\))(?![\w'’/])"
 )
 _BEFORE_YEARS = re.compile(rf"(?<![\w/])(?P<a>[MF])\s?/\s?(?:1[89]|[2-9]\d)(?:\s?(?:yo|y/o|y)\b)?{_RIGHT}")
 _LEADING = re.compile(r"[\s\-*•#]*(?P<a>[MF])[,\s]\s*(?:aged?\s+)?$")
