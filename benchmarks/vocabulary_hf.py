@@ -6,7 +6,7 @@ or outside the window.
 
 Time is processor time of all threads, and torch has one: other work on the machine then counts little.
 
-    python benchmarks/vocabulary_hf.py [--notes 60] [--words 12] [--hidden 384] [--layers 6]
+    python benchmarks/vocabulary_hf.py [--notes 20] [--words 12] [--hidden 384] [--layers 6]
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST = 1.10
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    for name, default in (("notes", 60), ("words", 12), ("hidden", 384), ("layers", 6)):
+    for name, default in (("notes", 20), ("words", 12), ("hidden", 384), ("layers", 6)):
         parser.add_argument(f"--{name}", type=int, default=default)
     asked = parser.parse_args()
     notes = make_notes(asked.notes, np.random.default_rng(0))

@@ -217,6 +217,15 @@ def test_other_sizes(tmp_path: Path) -> None:
         suite.with_sizes({"dose": 1})
 
 
+@pytest.mark.parametrize("slot", ["drug", "other"])
+def test_a_size_in_the_suite_counts_for_tied_slots(tmp_path: Path, slot: str) -> None:
+    tied = f"slots: {{other: drug}}\nrelations:\n  - {{different: [drug, other]}}\nsizes: {{{slot}: 2}}\n"
+    test = ONE_TEST.replace("{drug} without {effect}", "{drug} and {other}")
+    suite = load_suite(write(tmp_path, HEAD + tied + test))
+    assert suite.size(full=False) == 2
+    assert suite.size() == 2 * 3 * 2
+
+
 def test_chain_of_relations() -> None:
     """Three slots in a row of sizes; relations reach across the middle one."""
     entries = tuple(make_entry(str(n), {"size": float(n)}) for n in range(1, 6))

@@ -182,8 +182,7 @@ class Suite:
             return min(asked[0], len(factor))
         wanted = factor.sample
         if len(factor.slots) == 1 or wanted is None:
-            slot = factor.slots[0]
-            wanted = self.sizes.get(slot, DEFAULT_SIZE)
+            wanted = next((self.sizes[slot] for slot in factor.slots if slot in self.sizes), DEFAULT_SIZE)
         given = [test.sizes[slot] for slot in factor.slots if slot in test.sizes]
         return min(given[0] if given else wanted, len(factor))
 
