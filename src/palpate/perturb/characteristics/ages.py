@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.past_ages import bare_past_ages
 from palpate.perturb.characteristics.people import RELATIVES, belongs_to_patient, has_other_subject
-from palpate.perturb.characteristics.scan import Note
+from palpate.perturb.characteristics.scan import Hit, Note
 from palpate.perturb.number_words import ONES, TENS
 
 Style = Literal["digits", "words", "decade"]
@@ -54,11 +54,11 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _IS_NUMBER = re.compile(
-    r"(?:\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d)"
+    r"(?:\.?\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d)"
     r"(?=\s*(?:[.,;]|and\b|today\b|yesterday\b|last\b|this\b|in\b|$))"
 )
 _AFTER_NAME = re.compile(
-    r"\.?\s+(?:(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*)\s+){0,2}(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*),\s+(?P<number>\d\d)(?=,\s)"
+    r"\.?\s+(?:(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*)\s+){0,2}(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*),\s+(?:who\s+is\s+(?:now\s+)?)?(?P<number>\d\d)(?=,\s)"
 )
 _AFTER_NOUN = re.compile(r",\s+(?P<number>\d\d)(?=\s*(?:[.,;)](?!\d)|$))")
 _DECADE = re.compile(
@@ -74,6 +74,17 @@ _PAST = re.compile(
 _AT_EVENT = re.compile(
     r"\s+(?:y(?:ea)?rs?\s+)?(?:at|when|on)\s+(?:the\s+)?(?:time|initial\s+|first\s+)?(?:diagnosis|dx|onset|presentation|"
     r"menarche|menopause|death|of|surgery|transplant\w*|enrollment)\b",
+    re.IGNORECASE,
+)
+_THEN = re.compile(
+    r"\s+(?:at|when)\s+(?:(?:the|time|of|initial|first|his|her|their)\s+)*(?:diagnos\w+|dx\w*|onset|menarche|menopause|death|"
+    r"surgery|transplant\w*|enrollment)\b",
+    re.IGNORECASE,
+)
+"""What makes an age one of the past: "63 yo at time of dx"."""
+_SCORED = re.compile(r"\s*(?P<mark>>=?|≥|=>)\s*(?:or\s*=\s*)?(?P<number>[4-8]\d)(?![\d.])")
+_SCORE = re.compile(
+    r"(?:CHADS?|CHA2DS2|VASc|CURB|TIMI|HEART|PORT|PESI|Wells|scores?|risk\s+factors?|points?|given)\b[^;\n]{0,60}$",
     re.IGNORECASE,
 )
 _ONSET = re.compile(r"\s+(?:at|of)\s+[a-z][a-z \t]{2,24}[:=]?\s+(?P<number>\d\d)(?=\s*(?:[.,;)\n]|y|$))", re.IGNORECASE)
@@ -175,7 +186,7 @@ def _whose(note: Note, start: int, tail: int) -> Whose:
         return "other"
     if _RANGE_BEFORE.search(before):
         return "other"
-    return "past" if _PAST.search(before) else "patient"
+    return "past" if _PAST.search(before) or _THEN.match(note.text, tail) else "patient"
 
 
 def _candidates(note: Note) -> Iterator[re.Match[str]]:
@@ -270,7 +281,7 @@ def _labelled(note: Note) -> list[Age]:
     """Age: 63, aged 63, (age 63)."""
     ages: list[Age] = []
     for hit in note.hits("age"):
-        onset = _ONSET.match(note.text, hit.end)
+        onset = _ONSET.match(note.text, hit.end) or _scored(note, hit)
         if onset and belongs_to_patient(note, hit.start, onset.end()):
             ages.append(Age(*onset.span("number"), onset.end(), int(onset.group("number")), "digits", "past"))
         match = _LABEL.match(note.text, hit.start)
@@ -291,6 +302,13 @@ def _labelled(note: Note) -> list[Age]:
         sex = match.span("sex") if match.group("sex") else None
         ages.append(Age(start, end, match.end(), _value(match.group("number")), "digits", whose, sex, header, trust))
     return ages
+
+
+def _scored(note: Note, hit: Hit) -> re.Match[str] | None:
+    """ "CHADS-VASc 4 (age > 75)": a bound that the patient has passed; one in a guideline is none."""
+    first, _ = note.sentence(hit.start)
+    scored = _SCORE.search(note.text, max(first, hit.start - 80), hit.start)
+    return _SCORED.match(note.text, hit.end) if scored else None
 
 
 def _said(note: Note) -> list[Age]:

@@ -23,6 +23,12 @@ _LANGUAGE = re.compile(
     r"(?:\s+creole)?[\s-]+(?:only[\s-]+)?(?:speaking|speakers?|language|interpreters?|translators?)\b|-(?:only|born|style)\b",
     re.IGNORECASE,
 )
+_LEAD = re.compile(r"\s*(?:[A-Z][A-Za-z /&]{1,40}:)?\s*")
+_PROVIDER_NEXT = re.compile(
+    r"[\s-]+(?:(?:male|female)\s+)?(?:nurses?|RN|MD|NP|PA|staff|providers?|physicians?|doctors?|residents?|aides?|clinicians?|"
+    r"therapists?|social\s+workers?|case\s+managers?|officers?|PCP|attending|surgeons?)\b(?!['’]s)",
+    re.IGNORECASE,
+)
 _PARTLY = re.compile(r"\b(?:half|part|partly|partially|mixed|quarter)[\s-]+$", re.IGNORECASE)
 
 _PATIENT = (
@@ -40,6 +46,12 @@ _LINKED = re.compile(
     r"getting|being)\s+)+(?:(?:very|quite|somewhat|increasingly|verbally|extremely|more|so|and|[a-z]+ly|angry)\s+){0,2}$",
     re.IGNORECASE,
 )
+_AFTER_COMMA = re.compile(r",\s+(?:(?:and|but|also|now|often|still|[a-z]+ly)\s+){0,2}$", re.IGNORECASE)
+_OTHERS_ACT = re.compile(
+    r"\b(?:facility|insurance|insurer|hospital|lab|pharmacy|rehab|SNF|NH|home|team|surgery|surgeon|consult\w*|staff|nurse|RN|Dr|MD|"
+    r"PCP|EMS|police|VNA|agency|program|clinic|radiology|service|center|guardian|HCP|proxy|they)\b",
+    re.IGNORECASE,
+)
 _NO_OBJECT = re.compile(
     r"\s*(?:[.,;:)\n]|$)|\s+(?:to\s+(?:\d|a\b|an\b|the\b)|from|by|in|over|since|with|despite|after|on|due|and|but|as|"
     r"at|until|when|while|again|secondary|significantly|[a-z]+ly\b|further\s*(?:[.,;]|$))",
@@ -52,6 +64,30 @@ _NO_NOUN = re.compile(
     re.IGNORECASE,
 )
 _DETERMINER = re.compile(r"\b(?:an?|the|known)\s+$", re.IGNORECASE)
+
+_IS = re.compile(
+    r"(?:\b(?:patient|pt\.?|he|she|who)|\b(?:Mr|Mrs|Ms|Miss)\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]+))\s+"
+    r"(?:(?:also|currently)\s+)?(?:is|was|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
+    re.IGNORECASE,
+)
+_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|$|\n)")
+
+
+def is_said(note: Note, start: int, end: int) -> bool:
+    """Whether a word is said of the patient: "she is Hispanic", "Mr. ___ identifies as White"."""
+    first, _ = note.sentence(start)
+    before = _IS.search(note.text, max(first, start - 70), start)
+    return before is not None and _AFTER_IS.match(note.text, end) is not None
+
+
+def is_lead(text: str) -> bool:
+    """Whether nothing of a sentence stands here, but a heading at most: "Social History: "."""
+    return _LEAD.fullmatch(text) is not None
+
+
+def is_providers(text: str, end: int) -> bool:
+    """Whether what ends here describes who works there: "Spanish-speaking nurse", "Hispanic physician"."""
+    return _PROVIDER_NEXT.match(text, end, min(len(text), end + 40)) is not None
 
 
 def is_denied(note: Note, start: int, end: int) -> bool:
@@ -87,8 +123,16 @@ def fits_context(note: Note, start: int, end: int, context: str) -> bool:
     told = bool(_SUBJECT.search(text, low, start) or _JOINED.search(text, low, start))
     if context == "verb":
         offered = _OFFERED.search(text, low, start) and _STOPS.match(text, end)
+        told = told or _goes_on(note, first, low, start)
         return (opens or told) and bool(offered or _NO_OBJECT.match(text, end) is None)
     return told
+
+
+def _goes_on(note: Note, first: int, low: int, start: int) -> bool:
+    """ "Noncompliant with CPAP, frequently refuses fingersticks": nobody else is named who might."""
+    if not _AFTER_COMMA.search(note.text, low, start) or _OTHERS_ACT.search(note.text, first, start):
+        return False
+    return not any(first <= hit.start < start for hit in note.hits("people"))
 
 
 def matches(pattern: re.Pattern[str], note: Note, tag: str) -> Iterator[re.Match[str]]:

@@ -34,7 +34,7 @@ _TITLED = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Miss)\.?\s+$")
 _BEFORE_NAME = re.compile(r"\b(?!A\b|An\b|This\b)[A-Z][a-z]+[ \t]+$")
 _INTRODUCES = re.compile(
     r"(?:\b(?:is|was|this|a|an|the|very|old|gen|general|pleasant|appearing|nourished|developed|dominant|handed)\b[\s:,]*|[:.]\s*|^\s*|"
-    r"\n\s*|\b(?:[A-Za-z]+(?:ed|ing|ic|al|ly|ous|ent|ive|ful|ish|ile|sh|ed|ant|an|y))[\s,]+)$",
+    r"\n\s*|\b\d{0,3}(?:[A-Za-z]+(?:ed|ing|ic|al|ly|ous|ent|ive|ful|ish|ile|sh|ed|ant|an|y|weight|obese|frail|thin))[\s,]+)$",
     re.IGNORECASE,
 )
 _ADJECTIVES = re.compile(rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,3}}[\s,]+", re.IGNORECASE)
@@ -48,14 +48,17 @@ _TRANSGENDER = re.compile(r"\btrans(?:gender(?:ed)?)?\s+$", re.IGNORECASE)
 _SAID = re.compile(r"\b(?:is|was|now|currently|turned|about|approximately)\s+$", re.IGNORECASE)
 _THERE = re.compile(r"\bthere\s+(?:is|was)\s+(?:an?\s+|another\s+)?(?:[\w-]+\s+){0,2}$", re.IGNORECASE)
 _OPENS = re.compile(r"[^A-Za-z]*(?:[A-Za-z-]+[\s,]+){0,3}")
-_EXAM = re.compile(r"\b(?:exam|examination|general|gen|appearance)\b[^.;]{0,30}$", re.IGNORECASE)
+_EXAM = re.compile(r"\b(?:exam|examination|general|gen|appearance|constitutional|const)\b[^.;]{0,30}$", re.IGNORECASE)
 _THIS = re.compile(r"\b(?:this|is an?|was an?)\s+(?:[\w,-]+\s+){0,5}$", re.IGNORECASE)
 _INFANT_NEAR = re.compile(r"\b(?:infant|baby|newborn|neonate|old)[\s,]+(?:[A-Za-z-]+\s+){0,2}$", re.IGNORECASE)
 _INFANT_NEXT = re.compile(r"\s+(?:infant|baby|newborn|neonate|twin)\b", re.IGNORECASE)
 _NOT_A_PERSON = re.compile(
-    r"[\s-]+(?:pattern|genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurse|"
-    r"chaperone|providers?|physician|doctor|resident|aide|driver|officer|roommate|friends?|relatives?|visitor|caller|"
-    r"bystander|catheter|infant|newborn|fetus|neonate|baby|donor|pseudohermaphroditism|sex|gender|staff|urethra|ducts?|"
+    r"[\s-]+(?:pattern|genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
+    r"chaperones?|providers?|physicians?|doctors?|residents?|aides?|driver|officers?|roommates?|friends?|relatives?|visitors?|callers?|"
+    r"bystanders?|catheter|infant|newborn|fetus|neonate|baby|donor|pseudohermaphroditism|sex|gender|staff|urethra|ducts?|"
+    r"in\s+the\s+(?:next|other|adjacent)|next\s+(?:door|to)|(?:who|that)\s+(?:hit|assaulted|attacked|stabbed|shot|robbed|raped|"
+    r"called|found)(?=\s+(?:him|her|the\s+patient|the\s+pt|pt|911|EMS)\b)|"
+    r"students?|interpreters?|sitters?|paramedics?|EMTs?|guards?|strangers?|suspects?|voices|companions?|colleagues?|"
     r"breasts?|to[\s-](?:male|female)|escutcheon|voice|caretaker|caregiver|sexual|cousin|sibling|twin|children|child)\b",
     re.IGNORECASE,
 )

@@ -8,11 +8,15 @@ spouse, with the spouse's own pronouns. `transgender` is worded as a transgender
 are not called so. The patient's own first name is swapped with its pair (`firstnames`).
 
 Anatomy and obstetrics contradict a group (a pregnant man): female ones `male` and `transgender`, male ones `female`.
+So do words for one's work that have no counterpart (a fireman).
 
 Whose a pronoun is. Of the patient's gender: the patient's, except in a family history and after a relative of that
 gender in the same sentence who is said to be or to have something ("her mother is 82, she has diabetes"). Those are
 left alone and marked ambiguous. Of the other gender: the spouse's if the spouse is the nearest person of that gender,
 else left alone and marked.
+
+In what the patient says ("he hit my car") a pronoun is somebody else's (`quotes`); whom a relative calls so ("her son
+says his mother fell") may be the patient (`reciprocal`).
 
 Where no grammar tells, the note is skipped for the group that would need it: a pronoun after a sentence about somebody
 else of the patient's gender (`subjects`), "her" that may be him or his (`pronouns`), a spouse with a name (`partners`).
@@ -33,7 +37,7 @@ from palpate.perturb.characteristics.letters import find_letters
 from palpate.perturb.characteristics.mentions import KEPT, NO_MENTION, Mention, Outcome, skipped
 from palpate.perturb.characteristics.people import belongs_to_patient
 from palpate.perturb.characteristics.scan import Hit
-from palpate.perturb.characteristics.sexed import find_sexed, sexed_words
+from palpate.perturb.characteristics.sexed import find_sexed, is_work, sexed_words
 
 Contradictory = Literal["skip", "alter"]
 _WORD = "transgender"
@@ -44,6 +48,11 @@ _ADJECTIVE = re.compile(
     re.IGNORECASE,
 )
 _AFTER_NAME = re.compile(r" \(transgender woman\)")
+_TOLD_SO = re.compile(
+    r"\b(?:AFAB|AMAB|(?:top|bottom)\s+surgery|assigned\s+(?:sex\s+)?(?:as\s+)?(?:at\s+birth\s*:?\s*)?(?:fe)?male|(?:gender|sex)[\s-]+(?:dysphoria|affirming|reassignment))\b",
+    re.IGNORECASE,
+)
+"""What tells of a transgender patient without the word."""
 _CHANGED = re.compile(r"\b(?:male|female)[\s-]*to[\s-]*(?:male|female)\b", re.IGNORECASE)
 _NAME = re.compile(r"\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]*(?:[ \t]+[A-Z][\w-]+)?)(?!['’\w])")
 _LOWER = re.compile(r"\s+[a-z]")
@@ -127,7 +136,9 @@ class Gender:
             return skipped("ambiguous: the note tells in its own words that the patient is transgender")
         against = "male" if group == "female" else "female"
         if self.contradictory == "skip" and against in found.sexed:
-            return skipped(f"contradictory: {against} anatomy or obstetrics")
+            word = found.sexed[against].word
+            told = f"the note says '{word}'" if is_work(word) else f"{against} anatomy or obstetrics"
+            return skipped(f"contradictory: {told}")
         if self.contradictory == "skip" and group == _WORD and found.infant:
             return skipped("contradictory: an infant")
         target = "male" if group == "male" else "female"
@@ -147,10 +158,22 @@ def _reworded(found: FoundGender, target: str) -> list[Edit]:
     instead = "" if found.base else target + " "
     edits = [Edit(start, end, instead) for start, end in found.removals]
     edits += [Edit(start, end, target) for start, end in found.nouns]
-    if target == found.base:
-        return edits
-    kept = [s for s in found.swaps if s.female != s.male and not any(a <= s.start < b for a, b in found.removals)]
-    return edits + [Edit(s.start, s.end, s.male if target == "male" else s.female) for s in kept]
+    if target != found.base:
+        kept = [s for s in found.swaps if s.female != s.male and not any(a <= s.start < b for a, b in found.removals)]
+        edits += [Edit(s.start, s.end, s.male if target == "male" else s.female) for s in kept]
+    return _capitalized(found, edits) if not instead else edits
+
+
+def _capitalized(found: FoundGender, edits: list[Edit]) -> list[Edit]:
+    """What follows "Transgender" at the start of a sentence takes over its capital."""
+    note = found.patient.note
+    ends = {b for a, b in found.removals if note.text[a].isupper() and a == note.opening(a)}
+    ends = {end for end in ends if note.text[end : end + 1].islower()}
+    taken = {edit.start for edit in edits}
+    changed = [
+        edit._replace(text=edit.text[0].upper() + edit.text[1:]) if edit.start in ends else edit for edit in edits
+    ]
+    return changed + [Edit(end, end + 1, note.text[end].upper()) for end in sorted(ends - taken)]
 
 
 def _find_transgender(found: FoundGender) -> None:
@@ -162,7 +185,9 @@ def _find_transgender(found: FoundGender) -> None:
         text = note.text
         adjective = _ADJECTIVE.match(text, hit.start)
         named = _AFTER_NAME.match(text, max(0, hit.start - 2))
-        if hit.word in ("mtf", "ftm") or _CHANGED.search(text, max(0, hit.start - 18), hit.end + 20):
+        if hit.word in gendered.TRANSITION:
+            found.told_otherwise |= _TOLD_SO.search(text, max(0, hit.start - 8), hit.end + 20) is not None
+        elif hit.word in ("mtf", "ftm") or _CHANGED.search(text, max(0, hit.start - 18), hit.end + 20):
             found.told_otherwise = True
         elif named:
             found.removals.append(named.span())

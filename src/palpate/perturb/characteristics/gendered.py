@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from palpate.perturb.characteristics import firstnames, letters, partners
+from palpate.perturb.characteristics import firstnames, letters, partners, reciprocal
 from palpate.perturb.characteristics.describe import NOUNS, Patient
 from palpate.perturb.characteristics.owners import Pronoun, PronounOwners, declared, pronouns
 from palpate.perturb.characteristics.people import GENDER_OF_KIN, RELATIVES, belongs_to_patient
@@ -21,6 +21,8 @@ TO_FEMALE = {
     "businessman": "businesswoman", "salesman": "saleswoman", "househusband": "housewife", "transman": "transwoman",
     "husband": "wife", "boyfriend": "girlfriend", "fiance": "fiancee", "father": "mother", "grandfather": "grandmother",
     "latino": "latina", "filipino": "filipina", "fatherhood": "motherhood", "bf": "gf",
+    "serviceman": "servicewoman", "actor": "actress", "chairman": "chairwoman",
+    **{male: female for female, male in reciprocal.COUNTERPARTS.items()},
 }  # fmt: skip
 TO_MALE = {female: male for male, female in TO_FEMALE.items() if female != "her"} | {
     "mrs": "mr",
@@ -29,8 +31,10 @@ TO_MALE = {female: male for male, female in TO_FEMALE.items() if female != "her"
 }
 ROLES = (
     "widow widower waiter waitress policeman policewoman businessman businesswoman salesman saleswoman housewife "
-    "househusband latino latina filipino filipina fatherhood motherhood"
+    "househusband latino latina filipino filipina fatherhood motherhood serviceman servicewoman "
+    "chairman chairwoman actor actress"
 )
+TRANSITION = ("afab", "amab", "assigned", "dysphoria", "affirming", "reassignment", "top", "bottom")
 PARENTS = frozenset(["father", "mother", "grandfather", "grandmother"])
 _HEADER = re.compile(
     r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?[ \t]*(?::|=)[ \t]*(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
@@ -49,7 +53,8 @@ _PARENT_BEFORE = re.compile(
 _PARENT_AFTER = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
 
 
-_BABY = re.compile(r"\bbaby\s+$", re.IGNORECASE)
+_BABY = re.compile(r"\b(?:baby|newborn|neonate|infant)\s+$", re.IGNORECASE)
+_BABY_NEXT = re.compile(r"\s+(?:infant|newborn|neonate|baby)\b", re.IGNORECASE)
 _BABY_OPENS = re.compile(r"(?:^|[:.\n])\s*baby\s+$", re.IGNORECASE)
 _THEY = re.compile(r"they\s?/\s?them\b", re.IGNORECASE)
 _OWN_PRONOUNS = "the patient goes by pronouns of their own"
@@ -77,7 +82,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "title": ("mr", "mrs", "ms", "miss"),
         "pronoun": ("he", "him", "his", "himself", "she", "her", "hers", "herself"),
         "sex": ("sex", "sexually", "gender"),
-        "trans": ("transgender", "transgendered", "trans", "transsexual", "mtf", "ftm"),
+        "trans": ("transgender", "transgendered", "trans", "transsexual", "mtf", "ftm", *TRANSITION),
         "they": ("they",),
         **firstnames.triggers(),
     }
@@ -185,7 +190,21 @@ def decide(strong: list[Swap], note: Note) -> tuple[str | None, bool]:
     spouses = {GENDER_OF_KIN.get(hit.word) for hit in partners.spouses(note) if not note.in_family(hit.start)} - {None}
     if not high and len(spouses) == 1:
         return ("female" if spouses == {"male"} else "male"), False
-    return None, bool(high)
+    base = _without_relatives(strong, note) if high else None
+    return base, bool(high) and base is None
+
+
+def _without_relatives(strong: list[Swap], note: Note) -> str | None:
+    """What the words say that no relative nearby can be meant by: "his wife came. She says he fell" is of a man."""
+    kin = [(note.sentence_number(hit.start), GENDER_OF_KIN.get(hit.word)) for hit in note.hits("people")]
+    told = {s.gender for s in strong}
+    for hit, gender in pronouns(note):
+        number = note.sentence_number(hit.start)
+        if not note.in_family(hit.start) and (number, gender) not in kin and (number - 1, gender) not in kin:
+            told.add(gender)
+    if not told:
+        told = {gender for gender in ("female", "male") if reciprocal.find_reciprocal(note, gender)[0]}
+    return told.pop() if len(told) == 1 else None
 
 
 class People(NamedTuple):
@@ -217,6 +236,10 @@ def find_people(patient: Patient, base: str) -> People:
     _add_declared(note, base, people)
     _add_spouses(note, base, theirs, people)
     _add_names(patient, base, people)
+    called, doubt = reciprocal.find_reciprocal(note, base)
+    people.swaps.extend(swap(note, hit.start, hit.end) for hit in called)
+    if doubt:
+        people.doubts.append(reciprocal.DOUBT)
     if _has_baby_alike(patient, base):
         people.doubts.append("a newborn of the patient's gender")
     if partners.tells_sex_with(note):
@@ -225,11 +248,13 @@ def find_people(patient: Patient, base: str) -> People:
 
 
 def _has_baby_alike(patient: Patient, base: str) -> bool:
-    """A "baby boy" in the note of a man, or a newborn that may be the patient."""
-    word = "girl" if base == "female" else "boy"
-    hits = [hit for hit in patient.note.hits("noun") if hit.word == word and not is_newborn(patient, hit)]
+    """A "baby boy" in the note of a man, or a newborn ("newborn male infant") that may be the patient."""
+    words = ("girl", "female") if base == "female" else ("boy", "male")
+    hits = [hit for hit in patient.note.hits("noun") if hit.word in words and not is_newborn(patient, hit)]
     text = patient.note.text
-    return not patient.is_infant and any(_BABY.search(text, max(0, hit.start - 6), hit.start) for hit in hits)
+    return not patient.is_infant and any(
+        _BABY.search(text, max(0, hit.start - 9), hit.start) or _BABY_NEXT.match(text, hit.end) for hit in hits
+    )
 
 
 def _add_declared(note: Note, base: str, people: People) -> None:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.partners import spouses
 from palpate.perturb.characteristics.people import GENDER_OF_KIN, RELATIVES, SIDES, SPOUSES
+from palpate.perturb.characteristics.quotes import quotes, speaker_means_another
 from palpate.perturb.characteristics.scan import Hit, Note
 from palpate.perturb.characteristics.subjects import Subjects
 
@@ -35,6 +36,12 @@ _TELLS = re.compile(
     r"endors|that|because|when|while|after|if|since|found|brought|call|beside|bedside|with|patient|pt|to)",
     re.IGNORECASE,
 )
+_TELLS_OF_PATIENT = re.compile(
+    r"\s+(?:also\s+|further\s+)?(?:reports?|reported|states?|stated|says?|said|notes?|noted|thinks?|thought|feels?|felt|believes?|"
+    r"believed|found|brought|saw|noticed)\s+(?:that\s+)?(?:the\s+)?(?:patient|pt)\b(?!['’]s\s+(?:own|\w+ing))",
+    re.IGNORECASE,
+)
+"""She says the patient fell: she is not the patient."""
 _FAMILY_HISTORY = re.compile(r"\bfamily\s+(?:medical\s+)?(?:history|hx)\b", re.IGNORECASE)
 _OWN_STORY = re.compile(
     r"\s+(?:denies|reports|endorses|states|notes|believes|(?:is|was)\s+(?:adopted|unaware|unsure|not\s+(?:aware|sure)|the\s+(?:only|oldest|"
@@ -98,6 +105,7 @@ class PronounOwners:
         self._people = sorted(people.union(hit for hit in spouses(note) if len(hit.word) == 2))
         self._subjects = Subjects(note, base)
         self._spouse_sentence = -_NEAR - 1
+        self._quotes = quotes(note.text)
 
     def all(self) -> list[Pronoun]:
         """In order."""
@@ -145,6 +153,12 @@ class PronounOwners:
     def _of_same_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
         note = self._note
         number = note.sentence_number(hit.start)
+        quote = next((span for span in self._quotes if span[0] < hit.start < span[1]), None)
+        quoted = speaker_means_another(note, *quote) if quote else False
+        if quoted or _TELLS_OF_PATIENT.match(note.text, hit.end):
+            return "other", True
+        if quoted is None:
+            return "unsure", True
         for person in reversed(self._people):
             if person.start > hit.start or _GENDER[person.word] != gender:
                 continue

@@ -17,6 +17,11 @@ SPOUSE_WORDS = ("husband", "wife", "boyfriend", "girlfriend", "fiance", "fiancee
 NAMED = "the spouse has a name"
 SEX_WITH = "the note tells with whom the patient has sex"
 _SHORT_OWNED = re.compile(r"(?:\b(?:his|her|with|by|per|w/)|['’]s)\s+(?:ex[\s-]*)?$", re.IGNORECASE)
+_SHORT_ACTS = re.compile(
+    r"\s+(?:at\s+(?:bedside|scene)|called|states|stated|reports|reported|says|drove|found|brought|notes|noted|is\s+(?:at|here)|in\s+room)\b",
+    re.IGNORECASE,
+)
+"""A GF at the bedside is no gluten-free diet."""
 _OTHERS_SPOUSE = re.compile(r"\b(?P<kin>[A-Za-z]+)(?:['’]s|\s+and\s+(?:his|her))\s+(?:[\w-]+\s+)?$", re.IGNORECASE)
 _CALLED = re.compile(
     r"(?:\s*[,(]\s*(?:who\s+(?:is|was)\b)?|\s+(?:who\s+)?(?:is|was))\s*(?:an?\s+|aged?\s+)?(?:\d{1,3}[\s-]*(?:y\.?\s?/?o\.?|years?[\s-]old|yrs?[\s-]old)?[\s-]*)?"
@@ -38,6 +43,7 @@ _NO_NAME = re.compile(
     r"For|To|Here|Also|Present)\b"
 )
 _SEX = re.compile(r"(?:\s+active)?\s+with\s+(?:other\s+|only\s+|both\s+)?(?:wo)?m[ea]n\b", re.IGNORECASE)
+_PARTNER_BEFORE = re.compile(r"\bpartners?(?:\s*\(|\s*:\s*|\s+(?:is|are)\s+)$", re.IGNORECASE)
 _PARTNER = re.compile(r"[\s-]+(?:sexual[\s-]+)?partners?\b", re.IGNORECASE)
 
 
@@ -46,7 +52,9 @@ def spouses(note: Note) -> list[Hit]:
     return [
         hit
         for hit in note.hits("spouse")
-        if len(hit.word) > 2 or _SHORT_OWNED.search(note.text, max(0, hit.start - 12), hit.start)
+        if len(hit.word) > 2
+        or _SHORT_OWNED.search(note.text, max(0, hit.start - 12), hit.start)
+        or (hit.start == note.opening(hit.start) and _SHORT_ACTS.match(note.text, hit.end))
     ]
 
 
@@ -54,6 +62,8 @@ def is_others_spouse(note: Note, hit: Hit, theirs: set[int]) -> bool:
     """His daughter's husband; her sister and her husband; his son and his wife."""
     text = note.text
     before = _OTHERS_SPOUSE.search(text, max(0, hit.start - 40), hit.start)
+    if before and before.group("kin").lower() in SPOUSE_WORDS:
+        return False  # "her ex-husband and his new wife" change places
     if before and before.group("kin").lower() in RELATIVES:
         owner = text[before.end("kin") : hit.start].split()[-1].lower()
         kin = GENDER_OF_KIN.get(before.group("kin").lower())
@@ -89,8 +99,14 @@ def names_spouse(note: Note, start: int) -> bool:
 
 
 def partner_nouns(note: Note) -> list[Hit]:
-    """The "female" of "female partner"."""
-    found = [hit for hit in note.hits("noun") if hit.word in ("male", "female") and _PARTNER.match(note.text, hit.end)]
+    """The "female" of "female partner" and "partner (female)"."""
+    text = note.text
+    found = [
+        hit
+        for hit in note.hits("noun")
+        if hit.word in ("male", "female")
+        and (_PARTNER.match(text, hit.end) or _PARTNER_BEFORE.search(text, max(0, hit.start - 16), hit.start))
+    ]
     return [hit for hit in found if not note.in_family(hit.start)]
 
 

@@ -13,6 +13,12 @@ _BARE = re.compile(
     r"\s+(?:about\s+|around\s+|approximately\s+|~\s?)?(?P<number>[1-8]\d)"
     r"(?=\s*(?:[.,;)\n](?!\d)|$|(?:and|with|due|from|after|for|when|because|but|while)\b))"
 )
+_OPENING = re.compile(
+    r"(?:\s+age)?\s+(?P<number>[1-8]\d),?\s+(?:he|she|they|pt|patient|the\s+patient)\s+(?:had|was|underwent|developed|suffered|"
+    r"quit|started|began|retired|got|lost|broke|moved)\b",
+    re.IGNORECASE,
+)
+"""At 58 he had a stroke."""
 _EVENT = re.compile(
     r"\b(?:dx|dx['’]?ed|dx['’]d|diagnos\w+|N?STEMI|MI|CVA|TIA|stroke|CABG|AVR|MVR|PCI|stent\w*|bypass|cancer|ca|"
     r"menopaus\w+|menarche|retire\w*|onset|began|begun|start\w*|quit|stop\w*|divorced|married|widowed|\w*migrated|moved|"
@@ -45,6 +51,9 @@ def bare_past_ages(note: Note) -> Iterator[tuple[int, int]]:
     """The spans of numbers like the 25 and the 40 of "dx'd with MS at 25, wheelchair-bound since 40"."""
     text = note.text
     for hit in note.hits("past"):
+        opening = _OPENING.match(text, hit.end) if hit.word == "at" and hit.start == note.opening(hit.start) else None
+        if opening:
+            yield opening.span("number")
         match = _BARE.match(text, hit.end, min(len(text), hit.end + 40))
         if match is None:
             continue

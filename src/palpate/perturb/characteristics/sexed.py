@@ -25,7 +25,13 @@ def _table() -> dict[str, Any]:
 
 @cache
 def _sex_of_word() -> dict[str, str]:
-    return {word: sex for sex in ("female", "male") for word in _table()[sex].split()}
+    table = _table()
+    return {word: sex for sex in ("female", "male") for word in (*table[sex].split(), *table["work"][sex].split())}
+
+
+def is_work(word: str) -> bool:
+    """Whether a word is one for the patient's work, and none of anatomy."""
+    return any(word in words.split() for words in _table()["work"].values())
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from palpate.perturb.characteristics.people import GENDER_OF_KIN, OF_SOME, OTHERS
+from palpate.perturb.characteristics.people import GENDER_OF_KIN, OF_SOME, OTHERS, RELATIVES
 from palpate.perturb.characteristics.pronouns import read_her
 from palpate.perturb.characteristics.scan import Hit, Note
 
@@ -61,8 +61,32 @@ _REACHES = re.compile(
 )
 _REACHES_KIN = re.compile(_REACHES.pattern.removesuffix("$") + r"(?:(?:his|her|the|pt['’]?s)\s+)?$", re.IGNORECASE)
 _PROVIDER = re.compile(
-    r"\b(?:Dr\b|Drs\b|Doctor\b|MD\b|NP\b|PA\b|RN\b|nurse\b|surgeon\b|PCP\b|[a-z]+ologist\b|attending\b|therapist\b|physician\b|midwife\b)"
+    r"\b(?:Dr\b|Drs\b|MD\b|NP\b|PA\b|RN\b|PCP\b|(?i:doctor|nurse|surgeon|[a-z]+ologist|attending|therapist|physician|midwife)\b)"
 )
+_WITH_PROVIDER = re.compile(
+    _PROVIDER.pattern + r"(?:\.?[ \t]+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]+)){0,2}[ \t]+and[ \t]+$"
+)
+_AIDES = frozenset(
+    ["aide", "hha", "pca", "vna", "nurse", "rn", "landlord", "landlady", "supervisor", "coworker", "teacher"]
+)
+_REPORTER = re.compile(
+    r"\b(?P<who>[A-Za-z]+)(?:,\s+(?:and\s+)?|(?P<says>\s+(?:reports?|reported|states?|stated|says?|said|notes?|noted)(?:\s+that)?\s+))$",
+    re.IGNORECASE,
+)
+_WITNESSES = re.compile(
+    r"\s+(?:then\s+|last\s+)?(?:heard|saw|found|noticed|called|checked|arrived|walked\s+in|came\s+(?:home|in)|went\s+(?:to|in)|"
+    r"tried\s+to\s+wake|spoke|gave|witnessed)\b",
+    re.IGNORECASE,
+)
+_IS_CONCERNED = re.compile(
+    r"\s+(?:is|was|has\s+been)\s+(?:very\s+|quite\s+)?(?:concerned|worried)\b|\s+(?:states|says|reports|said|stated|would\s+like)\b",
+    re.IGNORECASE,
+)
+_CALLS_HELP = re.compile(
+    r"\s+(?:then\s+|immediately\s+)?called\s+(?:911|EMS|an?\s+ambulance|the\s+police)\b", re.IGNORECASE
+)
+_COUPLE = re.compile(r"\b(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
+_KIN_NEXT = re.compile(r"\s+(?:[a-z-]+\s+)?(?:" + "|".join(sorted(RELATIVES)) + r")\b", re.IGNORECASE)
 _TREATS = re.compile(
     r"\s+(?:then\s+|also\s+|has\s+|had\s+|\w+ly\s+)?(?:order|recommend|prescrib|advis|suggest|refer|perform|evaluat|examin|explain|"
     r"increas|decreas|adjust|wrote|remov|inject|repair|saw\s+(?:her|him|the)|wants\s+(?:her|him|the)|"
@@ -94,12 +118,19 @@ class Subjects:
     def may_mean_another(self, hit: Hit) -> bool:
         """Whether a pronoun of the patient's gender may be the subject of the sentence before."""
         text = self._note.text
+        if self._is_in_providers_sentence(hit) or self._is_reporter(hit):
+            return True
         before = self._sentence_before(hit)
+        first, _ = self._note.sentence(hit.start)
+        if hit.word in ("he", "she") and _CALLS_HELP.match(text, hit.end):
+            low = first if before is None else before
+            return any(low <= person.start < hit.start for person in self._people)
         if before is None:
             return False
-        first, _ = self._note.sentence(hit.start)
         opens = not text[first : hit.start].strip(" \t\n-*•")
         if opens and hit.word in ("he", "she"):
+            if _COUPLE.search(text, before, first):
+                return True
             if _TREATS.match(text, hit.end) and _PROVIDER.search(text, before, first):
                 return True
             if self.has_object_alike(hit) and self._is_about_another(before, first, reports=True):
@@ -115,8 +146,37 @@ class Subjects:
         reached = hit.word in ("him", "her") and _REACHES.search(text, max(first, hit.start - 30), hit.start)
         return bool(reached) and self._is_about_another(before, first)
 
+    def _is_in_providers_sentence(self, hit: Hit) -> bool:
+        """ "Dr. Lee saw him and he recommended a CT", "seen with the RN and her interpreter"."""
+        text = self._note.text
+        first, _ = self._note.sentence(hit.start)
+        if hit.word in ("his", "her"):
+            with_provider = _WITH_PROVIDER.search(text, max(first, hit.start - 40), hit.start)
+            return with_provider is not None and not _KIN_NEXT.match(text, hit.end)
+        treats = hit.word in ("he", "she") and _TREATS.match(text, hit.end)
+        return bool(treats) and _PROVIDER.search(text, first, hit.start) is not None
+
+    def _is_reporter(self, hit: Hit) -> bool:
+        """ "Aide states she heard a thud", "called by the daughter, she is concerned"."""
+        text = self._note.text
+        if hit.word not in ("he", "she"):
+            return False
+        witnesses, concerned = _WITNESSES.match(text, hit.end), _IS_CONCERNED.match(text, hit.end)
+        if not (witnesses or concerned):
+            return False
+        first, _ = self._note.sentence(hit.start)
+        before = _REPORTER.search(text, max(first, hit.start - 60), hit.start)
+        if before is None:
+            return False
+        who = before.group("who").lower()
+        if who not in _AIDES and GENDER_OF_KIN.get(who, self._base if who in OTHERS else "") != self._base:
+            return False
+        return bool(witnesses if before.group("says") else concerned)
+
     def is_providers(self, hit: Hit) -> bool:
         """ "Dr. Lee saw her. He ordered a CT": not the husband."""
+        if hit.word in ("he", "she") and self._is_in_providers_sentence(hit):
+            return True
         before = self._sentence_before(hit) if hit.word in ("he", "she") else None
         if before is None or not _TREATS.match(self._note.text, hit.end):
             return False

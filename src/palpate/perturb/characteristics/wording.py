@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from palpate.edits import Edit
+from palpate.perturb.characteristics import contexts
 from palpate.perturb.characteristics.articles import with_articles
-from palpate.perturb.characteristics.contexts import fits_context, is_denied, is_language, is_partly, lead_word, matches
 from palpate.perturb.characteristics.definitions import Definition, Group
 from palpate.perturb.characteristics.describe import Description, Patient
 from palpate.perturb.characteristics.gendered import like
@@ -24,8 +24,6 @@ from palpate.perturb.characteristics.removal import taken_out
 from palpate.perturb.characteristics.scan import Hit, Note, section_end
 
 Contradictory = Literal["skip", "alter"]
-_IS = re.compile(r"\b(?:patient|pt|he|she)\s+(?:is|was)\s+(?:not\s+)?(?:an?\s+)?$", re.IGNORECASE)
-_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|$|\n)")
 _LETTERS = {"AA": "African American", "W": "White", "C": "White", "B": "African American", "H": "Hispanic"}
 _FIXED = "the mention can't be taken out of its sentence"
 _MIXED = "ambiguous: the note puts the patient in more than one group"
@@ -119,7 +117,8 @@ class Words:
         labels = "|".join(re.escape(label) for label in sorted(self.definition.headers, key=len, reverse=True))
         options = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
         return re.compile(
-            rf"(?:{labels})[ \t]*:[ \t]*(?P<not>(?:not|non)[ \t-]+)?(?P<value>{options})(?![\w])(?P<more>\s?/\s?\w)?",
+            rf"(?:{labels})[ \t]*:[ \t]*(?P<not>(?:not|non)[ \t-]+)?(?P<value>{options})(?![\w])"
+            r"(?P<more>\s?/\s?\w|[ \t](?:and|plus|&|\+)[ \t])?",
             re.IGNORECASE,
         )
 
@@ -137,7 +136,7 @@ class Words:
         """The words to scan for, by tag."""
         labels = tuple(re.findall(r"[A-Za-z]+", label)[0] for label in self.definition.headers)
         sections = tuple(re.findall(r"[A-Za-z]+", title)[0] for title in self.definition.sections)
-        leads = {lead_word(pattern) for group in self.definition.groups for pattern in group.patterns}
+        leads = {contexts.lead_word(pattern) for group in self.definition.groups for pattern in group.patterns}
         tagged = {"word": tuple(self._forms), "label": labels, "section": sections}
         tagged["pattern"] = tuple(sorted(word for word in leads if word))
         return {f"{self.name}:{tag}": words for tag, words in tagged.items()}
@@ -173,9 +172,9 @@ class Words:
     def _find_patterns(self, found: FoundWords, group: Group) -> None:
         note = found.patient.note
         for pattern in group.patterns:
-            for match in matches(pattern, note, f"{self.name}:pattern"):
+            for match in contexts.matches(pattern, note, f"{self.name}:pattern"):
                 start, end = match.span()
-                if belongs_to_patient(note, start, end) and not is_denied(note, start, end):
+                if belongs_to_patient(note, start, end) and not contexts.is_denied(note, start, end):
                     found.signs.append(Place(start, end, group.name, "signs"))
 
     def _join(self, found: FoundWords) -> None:
@@ -198,7 +197,7 @@ class Words:
                 tied = (before[:1].isalpha() and before[1:] in ("/", "-")) or (
                     after[:1] in ("/", "-") and after[1:].isalpha()
                 )
-                found.mixed |= tied or is_partly(text, start)
+                found.mixed |= tied or contexts.is_partly(text, start)
         found.places = joined
 
     def _find_at(self, found: FoundWords, hit: Hit) -> int:
@@ -214,10 +213,11 @@ class Words:
             if kind is None:
                 continue
             place = Place(match.start(), match.end(), form.group, kind)
-            if kind != "wording" and is_denied(note, *match.span()):
+            if kind != "wording" and contexts.is_denied(note, *match.span()):
                 found.denied |= {form.group} if form.group and kind != "against" else set()
             elif kind == "against":
                 found.against.setdefault(str(form.group), match.group())
+                continue  # of one group; it may go against others too
             elif kind == "signs":
                 found.signs.append(place)
             else:
@@ -231,21 +231,21 @@ class Words:
         """The kind of mention that stands here, or None."""
         start, end = match.span()
         note, kind = patient.note, form.kind
-        if form.row >= 0 and not fits_context(note, start, end, self.definition.contexts[form.row]):
+        if form.row >= 0 and not contexts.fits_context(note, start, end, self.definition.contexts[form.row]):
+            return None
+        if kind == "signs" and contexts.is_providers(note.text, end):
             return None
         if kind == "adjective":
-            if is_language(note.text, end):
+            if contexts.is_language(note.text, end):
                 return None
             if patient.describes(start, end):
                 return "adjective"
-            first, _ = note.sentence(start)
             if patient.is_in_brackets(start, end):
                 return "brackets"
-            is_said = _IS.search(note.text, max(first, start - 30), start) and _AFTER_IS.match(note.text, end)
-            return "predicate" if is_said and belongs_to_patient(note, start, end) else None
+            return "predicate" if contexts.is_said(note, start, end) and belongs_to_patient(note, start, end) else None
         if kind == "sentence":
             first, last = note.sentence(start)
-            whole = not note.text[first:start].strip() and note.text[end:last].strip() in (".", "")
+            whole = contexts.is_lead(note.text[first:start]) and note.text[end:last].strip() in (".", "")
             return "sentence" if whole and not note.in_family(start) else None
         if match.group().lower().endswith((" with", " in", " at")):
             # Who or what follows is not described: "lives with wife".
@@ -346,7 +346,9 @@ class Words:
         edits = []
         for place, row in zip(found.places, found.rows, strict=True):
             if place.group != group:
-                new = like(text[place.start : place.end], self.definition.wording[row][column])
+                old, new = text[place.start : place.end], self.definition.wording[row][column]
+                if not old.split()[0].isupper() or place.start == found.patient.note.opening(place.start):
+                    new = like(old, new)  # the capitals of IV are no sign of how to write "injection"
                 edits.append(Edit(place.start, place.end, new))
         return Outcome(with_articles(text, edits), "changed") if edits else KEPT
 
