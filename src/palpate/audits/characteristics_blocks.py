@@ -151,7 +151,8 @@ def _group_table(story: Story, number: int) -> Table:
     return Table(
         title=f"{arm.name.capitalize()}: every group",
         caption=f"The same {len(arm.rows):,} notes in each group. Reference: {reference}. p-values are corrected "
-        f"({story.correction}) over the labels and groups of a model, and the characteristics. Rows of the training data are observed rates.",
+        f"({story.correction}) over the labels and groups of a model, and the characteristics. Rows of the training "
+        "data are observed rates.",
         columns=tuple(columns if story.single else [Column(name="Label"), *columns]),
         rows=tuple(rows),
         collapsed=len(rows) > 20,

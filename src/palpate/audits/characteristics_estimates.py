@@ -41,7 +41,7 @@ class Facts(NamedTuple):
     models: tuple[str, ...]
     """The models of the predictions, in order."""
     n_arms: int = 1
-    """How many arms are tested: they share the level evenly, so that age with its many groups costs the others little."""
+    """How many arms are tested. They share the level evenly, so that age with its many groups costs others little."""
 
 
 def arm_rows(found: ArmAnalysis, n_positive: NDArray[np.int64], facts: Facts, why_not_observed: str) -> list[Estimate]:
