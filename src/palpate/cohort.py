@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -54,6 +54,8 @@ class Cohort:
     attributes: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     """What a reader of the report should know of the table, as sentences; no part of the fingerprint."""
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    """Where each cohort's file is, by its name: an image's relative path starts there; no part of the fingerprint."""
 
     def __len__(self) -> int:
         return self.cases.height
@@ -72,6 +74,35 @@ class Cohort:
     def texts(self) -> list[str]:
         """The notes, or empty strings where the cohort has none."""
         return self.cases["text"].to_list() if self.has_text else [""] * len(self)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether there is something to look at."""
+        return "image" in self.cases.columns
+
+    @cached_property
+    def images(self) -> list[str]:
+        """The files of the images, as absolute paths, or empty strings where the cohort has none."""
+        if not self.has_images:
+            return [""] * len(self)
+        roots = {name: self.folders.get(name, Path()).absolute() for name in self.names}
+        rows = self.cases.select("cohort", "image").iter_rows()
+        return [str(roots[name] / image) for name, image in rows]
+
+    def with_images(self) -> Cohort:
+        """Only the cases whose image is there; `facts` says how many were left out."""
+        rows = np.flatnonzero(np.fromiter((Path(file).is_file() for file in self.images), bool, count=len(self)))
+        if len(rows) == len(self):
+            return self
+        if not len(rows):
+            raise CohortError(
+                f"no case of the cohort has its image; the first was looked for as {self.images[0]}",
+                hint="relative paths are taken from the cohort's file",
+            )
+        fact = f"{len(self) - len(rows):,} of {len(self):,} cases are left out: there is no file for their image"
+        return replace(
+            self, cases=self.cases[rows], y=sparse.csc_array(self.y.tocsr()[rows]), facts=(*self.facts, fact)
+        )
 
     @cached_property
     def patients(self) -> NDArray[np.int64]:
@@ -215,4 +246,5 @@ def stack(cohorts: Sequence[Cohort]) -> Cohort:
         y=sparse.csc_array(y),
         attributes=tuple(dict.fromkeys(name for cohort in cohorts for name in cohort.attributes)),
         facts=tuple(dict.fromkeys(fact for cohort in cohorts for fact in cohort.facts)),
+        folders={name: folder for cohort in cohorts for name, folder in cohort.folders.items()},
     )

@@ -228,7 +228,7 @@ _YAML = (".yaml", ".yml")
 
 def _reader(kind: str) -> Callable[[Path], Any]:
     """What turns a file into the value of an audit's field."""
-    from palpate.data import words
+    from palpate.data import evidence_tables, words
     from palpate.perturb.characteristics import load_definition
     from palpate.perturb.suites.lexicon_files import read_lexicon_file
 
@@ -237,6 +237,8 @@ def _reader(kind: str) -> Callable[[Path], Any]:
         "ratings": words.read_ratings,
         "replacements": words.read_replacements,
         "definition": load_definition,
+        "evidence": evidence_tables.read_evidence,
+        "notes": evidence_tables.read_note_places,
         "lexicon": read_lexicon_file,
     }
     return readers[kind]
@@ -247,7 +249,8 @@ def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str
 
     An audit itself reads no file of the user's: a field with `metadata={"file": KIND}` may be given as a file's name
     (or as a list of names, where the field is a list), and one with `metadata={"path": True}` is found from the
-    configuration's folder.
+    configuration's folder. With `metadata={"source": KIND}` any name is that of a file or folder; where the field is a
+    mapping, each of its values is.
     """
     read = dict(options)
     for field in dataclasses.fields(kind):
@@ -264,6 +267,13 @@ def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str
                 key: reader(folder / item) if isinstance(item, str) and Path(item).suffix in _YAML else item
                 for key, item in value.items()
             }
+        elif "source" in field.metadata and isinstance(value, str | dict):
+            source = _reader(field.metadata["source"])
+            read[field.name] = (
+                source(folder / value)
+                if isinstance(value, str)
+                else {key: source(folder / item) if isinstance(item, str) else item for key, item in value.items()}
+            )
         elif "path" in field.metadata and isinstance(value, str) and Path(value).suffix:
             read[field.name] = str(folder / value)
     return read

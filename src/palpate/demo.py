@@ -1,7 +1,11 @@
-"""`palpate demo`: two hospitals, two models, every audit there is, and the story in a few lines.
+"""`palpate demo`: two hospitals, two pairs of models, most audits there are, and the story in a few lines.
 
-Hospital a ties a ward's name to readmission; hospital b does not. One model has learned little but that word; the other
-reads many words. On held-out notes of hospital a they are about as good.
+Readmission: hospital a ties a ward's name to it; hospital b does not. One model has learned little but that word; the
+other reads many words. On held-out notes of hospital a they are about as good.
+
+Chest X-rays of hospital a: two models of equal AUROC whose predictions the hospital ships. One sees the picture; the
+other sees less of it, and a sticker that shows the patient's history. The hospital also ships how likely each finding
+was before the X-ray, so what the context audit finds can be compared with truth.json.
 
 It is an illustration, not evidence: the models' settings and the split were chosen by hand on seed 0, out of about a
 dozen, so that the two have near-equal AUROC at hospital a. Fewer patients blur it.
@@ -45,12 +49,27 @@ audits:
   characteristics: {}
 cache: scores.sqlite
 """
+XRAYS = "xrays.yaml"
+_XRAY_CONFIG = """\
+# Two models of chest X-rays with equal AUROC. What is left of it when the history is known?
+title: Chest X-rays, two models
+cohort: xrays.parquet
+models:
+  picture: predictions:hospital-a/mimic-cxr-jpg/predictions/honest.csv.gz
+  sticker: predictions:hospital-a/mimic-cxr-jpg/predictions/shortcut.csv.gz
+audits:
+  performance: {n_replicates: 1000}
+  # Pairs may differ by 0.02 in the pre-test probability: where a finding is likelier than not, positives outnumber
+  # negatives, and without a limit some would be paired with whom they do not resemble.
+  context: {caliper: 0.02, n_replicates: 1000}
+cache: scores.sqlite
+"""
 
 
 def write_demo(
     folder: Path, *, seed: int = 0, n_patients: int = 5000, step: Callable[[str, int, int], None] | None = None
 ) -> Path:
-    """Make the hospitals, the cohorts and the models; returns the configuration's path.
+    """Make the hospitals, the cohorts and the models; returns the configuration's path. That of the X-rays is `XRAYS`.
 
     `folder` must be new, empty, or of an earlier demo, which is replaced.
     """
@@ -77,9 +96,22 @@ def write_demo(
     for k, (name, (kind, options)) in enumerate(_MODELS.items()):
         say("training models", k, len(_MODELS))
         train(kind, cases, folder / "models" / name, parse_settings(options))
+    say("joining chest X-rays", 0, 1)
+    _write_xrays(folder)
     config = folder / "audit.yaml"
     config.write_text(_CONFIG, encoding="utf-8")
     return config
+
+
+def _write_xrays(folder: Path) -> None:
+    """The X-rays of hospital a, all of them held out, with their pre-test probabilities as attributes."""
+    file, hospital = folder / "xrays.parquet", folder / "hospital-a"
+    built = jobs.build_cohort("cxr", hospital, file, overrides=["ratios=[0, 0, 1]"])
+    pretest = pl.read_csv(hospital / "mimic-cxr-jpg" / "predictions" / "pretest.csv.gz").select(
+        "case_id", **{f"attribute:pretest_{label}": label for label in built.cohort.labels}
+    )
+    pl.read_parquet(file).join(pretest, on="case_id", how="left", maintain_order="left").write_parquet(file)
+    (folder / XRAYS).write_text(_XRAY_CONFIG, encoding="utf-8")
 
 
 def tell(folder: Path, outcome: jobs.Outcome) -> list[str]:
@@ -106,6 +138,26 @@ def tell(folder: Path, outcome: jobs.Outcome) -> list[str]:
         f"clinicians rank it {_place(rated['value'])}.",
         f"Agreement with the clinicians (Spearman, 1 is perfect): {agreement}.",
         f"At hospital b, {changes}.",
+    ]
+
+
+def tell_xrays(folder: Path, outcome: jobs.Outcome) -> list[str]:
+    """What came of the chest X-rays."""
+    truth = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))["cxr"]["auroc"]
+    planted = sum(truth["shortcut_matched"][label] - truth["shortcut"][label] for label in truth["shortcut"])
+    found = {
+        (row["model"], row["group"], row["reference"]): row
+        for row in outcome.results[-1].estimates.filter(metric="auroc", label="macro").iter_rows(named=True)
+    }
+    models = ("picture", "sticker")
+    if any((model, "matched", "all") not in found for model in models):
+        return ["There are too few chest X-rays to tell their two models apart."]
+    levels = " and ".join(f"{name} {found[name, 'all', None]['value']:.3f}" for name in models)
+    changes = " and ".join(f"{name} {_change(found[name, 'matched', 'all'])}" for name in models)
+    return [
+        f"Two models read chest X-rays. Their AUROC, the mean of {len(truth['shortcut'])} labels: {levels}.",
+        f"Among patients whose history makes a finding equally likely, {changes} (planted: 0 and "
+        f"{planted / len(truth['shortcut']):.2f}).".replace("-", "−"),
     ]
 
 

@@ -168,12 +168,19 @@ class Inputs(_Edited):
 
     A model that reads text uses `texts`. A model that can work from differences uses `parents`, `parent` and
     `edits(row)`. A model that looks answers up uses `case_ids`, `cohorts` and `n_edits`; a row that stands for
-    no case of the cohort has an empty case id.
+    no case of the cohort has an empty case id. A model that reads images uses `images`, one file a row; there are
+    none where the cohort has none.
     """
 
     parents: Sequence[str]
     case_ids: Sequence[str]
     cohorts: Sequence[str]
+    images: Sequence[str] = ()
+
+    @classmethod
+    def from_images(cls, images: Sequence[str], case_ids: Sequence[str] | None = None) -> Inputs:
+        """Image files without text; for tests and for using a model on its own."""
+        return replace(cls.from_texts([""] * len(images), case_ids), images=images)
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], case_ids: Sequence[str] | None = None) -> Inputs:
@@ -229,4 +236,5 @@ class Inputs(_Edited):
             parents=[self.parents[int(p)] for p in used],
             case_ids=[self.case_ids[int(r)] for r in rows],
             cohorts=[self.cohorts[int(r)] for r in rows],
+            images=[self.images[int(r)] for r in rows] if self.images else (),
         )

@@ -15,6 +15,7 @@ from palpate.config import Config, load_config, make_audit, parse_settings, with
 from palpate.data.ade import AdeOptions, build_ade
 from palpate.data.built import Built, check_output, write_built
 from palpate.data.cxr import CxrOptions, build_cxr
+from palpate.data.mdace_cohort import MdaceOptions, build_mdace
 from palpate.data.outcomes import OutcomesOptions, build_outcomes
 from palpate.data.readmission import ReadmissionOptions, build_readmission
 from palpate.data.tables import TableSpec, read_cohort
@@ -126,6 +127,7 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
             "case_id": [inputs.case_ids[row] for row in rows],
             "edited": [bool(inputs.n_edits[row]) for row in rows],
             "text": [splice(inputs.parents[int(inputs.parent[row])], inputs.edits(row)) for row in rows],
+            **({"image": [inputs.images[row] for row in rows]} if inputs.images else {}),
         }
     )
     out.mkdir(parents=True, exist_ok=True)
@@ -167,6 +169,7 @@ def build_cohort(
         "outcomes": (build_outcomes, OutcomesOptions),
         "ade": (build_ade, AdeOptions),
         "cxr": (build_cxr, CxrOptions),
+        "mdace": (build_mdace, MdaceOptions),
     }
     if kind not in builders:
         raise ConfigError(f"there is no cohort '{kind}'", hint=f"there are: {', '.join(builders)}")

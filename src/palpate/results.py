@@ -6,7 +6,7 @@ Results are data. Nothing here draws, prints or writes; `report/` and `rundir` d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from palpate.attributions import Attributions
 from palpate.cohort import Cohort
 from palpate.edits import Skip, Variants
 
@@ -124,7 +125,8 @@ class Chart(Block):
 
     forest: one row a (`y` category, series) with fields value, low, high, n and, if wanted, `significant`.
     line: x and y numbers, with a band where rows have low and high. bar: y categories, x numbers, intervals
-    where given. scatter: x and y numbers, `text` for the tooltip. heatmap: x and y categories, `value`.
+    where given. scatter: x and y numbers, `text` for the tooltip, intervals along both axes where rows have x_low,
+    x_high, low and high. heatmap: x and y categories, `value`.
     histogram: rows are bins with start, end and count.
     """
 
@@ -179,6 +181,16 @@ class AuditResult:
     same cohort and seed can be compared as paired."""
 
 
+class Explain(NamedTuple):
+    """Which answers one model is to explain, and in which of its ways: pairs of a case and a label, in columns."""
+
+    way: str
+    row: NDArray[np.int64]
+    """Rows of the cohort."""
+    label: NDArray[np.int64]
+    """Indices into the plan's labels."""
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What an audit wants scored, and what it needs to remember until the answers are there."""
@@ -190,11 +202,28 @@ class Plan:
     cases: NDArray[np.int64] | None = None
     """The cohort's rows that the results are about; by default all whose variants are scored."""
     memory: Any = None
+    names: tuple[str, ...] = ()
+    """Models that the audit's options name; the runner refuses those that the run does not have."""
+    only: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    """By model, which variants it is asked for, where that is not all of them."""
+    explain: Mapping[str, Explain] = field(default_factory=dict)
+    """By model, what it is to explain."""
+    windows: bool = False
+    """Whether the audit wants to know how much of each case a model reads."""
+
+
+class ModelFacts(NamedTuple):
+    """What a model declares of itself that an audit may plan by."""
+
+    explains: tuple[str, ...] = ()
+    reads: str = "text"
+    uses_edits: bool = False
+    window: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class ModelPredictions:
-    """One model's answers to one plan, in the plan's order."""
+    """One model's answers to one plan, in the plan's order; NaN where the model was not asked (`Plan.only`)."""
 
     labels: tuple[str, ...]
     p: NDArray[np.float64]
@@ -203,6 +232,12 @@ class ModelPredictions:
     threshold: float | None = None
     family: str | None = None
     """The model that this is a checkpoint of, where a model has several."""
+    facts: ModelFacts = field(default_factory=ModelFacts)
+    visible: NDArray[np.int64] | None = None
+    """How many characters of each cohort row's text the model reads, where the plan asked for `windows`; -1 where the
+    row is not in the plan."""
+    attributions: Attributions | None = None
+    """What the model says it looked at, where the plan asked: rows of the cohort, and indices into `labels`."""
 
 
 class Audit(Protocol):

@@ -5,6 +5,7 @@
       variants/<audit>.parquet      what was asked: offsets and replacements, no note text
       pending/<model>.npy           what the model had to score when the run began (for --resume)
       predictions/<model>.parquet   what the models answered
+      attributions/<audit>/<model>/ what a model said that it looked at, a file a call (offsets and scores)
       results/<audit>.parquet       estimates
       results/<audit>.json          blocks and findings for the report
       results/<audit>.replicates.parquet   bootstrap replicates, to compare with a later run
@@ -28,6 +29,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from palpate.attributions import Attributions
 from palpate.errors import RunError
 from palpate.keys import KEY_BYTES
 from palpate.results import AnyBlock, AuditResult, Finding, ModelPredictions, Plan
@@ -130,10 +132,19 @@ class RunDirectory:
                     "seen": part.seen,
                     "p": pl.Series(part.p, dtype=pl.Array(pl.Float64, part.p.shape[1])),
                 }
-            )
+            ).filter(np.asarray(~np.isnan(part.p).any(axis=1)))
             for audit, part in parts.items()
         ]
         self._write_frame(f"predictions/{model}.parquet", pl.concat(frames))
+
+    def write_attributions(self, audit: str, model: str, call: str, found: Attributions) -> None:
+        """What a model said to one call."""
+        self._write_frame(f"attributions/{audit}/{model}/{call}.parquet", pl.DataFrame(found._asdict()))
+
+    def read_attributions(self, audit: str, model: str, call: str) -> Attributions | None:
+        """What `write_attributions` wrote, or None."""
+        frame = self._read_frame(f"attributions/{audit}/{model}/{call}.parquet", optional=True)
+        return None if frame is None else Attributions(*(frame[name].to_numpy() for name in Attributions._fields))
 
     def write_pending(self, model: str, keys: Sequence[bytes]) -> None:
         """The inputs that the model had not scored when the run began, in the order of asking."""

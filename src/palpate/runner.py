@@ -12,7 +12,7 @@ import json
 import platform
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,6 +25,8 @@ from palpate import __version__
 from palpate.cohort import Cohort
 from palpate.errors import ConfigError, RunError
 from palpate.execute.cache import ScoreCache
+from palpate.execute.explaining import Explainer, check_names, explained
+from palpate.execute.images import check_images, seen_cohort
 from palpate.execute.scoring import Execution, Progress, Scored, score
 from palpate.execute.wanted import gather
 from palpate.models import Model, ModelSpec, load_model
@@ -87,6 +89,7 @@ class _Checkpoint:
     model: Model
     family: str | None
     call_timeout: float | None
+    visible: dict[int, int] = field(default_factory=dict)
 
 
 def without_query(source: str) -> str:
@@ -105,6 +108,7 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, watcher: Watcher | None 
     watcher = watcher or Silence()
     watcher.stage("loading models")
     checkpoints = _load(job.contenders)
+    job = replace(job, cohort=seen_cohort(job.cohort, [checkpoint.model for checkpoint in checkpoints]))
     manifest = _begin(job, checkpoints, out)
     watcher.stage("planning")
     lender = ModelLender([checkpoint.model for checkpoint in checkpoints], Path(checkpoints[0].spec.folder))
@@ -175,10 +179,11 @@ def _score_all(
     asked = gather(job.cohort, plans)
     predictions: dict[str, dict[str, ModelPredictions]] = {name: {} for name in plans}
     for checkpoint in checkpoints:
+        rows = asked.rows_for(checkpoint.spec.name, plans)
         scored = score(
             checkpoint.spec,
             checkpoint.model,
-            asked,
+            asked if rows is None else asked.take(rows),
             cache=cache,
             pending=out,
             execution=job.execution,
@@ -186,7 +191,9 @@ def _score_all(
             call_timeout=checkpoint.call_timeout,
             turn=turn,
         )
-        parts = _by_audit(checkpoint, scored, asked.slices, plans)
+        spread = scored if rows is None else scored.spread(rows, len(asked.inputs))
+        who = Explainer(checkpoint.spec.name, checkpoint.model, out, watcher, checkpoint.visible)
+        parts = _by_audit(checkpoint, spread, asked.slices, plans, who)
         out.write_predictions(checkpoint.spec.name, parts)
         for name, part in parts.items():
             predictions[name][checkpoint.spec.name] = part
@@ -223,12 +230,15 @@ def _load(contenders: Sequence[Contender]) -> list[_Checkpoint]:
 
 def _check(job: Job, checkpoints: Sequence[_Checkpoint], plans: Mapping[str, Plan]) -> None:
     """Compatibility, before any expensive work."""
+    check_names(plans, {name for each in checkpoints for name in (each.spec.name, each.family) if name})
     cases = job.cohort.cases
     repeated = cases["case_id"].n_unique() < cases.height
     for checkpoint in checkpoints:
         name, model = checkpoint.spec.name, checkpoint.model
         if model.reads == "text" and not job.cohort.has_text:
             raise ConfigError(f"model '{name}' reads text, but the cohort has none", hint="set `text:` of the cohort")
+        if model.reads == "image":
+            check_images(name, job.cohort, plans)
         if model.reads == "case" and repeated and not model.tells_cohorts_apart:
             raise ConfigError(
                 f"model '{name}' answers by case id, and two cohorts share case ids",
@@ -260,19 +270,20 @@ def label_columns(name: str, given: Sequence[str], wanted: Sequence[str]) -> NDA
 
 
 def _by_audit(
-    checkpoint: _Checkpoint, scored: Scored, slices: Mapping[str, slice], plans: Mapping[str, Plan]
+    checkpoint: _Checkpoint, scored: Scored, slices: Mapping[str, slice], plans: Mapping[str, Plan], who: Explainer
 ) -> dict[str, ModelPredictions]:
     """One model's answers, cut into what each audit asked."""
     parts = {}
     for name, plan in plans.items():
         columns = label_columns(checkpoint.spec.name, checkpoint.model.labels, plan.labels)
-        parts[name] = ModelPredictions(
+        part = ModelPredictions(
             labels=plan.labels,
             p=scored.p[slices[name]][:, columns],
             seen=scored.seen[slices[name]],
             threshold=checkpoint.model.threshold,
             family=checkpoint.family,
         )
+        parts[name] = explained(name, who, plan, part, columns)
     return parts
 
 

@@ -12,7 +12,7 @@ from palpate.cohort import Cohort
 from palpate.results import AuditResult, ModelPredictions
 from palpate.synthetic.calibrate import calibrate, probability
 from palpate.synthetic.dice import stream
-from palpate.synthetic.findings import findings, labels
+from palpate.synthetic.findings import cxr_table, findings, labels
 from palpate.synthetic.patients import simulate
 from palpate.synthetic.plants import Plants
 
@@ -57,12 +57,12 @@ def hospital(n_patients: int, *, seed: int, plants: Plants) -> Planted:
     intercepts = calibrate(plants, "a").intercepts
     patients = simulate(n_patients, seed=seed, site="a", source="iv", plants=plants, intercepts=intercepts)
     found = [
-        (f"{patient.number}", made.pretest(set(stay.history)))
+        (f"{patient.number}", sorted(stay.history), made.pretest(set(stay.history)))
         for patient in patients
         for stay in patient.stays
         if stay.index > 0
     ]
-    pretest = np.stack([logit for _, logit in found])
+    pretest = np.stack([logit for _, _, logit in found])
     rng = stream(seed, 0, 1, 0, 99)
     y = rng.random(pretest.shape) < probability(pretest)
     signal = made.signal * y + rng.standard_normal(y.shape)
@@ -72,13 +72,19 @@ def hospital(n_patients: int, *, seed: int, plants: Plants) -> Planted:
     frame = pl.DataFrame(
         {
             "case_id": [f"s{k}" for k in range(len(found))],
-            "patient_id": [patient for patient, _ in found],
+            "patient_id": [patient for patient, _, _ in found],
+            "prior": [f"Earlier: {', '.join(history) or 'nothing'}." for _, history, _ in found],
             **{f"pretest_{label}": p[:, j] for j, label in enumerate(labels())},
             **{label: y[:, j].astype(np.uint8) for j, label in enumerate(labels())},
         }
     )
     cohort = Cohort.from_frame(frame, labels=labels(), attributes=[f"pretest_{label}" for label in labels()])
     return Planted(cohort, {"honest": made.honest(signal), "shortcut": made.leaning(seen, standard)})
+
+
+def told_by_history() -> dict[str, tuple[str, ...]]:
+    """What an earlier note of `hospital` may say that makes a label likelier."""
+    return {label: tuple(row["history"]) for label, row in cxr_table()["labels"].items()}
 
 
 def run(audit: Context, cohort: Cohort, scores: dict[str, np.ndarray], seed: int = 1, **family: str) -> AuditResult:

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 from pydantic import TypeAdapter, ValidationError
+from scipy.special import logit
+from scipy.stats import t as student
 from sklearn import metrics as sk
 
 from palpate.audits.context import Context
@@ -17,7 +19,7 @@ from palpate.cohort import Cohort
 from palpate.errors import CohortError, ConfigError
 from palpate.report.html import render
 from palpate.results import AuditResult, Chart, Table
-from palpate.stats import bootstrap, match_pairs, percentile_interval, threshold_at_specificity
+from palpate.stats import bootstrap, match_pairs, threshold_at_specificity
 from tests.audits.context_cases import Planted, planted, row, run
 
 QUICK = Context(n_replicates=200, caliper=0.01)
@@ -93,8 +95,8 @@ def test_a_model_of_the_context_falls_to_a_coin_toss_and_one_of_the_image_stays(
         assert context["value"] == pytest.approx(0.5, abs=0.02)
         assert row(result, "auroc", "context", label, "matched", "all")["significant"] is True
         assert row(result, "auroc", "context", label, "re-weighted")["value"] == pytest.approx(0.5, abs=0.05)
-        for group in ("matched", "re-weighted", "top 25%", "bottom 25%"):
-            moved = row(result, "auroc", "image", label, group, "all")
+        for group, reference in (("matched", "all"), ("re-weighted", "all"), ("top 25%", "bottom 25%")):
+            moved = row(result, "auroc", "image", label, group, reference)
             assert moved["significant"] is False
             assert abs(moved["value"]) < 0.04  # type: ignore[arg-type]
         both = row(result, "auroc", "both", label, "matched", "all")
@@ -123,25 +125,45 @@ def test_what_the_model_adds_to_the_history(result: AuditResult) -> None:
     assert benefit[PRETEST] == pytest.approx(by_hand, abs=1e-12)
 
 
-def test_differences_have_intervals_for_the_whole_family(known: Planted) -> None:
-    """Two labels and one model: 97.5% intervals, one by one, of the same resamples."""
-    audit = replace(QUICK, n_replicates=2000)
-    found = run(audit, known.cohort, {"both": known.scores["both"]})
+def test_everything_tested_is_one_family(known: Planted) -> None:
+    """p and interval by hand: Student's t on the bootstrap's standard error, corrected over every test of the run."""
+    found = run(replace(QUICK, n_replicates=500), known.cohort, {"both": known.scores["both"]})
+    size = found.estimates["p_value"].is_not_null().sum()
+    # Two labels: matched 4, re-weighted 1, top against bottom 4, gain 2; the mean of labels: 4 and 1.
+    assert size == 2 * (4 + 1 + 4 + 2) + 5
     seed = int(np.random.default_rng(1).integers(2**63))
-    values = {}
-    for group in ("top 25%", "bottom 25%"):
-        y, score, p = arrays(known, "both", 0)
-        edge = np.quantile(p, 0.75 if group == "top 25%" else 0.25, method="inverted_cdf")
-        rows = p > edge if group == "top 25%" else p <= edge
-        patient = known.cohort.patients
-        values[group] = bootstrap(y, score, rows=rows, patient=patient, rng=seed, n_replicates=2000).values[0, 0, 0]
-    difference = values["top 25%"] - values["bottom 25%"]
-    # Three pairs of strata and two labels.
-    low, high = percentile_interval(difference, level=1 - 0.05 / 6)
+    y, score, p = arrays(known, "both", 0)
+    patient = known.cohort.patients
+    edges = np.quantile(p, [0.25, 0.75], method="inverted_cdf")
+    values, points, fewest = [], [], []
+    for rows in (p > edges[1], p <= edges[0]):
+        values.append(bootstrap(y, score, rows=rows, patient=patient, rng=seed, n_replicates=500).values[0, 0, 0])
+        points.append(sk.roc_auc_score(y[rows], score[rows]))
+        fewest += [len(np.unique(patient[rows & (y == side)])) for side in (0, 1)]
+    freedom = min(fewest) - 1
+    tests = [
+        (points[0] - points[1], values[0] - values[1]),
+        (logit(points[0]) - logit(points[1]), logit(values[0]) - logit(values[1])),
+    ]
+    p_value = max(2 * student.sf(abs(point) / spread.std(ddof=1), freedom) for point, spread in tests)
     top = row(found, "auroc", "both", "a", "top 25%", "bottom 25%")
-    assert (top["low"], top["high"]) == (pytest.approx(float(low)), pytest.approx(float(high)))
-    plain_low, plain_high = percentile_interval(difference, level=0.95)
-    assert low < plain_low < plain_high < high
+    assert top["p_value"] == pytest.approx(min(1.0, size * p_value), rel=1e-9)
+    reach = student.isf(0.025 / size, freedom) * tests[0][1].std(ddof=1)
+    assert (top["low"], top["high"]) == (pytest.approx(tests[0][0] - reach), pytest.approx(tests[0][0] + reach))
+
+
+def test_what_is_significant_has_an_interval_without_zero(result: AuditResult) -> None:
+    marked = result.estimates.filter(pl.col("significant"))
+    assert marked.height >= 8
+    assert ((marked["low"] > 0) | (marked["high"] < 0)).all()
+
+
+def test_other_differences_are_told_and_not_tested(result: AuditResult) -> None:
+    for group, reference in (("top 25%", "all"), ("middle 50%", "bottom 25%"), ("top 25%", "middle 50%")):
+        told = row(result, "auroc", "both", "a", group, reference)
+        assert told["low"] < told["value"] < told["high"]  # type: ignore[operator]
+        assert told["p_value"] is None
+        assert "tested against each other" in str(told["reason"])
 
 
 def test_numbers_that_change_with_prevalence_are_not_tested(result: AuditResult) -> None:
@@ -239,6 +261,21 @@ def test_cases_without_a_probability_are_left_out_and_counted() -> None:
     assert any("100 of 400 cases are left out" in finding.sentence for finding in found.findings)
     with pytest.raises(CohortError, match="every audited case has no pre-test probability"):
         audit.plan(cohort_of(frame.with_columns(pretest_ill=pl.lit(None, pl.Float64))), np.random.default_rng(0))
+
+
+def test_cases_without_an_earlier_note_are_left_out_and_counted() -> None:
+    frame, score = frame_of(1000)
+    notes = pl.when(pl.col("case_id") < 50).then(None).when(pl.col("case_id") < 80).then(pl.lit("  "))
+    noted = frame.drop("pretest_ill").with_columns(
+        prior=notes.when(ill=1).then(pl.lit("was ill")).otherwise(pl.lit("was well once")),
+    )
+    cohort = Cohort.from_frame(noted, labels=("ill",))
+    plan = QUICK.plan(cohort, np.random.default_rng(0))
+    assert len(plan.variants) == 920
+    found = run(replace(QUICK, mentions="none"), cohort, {"m": score})
+    told = [finding.sentence for finding in found.findings]
+    assert "80 of 1,000 cases are left out: no earlier note." in told
+    assert (found.provenance["left_out"], found.provenance["left_out_because"]) == (80, "no earlier note")
 
 
 def test_a_stratum_with_one_class_is_null_with_its_reason() -> None:
@@ -353,8 +390,16 @@ def test_everything_computed_has_its_place_in_the_report(result: AuditResult) ->
         assert title in titles
     held_equal = next(block for block in result.blocks if block.title == "AUROC with the history held equal")
     assert isinstance(held_equal, Chart)
-    marked = {(point["model"], point["label"]) for point in held_equal.data if str(point["label"]).endswith(" *")}
-    assert marked == {("context", "a *"), ("context", "b *"), ("both", "a *"), ("both", "b *")}
+    marked = {(p["model"], p["label"], p["group"]) for p in held_equal.data if p.get("significant")}
+    moved = {(model, label, "matched") for model in ("context", "both") for label in "ab"}
+    assert {each for each in marked if each[2] == "matched"} == moved
+    assert not any(model == "image" for model, _, _ in marked)
+    assert all("significant" not in point for point in held_equal.data if point["group"] == "all")
+    assert len({point["label"] for point in held_equal.data}) == 2
+    scores = next(block for block in result.blocks if block.title == "Scores by pre-test probability: image, a")
+    assert isinstance(scores, Chart)
+    local = [point["start"] for point in scores.data if point["cases"] == "local threshold"]
+    assert len(local) == 3
     balance = next(block for block in result.blocks if block.title == "Balance before and after")
     assert isinstance(balance, Table)
     smd = {(cells[0], cells[1]): cells[5] for cells in balance.rows}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from palpate.audits.context import Context
 from palpate.audits.context_earlier import earlier_labels
@@ -257,3 +258,19 @@ def test_notes_of_nobody_and_words_of_no_use_do_not_stop_the_fit(seed: int) -> N
         assert np.all((found.p > 0) & (found.p < 1))
     else:
         assert np.isnan(found.p).all()
+
+
+def test_words_are_weighed_as_scikit_learn_would_from_the_learned_notes_alone() -> None:
+    rng = np.random.default_rng(3)
+    words = np.asarray([f"word{k}" for k in range(60)], dtype=object)
+    often = 1 / (1 + np.arange(60))
+    notes = [" ".join(rng.choice(words, 25, p=often / often.sum())) if k % 7 else None for k in range(300)]
+    notes += ["secret secret secret"] * 20
+    learned, asked = np.arange(200), np.arange(200, 320)
+    found = Features(notes=notes).learn(learned)
+    theirs = TfidfVectorizer(max_features=8192, min_df=5, max_df=0.9, sublinear_tf=True)
+    theirs.fit([notes[k] or "" for k in learned])
+    expected = theirs.transform([notes[k] or "" for k in asked]).toarray()
+    assert found.names == tuple(theirs.get_feature_names_out())
+    assert "secret" not in found.names
+    assert np.allclose(found.table(asked).toarray(), expected, atol=1e-12)

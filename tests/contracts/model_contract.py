@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from palpate.attributions import Asked, Attributions
 from palpate.edits import Edit, Inputs, splice
 from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec, load_model
@@ -128,6 +129,37 @@ def check_visible_ends(model: Model) -> None:
     for change in ("", " zebra", "fever fever fever. " * 3):
         changed = [text[:end] + change + text[end + 4 :] for text, end in cut]
         np.testing.assert_allclose(model.predict(Inputs.from_texts(changed)), before, rtol=0, atol=1e-6)
+
+
+def check_explains(model: Model) -> None:
+    """Pieces inside the text that is read, without overlap, the same whatever else is asked; none if none is asked."""
+    texts = [*TEXTS, *ODD_TEXTS[:-1], ODD_TEXTS[-1][:2000]]
+    inputs, last = Inputs.from_texts(texts), len(model.labels) - 1
+    ends = np.minimum(model.visible_ends(texts), [len(text) for text in texts])
+    row = np.array([2, *range(len(texts)), 2])
+    asked = Asked(row, np.where(np.arange(len(row)) % 2 == 0, 0, last))
+    for way in model.explains:
+        found = model.explain(inputs, asked, way)
+        assert len({len(column) for column in found}) == 1
+        assert all(np.issubdtype(column.dtype, np.integer) for column in found[:4])
+        assert found.score.dtype == np.float64
+        assert np.all(np.isfinite(found.score))
+        assert set(zip(found.row.tolist(), found.label.tolist(), strict=True)) <= set(zip(*asked, strict=True))
+        assert np.all((found.start >= 0) & (found.start < found.end) & (found.end <= ends[found.row]))
+        assert {0, 1, 2, 3, 4} <= set(found.row.tolist()), "a text with words has pieces"
+        for k in (0, 5, 8):
+            _check_pieces_of_one_pair(model, inputs, Asked(row[[k]], asked.label[[k]]), found, way)
+        none = np.zeros(0, dtype=np.int64)
+        assert [len(column) for column in model.explain(inputs, Asked(none, none), way)] == [0] * 5
+
+
+def _check_pieces_of_one_pair(model: Model, inputs: Inputs, pair: Asked, found: Attributions, way: str) -> None:
+    alone = model.explain(inputs, pair, way)
+    assert np.all(alone.start[1:] >= alone.end[:-1])
+    same = np.flatnonzero((found.row == pair.row[0]) & (found.label == pair.label[0]))[: len(alone.row)]
+    assert np.array_equal(found.start[same], alone.start)
+    assert np.array_equal(found.end[same], alone.end)
+    np.testing.assert_allclose(found.score[same], alone.score, rtol=0, atol=1e-5)
 
 
 def check_fingerprint_is_stable(spec: ModelSpec) -> None:

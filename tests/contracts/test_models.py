@@ -33,6 +33,7 @@ CHECKS = (
     contract.check_edits_are_splices,
     contract.check_odd_texts,
     contract.check_visible_ends,
+    contract.check_explains,
 )
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from palpate.models import ModelSpec
 from tests.models import tiny_graphs
 from tests.models.local_server import LocalServer, keyword_probability
-from tests.models.tiny_checkpoints import checkpoint, wordpiece
+from tests.models.tiny_checkpoints import WORDS, checkpoint, wordpiece
 
 
 def bert(folder: Path) -> ModelSpec:
@@ -39,6 +39,28 @@ def distilbert(folder: Path) -> ModelSpec:
     """A single output."""
     checkpoint(folder / "distilbert", "DistilBert", n_outputs=1)
     return ModelSpec("distilbert", "hf:distilbert", folder=str(folder))
+
+
+def coding(
+    folder: Path, architecture: Literal["caml", "effective-can"], evidence: Any = "none", seed: int = 0
+) -> ModelSpec:
+    """A coding model with random weights, which reads 12 words; with a tagging head if its evidence has one."""
+    import torch
+
+    from palpate.models.coding import write
+    from palpate.models.coding_network import CodingNetwork
+    from palpate.models.coding_shape import Shape
+    from palpate.models.coding_words import WordWindow
+    from palpate.models.trained import save_coding
+
+    sizes = {"embedding": 8, "channels": (8,) if architecture == "caml" else (8, 6), "kernel": 3, "attention": 6}
+    shape = Shape(architecture=architecture, evidence=evidence, reduction=2, dropout=0.1, **sizes)
+    window = WordWindow(tuple(WORDS), max_tokens=12)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = CodingNetwork(shape, window.n_ids, 2)
+    save_coding(folder / "coding", lambda place: write(place, network, window), labels=["428.0", "401.9"])
+    return ModelSpec("coding", "palpate:coding", folder=str(folder))
 
 
 def onnx_strings(folder: Path) -> ModelSpec:
@@ -82,6 +104,8 @@ FACTORIES: dict[str, Callable[[Path], ModelSpec]] = {
     "hf roberta": roberta,
     "hf roberta sliding": roberta_sliding,
     "hf distilbert": distilbert,
+    "palpate caml": lambda folder: coding(folder, "caml"),
+    "palpate effective-can": lambda folder: coding(folder, "effective-can", "cnn"),
     "onnx strings": onnx_strings,
     "onnx tokens": onnx_tokens,
     "http": http,
@@ -98,6 +122,8 @@ CHANGES: dict[str, Callable[[Path], Any]] = {
     "hf roberta": _other_roberta,
     "hf roberta sliding": _other_roberta,
     "hf distilbert": lambda folder: checkpoint(folder / "distilbert", "DistilBert", n_outputs=1, seed=1),
+    "palpate caml": lambda folder: coding(folder, "caml", seed=1),
+    "palpate effective-can": lambda folder: coding(folder, "effective-can", "cnn", seed=1),
     "onnx strings": lambda folder: tiny_graphs.logistic_file(folder / "model.onnx", strength=5.0),
     "onnx tokens": lambda folder: wordpiece(8).save_pretrained(folder / "words"),
 }

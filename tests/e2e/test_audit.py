@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from palpate import __version__
+from palpate.demo import write_demo
 from palpate.keys import key_of
 from tests.e2e.command_line import CommandLine
 from tests.e2e.conftest import CONFIG
@@ -224,6 +225,12 @@ def test_demo_tells_two_models_of_equal_auroc_apart(tmp_path: Path, palpate: Com
     assert "logistic agrees better with the clinicians than xgboost" in ran.out
     assert "logistic: no significant change of AUROC" in ran.out
     assert (tmp_path / "demo" / "run" / "report.html").is_file()
+    # The planted fall is 0.12; both models have an AUROC of 0.84.
+    assert re.search(r"picture 0\.8[345]\d and sticker 0\.8[345]\d", ran.out)
+    assert re.search(
+        r"picture does not change significantly and sticker loses 0\.1[0-4] AUROC \(planted: 0 and −0\.12\)", ran.out
+    )
+    assert (tmp_path / "demo" / "run-xrays" / "report.html").is_file()
 
 
 def test_demo_replaces_its_own_folder_and_no_other(tmp_path: Path, palpate: CommandLine) -> None:
@@ -233,6 +240,8 @@ def test_demo_replaces_its_own_folder_and_no_other(tmp_path: Path, palpate: Comm
     assert ran.code == 2
     assert "is not empty; choose another --out" in ran.err
     assert (tmp_path / "mine" / "audit.yaml").read_text() == "mine"
-    for _ in range(2):
-        ran = palpate("demo", "--out", tmp_path / "demo", "--patients", 600)
-        assert ran.code == 0, ran.err
+    ran = palpate("demo", "--out", tmp_path / "demo", "--patients", 500)
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "demo" / "run-xrays" / "report.html").is_file()
+    write_demo(tmp_path / "demo", n_patients=500)
+    assert not (tmp_path / "demo" / "run").exists()

@@ -21,8 +21,9 @@ from palpate.audits import context_groups as groups_of
 from palpate.audits.checkpoints import families_of, members_of, spread, with_families
 from palpate.audits.context_beyond import look_beyond
 from palpate.audits.context_blocks import blocks_of
+from palpate.audits.context_differences import AUDIT, Facts, comparisons, difference_rows, differences, gains
 from palpate.audits.context_earlier import Earlier
-from palpate.audits.context_estimates import AUDIT, Facts, beyond_rows, comparisons, difference_rows, level_rows
+from palpate.audits.context_estimates import beyond_rows, level_rows
 from palpate.audits.context_groups import MATCHED, REWEIGHTED, WHOLE, Group, StrataFacts
 from palpate.audits.context_measures import (
     MACRO,
@@ -35,7 +36,14 @@ from palpate.audits.context_measures import (
     special_reasons,
 )
 from palpate.audits.context_pretest import Pretest
-from palpate.audits.context_sources import Source, Sources, choose_sources, known_rows, past_of, pretest_of
+from palpate.audits.context_sources import (
+    Source,
+    Sources,
+    choose_sources,
+    known_rows,
+    past_of,
+    pretest_of,
+)
 from palpate.audits.context_story import Story, findings_of, index_of
 from palpate.audits.measured import Correction, Measured, replicates_frame
 from palpate.cohort import Cohort
@@ -141,7 +149,9 @@ class Context:
         reasons = special_reasons(cases, groups)
         facts = Facts(models, self.level, self.correction, self.specificity, reasons)
         beyond = look_beyond(cases, families, measuring, self.decision_thresholds, parts[WHOLE].n_units, reasons[WHOLE])
-        found = self._rows(parts, averages, groups, facts)
+        found = level_rows([*parts.values(), *averages.values()], facts)
+        tested = differences(parts, averages, comparisons(groups), facts) + gains(beyond, facts, plan.labels)
+        found += difference_rows(tested, facts)
         found += self._history_rows(measure_pretest(cases, measuring), facts)
         found += beyond_rows(beyond, facts, plan.labels)
         found += spread(self.name, [list(parts.values())], families)
@@ -188,14 +198,6 @@ class Context:
 
     def _measuring(self, seed: int) -> Measuring:
         return Measuring(self.specificity, self.n_bins, self.unit, self.n_replicates, self.caliper, self.clip, seed)
-
-    def _rows(
-        self, parts: dict[str, Measured], averages: dict[str, Measured], groups: Sequence[Group], facts: Facts
-    ) -> list[Estimate]:
-        wanted = comparisons(groups)
-        rows = level_rows([*parts.values(), *averages.values()], facts)
-        rows += difference_rows(parts, wanted, facts)
-        return rows + difference_rows(averages, wanted, facts)
 
     def _history_rows(self, history: Sequence[Measured], facts: Facts) -> list[Estimate]:
         names = tuple(part.population for part in history)

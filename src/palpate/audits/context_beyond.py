@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.context_groups import MATCHED, REWEIGHTED, WHOLE, constant_labels
-from palpate.audits.context_measures import FEWEST_TESTED, PRETEST, Cases, Measuring, matched_rows
+from palpate.audits.context_measures import PRETEST, Cases, Measuring, matched_rows
 from palpate.edits import Ints
 from palpate.stats import (
     Balance,
@@ -85,8 +85,8 @@ class Beyond(NamedTuple):
     balance: Sequence[BalanceRow]
     n: Ints
     n_positive: Ints
-    few: NDArray[np.bool_]
-    """[label] too few patients for a test."""
+    n_units: Ints
+    """[label] patients of the smaller class."""
 
 
 def look_beyond(
@@ -112,7 +112,7 @@ def look_beyond(
         balance=[row for j in range(len(cases.labels)) for row in _balances(cases, j, measuring, reasons[j])],
         n=cases.known.sum(axis=0, dtype=np.int64),
         n_positive=(cases.known & (cases.y_true > 0)).sum(axis=0, dtype=np.int64),
-        few=n_units.min(axis=0) < FEWEST_TESTED,
+        n_units=n_units.min(axis=0),
     )
 
 

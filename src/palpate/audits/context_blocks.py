@@ -61,9 +61,9 @@ def _differences_table(story: Story, *, controlled: bool) -> Table:
     title = "What changes when the history is held equal" if controlled else "Differences between groups"
     return Table(
         title=title,
-        caption=f"p-values are corrected ({story.correction}) over the labels and models of a comparison, and the "
-        f"{story.level:.0%} intervals hold for all of them at once. AUPRC, calibration error and Brier skill change "
-        "with how common the label is, so they are not tested.",
+        caption=f"p-values are corrected ({story.correction}) over everything that this audit tests: all labels, "
+        f"models, metrics and questions, {story.n_tested:,} tests. The {story.level:.0%} intervals hold for all of "
+        "them at once. The remark says why a difference is not tested.",
         columns=(
             Column(name="Model"),
             Column(name="Label"),
@@ -139,8 +139,8 @@ def _pretest_table(story: Story) -> Table:
         )
     return Table(
         title="The pre-test probability",
-        caption=f"How well the history predicts each label on the audited cases ({story.pretest.origin}). "
-        "In training: AUROC out of fold, by patient.",
+        caption=f"How well the history predicts each label on the audited cases ({story.pretest.origin})."
+        + (" In training: AUROC out of fold, by patient." if any(row[7] is not None for row in rows) else ""),
         columns=(
             Column(name="Label"),
             Column(name="Cases", kind="integer"),

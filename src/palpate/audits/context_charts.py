@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from palpate.audits.context_groups import MATCHED, REWEIGHTED, WHOLE, Group
+from palpate.audits.context_groups import MATCHED, REWEIGHTED, WHOLE
 from palpate.audits.context_story import Story, number
 from palpate.results import Axis, Chart, Estimate
 from palpate.stats import calibration_curve, threshold_at_specificity
@@ -15,53 +15,55 @@ from palpate.stats import calibration_curve, threshold_at_specificity
 _LABELS_DRAWN = 4
 _MODELS_DRAWN = 3
 _BINS = 30
-SIGNIFICANT = " *"
+_THIN = 0.006
+HOLLOW = " A hollow mark does not differ significantly from '{reference}', or was not tested."
 
 
 def settings_forest(story: Story) -> Chart:
-    """All cases, re-weighted and matched (Figure 5); marked where the matched AUROC differs significantly."""
+    """All cases, re-weighted and matched (Figure 5); filled where they differ significantly from all cases."""
     groups = (WHOLE, REWEIGHTED, MATCHED)
-    data = [
-        _point(row, model, _marked(label, story.find("auroc", model, label, MATCHED, WHOLE)))
-        for model in story.models
-        for label in story.labels
-        for group in groups
-        if (row := story.find("auroc", model, label, group)) is not None and row.value is not None
-    ]
-    return Chart(
-        kind="forest",
+    against = {REWEIGHTED: WHOLE, MATCHED: WHOLE}
+    return _forest(
+        story,
+        groups,
+        against,
         title="AUROC with the history held equal",
         caption="All cases; re-weighted, as if the history said nothing about the label; and matched, each positive "
         "case beside a negative one of the same pre-test probability. "
-        f"Bars are {story.level:.0%} bootstrap intervals.{_star()}",
-        description=_described(story, groups),
-        x=Axis(field="value", title="AUROC (0.5 = chance, 1 = perfect)"),
-        y=Axis(field="label", title="Label"),
-        series="group",
-        facet="model" if len(story.models) > 1 else None,
-        reference=0.5,
-        data=tuple(data),
+        f"Bars are {story.level:.0%} bootstrap intervals, one by one.{HOLLOW.format(reference=WHOLE)}",
     )
 
 
 def strata_forest(story: Story, *, mention: bool = False) -> Chart:
-    """Strata of the pre-test probability (Figure 4), or by prior mention; marked where the ends differ."""
+    """Strata of the pre-test probability (Figure 4), or by prior mention; filled where the ends differ."""
     groups = story.names("mention" if mention else "stratum")
-    ends = (groups[0], groups[1]) if mention else (groups[-1], groups[0])
+    group, reference = (groups[0], groups[1]) if mention else (groups[-1], groups[0])
+    what = "by prior mention" if mention else "by pre-test probability"
+    return _forest(
+        story,
+        groups,
+        {group: reference},
+        title=f"AUROC {what}",
+        caption="The same model where the history makes the finding likely and where it does not. "
+        f"'{group}' is tested against '{reference}'.{HOLLOW.format(reference=reference)}",
+    )
+
+
+def _forest(story: Story, groups: Sequence[str], against: Mapping[str, str], *, title: str, caption: str) -> Chart:
     data = [
-        _point(row, model, _marked(label, story.find("auroc", model, label, *ends)))
+        _point(row, story.find("auroc", model, label, group, against[group]) if group in against else None, group)
         for model in story.models
         for label in story.labels
         for group in groups
         if (row := story.find("auroc", model, label, group)) is not None and row.value is not None
     ]
-    what = "by prior mention" if mention else "by pre-test probability"
+    lowest = min((point["low"] if point["low"] is not None else point["value"] for point in data), default=0.5)
     return Chart(
         kind="forest",
-        title=f"AUROC {what}",
-        caption=f"The same model where the history makes the finding likely and where it does not.{_star(ends)}",
+        title=title,
+        caption=caption,
         description=_described(story, groups),
-        x=Axis(field="value", title="AUROC (0.5 = chance, 1 = perfect)"),
+        x=Axis(field="value", title="AUROC (0.5 = chance, 1 = perfect)", low=min(0.45, lowest), high=1.0),
         y=Axis(field="label", title="Label"),
         series="group",
         facet="model" if len(story.models) > 1 else None,
@@ -70,24 +72,18 @@ def strata_forest(story: Story, *, mention: bool = False) -> Chart:
     )
 
 
-def _star(ends: tuple[str, str] = (MATCHED, WHOLE)) -> str:
-    return f" A label with{SIGNIFICANT}: '{ends[0]}' and '{ends[1]}' differ significantly, corrected."
-
-
-def _marked(label: str, test: Estimate | None) -> str:
-    return label + (SIGNIFICANT if test is not None and test.significant else "")
-
-
-def _point(row: Estimate, model: str, label: str) -> dict[str, Any]:
+def _point(row: Estimate, test: Estimate | None, group: str) -> dict[str, Any]:
+    tested = {} if test is None else {"significant": bool(test.significant)}
     return {
-        "label": label,
-        "model": model,
-        "group": row.group,
+        "label": row.label,
+        "model": row.model,
+        "group": group,
         "value": row.value,
         "low": row.low,
         "high": row.high,
         "n": row.n,
         "n_positive": row.n_positive,
+        **tested,
     }
 
 
@@ -122,7 +118,11 @@ def _distribution(story: Story, model: str, j: int) -> Chart | None:
     for group in story.groups:
         if group.kind != "stratum" or not group.rows[:, j].any():
             continue
-        title = _panel(group, j, positive, score, story.specificity)
+        local = threshold_at_specificity(
+            positive[group.rows[:, j]], score[group.rows[:, j]], specificity=story.specificity
+        )
+        title = f"{group.name}: local threshold {number(local) if np.isfinite(local) else 'none'}"
+        shares = []
         for name, side in (("positive", positive), ("negative", ~positive)):
             inside = group.rows[:, j] & side
             share = np.histogram(score[inside], bins=edges)[0] * 1000 / max(1, int(inside.sum()))
@@ -131,6 +131,9 @@ def _distribution(story: Story, model: str, j: int) -> Chart | None:
                 for a, b, c in zip(edges[:-1], edges[1:], share, strict=True)
                 if c > 0
             ]
+            shares.append(float(share.max()))
+        if np.isfinite(local):
+            data.append(_marker(float(local), max(shares), title))
     if not data:
         return None
     threshold = float(story.cases.threshold[m, j])
@@ -138,9 +141,9 @@ def _distribution(story: Story, model: str, j: int) -> Chart | None:
     return Chart(
         kind="histogram",
         title=f"Scores by pre-test probability: {model}, {story.labels[j]}",
-        caption=f"The line is the global threshold ({number(shown)}: {story.specificity:.0%} specificity on all "
-        "cases); the local one, within the stratum, is in the heading. Where scores shift upwards with the history, "
-        "one global threshold finds fewer cases at low risk and raises more false alarms at high risk.",
+        caption=f"The dashed line is the global threshold ({number(shown)}: {story.specificity:.0%} specificity on "
+        "all cases), the thin bar the local one, within the stratum. Where scores shift upwards with the history, one "
+        "global threshold finds fewer cases at low risk and raises more false alarms at high risk.",
         description=f"Scores of positive and negative cases in each stratum, for '{story.labels[j]}'.",
         x=Axis(field="start", title="Score of the model", low=0.0, high=1.0),
         y=Axis(field="count", title="Cases per 1,000"),
@@ -151,11 +154,10 @@ def _distribution(story: Story, model: str, j: int) -> Chart | None:
     )
 
 
-def _panel(group: Group, j: int, positive: Any, score: Any, specificity: float) -> str:
-    rows = group.rows[:, j]
-    local = threshold_at_specificity(positive[rows], score[rows], specificity=specificity)
-    told = number(float(local)) if np.isfinite(local) else "none"
-    return f"{group.name}: local threshold {told}"
+def _marker(at: float, height: float, title: str) -> dict[str, Any]:
+    """The local threshold as a thin bar: a chart has one line, and that is the global threshold's."""
+    start = min(at, 1.0 - _THIN)
+    return {"start": start, "end": start + _THIN, "count": height, "cases": "local threshold", "stratum": title}
 
 
 def _calibration_rows(story: Story, score: Any, j: int, rows: Any) -> list[dict[str, Any]]:

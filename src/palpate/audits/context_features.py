@@ -51,6 +51,10 @@ class Features:
         parts += ["words of earlier notes"] if self.notes is not None else []
         return ", ".join(parts)
 
+    @cached_property
+    def _counted(self) -> _Counted:
+        return _Counted(self.notes or ())
+
     def learn(self, rows: Ints) -> EncodedFeatures:
         """Features as these rows define them."""
         parts: list[Encoded] = [_column(name, values, rows) for name, values in self.attributes]
@@ -59,7 +63,7 @@ class Features:
         dense = EncodedFeatures(tuple(parts), rows)
         if self.notes is None:
             return dense
-        return EncodedFeatures((*parts, _Words(self.notes, rows)), rows, sparse=True)
+        return EncodedFeatures((*parts, _Words(self._counted, rows)), rows, sparse=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,25 +150,43 @@ class _Past:
         return np.column_stack([np.log1p(past.n[rows]), past.share[rows], past.last[rows]])
 
 
-class _Words:
-    """Tf-idf of earlier notes."""
+class _Counted:
+    """How often each word is in each different note; counted once, for all folds. Nothing is learned here."""
 
-    def __init__(self, notes: Sequence[str | None], rows: Ints) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer
+    def __init__(self, notes: Sequence[str | None]) -> None:
+        from sklearn.feature_extraction.text import CountVectorizer
 
-        self._notes = notes
-        texts = [notes[int(row)] or "" for row in rows]
-        self._words = TfidfVectorizer(
-            max_features=_MOST_WORDS, min_df=_FEWEST_NOTES, max_df=_LARGEST_SHARE, sublinear_tf=True
-        )
+        place: dict[str, int] = {}
+        self._of_row = np.asarray([place.setdefault(note or "", len(place)) for note in notes], dtype=np.int64)
+        words = CountVectorizer(dtype=np.float64)
         try:
-            self._words.fit(texts)
-            self.names = tuple(self._words.get_feature_names_out())
-        except ValueError:  # no word is in enough notes
-            self.names = ()
+            self._counts = sparse.csr_matrix(words.fit_transform(place))
+            self.names = np.asarray(words.get_feature_names_out(), dtype=object)
+        except ValueError:  # the notes have no word
+            self._counts, self.names = sparse.csr_matrix((len(place), 0)), np.zeros(0, dtype=object)
+
+    def of(self, rows: Ints) -> Any:
+        """[row, word]"""
+        return self._counts[self._of_row[rows]]
+
+
+class _Words:
+    """Tf-idf of earlier notes, with the words and the weights that the learned rows give."""
+
+    def __init__(self, counted: _Counted, rows: Ints) -> None:
+        self._counted = counted
+        x = counted.of(rows)
+        in_notes = np.bincount(x.indices, minlength=x.shape[1])
+        kept = np.flatnonzero((in_notes >= _FEWEST_NOTES) & (in_notes <= _LARGEST_SHARE * len(rows)))
+        often = np.asarray(x.sum(axis=0)).ravel()[kept]
+        self._kept = np.sort(kept[np.argsort(-often, kind="stable")[:_MOST_WORDS]])
+        self._rarity = np.log((1.0 + len(rows)) / (1.0 + in_notes[self._kept])) + 1.0
+        self.names = tuple(counted.names[self._kept])
 
     def table(self, rows: Ints) -> Any:
         """See `Encoded`."""
-        if not self.names:
-            return sparse.csr_matrix((len(rows), 0))
-        return self._words.transform([self._notes[int(row)] or "" for row in rows])
+        from sklearn.preprocessing import normalize
+
+        x = sparse.csr_matrix(self._counted.of(rows)[:, self._kept])
+        x.data = (1.0 + np.log(x.data)) * self._rarity[x.indices]
+        return normalize(x)

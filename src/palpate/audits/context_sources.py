@@ -126,7 +126,7 @@ def known_rows(cohort: Cohort, sources: Sources, past: Earlier | None) -> NDArra
             for name in sources.columns.values():
                 known |= ~np.isnan(_numbers(cohort, name))
         elif kind == "notes":
-            known |= cohort.cases["prior"].is_not_null().to_numpy()
+            known |= (cohort.cases["prior"].str.strip_chars() != "").fill_null(False).to_numpy()
         elif kind == "earlier" and past is not None:
             known |= past.n > 0
     if sources.kinds == ("attributes",):

@@ -67,6 +67,11 @@ class Story:
         found = [row for row in rows if row is not None and row.significant is not None]
         return sorted(found, key=lambda row: row.value or 0.0)
 
+    @property
+    def n_tested(self) -> int:
+        """How many tests the family has."""
+        return sum(row.p_value is not None for row in self.rows)
+
     def names(self, kind: str) -> list[str]:
         """The groups of a kind."""
         return [group.name for group in self.groups if group.kind == kind]
@@ -179,8 +184,8 @@ def _strata_told(story: Story, model: str) -> list[Finding]:
     better = [row for row in rows if row.significant and (row.value or 0) > 0]
     if not worse and not better:
         sentence = (
-            f"{model} discriminates no differently among patients at high risk ({high}) than at low risk ({low}): "
-            f"its AUROC is {_for_none(rows, 'significantly different')}."
+            f"Between patients at high risk ({high}) and at low risk ({low}) the AUROC of {model} is "
+            f"{_for_none(rows, 'significantly different')}."
         )
         return [Finding(sentence=sentence, tone="good")]
     told = []
@@ -271,12 +276,12 @@ def _discrete_told(story: Story) -> list[Finding]:
         return []
     label, facts = bad[0]
     sizes = ", ".join(f"{size:,}" for size in facts.size)
-    also = f" So are those of {len(bad) - 1} more labels." if len(bad) > 1 else ""
+    also = f" The same holds for {len(bad) - 1} more labels." if len(bad) > 1 else ""
     sentence = (
         f"The strata of '{label}' are not the shares asked for ({sizes} cases), because the pre-test probability has "
         f"only {facts.n_values:,} distinct values.{also}"
     )
-    return [Finding(sentence=sentence, tone="warning")]
+    return [Finding(sentence=sentence, tone="warning" if any(0 in each.size for _, each in bad) else "neutral")]
 
 
 def _left_out_told(story: Story) -> list[Finding]:

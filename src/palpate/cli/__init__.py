@@ -12,13 +12,13 @@ import sys
 
 from rich.markup import escape
 
-from palpate.cli import audits, making, suites, texts
+from palpate.cli import audits, codes, making, suites, texts
 from palpate.cli.app import app, err
 from palpate.errors import PalpateError
 
 __all__ = ["app", "main"]
 
-COMMANDS = (audits, making, texts, suites)
+COMMANDS = (audits, making, texts, suites, codes)
 """Importing a module of commands adds them to the application."""
 
 

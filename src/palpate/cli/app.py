@@ -22,8 +22,8 @@ app = typer.Typer(
 )
 _WIDE = 200
 """Of a file or a pipe, which has no width: tables keep their words whole."""
-out = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 ConfigFile = Annotated[Path, typer.Argument(help="The configuration, audit.yaml.", show_default=False)]
 Only = Annotated[list[str] | None, typer.Option("--only", help="Run only this audit; may be given again.")]

@@ -81,17 +81,19 @@ def demo(
     patients: Annotated[int, typer.Option(min=500, help="Patients of the first hospital; few blur the story.")] = 5000,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Make two hospitals and two models with near-equal AUROC, and audit them; a few minutes."""
+    """Make two hospitals and two pairs of models with near-equal AUROC, and audit them; a few minutes."""
     from palpate import jobs
-    from palpate.demo import tell, write_demo
+    from palpate.demo import XRAYS, tell, tell_xrays, write_demo
     from palpate.progress import TerminalProgress
 
     with TerminalProgress(err) as progress:
         config = write_demo(folder, seed=seed, n_patients=patients, step=progress.step)
         outcome = jobs.audit(config, out=folder / "run", watcher=progress)
-    for line in tell(folder, outcome):
+        xrays = jobs.audit(folder / XRAYS, out=folder / "run-xrays", watcher=progress)
+    for line in (*tell(folder, outcome), *tell_xrays(folder, xrays)):
         out.print(escape(line), soft_wrap=True)
     _tell(outcome)
+    _tell(xrays)
 
 
 def _tell(outcome: Outcome) -> None:

@@ -47,7 +47,7 @@ def synth(
 
 @app.command()
 def cohort(
-    kind: Annotated[str, typer.Argument(help="readmission, outcomes, ade or cxr.", show_default=False)],
+    kind: Annotated[str, typer.Argument(help="readmission, outcomes, mdace, ade or cxr.", show_default=False)],
     source: Annotated[Path, typer.Option(help="Folder with the source files.", show_default=False)],
     file: Annotated[Path, typer.Option("--out", help="The cohort, a .parquet file.", show_default=False)],
     settings: Settings = None,
@@ -55,6 +55,7 @@ def cohort(
 ) -> None:
     """Make a cohort from a hospital's own tables; says who was left out and why."""
     from palpate import jobs
+    from palpate.data.built import table_files
 
     built = jobs.build_cohort(
         kind, source, file, overrides=settings or (), say=lambda text: err.print(f"[dim]{text} …[/dim]")
@@ -66,12 +67,18 @@ def cohort(
         )
     out.print(table)
     out.print(f"Cohort: [bold]{escape(str(file))}[/bold]", soft_wrap=True)
+    for name, beside in table_files(built, file).items():
+        told = f"{name.capitalize()}: [bold]{escape(str(beside))}[/bold], {built.tables[name].height:,} rows"
+        out.print(told, soft_wrap=True)
 
 
 @app.command()
 def train(
     kind: Annotated[
-        str, typer.Argument(help="tfidf-xgboost, tfidf-logistic, transformer or pretest.", show_default=False)
+        str,
+        typer.Argument(
+            help="tfidf-xgboost, tfidf-logistic, transformer, caml, effective-can, cxr or pretest.", show_default=False
+        ),
     ],
     file: Annotated[
         Path,

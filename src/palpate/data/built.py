@@ -31,6 +31,8 @@ class Built(NamedTuple):
 
     cohort: Cohort
     flow: tuple[FlowStep, ...]
+    tables: Mapping[str, pl.DataFrame] = {}
+    """What goes with the cohort, by name; written beside it as STEM.NAME.parquet."""
 
     @property
     def splits(self) -> pl.DataFrame:
@@ -91,6 +93,11 @@ def side_files(out: Path) -> tuple[Path, Path]:
     return out.with_name(f"{out.name}.flow.csv"), out.with_name(f"{out.name}.splits.csv")
 
 
+def table_files(built: Built, out: Path) -> dict[str, Path]:
+    """Where the tables that go with a cohort are written: for `a.parquet`, `a.NAME.parquet`."""
+    return {name: out.with_name(f"{out.name[: -len('.parquet')]}.{name}.parquet") for name in built.tables}
+
+
 def check_output(out: Path) -> None:
     """Refuse a name that can't be written, before the work is done."""
     if not out.name.lower().endswith(".parquet"):
@@ -108,6 +115,8 @@ def write_built(built: Built, out: Path) -> None:
         with ExitStack() as scratches:
             # Left in reverse: the cohort is entered first, so it takes its name last.
             cohort_file, splits_file, flow_file = (scratches.enter_context(_replacing(p)) for p in (out, splits, flow))
+            for name, file in table_files(built, out).items():
+                built.tables[name].write_parquet(scratches.enter_context(_replacing(file)))
             built.flow_table.write_csv(flow_file)
             built.splits.write_csv(splits_file)
             write_cohort(built.cohort, cohort_file)

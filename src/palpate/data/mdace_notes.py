@@ -19,6 +19,8 @@ from palpate.data.sources import Say, Table, open_hospital
 from palpate.errors import CohortError
 
 Between = Literal["blanks", "punctuation"]
+Found = dict[int, tuple[int, int, str]]
+"""Admission, patient and text by note id."""
 _COLUMNS = ("row_id", "subject_id", "hadm_id", "category", "text")
 
 
@@ -31,7 +33,12 @@ def with_notes(charts: Iterable[Chart], source: str | Path, *, progress: Say | N
     annotated = list(charts)
     wanted = sorted({note.note_id for chart in annotated for note in chart.notes})
     found = _fetch(wanted, Path(source), progress)
-    return [_merge(chart, found, Path(source)) for chart in annotated]
+    return merge_notes(annotated, found, Path(source))
+
+
+def merge_notes(charts: Iterable[Chart], found: Found, source: Path) -> list[Chart]:
+    """The charts with notes that were already fetched from the folder `source`; checks what `with_notes` checks."""
+    return [_merge(chart, found, source) for chart in charts]
 
 
 def tidy(chart: Chart, *, trim: bool = False, merge: Between | None = None) -> Chart:
@@ -101,12 +108,11 @@ def _joined(gap: str, between: Between) -> bool:
     return not gap or gap.isspace()
 
 
-def _fetch(wanted: list[int], source: Path, progress: Say | None) -> dict[int, tuple[int, int, str]]:
-    """Admission, patient and text by note id."""
+def _fetch(wanted: list[int], source: Path, progress: Say | None) -> Found:
     if not wanted:
         return {}
     condition = f"try_cast(row_id AS BIGINT) IN ({', '.join(map(str, wanted))})"
-    found: dict[int, tuple[int, int, str]] = {}
+    found: Found = {}
     with open_hospital(source, progress=progress) as hospital:
         hospital.attach(Table("noteevents", _COLUMNS, wanted=condition))
         file = hospital.file("noteevents")
@@ -115,15 +121,20 @@ def _fetch(wanted: list[int], source: Path, progress: Say | None) -> dict[int, t
             "try_cast(subject_id AS BIGINT) AS patient, text FROM noteevents"
         )
         for note, stay, patient, text in _rows(hospital.frames(query)):
-            if note in found:
-                problem = f"ROW_ID {note} is in two rows"
-                raise CohortError(problem, file=file, column="ROW_ID", hint="keep one row for each note")
-            if stay is None or patient is None or text is None:
-                lacking = "HADM_ID" if stay is None else "SUBJECT_ID" if patient is None else "TEXT"
-                problem = f"the note {note} has no {lacking}"
-                raise CohortError(problem, file=file, column=lacking, hint="an annotated note needs one")
-            found[note] = (stay, patient, text)
+            keep_note(found, note, stay, patient, text, file)
     return found
+
+
+def keep_note(found: Found, note: int, stay: int | None, patient: int | None, text: str | None, file: Path) -> None:
+    """Add a row of NOTEEVENTS that an annotation needs; it must be there once, and whole."""
+    if note in found:
+        problem = f"ROW_ID {note} is in two rows"
+        raise CohortError(problem, file=file, column="ROW_ID", hint="keep one row for each note")
+    if stay is None or patient is None or text is None:
+        lacking = "HADM_ID" if stay is None else "SUBJECT_ID" if patient is None else "TEXT"
+        problem = f"the note {note} has no {lacking}"
+        raise CohortError(problem, file=file, column=lacking, hint="an annotated note needs one")
+    found[note] = (stay, patient, text)
 
 
 def _rows(frames: Iterable[pl.DataFrame]) -> Iterator[tuple[int, int | None, int | None, str | None]]:
@@ -131,7 +142,7 @@ def _rows(frames: Iterable[pl.DataFrame]) -> Iterator[tuple[int, int | None, int
         yield from frame.iter_rows()
 
 
-def _merge(chart: Chart, found: dict[int, tuple[int, int, str]], source: Path) -> Chart:
+def _merge(chart: Chart, found: Found, source: Path) -> Chart:
     notes: list[Note] = []
     patients: set[int] = set()
     for note in chart.notes:

@@ -35,5 +35,6 @@ NOTEEVENTS = Table(
     wanted="lower(category) = 'discharge summary'",
 )
 DIAGNOSES_ICD = Table("diagnoses_icd", ("hadm_id", "icd9_code"))
+PROCEDURES_ICD = Table("procedures_icd", ("hadm_id", "icd9_code"))
 
 MIMIC_III = Layout("mimic-iii", (PATIENTS, ADMISSIONS), NOTEEVENTS, ("mimic_iii_stays", "mimic_iii_notes"))

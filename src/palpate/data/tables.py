@@ -121,7 +121,8 @@ def read_cohort(spec: TableSpec, *, name: str = "cohort", folder: Path = Path())
         parse=not form.typed,
     )
     labels, y, facts = _labels(frame, chosen, file)
-    return Cohort(table.cases, labels, y, tuple(chosen.attributes), (*table.facts, *facts))
+    folders = {spec.name or name: file.parent}
+    return Cohort(table.cases, labels, y, tuple(chosen.attributes), (*table.facts, *facts), folders)
 
 
 def _labels(
@@ -226,6 +227,8 @@ def write_cohort(cohort: Cohort, path: Path) -> None:
             "the column has no role", file=path, column=stray[0], hint="name it in `attributes` or drop it"
         )
     frame = cohort.cases.drop("cohort")
+    if cohort.has_images and any(folder.absolute() != path.parent.absolute() for folder in cohort.folders.values()):
+        frame = frame.with_columns(pl.Series("image", cohort.images))  # relative to another folder they would be lost
     # An attribute that is also a role ("split") stands in the file under both names.
     twins = [pl.col(name).alias(ATTRIBUTE + name) for name in cohort.attributes]
     plain = [name for name in frame.columns if name in ("case_id", "patient_id", *READ)]

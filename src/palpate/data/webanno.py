@@ -98,21 +98,24 @@ def evidence(
     )
 
 
-def read_project(folder: str | Path) -> dict[str, dict[str, Document]]:
+def read_project(folder: str | Path, *, curated: bool = False) -> dict[str, dict[str, Document]]:
     """An exported project: document by annotator, by the document's name, from `annotation/DOCUMENT/ANNOTATOR.tsv`.
 
-    The curated and the untouched version are no annotator's and are left out.
+    The curated and the untouched version are no annotator's and are left out; with `curated`, there is only the
+    curated one, from `curation/DOCUMENT/CURATION_USER.tsv`.
     """
     top = Path(folder)
-    place = top / "annotation" if (top / "annotation").is_dir() else top
+    part = "curation" if curated else "annotation"
+    place = top / part if (top / part).is_dir() else top
     files = sorted(place.glob("*/*.tsv")) if place.is_dir() else []
+    files = [file for file in files if (file.stem == CURATED[0] if curated else file.stem not in CURATED)]
     if not files:
-        hint = "palpate looks for annotation/DOCUMENT/ANNOTATOR.tsv; unpack the exported zip files"
-        raise CohortError("the folder has no annotated document", file=top, hint=hint)
+        what, who = ("curated", CURATED[0]) if curated else ("annotated", "ANNOTATOR")
+        hint = f"palpate looks for {part}/DOCUMENT/{who}.tsv; unpack the exported zip files"
+        raise CohortError(f"the folder has no {what} document", file=top, hint=hint)
     project: dict[str, dict[str, Document]] = {}
     for file in files:
-        if file.stem not in CURATED:
-            project.setdefault(file.parent.name, {})[file.stem] = read(file)
+        project.setdefault(file.parent.name, {})[file.stem] = read(file)
     return project
 
 

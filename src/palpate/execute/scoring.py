@@ -51,6 +51,12 @@ class Scored(NamedTuple):
     counts: Mapping[str, int]
     """asked, edited, outside_window, distinct; and of those distinct: cached, scored."""
 
+    def spread(self, rows: Ints, n: int) -> Scored:
+        """The answers at some of `n` rows; NaN at the others."""
+        p, seen = np.full((n, self.p.shape[1]), np.nan), np.ones(n, dtype=bool)
+        p[rows], seen[rows] = self.p, self.seen
+        return Scored(p, seen, self.counts)
+
 
 @dataclass(frozen=True)
 class Execution:

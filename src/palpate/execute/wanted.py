@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from palpate.cohort import Cohort
 from palpate.edits import Inputs, Ints
 from palpate.errors import InputError
+from palpate.execute.images import image_keys
 from palpate.keys import KEY_BYTES, Pieces, key_of, keys_of_edits
 from palpate.models.protocol import Model
 from palpate.results import Plan
@@ -32,6 +33,20 @@ class Asked:
     slices: Mapping[str, slice]
     """Which rows belong to which audit."""
     n_cases: int
+
+    def take(self, rows: Ints) -> Asked:
+        """Some of the rows, for a model that is not asked for all."""
+        return Asked(self.inputs.take(rows), {}, self.n_cases)
+
+    def rows_for(self, model: str, plans: Mapping[str, Plan]) -> Ints | None:
+        """The rows that a model is asked for; None: all of them."""
+        if not any(model in plan.only for plan in plans.values()):
+            return None
+        wanted = np.ones(len(self.inputs), dtype=bool)
+        for name, plan in plans.items():
+            if model in plan.only:
+                wanted[self.slices[name]] = plan.only[model]
+        return np.flatnonzero(wanted)
 
     @cached_property
     def parent_keys(self) -> dict[int, bytes]:
@@ -55,6 +70,11 @@ class Asked:
             for row, key in zip(rows.tolist(), keys_of_edits(parent, first, *columns, pieces), strict=True):
                 keys[row] = key
         return keys
+
+    @cached_property
+    def image_keys(self) -> list[bytes]:
+        """The key of every row's image."""
+        return image_keys(self.inputs.images)
 
     @cached_property
     def n_characters(self) -> Ints:
@@ -95,6 +115,7 @@ def gather(cohort: Cohort, plans: Mapping[str, Plan]) -> Asked:
     parent, n_edits = joined["parent"], joined["n_edits"]
     n_made = len(parents) - len(cohort)
     ids, names = case_ids + [""] * n_made, cohorts + [""] * n_made
+    images = cohort.images + [""] * n_made if cohort.has_images else []
     inputs = Inputs(
         parent=parent,
         first_edit=np.concatenate([[0], np.cumsum(n_edits)]).astype(np.int64),
@@ -105,6 +126,7 @@ def gather(cohort: Cohort, plans: Mapping[str, Plan]) -> Asked:
         parents=parents,
         case_ids=[ids[p] for p in parent.tolist()],
         cohorts=[names[p] for p in parent.tolist()],
+        images=[images[p] for p in parent.tolist()] if images else (),
     )
     _check_spans(inputs)
     return Asked(inputs, slices, len(cohort))
@@ -149,7 +171,9 @@ def want(asked: Asked, model: Model) -> Wanted:
             for key, visible, p in zip(keys, seen.tolist(), parents, strict=True)
         ]
     inputs = asked.inputs if seen.all() else asked.inputs.without_edits(~seen)
-    if model.reads == "case":
+    if model.reads == "image":
+        keys = asked.image_keys
+    elif model.reads == "case":
         keys = [
             _case_key(cohort, case, key)
             for cohort, case, key in zip(inputs.cohorts, inputs.case_ids, keys, strict=True)

@@ -13,6 +13,10 @@ outputs are classes and a single output is a label. A softmax over two classes h
 
 Speed: the rows of a call are tokenised at once, sorted by their exact number of tokens and cut into batches
 by a token budget, so there is little padding; equal windows of different rows are run once.
+
+A checkpoint explains itself by gradients (`palpate.models.gradients`), token by token; text behind its window is in no
+piece. A note of several windows has each window explained by itself: a token's score is the mean over the windows that
+read it, or, where the note's answer is that of its strongest window (`pooling: max`), that window's.
 """
 
 from __future__ import annotations
@@ -26,13 +30,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from palpate.attributions import Asked, Attributions
 from palpate.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
 from palpate.models.batches import attention_mask, batches_within, padded
 from palpate.models.digest import digest
+from palpate.models.gradients import BATCH_TOKENS, N_STEPS, WAYS, attributions_of, log_odds, token_scores
 from palpate.models.logits import Activation, n_labels_of, probabilities_of
 from palpate.models.options import Options, parse_options
 from palpate.models.protocol import Model, Probabilities
+from palpate.models.window_scores import MeanScores
 from palpate.models.windows import Long, TextWindows, Windows, text_windows
 
 VERSION = "hf-1"
@@ -59,6 +66,8 @@ class HfOptions(Options):
     """Tokens in one forward pass, padding included."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch, for the whole process; default: torch's own choice."""
+    steps: int = Field(default=N_STEPS, ge=2)
+    """Steps of integrated gradients, each as dear as a prediction and its gradient."""
     trust: bool = False
     """Allow pickled weights and code that comes with the checkpoint."""
 
@@ -84,6 +93,8 @@ class HfModel(Model):
         self._activation = activation
         pad = windows.tokenizer.pad_token_id
         self._pad = int(pad) if pad is not None else None
+        # Only fast tokenizers say where their tokens stand.
+        self.explains = WAYS if getattr(windows.tokenizer, "is_fast", False) else ()
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Probabilities of the texts, in the order of the rows."""
@@ -98,11 +109,64 @@ class HfModel(Model):
         """The end of the word that holds the last token read, and the space after it."""
         return self._windows.visible_ends(texts)
 
+    def explain(self, inputs: Inputs, asked: Asked, way: str) -> Attributions:
+        """What speaks for the labels' logits, by gradients; in single precision, whatever `dtype` says."""
+        rows, place = np.unique(asked.row, return_inverse=True)
+        texts = inputs.texts
+        placed = self._windows.place([texts[row] for row in rows.tolist()])
+        chosen = self._explaining_windows(placed.windows, place, asked.label)
+        pairs = {(tuple(placed.windows.ids[w]), int(asked.label[k])): 0 for k, w in chosen}
+        pairs = {pair: number for number, pair in enumerate(pairs)}
+        scores = token_scores(
+            self._logit,
+            self._network.get_input_embeddings(),
+            [ids for ids, _ in pairs],
+            [label for _, label in pairs],
+            way=way,
+            baseline=[self._without_text(len(ids)) for ids, _ in pairs],
+            filler=self._pad or 0,
+            n_steps=self._options.steps,
+            batch_tokens=min(self._options.batch_tokens, BATCH_TOKENS),
+            max_rows=None if self._pad is not None else 1,
+        )
+        found, frame = MeanScores(placed, place), self._windows.frame
+        for k, w in chosen:
+            number = pairs[tuple(placed.windows.ids[w]), int(asked.label[k])]
+            found.add(k, w, scores[number][len(frame.before) : len(placed.windows.ids[w]) - len(frame.after)])
+        return attributions_of(asked, *found.pieces())
+
     def words(self) -> Sequence[str]:
         """The tokenizer's entries, without the special ones."""
         tokenizer = self._windows.tokenizer
         special = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
         return [entry for entry in tokenizer.get_vocab() if entry not in special]
+
+    def _explaining_windows(
+        self, windows: Windows, place: NDArray[np.int64], label: NDArray[np.int64]
+    ) -> list[tuple[int, int]]:
+        """Asked pairs, each with the windows that make its answer: all of the text's, or the strongest of them."""
+        several = [(k, range(windows.first[row], windows.first[row + 1])) for k, row in enumerate(place.tolist())]
+        if self._options.pooling == "mean" or all(len(each) == 1 for _, each in several):
+            return [(k, w) for k, each in several for w in each]
+        distinct, which = _distinct(windows.ids)
+        p_window = probabilities_of(self._logits(distinct), self._activation)[which]
+        return [(k, each[int(p_window[each, label[k]].argmax())]) for k, each in several]
+
+    def _without_text(self, n_tokens: int) -> list[int]:
+        """A window of this length whose text is padding; the special tokens stay."""
+        frame = self._windows.frame
+        filler = self._windows.filler if self._pad is None else self._pad
+        inside = n_tokens - len(frame.before) - len(frame.after)
+        return [*frame.before, *([filler] * inside), *frame.after]
+
+    def _logit(self, tokens: Any, mask: Any, label: Any) -> Any:
+        import torch
+
+        batch = {"input_ids": tokens, "attention_mask": mask}
+        if self._windows.frame.has_types:
+            types = [self._windows.frame.types(int(n)) for n in mask.sum(1)]
+            batch["token_type_ids"] = torch.from_numpy(padded(types, 0))
+        return log_odds(self._network(**batch).logits, label, self._activation)
 
     def _logits(self, ids: list[list[int]]) -> NDArray[np.float64]:
         import torch

@@ -79,7 +79,7 @@ def _case_key(cohort: str | None, case_id: str) -> bytes:
 class PredictionsModel(Model):
     """A table of answers."""
 
-    reads: ClassVar[Literal["text", "case"]] = "case"
+    reads: ClassVar[Literal["text", "case", "image"]] = "case"
     cached: ClassVar[bool] = False
     rows_per_call = 65_536
 
@@ -182,8 +182,8 @@ def _read(file: Path) -> pl.DataFrame:
 
 def _label_columns(frame: pl.DataFrame, own: PredictionsOptions, file: Path) -> tuple[str, ...]:
     """The columns with probabilities: `columns`, else the ones that `labels` names, else all but keys."""
-    # `edited` and `text` stand beside the keys in what `palpate plan` writes, to which a column may be added.
-    keys = (own.case, "case_id", INPUT, COHORT, "edited", "text")
+    # `edited`, `text` and `image` stand beside the keys in what `palpate plan` writes, to which a column may be added.
+    keys = (own.case, "case_id", INPUT, COHORT, "edited", "text", "image")
     others = tuple(name for name in frame.columns if name not in keys)
     wanted = own.columns
     if wanted is None and own.labels and set(own.labels) & set(others):

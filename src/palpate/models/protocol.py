@@ -33,8 +33,8 @@ class Model(ABC):
     fingerprint: str
     threshold: float | None = None
     """The decision threshold that came with the model, if any."""
-    reads: ClassVar[Literal["text", "case"]] = "text"
-    """`text`: the answer depends on the text alone. `case`: it is looked up by case, and text may be absent."""
+    reads: ClassVar[Literal["text", "case", "image"]] = "text"
+    """What the answer depends on, alone: the text, the image, or the case, by which it is looked up."""
     window: str | None = None
     """How much of a text the model reads, for people ("the first 512 tokens"); None: all of it."""
     tells_cohorts_apart: bool = True

@@ -3,6 +3,8 @@
     sklearn         pipeline.skops
     tfidf-xgboost   vectorizer.skops, booster.json (XGBoost's own format) or, with one a label, booster-0000.json, ...
     hf              checkpoint/ (a transformers checkpoint, read by the `hf:` adapter)
+    coding          network.json, vocabulary.json, model.safetensors (`caml` and `effective-can`)
+    vision          network.json, weights.safetensors
 
 `palpate.json` is written last, so a folder that has one is whole.
 """
@@ -28,7 +30,7 @@ from palpate.models.protocol import Model
 
 VERSION = "palpate-1"
 MANIFEST = "palpate.json"
-Kind = Literal["sklearn", "tfidf-xgboost", "hf"]
+Kind = Literal["sklearn", "tfidf-xgboost", "hf", "coding", "vision"]
 
 
 class Manifest(BaseModel):
@@ -127,10 +129,24 @@ def _load_hf(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Mode
     return model
 
 
+def _load_coding(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Model:
+    from palpate.models import coding
+
+    return coding.load(home, manifest.labels, options)
+
+
+def _load_vision(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Model:
+    from palpate.models.vision import load_vision
+
+    return load_vision(home, manifest.labels, options)
+
+
 _LOADERS: dict[Kind, Callable[[Path, Manifest, Mapping[str, Any]], Model]] = {
     "sklearn": _load_sklearn,
     "tfidf-xgboost": _load_tfidf_xgboost,
     "hf": _load_hf,
+    "coding": _load_coding,
+    "vision": _load_vision,
 }
 
 
@@ -204,6 +220,30 @@ def save_hf(
         write_checkpoint(checkpoint)
 
     return _save(folder, manifest, write)
+
+
+def save_coding(
+    folder: Path,
+    write: Callable[[Path], None],
+    *,
+    labels: Sequence[str],
+    threshold: float | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a coding model; `write` puts its sizes, words and weights into the folder."""
+    return _save(folder, _manifest("coding", labels, threshold, card), write)
+
+
+def save_vision(
+    folder: Path,
+    write: Callable[[Path], None],
+    *,
+    labels: Sequence[str],
+    threshold: float | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a network that reads images; `write` puts its shape and weights into the folder."""
+    return _save(folder, _manifest("vision", labels, threshold, card), write)
 
 
 def _manifest(kind: Kind, labels: Sequence[str], threshold: float | None, card: Mapping[str, Any] | None) -> Manifest:

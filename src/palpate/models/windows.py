@@ -44,6 +44,15 @@ class Windows(NamedTuple):
     """Where the windows of each row start, and, last, how many there are."""
 
 
+class Placed(NamedTuple):
+    """Windows, and where their tokens of text stand: window w holds the tokens from `begin[w]` on of its row."""
+
+    windows: Windows
+    begin: list[int]
+    offsets: list[list[tuple[int, int]]]
+    """Start and end in characters of every token of each row, those that no window holds too."""
+
+
 class Frame(NamedTuple):
     """The special tokens around a text, and the token types that go with them."""
 
@@ -92,9 +101,21 @@ class TextWindows:
         ids: list[list[int]] = []
         first = [0]
         for body in self._bodies(texts):
-            ids += [self._framed(part) for part in self._parts(body)]
+            ids += [self._framed(body[start : start + self.size]) for start in self._starts(len(body))]
             first.append(len(ids))
         return Windows(ids, np.asarray(first, dtype=np.int64))
+
+    def place(self, texts: Sequence[str]) -> Placed:
+        """The windows that `encode` gives, and the characters of their tokens; needs a fast tokenizer."""
+        encodings = self._head_encodings(texts) if self.only_head else self._encodings(texts)
+        ids: list[list[int]] = []
+        first, begin = [0], list[int]()
+        for encoding in encodings:
+            starts = self._starts(len(encoding))
+            ids += [self._framed(encoding.ids[start : start + self.size]) for start in starts]
+            begin += starts
+            first.append(len(ids))
+        return Placed(Windows(ids, np.asarray(first, dtype=np.int64)), begin, [list(e.offsets) for e in encodings])
 
     def visible_ends(self, texts: Sequence[str]) -> Ints:
         """From which character on an edit leaves the windows as they are; past the end if none does.
@@ -155,15 +176,13 @@ class TextWindows:
     def _framed(self, part: list[int]) -> list[int]:
         return [*self.frame.before, *part, *self.frame.after] or [self.filler]
 
-    def _parts(self, body: list[int]) -> list[list[int]]:
-        """The body cut to what is read; HF's meaning of stride: windows share `overlap` tokens."""
-        if len(body) <= self.size:
-            return [body]
+    def _starts(self, n_tokens: int) -> list[int]:
+        """Where the windows of a text begin; HF's meaning of stride: windows share `overlap` tokens."""
+        if n_tokens <= self.size:
+            return [0]
         if self.long == "truncate":
-            return [body[-self.size :] if _cut_left(self.tokenizer) else body[: self.size]]
-        step = self.size - self.overlap
-        starts = range(0, len(body) - self.overlap, step)
-        return [body[start : start + self.size] for start in starts]
+            return [n_tokens - self.size if _cut_left(self.tokenizer) else 0]
+        return list(range(0, n_tokens - self.overlap, self.size - self.overlap))
 
 
 def text_windows(

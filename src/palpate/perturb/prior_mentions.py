@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 Rule = Literal["substring", "affirmed"]
 UNKNOWN = -1
 _SENTENCE_END = re.compile(r"[.;:!?](?=\s|$)|\n\s*\n|\n\s*[-*#]")
-_SPACES = re.compile(r"\s+")
 
 
 class Denials(NamedTuple):
@@ -54,13 +53,15 @@ def find_mentions(
     wanted = [tuple(_plain(phrase) for phrase in known.get(label, ())) for label in labels]
     mentions = _affirmed if rule == "affirmed" else _present
     out = np.full((len(notes), len(labels)), UNKNOWN, dtype=np.int8)
+    # Studies of one stay share their earlier notes.
+    found: dict[str, NDArray[np.int8]] = {}
     for row, note in enumerate(notes):
         if note is None or not note.strip():
             continue
-        text = _clauses(note) if rule == "affirmed" else _plain(note)
-        for column, listed in enumerate(wanted):
-            if listed:
-                out[row, column] = mentions(text, listed)
+        if note not in found:
+            text = _clauses(note) if rule == "affirmed" else _plain(note)
+            found[note] = np.asarray([mentions(text, listed) if listed else UNKNOWN for listed in wanted], np.int8)
+        out[row] = found[note]
     return out
 
 
@@ -94,7 +95,7 @@ def _clauses(note: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return _SPACES.sub(" ", text.lower()).strip()
+    return " ".join(text.lower().split())
 
 
 @cache

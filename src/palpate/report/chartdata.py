@@ -34,8 +34,8 @@ class Prepared:
     """What a chart draws.
 
     Fields of a row: `f` panel, `s` series, `c` and `d` categories along y and x, `x` and `y` numbers, `v`
-    value, `lo` and `hi` interval, `g` significant (`w` in words), `k` how many points one mark stands for; for
-    the tooltip `name`, `t` (the numbers in words) and `n`.
+    value, `lo` and `hi` interval (`xlo` and `xhi` along x), `g` significant (`w` in words), `k` how many points one
+    mark stands for; for the tooltip `name`, `t` (the numbers in words) and `n`.
     """
 
     chart: Chart
@@ -112,6 +112,8 @@ def _named(chart: Chart, row: Row) -> Row:
     else:
         drawn |= {"x": as_number(row.get(chart.x.field)), "y": as_number(row.get(chart.y.field))}
         drawn |= {"lo": low, "hi": high}
+        if "x_low" in row:
+            drawn |= {"xlo": as_number(row["x_low"]), "xhi": as_number(row.get("x_high"))}
         drawn["name"] = shorten(row.get("text"), 120)
     return drawn
 

@@ -240,11 +240,13 @@ def _scatter(prepared: Prepared, rows: list[Row]) -> Any:
     """A mark per point, or per cell of a grid where there are very many."""
     tips = _tooltip(prepared, rows, x=True, value=prepared.chart.y.title)
     gridded = any("k" in row for row in rows)
-    points = _data(rows).mark_point(filled=True, opacity=0.55, size=40)
+    few = any(row.get("xlo") is not None for row in rows)
+    points = _data(rows).mark_point(filled=True, opacity=1 if few else 0.55, size=90 if few else 40)
     size = {"size": alt.Size("k:Q", legend=None, scale=alt.Scale(range=[12, 260]))} if gridded else {}
     layers = [
         *_diagonal(prepared, rows),
         *_reference(prepared, along="y"),
+        *_crosses(prepared, rows),
         points.encode(
             x=_x(prepared, "x"),
             y=_y(prepared, "y"),
@@ -255,6 +257,19 @@ def _scatter(prepared: Prepared, rows: list[Row]) -> Any:
         ),
     ]
     return alt.layer(*layers).properties(height=PLOT_HEIGHT + 40)
+
+
+def _crosses(prepared: Prepared, rows: list[Row]) -> list[Any]:
+    """Intervals along both axes, for points that have both."""
+    both = [row for row in _intervals(rows) if row.get("xlo") is not None and row.get("xhi") is not None]
+    if not both:
+        return []
+    stroke = _colours(prepared, alt.Stroke)
+    bars = _data(both).mark_rule(strokeWidth=1.5, clip=True)
+    return [
+        bars.encode(x=_x(prepared, "xlo"), x2="xhi:Q", y=_y(prepared, "y"), stroke=stroke),
+        bars.encode(x=_x(prepared, "x"), y=_y(prepared, "lo"), y2="hi:Q", stroke=stroke),
+    ]
 
 
 def heat_colours(diverging: bool) -> list[str]:

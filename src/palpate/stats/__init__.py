@@ -15,8 +15,9 @@ multiplicity    adjust
 ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
 agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w
 
-Two parts keep their own names, to be imported from them: `spans` (words and spans of evidence, their precision, recall
-and F1 under resampled charts, thresholds) and `annotation_agreement` (annotators who give words several codes).
+Three parts keep their own names, to be imported from them: `spans` (words and spans of evidence, precision, recall
+and F1 under resampled charts, thresholds), `faithfulness` (how far a probability falls without its evidence) and
+`annotation_agreement` (annotators who give words several codes).
 
 and, where a pre-test probability is known (the context audit):
 

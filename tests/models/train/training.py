@@ -21,11 +21,31 @@ TINY: dict[str, Any] = {
     "learning_rates": [3e-3],
     "threads": 1,  # on a busy machine two threads of torch wait for each other most of the time
 }
-SMALL: dict[str, dict[str, Any]] = {"tfidf-xgboost": {}, "tfidf-logistic": {}, "transformer": TINY}
+CODING: dict[str, Any] = {
+    "embedding": 16,
+    "kernel": 3,
+    "epochs": 5,
+    "batch_size": 16,
+    "learning_rate": 1e-2,
+    "target_recall": 0.7,
+    "threads": 1,
+}
+SMALL: dict[str, dict[str, Any]] = {
+    "tfidf-xgboost": {},
+    "tfidf-logistic": {},
+    "transformer": TINY,
+    "caml": {**CODING, "filters": 16},
+    "effective-can": {**CODING, "channels": [16, 16], "attention": 16},
+}
 
 
 def small(kind: str, **options: Any) -> dict[str, Any]:
     return {"n_replicates": 50, **SMALL[kind], **options}
+
+
+def quick(kind: str, **options: Any) -> dict[str, Any]:
+    """The same, with one epoch where there are epochs."""
+    return small(kind, **({"epochs": 1} if "epochs" in SMALL[kind] else {}), **options)
 
 
 def read_back(folder: Path) -> Any:

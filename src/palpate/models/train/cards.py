@@ -10,13 +10,13 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from palpate.cohort import SPLITS, Cohort
 from palpate.models.protocol import Probabilities
-from palpate.models.train.notes import Notes, rows_of
+from palpate.models.train.notes import Labelled, rows_of
 from palpate.models.train.options import Fitted, Kind, TrainOptions
 from palpate.stats import bootstrap, percentile_interval, recall_threshold
 
@@ -30,8 +30,7 @@ _USE = (
 )
 _LIMITS = (
     "Validation chose the settings and the threshold, so its numbers are optimistic: audit the test split.",
-    "It knows the population, the hospital and the years of its training notes only.",
-    "The folder holds words or word pieces of the training notes: keep it where the notes may be kept.",
+    "It knows the population, the hospital and the years of its training cases only.",
 )
 _WEIGHTED = (
     "Classes were weighted to be equal, so the probabilities rank cases but are higher than the risks they stand for; "
@@ -56,25 +55,25 @@ def _by_label(labels: Sequence[str], positive: Any) -> dict[str, int]:
     return {label: int(n) for label, n in zip(labels, positive, strict=True)}
 
 
-def measure(notes: Notes, p: Probabilities, labels: Sequence[str], n_replicates: int) -> list[dict[str, Any]]:
+def measure(cases: Labelled, p: Probabilities, labels: Sequence[str], n_replicates: int) -> list[dict[str, Any]]:
     """Validation metrics with patient-bootstrap intervals: the mean over labels, and each label."""
     out: list[dict[str, Any]] = []
     if len(labels) > 1:
-        out += _rows(notes, p, ["macro average"], n_replicates, average="macro")
+        out += _rows(cases, p, ["macro average"], n_replicates, average="macro")
     if len(labels) <= _LABELS_SHOWN:
-        out += _rows(notes, p, labels, n_replicates, average="none")
+        out += _rows(cases, p, labels, n_replicates, average="none")
     return out
 
 
 def _rows(
-    notes: Notes, p: Probabilities, names: Sequence[str], n_replicates: int, *, average: Any
+    cases: Labelled, p: Probabilities, names: Sequence[str], n_replicates: int, *, average: Any
 ) -> list[dict[str, Any]]:
     found = bootstrap(
-        notes.y, p, rng=_SEED, metrics=METRICS, patient=notes.patients, n_replicates=n_replicates, average=average
+        cases.y, p, rng=_SEED, metrics=METRICS, patient=cases.patients, n_replicates=n_replicates, average=average
     )
     nothing = np.full(found.point.shape, np.nan)
     low, high = percentile_interval(found.values) if n_replicates else (nothing, nothing)
-    n_positive = notes.y.sum(axis=0) if average == "none" else [notes.y.sum()]
+    n_positive = cases.y.sum(axis=0) if average == "none" else [cases.y.sum()]
     return [
         {
             "metric": metric,
@@ -83,7 +82,7 @@ def _rows(
             "low": _number(np.asarray(low)[0, m, k]),
             "high": _number(np.asarray(high)[0, m, k]),
             "level": 0.95,
-            "n": len(notes.y),
+            "n": len(cases.y),
             "n_positive": int(n_positive[k]),
             "reason": "" if value is not None else "one class only in the validation split",
         }
@@ -96,20 +95,49 @@ def _number(value: float) -> float | None:
     return round(float(value), 6) if math.isfinite(value) else None
 
 
-def choose_threshold(notes: Notes, p: Probabilities, labels: Sequence[str], target_recall: float) -> dict[str, Any]:
-    """The threshold of Section 2.2, the one that reaches the recall; with several labels over all of them pooled."""
-    value = recall_threshold(notes.y.ravel(), p.ravel(), recall=target_recall)
-    called = p >= value
-    out: dict[str, Any] = {
-        "value": value,
-        "target_recall": target_recall,
-        "recall": _number(float(called[notes.y == 1].mean())),
-        "specificity": _number(float((~called)[notes.y == 0].mean())) if (notes.y == 0).any() else None,
-    }
+class BestF1(NamedTuple):
+    """The threshold with the highest micro-F1, and that F1."""
+
+    threshold: float
+    f1: float
+
+
+def best_f1(y: Any, p: Probabilities) -> BestF1:
+    """Over all labels pooled, of all thresholds that are probabilities of `p`; of equal ones the highest."""
+    order = np.argsort(-p, axis=None, kind="stable")
+    found, scores = np.cumsum(y.ravel()[order], dtype=np.int64), p.ravel()[order]
+    f1 = 2 * found / (np.arange(1, found.size + 1) + max(int(found[-1]), 1))
+    f1[:-1][scores[1:] == scores[:-1]] = -1.0  # a threshold takes all equal probabilities or none
+    at = int(np.argmax(f1))
+    return BestF1(float(scores[at]), float(f1[at]))
+
+
+def choose_threshold(
+    cases: Labelled, p: Probabilities, labels: Sequence[str], target_recall: float | None
+) -> dict[str, Any]:
+    """The threshold of Section 2.2, the one that reaches the recall, or without one that of the highest F1.
+
+    With several labels it is over all of them pooled.
+    """
+    if target_recall is None:
+        best = best_f1(cases.y, p)
+        return {**_at(best.threshold, cases, p, None), "f1": _number(best.f1)}
+    value = recall_threshold(cases.y.ravel(), p.ravel(), recall=target_recall)
+    out = _at(value, cases, p, target_recall)
     if 1 < len(labels) <= _LABELS_SHOWN:
-        each = [recall_threshold(notes.y[:, k], p[:, k], recall=target_recall) for k in range(len(labels))]
+        each = [recall_threshold(cases.y[:, k], p[:, k], recall=target_recall) for k in range(len(labels))]
         out["labels"] = {name: one if math.isfinite(one) else None for name, one in zip(labels, each, strict=True)}
     return out
+
+
+def _at(value: float, cases: Labelled, p: Probabilities, target_recall: float | None) -> dict[str, Any]:
+    called = p >= value
+    return {
+        "value": value,
+        "target_recall": target_recall,
+        "recall": _number(float(called[cases.y == 1].mean())),
+        "specificity": _number(float((~called)[cases.y == 0].mean())) if (cases.y == 0).any() else None,
+    }
 
 
 def make_card(
@@ -137,7 +165,7 @@ def make_card(
         "threshold": dict(threshold),
         "words": [list(pair) for pair in fitted.words],
         "use": _USE,
-        "limits": [*_LIMITS, *weighted, *kind.limits],
+        "limits": [*_LIMITS, kind.keep, *weighted, *kind.limits],
         "versions": _versions(kind.packages),
         "job": job,
     }
@@ -206,9 +234,13 @@ def _threshold_sentence(threshold: Mapping[str, Any]) -> str:
     pooled = ", all labels pooled" if "labels" in threshold else ""
     specificity = threshold["specificity"]
     also = "" if specificity is None else f" and a specificity of {specificity:.3f}"
+    if threshold["target_recall"] is None:
+        why = f"the one with the highest micro-F1, {threshold['f1']:.3f}"
+    else:
+        why = f"the highest with a recall of at least {threshold['target_recall']:g}{pooled}"
     return (
-        f"Decision threshold: {threshold['value']:.4f}, the highest with a recall of at least "
-        f"{threshold['target_recall']:g}{pooled}; it has a recall of {threshold['recall']:.3f}{also} there."
+        f"Decision threshold: {threshold['value']:.4f}, {why}; it has a recall of "
+        f"{threshold['recall']:.3f}{also} there."
     )
 
 

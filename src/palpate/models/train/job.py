@@ -18,7 +18,6 @@ from palpate.errors import ConfigError, InputError
 from palpate.models.digest import digest
 from palpate.models.options import parse_options
 from palpate.models.train.cards import CARD_FILE, card_text, choose_threshold, describe_cohort, make_card, measure
-from palpate.models.train.notes import Split, split_notes
 from palpate.models.train.options import Kind, Option, Progress, Step, Task, TrainOptions, describe
 from palpate.models.trained import MANIFEST, read_manifest
 
@@ -26,6 +25,9 @@ KINDS = {
     "tfidf-xgboost": "palpate.models.train.tfidf_xgboost",
     "tfidf-logistic": "palpate.models.train.tfidf_logistic",
     "transformer": "palpate.models.train.transformer",
+    "cxr": "palpate.models.train.cxr",
+    "caml": "palpate.models.train.coding_caml",
+    "effective-can": "palpate.models.train.coding_effective_can",
 }
 """Where each kind's `KIND` is; imported when it is asked for."""
 TRAINING = ".training"
@@ -87,7 +89,7 @@ def train(
     chosen = _kind(kind)
     own = parse_options(chosen.options, kind, options or {})
     depends = chosen.check(own, cohort.labels) if chosen.check is not None else {}
-    split = split_notes(cohort)
+    cohort, split = chosen.read(cohort, own)
     job = _digest(kind, own, cohort, depends)
     seeds = own.repeats()
     folders = [out / f"seed-{seed}" if len(seeds) > 1 else out for seed in seeds]
@@ -140,7 +142,7 @@ def _train_one(
     name: str,
     kind: Kind,
     options: TrainOptions,
-    split: Split,
+    split: Any,
     folder: Path,
     task: Task,
     *,

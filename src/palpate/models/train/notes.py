@@ -9,10 +9,9 @@ held-out cases enters the fit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
@@ -30,6 +29,19 @@ class Notes(NamedTuple):
     y: NDArray[np.uint8]
     """[case, label]"""
     patients: NDArray[np.int64]
+    case_ids: Sequence[str] = ()
+
+
+class Labelled(Protocol):
+    """What every split has, of whatever its cases are."""
+
+    @property
+    def y(self) -> NDArray[np.uint8]:
+        """[case, label]"""
+
+    @property
+    def patients(self) -> NDArray[np.int64]:
+        """The patient of each case."""
 
 
 class Split(NamedTuple):
@@ -47,34 +59,44 @@ def rows_of(cohort: Cohort, split: str) -> NDArray[np.int64]:
     return np.flatnonzero((cohort.cases["split"] == split).fill_null(False).to_numpy())
 
 
-def split_notes(cohort: Cohort) -> Split:
-    """The notes to train with, or one sentence on why that can't be."""
+def split_notes(cohort: Cohort, *, rare_labels: bool = False) -> Split:
+    """The notes to train with, or one sentence on why that can't be.
+
+    With `rare_labels` some labels may have one class only in the training split, as of thousands of codes some have.
+    """
     if not cohort.has_text:
         raise CohortError("the cohort has no text to train on", hint="say which column is the `text`")
-    parts = {}
-    for name in SPLITS[:2]:
-        rows = rows_of(cohort, name)
+    rows = training_rows(cohort, rare_labels=rare_labels)
+    texts, ids = cohort.cases["text"], cohort.cases["case_id"]
+    train, validation = (
+        Notes(texts[own].to_list(), cohort.y_true(own), cohort.patients[own], ids[own].to_list()) for own in rows
+    )
+    return Split(train, validation, cohort.labels)
+
+
+def training_rows(cohort: Cohort, *, rare_labels: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The cases to train on and those to validate on, or one sentence on why that can't be."""
+    train, validation = (rows_of(cohort, name) for name in SPLITS[:2])
+    for name, rows in zip(SPLITS, (train, validation), strict=False):
         if not len(rows):
             raise CohortError(
                 f"no case of the cohort is in the split '{name}'",
                 hint="training needs a column `split` with train and validation (and test, which it never reads); "
                 "`palpate cohort` writes one",
             )
-        texts: pl.Series = cohort.cases["text"].gather(rows.tolist())
-        parts[name] = Notes(texts.to_list(), cohort.y_true(rows), cohort.patients[rows])
-    _check_classes(parts["train"], cohort.labels)
-    if not parts["validation"].y.any():
+    by_row = cohort.y.tocsr()
+    _check_classes(np.asarray(by_row[train].sum(axis=0)).ravel(), len(train), cohort.labels, rare_labels=rare_labels)
+    if not by_row[validation].sum():
         raise CohortError(
             "no case of the split 'validation' is positive, so no decision threshold can be found",
             hint="give validation more cases",
         )
-    return Split(parts["train"], parts["validation"], cohort.labels)
+    return train, validation
 
 
-def _check_classes(notes: Notes, labels: Sequence[str]) -> None:
-    n_positive = notes.y.sum(axis=0, dtype=np.int64)
-    single = np.flatnonzero((n_positive == 0) | (n_positive == len(notes.y)))
-    if not len(single):
+def _check_classes(n_positive: NDArray[np.int64], n: int, labels: Sequence[str], *, rare_labels: bool) -> None:
+    single = np.flatnonzero((n_positive == 0) | (n_positive == n))
+    if not len(single) or (rare_labels and len(single) < len(labels)):
         return
     names = ", ".join(f"'{labels[k]}'" for k in single[:_NAMED]) + (", ..." if len(single) > _NAMED else "")
     which = f"label {names} has" if len(single) == 1 else f"{len(single)} labels ({names}) have"

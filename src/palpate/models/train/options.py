@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from palpate.cohort import Cohort
 from palpate.models.protocol import Probabilities
-from palpate.models.train.notes import Split
+from palpate.models.train.notes import split_notes
 
 
 def listed(value: object) -> object:
@@ -31,8 +32,8 @@ class TrainOptions(BaseModel):
 
     class_weight: Literal["balanced", "none"] = "balanced"
     """balanced: positives weigh as the share of negatives in the training split, negatives as that of positives."""
-    target_recall: float = Field(default=0.70, gt=0, le=1)
-    """The stored decision threshold is the highest that reaches this recall on the validation split."""
+    target_recall: float | None = Field(default=0.70, gt=0, le=1)
+    """The stored threshold is the highest that reaches this recall on validation; None: the one with the best F1."""
     n_replicates: int = Field(default=1000, ge=0)
     """Bootstrap replicates of the card's intervals; 0: no intervals."""
 
@@ -110,6 +111,19 @@ class Fitted(NamedTuple):
     """The words that weigh most, of those that enough patients' notes have."""
 
 
+class Read(NamedTuple):
+    """A cohort without the cases that can't be used, and its splits."""
+
+    cohort: Cohort
+    split: Any
+    """Has `train`, `validation` (both `Labelled`) and `labels`."""
+
+
+def read_notes(cohort: Cohort, _options: TrainOptions) -> Read:
+    """All cases, with their notes."""
+    return Read(cohort, split_notes(cohort))
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of reference model."""
@@ -117,9 +131,13 @@ class Kind:
     what: str
     """One sentence for the card."""
     options: type[TrainOptions]
-    fit: Callable[[Split, Any, Task], Fitted]
+    fit: Callable[[Any, Any, Task], Fitted]
+    """What is fitted on is what `read` gives."""
     packages: tuple[str, ...]
     """Whose versions the card names."""
     check: Callable[[Any, Sequence[str]], Mapping[str, Any]] | None = None
     """Refuses what can't work before any work (options, labels); gives what else the result depends on."""
     limits: tuple[str, ...] = ()
+    keep: str = "The folder holds words or word pieces of the training notes: keep it where the notes may be kept."
+    read: Callable[[Cohort, Any], Read] = read_notes
+    """The cases that are used, and split."""

@@ -324,7 +324,7 @@ def _with_columns(cohort: Cohort, columns: Mapping[str, NDArray[np.float64]]) ->
     added = [pl.Series(name, values, nan_to_null=True, dtype=pl.Float64) for name, values in columns.items()]
     kept = [name for name in cohort.attributes if name not in columns]
     cases = cohort.cases.drop([name for name in columns if name in cohort.cases.columns]).hstack(added)
-    return Cohort(cases, cohort.labels, cohort.y, (*kept, *columns), cohort.facts)
+    return Cohort(cases, cohort.labels, cohort.y, (*kept, *columns), cohort.facts, cohort.folders)
 
 
 def _card(

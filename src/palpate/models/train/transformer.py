@@ -117,7 +117,7 @@ def _fit(split: Split, options: TransformerOptions, task: Task) -> Fitted:
 
     seed = task.seed or 0
     task.progress(Step("tokens", 0, 1))
-    with _threads(options.threads):
+    with torch_threads(options.threads):
         tokenizer = make_tokenizer(split.train, options, task.scratch)
         network, windows = make_network(tokenizer, split.labels, options, seed)
         search = Search(
@@ -175,7 +175,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _threads(n: int | None) -> Iterator[None]:
+def torch_threads(n: int | None) -> Iterator[None]:
     """So many threads of torch for a while."""
     import torch
 

@@ -1,0 +1,234 @@
+"""Commands about codes and their evidence: `codes map`, `check`, `statistics`, `agreement`, `import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from palpate.cli.app import Debug, app, out
+
+if TYPE_CHECKING:
+    import polars as pl
+
+codes_app = typer.Typer(help="ICD codes: mappings, and the evidence that coders mark.", no_args_is_help=True)
+app.add_typer(codes_app, name="codes")
+
+MdaceFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder with MDACE's charts (Inpatient/, Profee/).", show_default=False)
+]
+ProjectFolder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="An exported WebAnno project, or several.", show_default=False)
+]
+GemFile = Annotated[Path | None, typer.Option("--gem", help="CMS's table for diagnoses, 2018_I10gem.txt.")]
+PcsGemFile = Annotated[Path | None, typer.Option("--pcs-gem", help="CMS's table for procedures, gem_pcsi9.txt.")]
+Mimic = Annotated[Path | None, typer.Option("--mimic", help="Folder with MIMIC-III's tables.")]
+TableOut = Annotated[Path | None, typer.Option("--out", help="Write the table: a .csv or .parquet file.")]
+Layer = Annotated[
+    str | None, typer.Option("--layer", help="The layer of the codes; default: the only one with values.")
+]
+Feature = Annotated[str | None, typer.Option("--feature", help="The layer's feature that holds the code.")]
+ChartIs = Annotated[
+    Literal["document", "project"], typer.Option("--chart", help="What a chart is: a document, or a whole project.")
+]
+_MOST_ROWS = 40
+_TABLES = {
+    "3": "Table 3: what was annotated",
+    "4": "Table 4: evidence by category of note",
+    "5": "Table 5: billed and annotated codes",
+    "6": "Table 6: how ICD-9 codes were reached",
+}
+
+
+@codes_app.command("map")
+def codes_map(
+    codes: Annotated[list[str] | None, typer.Argument(metavar="CODE", help="ICD-10 codes.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="A file of codes: one a line, or a table with a column `code`.")
+    ] = None,
+    to: Annotated[Literal["icd9"], typer.Option(help="The code system to map to.")] = "icd9",  # noqa: ARG001
+    system: Annotated[
+        Literal["auto", "ICD-10-CM", "ICD-10-PCS"], typer.Option(help="What the codes are; auto: by their form.")
+    ] = "auto",
+    gem: GemFile = None,
+    pcs_gem: PcsGemFile = None,
+    known: Annotated[
+        Path | None, typer.Option(help="A code set in a file: of several matches, the one in it is taken.")
+    ] = None,
+    table: TableOut = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Map ICD-10 codes to ICD-9; says how each was reached, or why it was not."""
+    from palpate import codes as work
+    from palpate.errors import ConfigError
+
+    work.check_table(table)
+    if not codes and file is None:
+        raise ConfigError("there is no code to map", hint="give codes, or a --file of them")
+    listed = [*(codes or []), *(work.read_codes(file) if file is not None else [])]
+    prefer = work.read_codes(known) if known is not None else ()
+    mapped = work.map_codes(listed, work.make_code_map(gem, pcs_gem), system=system, known=prefer)
+    if table is None:
+        _show(mapped.drop("type"))
+    else:
+        work.write_table(mapped, table)
+        counts = mapped.group_by("meaning", maintain_order=True).len("codes").sort("codes", "meaning", descending=True)
+        _show(counts)
+        out.print(f"Mapping: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
+
+
+@codes_app.command("check")
+def codes_check(
+    folder: MdaceFolder,
+    gem: GemFile = None,
+    pcs_gem: PcsGemFile = None,
+    mimic: Mimic = None,
+    table: TableOut = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Map MDACE's ICD-10 side again and compare with its ICD-9 side, by the type that MDACE gives; explains each miss.
+
+    With --mimic, the billed codes decide between several matches, as they did for MDACE.
+    """
+    import polars as pl
+
+    from palpate import codes as work
+
+    work.check_table(table)
+    agreement = work.check_mapping(folder, gem=gem, pcs_gem=pcs_gem, mimic=mimic)
+    rows = [(kind, of, n, same, f"{same / n:.2%}") for (kind, of), (n, same) in sorted(agreement.counts.items())]
+    _show(pl.DataFrame(rows, schema=["type", "code_system", "spans", "same", "share"], orient="row"))
+    misses = pl.DataFrame(agreement.misses, schema=list(_miss_fields()), orient="row", infer_schema_length=None)
+    out.print(f"\n{misses.height:,} codes differ, in {misses['n'].sum():,} spans:")
+    _show(misses.drop("our_type"))
+    for stay, note, code in agreement.unpaired:
+        out.print(f"{code} has no ICD-9 side (admission {stay}, note {note})", markup=False, soft_wrap=True)
+    if table is not None:
+        work.write_table(misses, table)
+        out.print(f"All differences: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
+
+
+@codes_app.command("statistics")
+def codes_statistics(
+    folder: MdaceFolder,
+    mimic: Mimic = None,
+    table: TableOut = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Count charts, notes, codes and evidence as the paper's Tables 3 to 6; Table 5 needs --mimic."""
+    import polars as pl
+
+    from palpate import codes as work
+
+    work.check_table(table)
+    found = work.describe_charts(folder, mimic=mimic)
+    settings = found["setting"].unique(maintain_order=True).to_list()
+    for number, title in _TABLES.items():
+        part = found.filter(pl.col("table") == number)
+        if not part.height:
+            continue
+        shown = Table("", *settings, box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+        for name in part["name"].unique(maintain_order=True):
+            cells = {row["setting"]: _count(row) for row in part.filter(pl.col("name") == name).iter_rows(named=True)}
+            shown.add_row(escape(name), *(cells.get(setting, "") for setting in settings))
+        out.print(shown)
+        out.print()
+    if table is not None:
+        work.write_table(found, table)
+        out.print(f"Statistics: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
+
+
+@codes_app.command("agreement")
+def codes_agreement(
+    folder: ProjectFolder,
+    layer: Layer = None,
+    feature: Feature = None,
+    chart: ChartIs = "document",
+    units: Annotated[
+        Literal["pairs", "sets"], typer.Option(help="A unit is a word with a code, or a word with all its codes.")
+    ] = "pairs",
+    table: Annotated[Path | None, typer.Option("--out", help="Write every disagreement: .csv or .parquet.")] = None,
+    include_text: Annotated[
+        bool, typer.Option("--include-text", help="Write the words that were marked, too: they are patients' notes.")
+    ] = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """How well annotators agree on codes and evidence: alpha, kappa, Hooper's consistency, kinds of difference."""
+    from palpate import codes as work
+    from palpate.data.webanno_projects import measure_agreement
+
+    work.check_table(table)
+    found = measure_agreement(folder, layer=layer, feature=feature, chart=chart, units=units, include_text=include_text)
+    _show(found.measures)
+    out.print()
+    _show(found.kinds)
+    if table is not None:
+        work.write_table(found.disagreements, table)
+        out.print(f"Disagreements: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
+
+
+@codes_app.command("import")
+def codes_import(
+    folder: ProjectFolder,
+    file: Annotated[Path, typer.Option("--out", help="The evidence: a .csv or .parquet file.", show_default=False)],
+    annotator: Annotated[
+        str | None, typer.Option(help="Whose spans; CURATION_USER: the curated ones. Default: the only annotator's.")
+    ] = None,
+    layer: Layer = None,
+    feature: Feature = None,
+    code_system: Annotated[str, typer.Option(help="ICD-10-CM, ICD-10-PCS, ICD-9-CM, ICD-9-PCS or CPT.")] = "ICD-10-CM",
+    chart: ChartIs = "document",
+    cohort: Annotated[
+        Path | None, typer.Option(help="Also write the texts with their codes as a cohort, a .parquet file.")
+    ] = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Turn a WebAnno project into a table of evidence, so that models can be scored by it."""
+    from palpate import codes as work
+    from palpate.data.webanno_projects import import_evidence
+
+    work.check_table(file)
+    imported = import_evidence(
+        folder, annotator=annotator, layer=layer, feature=feature, code_system=code_system, chart=chart
+    )
+    work.write_import(imported, file, cohort)
+    n_codes = imported.evidence["label"].n_unique()
+    told = f"{imported.evidence.height:,} spans of {n_codes:,} codes in {imported.cases.height:,} cases"
+    out.print(f"Evidence: [bold]{escape(str(file))}[/bold], {told}", soft_wrap=True)
+    if cohort is not None:
+        out.print(f"Cohort: [bold]{escape(str(cohort))}[/bold]", soft_wrap=True)
+
+
+def _show(frame: pl.DataFrame) -> None:
+    """A frame as a table; of many rows the first."""
+    shown = Table(box=None, pad_edge=False)
+    for column in frame.columns:
+        shown.add_column(column.replace("_", " "), overflow="fold")
+    for row in frame.head(_MOST_ROWS).iter_rows():
+        shown.add_row(*(escape(_cell(value)) for value in row))
+    out.print(shown)
+    if frame.height > _MOST_ROWS:
+        out.print(f"… and {frame.height - _MOST_ROWS:,} more; --out writes all of them")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _count(row: dict[str, object]) -> str:
+    n, percent = row["n"], row["percent"]
+    shown = f"{n:,.0f}" if isinstance(n, float) and n.is_integer() else f"{n:.2f}" if isinstance(n, float) else ""
+    return f"{shown} ({percent:.1f}%)" if isinstance(percent, float) else shown
+
+
+def _miss_fields() -> tuple[str, ...]:
+    from palpate.data.mdace_mapping import Miss
+
+    return Miss._fields

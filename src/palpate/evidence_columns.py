@@ -1,0 +1,89 @@
+"""Evidence in columns: which characters of a case speak for a label, according to a coder or to a model.
+
+The same layout serves gold evidence, hard predictions (spans) and graded ones (spans with a score). Offsets are
+characters of the case's text; where they are those of a note (MDACE's files), a table of notes says where it lies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from palpate.errors import CohortError
+
+EVIDENCE = ("case_id", "label", "start", "end")
+NOTES = ("case_id", "note_id", "category", "start", "end")
+SUFFICIENT, COMPLETE = "sufficient", "complete"
+
+
+class _Table:
+    """A checked frame and the file it is from; its string is short, because an audit's fields are its saved spec."""
+
+    needed: tuple[str, ...] = ()
+
+    def __init__(self, rows: pl.DataFrame, *, file: Path | None = None) -> None:
+        missing = [name for name in self.needed if name not in rows.columns]
+        if missing:
+            raise CohortError("there is no such column", file=file, column=missing[0], hint=f"give {self.needed}")
+        self.rows, self.file = rows, file
+
+    def __len__(self) -> int:
+        return self.rows.height
+
+    def __str__(self) -> str:
+        digest = hashlib.blake2b(self.rows.write_csv().encode(), digest_size=16)
+        return f"{len(self)} rows, {digest.hexdigest()}"
+
+    def column(self, name: str) -> list[str | None] | None:
+        """A column of names, None where the table has none."""
+        return self.rows[name].to_list() if name in self.rows.columns else None
+
+    def numbers(self, name: str) -> NDArray[np.int64]:
+        """A column of whole numbers."""
+        return self.rows[name].to_numpy().astype(np.int64)
+
+    def error(self, problem: str, *, at: int, column: str, hint: str) -> CohortError:
+        """What is wrong in row `at`, counted from 0."""
+        return CohortError(problem, file=self.file, row=at + 1, column=column, hint=hint)
+
+
+class EvidenceTable(_Table):
+    """Columns `case_id, label, start, end` and, where given, `score, note_id, code_system, completeness, type`.
+
+    With `in_notes`, offsets are those of the note; `places` then says where each row stands: its file and annotation.
+    """
+
+    needed = EVIDENCE
+
+    def __init__(
+        self,
+        rows: pl.DataFrame,
+        *,
+        file: Path | None = None,
+        in_notes: bool = False,
+        places: list[tuple[Path | None, str]] | None = None,
+    ) -> None:
+        super().__init__(rows, file=file)
+        self.in_notes, self._places = in_notes, places
+
+    @property
+    def score(self) -> NDArray[np.float64] | None:
+        """How much each row speaks for its label; None for evidence that is not graded."""
+        return self.rows["score"].to_numpy().astype(np.float64) if "score" in self.rows.columns else None
+
+    def error(self, problem: str, *, at: int, column: str, hint: str) -> CohortError:
+        """What is wrong in row `at`: its row in a table, or its annotation in a chart's own file."""
+        if self._places is None:
+            return super().error(problem, at=at, column=column, hint=hint)
+        file, place = self._places[at]
+        return CohortError(f"{place}: {problem}", file=file, hint=hint)
+
+
+class NotesTable(_Table):
+    """Where each note lies in its case's text: `case_id, note_id, category, start, end`."""
+
+    needed = NOTES

@@ -1,0 +1,54 @@
+"""What a coding network is made of, in numbers: enough to build it again around its weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from palpate.errors import ConfigError
+
+FILE = "network.json"
+Architecture = Literal["caml", "effective-can"]
+Evidence = Literal["none", "attention", "linear", "cnn"]
+
+
+class Shape(BaseModel):
+    """A network's sizes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    architecture: Architecture
+    evidence: Evidence = "none"
+    embedding: int = Field(ge=1)
+    channels: tuple[int, ...] = Field(min_length=1)
+    """Of each convolution (caml, one) or block (effective-can)."""
+    kernel: int = Field(ge=1)
+    attention: int = Field(ge=1)
+    """Of what labels attend to; effective-can only, since in caml it is that of the convolution."""
+    reduction: int = Field(ge=1)
+    dropout: float = Field(ge=0, lt=1)
+    tag_kernel: int = Field(default=9, ge=1)
+    tag_channels: int = Field(default=10, ge=1)
+
+    @property
+    def tags(self) -> bool:
+        """Whether it has a head for evidence."""
+        return self.evidence in ("linear", "cnn")
+
+    def write(self, folder: Path) -> None:
+        """Write the sizes as JSON."""
+        (folder / FILE).write_text(json.dumps(self.model_dump(mode="json")) + "\n", encoding="utf-8")
+
+
+def read_shape(folder: Path) -> Shape:
+    """The sizes in a folder."""
+    file = folder / FILE
+    if not file.is_file():
+        raise ConfigError("there are no sizes of a network", file=file, hint="copy the whole folder of the model")
+    try:
+        return Shape.model_validate_json(file.read_bytes())
+    except ValidationError:
+        raise ConfigError("is no description of a coding network", file=file, hint="train the model again") from None
