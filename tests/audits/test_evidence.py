@@ -63,6 +63,7 @@ def test_a_code_that_nobody_gave_counts_as_false(tmp_path: Path) -> None:
     assert value(result, "codes_false") > 0.0
     assert value(result, "codes_false", model="pure") == 0.0
     assert value(result, "token_precision", model="pure") == 1.0
+    assert "1 label that is not among the cohort's" in " ".join(finding.sentence for finding in result.findings)
 
 
 def test_a_piece_of_a_word_is_no_match(tmp_path: Path) -> None:

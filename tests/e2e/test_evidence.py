@@ -211,7 +211,6 @@ def cell(row: int, **change: object) -> Callable[[pl.DataFrame], pl.DataFrame]:
     ("file", "spoil", "parts"),
     [
         ("gold.csv", cell(4, label="Z99"), ["row 4", "column 'label'", "Z99"]),
-        ("said.csv", cell(4, label="Z99"), ["row 4", "column 'label'", "Z99"]),
         ("gold.csv", cell(2, case_id="nobody"), ["row 2", "column 'case_id'", "nobody"]),
         ("said.csv", cell(3, end=99_999), ["row 3", "column 'end'", "99999"]),
         ("gold.csv", cell(3, start=-1), ["row 3", "column 'start'", "below 0"]),

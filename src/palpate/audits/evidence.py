@@ -209,6 +209,7 @@ class Evidence:
             sufficient=facts.sufficient,
             windows={name: each.facts.window for name, each in predictions.items()},
             cost={name: _n_copies(plan, name) for name in predictions},
+            n_strange=memory.n_codes - len(plan.labels),
         )
         shown = examples_of(plan, memory, found, self.examples) if self.include_text else None
         return AuditResult(

@@ -45,6 +45,8 @@ class Story:
     windows: Mapping[str, str | None]
     cost: Mapping[str, int]
     """Copies of charts that each model was asked for."""
+    n_strange: int = 0
+    """Labels that models point at and the cohort does not have."""
 
     @cached_property
     def index(self) -> dict[tuple[str, str, str, str | None], Estimate]:
@@ -232,6 +234,10 @@ def _caveats(story: Story) -> list[Finding]:
             f"{story.n_without_gold:,} of {story.n_charts:,} charts have no gold evidence, and whatever is predicted "
             "there counts as false; if they were not annotated, set `charts: annotated`."
         )
+        told.append(Finding(sentence=sentence, tone="warning"))
+    if story.n_strange:
+        labels = "1 label that is" if story.n_strange == 1 else f"{story.n_strange:,} labels that are"
+        sentence = f"Models point at evidence for {labels} not among the cohort's; all of it counts as false."
         told.append(Finding(sentence=sentence, tone="warning"))
     if story.sufficient:
         sentence = (
