@@ -22,7 +22,7 @@ check: $(VENV)/.dev
 	$(MAKE) test
 
 slow: $(VENV)/.dev
-	$(BIN)/pytest -m "slow or browser or cluster"
+	$(BIN)/pytest -n 2 -m "slow or browser or cluster"
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

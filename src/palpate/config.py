@@ -228,7 +228,7 @@ _YAML = (".yaml", ".yml")
 
 def _reader(kind: str) -> Callable[[Path], Any]:
     """What turns a file into the value of an audit's field."""
-    from palpate.data import evidence_tables, words
+    from palpate.data import evidence_tables, pretest_cards, words
     from palpate.perturb.characteristics import load_definition
     from palpate.perturb.suites.lexicon_files import read_lexicon_file
 
@@ -240,6 +240,7 @@ def _reader(kind: str) -> Callable[[Path], Any]:
         "evidence": evidence_tables.read_evidence,
         "notes": evidence_tables.read_note_places,
         "lexicon": read_lexicon_file,
+        "pretest card": pretest_cards.read_pretest_card,
     }
     return readers[kind]
 

@@ -236,6 +236,7 @@ class RunDirectory:
         if optional and not path.is_file():
             return None
         try:
-            return pl.read_parquet(path)
+            # Checkpoints are named `model[1]`, which is no pattern of file names.
+            return pl.read_parquet(path, glob=False, hive_partitioning=False)
         except (FileNotFoundError, pl.exceptions.PolarsError):
             raise RunError("is missing or damaged", file=path, hint="run the audit again with --resume") from None

@@ -107,3 +107,21 @@ def row(
     found = result.estimates.filter(is_reference, metric=metric, model=model, label=label, group=group)
     assert found.height == 1, found
     return found.row(0, named=True)
+
+
+def frame_of(n: int = 400, seed: int = 0) -> tuple[pl.DataFrame, np.ndarray]:
+    """One label, a good model, room for odd columns."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.3).astype(np.uint8)
+    p = np.clip(0.3 + 0.2 * y + 0.2 * rng.normal(size=n), 0.01, 0.99)
+    frame = pl.DataFrame({"case_id": range(n), "patient_id": range(n), "pretest_ill": p, "ill": y})
+    return frame, column_of(2 * y + rng.normal(size=n))
+
+
+def column_of(x: np.ndarray) -> np.ndarray:
+    return (1 / (1 + np.exp(-x)))[:, None]
+
+
+def cohort_of(frame: pl.DataFrame, **more: object) -> Cohort:
+    attributes = [name for name in frame.columns if name.startswith(("pretest_", "age", "sex"))]
+    return Cohort.from_frame(frame, labels=("ill",), attributes=attributes, **more)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from palpate.errors import CohortError, ConfigError
 from palpate.report.html import render
 from palpate.results import AuditResult, Chart, Table
 from palpate.stats import bootstrap, match_pairs, threshold_at_specificity
-from tests.audits.context_cases import Planted, planted, row, run
+from tests.audits.context_cases import Planted, cohort_of, frame_of, planted, row, run
 
 QUICK = Context(n_replicates=200, caliper=0.01)
 DISCRIMINATION = (
@@ -207,90 +207,6 @@ def test_the_order_of_the_rows_does_not_matter(known: Planted) -> None:
     assert np.allclose(first.filter(~gains), second.filter(~gains), atol=1e-9, equal_nan=True)
 
 
-def frame_of(n: int = 400, seed: int = 0) -> tuple[pl.DataFrame, np.ndarray]:
-    """One label, a good model, room for odd columns."""
-    rng = np.random.default_rng(seed)
-    y = (rng.random(n) < 0.3).astype(np.uint8)
-    p = np.clip(0.3 + 0.2 * y + 0.2 * rng.normal(size=n), 0.01, 0.99)
-    frame = pl.DataFrame({"case_id": range(n), "patient_id": range(n), "pretest_ill": p, "ill": y})
-    return frame, sigmoid_of(2 * y + rng.normal(size=n))
-
-
-def sigmoid_of(x: np.ndarray) -> np.ndarray:
-    return (1 / (1 + np.exp(-x)))[:, None]
-
-
-def cohort_of(frame: pl.DataFrame, **more: object) -> Cohort:
-    attributes = [name for name in frame.columns if name.startswith(("pretest_", "age", "sex"))]
-    return Cohort.from_frame(frame, labels=("ill",), attributes=attributes, **more)  # type: ignore[arg-type]
-
-
-def test_few_distinct_probabilities_are_said_and_not_hidden() -> None:
-    frame, score = frame_of()
-    tree = frame.with_columns(pretest_ill=pl.when(pl.col("pretest_ill") > 0.35).then(0.6).otherwise(0.2))
-    found = run(QUICK, cohort_of(tree), {"m": score})
-    empty = row(found, "auroc", "m", "ill", "top 25%")
-    assert (empty["value"], empty["n"]) == (None, 0)
-    assert empty["reason"] == "empty stratum: the pre-test probability has only 2 distinct values"
-    against = row(found, "auroc", "m", "ill", "top 25%", "bottom 25%")
-    assert against["value"] is None
-    assert "2 distinct values" in str(against["reason"])
-    assert any("2 distinct values" in finding.sentence for finding in found.findings)
-
-
-def test_a_constant_probability_gives_reasons_and_the_rest_goes_on() -> None:
-    frame, score = frame_of()
-    found = run(QUICK, cohort_of(frame.with_columns(pretest_ill=pl.lit(0.3))), {"m": score})
-    assert row(found, "auroc", "m", "ill")["value"] > 0.8  # type: ignore[operator]
-    for group in ("matched", "re-weighted", "bottom 25%", "top 25%"):
-        assert "the same for all cases" in str(row(found, "auroc", "m", "ill", group)["reason"])
-        assert "the same for all cases" in str(row(found, "auroc", "m", "ill", group, "all")["reason"])
-    assert row(found, "auroc", PRETEST, "ill")["value"] == 0.5
-
-
-def test_cases_without_a_probability_are_left_out_and_counted() -> None:
-    frame, score = frame_of()
-    some = frame.with_columns(pretest_ill=pl.when(pl.col("case_id") < 100).then(None).otherwise(pl.col("pretest_ill")))
-    audit = QUICK
-    cohort = cohort_of(some)
-    plan = audit.plan(cohort, np.random.default_rng(0))
-    assert len(plan.variants) == 300
-    assert {skip.reason for skip in plan.skips} == {"no pre-test probability"}
-    found = run(audit, cohort, {"m": score})
-    assert row(found, "auroc", "m", "ill")["n"] == 300
-    assert any("100 of 400 cases are left out" in finding.sentence for finding in found.findings)
-    with pytest.raises(CohortError, match="every audited case has no pre-test probability"):
-        audit.plan(cohort_of(frame.with_columns(pretest_ill=pl.lit(None, pl.Float64))), np.random.default_rng(0))
-
-
-def test_cases_without_an_earlier_note_are_left_out_and_counted() -> None:
-    frame, score = frame_of(1000)
-    notes = pl.when(pl.col("case_id") < 50).then(None).when(pl.col("case_id") < 80).then(pl.lit("  "))
-    noted = frame.drop("pretest_ill").with_columns(
-        prior=notes.when(ill=1).then(pl.lit("was ill")).otherwise(pl.lit("was well once")),
-    )
-    cohort = Cohort.from_frame(noted, labels=("ill",))
-    plan = QUICK.plan(cohort, np.random.default_rng(0))
-    assert len(plan.variants) == 920
-    found = run(replace(QUICK, mentions="none"), cohort, {"m": score})
-    told = [finding.sentence for finding in found.findings]
-    assert "80 of 1,000 cases are left out: no earlier note." in told
-    assert (found.provenance["left_out"], found.provenance["left_out_because"]) == (80, "no earlier note")
-
-
-def test_a_stratum_with_one_class_is_null_with_its_reason() -> None:
-    frame, score = frame_of()
-    none_low = frame.with_columns(pretest_ill=pl.when(ill=1).then(0.9).otherwise(pl.col("pretest_ill") * 0.5))
-    found = run(replace(QUICK, caliper=0.001), cohort_of(none_low), {"m": score})
-    assert row(found, "auroc", "m", "ill", "bottom 25%")["reason"] == "no positive case"
-    assert row(found, "auroc", "m", "ill", "bottom 25%", "all")["reason"] == "no positive case in 'bottom 25%'"
-    assert "within the caliper" in str(row(found, "auroc", "m", "ill", "matched")["reason"])
-    assert any("Do not rely on the re-weighted" in finding.sentence for finding in found.findings)
-    one_class = frame.with_columns(ill=pl.lit(0))
-    found = run(QUICK, cohort_of(one_class), {"m": score})
-    assert row(found, "auroc", "m", "ill")["reason"] == "no positive case"
-
-
 def test_a_label_without_a_column_is_null_and_the_other_is_not(known: Planted) -> None:
     audit = replace(QUICK, pretest={"a": "pretest_a"})
     found = run(audit, known.cohort, {"image": known.scores["image"]})
@@ -299,15 +215,6 @@ def test_a_label_without_a_column_is_null_and_the_other_is_not(known: Planted) -
     assert missing["value"] is None
     assert missing["reason"] == "no column holds a pre-test probability of this label"
     assert row(found, "auroc_gain_over_context", "image", "b", reference=PRETEST)["value"] is None
-
-
-def test_pairs_that_are_not_alike_are_warned_of() -> None:
-    likely = planted(1500, base=1.0)
-    found = run(replace(QUICK, caliper=None), likely.cohort, likely.scores)
-    assert any("The matched pairs are not alike" in finding.sentence for finding in found.findings)
-    found = run(QUICK, likely.cohort, likely.scores)
-    assert not any("The matched pairs are not alike" in finding.sentence for finding in found.findings)
-    assert row(found, "auroc", "context", "a", "matched")["value"] == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -396,6 +303,11 @@ def test_everything_computed_has_its_place_in_the_report(result: AuditResult) ->
     assert not any(model == "image" for model, _, _ in marked)
     assert all("significant" not in point for point in held_equal.data if point["group"] == "all")
     assert len({point["label"] for point in held_equal.data}) == 2
+    strata = next(block for block in result.blocks if block.title == "AUROC by pre-test probability")
+    assert isinstance(strata, Chart)
+    filled = {point["group"] for point in strata.data if point.get("significant", True)}
+    assert "middle 50%" not in filled  # it is not tested
+    assert "bottom 25%" in filled
     scores = next(block for block in result.blocks if block.title == "Scores by pre-test probability: image, a")
     assert isinstance(scores, Chart)
     local = [point["start"] for point in scores.data if point["cases"] == "local threshold"]

@@ -122,8 +122,9 @@ def test_earlier_films_and_attributes_make_a_calibrated_pretest_probability() ->
     table = next(block for block in found.blocks if block.title == "The pre-test probability")
     assert isinstance(table, Table)
     assert "fitted to age, sex, labels of earlier cases on the training split" in table.caption
-    assert "Pneumonia: share of earlier cases" in str(table.rows[0][9])
-    assert table.rows[0][7] == pytest.approx(history["value"], abs=0.08)
+    assert "Pneumonia: share of earlier cases" in str(table.rows[0][10])
+    assert table.rows[0][1] == "LogisticRegression"
+    assert table.rows[0][8] == pytest.approx(history["value"], abs=0.08)
     assert any("350 of 1,050 cases are left out: no earlier case" in each.sentence for each in found.findings)
     groups = set(found.estimates["group"])
     assert {"found before", "not found before"} <= groups
@@ -222,7 +223,7 @@ def test_earlier_notes_are_read_and_their_words_are_not_shown() -> None:
     for name, result in (("hidden", found), ("shown", shown)):
         table = next(block for block in result.blocks if block.title == "The pre-test probability")
         assert isinstance(table, Table)
-        words[name] = table.rows[0][9]
+        words[name] = table.rows[0][10]
     assert words["hidden"] == ""
     assert "treated" in str(words["shown"])
 

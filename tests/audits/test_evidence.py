@@ -201,7 +201,12 @@ def test_evidence_beyond_the_window_is_missed_and_told_apart(tmp_path: Path) -> 
     assert value(result, "token_recall", group="window=beyond") == 0.0
     assert 0 < value(result, "evidence_beyond_window") < 1
     assert value(result, "token_recall") < 1
-    assert any("beyond the first 20 words" in finding.sentence for finding in result.findings)
+    assert any("beyond the first 20 words, and counts as missed" in finding.sentence for finding in result.findings)
+    known = audit(
+        quick(gold, predicted={"toy": table(gold)}, **PLAIN), cohort, tmp_path / "known", toy=knower(window_words=20)
+    )
+    assert any("its table points at some of it" in finding.sentence for finding in known.findings)
+    assert not any("counts as missed" in finding.sentence for finding in known.findings)
 
 
 def test_the_threshold_is_the_best_on_the_validation_split(tmp_path: Path) -> None:
@@ -306,6 +311,46 @@ def test_checkpoints_are_reported_as_their_mean_and_spread(tmp_path: Path) -> No
     assert value(result, "token_f1") == pytest.approx(np.mean(each), abs=1e-12)
     assert value(result, "token_f1_sd") == pytest.approx(np.std(each, ddof=1), abs=1e-12)
     assert row(result, "token_f1")["low"] < value(result, "token_f1") < 1
+    chance = [value(result, "chance_token_f1", model=name) for name in parts]
+    assert value(result, "chance_token_f1") == pytest.approx(np.mean(chance), abs=1e-12)
+    gain = row(result, "token_f1", reference="random evidence")
+    drawn = value(result, "token_f1", group="random evidence")
+    assert gain["value"] == pytest.approx(value(result, "token_f1") - drawn, abs=1e-12)
+    assert gain["significant"]
+
+
+def test_a_single_chart_has_no_interval_and_every_undefined_number_has_a_reason(tmp_path: Path) -> None:
+    cohort, gold = charts(40)
+    sure = gold.with_columns(completeness=pl.lit("sufficient"))
+    predicted = {"toy": table(gold), "mute": table(gold.head(0))}
+    models = {"toy": knower(), "mute": knower(window_words=10_000)}
+    result = audit(
+        quick(sure, predicted=predicted, max_charts=1, charts="annotated", **PLAIN), cohort, tmp_path, **models
+    )
+    rows = result.estimates
+    assert rows["low"].is_null().all()
+    assert rows["high"].is_null().all()
+    assert rows.filter(pl.col("value").is_null(), pl.col("reason").is_null()).is_empty()
+    why = row(result, "token_f1")["reason"]
+    assert why.startswith("no interval: too few charts")
+    assert "a lower bound" in why
+    assert row(result, "token_recall")["reason"] == why.partition(";")[0]
+
+
+def test_gold_without_a_word_is_counted_apart_and_told(tmp_path: Path) -> None:
+    cohort, gold = charts(40)
+    test = cohort.cases.filter(pl.col("split") == "test")["case_id"].to_list()
+    length = {case: len(text) for case, text in zip(cohort.cases["case_id"], cohort.texts, strict=True)}
+    full_stops = [(case, "J18", length[case] - 1, length[case]) for case in test[:2]]
+    more = pl.concat([gold, pl.DataFrame(full_stops, schema=gold.schema, orient="row")])
+    for rows, told in ((gold, None), (more.head(-1), "1 gold span has no word"), (more, "2 gold spans have no word")):
+        folder = tmp_path / str(len(rows))
+        result = audit(quick(rows, predicted={"toy": table(gold)}, **PLAIN), cohort, folder, toy=knower())
+        assert value(result, "token_f1") == 1.0
+        assert result.provenance["gold_spans_without_a_word"] == len(rows) - len(gold)
+        said = [finding.sentence for finding in result.findings if "no word" in finding.sentence]
+        assert len(said) == (told is not None)
+        assert all(line.startswith(str(told)) for line in said)
 
 
 def test_a_sample_of_charts_is_the_same_for_all_models(tmp_path: Path) -> None:

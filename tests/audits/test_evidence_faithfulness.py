@@ -8,7 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from palpate import RunDirectory
+from palpate.execute.cache import ScoreCache
+from palpate.models import ModelSpec
 from palpate.results import AuditResult
+from palpate.runner import Contender, Job, run
 from palpate.testing import CountingModel, KeywordModel
 from tests.audits.evidence_charts import (
     CODES,
@@ -134,3 +138,25 @@ def test_words_beyond_the_window_are_never_taken_out(tmp_path: Path) -> None:
     drop = row(result, "comprehensiveness", group="marked words", reference="random evidence")
     assert drop["value"] < 0
     assert value(result, "comprehensiveness", group="marked words") == pytest.approx(0.0, abs=1e-12)
+
+
+def test_close_fractions_keep_their_own_rows(tmp_path: Path) -> None:
+    cohort, gold = charts(48)
+    evidence = quick(gold, predicted={"toy": table(gold.with_columns(score=pl.lit(0.9)))}, fractions=(0.05, 0.054, 0.5))
+    result = audit(evidence, cohort, tmp_path, toy=knower())
+    rows = result.estimates.filter(pl.col("metric") == "comprehensiveness", pl.col("reference").is_null())
+    shares = [name for name in rows["group"] if name.endswith("of the words")]
+    assert shares == ["5% of the words", "5.4% of the words", "50% of the words"]
+
+
+def test_a_plausible_model_of_several_seeds_whose_answers_do_not_rest_on_it(tmp_path: Path) -> None:
+    cohort, gold = charts(80)
+    models = [KeywordModel({"tablet": 1.0}, bias=0.1 * k, labels=CODES) for k in range(2)]
+    contender = Contender("toy", [ModelSpec(f"toy[{k}]", "") for k in (1, 2)], loaded=models)
+    evidence = quick(gold, predicted={"toy": table(gold.with_columns(score=pl.lit(0.9)))})
+    cache = ScoreCache(tmp_path / "scores.sqlite")
+    (result,) = run(Job(cohort, [contender], {"evidence": evidence}), RunDirectory(tmp_path / "run"), cache)
+    cache.close()
+    said = [finding.sentence for finding in result.findings]
+    for name in ("toy[1]", "toy[2]"):
+        assert any(line.startswith(f"{name}: its evidence is plausible, but its answers do not") for line in said), said

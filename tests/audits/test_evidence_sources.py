@@ -236,6 +236,22 @@ def test_a_run_that_died_while_explaining_resumes_with_the_same_bytes(tmp_path: 
         assert (tmp_path / "died" / "run" / name).read_bytes() == (tmp_path / "whole" / "run" / name).read_bytes()
 
 
+def test_checkpoints_explain_each_for_itself(tmp_path: Path) -> None:
+    """Their names have brackets, and so have the files that keep what they said between turns."""
+    cohort, gold = charts(64)
+    half = {code: SAYS[code] for code in CODES[:2]}
+    specs = [ModelSpec(name, "") for name in ("toy[1]", "toy[2]")]
+    contender = Contender("toy", specs, loaded=[ExplainingModel(SAYS), ExplainingModel(half, window_words=10_000)])
+    cache = ScoreCache(tmp_path / "scores.sqlite")
+    (result,) = run(Job(cohort, [contender], {"evidence": quick(gold)}), RunDirectory(tmp_path / "run"), cache)
+    cache.close()
+    assert value(result, "token_f1", model="toy[1]") == 1.0
+    assert 0 < value(result, "token_recall", model="toy[2]") < 1
+    each = [value(result, "token_f1", model=name) for name in ("toy[1]", "toy[2]")]
+    assert value(result, "token_f1") == pytest.approx(np.mean(each), abs=1e-12)
+    assert any(finding.sentence.startswith("toy: its evidence by pointing agrees") for finding in result.findings)
+
+
 class Wrong(ExplainingModel):
     """Answers what was not asked."""
 

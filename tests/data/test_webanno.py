@@ -96,6 +96,18 @@ def test_other_layers_are_read_over(tmp_path: Path) -> None:
     )
 
 
+def test_a_place_between_two_characters_is_read_and_is_no_evidence(tmp_path: Path) -> None:
+    lines = "#Text=ab c\n1-1\t0-2\tab\t_\t_\t\n1-1.1\t1-1\t\tI10\t*\t\n1-2\t3-4\tc\tE11\t*\t\n1-2.1\t4-4\t\tR52\t*\t\n"
+    document = webanno.read(write(tmp_path, HEAD + lines))
+    assert [(s.begin, s.end, s.features["code"]) for s in document.spans] == [
+        (1, 1, "I10"),
+        (3, 4, "E11"),
+        (4, 4, "R52"),
+    ]
+    found = webanno.evidence(document, layer="Code", feature="code", code_system="ICD-10-CM")
+    assert [(a.begin, a.end, a.code) for a in found] == [(3, 4, "E11")]
+
+
 def test_a_sentence_over_several_text_lines(tmp_path: Path) -> None:
     """As versions before 3.2 wrote a line break."""
     lines = "#Text=a\n#Text=b\n1-1\t0-1\ta\tI10[1]\t*[1]\t\n1-2\t2-3\tb\tI10[1]\t*[1]\t\n"
@@ -182,6 +194,8 @@ def test_a_project(tmp_path: Path) -> None:
         ("1-1\t0-5", "1-1\t0:5", "row 6: the line does not begin with a token's number and its offsets"),
         ("1-1\t0-5", "x\t0-5", "row 6: the line does not begin with a token's number and its offsets"),
         ("1-2\t6-11", "1-2\t11-6", "row 7: the token goes from 11 to 6"),
+        ("1-2\t6-11", "1-2\t6-6", "row 7: the token goes from 6 to 6"),
+        ("1-5.1\t20-22", "1-5.1\t22-20", "row 11: the token goes from 22 to 20"),
         ("1-2\t6-11", "1-2\t7-12", "row 7: the token is not what the text has from 7 to 12"),
         ("1-6\t24-25\t.", "1-6\t24-99\t.", "row 12: the token goes to 99, but its sentence ends at 25"),
         ("2-1\t27-29", "2-1\t17-19", "row 15: the sentence overlaps the one before"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -82,3 +84,60 @@ def test_wrong_options_are_one_sentence(tmp_path: Path, palpate: CommandLine, op
     assert ran.code == 2
     assert sentence in ran.err
     assert "Traceback" not in ran.err
+
+
+def card_of(family: str = "bow") -> dict[str, Any]:
+    """What is read of the pretest.json of `palpate train pretest`."""
+    chosen = {"family": family, "features": "words", "classifier": "LinearSVC"}
+    told = {"performance": {"out_of_fold": {"auroc": 0.7123}}, "words": [["clavicle", 0.4], ["stairs", -0.1]]}
+    refused = {"label": "rare", "chosen": None, "reason": "one class only"}
+    return {"kind": "pretest", "labels": [{"label": "effusion", "chosen": chosen, **told}, refused]}
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "shown"), [("bow", False, False), ("bow", True, True), ("tables", False, True)]
+)
+def test_the_models_of_a_card_stand_in_the_report(
+    tmp_path: Path, palpate: CommandLine, family: str, text: bool, shown: bool
+) -> None:
+    """Single words of notes are note text, names of attributes are not."""
+    write_films(tmp_path)
+    (tmp_path / "pretest.json").write_text(json.dumps(card_of(family)))
+    config = CONFIG % {"attributes": PRETEST, "options": "labels: [effusion], card: pretest.json"}
+    (tmp_path / "audit.yaml").write_text(f"include_text: {str(text).lower()}\n{config}")
+    ran = palpate("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run")
+    assert ran.code == 0, ran.err
+    page = (tmp_path / "run/report.html").read_text()
+    assert "LinearSVC on words" in page
+    assert "0.712" in page
+    assert ("clavicle" in page) is shown
+    assert ("clavicle" in (tmp_path / "run/manifest.json").read_text()) is shown
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "pretest.json: there is no such file"),
+        ("{", "pretest.json: the file is no JSON"),
+        ("[1]", "the file is no card of pre-test models"),
+        ('{"kind": "pretest", "labels": [{"label": "effusion"}]}', "the card lacks what is told of a label"),
+    ],
+)
+def test_a_wrong_card_is_one_sentence(tmp_path: Path, palpate: CommandLine, content: str | None, sentence: str) -> None:
+    write_films(tmp_path, 40)
+    if content is not None:
+        (tmp_path / "pretest.json").write_text(content)
+    (tmp_path / "audit.yaml").write_text(CONFIG % {"attributes": PRETEST, "options": "card: pretest.json"})
+    ran = palpate("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run")
+    assert ran.code == 2
+    assert sentence in ran.err
+
+
+def test_a_card_without_its_probabilities_is_refused(tmp_path: Path, palpate: CommandLine) -> None:
+    write_films(tmp_path, 40)
+    (tmp_path / "pretest.json").write_text(json.dumps(card_of()))
+    options = "context: [attributes], attributes: [pretest_rare], card: pretest.json"
+    (tmp_path / "audit.yaml").write_text(CONFIG % {"attributes": PRETEST, "options": options})
+    ran = palpate("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run")
+    assert ran.code == 2
+    assert "option 'card': the cohort has no ready pre-test probability" in ran.err

@@ -15,6 +15,7 @@ from xgboost import XGBClassifier
 
 from palpate.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
+from palpate.models import ModelSpec, load_model
 from palpate.models.trained import load, read_manifest, save_hf, save_sklearn, save_tfidf_xgboost
 from palpate.testing import KeywordModel
 
@@ -155,3 +156,10 @@ def test_missing_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "m" / "booster.json").unlink()
     with pytest.raises(ConfigError, match=r"booster\.json"):
         load("m", {}, folder=tmp_path)
+
+
+def test_a_folder_of_seeds_says_so(tmp_path: Path) -> None:
+    (tmp_path / "m" / "seed-24").mkdir(parents=True)
+    (tmp_path / "m" / "seed-24" / "palpate.json").write_text("{}")
+    with pytest.raises(ConfigError, match="palpate:m/seed-24"):
+        load_model(ModelSpec("m", "palpate:m", folder=str(tmp_path)))

@@ -49,11 +49,19 @@ def test_each_phrase_is_found_in_any_case_and_inside_words(label: str) -> None:
         ("No chest pain\n\nPneumonia: finished antibiotics", 1),
         ("no fever; pneumonia improving", 1),
         ("Not an elective admission, which was for pneumonia.", 1),
+        ("CT negative for clots, positive for pneumonia.", 1),
     ],
 )
 def test_denied_mentions_count_only_for_the_papers_rule(text: str, affirmed: int) -> None:
     assert found(text, "Pneumonia") == 1
     assert found(text, "Pneumonia", "affirmed") == affirmed
+
+
+def test_what_wards_write_is_known() -> None:
+    assert found("Admitted with a CHF exacerbation.", "Edema") == 1
+    assert found("Systolic heart failure, EF 25%.", "Edema") == 1
+    assert found("CXR with a new right lower lobe opacity.", "Lung Opacity") == 1
+    assert found("Leg edema, on stockings.", "Edema") == 0
 
 
 def test_unknown_where_there_is_no_note_or_no_phrase() -> None:

@@ -218,3 +218,10 @@ def test_balance_is_nan_without_a_class():
     assert all(math.isnan(value) for value in balance([0.1, 0.2], [0, 0]))
     assert all(math.isnan(value) for value in balance([0.1, 0.2], [0, 1], weight=[1, 0]))
     assert math.isnan(balance([0.3, 0.3, 0.3], [0, 1, 1]).smd)
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.7])
+def test_equal_probabilities_have_no_standardised_difference(value):
+    found = balance(np.full(400, value), np.arange(400) % 7 == 0)
+    assert np.isnan(found.smd)
+    assert (found.ks, found.auroc) == (pytest.approx(0), 0.5)

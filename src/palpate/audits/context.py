@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ from palpate.audits.context_measures import (
     measure_pretest,
     special_reasons,
 )
-from palpate.audits.context_pretest import Pretest
+from palpate.audits.context_pretest import Pretest, PretestModel, explain
 from palpate.audits.context_sources import (
     Source,
     Sources,
@@ -78,6 +78,8 @@ class Context:
     probabilities, notes and earlier labels that the cohort has, the last two with the named attributes."""
     pretest: str | dict[str, str] = "pretest_{label}"
     """The columns with ready probabilities: a pattern, or the column of each label."""
+    card: dict[str, PretestModel] | None = field(default=None, metadata={"file": "pretest card"})
+    """The `pretest.json` of `palpate train pretest`: its models then stand in the report."""
     attributes: tuple[str, ...] = ()
     """Attributes that were known before the test (age, sex). None by default: one recorded later would leak."""
     quantiles: tuple[Share, ...] = (0.25, 0.75)
@@ -110,6 +112,14 @@ class Context:
     include_text: bool = False
     """Show the words of earlier notes that weigh most in a fitted pre-test model."""
 
+    def __post_init__(self) -> None:
+        """Forget the card's words unless text may be shown: a run's manifest holds the options of its audits."""
+        if self.card is not None and not self.include_text:
+            silent = {
+                label: replace(model, heaviest=()) if model.reads_notes else model for label, model in self.card.items()
+            }
+            object.__setattr__(self, "card", silent)
+
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan:  # noqa: ARG002  (nothing is random here)
         """The held-out cases of which something was known before."""
         main = self._cohort(cohort)
@@ -119,6 +129,7 @@ class Context:
             raise CohortError(f"cohort '{main}' has no case in split '{self.split}'", hint="set `split:` of the audit")
         labels = self._labels(cohort, rows)
         sources = choose_sources(cohort, labels, self.context, self.pretest, self.attributes)
+        self._check_card(sources)
         self._check_mentions(cohort)
         past = past_of(cohort, labels)
         known = known_rows(cohort, sources, past)
@@ -186,7 +197,7 @@ class Context:
 
     def _pretest(self, plan: Plan, seed: int) -> Pretest:
         memory: _Memory = plan.memory
-        return pretest_of(
+        found = pretest_of(
             plan.cohort,
             plan.labels,
             memory.sources,
@@ -195,6 +206,7 @@ class Context:
             audited=plan.variants.parent,
             seed=seed,
         )
+        return found if self.card is None else explain(found, plan.labels, self.card)
 
     def _measuring(self, seed: int) -> Measuring:
         return Measuring(self.specificity, self.n_bins, self.unit, self.n_replicates, self.caliper, self.clip, seed)
@@ -271,6 +283,13 @@ class Context:
             raise ConfigError("audit 'context', option 'quantiles': they must rise, like [0.25, 0.75]")
         if self.clip[0] >= self.clip[1]:
             raise ConfigError("audit 'context', option 'clip': the first must be the lower, like [0.001, 0.999]")
+
+    def _check_card(self, sources: Sources) -> None:
+        if self.card is not None and sources.kinds != ("pretest",):
+            raise ConfigError(
+                "audit 'context', option 'card': the cohort has no ready pre-test probability that it could tell of",
+                hint="audit the cohort.parquet that `palpate train pretest` wrote",
+            )
 
     def _check_mentions(self, cohort: Cohort) -> None:
         needs = {"substring": "prior", "affirmed": "prior", "earlier": "time"}.get(self.mentions)

@@ -190,19 +190,19 @@ def _curve(
 def _balances(cases: Cases, j: int, measuring: Measuring, reason: str | None) -> list[BalanceRow]:
     """Before, matched, and re-weighted."""
     usable = cases.known & ~constant_labels(cases.p, cases.known)
-    rows = np.flatnonzero(usable[:, j])
-    p, y = cases.p[rows, j], cases.y_true[rows, j]
+    rows = np.flatnonzero(cases.known[:, j])
+    p, y, varies = cases.p[rows, j], cases.y_true[rows, j], bool(usable[:, j].any())
     why = reason or "one class is missing, or the pre-test probability does not vary"
     paired = matched_rows(_only(cases, j), usable[:, [j]], measuring.caliper)[rows, 0]
     weights = context_weights(p, y, clip=measuring.clip)
-    both = 0 < int(y.sum()) < len(y)
+    both = varies and 0 < int(y.sum()) < len(y)
     settings: list[tuple[str, Floats | None, tuple[float, float], tuple[WeightWarning, ...]]] = [
         (WHOLE, None, (float(y.sum()), float(len(y) - y.sum())), ()),
         (MATCHED, paired.astype(np.float64), (float(paired.sum()) / 2, float(paired.sum()) / 2), ()),
         (
             REWEIGHTED,
-            weights.weight,
-            (weights.effective_positives, weights.effective_negatives),
+            weights.weight * varies,
+            (weights.effective_positives, weights.effective_negatives) if varies else (float("nan"), float("nan")),
             weight_warnings(p, y, weights.weight) if both else (),
         ),
     ]

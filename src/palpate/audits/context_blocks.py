@@ -128,6 +128,7 @@ def _pretest_table(story: Story) -> Table:
         rows.append(
             (
                 label,
+                story.pretest.model[j],
                 first.n if first else 0,
                 first.n_positive if first else 0,
                 *map(_cell, found),
@@ -140,9 +141,10 @@ def _pretest_table(story: Story) -> Table:
     return Table(
         title="The pre-test probability",
         caption=f"How well the history predicts each label on the audited cases ({story.pretest.origin})."
-        + (" In training: AUROC out of fold, by patient." if any(row[7] is not None for row in rows) else ""),
+        + (" In training: AUROC out of fold, by patient." if any(row[8] is not None for row in rows) else ""),
         columns=(
             Column(name="Label"),
+            Column(name="Model"),
             Column(name="Cases", kind="integer"),
             Column(name="Positive", kind="integer"),
             *(Column(name=NAMES[metric], kind="interval") for metric in metrics),

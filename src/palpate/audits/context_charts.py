@@ -42,7 +42,8 @@ def strata_forest(story: Story, *, mention: bool = False) -> Chart:
     return _forest(
         story,
         groups,
-        {group: reference},
+        # Those between are not tested, so their marks are hollow too.
+        {name: reference for name in groups if name != reference},
         title=f"AUROC {what}",
         caption="The same model where the history makes the finding likely and where it does not. "
         f"'{group}' is tested against '{reference}'.{HOLLOW.format(reference=reference)}",

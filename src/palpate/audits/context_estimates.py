@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from palpate.audits.context_beyond import Beyond
 from palpate.audits.context_differences import AUDIT, Facts
-from palpate.audits.context_groups import REWEIGHTED, WHOLE
+from palpate.audits.context_groups import REWEIGHTED, WHOLE, percent
 from palpate.audits.context_measures import MACRO, PRETEST
 from palpate.audits.measured import Measured, levels
 from palpate.results import Estimate, finite
@@ -72,7 +72,7 @@ def _benefit_rows(beyond: Beyond, facts: Facts, labels: Sequence[str]) -> Iterat
                     model=name,
                     metric="net_benefit",
                     label=labels[curve.label],
-                    group=f"acting at {threshold:.0%}",
+                    group=f"acting at {percent(threshold, digits=6)}",
                     value=value,
                     low=None if value is None else finite(low[t]),
                     high=None if value is None else finite(high[t]),

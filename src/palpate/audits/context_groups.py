@@ -49,15 +49,16 @@ class StrataFacts(NamedTuple):
 def stratum_names(quantiles: Sequence[float]) -> tuple[str, ...]:
     """`bottom 25%`, `middle 50%`, `top 25%`; of more than three, those between by their ends."""
     edges = (0.0, *quantiles, 1.0)
-    shares = [_percent(high - low) for low, high in pairwise(edges)]
-    between = [f"{_percent(low)} to {_percent(high)}" for low, high in pairwise(edges[1:-1])]
+    shares = [percent(high - low) for low, high in pairwise(edges)]
+    between = [f"{percent(low)} to {percent(high)}" for low, high in pairwise(edges[1:-1])]
     if len(between) == 1:
         between = [f"middle {shares[1]}"]
     return (f"bottom {shares[0]}", *between, f"top {shares[-1]}")
 
 
-def _percent(share: float) -> str:
-    return f"{round(100 * share, 1):g}%"
+def percent(share: float, *, digits: int = 1) -> str:
+    """`25%`, `0.5%`."""
+    return f"{round(100 * share, digits):.12g}%"
 
 
 def whole(known: Mask, reasons: Sequence[str | None]) -> Group:

@@ -162,8 +162,15 @@ def special_reasons(cases: Cases, groups: Sequence[Group]) -> dict[str, tuple[st
     same = constant_labels(cases.p, cases.known)
     everyone = groups[0].reason
     why = tuple(CONSTANT if same[j] else everyone[j] for j in range(len(cases.labels)))
-    paired = tuple(reason or NO_PAIRS for reason in why)
+    one_class = [_one_class(cases.y_true[cases.known[:, j], j]) for j in range(len(cases.labels))]
+    paired = tuple(reason or missing or NO_PAIRS for reason, missing in zip(why, one_class, strict=True))
     return {group.name: group.reason for group in groups} | {MATCHED: paired, REWEIGHTED: why}
+
+
+def _one_class(y_true: NDArray[np.uint8]) -> str | None:
+    if not y_true.any():
+        return "no positive case"
+    return "no negative case" if y_true.all() else None
 
 
 def matched_rows(cases: Cases, usable: Mask, caliper: float | None) -> Mask:

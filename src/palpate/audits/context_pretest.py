@@ -9,7 +9,8 @@ the audited cases themselves are divided into folds by patient, and each is pred
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,18 @@ class Pretest(NamedTuple):
     """[label] out of fold on the training split; nan where nothing was fitted on one."""
     heaviest: tuple[tuple[str, ...], ...]
     """Of each label the features with the largest coefficients; empty where nothing was fitted on a training split."""
+    model: tuple[str, ...]
+    """Of each label which model it is; empty where that is not known."""
+
+
+@dataclass(frozen=True)
+class PretestModel:
+    """What the card of `palpate train pretest` tells of a label's model."""
+
+    name: str
+    training_auroc: float | None = None
+    heaviest: tuple[str, ...] = ()
+    reads_notes: bool = True
 
 
 def ready(columns: Sequence[tuple[str, Any] | None]) -> Pretest:
@@ -54,6 +67,19 @@ def ready(columns: Sequence[tuple[str, Any] | None]) -> Pretest:
         reason=tuple(NO_COLUMN if found is None else None for found in columns),
         training_auroc=np.full(len(columns), np.nan),
         heaviest=((),) * len(columns),
+        model=("",) * len(columns),
+    )
+
+
+def explain(pretest: Pretest, labels: Sequence[str], card: Mapping[str, PretestModel]) -> Pretest:
+    """Ready probabilities with what is known of the models that made them."""
+    told = [card.get(label) for label in labels]
+    read = "earlier notes" if any(each is None or each.reads_notes for each in told) else "attributes"
+    return pretest._replace(
+        origin=f"{pretest.origin}, by models of {read}",
+        training_auroc=np.asarray([np.nan if each is None else each.training_auroc for each in told], np.float64),
+        heaviest=tuple(() if each is None else each.heaviest for each in told),
+        model=tuple("" if each is None else each.name for each in told),
     )
 
 
@@ -88,7 +114,8 @@ def fit_pretest(
             # Each case is predicted from other patients; a rescaling would have to learn from the case itself.
             p[:, fitted] = _probability(logits[:, fitted])
     origin = f"fitted to {features.described} on {where}"
-    return Pretest(p, origin, tuple(reasons), training_auroc, tuple(heaviest))
+    names = tuple("LogisticRegression" if j in fitted else "" for j in range(n_labels))
+    return Pretest(p, origin, tuple(reasons), training_auroc, tuple(heaviest), names)
 
 
 def _places(training: Ints, audited: Ints) -> Ints:

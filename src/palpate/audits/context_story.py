@@ -8,7 +8,7 @@ from typing import Literal
 
 from palpate.audits.context_beyond import Beyond
 from palpate.audits.context_groups import MATCHED, REWEIGHTED, WHOLE, Group, StrataFacts
-from palpate.audits.context_measures import MACRO, PRETEST, Cases
+from palpate.audits.context_measures import FEWEST_TESTED, MACRO, PRETEST, Cases
 from palpate.audits.context_pretest import Pretest
 from palpate.results import Estimate, Finding
 
@@ -104,7 +104,7 @@ def span(row: Estimate) -> str:
 
 def findings_of(story: Story) -> tuple[Finding, ...]:
     """The sentences, in the order in which a reader wants them."""
-    told: list[Finding] = _history_told(story)
+    told: list[Finding] = [*_history_told(story), *_untested_told(story)]
     for model in story.models:
         told += _controlled_told(story, model)
         told += _strata_told(story, model)
@@ -133,6 +133,17 @@ def _history_told(story: Story) -> list[Finding]:
     return [Finding(sentence=sentence)]
 
 
+def _untested_told(story: Story) -> list[Finding]:
+    """That nothing is marked does not mean that nothing is there."""
+    if story.n_tested or not story.cases.known.any():
+        return []
+    sentence = (
+        f"No label has the {FEWEST_TESTED} patients with it and {FEWEST_TESTED} without it that a test needs: the "
+        "numbers are told, and nothing is marked as significant."
+    )
+    return [Finding(sentence=sentence, tone="warning")]
+
+
 def _controlled_told(story: Story, model: str) -> list[Finding]:
     """Matched first: it is the plainer question."""
     told = []
@@ -141,20 +152,24 @@ def _controlled_told(story: Story, model: str) -> list[Finding]:
         REWEIGHTED: "If the history said nothing about the label (re-weighted)",
     }
     for group, opening in what.items():
-        rows = story.tested(model, group, WHOLE)
+        # Of numbers not to be relied on `_weights_told` speaks; they are in no sentence that sounds sure.
+        doubtful = {row.label for row in story.beyond.balance if row.group == group and row.warnings}
+        rows = [row for row in story.tested(model, group, WHOLE) if row.label not in doubtful]
         if not rows:
             continue
-        told.append(_change_told(story, model, rows, group, opening))
+        told.append(_change_told(story, model, rows, group, opening, mean_told=not doubtful))
     return told
 
 
-def _change_told(story: Story, model: str, rows: Sequence[Estimate], group: str, opening: str) -> Finding:
+def _change_told(
+    story: Story, model: str, rows: Sequence[Estimate], group: str, opening: str, *, mean_told: bool
+) -> Finding:
     worse = [row for row in rows if row.significant and (row.value or 0) < 0]
     better = [row for row in rows if row.significant and (row.value or 0) > 0]
     mean = story.find("auroc", model, MACRO, group, WHOLE)
     levels = [story.find("auroc", model, MACRO, name) for name in (WHOLE, group)]
     average = ""
-    if mean is not None and mean.value is not None and all(levels):
+    if mean_told and mean is not None and mean.value is not None and all(levels):
         before, after = (number(level.value) for level in levels if level is not None)
         average = f" On average over the labels: {before} to {after} ({number(mean.value, signed=True)}; {span(mean)})."
     if not worse:
@@ -267,21 +282,32 @@ def _weights_told(story: Story) -> list[Finding]:
 
 
 def _discrete_told(story: Story) -> list[Finding]:
-    bad = [
-        (label, facts)
-        for label, facts in zip(story.labels, story.strata, strict=True)
-        if facts.n_values and (facts.uneven or 0 in facts.size)
-    ]
+    known = [(label, facts) for label, facts in zip(story.labels, story.strata, strict=True) if facts.n_values]
+    told = _constant_told([label for label, facts in known if facts.n_values == 1])
+    bad = [(label, facts) for label, facts in known if facts.n_values > 1 and (facts.uneven or 0 in facts.size)]
     if not bad:
-        return []
+        return told
     label, facts = bad[0]
     sizes = ", ".join(f"{size:,}" for size in facts.size)
-    also = f" The same holds for {len(bad) - 1} more labels." if len(bad) > 1 else ""
+    others = len(bad) - 1
+    also = f" The same holds for {others} more label{'s' * (others > 1)}." if others else ""
     sentence = (
         f"The strata of '{label}' are not the shares asked for ({sizes} cases), because the pre-test probability has "
         f"only {facts.n_values:,} distinct values.{also}"
     )
-    return [Finding(sentence=sentence, tone="warning" if any(0 in each.size for _, each in bad) else "neutral")]
+    tone: Tone = "warning" if any(0 in each.size for _, each in bad) else "neutral"
+    return [*told, Finding(sentence=sentence, tone=tone)]
+
+
+def _constant_told(labels: Sequence[str]) -> list[Finding]:
+    if not labels:
+        return []
+    names = ", ".join(f"'{label}'" for label in labels[:_MOST_NAMED])
+    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    sentence = (
+        f"The pre-test probability of {names}{more} is the same for all cases: it can't divide, match or weight them."
+    )
+    return [Finding(sentence=sentence, tone="warning")]
 
 
 def _left_out_told(story: Story) -> list[Finding]:

@@ -37,7 +37,15 @@ from palpate.audits.evidence_found import (
     scored_pieces,
 )
 from palpate.audits.evidence_given import Placed, charts_of, place_evidence, place_notes, spans_in, strange_labels
-from palpate.audits.evidence_measures import Measured, Resampling, audited_gold, completeness, mean_scores, measure
+from palpate.audits.evidence_measures import (
+    Measured,
+    Resampling,
+    audited_gold,
+    completeness,
+    mean_scores,
+    measure,
+    wordless_gold,
+)
 from palpate.audits.evidence_removal import Faithful, Removal, ask_removals, faithfulness, not_removed
 from palpate.audits.evidence_story import Story, findings_of
 from palpate.audits.evidence_turns import (
@@ -210,6 +218,8 @@ class Evidence:
             windows={name: each.facts.window for name, each in predictions.items()},
             cost={name: _n_copies(plan, name) for name in predictions},
             n_strange=memory.n_codes - len(plan.labels),
+            n_wordless=wordless_gold(memory),
+            family_of={name: family for family, members in families.items() for name in members},
         )
         shown = examples_of(plan, memory, found, self.examples) if self.include_text else None
         return AuditResult(
@@ -329,15 +339,16 @@ class Evidence:
         for name, each in found.items():
             rows += null_rows(name, each, facts) if isinstance(each, str) else score_rows(name, measured[name], facts)
         scores = {name: each.scores for name, each in measured.items()}
+        random = {name: each.random for name, each in measured.items()}
         for family, members in families.items():
-            parts = [scores[name] for name in members if name in scores]
+            parts = [measured[name] for name in members if name in measured]
             if len(parts) == len(members):
-                scores[family] = mean_scores(parts, self.level)
-                rows += family_rows(family, scores[family], parts, facts)
+                scores[family] = mean_scores([part.scores for part in parts], self.level)
+                random[family] = mean_scores([part.random for part in parts], self.level)
+                rows += family_rows(family, scores[family], random[family], parts, facts)
         checkpoints = members_of(families)
         compared = {name: each for name, each in scores.items() if name not in checkpoints}
-        random = {name: measured[name].random for name in compared if name in measured}
-        rows += difference_rows(compared, random, facts)
+        rows += difference_rows(compared, {name: random[name] for name in compared}, facts)
         drops = [
             row for name, each in removal.items() for row in faithfulness_rows(name, each, faithful.get(name), facts)
         ]
@@ -365,6 +376,7 @@ class Evidence:
             "charts": memory.n_audited,
             "validation_charts": len(memory.charts.rows) - memory.n_audited,
             "labels_only_predicted": memory.n_codes - len(plan.labels),
+            "gold_spans_without_a_word": wordless_gold(memory),
             "words": int(memory.charts.words.first[memory.n_audited]),
             "asked": "labels with gold evidence in the chart, and labels that the model predicts there",
             "unit": self.unit,

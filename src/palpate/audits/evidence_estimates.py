@@ -49,14 +49,11 @@ def score_rows(model: str, measured: Measured, facts: Facts) -> list[Estimate]:
         for k, group in enumerate(measured.scores.strata)
         for row in _levels(model, measured.scores, k, group, facts)
     ]
-    rows += list(_levels(model, measured.random, 0, RANDOM, facts))
-    rows += [
-        Estimate(AUDIT, model, f"chance_token_{name}", LABEL, ALL, finite(value), facts.n_charts, reason=None)
-        for name, value in zip(MEASURES, measured.chance, strict=True)
-    ]
-    shares = measured.shares
+    rows += _random_rows(model, measured.random, measured.chance, facts)
+    shares, alone = measured.shares, facts.n_units < 2
     for k, name in enumerate(SHARES):
         value = finite(shares.point[k])
+        reason = "nothing of which it could be a share" if value is None else "no interval: a single chart"
         rows.append(
             Estimate(
                 AUDIT,
@@ -66,19 +63,32 @@ def score_rows(model: str, measured: Measured, facts: Facts) -> list[Estimate]:
                 ALL,
                 value,
                 int(shares.n[k]),
-                low=finite(shares.low[k]) if value is not None else None,
-                high=finite(shares.high[k]) if value is not None else None,
+                low=None if value is None or alone else finite(shares.low[k]),
+                high=None if value is None or alone else finite(shares.high[k]),
                 level=facts.level,
-                reason=None if value is not None else "nothing of which it could be a share",
+                reason=reason if value is None or alone else None,
             )
         )
     return rows
 
 
-def family_rows(family: str, scores: Scores, parts: Sequence[Scores], facts: Facts) -> list[Estimate]:
+def _random_rows(model: str, random: Scores, chance: Sequence[float], facts: Facts) -> list[Estimate]:
+    """As many random words: a draw of them, and what they reach on average."""
+    nothing = "nothing is predicted, or there is no gold evidence"
+    expected = [
+        Estimate(AUDIT, model, f"chance_token_{name}", LABEL, ALL, value, facts.n_charts, reason=reason)
+        for name, each in zip(MEASURES, chance, strict=True)
+        for value in (finite(each),)
+        for reason in (nothing if value is None else None,)
+    ]
+    return [*_levels(model, random, 0, RANDOM, facts), *expected]
+
+
+def family_rows(family: str, scores: Scores, random: Scores, parts: Sequence[Measured], facts: Facts) -> list[Estimate]:
     """The mean over a model's checkpoints, of all evidence, and their standard deviation (`token_f1_sd`)."""
-    spread = np.std([part.point[0] for part in parts], axis=0, ddof=1)
+    spread = np.std([part.scores.point[0] for part in parts], axis=0, ddof=1)
     rows = list(_levels(family, scores, 0, ALL, facts))
+    rows += _random_rows(family, random, np.mean([part.chance for part in parts], axis=0).tolist(), facts)
     for m, a, j in np.ndindex(spread.shape):
         name = f"{metric_name(MATCHES[m], MEASURES[j], AVERAGES[a])}_sd"
         value = finite(spread[m, a, j])
@@ -125,11 +135,12 @@ def _reason(
         if MEASURES[j] == "precision" and not scores.n_predicted[k, m]:
             return "nothing is predicted"
         return "no gold evidence" if not scores.n_gold[k, m] else "undefined: a denominator is 0"
-    if facts.sufficient and MEASURES[j] != "recall" and group != "annotation=complete":
-        return LOWER_BOUND
+    reasons = []
     if low is None:
-        return "no interval: too few charts, or undefined in more than 5% of the resamples"
-    return None
+        reasons.append("no interval: too few charts, or undefined in more than 5% of the resamples")
+    if facts.sufficient and MEASURES[j] != "recall" and group != "annotation=complete":
+        reasons.append(LOWER_BOUND)
+    return "; ".join(reasons) or None
 
 
 def difference_rows(scores: Mapping[str, Scores], random: Mapping[str, Scores], facts: Facts) -> list[Estimate]:
@@ -154,6 +165,8 @@ def _differences(model: str, reference: str, ours: Scores, theirs: Scores, facts
     low, high = percentile_interval(values, level=facts.level)
     p_value = bootstrap_p_value(values, tail="normal")
     tested = facts.n_units >= FEWEST_FOR_TEST
+    if facts.n_units < 2:
+        low, high = np.full_like(low, np.nan), np.full_like(high, np.nan)
     for m, a, j in np.ndindex(point.shape):
         value = finite(point[m, a, j])
         reason = None if tested else f"not tested: fewer than {FEWEST_FOR_TEST} charts"
@@ -204,7 +217,7 @@ def corrected_faithfulness(rows: Sequence[Estimate], facts: Facts) -> list[Estim
 
 def fraction_name(name: str) -> str:
     """A fraction for people."""
-    return MARKED if name == MARKED else f"{float(name):.0%} of the words"
+    return MARKED if name == MARKED else f"{100 * float(name):g}% of the words"
 
 
 def _of(found: Faithful, arm: str, *, area: bool) -> tuple[MeanDrops, MeanDrops, MeanDrops]:

@@ -20,6 +20,7 @@ from palpate.stats.spans import Spans, Words, spans, tokenise
 
 Floats = NDArray[np.float64]
 UNKNOWN = "not known"
+_NOT_THERE = "give evidence in notes that the case's text has, or build the cohort with notes=all"
 
 
 class Placed(NamedTuple):
@@ -192,7 +193,7 @@ def _note_offsets(table: EvidenceTable, row: Ints, places: Places) -> tuple[Ints
         number = places.number.get((case, str(note)))
         if number is None:
             problem = f"note {quote(note)} is not among the notes of case {quote((table.column('case_id') or [])[at])}"
-            raise table.error(problem, at=at, column="note_id", hint="use the notes of the chart itself")
+            raise table.error(problem, at=at, column="note_id", hint=_NOT_THERE)
         shift[at] = places.start[number] - places.base[case]
         room[at] = places.end[number] - places.start[number]
     return shift, room

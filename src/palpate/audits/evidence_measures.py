@@ -76,6 +76,11 @@ def audited_gold(memory: Memory) -> Spans:
     return Spans(*(column[memory.gold.note < memory.n_audited] for column in memory.gold))
 
 
+def wordless_gold(memory: Memory) -> int:
+    """Gold spans of the audited charts without a word, such as a number above 10: nothing that could be found."""
+    return int((np.diff(cover(memory.charts.words, audited_gold(memory)).first) == 0).sum())
+
+
 def measure(
     memory: Memory, found: Found, answers: ModelPredictions, systems: Sequence[str], how: Resampling, *, iou: float
 ) -> Measured:
@@ -239,10 +244,11 @@ def _shares(
 
 
 def mean_scores(parts: Sequence[Scores], level: float) -> Scores:
-    """The mean over the checkpoints of a model; strata are those of the first."""
+    """The mean over the checkpoints of a model, of all evidence: their strata may differ, as their windows may."""
     values = np.mean([part.values for part in parts], axis=0)
+    point = np.mean([part.point[:1] for part in parts], axis=0)
+    low, high = percentile_interval(values, level=level)
     first = parts[0]
-    point = np.mean([part.point for part in parts], axis=0)
-    low, high = np.full_like(point, np.nan), np.full_like(point, np.nan)
-    low[0], high[0] = percentile_interval(values, level=level)
-    return first._replace(point=point, low=low, high=high, values=values)
+    n_predicted = np.sum([part.n_predicted[:1] for part in parts], axis=0)
+    low, high = (np.where(np.isnan(first.low[:1]), np.nan, end) for end in (low, high))
+    return Scores(first.strata[:1], point, low, high, values, first.n_gold[:1], n_predicted)

@@ -161,7 +161,7 @@ def _ask(
     fractions: Sequence[float],
 ) -> NDArray[np.int64]:
     """Variants of every pair, [pair, arm, evidence or random, fraction]; random words are drawn once a chart."""
-    scores, marked = _strength(memory, evidence), _marked(memory, evidence)
+    scores, marked = _strength(memory, evidence, pairs), _marked(memory, evidence)
     out = np.zeros((len(pairs.chart), 2, 2, len(fractions) + 1), np.int64)
     drawn: dict[tuple[int, int], tuple[int, int]] = {}
     for k, (chart, label) in enumerate(zip(pairs.chart.tolist(), pairs.label.tolist(), strict=True)):
@@ -169,9 +169,8 @@ def _ask(
         cut = cut_of(answers, parent, here.length)
         n = len(here.begin)
         strength = np.zeros(n)
-        for word, score in scores.get((chart, label), ()):
-            if word - here.first < n:
-                strength[word - here.first] = score
+        word, score = scores[k]
+        strength[word[word < here.first + n] - here.first] = score[word < here.first + n]
         order = np.lexsort((here.shuffled, -strength))
         sets = [order[: max(1, int(np.ceil(share * n)))] for share in fractions]
         own = np.asarray(marked.get((chart, label), ()), np.int64) - here.first
@@ -194,14 +193,16 @@ def _both(more: Additions, parent: int, here: _Chart, taken: Ints, cut: int | No
     return without, more.add(parent, only.start, only.end)
 
 
-def _strength(memory: Memory, evidence: Found) -> dict[tuple[int, int], list[tuple[int, float]]]:
-    """Words and scores of each audited chart and label."""
-    found: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    if evidence.graded is not None:
-        chart = memory.charts.words.note[evidence.graded.word]
-        for c, word, label, score in zip(chart.tolist(), *(part.tolist() for part in evidence.graded), strict=True):
-            found.setdefault((c, label), []).append((word, score))
-    return found
+def _strength(memory: Memory, evidence: Found, pairs: Pairs) -> list[tuple[Ints, Floats]]:
+    """Words and scores of each pair, in columns: every word that a model reads may have one."""
+    if evidence.graded is None:
+        return [(np.zeros(0, np.int64), np.zeros(0))] * len(pairs.chart)
+    key = memory.charts.words.note[evidence.graded.word] * memory.n_codes + evidence.graded.label
+    order = np.argsort(key, kind="stable")
+    wanted = pairs.chart * memory.n_codes + pairs.label
+    low, high = (np.searchsorted(key[order], wanted, side=side) for side in ("left", "right"))
+    rows = [order[i:j] for i, j in zip(low.tolist(), high.tolist(), strict=True)]
+    return [(evidence.graded.word[some], evidence.graded.score[some]) for some in rows]
 
 
 def _marked(memory: Memory, evidence: Found) -> dict[tuple[int, int], list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from palpate.audits.evidence_estimates import AREA, LABEL
@@ -47,6 +47,10 @@ class Story:
     """Copies of charts that each model was asked for."""
     n_strange: int = 0
     """Labels that models point at and the cohort does not have."""
+    n_wordless: int = 0
+    """Gold spans without a word, which count nowhere."""
+    family_of: Mapping[str, str] = field(default_factory=dict)
+    """The model that a checkpoint is one of."""
 
     @cached_property
     def index(self) -> dict[tuple[str, str, str, str | None], Estimate]:
@@ -119,7 +123,7 @@ def _level_told(story: Story, model: str) -> list[Finding]:
         )
     if found is not None and not len(found.spans.note):
         return [_nothing_told(model, found)]
-    by = "" if found is None or found.origin == TABLE else f" by {way_in_words(found.origin)}"
+    by = _way_told(story, model)
     precision, recall = story.find("token_precision", model), story.find("token_recall", model)
     parts = ", ".join(
         f"{name} {number(part.value)}"
@@ -136,6 +140,13 @@ def _level_told(story: Story, model: str) -> list[Finding]:
     if lost:
         return [Finding(sentence=f"{sentence}. It is no better than chance.", tone="warning")]
     return [Finding(sentence=f"{sentence}.")]
+
+
+def _way_told(story: Story, model: str) -> str:
+    """Where the evidence comes from; a model of several checkpoints has it from them."""
+    members = [name for name, family in story.family_of.items() if family == model] or [model]
+    ways = {each.origin for each in map(story.found.get, members) if isinstance(each, Found)}
+    return f" by {way_in_words(ways.pop())}" if len(ways) == 1 and TABLE not in ways else ""
 
 
 def _nothing_told(model: str, found: Found) -> Finding:
@@ -176,7 +187,7 @@ def _faithful_told(story: Story, model: str) -> list[Finding]:
     row = story.find("comprehensiveness_aopc", model, AREA, RANDOM)
     if row is None or row.value is None:
         return []
-    plausible = story.find(HEADLINE, model, reference=RANDOM)
+    plausible = story.find(HEADLINE, story.family_of.get(model, model), reference=RANDOM)
     agrees = plausible is not None and plausible.low is not None and plausible.low > 0
     if row.significant and row.value > 0:
         sentence = (
@@ -218,7 +229,9 @@ def _losses_told(story: Story, model: str) -> list[Finding]:
     if beyond is not None and beyond.value:
         window = story.windows.get(model) or "its window"
         sentence = f"{model} can't read {percent(beyond.value)} of the coders' evidence: it lies beyond {window}"
-        sentence += ", and counts as missed."
+        pointed = story.find("token_recall", model, "window=beyond")
+        all_the_same = pointed is not None and bool(pointed.value)
+        sentence += "; its table points at some of it all the same." if all_the_same else ", and counts as missed."
         told.append(Finding(sentence=sentence, tone="warning" if beyond.value > _MUCH_BEYOND else "neutral"))
     missed = story.find("charts_missed", model)
     if missed is not None and missed.value is not None and missed.value > _MANY_MISSED:
@@ -239,6 +252,11 @@ def _caveats(story: Story) -> list[Finding]:
         labels = "1 label that is" if story.n_strange == 1 else f"{story.n_strange:,} labels that are"
         sentence = f"Models point at evidence for {labels} not among the cohort's; all of it counts as false."
         told.append(Finding(sentence=sentence, tone="warning"))
+    if story.n_wordless:
+        one = story.n_wordless == 1
+        has, counts = ("1 gold span has", "counts") if one else (f"{story.n_wordless:,} gold spans have", "count")
+        sentence = f"{has} no word (punctuation, or numbers that `largest_number` leaves out) and {counts} nowhere."
+        told.append(Finding(sentence=sentence))
     if story.sufficient:
         sentence = (
             "The coders marked evidence that suffices, not all of it: precision and F1 of evidence are lower bounds, "

@@ -3,7 +3,8 @@
 A file lists sentences; a sentence has its text and a line for each token: its number, its offsets in UTF-16 units, the
 token, then the columns of the layers that the header names. `_` is no annotation and `*` one without a value. Values
 of several annotations on a token are separated by `|`; a number in brackets tells apart annotations of several tokens
-and stacked ones. A line numbered `3-2.1` is a part of a token. Relations, chains and slots are read over.
+and stacked ones. A line numbered `3-2.1` is a part of a token, or a place between two characters (`8-8`). Relations,
+chains and slots are read over.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def read(file: str | Path) -> Document:
 def evidence(
     document: Document, *, layer: str, feature: str, code_system: str, file: str | Path | None = None
 ) -> tuple[Annotation, ...]:
-    """The spans of a layer as evidence, the feature's value being the code; spans without a value are left out.
+    """The spans of a layer as evidence, the feature's value being the code; spans without value or text are left out.
 
     The layer may be given by the last part of its name.
     """
@@ -90,7 +91,7 @@ def evidence(
     if not found or feature not in found[0].columns:
         there = ", ".join(f"{known.name} ({', '.join(known.columns)})" for known in document.layers) or "none"
         raise CohortError(f"no span layer '{layer}' has a feature '{feature}'", file=file, hint=f"there are {there}")
-    spans = (span for span in document.spans if span.layer == found[0].name)
+    spans = (span for span in document.spans if span.layer == found[0].name and span.end > span.begin)
     return tuple(
         Annotation(span.begin, span.end, code, code_system)
         for span in spans
@@ -208,7 +209,8 @@ def _line(row: str, number: int, n_cells: int, file: Path) -> _Line:
         problem = "the line does not begin with a token's number and its offsets"
         raise CohortError(problem, file=file, row=number, hint="write them like 1-1 and 0-5, separated by tabs")
     begin, end = int(offsets[1]), int(offsets[2])
-    if begin >= end:
+    # A part of a token may be empty: an annotation between two characters.
+    if begin > end or (begin == end and "." not in cells[0]):
         raise CohortError(f"the token goes from {begin} to {end}", file=file, row=number)
     return _Line(number, begin, end, cells)
 

@@ -169,7 +169,7 @@ def _read(file: Path) -> pl.DataFrame:
         if kind in (".jsonl", ".ndjson"):
             return pl.read_ndjson(file, infer_schema_length=None)
         if kind == ".parquet":
-            return pl.read_parquet(file)
+            return pl.read_parquet(file, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         problem = "has no rows" if isinstance(error, pl.exceptions.NoDataError) or not file.stat().st_size else None
         raise ConfigError(problem or f"can't be read as {kind}", file=file) from error

@@ -59,10 +59,12 @@ def read_manifest(home: Path) -> Manifest:
     """The checked contents of `palpate.json`."""
     file = home / MANIFEST
     if not file.is_file():
+        seeds = sorted(path.parent.name for path in home.glob(f"*/{MANIFEST}"))
+        hint = f"name one of its seeds, such as palpate:{home.name}/{seeds[0]}, or list them all" if seeds else None
         raise ConfigError(
             f"is no model that palpate trained: it has no {MANIFEST}",
             file=home,
-            hint="for other models there are sklearn:FILE and hf:DIR",
+            hint=hint or "for other models there are sklearn:FILE and hf:DIR",
         )
     try:
         return Manifest.model_validate_json(file.read_bytes())

@@ -86,7 +86,9 @@ def balance(p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None)
     if not (n_positive > 0 and n_negative > 0):
         return Balance(*[float("nan")] * 5)
     means = [divide(float(np.sum(mass[c] * chance[c])), float(mass[c].sum())) for c in (positive, ~positive)]
-    spread = float(np.sqrt((chance[positive].var() + chance[~positive].var()) / 2.0))
+    # The variance of equal numbers is not always 0: their mean is rounded.
+    varies = [float(chance[c].var()) if np.ptp(chance[c]) > 0 else 0.0 for c in (positive, ~positive)]
+    spread = float(np.sqrt(sum(varies) / 2.0))
     order = np.argsort(chance, kind="stable")
     ahead = np.cumsum(np.where(positive, mass / n_positive, -mass / n_negative)[order])
     last = np.append(np.diff(chance[order]) > 0, True)

@@ -362,6 +362,13 @@ def test_a_table_that_is_wrong_is_refused(content: str, message: str, tmp_path: 
         read_table(file)
 
 
+@pytest.mark.parametrize("name", ["seed[1].csv", "seed[1].parquet"])
+def test_a_bracket_in_a_files_name_is_a_bracket(name: str, tmp_path: Path) -> None:
+    table = pl.DataFrame({"case_id": ["a"], "label": ["428.0"], "start": [0], "end": [4]})
+    (table.write_csv if name.endswith("csv") else table.write_parquet)(tmp_path / name)
+    assert read_table(tmp_path / name).rows() == [("a", "428.0", 0, 4)]
+
+
 def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CohortError, match="there is no such evidence table"):
         read_table(tmp_path / "none.csv")

@@ -202,6 +202,7 @@ def test_resume(tmp_path: Path) -> None:
         ({"classifiers": "SVM"}, "the families bow have no classifier 'SVM'"),
         ({"families": "embeddings"}, "embeddings need an encoder"),
         ({"families": "embeddings", "encoders": "nowhere"}, "this folder has no config.json"),
+        ({"families": "embeddings", "encoders": "a/bert,b/bert"}, "two encoders have the same folder name"),
         ({"folds": 2}, "option 'folds' of pretest"),
         ({"trees": 2}, "there is no such option"),
         ({"min_df": 5000}, "no word of the earlier notes is left"),

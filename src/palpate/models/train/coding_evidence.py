@@ -76,7 +76,10 @@ def _read(file: Path) -> pl.DataFrame:
     if kind not in (".csv", ".csv.gz", ".parquet"):
         raise CohortError(f"evidence can't be read from '{kind}' files", file=file, hint="give .csv or .parquet")
     try:
-        return pl.read_parquet(file) if kind == ".parquet" else pl.read_csv(file, infer_schema=False)
+        # A bracket in a file's name is a bracket, not a pattern.
+        if kind == ".parquet":
+            return pl.read_parquet(file, glob=False, hive_partitioning=False)
+        return pl.read_csv(file, infer_schema=False, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise CohortError(f"the file can't be read as {kind}", file=file, hint="write it again") from error
 

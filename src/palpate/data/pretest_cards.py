@@ -1,0 +1,38 @@
+"""The card that `palpate train pretest` writes beside its cohort, for the context audit's table of pre-test models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from palpate.errors import ConfigError
+
+KIND = "pretest"
+
+
+def read_pretest_card(path: Path) -> dict[str, dict[str, Any]]:
+    """By label: the chosen model in words, its out-of-fold AUROC, the words that weigh most, and if notes were read."""
+    hint = "give the pretest.json of `palpate train pretest`"
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise ConfigError("there is no such file", file=path, hint=hint) from None
+    except ValueError:
+        raise ConfigError("the file is no JSON", file=path, hint=hint) from None
+    if not isinstance(card, dict) or card.get("kind") != KIND:
+        raise ConfigError("the file is no card of pre-test models", file=path, hint=hint)
+    try:
+        return {entry["label"]: _model(entry) for entry in card["labels"] if entry["chosen"] is not None}
+    except (KeyError, TypeError, ValueError):
+        raise ConfigError("the card lacks what is told of a label", file=path, hint=hint) from None
+
+
+def _model(entry: dict[str, Any]) -> dict[str, Any]:
+    chosen = entry["chosen"]
+    return {
+        "name": f"{chosen['classifier']} on {chosen['features']}",
+        "training_auroc": entry["performance"]["out_of_fold"]["auroc"],
+        "heaviest": [f"{'+' if weight > 0 else '−'} {word}" for word, weight in entry["words"]],
+        "reads_notes": chosen["family"] != "tables",
+    }
