@@ -25,6 +25,7 @@ from palpate.models.train.coding_batches import Batch, Prepared
 from palpate.models.train.coding_options import CodingOptions
 from palpate.models.train.network import shuffled_batches
 from palpate.models.train.options import Progress, Step
+from palpate.models.train.stopped import TrainingFiles
 
 _CELLS = 4_000_000
 
@@ -73,7 +74,8 @@ class Fit:
         self._device = "cuda" if on_gpu else "cpu"
         self._network, self._options = network.to(self._device), options
         self._train, self._validation = train, validation
-        self._seed, self._home, self._progress = seed, home, progress
+        self._seed, self._progress = seed, progress
+        self._files = TrainingFiles(home, self._network, self._device)
         self._place = _Place()
         self._optimizer = torch.optim.Adam(network.parameters(), lr=options.learning_rate)
 
@@ -92,7 +94,7 @@ class Fit:
             raise ConfigError(
                 f"the training diverged with the learning rate {self._options.learning_rate:g}", hint="try a lower one"
             )
-        self._network.load_state_dict(self._read("best.pt"))
+        self._files.take_best()
         self._network.to("cpu").eval()
         return Found(int(best["epoch"]), float(best["micro_f1"]), self._place.history)
 
@@ -180,7 +182,7 @@ class Fit:
             }
         )
         if place.best() is not before:
-            self._write("best.pt", self._network.state_dict())
+            self._files.keep_best()
         place.epoch, place.step, place.code_sum, place.evidence_sum = place.epoch + 1, 0, 0.0, 0.0
         self._progress(Step(stage, n_steps, n_steps, place.history[-1]["code_loss"]))
         self._save()
@@ -201,38 +203,9 @@ class Fit:
     # --- state ----------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        import torch
-
-        state = {
-            "place": asdict(self._place),
-            "network": self._network.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "random": torch.get_rng_state(),
-            "random_gpu": torch.cuda.get_rng_state() if self._device == "cuda" else None,
-        }
-        self._write("state.pt", state)
+        self._files.save(asdict(self._place), self._optimizer)
 
     def _restore(self) -> None:
-        import torch
-
-        if not (self._home / "state.pt").is_file():
-            return
-        state = self._read("state.pt")
-        self._place = _Place(**state["place"])
-        self._network.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["random"].cpu())
-        if state["random_gpu"] is not None and self._device == "cuda":
-            torch.cuda.set_rng_state(state["random_gpu"].cpu())
-
-    def _write(self, name: str, content: Any) -> None:
-        import torch
-
-        draft = self._home / f"{name}.tmp"
-        torch.save(content, draft)
-        draft.replace(self._home / name)
-
-    def _read(self, name: str) -> Any:
-        import torch
-
-        return torch.load(self._home / name, map_location=self._device, weights_only=True)
+        place = self._files.restore(self._optimizer)
+        if place is not None:
+            self._place = _Place(**place)

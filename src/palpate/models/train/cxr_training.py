@@ -26,6 +26,7 @@ from palpate.models.protocol import Probabilities
 from palpate.models.train.cxr_pictures import Variation, parts_of, shuffled_batches, vary
 from palpate.models.train.notes import Floats
 from palpate.models.train.options import Progress, Step
+from palpate.models.train.stopped import TrainingFiles
 from palpate.models.vision import logits_of
 from palpate.models.vision_networks import Shape, normalise
 
@@ -80,7 +81,8 @@ class Training:
 
         self._network, self._shape, self._device = network.to(device), shape, device
         self._train, self._validation, self._options = train, validation, options
-        self._seed, self._home, self._progress = seed, home, progress
+        self._seed, self._progress = seed, progress
+        self._files = TrainingFiles(home, self._network, self._device)
         self._place = _Place(learning_rate=options.learning_rate)
         self._optimizer = torch.optim.Adam(
             self._network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay
@@ -92,7 +94,7 @@ class Training:
             self._restore()
             while not self._done():
                 self._epoch()
-        self._network.load_state_dict(self._read("best.pt"))
+        self._files.take_best()
         self._network.eval()
         return self._place.history
 
@@ -173,7 +175,7 @@ class Training:
         place.history.append({**row, "validation_loss": round(loss, 9)})
         place.epoch, place.step, place.loss_sum = place.epoch + 1, 0, 0.0
         if place.best is not before:
-            self._write("best.pt", self._network.state_dict())
+            self._files.keep_best()
             place.halved = place.epoch
         elif place.epoch - place.halved >= options.rate_patience:
             place.learning_rate, place.halved = place.learning_rate * options.rate_factor, place.epoch
@@ -202,32 +204,12 @@ class Training:
     # --- state ----------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        state = {
-            "place": asdict(self._place),
-            "network": self._network.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-        }
-        self._write("state.pt", state)
+        self._files.save(asdict(self._place), self._optimizer)
 
     def _restore(self) -> None:
-        if not (self._home / "state.pt").is_file():
-            return
-        state = self._read("state.pt")
-        self._place = _Place(**state["place"])
-        self._network.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizer"])
-
-    def _write(self, name: str, content: Any) -> None:
-        import torch
-
-        draft = self._home / f"{name}.tmp"
-        torch.save(content, draft)
-        draft.replace(self._home / name)
-
-    def _read(self, name: str) -> Any:
-        import torch
-
-        return torch.load(self._home / name, map_location=self._device, weights_only=True)
+        place = self._files.restore(self._optimizer)
+        if place is not None:
+            self._place = _Place(**place)
 
 
 @contextmanager

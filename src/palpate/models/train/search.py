@@ -20,6 +20,7 @@ from palpate.errors import ConfigError
 from palpate.models.batches import batches_within
 from palpate.models.train.network import Encoded, shuffled_batches
 from palpate.models.train.options import Progress, Step
+from palpate.models.train.stopped import TrainingFiles
 from palpate.models.train.transformer import TransformerOptions
 
 _VALIDATION_TOKENS = 4096
@@ -74,7 +75,8 @@ class Search:
         self._network = network.to(self._device)
         self._first = {name: value.detach().clone() for name, value in network.state_dict().items()}
         self._train, self._validation, self._options = train, validation, options
-        self._seed, self._home, self._progress = seed, home, progress
+        self._seed, self._progress = seed, progress
+        self._files = TrainingFiles(home, self._network, self._device)
         self._place = _Place()
         self._optimizer = self._new_optimizer()
         self._n_steps = math.ceil(len(train.ids) / options.batch_size)
@@ -93,7 +95,7 @@ class Search:
         if best is None:
             rates = ", ".join(f"{rate:g}" for rate in self._options.rates)
             raise ConfigError(f"the training diverged with every learning rate ({rates})", hint="try lower ones")
-        self._network.load_state_dict(self._read("best.pt"))
+        self._files.take_best()
         self._network.eval()
         return Found(best["learning_rate"], best["epoch"], best["validation_loss"], self._place.history)
 
@@ -184,7 +186,7 @@ class Search:
         row = {"learning_rate": self._rate, "epoch": place.epoch, "train_loss": round(train_loss, 6)}
         place.history.append({**row, "validation_loss": round(loss, 9) if math.isfinite(loss) else None})
         if place.best() is not before:
-            self._write("best.pt", self._network.state_dict())
+            self._files.keep_best()
         self._progress(Step(stage, self._n_steps, self._n_steps, loss))
         if place.epoch == self._options.epochs or not math.isfinite(loss) or self._hopeless():
             self._end_trial()
@@ -231,39 +233,11 @@ class Search:
         return torch.optim.AdamW(groups, lr=1.0)
 
     def _save(self) -> None:
-        import torch
-
-        state = {
-            "place": asdict(self._place),
-            "network": self._network.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "random": torch.get_rng_state(),
-            "random_gpu": torch.cuda.get_rng_state() if self._device == "cuda" else None,
-        }
-        self._write("state.pt", state)
+        self._files.save(asdict(self._place), self._optimizer)
 
     def _restore(self) -> bool:
-        import torch
-
-        if not (self._home / "state.pt").is_file():
+        place = self._files.restore(self._optimizer)
+        if place is None:
             return False
-        state = self._read("state.pt")
-        self._place = _Place(**state["place"])
-        self._network.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["random"].cpu())
-        if state["random_gpu"] is not None and self._device == "cuda":
-            torch.cuda.set_rng_state(state["random_gpu"].cpu())
+        self._place = _Place(**place)
         return True
-
-    def _write(self, name: str, content: Any) -> None:
-        import torch
-
-        draft = self._home / f"{name}.tmp"
-        torch.save(content, draft)
-        draft.replace(self._home / name)
-
-    def _read(self, name: str) -> Any:
-        import torch
-
-        return torch.load(self._home / name, map_location=self._device, weights_only=True)

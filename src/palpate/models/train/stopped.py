@@ -1,0 +1,62 @@
+"""What a training leaves behind for `--resume`: place, weights, optimizer, random state; whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+class TrainingFiles:
+    """`state.pt` and `best.pt` of one training; a kill leaves the earlier ones."""
+
+    def __init__(self, home: Path, network: Any, device: str) -> None:
+        self._home, self._network, self._device = home, network, device
+
+    def save(self, place: Mapping[str, Any], optimizer: Any) -> None:
+        """Where the training is now."""
+        import torch
+
+        state = {
+            "place": dict(place),
+            "network": self._network.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "random": torch.get_rng_state(),
+            "random_gpu": torch.cuda.get_rng_state() if self._device == "cuda" else None,
+        }
+        self._write("state.pt", state)
+
+    def restore(self, optimizer: Any) -> dict[str, Any] | None:
+        """Go back to where a training was stopped; gives its place, None where nothing was saved."""
+        import torch
+
+        if not (self._home / "state.pt").is_file():
+            return None
+        state = self._read("state.pt")
+        self._network.load_state_dict(state["network"])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random"].cpu())
+        if state["random_gpu"] is not None and self._device == "cuda":
+            torch.cuda.set_rng_state(state["random_gpu"].cpu())
+        place: dict[str, Any] = state["place"]
+        return place
+
+    def keep_best(self) -> None:
+        """The weights that the network has now are the best so far."""
+        self._write("best.pt", self._network.state_dict())
+
+    def take_best(self) -> None:
+        """Give the network its best weights."""
+        self._network.load_state_dict(self._read("best.pt"))
+
+    def _write(self, name: str, content: Any) -> None:
+        import torch
+
+        draft = self._home / f"{name}.tmp"
+        torch.save(content, draft)
+        draft.replace(self._home / name)
+
+    def _read(self, name: str) -> Any:
+        import torch
+
+        return torch.load(self._home / name, map_location=self._device, weights_only=True)
