@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -165,8 +166,8 @@ class RuleModel(Model):
     def predict(self, inputs: Inputs) -> Probabilities:
         return np.array([[0.1 if self.says_no(text) else 0.9] for text in inputs.texts])
 
-    def says_no(self, text: str) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def says_no(self, text: str) -> bool: ...
 
 
 class NegationRule(RuleModel):

@@ -51,7 +51,7 @@ def coding(
     from palpate.models.coding_network import CodingNetwork
     from palpate.models.coding_shape import Shape
     from palpate.models.coding_words import WordWindow
-    from palpate.models.trained import save_coding
+    from palpate.models.trained import save_network
 
     sizes = {"embedding": 8, "channels": (8,) if architecture == "caml" else (8, 6), "kernel": 3, "attention": 6}
     shape = Shape(architecture=architecture, evidence=evidence, reduction=2, dropout=0.1, **sizes)
@@ -59,7 +59,7 @@ def coding(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = CodingNetwork(shape, window.n_ids, 2)
-    save_coding(folder / "coding", lambda place: write(place, network, window), labels=["428.0", "401.9"])
+    save_network(folder / "coding", "coding", lambda place: write(place, network, window), labels=["428.0", "401.9"])
     return ModelSpec("coding", "palpate:coding", folder=str(folder))
 
 

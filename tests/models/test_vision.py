@@ -23,7 +23,7 @@ from palpate.errors import CohortError, ConfigError, MissingExtra, ModelError
 from palpate.execute.cache import ScoreCache
 from palpate.execute.scoring import Execution
 from palpate.models import ModelSpec, load_model
-from palpate.models.trained import save_vision
+from palpate.models.trained import save_network
 from palpate.models.vision import predictions_table, write_network
 from palpate.models.vision_networks import IMAGENET_MEAN, IMAGENET_STD, Shape, make_network
 from palpate.rundir import RunDirectory
@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network with its first weights: not trained, but a network."""
     network = make_network(SHAPE, 2, seed=1)
     folder = tmp_path_factory.mktemp("model") / "net"
-    return save_vision(folder, lambda out: write_network(out, network, SHAPE), labels=LABELS, threshold=0.5)
+    return save_network(folder, "vision", lambda out: write_network(out, network, SHAPE), labels=LABELS, threshold=0.5)
 
 
 @pytest.fixture(scope="module")

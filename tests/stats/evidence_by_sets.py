@@ -115,9 +115,9 @@ def cells(
     else:
         ours = elements(match, texts, chart, gold, largest)
         theirs = elements(match, texts, chart, predicted, largest)
-        parts = tuple([e[:2] for e in part] for part in (ours & theirs, theirs - ours, ours - theirs))  # type: ignore
+        parts = tuple([e[:2] for e in part] for part in (ours & theirs, theirs - ours, ours - theirs))
     everywhere = sorted({cell for part in parts for cell in part})
-    return {cell: tuple(part.count(cell) for part in parts) for cell in everywhere}  # type: ignore
+    return {cell: tuple(part.count(cell) for part in parts) for cell in everywhere}
 
 
 def quotient(above: int, below: int) -> float:
@@ -142,8 +142,8 @@ def scores(
     macro = []
     for k in range(3):
         defined = [row[k] for row in each if row[k] == row[k]]
-        macro.append(quotient(sum(defined), len(defined)) if defined else float("nan"))  # type: ignore
-    return [micro, tuple(macro)]  # type: ignore
+        macro.append(quotient(sum(defined), len(defined)) if defined else float("nan"))
+    return [micro, tuple(macro)]
 
 
 def runs_of(marked: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:

@@ -224,28 +224,17 @@ def save_hf(
     return _save(folder, manifest, write)
 
 
-def save_coding(
+def save_network(
     folder: Path,
+    kind: Literal["coding", "vision"],
     write: Callable[[Path], None],
     *,
     labels: Sequence[str],
     threshold: float | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a coding model; `write` puts its sizes, words and weights into the folder."""
-    return _save(folder, _manifest("coding", labels, threshold, card), write)
-
-
-def save_vision(
-    folder: Path,
-    write: Callable[[Path], None],
-    *,
-    labels: Sequence[str],
-    threshold: float | None = None,
-    card: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write a network that reads images; `write` puts its shape and weights into the folder."""
-    return _save(folder, _manifest("vision", labels, threshold, card), write)
+    """Write a network of palpate's own; `write` puts its sizes and weights into the folder."""
+    return _save(folder, _manifest(kind, labels, threshold, card), write)
 
 
 def _manifest(kind: Kind, labels: Sequence[str], threshold: float | None, card: Mapping[str, Any] | None) -> Manifest:

@@ -76,9 +76,9 @@ def fit(split: Split, options: CodingOptions, task: Task) -> Fitted:
         p = model.predict(Inputs.from_texts(split.validation.texts))
 
     def save(folder: Path, **manifest: Any) -> Path:
-        from palpate.models.trained import save_coding
+        from palpate.models.trained import save_network
 
-        return save_coding(folder, lambda home: write(home, network, window), **manifest)
+        return save_network(folder, "coding", lambda home: write(home, network, window), **manifest)
 
     return Fitted(p, save, {**_facts(network, window, split, found), **facts})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Literal
 
@@ -78,9 +79,9 @@ class CodingOptions(SeededOptions):
         """λ1 or λ2."""
         return self.lambda1 if self.evidence == "attention" else self.lambda2
 
+    @abstractmethod
     def shape(self, n_notes: int) -> Shape:
         """The sizes of the network for so many training notes."""
-        raise NotImplementedError
 
     def _shape(self, architecture: Architecture, channels: tuple[int, ...], attention: int, reduction: int) -> Shape:
         return Shape(

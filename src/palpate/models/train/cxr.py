@@ -144,9 +144,9 @@ def _fit(split: PictureSplit, options: CxrOptions, task: Task) -> Fitted:
     }
 
     def save(folder: Path, **manifest: Any) -> Path:
-        from palpate.models.trained import save_vision
+        from palpate.models.trained import save_network
 
-        return save_vision(folder, lambda home: write_network(home, network, shape), **manifest)
+        return save_network(folder, "vision", lambda home: write_network(home, network, shape), **manifest)
 
     return Fitted(p, save, facts)
 
