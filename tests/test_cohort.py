@@ -68,7 +68,7 @@ def test_no_rows_and_no_labels():
         ({"y": [0, 1, 2]}, ["row 3, column 'y'", "'2', not 0 or 1"]),
         ({"y": [0, None, 1]}, ["row 2, column 'y'", "empty"]),
         ({"y": [0.0, float("nan"), 1.0]}, ["row 2, column 'y'", "not 0 or 1"]),
-        ({"age": [1.0, float("nan"), 1.0]}, ["row 2, column 'age'", "not a finite number"]),
+        ({"age": [1.0, float("inf"), 1.0]}, ["row 2, column 'age'", "infinite"]),
     ],
 )
 def test_bad_frames(change, parts):

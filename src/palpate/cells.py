@@ -32,7 +32,8 @@ ZONED_FORMATS = ("%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M%#z")
 # No leading zeros: "007" is a name, not the number seven.
 NUMBER = r"^[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 WHOLE_NUMBER = r"^[+-]?[0-9]+$"
-NOT_FINITE = r"(?i)^[+-]?(?:nan|inf|infinity)$"
+NOT_KNOWN = r"(?i)^[+-]?nan$"
+INFINITE = r"(?i)^[+-]?(?:inf|infinity)$"
 FIX_ROW = "fill the cell or drop the row"
 
 
@@ -161,7 +162,10 @@ def _parse_time(text: pl.Series, form: str) -> pl.Series:
 
 
 def attribute(column: Column, *, parse: bool) -> pl.Series:
-    """Int64, Float64 or strings, with nulls; `parse` for formats that know no numbers (CSV)."""
+    """Int64, Float64 or strings; null where not known, as a NaN among numbers says too.
+
+    `parse` for formats that know no numbers (CSV).
+    """
     values, dtype = column.values, column.values.dtype
     if dtype.is_integer():
         whole = values.cast(pl.Int64, strict=False)
@@ -176,10 +180,11 @@ def _numbers(column: Column, text: pl.Series) -> pl.Series:
     """Numbers if all cells that are not empty are, else the strings."""
     plain = text.str.strip_chars()
     number = plain.str.contains(NUMBER)
-    odd = plain.str.contains(NOT_FINITE)
-    if not number.any() or not (number | odd).all():
+    unknown, infinite = plain.str.contains(NOT_KNOWN), plain.str.contains(INFINITE)
+    if not number.any() or not (number | unknown | infinite).all():
         return text
-    column.refuse(odd, "the cell is not a finite number", hint="leave the cell empty where the value is not known")
+    _refuse_infinite(column, infinite)
+    text, plain = text.set(unknown, None), plain.set(unknown, None)
     if plain.str.contains(WHOLE_NUMBER).all():
         whole = plain.str.strip_chars_start("+").cast(pl.Int64, strict=False)
         return whole if whole.null_count() == text.null_count() else text
@@ -187,12 +192,12 @@ def _numbers(column: Column, text: pl.Series) -> pl.Series:
 
 
 def _finite(column: Column, values: pl.Series) -> pl.Series:
-    column.refuse(
-        ~values.is_finite(),
-        "the cell is not a finite number",
-        hint="leave the cell empty where the value is not known",
-    )
-    return values
+    _refuse_infinite(column, values.is_infinite())
+    return values.fill_nan(None)
+
+
+def _refuse_infinite(column: Column, where: pl.Series) -> None:
+    column.refuse(where, "the number is infinite", hint="leave the cell empty where the value is not known")
 
 
 def flags(column: Column) -> NDArray[np.uint8]:

@@ -97,7 +97,8 @@ def test_a_model_of_the_context_falls_to_a_coin_toss_and_one_of_the_image_stays(
         assert row(result, "auroc", "context", label, "re-weighted")["value"] == pytest.approx(0.5, abs=0.05)
         for group, reference in (("matched", "all"), ("re-weighted", "all"), ("top 25%", "bottom 25%")):
             moved = row(result, "auroc", "image", label, group, reference)
-            assert moved["significant"] is False
+            # 5.1% of b's cases have a probability that nobody of the other class has: its weights are not tested.
+            assert moved["significant"] is (None if (label, group) == ("b", "re-weighted") else False)
             assert abs(moved["value"]) < 0.04  # type: ignore[arg-type]
         both = row(result, "auroc", "both", label, "matched", "all")
         assert both["significant"] is True
@@ -129,8 +130,8 @@ def test_everything_tested_is_one_family(known: Planted) -> None:
     """p and interval by hand: Student's t on the bootstrap's standard error, corrected over every test of the run."""
     found = run(replace(QUICK, n_replicates=500), known.cohort, {"both": known.scores["both"]})
     size = found.estimates["p_value"].is_not_null().sum()
-    # Two labels: matched 4, re-weighted 1, top against bottom 4, gain 2; the mean of labels: 4 and 1.
-    assert size == 2 * (4 + 1 + 4 + 2) + 5
+    # Two labels: matched 4, top against bottom 4, gain 2; re-weighted only a; the mean of labels: matched 4.
+    assert size == 2 * (4 + 4 + 2) + 1 + 4
     seed = int(np.random.default_rng(1).integers(2**63))
     y, score, p = arrays(known, "both", 0)
     patient = known.cohort.patients

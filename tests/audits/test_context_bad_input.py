@@ -65,7 +65,10 @@ def test_no_sentence_is_sure_of_weights_that_are_not_to_be_relied_on() -> None:
     scores = np.hstack([score, column_of(3 * decided + np.random.default_rng(0).normal(size=1200))])
     found = run(QUICK, cohort, {"m": scores})
     told = [finding.sentence for finding in found.findings]
-    assert row(found, "auroc", "m", "sure", "re-weighted", "all")["value"] is not None
+    fall = row(found, "auroc", "m", "sure", "re-weighted", "all")
+    assert fall["value"] is not None
+    assert (fall["significant"], fall["p_value"]) == (None, None)
+    assert fall["reason"] == "not tested: the weights are not to be relied on"
     assert any("Do not rely on the re-weighted numbers of" in each and "'sure'" in each for each in told)
     assert not any("(re-weighted)" in each and ("'sure'" in each or "On average" in each) for each in told)
 
@@ -89,9 +92,11 @@ def test_near_thresholds_of_decisions_are_told_apart() -> None:
     assert found.select("metric", "model", "label", "group", "reference").is_unique().all()
 
 
-def test_cases_without_a_probability_are_left_out_and_counted() -> None:
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_cases_without_a_probability_are_left_out_and_counted(missing: float | None) -> None:
     frame, score = frame_of()
-    some = frame.with_columns(pretest_ill=pl.when(pl.col("case_id") < 100).then(None).otherwise(pl.col("pretest_ill")))
+    p = pl.when(pl.col("case_id") < 100).then(pl.lit(missing, pl.Float64)).otherwise(pl.col("pretest_ill"))
+    some = frame.with_columns(pretest_ill=p)
     audit = QUICK
     cohort = cohort_of(some)
     plan = audit.plan(cohort, np.random.default_rng(0))
@@ -101,7 +106,7 @@ def test_cases_without_a_probability_are_left_out_and_counted() -> None:
     assert row(found, "auroc", "m", "ill")["n"] == 300
     assert any("100 of 400 cases are left out" in finding.sentence for finding in found.findings)
     with pytest.raises(CohortError, match="every audited case has no pre-test probability"):
-        audit.plan(cohort_of(frame.with_columns(pretest_ill=pl.lit(None, pl.Float64))), np.random.default_rng(0))
+        audit.plan(cohort_of(frame.with_columns(pretest_ill=pl.lit(missing, pl.Float64))), np.random.default_rng(0))
 
 
 def test_cases_without_an_earlier_note_are_left_out_and_counted() -> None:

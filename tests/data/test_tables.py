@@ -197,7 +197,8 @@ def test_typed_times(tmp_path):
     [(["1", "-2", ""], [1, -2, None]), (["1", "2.5", "1e3"], [1.0, 2.5, 1000.0]),
      (["1", "x", ""], ["1", "x", None]), (["007", "8", "9"], ["007", "8", "9"]), (["", "", ""], [None] * 3),
      (["9" * 30, "1", "2"], ["9" * 30, "1", "2"]),
-     (["true", "false", ""], ["true", "false", None]), (["nan", "none", ""], ["nan", "none", None])],
+     (["true", "false", ""], ["true", "false", None]), (["nan", "none", ""], ["nan", "none", None]),
+     (["NaN", "2", ""], [None, 2, None]), (["0.5", "nan", "1"], [0.5, None, 1.0]), (["nan", "", ""], ["nan", None, None])],
 )  # fmt: skip
 def test_attributes_are_numbers_where_all_are(tmp_path, cells, values):
     path = write(tmp_path / "t.csv", [{"a": cell, "label:y": 0} for cell in cells])
@@ -213,6 +214,14 @@ def test_typed_attributes(tmp_path):
     cases = read_cohort(TableSpec(file=tmp_path / "t.parquet", attributes=("i", "b", "s", "c"))).cases
     assert cases.select("i", "b", "s", "c").rows() == [(1, "true", "1", "u"), (None, None, "2", "v")]
     assert cases["i"].dtype == pl.Int64
+
+
+def test_nan_is_not_known(tmp_path):
+    frame = pl.DataFrame({"p": [0.5, float("nan"), None], "label:y": [0, 1, 0]})
+    frame.write_parquet(tmp_path / "t.parquet")
+    from_file = read_cohort(TableSpec(file=tmp_path / "t.parquet", attributes="p"))
+    in_memory = Cohort.from_frame(frame, labels=("label:y",), attributes=("p",))
+    assert from_file.cases["p"].to_list() == in_memory.cases["p"].to_list() == [0.5, None, None]
 
 
 def test_json_rows_may_lack_keys(tmp_path):

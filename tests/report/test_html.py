@@ -92,6 +92,14 @@ def test_macro_is_preferred_and_other_groups_are_left_out() -> None:
     assert "0.990" not in text
 
 
+def test_a_run_without_the_performance_audit_shows_the_auroc_that_another_measured() -> None:
+    rows = [auroc("m", 0.615, label="macro", group="all"), auroc("m", 0.55, label="macro", group="matched")]
+    rows += [auroc("m", -0.065, label="macro", group="matched", reference="all", significant=True)]
+    text = Reader(render({"models": [{"name": "m"}]}, [result(audit="context", rows=rows)], gate=None)).text
+    assert "0.615 (0.595–0.635)" in text
+    assert "0.550" not in text
+
+
 def test_each_cohort_has_its_row_and_checkpoints_are_one_model() -> None:
     models = [{"name": "m-1", "family": "m"}, {"name": "m-2", "family": "m"}, {"name": "x", "family": None}]
     rows = [
@@ -135,7 +143,7 @@ def test_undefined_auroc_shows_its_reason() -> None:
 
 def test_an_empty_manifest_and_no_results_are_a_page() -> None:
     read = Reader(render({}, [], gate=None))
-    assert "The run did not measure AUROC" in read.text
+    assert "This run did not measure AUROC" in read.text
     assert read.mismatched == []
     assert read.scripts == [], "without charts there is nothing to run"
 

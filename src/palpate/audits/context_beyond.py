@@ -88,6 +88,11 @@ class Beyond(NamedTuple):
     n_units: Ints
     """[label] patients of the smaller class."""
 
+    @property
+    def doubtful(self) -> frozenset[str]:
+        """Labels whose weights are not to be relied on."""
+        return frozenset(row.label for row in self.balance if row.warnings)
+
 
 def look_beyond(
     cases: Cases,

@@ -13,7 +13,8 @@ honest where counting replicates is not. Intervals are made the same way and hol
 (Bonferroni); a percentile so far out would need millions of replicates.
 
 Not tested: metrics that change with how common the label is in a group (AUPRC, calibration error, Brier skill), groups
-of few patients, and decisions at a threshold where it divides too few patients, or under weights.
+of few patients, decisions at a threshold where it divides too few patients, or under weights, and anything under
+weights that are not to be relied on.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ FEWEST_DECIDED = 10
 """Patients of a class that should lie on each side of a threshold; 13 out of 13 has no spread to test with."""
 ONE_SIDED = f"not tested: fewer than {FEWEST_DECIDED} patients are to be expected on one side of the threshold"
 HEAVY = "not tested: under weights a few heavy cases decide on which side of a threshold the weight lies"
+DOUBTFUL = "not tested: the weights are not to be relied on"
 OFTEN_UNDEFINED = "no interval: the metric is undefined in more than 5% of the resamples"
 _MOST_UNDEFINED = 0.05
 Floats = NDArray[np.float64]
@@ -71,6 +73,8 @@ class Facts(NamedTuple):
     specificity: float
     reasons: Mapping[str, tuple[str | None, ...]]
     """By group, for each label: why nothing is there."""
+    doubtful: frozenset[str]
+    """Labels whose weights are not to be relied on."""
 
 
 class Difference(NamedTuple):
@@ -127,7 +131,7 @@ def _difference(measured: Mapping[str, Measured], asked: Comparison, metric: int
     error = np.where(n_units < FEWEST_FOR_INTERVAL, np.nan, standard_error(high.values - low.values))
     freedom = np.broadcast_to(np.maximum(n_units - 1.0, 1.0), point.shape)
     why = _missing(a, b, point, error, facts)
-    silent = _untested(asked, METRICS[metric], (a, b), (high.point + low.point) / 2, facts.specificity)
+    silent = _untested(asked, METRICS[metric], (a, b), (high.point + low.point) / 2, facts)
     nearest = 0.5 / np.maximum(n_units, 1)[:, None]
     apart = _logit(high.values, nearest) - _logit(low.values, nearest)
     nearest = nearest[:, 0]
@@ -174,9 +178,7 @@ def _logit(share: Floats, nearest: Floats) -> Floats:
     return np.asarray(np.log(inside / (1.0 - inside)))
 
 
-def _untested(
-    asked: Comparison, metric: str, parts: tuple[Measured, Measured], share: Floats, specificity: float
-) -> Objects:
+def _untested(asked: Comparison, metric: str, parts: tuple[Measured, Measured], share: Floats, facts: Facts) -> Objects:
     """Why a difference is not tested, [model, label]; None if it is. `share` is the mean of the two levels."""
     n = np.minimum(parts[0].n_units, parts[1].n_units)
     why = np.full(share.shape, None, dtype=object)
@@ -190,8 +192,11 @@ def _untested(
         side = n[1] if metric == "specificity_at_global_threshold" else n[0]
         divided = side * np.minimum(share, 1 - share) < FEWEST_DECIDED
         if metric == "sensitivity_at_local_specificity":
-            divided |= n[1] * (1 - specificity) < FEWEST_DECIDED
+            divided |= n[1] * (1 - facts.specificity) < FEWEST_DECIDED
         why[divided] = ONE_SIDED
+    elif asked.group == REWEIGHTED and facts.doubtful:
+        # A mean over labels is as doubtful as the worst of them.
+        why[:, [label == MACRO or label in facts.doubtful for label in parts[0].labels]] = DOUBTFUL
     if metric in TESTED:
         why[np.broadcast_to(n.min(axis=0) < FEWEST_TESTED, why.shape)] = UNTESTED
     return why

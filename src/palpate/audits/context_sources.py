@@ -109,8 +109,6 @@ def _check_probabilities(cohort: Cohort, name: str) -> None:
     if not column.dtype.is_numeric():
         raise CohortError(f"column '{name}' should hold pre-test probabilities and holds {column.dtype}")
     wrong = ((column < 0) | (column > 1)).fill_null(False)
-    if column.dtype.is_float():
-        wrong = wrong & ~column.is_nan().fill_null(False)
     if wrong.any():
         case = cohort.cases["case_id"].filter(wrong)[0]
         raise CohortError(

@@ -152,24 +152,20 @@ def _controlled_told(story: Story, model: str) -> list[Finding]:
         REWEIGHTED: "If the history said nothing about the label (re-weighted)",
     }
     for group, opening in what.items():
-        # Of numbers not to be relied on `_weights_told` speaks; they are in no sentence that sounds sure.
-        doubtful = {row.label for row in story.beyond.balance if row.group == group and row.warnings}
-        rows = [row for row in story.tested(model, group, WHOLE) if row.label not in doubtful]
-        if not rows:
-            continue
-        told.append(_change_told(story, model, rows, group, opening, mean_told=not doubtful))
+        # Numbers not to be relied on are not tested, so that no sentence here sounds sure of them.
+        rows = story.tested(model, group, WHOLE)
+        if rows:
+            told.append(_change_told(story, model, rows, group, opening))
     return told
 
 
-def _change_told(
-    story: Story, model: str, rows: Sequence[Estimate], group: str, opening: str, *, mean_told: bool
-) -> Finding:
+def _change_told(story: Story, model: str, rows: Sequence[Estimate], group: str, opening: str) -> Finding:
     worse = [row for row in rows if row.significant and (row.value or 0) < 0]
     better = [row for row in rows if row.significant and (row.value or 0) > 0]
     mean = story.find("auroc", model, MACRO, group, WHOLE)
     levels = [story.find("auroc", model, MACRO, name) for name in (WHOLE, group)]
     average = ""
-    if mean_told and mean is not None and mean.value is not None and all(levels):
+    if mean is not None and mean.significant is not None and all(levels):
         before, after = (number(level.value) for level in levels if level is not None)
         average = f" On average over the labels: {before} to {after} ({number(mean.value, signed=True)}; {span(mean)})."
     if not worse:

@@ -1,6 +1,6 @@
 """The first screen: what was audited, on whom, how good it is, and what a reader should know.
 
-Reads the manifest and the `performance` estimates; tolerates a manifest that lacks any of it.
+Reads the manifest and the estimates of `performance`, or else of `context`; tolerates a manifest that lacks any of it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from palpate.report.marks import SHAPES, colour
 from palpate.results import AuditResult, Finding
 
 METRIC = "auroc"
+MEASURED_BY = ("performance", "context")
+"""Audits that measure it over all cases, the first choice first."""
 MAX_LEVELS = 20
 MAX_PREVALENCES = 6
 MAX_DIFFERENCES = 45
@@ -165,7 +167,7 @@ def _pairs(estimates: pl.DataFrame, names: Sequence[str], groups: Sequence[str])
 
 def _main_rows(results: Sequence[AuditResult]) -> pl.DataFrame | None:
     """The rows of the main metric: over all labels, or of the only one."""
-    frames = [result.estimates for result in results if result.audit == "performance"]
+    frames = [result.estimates for name in MEASURED_BY for result in results if result.audit == name]
     if not frames:
         return None
     rows = frames[0].filter(pl.col("metric").str.to_lowercase() == METRIC).with_columns(pl.col("group").fill_null(""))
