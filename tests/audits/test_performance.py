@@ -169,6 +169,24 @@ def test_checkpoints_are_one_model_with_mean_and_sd() -> None:
     assert result.estimates.filter(pl.col("reference") == "xgb[1]").is_empty()
 
 
+def test_the_interval_of_a_calibration_error_holds_the_truth_and_the_estimate() -> None:
+    rng = np.random.default_rng(3)
+    cohort, _ = simulated(900, n_labels=4)
+    p = rng.uniform(0.1, 0.6, (900, 4))
+    y = (rng.random(p.shape) < p).astype(np.uint8)
+    calibrated = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
+    scores = {"a-1": p, "a-2": np.clip(p + rng.normal(0, 1e-3, p.shape), 0, 1), "off": p + 0.3}
+    result = run(QUICK, calibrated, scores, **{"a-1": {"family": "a"}, "a-2": {"family": "a"}})
+    rows = result.estimates.filter(pl.col("reference").is_null(), metric="adaptive_calibration_error")
+    assert set(rows["label"]) == {*cohort.labels, "macro", "micro"}
+    assert set(rows["model"]) == {"a-1", "a-2", "a", "off"}
+    assert ((rows["low"] <= rows["value"]) & (rows["value"] <= rows["high"])).all()
+    off = pl.col("model") == "off"
+    assert (rows.filter(~off)["low"] == 0).all(), "a calibrated model's true error is 0"
+    assert rows.filter(off)["low"].min() > 0.2  # type: ignore[operator]
+    assert not result.estimates["metric"].str.contains("noise").any()
+
+
 def test_a_label_without_positives_is_null_with_its_reason() -> None:
     cohort, p = simulated(n_labels=2)
     y = cohort.y.toarray()

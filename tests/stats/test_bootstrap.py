@@ -347,3 +347,27 @@ def test_wrong_input_is_a_value_error(change, words):
 def test_numba_is_imported_only_when_it_is_needed():
     code = "import sys, palpate.stats; sys.exit('numba' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def gaps(y, s, mass):
+    """Observed less predicted in bins of equal mass, from high scores to low; scores without ties."""
+    order = np.argsort(-s)
+    reached = np.append(0.0, np.cumsum(mass[order]))
+    amount = np.append(0.0, np.cumsum((mass * (y - s))[order]))
+    edges = reached[-1] * np.arange(BINS + 1) / BINS
+    return np.diff(np.interp(edges, reached, amount)) / (reached[-1] / BINS)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_noise_is_how_far_the_bins_of_a_replicate_lie_from_those_of_the_data(weighted):
+    y, s, patient, g = cohort(4)
+    s = np.clip(s + g.uniform(0, 1e-6, s.shape), 0, 1)
+    weight = g.uniform(0.5, 2, y.shape) if weighted else np.ones(y.shape)
+    call = {"patient": patient, "n_bins": BINS, "rng": 3, "n_replicates": 6, "weight": weight if weighted else None}
+    found = bootstrap(y, s, metrics=(stats.NOISE, "adaptive_calibration_error"), **call)
+    assert (found.point[:, 0] == 0).all()
+    for r, count in enumerate(resample_counts(rng=3, patient=patient, n_replicates=6)):
+        for m, j in np.ndindex(2, 3):
+            data, drawn = (gaps(y[:, j], s[m, :, j], weight[:, j] * mass) for mass in (np.ones(len(y)), count))
+            assert found.values[m, 0, j, r] == pytest.approx(np.abs(drawn - data).mean(), abs=1e-12)
+            assert found.values[m, 1, j, r] == pytest.approx(np.abs(drawn).mean(), abs=1e-12)

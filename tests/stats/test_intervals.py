@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, false_discovery_control
 
-from palpate.stats import adjust, bootstrap_p_value, percentile_interval, wilson_interval
+from palpate.stats import adjust, bootstrap_p_value, error_interval, percentile_interval, wilson_interval
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
@@ -90,3 +90,14 @@ def test_corrections_keep_shape_and_stop_at_1():
         adjust([0.1], method="sidak")
     with pytest.raises(ValueError, match=r"\[0, 1\]"):
         adjust([1.1])
+
+
+def test_error_interval_by_hand():
+    """98% of the noise lies below 0.02, of the resampled errors below 0.06: 0.04 is half of the way."""
+    noise, errors = np.linspace(0.0, 0.02, 1001), np.linspace(0.0, 0.06, 1001)
+    low, high = error_interval(0.04, errors * (1 / 0.975), noise * (1 / 0.975), level=0.95)
+    assert (low, high) == (pytest.approx(0.5 * 0.04), pytest.approx(0.06))
+    assert error_interval(0.01, errors, noise, level=0.95).low == 0.0
+    assert error_interval(0.07, errors, noise, level=0.95).high == 0.07, "holds its estimate"
+    assert np.isnan(error_interval(0.04, errors * np.nan, noise * np.nan)).all()
+    assert error_interval([0.0], np.zeros((1, 10)), np.zeros((1, 10))).low == [0.0]

@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
 from palpate import stats
-from palpate.stats import METRICS, bootstrap, match_pairs, matched_bootstrap, resample_counts
+from palpate.stats import METRICS, NOISE, bootstrap, match_pairs, matched_bootstrap, resample_counts
 
 BINS, SPECIFICITY, THRESHOLD = 7, 0.8, 0.4
 
@@ -232,3 +232,12 @@ def test_wrong_input_is_a_value_error(change, words):
     call = {"p_context": p, "patient": patient, "rng": 1, "n_replicates": 2, **change}
     with pytest.raises(ValueError, match=words):
         matched_bootstrap(y, s[0], call.pop("p_context"), **call)
+
+
+def test_noise_is_measured_against_the_bins_of_the_matched_data():
+    y, s, p, patient, _ = cohort(5)
+    call = {"metrics": (NOISE, "adaptive_calibration_error"), "patient": patient, "rng": 2, "n_replicates": 5}
+    found = matched_bootstrap(y, s, p, **call)
+    assert (found.point[:, 0] == 0).all()
+    error = found.values[:, 1] - found.point[:, 1, :, None]
+    assert (found.values[:, 0] >= np.abs(error) - 1e-12).all()

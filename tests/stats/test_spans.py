@@ -23,10 +23,8 @@ from palpate.stats.spans import (
     evidence_threshold,
     span_scores,
     spans,
-    strata_by_chart,
-    strata_by_code,
+    strata_by_group,
     strata_by_length,
-    strata_by_note,
     strata_by_window,
     token_runs,
     tokenise,
@@ -118,13 +116,12 @@ def test_perfect_is_exactly_one(case: tuple[list[str], list[int], list[Mark], li
 def test_strata_are_the_scores_of_their_spans(case: tuple[list[str], list[int], list[Mark], list[Mark]]) -> None:
     texts, chart, gold, predicted = case
     ours, theirs, words = columns(gold), columns(predicted), tokenise(texts)
-    category = ["Physician" if k % 2 else "ECG" for k in range(len(texts))]
-    system, kind = ["ICD", "CPT", "ICD"], ["sufficient", "complete", "complete"]
+    category = ["Physician" if k % 2 else "" for k in range(len(texts))]
+    system = ["ICD", "CPT", "ICD"]
     seen = [len(text) // 2 for text in texts]
     strata = [
-        *strata_by_note(category, ours, theirs),
-        *strata_by_code(system, ours, theirs),
-        *strata_by_chart(kind, chart, ours, theirs),
+        *strata_by_group("category", *([category[k] for k in side.note] for side in (ours, theirs))),
+        *strata_by_group("system", *([system[k] for k in side.code] for side in (ours, theirs))),
         *strata_by_length(words, ours),
         *strata_by_window(seen, ours),
     ]
@@ -135,17 +132,17 @@ def test_strata_are_the_scores_of_their_spans(case: tuple[list[str], list[int], 
         return len(slow.pieces(texts[mark[0]], mark[1], mark[2]))
 
     kept: dict[str, tuple[Any, Any]] = {
-        "Physician": (lambda m: category[m[0]] == "Physician",) * 2,
-        "ECG": (lambda m: category[m[0]] == "ECG",) * 2,
-        "ICD": (lambda m: m[3] != 1,) * 2,
-        "CPT": (lambda m: m[3] == 1,) * 2,
-        "sufficient": (lambda m: chart[m[0]] == 0,) * 2,
-        "complete": (lambda m: chart[m[0]] != 0,) * 2,
-        "one word": (lambda m: n_words(m) == 1, lambda m: True),
-        "several words": (lambda m: n_words(m) > 1, lambda m: True),
-        "within the window": (lambda m: m[2] <= seen[m[0]], lambda m: True),
-        "beyond the window": (lambda m: m[2] > seen[m[0]], lambda m: True),
+        "category=Physician": (lambda m: category[m[0]] == "Physician",) * 2,
+        "system=ICD": (lambda m: m[3] != 1,) * 2,
+        "system=CPT": (lambda m: m[3] == 1,) * 2,
+        "length=1 word": (lambda m: n_words(m) == 1, lambda m: True),
+        "length=2 words": (lambda m: n_words(m) == 2, lambda m: True),
+        "length=3+ words": (lambda m: n_words(m) > 2, lambda m: True),
+        "window=within": (lambda m: m[2] <= seen[m[0]], lambda m: True),
+        "window=beyond": (lambda m: m[2] > seen[m[0]], lambda m: True),
     }
+    used = {f"system={system[m[3]]}" for m in (*gold, *predicted)}
+    assert used <= set(counts.strata), "a group that only one side has stays"
     for s, name in enumerate(counts.strata[1:], start=1):
         of_gold, of_predicted = kept[name]
         for m, match in enumerate(MATCHES):
@@ -212,15 +209,14 @@ def test_evidence_beyond_the_window_is_missed_and_told_apart() -> None:
     recall = span_scores(counts, n_replicates=0).point[:, 0, 0, MEASURES.index("recall")]
     assert dict(zip(counts.strata, recall.tolist(), strict=True)) == {
         "all": 0.5,
-        "within the window": 1.0,
-        "beyond the window": 0.0,
+        "window=within": 1.0,
+        "window=beyond": 0.0,
     }
 
 
-def test_spans_without_words_are_counted_apart() -> None:
+def test_spans_without_words_count_nowhere() -> None:
     words = tokenise(["BMI 45, -"])
     counts = count_matches(words, columns([(0, 4, 6, 0)]), columns([(0, 7, 9, 0), (0, 1, 1, 0)]), chart=[0], n_codes=1)
-    assert (counts.n_wordless_gold, counts.n_wordless_predicted) == (1, 2)
     assert counts.totals().sum() == 0
     assert np.all(np.isnan(span_scores(counts, n_replicates=0).point))
     assert words_in(words, 0, [(0, 6), (4, 6)]) == [1, 0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -59,6 +60,6 @@ def spread(audit: str, measured: Sequence[Sequence[Measured]], families: Mapping
                     n_positive=int(part.n_positive[j]),
                     reason=part.reason(j, value=finite(sd[k, j]), low=0.0),
                 )
-                for k, j in np.ndindex(sd.shape)
+                for k, j in product(part.told, range(len(part.labels)))
             ]
     return rows

@@ -18,6 +18,7 @@ from palpate.audits.context_groups import CONSTANT, MATCHED, REWEIGHTED, WHOLE, 
 from palpate.audits.measured import Measured
 from palpate.edits import Ints
 from palpate.stats import (
+    NOISE,
     bootstrap,
     context_weights,
     macro_average,
@@ -38,6 +39,7 @@ _STATS = (
     "specificity",
     "adaptive_calibration_error",
     "brier_skill_score",
+    NOISE,
 )
 METRICS = (
     "auroc",
@@ -188,7 +190,7 @@ def _measured(cases: Cases, name: str, rows: Mask, point: Floats, values: Floats
     return Measured(
         population=name,
         models=cases.models,
-        metrics=METRICS,
+        metrics=(*METRICS, NOISE),
         labels=cases.labels,
         point=point,
         values=values,

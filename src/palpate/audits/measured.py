@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -15,10 +16,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from palpate.results import Estimate, finite
-from palpate.stats import adjust, bootstrap_p_value, percentile_interval
+from palpate.stats import NOISE, adjust, bootstrap_p_value, error_interval, percentile_interval
 
 Correction = Literal["bonferroni", "holm", "benjamini-hochberg"]
 FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST = 2, 10
+ERROR = "adaptive_calibration_error"
 HIGHER_IS_BETTER = {"brier": False, "adaptive_calibration_error": False}
 """Metrics are better when higher, except these."""
 
@@ -28,7 +30,8 @@ class Measured:
     """Metrics of every model and label on one population, on the data and on its resamples.
 
     `point` is [model, metric, label] and `values` [model, metric, label, replicate]; `values` has 0 replicates
-    where an interval was not asked for. NaN is undefined.
+    where an interval was not asked for. NaN is undefined. Metrics may end with `NOISE`, which is not
+    told: the interval of the calibration error needs it.
     """
 
     population: str
@@ -66,6 +69,21 @@ class Measured:
         """Whether there are too few patients for a test: the bootstrap of a handful is too sure of itself."""
         return int(self.n_units[:, label].min()) < FEWEST_FOR_TEST
 
+    @property
+    def told(self) -> range:
+        """The metrics that are told, by their place."""
+        return range(len(self.metrics) - (NOISE in self.metrics))
+
+    def level_interval(self, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The interval of `point`; of a calibration error not by percentiles, which chance makes too high."""
+        low, high = self.interval(self.values, level)
+        if NOISE in self.metrics and self.values.shape[-1]:
+            k, noise = self.metrics.index(ERROR), self.metrics.index(NOISE)
+            ends = error_interval(self.point[:, k], self.values[:, k], self.values[:, noise], level=level)
+            few = np.isnan(low[:, k])
+            low[:, k], high[:, k] = (np.where(few, np.nan, end) for end in ends)
+        return low, high
+
     def interval(self, values: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Percentile interval of [..., label, replicate]; NaN where there are too few patients to resample."""
         if values.shape[-1] == 0:
@@ -78,8 +96,8 @@ class Measured:
 
 def levels(audit: str, measured: Measured, *, level: float) -> Iterator[Estimate]:
     """One row a model, metric and label."""
-    low, high = measured.interval(measured.values, level)
-    for m, k, j in np.ndindex(measured.point.shape):
+    low, high = measured.level_interval(level)
+    for m, k, j in product(range(len(measured.models)), measured.told, range(len(measured.labels))):
         value, below, above = finite(measured.point[m, k, j]), finite(low[m, k, j]), finite(high[m, k, j])
         if value is None:
             below = above = None
@@ -156,7 +174,7 @@ def _differences(
 ) -> Iterator[Estimate]:
     low, high = measured.interval(values, level)
     p_value = bootstrap_p_value(values, tail="normal") if values.shape[-1] else np.full(point.shape, np.nan)
-    for k, j in np.ndindex(point.shape):
+    for k, j in product(measured.told, range(len(measured.labels))):
         value, below, above = finite(point[k, j]), finite(low[k, j]), finite(high[k, j])
         untested = measured.untested(j) or (other is not None and other.untested(j))
         reason = measured.reason(j, value=value, low=below)

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from palpate.audits.measured import FEWEST_FOR_TEST, Measured
 from palpate.edits import Ints
-from palpate.stats import THRESHOLD_METRICS, bootstrap, macro_average
+from palpate.stats import NOISE, THRESHOLD_METRICS, bootstrap, macro_average
 
 RANKING = ("auroc", "auprc", "sensitivity_at_specificity")
 PROBABILITY = ("brier", "brier_skill_score", "adaptive_calibration_error")
 METRICS = (*RANKING, *PROBABILITY, *THRESHOLD_METRICS)
+_MEASURED = (*METRICS, NOISE)
 _MOST_WORK = 5e9
 """Resamples x cases x labels x models that averages over thousands of labels may cost: about a minute."""
 _FEWEST_REPLICATES = 200
@@ -149,7 +150,7 @@ def _some_labels(
     result = bootstrap(
         population.y_true[:, columns],
         population.y_score[:, :, columns],
-        metrics=METRICS,
+        metrics=_MEASURED,
         threshold=threshold,
         n_replicates=n_replicates,
         **measuring.options(population),
@@ -157,7 +158,7 @@ def _some_labels(
     return Measured(
         population=population.name,
         models=models,
-        metrics=METRICS,
+        metrics=_MEASURED,
         labels=tuple(names[int(j)] for j in columns),
         point=result.point,
         values=result.values,
@@ -181,11 +182,11 @@ def _macro_replicates(
     if len(parts) == 1:
         return macro_average(np.where(averaged[..., None], parts[0].values, np.nan), axis=2)
     if not common.any():
-        return np.zeros((len(population.y_score), len(METRICS), 0))
+        return np.zeros((len(population.y_score), len(_MEASURED), 0))
     values = bootstrap(
         population.y_true[:, common],
         population.y_score[:, :, common],
-        metrics=METRICS,
+        metrics=_MEASURED,
         threshold=population.threshold[:, common],
         average="macro",
         n_replicates=n_replicates,
@@ -208,7 +209,7 @@ def _macro(
     return Measured(
         population=population.name,
         models=models,
-        metrics=METRICS,
+        metrics=_MEASURED,
         labels=("macro",),
         point=macro_average(np.where(averaged, point, np.nan), axis=2)[:, :, None],
         values=values[:, :, None, :],
@@ -234,19 +235,23 @@ def _micro(population: Population, models: tuple[str, ...], measuring: Measuring
     threshold = np.nan_to_num(population.threshold, nan=np.inf)[:, None, :]
     scores = population.y_score.reshape(len(models), -1, 1)
     decisions = (population.y_score >= threshold).astype(np.float64).reshape(len(models), -1, 1)
-    ranked = bootstrap(y_true, scores, metrics=(*RANKING, *PROBABILITY), **options)
+    ranked = bootstrap(y_true, scores, metrics=(*RANKING, *PROBABILITY, NOISE), **options)
     decided = bootstrap(y_true, decisions, metrics=THRESHOLD_METRICS, threshold=0.5, **options)
     any_positive = population._replace(y_true=population.y_true.max(axis=1, keepdims=True), patient=unit)
     any_negative = population._replace(y_true=population.y_true.min(axis=1, keepdims=True), patient=unit)
     return Measured(
         population=population.name,
         models=models,
-        metrics=METRICS,
+        metrics=_MEASURED,
         labels=("micro",),
-        point=np.concatenate([ranked.point, decided.point], axis=1),
-        values=np.concatenate([ranked.values, decided.values], axis=1),
+        point=_with_noise_last(ranked.point, decided.point),
+        values=_with_noise_last(ranked.values, decided.values),
         n=np.asarray([y_true.size]),
         n_positive=y_true.sum(axis=0, dtype=np.int64),
         n_units=np.stack([units(any_positive, "patient")[0], units(any_negative, "patient")[1]]),
         why_no_interval="no interval: too many labels and cases to resample",
     )
+
+
+def _with_noise_last(ranked: NDArray[np.float64], decided: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.concatenate([ranked[:, :-1], decided, ranked[:, -1:]], axis=1)

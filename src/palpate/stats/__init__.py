@@ -8,9 +8,9 @@ discrimination  auroc  auprc  sensitivity_at_specificity  threshold_at_specifici
                 youden_threshold  recall_threshold
 confusion       confusion  sensitivity_at_threshold  specificity_at_threshold  ppv  npv  precision_recall_f1
 calibration     brier  brier_skill_score  adaptive_calibration_error  calibration_curve
-bootstrap       bootstrap  resample_counts  macro_average  METRICS  THRESHOLD_METRICS
+bootstrap       bootstrap  resample_counts  macro_average  METRICS  NOISE  THRESHOLD_METRICS
 clustered       ratio_replicates  resampled_ratios
-intervals       percentile_interval  bootstrap_p_value  wilson_interval
+intervals       percentile_interval  error_interval  bootstrap_p_value  wilson_interval
 multiplicity    adjust
 ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
 agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w
@@ -46,7 +46,7 @@ Two models, per label and on average, and two groups of rows, all under the same
 Numba is imported when a bootstrap, `resample_counts` or `match_pairs` is called, not before.
 """
 
-from palpate.stats._rows import METRICS, THRESHOLD_METRICS
+from palpate.stats._rows import METRICS, NOISE, THRESHOLD_METRICS
 from palpate.stats.agreement import fleiss_kappa, hooper_consistency, kendall_w, krippendorff_alpha
 from palpate.stats.bootstrap import Replicates, bootstrap, macro_average, resample_counts
 from palpate.stats.calibration import (
@@ -79,7 +79,7 @@ from palpate.stats.discrimination import (
     youden_threshold,
 )
 from palpate.stats.incremental import ContextGain, combine_logits, context_gain
-from palpate.stats.intervals import Interval, bootstrap_p_value, percentile_interval, wilson_interval
+from palpate.stats.intervals import Interval, bootstrap_p_value, error_interval, percentile_interval, wilson_interval
 from palpate.stats.matched_bootstrap import MatchedReplicates, matched_bootstrap
 from palpate.stats.matching import Balance, MatchedPairs, balance, match_pairs
 from palpate.stats.multiplicity import adjust
@@ -104,6 +104,7 @@ from palpate.stats.weighting import (
 
 __all__ = [
     "METRICS",
+    "NOISE",
     "THRESHOLD_METRICS",
     "Balance",
     "CalibrationCurve",
@@ -137,6 +138,7 @@ __all__ = [
     "context_weights",
     "decision_curves",
     "effective_size",
+    "error_interval",
     "fleiss_kappa",
     "hooper_consistency",
     "kendall_w",

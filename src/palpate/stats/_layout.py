@@ -44,8 +44,8 @@ def _starts(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum([part.size for part in parts])]).astype(np.int64)
 
 
-def ranked(rows: Rows) -> Ranked:
-    """The layout for the walks over every metric."""
+def ranked(rows: Rows, n_bins: int) -> Ranked:
+    """The layout for the walks over every metric; its gaps are 0."""
     problems = _problems(rows)
     scores = [p.score for p in problems]
     last = [np.append(s[1:] != s[:-1], True)[: s.size] for s in scores]
@@ -57,6 +57,7 @@ def ranked(rows: Rows) -> Ranked:
         last=np.concatenate(last),
         weight=np.concatenate([p.weight for p in problems]),
         above=np.array([p.above for p in problems], np.int64),
+        gap=np.zeros((len(problems), n_bins)),
         sizes=rows.sizes,
         draws=rows.draws,
         n_models=rows.score.shape[0],

@@ -229,6 +229,7 @@ def replicate_matched(
                 for model in range(ranked.n_models):
                     j = label * ranked.n_models + model
                     n, above = _gather(j, used, placed, ranked, row)
-                    evaluate(row.mass[:n], row.positive[:n], row.score[:n], row.last[:n], above, families, values)
+                    parts = row.mass[:n], row.positive[:n], row.score[:n], row.last[:n]
+                    evaluate(*parts, above, ranked.gap[j], families, values)
                     for k in range(wanted.size):
                         out[j, k, i] = values[wanted[k]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -33,8 +34,20 @@ METRICS = (
     "prevalence",
     "mean_score",
 )
+NOISE = "calibration_noise"
+"""Of a replicate only: how far its bins of the calibration error lie from the data's, on average (`error_interval`)."""
+GAPS = "gaps"
+"""Not a metric: observed less predicted rate in each bin of the calibration error, from high scores to low."""
 THRESHOLD_METRICS = METRICS[6:16]
 _PROBABILITY_METRICS = METRICS[2:5]
+
+
+def value_columns(names: Sequence[str], n_bins: int) -> NDArray[np.int64]:
+    """Where `_walks.evaluate` leaves metrics; noise and gaps follow the last of them."""
+    first = len(METRICS) + 1
+    others = {NOISE: range(len(METRICS), first), GAPS: range(first, first + n_bins)}
+    columns = [column for name in names for column in others.get(name) or (METRICS.index(name),)]
+    return np.asarray(columns, np.int64)
 
 
 class Rows(NamedTuple):
@@ -72,7 +85,7 @@ def check_rows(
         raise ValueError(f"y_score has shape {np.shape(y_score)}, which does not fit y_true of {np.shape(y_true)}")
     if positive.size == 0 or score.shape[0] == 0:
         raise ValueError("y_true and y_score must have at least one row, one label and one model")
-    if any(name in _PROBABILITY_METRICS for name in metrics):
+    if any(name in (*_PROBABILITY_METRICS, NOISE) for name in metrics):
         _inputs.probabilities(score)
     used = np.ones(len(positive), np.bool_) if rows is None else _inputs.binary(rows, name="rows")
     weights = None

@@ -23,7 +23,8 @@ class Ranked(NamedTuple):
 
     Problem j = label * n_models + model holds rows start[j] to start[j + 1]; the first `above[j]` of them are
     predicted positive, -1 if there is no threshold. `last` marks the last row of a group of equal scores;
-    `sizes` are a label's strata, `draws` how often each is drawn from.
+    `gap`, [problem, bin], is observed less predicted rate on the data, against which noise is measured; `sizes` are a
+    label's strata, `draws` how often each is drawn from.
     """
 
     start: NDArray[np.int64]
@@ -33,6 +34,7 @@ class Ranked(NamedTuple):
     last: NDArray[np.bool_]
     weight: NDArray[Any]
     above: NDArray[np.int64]
+    gap: NDArray[np.float64]
     sizes: NDArray[np.int64]
     draws: NDArray[np.int64]
     n_models: int
@@ -50,7 +52,6 @@ class Families(NamedTuple):
     threshold: bool
     specificity: float
     tolerance: float
-    n_bins: int
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -106,10 +107,12 @@ def walk_operating(mass: Any, positive: Any, last: Any, n_positive: Any, n_negat
 
 
 @njit(cache=True, nogil=True)
-def walk_adaptive(mass: Any, positive: Any, score: Any, last: Any, total: Any, n_bins: Any) -> Any:
-    """Adaptive calibration error: bins of equal mass, a group at an edge divided in proportion."""
+def walk_adaptive(mass: Any, positive: Any, score: Any, last: Any, total: Any, found: Any) -> Any:
+    """Adaptive calibration error: bins of equal mass, a group at an edge divided in proportion; fills their gaps."""
+    found[:] = 0.0
     if total <= 0:
         return np.nan
+    n_bins = found.size
     # In units of 1 / n_bins of a row a bin holds `total`, so that whole counts stay whole.
     error, difference, room, bins = 0.0, 0.0, total, 1
     group, group_tp = 0 * mass[0], 0 * mass[0]
@@ -122,7 +125,9 @@ def walk_adaptive(mass: Any, positive: Any, score: Any, last: Any, total: Any, n
             gap = group_tp / group - score[i]
             left = group * n_bins
             while left > room and bins < n_bins:
-                error += abs(difference + room * gap)
+                difference += room * gap
+                error += abs(difference)
+                found[bins - 1] = difference / total
                 left -= room
                 difference, room = 0.0, total
                 bins += 1
@@ -130,6 +135,7 @@ def walk_adaptive(mass: Any, positive: Any, score: Any, last: Any, total: Any, n
             room -= left
         group *= 0
         group_tp *= 0
+    found[bins - 1] = difference / total
     return (error + abs(difference)) / (total * n_bins)
 
 
@@ -172,7 +178,7 @@ def _threshold(mass: Any, positive: Any, above: Any, n_positive: Any, n_negative
 
 
 @njit(cache=True, nogil=True)
-def evaluate(mass: Any, positive: Any, score: Any, last: Any, above: Any, families: Any, values: Any) -> None:
+def evaluate(mass: Any, positive: Any, score: Any, last: Any, above: Any, gap: Any, families: Any, values: Any) -> None:
     """Fill `values`, in the order of `METRICS`, with the wanted metrics of one problem in one replicate."""
     values[:] = np.nan
     if mass.size == 0:
@@ -189,7 +195,9 @@ def evaluate(mass: Any, positive: Any, score: Any, last: Any, above: Any, famili
     if families.calibration:
         _calibration(mass, positive, score, n_positive, total, values)
     if families.adaptive:
-        values[4] = walk_adaptive(mass, positive, score, last, total, families.n_bins)
+        found = values[values.size - gap.size :]
+        values[4] = walk_adaptive(mass, positive, score, last, total, found)
+        values[18] = np.mean(np.abs(found - gap)) if total > 0 else np.nan
     if families.operating:
         least = families.specificity - families.tolerance
         values[5] = walk_operating(mass, positive, last, n_positive, n_negative, least)
@@ -227,6 +235,7 @@ def replicate_metrics(
                     ranked.score[rows],
                     ranked.last[rows],
                     ranked.above[j],
+                    ranked.gap[j],
                     families,
                     values,
                 )

@@ -63,6 +63,7 @@ def replicate_reweighted(
                     ranked.score[rows],
                     ranked.last[rows],
                     ranked.above[j],
+                    ranked.gap[j],
                     families,
                     values,
                 )

@@ -18,11 +18,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats import _inputs
-from palpate.stats._rows import METRICS, THRESHOLD_METRICS, Rows, Unit, check_rows, resampling_units
+from palpate.stats._rows import (
+    GAPS,
+    METRICS,
+    NOISE,
+    THRESHOLD_METRICS,
+    Rows,
+    Unit,
+    check_rows,
+    resampling_units,
+    value_columns,
+)
 
 _ROWS_PER_CHUNK = 4_000_000
 _VALUES_PER_CHUNK = 8_000_000
 _one_at_a_time = threading.Lock()
+DATA = np.array([-1], np.int64)
+"""The number of the replicate that is the data itself."""
 
 
 class Replicates(NamedTuple):
@@ -39,6 +51,16 @@ class _Options(NamedTuple):
     n_bins: int
     n_replicates: int
     seed: np.uint64
+
+    @property
+    def n_values(self) -> int:
+        """How many numbers a kernel needs room for."""
+        return len(METRICS) + 1 + self.n_bins
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the data's own gaps are needed."""
+        return NOISE in self.metrics
 
 
 def bootstrap(
@@ -63,6 +85,7 @@ def bootstrap(
     y_true is [n] or [n, labels] of 0 and 1; y_score is [n], [n, labels] or [models, n, labels] ([models, n] if y_true
     is [n]). `METRICS` has the names of metrics; those in `THRESHOLD_METRICS` need `threshold`, a number, [labels] or
     [models, labels], and call a row positive if its score is at least that; a threshold of nan gives nan.
+    `NOISE` is how far a replicate's calibration bins lie from the data's (see `error_interval`).
 
     unit="patient" draws as many patients as there are, with all their rows; one resample serves all models, metrics
     and labels. unit="case" draws rows within each class of each label; one resample serves all models and metrics.
@@ -74,10 +97,7 @@ def bootstrap(
     average="macro" gives a label axis of length 1, the mean over labels, and never holds all labels' replicates in
     memory. For anything else about thousands of labels, call on slices of labels with one integer `rng`.
     """
-    least = _inputs.fraction(specificity, name="specificity")
-    options = _Options(_known(metrics), least, n_bins, n_replicates, _seed(rng))
-    if n_bins < 1 or n_replicates < 0:
-        raise ValueError("n_bins must be at least 1 and n_replicates at least 0")
+    options = _options(metrics, specificity, n_bins, n_replicates, rng)
     if average not in ("none", "macro"):
         raise ValueError(f'average must be "none" or "macro", not {average!r}')
     checked = check_rows(
@@ -129,12 +149,22 @@ def _quotient(total: NDArray[np.float64], count: NDArray[Any]) -> NDArray[np.flo
     return out
 
 
+def _options(
+    metrics: Sequence[str], specificity: float, n_bins: int, n_replicates: int, rng: np.random.Generator | int
+) -> _Options:
+    """Checked; the one place for all bootstraps of metrics."""
+    least = _inputs.fraction(specificity, name="specificity")
+    if n_bins < 1 or n_replicates < 0:
+        raise ValueError("n_bins must be at least 1 and n_replicates at least 0")
+    return _Options(_known(metrics), least, n_bins, n_replicates, _seed(rng))
+
+
 def _known(metrics: Sequence[str]) -> tuple[str, ...]:
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     if not names or len(set(names)) < len(names):
         raise ValueError("metrics must name at least one metric, each once")
     for name in names:
-        if name not in METRICS:
+        if name not in (*METRICS, NOISE):
             raise ValueError(f"no metric is named {name!r}; there are {', '.join(METRICS)}")
     return names
 
@@ -213,17 +243,19 @@ def _evaluate(rows: Rows, options: _Options) -> tuple[NDArray[np.float64], NDArr
     from palpate.stats import _layout, _walks
 
     n_models, _, n_labels = rows.score.shape
-    ranked = _layout.ranked(rows)
+    ranked = _layout.ranked(rows, options.n_bins)
     everything = np.arange(options.n_replicates, dtype=np.int64)
 
     def walk(names: Sequence[str], replicates: NDArray[np.int64]) -> NDArray[np.float64]:
-        wanted = np.array([METRICS.index(name) for name in names], np.int64)
-        out = np.empty((n_labels * n_models, len(names), replicates.size))
+        wanted = value_columns(names, options.n_bins)
+        out = np.empty((n_labels * n_models, wanted.size, replicates.size))
         families = _families(names, options, weighted=rows.weight is not None)
-        _walks.replicate_metrics(options.seed, replicates, ranked, families, wanted, len(METRICS), out)
+        _walks.replicate_metrics(options.seed, replicates, ranked, families, wanted, options.n_values, out)
         return out
 
-    point = walk(options.metrics, np.array([-1], np.int64))
+    if options.noisy:
+        ranked.gap[:] = walk((GAPS,), DATA)[..., 0]
+    point = walk(options.metrics, DATA)
     fast = "auroc" in options.metrics and _fits_lanes(rows)
     slow = [name for name in options.metrics if not (fast and name == "auroc")]
     values = np.empty((n_labels * n_models, len(options.metrics), options.n_replicates))
@@ -236,6 +268,11 @@ def _evaluate(rows: Rows, options: _Options) -> tuple[NDArray[np.float64], NDArr
         point.reshape(shape).transpose(1, 2, 0),
         values.reshape(*shape, options.n_replicates).transpose(1, 2, 0, 3),
     )
+
+
+def gaps_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[problem, bin] of the data, from [model, bin, label, 1]."""
+    return values[..., 0].transpose(2, 0, 1).reshape(-1, values.shape[1])
 
 
 def _fits_lanes(rows: Rows) -> bool:
@@ -266,10 +303,9 @@ def _families(names: Sequence[str], options: _Options, *, weighted: bool) -> Any
         auprc="auprc" in names,
         operating="sensitivity_at_specificity" in names,
         calibration=any(name in ("brier", "brier_skill_score", "prevalence", "mean_score") for name in names),
-        adaptive="adaptive_calibration_error" in names,
+        adaptive=any(name in ("adaptive_calibration_error", NOISE, GAPS) for name in names),
         threshold=any(name in THRESHOLD_METRICS for name in names),
         specificity=options.specificity,
         # Sums of weights carry rounding errors, sums of counts do not.
         tolerance=1e-12 if weighted else 0.0,
-        n_bins=options.n_bins,
     )

@@ -58,6 +58,25 @@ def percentile_interval(replicates: ArrayLike, *, level: float = 0.95, axis: int
     return Interval(quantile(outside), quantile(1.0 - outside))
 
 
+def error_interval(point: ArrayLike, replicates: ArrayLike, noise: ArrayLike, *, level: float = 0.95) -> Interval:
+    """Interval of a mean of absolute gaps (calibration error), which chance can only raise; `replicates` are [..., R].
+
+    A resample has the data's chance gaps and its own, so its error is too large: the percentile interval of a model
+    that is calibrated never holds 0, and often not even the estimate. The upper end is that percentile, on the safe
+    side. The lower end asks how much smaller the gaps could be. Were they c times those of the data, the error would
+    lie below `high(c)` in all but (1 - level) / 2 of the samples; `high(0)` is that quantile of `noise`, the resamples'
+    mean distance from the data's gaps, `high(1)` that of the error itself, and a straight line between them lies above
+    the truth, because an absolute value is convex. The lower end is c times the estimate, for the c at which `high(c)`
+    reaches the estimate.
+    """
+    value = np.asarray(point, np.float64)
+    chance = percentile_interval(noise, level=level).high
+    high = np.maximum(percentile_interval(replicates, level=level).high, value)
+    share = np.divide(value - chance, high - chance, out=np.ones_like(value), where=high > chance)
+    low = np.where(value > chance, share * value, 0.0)
+    return Interval(np.where(np.isnan(chance) | np.isnan(high), np.nan, low), high)
+
+
 def bootstrap_p_value(differences: ArrayLike, *, axis: int = -1, tail: Literal["count", "normal"] = "count") -> Floats:
     """Two-sided p-value of "no difference" from replicates of a difference, along `axis`.
 

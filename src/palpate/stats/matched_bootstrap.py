@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from palpate.stats import _inputs
 from palpate.stats._inputs import Floats
-from palpate.stats._rows import METRICS, Rows, Unit, check_rows
-from palpate.stats.bootstrap import _families, _known, _Options, _seed, _threads
+from palpate.stats._rows import GAPS, Rows, Unit, check_rows, value_columns
+from palpate.stats.bootstrap import DATA, _families, _Options, _options, _threads, gaps_of
 from palpate.stats.matching import fixed_point, match_order, penalty, pretest
 
 if TYPE_CHECKING:
@@ -58,10 +57,7 @@ def matched_bootstrap(
     ([n]) are those of `match_pairs`; everything else is that of `bootstrap`. Calls with the same integer `rng` and the
     same units see the resamples that `bootstrap` sees, so matched and whole can be subtracted replicate by replicate.
     """
-    least = _inputs.fraction(specificity, name="specificity")
-    options = _Options(_known(metrics), least, n_bins, n_replicates, _seed(rng))
-    if n_bins < 1 or n_replicates < 0:
-        raise ValueError("n_bins must be at least 1 and n_replicates at least 0")
+    options = _options(metrics, specificity, n_bins, n_replicates, rng)
     checked = check_rows(
         y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=None
     )
@@ -88,22 +84,24 @@ def _evaluate(
     from palpate.stats import _layout, _matching
 
     n_models, _, n_labels = rows.score.shape
-    ranked = _layout.ranked(rows)
+    ranked = _layout.ranked(rows, options.n_bins)
     placed = _place(rows, chance, tie_break, price, ranked)
-    wanted = np.array([METRICS.index(name) for name in options.metrics], np.int64)
-    families = _families(options.metrics, options, weighted=False)
 
-    def walk(replicates: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+    def walk(names: Sequence[str], replicates: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+        wanted = value_columns(names, options.n_bins)
+        families = _families(names, options, weighted=False)
         out = np.empty((n_labels * n_models, wanted.size, replicates.size))
         pairs = np.zeros((n_labels, replicates.size), np.int64)
         _matching.replicate_matched(
-            options.seed, replicates, placed, ranked, families, wanted, len(METRICS), out, pairs
+            options.seed, replicates, placed, ranked, families, wanted, options.n_values, out, pairs
         )
         shape = (n_labels, n_models, wanted.size, replicates.size)
         return out.reshape(shape).transpose(1, 2, 0, 3), pairs
 
-    point, n_pairs = walk(np.array([-1], np.int64))
-    values, replicate_pairs = walk(np.arange(options.n_replicates, dtype=np.int64))
+    if options.noisy:
+        ranked.gap[:] = gaps_of(walk((GAPS,), DATA)[0])
+    point, n_pairs = walk(options.metrics, DATA)
+    values, replicate_pairs = walk(options.metrics, np.arange(options.n_replicates, dtype=np.int64))
     return MatchedReplicates(options.metrics, point[..., 0], values, n_pairs[:, 0], replicate_pairs)
 
 

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats import _inputs
 from palpate.stats._inputs import Floats, divide
-from palpate.stats._rows import METRICS, Rows, Unit, check_rows
-from palpate.stats.bootstrap import Replicates, _families, _known, _Options, _seed, _threads
+from palpate.stats._rows import GAPS, Rows, Unit, check_rows, value_columns
+from palpate.stats.bootstrap import DATA, Replicates, _families, _Options, _options, _threads, gaps_of
 from palpate.stats.matched_bootstrap import context_of
 from palpate.stats.matching import Balance, balance, pretest
 
@@ -154,10 +154,7 @@ def reweighted_bootstrap(
     Everything else is that of `bootstrap`, with the same resamples. The pre-test probabilities themselves are not
     fitted anew, so intervals do not hold the uncertainty of the pre-test model.
     """
-    least = _inputs.fraction(specificity, name="specificity")
-    options = _Options(_known(metrics), least, n_bins, n_replicates, _seed(rng))
-    if n_bins < 1 or n_replicates < 0:
-        raise ValueError("n_bins must be at least 1 and n_replicates at least 0")
+    options = _options(metrics, specificity, n_bins, n_replicates, rng)
     checked = check_rows(
         y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=None
     )
@@ -178,20 +175,22 @@ def _evaluate(rows: Rows, prevalence: Floats, options: _Options) -> Replicates:
     from palpate.stats import _layout, _weighting
 
     n_models, _, n_labels = rows.score.shape
-    ranked = _layout.ranked(rows)
-    wanted = np.array([METRICS.index(name) for name in options.metrics], np.int64)
-    families = _families(options.metrics, options, weighted=True)
+    ranked = _layout.ranked(rows, options.n_bins)
 
-    def walk(replicates: NDArray[np.int64]) -> Floats:
+    def walk(names: Sequence[str], replicates: NDArray[np.int64]) -> Floats:
+        wanted = value_columns(names, options.n_bins)
+        families = _families(names, options, weighted=True)
         out = np.empty((n_labels * n_models, wanted.size, replicates.size))
         _weighting.replicate_reweighted(
-            options.seed, replicates, prevalence, ranked, families, wanted, len(METRICS), out
+            options.seed, replicates, prevalence, ranked, families, wanted, options.n_values, out
         )
         shape = (n_labels, n_models, wanted.size, replicates.size)
         return out.reshape(shape).transpose(1, 2, 0, 3)
 
-    point = walk(np.array([-1], np.int64))[..., 0]
-    return Replicates(options.metrics, point, walk(np.arange(options.n_replicates, dtype=np.int64)))
+    if options.noisy:
+        ranked.gap[:] = gaps_of(walk((GAPS,), DATA))
+    point = walk(options.metrics, DATA)[..., 0]
+    return Replicates(options.metrics, point, walk(options.metrics, np.arange(options.n_replicates, dtype=np.int64)))
 
 
 def _prevalences(prevalence: ArrayLike | None, n_labels: int) -> Floats:

@@ -15,7 +15,7 @@ from palpate.models.train.pretest_features import Features
 from palpate.models.train.pretest_grids import Setup
 from palpate.models.train.pretest_search import Floats, Found, Ints, Labels, Tried
 from palpate.models.train.words import PATIENTS_OF_A_SHOWN_WORD
-from palpate.stats import bootstrap, percentile_interval
+from palpate.stats import NOISE, bootstrap, error_interval, percentile_interval
 
 METRICS = ("auroc", "adaptive_calibration_error", "brier", "brier_skill_score")
 _SEED = 0  # of the intervals, not of the fit
@@ -34,12 +34,15 @@ def measure(y: Labels, p: Floats, patients: Ints, n_replicates: int) -> dict[str
     out: dict[str, Any] = {"n": len(y), "n_positive": int(y.sum()), "n_distinct": len(np.unique(p))}
     if not len(y):
         return {**out, **dict.fromkeys(METRICS), "reason": "no cases"}
-    found = bootstrap(y, p, rng=_SEED, metrics=METRICS, patient=patients, n_replicates=n_replicates)
-    low, high = percentile_interval(found.values) if n_replicates else (None, None)
+    found = bootstrap(y, p, rng=_SEED, metrics=(*METRICS, NOISE), patient=patients, n_replicates=n_replicates)
+    noise = found.values[0, -1, 0]
     for m, metric in enumerate(METRICS):
-        out[metric] = number(found.point[0, m, 0])
-        if low is not None:
-            out[f"{metric}_interval"] = [number(np.asarray(side)[0, m, 0]) for side in (low, high)]
+        point, values = found.point[0, m, 0], found.values[0, m, 0]
+        out[metric] = number(point)
+        if n_replicates:
+            is_error = metric == "adaptive_calibration_error"
+            ends = error_interval(point, values, noise) if is_error else percentile_interval(values)
+            out[f"{metric}_interval"] = [number(float(end)) for end in ends]
     out["reason"] = "" if 0 < out["n_positive"] < len(y) else "one class only"
     return out
 
@@ -78,6 +81,7 @@ def describe_search(found: Found) -> dict[str, Any]:
     return {
         "n_tried": len(found.tried),
         "n_on_all_folds": sum(tried.finished for tried in found.tried),
+        "n_not_fitted": sum(not np.isfinite(tried.auroc).any() for tried in found.tried),
         "classifiers": [describe_tried(tried) for tried in best.values()],
     }
 
