@@ -315,7 +315,7 @@ def test_everything_computed_has_its_place_in_the_report(result: AuditResult) ->
     assert len(local) == 3
     balance = next(block for block in result.blocks if block.title == "Balance before and after")
     assert isinstance(balance, Table)
-    smd = {(cells[0], cells[1]): cells[5] for cells in balance.rows}
+    smd = {(cells[0], cells[1]): cells[6] for cells in balance.rows}
     assert smd["a", "before"] > 0.7  # type: ignore[operator]
     assert abs(smd["a", "matched"]) < 0.02  # type: ignore[arg-type]
     assert abs(smd["a", "re-weighted"]) < 0.15  # type: ignore[arg-type]

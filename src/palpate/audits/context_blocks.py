@@ -165,7 +165,7 @@ def _balance_table(story: Story) -> Table:
         effective = [None if value != value else float(value) for value in row.effective]
         warned = "; ".join(WARNINGS[each.kind].format(value=each.value) for each in row.warnings)
         undefined = row.reason or "" if numbers[0] is None else ""
-        rows.append((row.label, names[row.group], row.n, *numbers, *effective, warned or undefined))
+        rows.append((row.label, names[row.group], warned or undefined, row.n, *numbers, *effective))
     caliper = "no caliper" if story.caliper is None else f"caliper {story.caliper:g}"
     return Table(
         title="Balance before and after",
@@ -176,6 +176,7 @@ def _balance_table(story: Story) -> Table:
         columns=(
             Column(name="Label"),
             Column(name="Setting"),
+            Column(name="Warning"),
             Column(name="Cases", kind="integer"),
             Column(name="Mean, positive", kind="number"),
             Column(name="Mean, negative", kind="number"),
@@ -184,7 +185,6 @@ def _balance_table(story: Story) -> Table:
             Column(name="AUROC of history", kind="number"),
             Column(name="Effective positives", kind="number"),
             Column(name="Effective negatives", kind="number"),
-            Column(name="Warning"),
         ),
         rows=tuple(rows),
         collapsed=len(rows) > 20,
