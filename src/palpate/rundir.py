@@ -53,7 +53,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 def _write_json(path: Path, value: Any) -> None:
     with _replacing(path) as scratch:
-        scratch.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+        scratch.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 class RunDirectory:

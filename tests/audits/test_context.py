@@ -86,6 +86,9 @@ def test_matched_is_measured_on_the_pairs_and_not_on_everyone(known: Planted) ->
     assert matched["value"] == pytest.approx(sk.roc_auc_score(y[inside], score[inside]), abs=1e-12)
     assert (matched["n"], matched["n_positive"]) == (len(inside), len(pairs.positives))
     assert abs(matched["value"] - row(found, "auroc", "both", "b")["value"]) > 0.03  # type: ignore[operator]
+    same = row(found, "sensitivity_at_global_specificity", "both", "b", "matched", "all")
+    assert [same[name] for name in ("value", "low", "high", "p_value")] == [0.0, 0.0, 0.0, None]
+    assert "every positive case is in a pair" in str(same["reason"])
 
 
 def test_a_model_of_the_context_falls_to_a_coin_toss_and_one_of_the_image_stays(result: AuditResult) -> None:

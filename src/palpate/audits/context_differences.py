@@ -48,6 +48,7 @@ FEWEST_DECIDED = 10
 """Patients of a class that should lie on each side of a threshold; 13 out of 13 has no spread to test with."""
 ONE_SIDED = f"not tested: fewer than {FEWEST_DECIDED} patients are to be expected on one side of the threshold"
 HEAVY = "not tested: under weights a few heavy cases decide on which side of a threshold the weight lies"
+SAME_POSITIVES = "not tested: every positive case is in a pair, so sensitivity at one threshold can't change"
 DOUBTFUL = "not tested: the weights are not to be relied on"
 OFTEN_UNDEFINED = "no interval: the metric is undefined in more than 5% of the resamples"
 _MOST_UNDEFINED = 0.05
@@ -194,6 +195,8 @@ def _untested(asked: Comparison, metric: str, parts: tuple[Measured, Measured], 
         if metric == "sensitivity_at_local_specificity":
             divided |= n[1] * (1 - facts.specificity) < FEWEST_DECIDED
         why[divided] = ONE_SIDED
+        if asked.group == MATCHED and metric == "sensitivity_at_global_specificity":
+            why[:, parts[0].n_positive == parts[1].n_positive] = SAME_POSITIVES
     elif asked.group == REWEIGHTED and facts.doubtful:
         # A mean over labels is as doubtful as the worst of them.
         why[:, [label == MACRO or label in facts.doubtful for label in parts[0].labels]] = DOUBTFUL
