@@ -13,5 +13,6 @@ def test_results_come_in_the_order_of_the_configuration(tmp_path: Path) -> None:
     audits = ("performance", "vocabulary", "context")
     run.write_manifest({"audits": {name: {} for name in audits}})
     for name in sorted(audits):
-        run.write_result(AuditResult(name, estimates_frame([Estimate(name, "m", "auroc", label="ill", group="all", value=0.5, n=9)])))
+        row = Estimate(name, "m", "auroc", label="ill", group="all", value=0.5, n=9)
+        run.write_result(AuditResult(name, estimates_frame([row])))
     assert [result.audit for result in run.read_results()] == list(audits)

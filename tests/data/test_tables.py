@@ -198,7 +198,8 @@ def test_typed_times(tmp_path):
      (["1", "x", ""], ["1", "x", None]), (["007", "8", "9"], ["007", "8", "9"]), (["", "", ""], [None] * 3),
      (["9" * 30, "1", "2"], ["9" * 30, "1", "2"]),
      (["true", "false", ""], ["true", "false", None]), (["nan", "none", ""], ["nan", "none", None]),
-     (["NaN", "2", ""], [None, 2, None]), (["0.5", "nan", "1"], [0.5, None, 1.0]), (["nan", "", ""], ["nan", None, None])],
+     (["NaN", "2", ""], [None, 2, None]), (["0.5", "nan", "1"], [0.5, None, 1.0]),
+     (["nan", "", ""], ["nan", None, None])],
 )  # fmt: skip
 def test_attributes_are_numbers_where_all_are(tmp_path, cells, values):
     path = write(tmp_path / "t.csv", [{"a": cell, "label:y": 0} for cell in cells])
