@@ -9,16 +9,18 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from palpate.audits.vocabulary import Vocabulary
+from palpate.audits.vocabulary_given import WordsTold, choose_common
 from palpate.data.psytar import Extraction, extract_effects, write_effects
 from palpate.data.words import read_words, write_rating_sheet
 from palpate.edits import splice
 from palpate.errors import ConfigError, InputError
 from palpate.jobs import read_training_cohort
 from palpate.perturb.characteristics import Alteration, Alterer, Contradictory, load_definition
-from palpate.perturb.suites import Suite, import_csv, import_jsonl, load_suite, write_cases
+from palpate.perturb.suites import Suite, read_suite, write_cases
 from palpate.perturb.suites.lexicon_files import read_lexicon_file
 from palpate.perturb.suites.lexicons import Attribute
-from palpate.perturb.words import Choice, check_words, choose_words
+from palpate.perturb.words import Choice, check_words
 
 Slots = Mapping[str, object]
 """Values of slots as they are typed: a word, a list of words, or the name of a lexicon's file."""
@@ -33,8 +35,8 @@ def write_word_sheet(
     elif cohort is not None and words is None:
         cases = read_training_cohort(cohort)
         rows = cases.rows(split="train")
-        texts = [cases.texts[row] for row in rows.tolist()]
-        listed = choose_words(texts, cases.y_true(rows), how=how, n=n, min_texts=min(20, len(texts))).words
+        told = WordsTold.of(cases, rows)
+        listed = choose_common(cases, rows, cases.labels, told, how=how, n=n, min_notes=Vocabulary.min_notes)
     else:
         raise ConfigError("give either --words FILE or --cohort FILE")
     write_rating_sheet(out, listed, [f"rater_{k}" for k in range(1, raters + 1)])
@@ -66,7 +68,8 @@ def alter_note(
     if twice is not None:
         raise ConfigError(f"--characteristic {twice} is given twice")
     try:
-        note = sys.stdin.read() if str(file) == "-" else file.read_bytes().decode("utf-8")
+        # Bytes, so that the note's line ends stay as they are.
+        note = (sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()).decode("utf-8")
     except FileNotFoundError:
         raise InputError("there is no such file", file=file) from None
     except UnicodeDecodeError:
@@ -80,22 +83,8 @@ def alter_note(
 
 
 def open_suite(name: str, *, positive: str | None = None, slots: Slots | None = None) -> Suite:
-    """A suite by its name, or from a YAML file, a CSV file of templates or a JSONL file of cases.
-
-    `positive` is the word for the positive label in CSV and JSONL files; `slots` are values, or a lexicon's file.
-    """
-    values = {slot: _values(given) for slot, given in (slots or {}).items()}
-    suffix = Path(name).suffix
-    if suffix == ".jsonl":
-        return import_jsonl(Path(name), positive=positive)
-    if suffix != ".csv":
-        suite = load_suite(name)
-        return suite.with_slots(values) if values else suite
-    words = {
-        slot: [str(value["value"]) if isinstance(value, dict) else value for value in given]
-        for slot, given in values.items()
-    }
-    return import_csv(Path(name), lexicons=words, positive=positive)
+    """As `read_suite`; a slot's values may be a lexicon's file."""
+    return read_suite(name, positive=positive, slots={slot: _values(given) for slot, given in (slots or {}).items()})
 
 
 def _values(given: object) -> Sequence[str | dict[str, Attribute]]:
@@ -120,9 +109,7 @@ def expand_suite(
     rng = np.random.default_rng(seed)
     if n is None:
         return write_cases(suite.default_cases(rng, further=further), out)
-    numbers = suite.draw(n, rng, further=further, balance=balance)
-    step = 10_000
-    return write_cases((suite.cases(numbers[k : k + step]) for k in range(0, len(numbers), step)), out)
+    return write_cases(suite.sample_batches(n, rng, further=further, balance=balance), out)
 
 
 def make_psytar_lexicon(workbook: Path, out: Path) -> Extraction:

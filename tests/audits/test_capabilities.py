@@ -1,23 +1,15 @@
-"""The capabilities audit as a whole: planted models with known pass rates, on palpate's suite and on small ones."""
+"""The capabilities audit as a whole: thresholds, baselines, options, checkpoints, values of slots, report."""
 
 from __future__ import annotations
 
 import json
-import re
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from pydantic import TypeAdapter
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import recall_score
-from sklearn.pipeline import make_pipeline
 
 from palpate import Cohort, RunDirectory
 from palpate.audits.capabilities import Capabilities
@@ -25,337 +17,28 @@ from palpate.audits.capabilities_cases import examine
 from palpate.edits import Inputs
 from palpate.errors import CohortError, ConfigError
 from palpate.execute.cache import ScoreCache
-from palpate.models import Model, ModelSpec
-from palpate.models.protocol import Probabilities
+from palpate.models import ModelSpec
 from palpate.perturb.suites import load_suite
 from palpate.report.html import render
-from palpate.results import AuditResult, Examples, ModelPredictions, Plan
+from palpate.results import Examples
 from palpate.runner import Contender, Job, run
 from palpate.testing import KeywordModel
-from tests.perturb.suites.rule_reader import effect_is_negated
+from tests.audits.capability_runs import (
+    MIRRORED,
+    PAIRS,
+    RNG,
+    NegationRule,
+    ask,
+    audit,
+    cohort_of,
+    quick,
+    rows,
+    sigmoid,
+    tweets,
+    values,
+    warnings,
+)
 from tests.perturb.suites.small import write
-
-RNG = np.random.default_rng
-
-MIRRORED = """
-suite: mirrored
-labels: {positive: ADE, negative: no ADE}
-lexicons:
-  drug: [Zoloft, Prozac, aspirin]
-  effect: [nausea, headaches]
-capabilities:
-  - id: order
-    title: Order
-    tests:
-      - id: order
-        type: MFT
-        templates:
-          - {id: b1, label: no ADE, text: "I had {effect} before I took {drug}."}
-          - {id: a1, label: ADE, text: "I took {drug} before I had {effect}."}
-          - {id: b2, label: no ADE, text: "I took {drug} after I had {effect}."}
-          - {id: a2, label: ADE, text: "I had {effect} after I took {drug}."}
-          - {id: b3, label: no ADE, text: "First came {effect}, then {drug}."}
-          - {id: a3, label: ADE, text: "First came {drug}, then {effect}."}
-"""
-
-PAIRS = """
-suite: pairs
-labels: {positive: ill, negative: well}
-lexicons:
-  where: [back, knee]
-capabilities:
-  - id: shorthand
-    tests:
-      - id: polite
-        type: INV
-        tolerance: 0.1
-        changes:
-          - {name: please in front, prepend: "Please note: "}
-          - {name: urgent behind, append: " Urgent!"}
-        templates:
-          - {id: i1, label: ill, text: "Pain in the {where}."}
-          - {id: i2, label: ill, text: "Severe pain in the {where}."}
-  - id: denial
-    tests:
-      - id: denied
-        type: DIR
-        direction: down
-        margin: 0.25
-        templates:
-          - {id: d1, text: "Pain in the {where}.", to: "Denies pain in the {where}."}
-          - {id: d2, text: "Severe pain in the {where}.", to: "Denies severe pain in the {where}."}
-      - id: any
-        type: DIR
-        direction: up
-        templates:
-          - {id: u1, text: "Seen for the {where}.", to: "Seen for pain of the {where}."}
-          - {id: u2, text: "Visit for the {where}.", to: "A visit for the {where}."}
-"""
-
-
-def cohort_of(texts: Sequence[str], y: Sequence[int], split: Sequence[str] | None = None, label: str = "ADE") -> Cohort:
-    """A note a patient."""
-    frame = pl.DataFrame(
-        {
-            "case_id": [str(k) for k in range(len(texts))],
-            "text": list(texts),
-            "split": list(split or ["test"] * len(texts)),
-            label: list(y),
-        }
-    )
-    return Cohort.from_frame(frame, labels=[label])
-
-
-def tweets(n: int = 120) -> Cohort:
-    """Notes of which half are positive; "nausea" tells, nearly always."""
-    rng = RNG(0)
-    y = np.arange(n) % 2
-    seen = np.where(rng.random(n) < 0.9, y, 1 - y)
-    texts = [f"Took Zoloft {k}, {'nausea' if s else 'fine'}." for k, s in enumerate(seen.tolist())]
-    split = np.array(["train", "validation", "test", "test"])[np.arange(n) // 2 % 4]
-    return cohort_of(texts, y.tolist(), split.tolist())
-
-
-def quick(**options: Any) -> Capabilities:
-    return Capabilities(**{"n_replicates": 200, "threshold": 0.5, **options})
-
-
-def ask(plan: Plan, models: Mapping[str, Model], **more: Mapping[str, Any]) -> dict[str, ModelPredictions]:
-    """What the runner would hand to the audit."""
-    n = len(plan.cohort)
-    parents = plan.variants.parent.tolist()
-    texts = [plan.cohort.texts[p] if p < n else plan.variants.made[p - n] for p in parents]
-    return {
-        name: ModelPredictions(
-            plan.labels,
-            model.predict(Inputs.from_texts(texts)),
-            np.ones(len(texts), dtype=bool),
-            threshold=model.threshold,
-            **more.get(name, {}),
-        )
-        for name, model in models.items()
-    }
-
-
-def audit(capabilities: Capabilities, cohort: Cohort, **models: Model) -> AuditResult:
-    plan = capabilities.plan(cohort, RNG(0))
-    return capabilities.analyse(plan, ask(plan, models), RNG(1))
-
-
-def rows(result: AuditResult, metric: str, *, reference: str | None = None, model: str | None = None) -> pl.DataFrame:
-    found = result.estimates.filter(pl.col("metric") == metric)
-    found = found.filter(pl.col("reference").is_null() if reference is None else pl.col("reference") == reference)
-    return found if model is None else found.filter(pl.col("model") == model)
-
-
-def values(result: AuditResult, metric: str, **which: str) -> dict[str, float]:
-    found = rows(result, metric, **which)
-    return dict(zip(found["group"].to_list(), found["value"].to_list(), strict=True))
-
-
-def warnings(result: AuditResult) -> str:
-    return "\n".join(finding.sentence for finding in result.findings if finding.tone == "warning")
-
-
-class RuleModel(Model):
-    """Says ADE unless a rule says no."""
-
-    labels = ("ADE",)
-    fingerprint = "rule"
-
-    def predict(self, inputs: Inputs) -> Probabilities:
-        return np.array([[0.1 if self.says_no(text) else 0.9] for text in inputs.texts])
-
-    @abstractmethod
-    def says_no(self, text: str) -> bool: ...
-
-
-class NegationRule(RuleModel):
-    """Knows the effects' names and what a negation is, and nothing of time."""
-
-    def __init__(self) -> None:
-        effects = sorted(load_suite("ade").lexicons["effect"].values, key=len, reverse=True)
-        self.effect = re.compile(r"\b(?:" + "|".join(map(re.escape, effects)) + r")\b")
-
-    def says_no(self, text: str) -> bool:
-        masked, n = self.effect.subn("EFFECT", text, count=1)
-        # The reader looks before the effect; this one is denied behind it.
-        return n > 0 and (effect_is_negated(masked) or "but that never" in masked)
-
-
-class Fitted(Model):
-    """A scikit-learn pipeline."""
-
-    labels, fingerprint = ("ADE",), "fitted"
-
-    def __init__(self, pipeline: Any) -> None:
-        self.pipeline = pipeline
-
-    def predict(self, inputs: Inputs) -> Probabilities:
-        return np.asarray(self.pipeline.predict_proba(inputs.texts)[:, 1:])
-
-
-def test_the_default_run_asks_the_papers_sentences_and_the_held_out_cases() -> None:
-    cohort = tweets()
-    plan = quick().plan(cohort, RNG(0))
-    sizes = dict(zip(plan.variants.group_names, np.bincount(plan.variants.group, minlength=4).tolist(), strict=True))
-    assert sizes == {"held out": 60, "validation": 30, "template": 11_265, "changed": 0}
-    examined = plan.memory.examined
-    counts = np.bincount(examined.cell)
-    found = {cell.group: int(counts[k]) for k, cell in enumerate(examined.cells)}
-    assert found["temporal_order/temporal_standard: no ADE"] == 1_050
-    assert found["temporal_order/temporal_double: ADE"] == 1_575
-    assert found["positive_sentiment/positive_sentiment: ADE"] == 2_700
-    assert sorted(found.values()) == sorted([1050, 900, 1050, 1050, 1575, 1575, 2700, 120, 120, 825, 300])
-    assert plan.labels == ("ADE",)
-    assert len(set(plan.variants.made)) == 11_265
-
-
-def test_a_model_that_always_says_ade_gets_exactly_0_and_1() -> None:
-    result = audit(quick(), tweets(), always=KeywordModel({}, bias=3.0, labels=("ADE",)))
-    found = values(result, "pass_rate")
-    assert len(found) == 11
-    for group, value in found.items():
-        assert value == (0.0 if group.endswith(": no ADE") else 1.0)
-    assert set(values(result, "balanced_pass_rate").values()) == {0.5}
-    assert values(result, "recall") == {"held-out: ADE": 1.0, "held-out: no ADE": 0.0}
-    for reference in ("held-out: ADE", "held-out: no ADE"):
-        differences = rows(result, "pass_rate", reference=reference)
-        assert set(differences["value"].to_list()) == {0.0}
-        assert differences["significant"].drop_nulls().to_list() == [False] * len(
-            differences["significant"].drop_nulls()
-        )
-    assert "can't tell the two sides apart" in warnings(result)
-    # Certain about these sentences, not about all others: 14 templates are not the world.
-    standard = rows(result, "pass_rate").filter(pl.col("group") == "temporal_order/temporal_standard: no ADE")
-    assert standard["low"][0] == 0.0
-    assert 0.15 < standard["high"][0] < 0.3
-
-
-def test_a_rule_written_for_negation_passes_negation_only() -> None:
-    result = audit(quick(), tweets(), rule=NegationRule())
-    found = values(result, "pass_rate")
-    balanced = values(result, "balanced_pass_rate")
-    assert found["negation/negation: no ADE"] == 1.0
-    assert found["negation/negation: ADE"] == 1.0
-    assert values(result, "capability_pass_rate")["negation"] == 1.0
-    others = {name: value for name, value in balanced.items() if name != "negation/negation"}
-    assert len(others) == 4
-    assert all(abs(value - 0.5) < 0.06 for value in others.values()), others
-    told = warnings(result)
-    assert "Temporal order" in told
-    assert "Negation" not in told
-
-
-def test_a_bag_of_words_passes_exactly_one_side_of_each_mirrored_pair(tmp_path: Path) -> None:
-    suite = write(tmp_path, MIRRORED)
-    cases = load_suite(suite).default_cases(RNG(0))
-    pipeline = make_pipeline(CountVectorizer(), LogisticRegression(C=1e6, max_iter=5000)).fit(cases.texts, cases.label)
-    result = audit(quick(suite=str(suite)), tweets(), words=Fitted(pipeline))
-    found = values(result, "pass_rate")
-    # Both sides have the same words, so the same probability: one of the two is wrong, always.
-    assert found["order/order: ADE"] + found["order/order: no ADE"] == pytest.approx(1.0, abs=1e-12)
-    assert values(result, "balanced_pass_rate")["order/order"] == pytest.approx(0.5, abs=1e-12)
-    bigrams = make_pipeline(CountVectorizer(ngram_range=(1, 3)), LogisticRegression(C=1e6, max_iter=5000))
-    reads_order = audit(quick(suite=str(suite)), tweets(), words=Fitted(bigrams.fit(cases.texts, cases.label)))
-    assert values(reads_order, "balanced_pass_rate")["order/order"] == 1.0
-
-
-def test_a_bag_of_words_trained_on_everything_else_fails_a_side_of_temporal_order() -> None:
-    others = ("positive_sentiment", "beneficial_effect", "negation")
-    cases = load_suite("ade").sample(3_000, RNG(0), capabilities=others, balance="template")
-    pipeline = make_pipeline(CountVectorizer(), LogisticRegression(max_iter=2000)).fit(cases.texts, cases.label)
-    result = audit(quick(), tweets(), words=Fitted(pipeline))
-    found = values(result, "pass_rate")
-    assert min(found["negation/negation: ADE"], found["negation/negation: no ADE"]) > 0.8
-    for test in ("standard", "single", "double"):
-        sides = [found[f"temporal_order/temporal_{test}: {label}"] for label in ("ADE", "no ADE")]
-        assert min(sides) < 0.5, (test, sides)
-
-
-def sigmoid(x: float) -> float:
-    return float(1 / (1 + np.exp(-x)))
-
-
-def test_pairs_have_the_keyword_models_closed_form(tmp_path: Path) -> None:
-    suite = write(tmp_path, PAIRS)
-    weights = {"pain": 1.0, "severe": 2.0, "please": 0.3, "urgent": 1.0, "denies": -1.5}
-    model = KeywordModel(weights, labels=("ill",))
-    cohort = cohort_of(["Pain.", "Well.", "Severe pain.", "Fine."], [1, 0, 1, 0], label="ill")
-    result = audit(quick(suite=str(suite), threshold=0.7), cohort, toy=model)
-    moves = {
-        "please": [sigmoid(1.3) - sigmoid(1.0), sigmoid(3.3) - sigmoid(3.0)],
-        "urgent": [sigmoid(2.0) - sigmoid(1.0), sigmoid(4.0) - sigmoid(3.0)],
-        "denied": [sigmoid(1.0) - sigmoid(-0.5), sigmoid(3.0) - sigmoid(1.5)],
-    }
-    # 0.1 is crossed by "urgent" without "severe" alone, and 0.25 by a denial without "severe" alone.
-    assert [max(moves["please"]) < 0.1, moves["urgent"][0] > 0.1 > moves["urgent"][1]] == [True, True]
-    assert moves["denied"][0] > 0.25 > moves["denied"][1]
-    passed = values(result, "pass_rate")
-    assert passed == {
-        "shorthand/polite: ill": 0.75,
-        "denial/denied": 0.5,
-        "denial/any": 0.5,
-    }
-    changes = values(result, "change_pass_rate")
-    assert changes == {
-        "shorthand/polite: ill | please in front": 1.0,
-        "shorthand/polite: ill | urgent behind": 0.5,
-    }
-    movement = values(result, "movement")
-    assert movement["shorthand/polite: ill"] == pytest.approx(np.mean(moves["please"] + moves["urgent"]), abs=1e-12)
-    assert movement["denial/denied"] == pytest.approx(np.mean(moves["denied"]), abs=1e-12)
-    assert movement["denial/any"] == pytest.approx((sigmoid(1.0) - 0.5) / 2, abs=1e-12)
-    # sigmoid(1) is 0.731: a denial takes it below 0.7, and 0.953 becomes 0.818; nothing else crosses.
-    flips = values(result, "flip_rate")
-    assert flips == {"shorthand/polite: ill": 0.0, "denial/denied": 0.5, "denial/any": 0.5}
-    capability = values(result, "capability_pass_rate")
-    assert capability == {"shorthand": 0.75, "denial": 0.5}
-
-
-def test_a_change_of_exactly_the_tolerance_passes_and_no_movement_is_no_direction(tmp_path: Path) -> None:
-    suite = write(tmp_path, PAIRS)
-    still = audit(quick(suite=str(suite)), tweets(), still=KeywordModel({}, labels=("ADE",)))
-    assert values(still, "pass_rate") == {"shorthand/polite: ill": 1.0, "denial/denied": 0.0, "denial/any": 0.0}
-
-    class Steps(Model):
-        labels, fingerprint = ("ADE",), "steps"
-
-        def predict(self, inputs: Inputs) -> Probabilities:
-            return np.array([[0.8 if re.search("Please|Urgent", text) else 0.7] for text in inputs.texts])
-
-    exact = audit(quick(suite=str(suite)), tweets(), steps=Steps())
-    assert 0.8 - 0.7 > 0.1  # in binary
-    assert values(exact, "pass_rate")["shorthand/polite: ill"] == 1.0
-
-
-def test_rates_and_baseline_are_the_slow_obvious_ones() -> None:
-    cohort = tweets()
-    model = KeywordModel({"nausea": 3.0, "before": -2.0, "not": -1.0, "i": 0.4}, bias=-0.7, labels=("ADE",))
-    plan = quick().plan(cohort, RNG(3))
-    answers = ask(plan, {"toy": model})
-    result = quick().analyse(plan, answers, RNG(1))
-    p = answers["toy"].p[:, 0]
-    cases = load_suite("ade").default_cases(RNG(3))
-    frame = pl.DataFrame(
-        {
-            "group": [f"{case.capability}/{case.test}: {'ADE' if case.label else 'no ADE'}" for case in cases],
-            "template": [case.template for case in cases],
-            "passed": (p[90:] >= 0.5) == (cases.label == 1),
-        }
-    )
-    slow = dict(frame.group_by("group").agg(pl.col("passed").mean()).iter_rows())
-    assert values(result, "pass_rate") == pytest.approx(slow)
-    by_template = dict(frame.group_by("template").agg(pl.col("passed").mean()).iter_rows())
-    assert values(result, "template_pass_rate") == pytest.approx(by_template)
-    held_out = cohort.rows(split="test")
-    y, decided = cohort.y_true(held_out)[:, 0], p[:60] >= 0.5
-    recalls = {"held-out: ADE": recall_score(y, decided), "held-out: no ADE": recall_score(y, decided, pos_label=0)}
-    assert values(result, "recall") == pytest.approx(recalls)
-    for reference, recall in recalls.items():
-        for group, gap in values(result, "pass_rate", reference=reference).items():
-            assert gap == pytest.approx(slow[group] - recall)
-            assert group.endswith(reference.removeprefix("held-out"))
 
 
 def test_the_threshold_is_found_as_in_the_performance_audit() -> None:
@@ -394,6 +77,10 @@ def test_without_labels_there_is_no_baseline_and_a_threshold_must_be_given() -> 
     assert set(values(unknown, "pass_rate").values()) == {None}
     assert "no threshold" in rows(unknown, "pass_rate")["reason"][0]
     assert "toy has no threshold" in warnings(unknown)
+    one_label = Capabilities(
+        n_replicates=100, capabilities=("positive_sentiment",), sizes={"drug": 1, "mild_effect": 1}
+    )
+    assert "toy has no threshold" in warnings(audit(one_label, cohort, toy=model))
     assert not [block for block in unknown.blocks if isinstance(block, Examples)]
 
 
@@ -561,6 +248,18 @@ def test_checkpoints_are_reported_as_their_mean_and_spread() -> None:
     group = "negation/negation: no ADE"
     assert sd[group] == pytest.approx(np.std([each[group] for each in single], ddof=1))
     assert set(rows(result, "pass_rate", reference="other")["model"].to_list()) == {"m"}
+
+
+def test_checkpoints_that_go_apart_have_moved(tmp_path: Path) -> None:
+    """One goes up and the other down: their mean prediction stays, and each of them has moved."""
+    capabilities = quick(suite=str(write(tmp_path, PAIRS)))
+    plan = capabilities.plan(tweets(), RNG(0))
+    weights = {"m-1": 1.0, "m-2": -1.0}
+    models = {name: KeywordModel({"urgent": w, "please": w}, labels=("ADE",)) for name, w in weights.items()}
+    result = capabilities.analyse(plan, ask(plan, models, **{name: {"family": "m"} for name in weights}), RNG(1))
+    group = "shorthand/polite: ill"
+    for name in ("m-1", "m-2", "m"):
+        assert values(result, "movement", model=name)[group] == pytest.approx(sigmoid(1.0) - 0.5)
 
 
 def test_a_drugs_name_that_matters_is_found_with_its_frequency() -> None:

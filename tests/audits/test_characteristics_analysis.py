@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.audits.characteristics import Characteristics, training_rows
+from palpate.audits.characteristics import Characteristics
 from palpate.audits.characteristics_arms import ObservedGroups
 from palpate.audits.characteristics_groups import by_attributes
+from palpate.audits.splits import training_rows
 from palpate.cohort import Cohort
 from palpate.results import AuditResult, Chart, Examples, Plan, Table
 from palpate.testing import KeywordModel
@@ -189,6 +190,27 @@ def test_checkpoints_are_told_as_one_model() -> None:
     }
     assert rows["bert"]["value"] == pytest.approx(sum(1 / (1 + np.exp(-w)) - 0.5 for w in weights) / 2, abs=1e-12)
     assert all("[" not in finding.sentence.split(":")[0] for finding in result.findings)
+
+
+def test_checkpoints_decide_whatever_another_model_lacks() -> None:
+    """A model without a threshold of its own takes none away from the others."""
+    cohort = notes(labels=("ill",))
+    plan = gender_plan(replace(cohort, y=cohort.y * 0))
+    answers = {f"bert[{k}]": replace(answer(plan, SEXIST, family="bert"), threshold=0.5) for k in (1, 2)}
+    answers["bare"] = answer(plan, SEXIST)
+    result = replace(QUICK, threshold="auto").analyse(plan, answers, np.random.default_rng(1))
+    flips = {
+        name: value(result, "flip_rate", model=name, group="gender=female", reference="gender=male")
+        for name in ("bert[1]", "bert", "bare")
+    }
+    assert flips["bert[1]"]["value"] is not None
+    assert flips["bert"]["value"] == flips["bert[1]"]["value"]
+    assert (flips["bare"]["value"], flips["bare"]["reason"]) == (None, "no threshold")
+
+
+def test_too_few_patients_are_told_once() -> None:
+    result = analysed(gender_plan(notes(24)), m=SEXIST)
+    assert result.findings[0].sentence == "m: the effect of gender was not tested (fewer than 10 patients)."
 
 
 def test_no_note_could_be_altered() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.audits.characteristics import sample_patients, training_rows
+from palpate.audits.characteristics import sample_patients
 from palpate.audits.characteristics_groups import (
     ArmSpec,
     age_groups,
@@ -19,6 +19,7 @@ from palpate.audits.characteristics_groups import (
     recorded,
     references,
 )
+from palpate.audits.splits import training_rows
 from palpate.edits import splice
 from palpate.errors import ConfigError
 from palpate.results import Plan
@@ -135,6 +136,8 @@ def test_an_age_belongs_to_the_nearest_audited_one() -> None:
     assert group_of("age", None, tens) is None
     assert group_of("ethnicity", None, ("none", "White")) == "none"
     assert group_of("gender", None, ("female", "male")) is None
+    assert group_of("insurance", "Private", ("none", "private", "Medicare")) == "private"
+    assert group_of("insurance", "Government", ("none", "private", "Medicare")) is None
 
 
 def test_what_is_recorded_in_the_words_of_a_note() -> None:

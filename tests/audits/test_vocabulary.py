@@ -5,12 +5,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from palpate import Cohort, RunDirectory
 from palpate.audits.vocabulary import Budget, RatingSheet, Vocabulary
 from palpate.edits import splice
 from palpate.errors import CohortError, ConfigError, InputError
 from palpate.execute.cache import ScoreCache
+from palpate.execute.wanted import gather
 from palpate.models import Model, ModelSpec
 from palpate.results import AuditResult, ModelPredictions, Plan
 from palpate.runner import Contender, Job, run
@@ -113,6 +116,40 @@ def test_only_the_swapped_span_changes_and_never_to_the_word_itself() -> None:
         assert changed.endswith(parent[edits[-1].end :])
 
 
+GAPS = st.sampled_from([" ", ", ", "\n", " (", "; ", "… ", " – ", ". ", '."\r\n'])
+TOKENS = st.sampled_from(
+    ["fever", "Fever", "FEVER", "feverish", "non-fever", "98.6", "fe\u0301ver", "İß", "fever2", "x"]
+)
+WRITTEN = {"fever": str, "Fever": str.capitalize, "FEVER": str.upper}
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(["", "- "]), st.lists(st.tuples(TOKENS, GAPS), min_size=1, max_size=7), st.booleans())
+def test_what_a_model_is_asked_is_the_note_with_other_words_byte_for_byte(
+    lead: str, parts: list[tuple[str, str]], ends: bool
+) -> None:
+    """Both ways of swapping; the word at the very start or end, alone, repeated, and in what replaces it."""
+    pieces = [lead, *(piece for part in parts for piece in part)]
+    pieces = pieces if ends else pieces[:-1]
+    frame = pl.DataFrame({"text": ["".join(pieces)], "ill": [1]})
+    cohort = Cohort.from_frame(frame, labels=["ill"])
+    offered = ("cough", "non-fever", "fever fever")
+    vocabulary = quick(
+        words=("fever",), vocabulary=("apple",), filters=("uniform",), replacements={"fever": offered}, keep_case=True
+    )
+    plan = vocabulary.plan(cohort, RNG(0))
+    texts = gather(cohort, {"vocabulary": plan}).inputs.texts
+    swaps = plan.memory.swaps
+    asked_for = {(int(scheme), texts[row].encode()) for scheme, row in zip(swaps.scheme, swaps.variant, strict=True)}
+    places = [k for k, piece in enumerate(pieces) if piece in WRITTEN]
+    wanted = set()
+    for scheme, swapped in ((0, places[:1]), (1, places)):
+        for other in ("apple", *offered) if places else ():
+            new = [WRITTEN[piece](other) if k in swapped else piece for k, piece in enumerate(pieces)]
+            wanted.add((scheme, "".join(new).encode()))
+    assert asked_for == wanted
+
+
 def test_substitutes_are_written_as_the_word_was() -> None:
     frame = pl.DataFrame({"text": ["Fever and FEVER, fever."], "ill": [1]})
     cohort = Cohort.from_frame(frame, labels=["ill"])
@@ -159,6 +196,26 @@ def test_what_a_later_turn_asks_holds_what_the_earlier_one_asked() -> None:
     second = audit_.plan_again(first, predictions, RNG(2))
     assert second is not None
     assert asked(first) < asked(second)
+
+
+def test_a_budget_has_no_more_turns_than_it_says() -> None:
+    """Also where words that were settled open again, so that none of them is in every turn."""
+    vocabulary = quick(
+        words=("sepsis", "fall"), diagnostic_notes=0, budget=Budget(notes=16, filters=1, width=1e-6, turns=4)
+    )
+    plan, n_turns = vocabulary.plan(notes(600), RNG(0)), 1
+    while True:
+        swaps = plan.memory.swaps
+        answers = np.full((len(plan.variants), 1), 0.5)
+        moved = swaps.variant[swaps.word == n_turns % 2]
+        answers[moved, 0] = RNG(1).random(len(moved))
+        predictions = {"toy": ModelPredictions(("ill",), answers, np.ones(len(answers), dtype=bool))}
+        again = vocabulary.plan_again(plan, predictions, RNG(2))
+        if again is None:
+            break
+        plan, n_turns = again, n_turns + 1
+    assert n_turns == 4
+    assert sorted(plan.memory.n_notes) == [32, 64]
 
 
 def test_a_word_in_no_note_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -224,6 +281,13 @@ def test_bad_options_get_one_clear_sentence(options: dict[str, object], error: t
         quick(**options).plan(notes(40), RNG(0))
 
 
+def test_a_label_that_has_the_name_of_the_average_is_refused() -> None:
+    frame = notes(40).cases.drop("cohort").with_columns(average=pl.lit(1), late=pl.lit(0))
+    cohort = Cohort.from_frame(frame, labels=["average", "late"])
+    with pytest.raises(ConfigError, match="mean over labels"):
+        quick().plan(cohort, RNG(0))
+
+
 def test_a_model_that_reacts_to_nothing_ends_no_run(tmp_path: Path) -> None:
     sheet = RatingSheet(("sepsis", "fall", "fever", "tablet"), ("a",), ((5,), (4,), (3,), (1,)))
     models = {"flat": KeywordModel({}, labels=("ill",)), "toy": KeywordModel(WEIGHTS, labels=("ill",))}
@@ -240,7 +304,14 @@ def test_a_width_alone_goes_on_and_what_is_left_open_is_told(tmp_path: Path) -> 
     rows = result.estimates.filter(metric="sensitivity", group="sepsis")
     texts = [cohort.texts[row].rstrip(".").split() for row in cohort.rows(split="test")]
     assert rows["n"].item() == sum("sepsis" in text for text in texts)
-    assert any("unsettled" in finding.sentence and "'sepsis'" in finding.sentence for finding in result.findings)
+    told = [finding.sentence for finding in result.findings if "unsettled" in finding.sentence]
+    assert len(told) == 1
+    assert "words are unsettled though all their notes were scored" in told[0]
+    assert "'sepsis'" in told[0]
+    (tmp_path / "short").mkdir()
+    hasty = quick(diagnostic_notes=0, budget=Budget(notes=4, filters=2, width=1e-9, turns=2))
+    result = audit(hasty, cohort, tmp_path / "short", toy=KeywordModel(WEIGHTS, labels=("ill",)))
+    assert any(finding.sentence.startswith("The budget left 3 of 4 words unsettled") for finding in result.findings)
 
 
 class NamesModel(KeywordModel):

@@ -11,7 +11,6 @@ import pytest
 from palpate.audits.thresholds import ThresholdRule
 from palpate.audits.vocabulary_analysis import Settings, analyse_swaps
 from palpate.audits.vocabulary_story import ordinal
-from palpate.errors import ConfigError
 from palpate.models.protocol import Model
 from palpate.perturb.words import Ratings
 from palpate.report.charts import draw
@@ -221,9 +220,6 @@ def test_several_labels_lead_with_their_average() -> None:
     assert set(found.estimates.filter(pl.col("metric") == "sensitivity")["label"]) > {"average"}
     assert found.estimates.filter(pl.col("metric") == "sensitivity")["label"].n_unique() == 3
     assert isinstance(block(found, "Every label"), Table)
-    odd = replace(case.plan, labels=("average", "late", "never"))
-    with pytest.raises(ConfigError, match="mean over labels"):
-        run(case._replace(plan=odd), models)
 
 
 def test_checkpoints_are_told_as_one_model(case: Case) -> None:

@@ -95,10 +95,22 @@ def test_alter_shows_the_difference(tmp_path: Path, palpate: CommandLine) -> Non
 
 
 def test_alter_reads_standard_input(palpate: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(NOTE))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(NOTE.encode())))
     ran = palpate("alter", "-c", "gender", "--to", "male", "-")
     assert ran.out == NOTE
     assert "kept" in ran.err
+
+
+def test_alter_keeps_line_ends_and_refuses_what_is_no_text(
+    palpate: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"63 y/o M.\r\nHe is well.")))
+    ran = palpate("alter", "-c", "gender", "--to", "female", "--plain", "-")
+    assert ran.out == "63 y/o F.\r\nShe is well."
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"63 y/o M, caf\xe9.")))
+    ran = palpate("alter", "-c", "gender", "--to", "female", "-")
+    assert ran.code == 2
+    assert "is not text in UTF-8" in ran.err
 
 
 @pytest.mark.parametrize(

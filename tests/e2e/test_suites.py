@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import polars as pl
 
+from tests.data.test_psytar import ROWS, needs_spacy, workbook
 from tests.e2e.command_line import CommandLine
 
 SUITE = """\
@@ -91,3 +93,25 @@ def test_a_slot_is_filled_from_a_lexicons_file(tmp_path: Path, palpate: CommandL
     missing = palpate("suite", "expand", "ade", "--set", "effect=nowhere.yaml", "--out", tmp_path / "d.csv")
     assert missing.code == 2
     assert "nowhere.yaml" in missing.err
+
+
+def test_a_slot_that_a_file_does_not_have_is_told(tmp_path: Path, palpate: CommandLine) -> None:
+    (tmp_path / "theirs.csv").write_text("capability,label,template\nnegation,0,I took {drug}.\n")
+    (tmp_path / "cases.jsonl").write_text('{"text": "I took it.", "label": 0}\n')
+    for name in ("theirs.csv", "cases.jsonl"):
+        ran = palpate("suite", "show", tmp_path / name, "--set", "drgu=[Zoloft]")
+        assert ran.code == 2
+        assert "no slot 'drgu'" in ran.err
+
+
+@needs_spacy
+def test_effect_phrases_of_a_workbook_become_a_lexicon(tmp_path: Path, palpate: CommandLine) -> None:
+    source, out = workbook(tmp_path / "psytar.xlsx", ROWS), tmp_path / "effects.yaml"
+    ran = palpate("lexicon", "psytar", "--source", source, "--out", out)
+    assert ran.code == 0, ran.err
+    shares = dict(re.findall(r"(kept|a negation|punctuation or a symbol) +\d+ +([\d.]+%)", ran.out))
+    assert shares == {"kept": "33.3%", "a negation": "16.7%", "punctuation or a symbol": "16.7%"}
+    assert pl.read_csv(tmp_path / "effects.yaml.reasons.csv")["n"].sum() == 6
+    ran = palpate("suite", "expand", "ade", "--set", f"effect={out}", "--n", 200, "--out", tmp_path / "cases.csv")
+    assert ran.code == 0, ran.err
+    assert pl.read_csv(tmp_path / "cases.csv")["text"].str.contains("(?i)sore knees").any()

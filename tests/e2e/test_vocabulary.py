@@ -110,6 +110,20 @@ def test_the_sheet_from_a_cohort(rated: Path, palpate: CommandLine) -> None:
     assert pl.read_csv(rated / "sheet.csv").height == 3
 
 
+def test_the_sheet_holds_no_word_of_few_patients(tmp_path: Path, palpate: CommandLine) -> None:
+    """A name in many notes of one patient tells the label best of all, and goes to nobody."""
+    notes = [
+        {"patient_id": f"p{k % 5}", "text": f"{'kowalczyk' if k % 5 == 0 else 'seen'} {'fever' if k % 2 else 'cough'}",
+         "split": "train", "ill": int(k % 5 == 0)}
+        for k in range(100)
+    ]  # fmt: skip
+    pl.DataFrame(notes).write_csv(tmp_path / "notes.csv")
+    (tmp_path / "audit.yaml").write_text(AUDIT)
+    ran = palpate("words", "template", "--cohort", tmp_path / "audit.yaml", "--out", tmp_path / "sheet.csv")
+    assert ran.code == 0, ran.err
+    assert set(pl.read_csv(tmp_path / "sheet.csv")["word"]) == {"fever", "cough"}
+
+
 def test_a_model_may_not_take_the_raters_name(rated: Path, palpate: CommandLine) -> None:
     (rated / "audit.yaml").write_text(AUDIT.replace("  good:", "  clinicians:"))
     ran = palpate("audit", rated / "audit.yaml", "--out", rated / "run")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.perturb.inflections import Forms, gives_away, is_inflection
+from palpate.perturb.inflections import Forms, gives_away
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ from palpate.perturb.inflections import Forms, gives_away, is_inflection
     ],
 )
 def test_forms_of_one_word(one: str, other: str) -> None:
-    assert is_inflection(one, other)
-    assert is_inflection(other, one)
+    assert gives_away(one, other)
+    assert gives_away(other, one)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,6 @@ def test_forms_of_one_word(one: str, other: str) -> None:
         ("ring", "red"),
         ("patient", "impatient"),
         ("pain", "paint"),
-        ("heart failure", "heart"),
         ("heart failure", "renal failure"),
         ("cardiac", "cardiology"),
         ("asthma", "asthmatic"),
@@ -65,8 +64,8 @@ def test_forms_of_one_word(one: str, other: str) -> None:
     ],
 )
 def test_other_words(one: str, other: str) -> None:
-    assert not is_inflection(one, other)
-    assert not is_inflection(other, one)
+    assert not gives_away(one, other)
+    assert not gives_away(other, one)
 
 
 def test_a_replacement_that_has_the_word_within() -> None:
@@ -99,9 +98,7 @@ def test_the_index_finds_what_comparing_all_finds(word: str) -> None:
     assert Forms(VOCABULARY).of(word).tolist() == wanted
 
 
-@given(
-    st.text(alphabet="abdeginrsty'", min_size=1, max_size=9), st.text(alphabet="abdeginrsty'", min_size=1, max_size=9)
-)
-def test_it_does_not_matter_which_comes_first(one: str, other: str) -> None:
-    assert is_inflection(one, one)
-    assert is_inflection(one, other) == is_inflection(other, one)
+@given(st.text(alphabet="abdeginrsty", min_size=1, max_size=9), st.text(alphabet="abdeginrsty", min_size=1, max_size=9))
+def test_of_two_words_it_does_not_matter_which_comes_first(one: str, other: str) -> None:
+    assert gives_away(one, one)
+    assert gives_away(one, other) == gives_away(other, one)

@@ -21,11 +21,12 @@ from palpate.audits.capabilities_cases import Examined, examine
 from palpate.audits.capabilities_examples import failures
 from palpate.audits.capabilities_story import Story, findings_of
 from palpate.audits.measured import Correction
+from palpate.audits.splits import training_rows
 from palpate.audits.thresholds import ThresholdRule, check_rule, validation_rows
 from palpate.cohort import Cohort
 from palpate.edits import Ints, Variants
 from palpate.errors import CohortError, ConfigError
-from palpate.perturb.suites import Cases, Suite, import_csv, import_jsonl, load_suite
+from palpate.perturb.suites import Cases, Suite, read_suite
 from palpate.results import AuditResult, ModelPredictions, Plan, estimates_frame
 
 Value = str | dict[str, str | float]
@@ -100,7 +101,7 @@ class Capabilities:
     def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
         """Pass rates, their differences to the baseline and between models, and what fails."""
         memory: Memory = plan.memory
-        settings = Settings(self.level, self.n_replicates, self.correction, self.examples, self._rule)
+        settings = Settings(self.level, self.n_replicates, self.correction, self._rule)
         found = analyse_answers(plan, predictions, settings, rng)
         story = Story(
             rows=found.rows,
@@ -141,17 +142,7 @@ class Capabilities:
 
     def _suite(self) -> Suite:
         """The suite with the options that change it."""
-        slots = dict(self.slots or {})
-        file = Path(self.suite)
-        if file.suffix == ".csv":
-            texts = {slot: _texts(values) for slot, values in slots.items()}
-            suite = import_csv(file, lexicons=texts, positive=self.positive)
-        elif file.suffix == ".jsonl":
-            suite = import_jsonl(file, positive=self.positive)
-        else:
-            suite = load_suite(self.suite)
-        if slots:
-            suite = suite.with_slots(slots)
+        suite = read_suite(self.suite, positive=self.positive, slots=self.slots or {})
         if suite.choose:
             chosen = suite.choose[0]
             some = ", ".join(suite.lexicons[chosen].values[:1])
@@ -185,18 +176,10 @@ class Capabilities:
         return self.label, True
 
 
-def _texts(values: str | tuple[Value, ...]) -> list[str]:
-    listed = (values,) if isinstance(values, str) else values
-    return [value if isinstance(value, str) else str(value.get("value", "")) for value in listed]
-
-
 def _training(cohort: Cohort) -> list[str] | None:
     """The notes of the first cohort's training split; None where there is none."""
-    if "split" not in cohort.cases.columns or not cohort.has_text:
-        return None
-    main = cohort.rows(cohort=cohort.names[0])
-    rows = main[(cohort.cases[main]["split"] == "train").fill_null(False).to_numpy()]
-    return [cohort.texts[row] for row in rows.tolist()] if len(rows) else None
+    rows = training_rows(cohort)
+    return [cohort.texts[row] for row in rows.tolist()] if len(rows) and cohort.has_text else None
 
 
 def _variants(cohort: Cohort, held_out: Ints, validation: Ints, cases: Cases, examined: Examined) -> Variants:

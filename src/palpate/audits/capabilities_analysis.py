@@ -28,7 +28,6 @@ class Settings:
     level: float
     n_replicates: int
     correction: Correction
-    examples: int
     threshold: ThresholdRule
 
 
@@ -58,6 +57,10 @@ class Answered(NamedTuple):
     """[model]; NaN where none could be found, and for means."""
     decides: tuple[bool, ...]
 
+    def place_of(self, model: str) -> list[int]:
+        """The rows of a model's checkpoints; its own where it has none."""
+        return [self.models.index(name) for name in self.families.get(model, [model])]
+
 
 class Analysed(NamedTuple):
     """The numbers, for the story."""
@@ -65,8 +68,6 @@ class Analysed(NamedTuple):
     answered: Answered
     thresholds: Thresholds
     scribe: Scribe
-    measured: list[Measured]
-    """A cell each."""
     baselines: dict[bool, Baseline]
     values: list[ValueRates]
     rows: list[Estimate]
@@ -143,7 +144,7 @@ def analyse_answers(
     rows += _pair_rows(scribe, examined, answered, how)
     rows += scribe.mentions(examined)
     rows += scribe.templates(examined, answered.passed)
-    return Analysed(answered, thresholds, scribe, measured, baselines, values, rows)
+    return Analysed(answered, thresholds, scribe, baselines, values, rows)
 
 
 def _baselines(plan: Plan, answered: Answered, how: Resampling) -> dict[bool, Baseline]:
@@ -246,7 +247,9 @@ def _value_rows(scribe: Scribe, examined: Examined, found: Sequence[ValueRates],
 def _pair_rows(scribe: Scribe, examined: Examined, answered: Answered, how: Resampling) -> list[Estimate]:
     """INV and DIR: how far the prediction moves, how often the decision flips, and the pass rate of each change."""
     rows: list[Estimate] = []
-    moved = np.stack([examined.moved(p) for p in answered.p])
+    members = [answered.place_of(name) for name in answered.models]
+    # Of the mean prediction of several checkpoints the movement would be less than theirs: some cancel.
+    moved = np.stack([np.mean([examined.moved(p) for p in answered.p[place]], axis=0) for place in members])
     flipped = _flipped(examined, answered)
     for k, cell in enumerate(examined.cells):
         if cell.test.type == "MFT":
@@ -270,8 +273,7 @@ def _flipped(examined: Examined, answered: Answered) -> Floats:
     """[model, case] whether the second text of a pair gets another decision."""
     out = np.zeros(answered.passed.shape)
     for m, name in enumerate(answered.models):
-        members = answered.families.get(name, [name])
-        place = [answered.models.index(member) for member in members]
+        place = answered.place_of(name)
         decided = answered.p[place] >= answered.threshold[place][:, None]
         out[m] = (decided[:, examined.first] != decided[:, examined.second]).mean(axis=0)
     return out

@@ -17,6 +17,7 @@ from palpate.audits.capabilities_tables import (
     interval,
     pairs_table,
     tests_table,
+    titled,
     values_table,
 )
 from palpate.audits.capabilities_values import most_told
@@ -45,11 +46,6 @@ def blocks_of(story: Story) -> tuple[AnyBlock, ...]:
     return tuple(blocks)
 
 
-def title(text: str, part: str) -> str:
-    """A block's title; of the further capabilities it says so."""
-    return f"Further capabilities: {text[0].lower()}{text[1:]}" if part == "further" else text
-
-
 def _panels(cells: list[Cell]) -> list[bool]:
     """The labels that the cells have, the negative one first, as in the paper's figure."""
     return sorted({bool(cell.positive) for cell in cells})
@@ -73,7 +69,7 @@ def _against_baseline(story: Story, part: str) -> Chart:
                 data.append({**shown, "n": row.n if row else 0})
     return Chart(
         kind="bar",
-        title=title("Sentences against held-out cases", part),
+        title=titled("Sentences against held-out cases", part),
         caption="Share of the sentences of each test to which the model gives the right answer, by the answer that is "
         "right; the first bar is the share of held-out cases with that label (recall). A model that gives one answer "
         f"to everything is perfect in one panel and has nothing in the other. {story.level:.0%} intervals, by base "
@@ -97,7 +93,7 @@ def _pairs_chart(story: Story, part: str) -> Chart:
             data.append({**shown, "n": row.n if row else 0})
     return Chart(
         kind="forest",
-        title=title("Pairs of sentences", part),
+        title=titled("Pairs of sentences", part),
         caption="Share of pairs in which the prediction stays where it was (a change that means nothing), or goes "
         f"where it should (a change that decides). {story.level:.0%} intervals by base template.",
         description="Pass rates of the tests that compare two sentences.",
@@ -128,7 +124,7 @@ def _values(story: Story, part: str) -> list[AnyBlock]:
     word = slot.replace("_", " ")
     chart = Chart(
         kind="forest",
-        title=title(f"By {word}", part),
+        title=titled(f"By {word}", part),
         caption=f"Right answers when nothing but the {word} differs: each stands in the same templates, which count "
         f"alike; n counts templates. {story.level:.0%} intervals by base template; whether the differences are more "
         "than chance is in the table below.",
@@ -139,7 +135,7 @@ def _values(story: Story, part: str) -> list[AnyBlock]:
         facet="model" if len(story.models) > 1 else None,
         data=tuple(data),
     )
-    return [chart, values_table(story, part, title(f"Does the {word} matter? And other slots", part))]
+    return [chart, values_table(story, part, titled(f"Does the {word} matter? And other slots", part))]
 
 
 def _by_template(story: Story, part: str, model: str) -> Chart:
@@ -158,7 +154,7 @@ def _by_template(story: Story, part: str, model: str) -> Chart:
         ]
     return Chart(
         kind="histogram",
-        title=title(f"By template: {model}", part),
+        title=titled(f"By template: {model}", part),
         caption="How many base templates have which share of right answers. Two heaps at the ends mean that the "
         "wording decides; the words in the slots hardly matter.",
         description=f"Histograms of the pass rates of base templates for {model}, a panel a test and label.",
@@ -187,7 +183,7 @@ def _examples(story: Story, part: str) -> list[AnyBlock]:
         return []
     return [
         Examples(
-            title=title("Sentences that fail", part),
+            title=titled("Sentences that fail", part),
             caption="The surest mistakes of each model, test and label, each from another template. They are made from "
             "templates; no patient wrote them.",
             columns=("Model", "Test", "Sentence", "Expected", "Predicted risk"),

@@ -174,8 +174,7 @@ def _against_baseline(story: Story, model: str, part: str) -> list[Finding]:
     if not rows:
         return []
     # Tests of few templates have no p, but an interval that is as wide as they deserve.
-    below = [found for found in rows if found[1].significant or (found[1].significant is None and _below(found[1]))]
-    below = [found for found in below if _below(found[1])]
+    below = [found for found in rows if found[1].significant is not False and _below(found[1])]
     # What was tested comes first: the furthest below is often the test with the fewest templates.
     below.sort(key=lambda found: (not found[1].significant, found[1].value or 0.0))
     where = "further tests" if part == "further" else "tests"
@@ -321,13 +320,9 @@ def _missing_told(story: Story) -> list[Finding]:
     if dropped:
         some = ", ".join(dropped[:3]) + (f" and {len(dropped) - 3} more" if len(dropped) > 3 else "")
         told.append(Finding(sentence=f"Left out, because no chosen value fits: {some}."))
-    unsure = [
-        name
-        for name in story.models
-        if story.examined.cells
-        and all(row.value is None for row in story.rows if row.metric == "balanced_pass_rate" and row.model == name)
-        and any(row.metric == "balanced_pass_rate" and row.model == name for row in story.rows)
-    ]
+    decided = [cell.group for cell in story.examined.cells if cell.test.type == "MFT"]
+    rates = {name: [story.find("pass_rate", model=name, group=group) for group in decided] for name in story.models}
+    unsure = [name for name, found in rates.items() if found and all(row is None or row.value is None for row in found)]
     told += [
         Finding(sentence=f"{name} has no threshold, so its decisions can't be judged.", tone="warning")
         for name in unsure

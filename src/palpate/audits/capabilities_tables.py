@@ -36,7 +36,8 @@ def _why(row: Estimate | None) -> str:
     return "" if row is None else row.reason or ""
 
 
-def _apart(text: str, part: str) -> str:
+def titled(text: str, part: str) -> str:
+    """A block's title; of the further capabilities it says so."""
     return f"Further capabilities: {text[0].lower()}{text[1:]}" if part == "further" else text
 
 
@@ -57,7 +58,7 @@ def tests_table(story: Story, part: str) -> Table:
             rows.append((cell.test_said, cell.label, model, *numbers, *tested, n_templates, _n(level), why))
     origins = "; ".join(f"{name}: {origin}" for name, origin in story.threshold_origin.items())
     return Table(
-        title=_apart("Every test and label", part),
+        title=titled("Every test and label", part),
         caption="Percent of right answers, with the held-out recall of the same label and the difference in points. "
         "Intervals of sentences resample base templates and are widened where these are few; tests with fewer than ten "
         f"have no p. p is corrected ({story.correction}). Thresholds: {origins}.",
@@ -93,7 +94,7 @@ def capability_table(story: Story, part: str) -> Table:
                     told = interval(row, 100), _n(row), _why(row)
                     rows.append((said, f"both labels of {cell.test_said}", model, *told))
     return Table(
-        title=_apart("Capabilities", part),
+        title=titled("Capabilities", part),
         caption="Percent of right answers; tests and labels count alike, whatever their number of sentences. Where "
         "both labels are asked for, one answer to everything gets 50.",
         columns=(
@@ -120,7 +121,7 @@ def differences_table(story: Story, part: str) -> Table:
             shown = (100 * level.value if level and level.value is not None else None for level in levels)
             rows.append((said, model, reference, *shown, interval(row, 100), *_verdict(row)))
     return Table(
-        title=_apart("Model against model", part),
+        title=titled("Model against model", part),
         caption="Percent of right answers on the same sentences; differences in points, paired by base template; "
         f"p is corrected ({story.correction}).",
         columns=(
@@ -157,7 +158,7 @@ def pairs_table(story: Story, part: str) -> Table:
                     told = interval(row, 100), none, none, row.n, row.reason or ""
                     rows.append((cell.said, change, asked, model, *told))
     return Table(
-        title=_apart("Every pair test", part),
+        title=titled("Every pair test", part),
         caption="The movement is in points of predicted risk: in the direction that is expected, or in either "
         "direction where none is.",
         columns=(

@@ -26,6 +26,7 @@ from palpate.audits.characteristics_shifts import examples_of, largest_shifts
 from palpate.audits.characteristics_story import Story, findings_of, index_of
 from palpate.audits.checkpoints import families_of, members_of
 from palpate.audits.measured import Correction
+from palpate.audits.splits import training_rows
 from palpate.audits.thresholds import ThresholdRule, check_rule, decide_thresholds, validation_rows
 from palpate.cohort import Cohort
 from palpate.edits import Ints
@@ -121,7 +122,7 @@ class Characteristics:
         ]
         tested = sum(len(arm.rows) > 0 for arm in memory.arms)
         undecided = np.isnan(threshold.values)
-        facts = Facts(plan.labels, self.level, self.correction, undecided, tuple(predictions), max(tested, 1))
+        facts = Facts(plan.labels, self.level, self.correction, undecided, tuple(predictions), families, max(tested, 1))
         rows = _rows(plan, found, memory.observed, facts)
         compared = [name for name in (*predictions, *families) if name not in members_of(families)]
         shifts = largest_shifts(plan, predictions, tuple(predictions), self.examples)
@@ -218,15 +219,6 @@ def sample_patients(cohort: Cohort, rows: Ints, max_notes: int | None, rng: np.r
             hint=f"use at least {int(size.max())}",
         )
     return rows[np.isin(patient, names[order[fits]])]
-
-
-def training_rows(cohort: Cohort) -> Ints:
-    """The first cohort's rows of the training split; none where it has no splits."""
-    if "split" not in cohort.cases.columns:
-        return np.zeros(0, dtype=np.int64)
-    main = cohort.rows(cohort=cohort.names[0])
-    rows: Ints = main[(cohort.cases[main]["split"] == "train").fill_null(False).to_numpy()]
-    return rows
 
 
 def _some(rows: Ints) -> Ints:

@@ -342,22 +342,16 @@ def _actions(story: Story) -> Table:
 
 
 def _seen(story: Story, model: str, found: ArmAnalysis) -> tuple[int, int]:
+    """Altered notes, and those outside the window; of several checkpoints the sum."""
     each = [found.seen[name] for name in story.families.get(model, [model])]
     return sum(seen.n_altered for seen in each), sum(seen.n_outside for seen in each)
 
 
 def _windows(story: Story) -> Table:
     rows = [
-        (
-            model,
-            found.arm.name,
-            sum(seen[0] for seen in each),
-            sum(seen[1] for seen in each),
-            story.outside(model, found),
-        )
+        (model, found.arm.name, *_seen(story, model, found), story.outside(model, found))
         for found in story.arms
         for model in story.models
-        for each in [[found.seen[name] for name in story.families.get(model, [model])]]
     ]
     return Table(
         title="Edits that a model never saw",

@@ -6,7 +6,7 @@ paired difference or a flip is against. Rows of the model `training data` are wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +40,8 @@ class Facts(NamedTuple):
     """[model of the predictions, label]"""
     models: tuple[str, ...]
     """The models of the predictions, in order."""
+    families: Mapping[str, Sequence[str]]
+    """Models with several checkpoints, and which these are."""
     n_arms: int = 1
     """How many arms are tested. They share the level evenly, so that age with its many groups costs others little."""
 
@@ -135,15 +137,14 @@ def _differences(
 
 def _flips(found: ArmAnalysis, model: str, measures: Measures, facts: Facts) -> Iterator[Estimate]:
     arm = found.arm
-    own = [facts.models.index(model)] if model in facts.models else list(range(len(facts.models)))
+    own = [facts.models.index(name) for name in facts.families.get(model, [model])]
     undecided = np.asarray(facts.no_threshold[own].any(axis=0))
     few = FEW_PATIENTS if found.n_units < FEWEST_FOR_INTERVAL else None
-    reference = arm.group_name(arm.reference)
     parts = [
-        ("flip_rate", measures.flip_rate, reference),
-        ("flip_rate", measures.flip_rate_from_written, arm.as_written),
+        (measures.flip_rate, arm.group_name(arm.reference)),
+        (measures.flip_rate_from_written, arm.as_written),
     ]
-    for _metric, spread, against in parts:
+    for spread, against in parts:
         for g in range(len(arm.groups)):
             for j, label in enumerate(facts.labels):
                 if against == arm.group_name(g):

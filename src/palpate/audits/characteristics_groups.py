@@ -145,12 +145,13 @@ def group_of(part: str, present: str | None, groups: Sequence[str]) -> str | Non
     """The audited group that a note's (or a record's) statement belongs to; None: to none of them.
 
     An age belongs to the nearest audited age that is at most half a step away, so a set of every tenth year takes the
-    years around.
+    years around. Capitals do not matter: a record may say "Private".
     """
     if present is None:
         return NONE if NONE in groups else None
-    if part != "age" or present in groups:
-        return present if present in groups else None
+    same = next((group for group in groups if group.lower() == present.lower()), None)
+    if part != "age" or same is not None:
+        return same
     if present.endswith("+") or age_number(present) >= OLDEST:
         return "90+" if "90+" in groups else None
     ages = sorted(age_number(group) for group in groups if not group.endswith("+"))

@@ -134,8 +134,7 @@ def _effect_told(story: Story, model: str, found: ArmAnalysis) -> Finding:
     rows = story.differences(model, found)
     name = found.arm.name
     if all(row.significant is None for row in rows):
-        why = rows[0].reason if rows else "nothing to compare"
-        return Finding(sentence=f"{model}: the effect of {name} was not tested ({why}).")
+        return _untested(model, name, rows)
     told = [row for row in rows if row.significant]
     if not told:
         return _nothing_told(story, model, name, rows)
@@ -151,6 +150,11 @@ def _effect_told(story: Story, model: str, found: ArmAnalysis) -> Finding:
     return Finding(sentence=sentence, tone="warning" if worst >= MATTERS else "neutral")
 
 
+def _untested(model: str, name: str, rows: Sequence[Estimate]) -> Finding:
+    why = (rows[0].reason or "").removeprefix("not tested: ") if rows else "nothing to compare"
+    return Finding(sentence=f"{model}: the effect of {name} was not tested ({why}).")
+
+
 def _nothing_told(story: Story, model: str, name: str, rows: Sequence[Estimate]) -> Finding:
     """No difference is significant. For age that is no praise: risks do change with it."""
     over = "" if story.single else f" on any of {len(story.labels)} labels"
@@ -164,8 +168,7 @@ def _age_told(story: Story, model: str, found: ArmAnalysis) -> Finding:
     """Age is a real risk factor: told is how far it moves the prediction, not how many ages differ."""
     rows = story.differences(model, found)
     if all(row.significant is None for row in rows):
-        why = rows[0].reason if rows else "nothing to compare"
-        return Finding(sentence=f"{model}: the effect of age was not tested ({why}).")
+        return _untested(model, "age", rows)
     if not any(row.significant for row in rows):
         return _nothing_told(story, model, "age", rows)
     mean = found.measures[model].mean_probability.value

@@ -16,9 +16,10 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from palpate.audits.measured import Correction
+from palpate.audits.splits import training_rows
 from palpate.audits.thresholds import ThresholdRule, check_rule, validation_rows
 from palpate.audits.vocabulary_analysis import analyse_swaps
-from palpate.audits.vocabulary_given import RatingSheet, WordsTold, as_sheet, by_patient
+from palpate.audits.vocabulary_given import NobodyLends, RatingSheet, WordsTold, as_sheet, by_patient, choose_common
 from palpate.audits.vocabulary_scores import AVERAGE, Swaps, unsettled_words
 from palpate.audits.vocabulary_story import Settings
 from palpate.audits.vocabulary_swaps import (
@@ -44,7 +45,7 @@ from palpate.perturb.substitutes import (
     unigram_substitutes,
     whole_words,
 )
-from palpate.perturb.words import Hits, check_words, choose_words, find_words
+from palpate.perturb.words import Hits, check_words, find_words
 from palpate.results import AuditResult, Finding, KnownWords, Lender, ModelPredictions, Plan
 
 Filter = Literal["uniform", "unigram", "context"]
@@ -81,6 +82,8 @@ class _Memory(NamedTuple):
     swaps: Swaps
     n_notes: Ints
     """How many notes each word may have so far."""
+    turn: int
+    """The first is 1."""
     validation: slice
     """Rows of the plan's variants that hold the validation split."""
     origin: Mapping[str, str]
@@ -136,7 +139,7 @@ class Vocabulary:
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan:
         """The plan without help from models: `uniform` draws from the training notes' words."""
-        return self.plan_with(cohort, rng, _NobodyLends())
+        return self.plan_with(cohort, rng, NobodyLends())
 
     def plan_with(self, cohort: Cohort, rng: np.random.Generator, lender: Lender) -> Plan:
         """The audited notes and their swaps; the first turn of them if there is a budget."""
@@ -165,20 +168,20 @@ class Vocabulary:
             keep_case=self.keep_case,
         )
         n_notes = np.full(len(words), self.budget.notes if self.budget else _EVERY_NOTE, dtype=np.int64)
-        return self._turn(cohort, labels, universe, n_notes, origin)
+        return self._turn(cohort, labels, universe, n_notes, origin, turn=1)
 
     def plan_again(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> Plan | None:
         """Twice the notes for words that are not settled yet; None when all are, or no notes are left."""
         memory: _Memory = plan.memory
         budget = self.budget
-        if budget is None or int(memory.n_notes.max(initial=0)) >= budget.notes << (budget.turns - 1):
+        if budget is None or memory.turn >= budget.turns:
             return None
         unsettled = unsettled_words(memory.swaps, plan, predictions, **budget.goals, level=self.level, rng=rng)
         unsettled &= memory.n_notes < memory.swaps.n_notes
         if not unsettled.any():
             return None
         n_notes = np.where(unsettled, 2 * memory.n_notes, memory.n_notes)
-        return self._turn(plan.cohort, plan.labels, memory.universe, n_notes, memory.origin)
+        return self._turn(plan.cohort, plan.labels, memory.universe, n_notes, memory.origin, turn=memory.turn + 1)
 
     def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
         """Scores, ranks and their intervals; agreement with clinicians; how frequency matters."""
@@ -216,13 +219,18 @@ class Vocabulary:
         """What the budget left open."""
         if self.budget is None:
             return ()
-        swaps: Swaps = plan.memory.swaps
+        memory: _Memory = plan.memory
+        swaps = memory.swaps
         still = unsettled_words(swaps, plan, predictions, **self.budget.goals, level=self.level, rng=rng)
         words = [f"'{swaps.words[k]}'" for k in np.flatnonzero(still)]
         if not words:
             return (Finding(sentence=f"The budget settled all {len(swaps.words)} words."),)
         listed = ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
         sentence = f"The budget left {len(words)} of {len(swaps.words)} words unsettled: {listed}."
+        if np.all(memory.n_notes[still] >= swaps.n_notes[still]):
+            sentence = (
+                f"{len(words)} of {len(swaps.words)} words are unsettled though all their notes were scored: {listed}."
+            )
         return (Finding(sentence=sentence),)
 
     @property
@@ -256,11 +264,9 @@ class Vocabulary:
 
     def _training(self, cohort: Cohort, rows: Ints) -> tuple[Ints, str]:
         """The notes that words and substitutes are learned from, and what they are."""
-        if "split" in cohort.cases.columns:
-            main = cohort.rows(cohort=cohort.names[0])
-            training = main[(cohort.cases[main]["split"] == "train").fill_null(False).to_numpy()]
-            if len(training):
-                return training, "the training notes"
+        training = training_rows(cohort)
+        if len(training):
+            return training, "the training notes"
         return rows, "the audited notes themselves, because there is no training split"
 
     def _words(
@@ -273,15 +279,8 @@ class Vocabulary:
             return check_words(self.words)
         if self.words is None and self.raters is not None:
             return check_words(self.raters.words)
-        rows, _ = training
-        texts = [cohort.texts[row] for row in rows.tolist()]
         how = self.words or "predictive"
-        y = cohort.y_true(rows, labels)
-        ordered = choose_words(texts, y, how=how, n=None, min_texts=min(self.min_notes, len(texts))).words
-        common = [word for word in ordered if told.is_common(word)]
-        if not common:
-            raise CohortError(f"no word is in the notes of {told.fewest} patients", hint="give the words")
-        return tuple(common if how == "vocabulary" else common[: self.n_words])
+        return choose_common(cohort, training[0], labels, told, how=how, n=self.n_words, min_notes=self.min_notes)
 
     def _substitutes(
         self,
@@ -338,7 +337,14 @@ class Vocabulary:
         return tuple(word for word in told.n_patients if told.is_common(word)), f"words of {where}"
 
     def _turn(
-        self, cohort: Cohort, labels: tuple[str, ...], universe: Universe, n_notes: Ints, origin: Mapping[str, str]
+        self,
+        cohort: Cohort,
+        labels: tuple[str, ...],
+        universe: Universe,
+        n_notes: Ints,
+        origin: Mapping[str, str],
+        *,
+        turn: int,
     ) -> Plan:
         """The plan in which word k has at most `n_notes[k]` notes."""
         pairs, offers = universe.pairs, universe.offers
@@ -371,7 +377,7 @@ class Vocabulary:
             n_notes=n_of_word,
             reasons=tuple(map(_reason, n_of_word.tolist(), offered.tolist())),
         )
-        memory = _Memory(universe, swaps, n_notes, slice(len(notes), len(unedited)), origin)
+        memory = _Memory(universe, swaps, n_notes, turn, slice(len(notes), len(unedited)), origin)
         return Plan(cohort, variants, labels, cases=universe.rows, memory=memory)
 
 
@@ -379,15 +385,3 @@ def _reason(n_notes: int, n_offers: int) -> str | None:
     if not n_notes:
         return "in no note"
     return None if n_offers else "no substitute"
-
-
-class _NobodyLends:
-    """For planning without models."""
-
-    def vocabulary(self) -> KnownWords:
-        """Nothing is known."""
-        return KnownWords((), ())
-
-    def context_model(self, source: str) -> ContextModel:
-        """There is none."""
-        raise ConfigError(f"the language model '{source}' is not at hand here")

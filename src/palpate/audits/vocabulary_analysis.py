@@ -66,8 +66,6 @@ def analyse_swaps(
     rng: np.random.Generator,
 ) -> AuditResult:
     """The result of the audit; `plan.memory.validation` says which variants are the validation split, unedited."""
-    if len(plan.labels) > 1 and AVERAGE in plan.labels:
-        raise ConfigError(f"audit '{AUDIT}': '{AVERAGE}' names the mean over labels; give the label another name")
     patient_seed, word_seed = (int(seed) for seed in rng.integers(2**63, size=2))
     thresholds = _thresholds(swaps, plan, predictions, settings)
     contestants = Contestants(predictions, thresholds.values)

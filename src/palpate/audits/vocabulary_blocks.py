@@ -284,7 +284,7 @@ _COUNT_COLUMNS = (
 
 def _every_word(story: Story, model: str) -> Table:
     ordered = [int(w) for w in _by_rank(story, model)]
-    rest = [w for w in range(len(story.words)) if w not in set(ordered)]
+    rest = sorted({*range(len(story.words))} - {*ordered})
     families = tuple(Column(name=f"{name} (points)", kind="interval") for name in story.families)
     origin = story.threshold_origin.get(model)
     flips = f" The threshold for decisions: {origin}." if origin else ""

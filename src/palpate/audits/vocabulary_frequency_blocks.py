@@ -33,7 +33,7 @@ def _scatter(story: Story) -> Chart:
         kind="scatter",
         title="Rank and frequency",
         caption=f"Each word's rank against how often it occurs, when the {' or the '.join(schemes)} of it in a note is "
-        "swapped. Points that fall to the right say that frequent words rank higher only because they are frequent.",
+        "swapped. Points that fall to the right say that frequent words rank higher, perhaps only for being frequent.",
         description="Sensitivity rank of each word against the logarithm of its number of occurrences.",
         x=Axis(field="frequency", title="Occurrences (log10)"),
         y=Axis(field="rank", title="Rank (1 = moves the model most)"),

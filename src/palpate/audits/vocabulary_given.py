@@ -1,8 +1,8 @@
-"""What the vocabulary audit is given: clinicians' ratings as plain values, and how common the notes' words are."""
+"""What the vocabulary audit is given: ratings, how common the notes' words are, and what there is without models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +10,10 @@ import numpy as np
 
 from palpate.cohort import Cohort
 from palpate.edits import Ints
-from palpate.perturb.words import Ratings, count_words, normalise_word
+from palpate.errors import CohortError, ConfigError
+from palpate.perturb.substitutes import ContextModel
+from palpate.perturb.words import Choice, Ratings, choose_words, count_words, normalise_word
+from palpate.results import KnownWords
 
 RARE = 5
 """A word in the notes of fewer patients is never chosen and never a substitute: it may be a name."""
@@ -67,3 +70,31 @@ class WordsTold(NamedTuple):
     def is_rare(self, word: str) -> bool:
         """Whether some, but not enough, have it."""
         return 0 < self.n_patients.get(normalise_word(word), 0) < self.fewest
+
+
+def choose_common(
+    cohort: Cohort, rows: Ints, labels: Sequence[str], told: WordsTold, *, how: Choice, n: int, min_notes: int
+) -> tuple[str, ...]:
+    """The first `n` words of some notes (all, for `vocabulary`) that are in at least `min_notes` of them.
+
+    As `choose_words` orders them, without those that only few patients' notes have.
+    """
+    texts = [cohort.texts[row] for row in rows.tolist()]
+    y = cohort.y_true(rows, labels)
+    ordered = choose_words(texts, y, how=how, n=None, min_texts=min(min_notes, len(texts))).words
+    common = [word for word in ordered if told.is_common(word)]
+    if not common:
+        raise CohortError(f"no word is in the notes of {told.fewest} patients", hint="give the words")
+    return tuple(common if how == "vocabulary" else common[:n])
+
+
+class NobodyLends:
+    """For planning without models."""
+
+    def vocabulary(self) -> KnownWords:
+        """Nothing is known."""
+        return KnownWords((), ())
+
+    def context_model(self, source: str) -> ContextModel:
+        """There is none."""
+        raise ConfigError(f"the language model '{source}' is not at hand here")

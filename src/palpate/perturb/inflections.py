@@ -164,12 +164,6 @@ def _verb_bases(word: str) -> Iterator[str]:
                 yield stem[:-1]
 
 
-def is_inflection(one: str, other: str) -> bool:
-    """Whether two words are, or may be, forms of the same word; a phrase is compared word by word."""
-    left, right = _parts(one), _parts(other)
-    return len(left) == len(right) and all(_same(a, b) for a, b in zip(left, right, strict=True))
-
-
 def gives_away(replacement: str, word: str) -> bool:
     """Whether a replacement has the word, or a form of it, within: "non-smokers" for "smoker".
 

@@ -7,7 +7,7 @@
 
 A family never gives the target itself, a form of it ("smoked" for "smokes"), a word that has it within
 ("non-smoker" for "smoker"), a special token or a piece of a word. The user's own words are taken as they are, only
-the target itself is refused. Where fewer than asked for are left, fewer are given; where none is, there is a reason.
+the target itself is refused. Where fewer than asked for are left, fewer are given.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ _DRAWN_AT_ONCE = 32
 class Substitutes(NamedTuple):
     """Replacements in columns: row i may be replaced with `pool[k]` for each k in `choice[i]` that is not -1.
 
-    A row is a target word, or a hit once `at_hits` was called, or where the family looks at the place.
+    A row is a target word, or a hit where the family looks at the place.
     """
 
     choice: Ints
     pool: tuple[str, ...]
-    reasons: dict[int, str]
 
     def of(self, row: int) -> list[str]:
         """The replacements of one row, in order."""
@@ -113,7 +112,7 @@ def uniform_substitutes(
     for row, (word, own) in enumerate(zip(words, rng.spawn(len(words)), strict=True)):
         drawn = _draw(word, vocabulary, n, own)
         choice[row, : len(drawn)] = drawn
-    return _told(choice, tuple(vocabulary), "the vocabulary has no other whole word")
+    return Substitutes(choice, tuple(vocabulary))
 
 
 def _draw(word: str, vocabulary: Sequence[str], n: int, rng: np.random.Generator) -> list[int]:
@@ -158,7 +157,7 @@ def unigram_substitutes(
             excluded = forms.of(words[row])
             best = _largest(total[row - first], n, excluded)
             choice[row, : len(best)] = best
-    return _told(choice, pool, "no note has this word, or no other words beside it")
+    return Substitutes(choice, pool)
 
 
 def _total_counts(hits: Hits, counts: Any, rows: range) -> Ints:
@@ -188,7 +187,7 @@ def context_substitutes(
     """For each hit, the n words that the model finds likeliest at that place."""
     forms = Forms(model.words)
     choice = model.likeliest(texts, hits, n, exclude=[forms.of(word) for word in words])
-    return _told(choice, model.words, "the context model knows no other word")
+    return Substitutes(choice, model.words)
 
 
 def own_substitutes(words: Sequence[str], replacements: Mapping[str, Sequence[str]]) -> Substitutes:
@@ -204,13 +203,7 @@ def own_substitutes(words: Sequence[str], replacements: Mapping[str, Sequence[st
     choice = np.full((len(words), max(map(len, rows), default=0)), -1, dtype=np.int64)
     for row, offered in enumerate(rows):
         choice[row, : len(offered)] = [pool[text] for text in offered]
-    return _told(choice, tuple(pool), "the file of replacements has none for this word")
-
-
-def _told(choice: Ints, pool: tuple[str, ...], reason: str) -> Substitutes:
-    """With the reason for each row that has nothing."""
-    empty = np.flatnonzero((choice < 0).all(axis=1))
-    return Substitutes(choice, pool, dict.fromkeys(empty.tolist(), reason))
+    return Substitutes(choice, tuple(pool))
 
 
 # --- at their place -----------------------------------------------------------------------------------------
@@ -229,25 +222,3 @@ def _case_of(text: str) -> int:
 
 
 _CASES = (str, lambda text: text[:1].title() + text[1:], str.upper)
-
-
-def at_hits(
-    substitutes: Substitutes, hits: Hits, texts: Sequence[str], *, per: str = "word", case: bool = True
-) -> Substitutes:
-    """One row a hit, in the case of the hit unless `case` is off; `per` says if rows are words or hits so far."""
-    choice = substitutes.choice[hits.word] if per == "word" else substitutes.choice
-    rows = hits.word if per == "word" else np.arange(len(hits.word))
-    reasons = {k: substitutes.reasons[row] for k, row in enumerate(rows.tolist()) if row in substitutes.reasons}
-    if not case:
-        return Substitutes(choice, substitutes.pool, reasons)
-    spans = zip(hits.text.tolist(), hits.start.tolist(), hits.end.tolist(), strict=True)
-    cases = np.fromiter((_case_of(texts[t][s:e]) for t, s, e in spans), dtype=np.int64, count=len(hits.word))
-    used, place = np.unique(np.where(choice < 0, -1, choice * len(_CASES) + cases[:, None]), return_inverse=True)
-    pool: dict[str, int] = {}
-    codes = [-1 if k < 0 else pool.setdefault(_cased(substitutes.pool, int(k)), len(pool)) for k in used]
-    mapped = np.asarray(codes, dtype=np.int64)[place.reshape(choice.shape)]
-    return Substitutes(mapped, tuple(pool), reasons)
-
-
-def _cased(pool: tuple[str, ...], code: int) -> str:
-    return _CASES[code % len(_CASES)](pool[code // len(_CASES)])

@@ -118,6 +118,29 @@ def test_a_then_b_is_b(notes: list[str]) -> None:
     assert compared > 3000
 
 
+def test_the_same_holds_for_what_yaml_defines(notes: list[str]) -> None:
+    """The present group keeps the bytes, what was written is read, and A then B is B."""
+    names = tuple(name for name in NAMES if name not in _GROUPS)
+    alterer = Alterer(names)
+    compared = dict.fromkeys(names, 0)
+    for text in notes[::3]:
+        found = alterer.plan(text)
+        for name, present in alterer.detection(found).present.items():
+            direct = {group: alterer.edits(found, (name, group)) for group in alterer.groups(name)}
+            assert present is None or direct[present] == ((), "kept", None)
+            for first, (edits, action, _) in direct.items():
+                between = alterer.plan(splice(text, edits))
+                assert action == "skipped" or alterer.detection(between).present[name] == first
+                for second, wanted in direct.items():
+                    if action not in ("changed", "added") or wanted.action == "skipped" or second in (first, present):
+                        continue
+                    after = splice(between.text, alterer.edits(between, (name, second)).edits)
+                    assert _plain(after) == _plain(splice(text, wanted.edits))
+                    compared[name] += 1
+    assert sum(compared.values()) > 1000, compared
+    assert min(compared[name] for name in names if name not in ("wording", "housing")) > 200, compared
+
+
 def _has_lost_title(text: str, name: str) -> bool:
     return name == "gender" and re.search(r"\b(?:Mrs|Miss)\b", text) is not None
 
@@ -200,26 +223,34 @@ def test_no_text_breaks_it(text: str) -> None:
             alterer.edits(found, (name, group))
 
 
+_SEXED = re.compile(
+    r"\b(?:he|she|his|her|him|male|female|man|woman|gentleman|lady|boy|girl|mr|mrs|ms|miss)\b", re.IGNORECASE
+)
+"""A note with such a word states a gender: found here without the engine, so that what the engine misses counts."""
+
+
 @pytest.mark.skipif(not _ACI.exists(), reason="../shared/data/aci_bench is not here")
 def test_age_and_gender_of_real_notes() -> None:
-    """They agree with the metadata in at least 97% of the notes that state them."""
-    right: dict[str, list[bool]] = {"gender": [], "age": []}
+    """They agree with the metadata in at least 97% of the notes that state them; a miss is told."""
+    n, misses = {"gender": 0, "age": 0}, []
     for name in ("train", "valid"):
         known = {row["encounter_id"]: row for row in _rows(_ACI / f"{name}_metadata.csv")}
         for row in _rows(_ACI / f"{name}.csv"):
             present = _ALTERER.detection(_ALTERER.plan(row["note"])).present
             truth = known[row["encounter_id"]]
             gender, age = truth["patient_gender"].strip(), re.match(r"\s*(\d+)(?:\.0)?\s*$", truth["patient_age"])
-            if gender and present["gender"]:
-                right["gender"].append(gender == present["gender"])
-            stated = age is not None and re.search(rf"\b{age[1]}(?:\s|-)?y", row["note"])
-            if age and (present["age"] or stated):
-                years = int(age[1])
-                right["age"].append(present["age"] == ("90+" if years >= 90 else str(years)))
-    assert len(right["gender"]) > 75
-    assert len(right["age"]) > 55
-    for name, hits in right.items():
-        assert sum(hits) >= 0.97 * len(hits), name
+            years = "" if age is None else "90+" if int(age[1]) >= 90 else age[1]
+            for what, right, stated in (
+                ("gender", gender, _SEXED.search(row["note"])),
+                ("age", years, age and re.search(rf"\b{age[1]}(?:\s|-)?y", row["note"])),
+            ):
+                if right and (present[what] or stated):
+                    n[what] += 1
+                    misses += [(row["encounter_id"], what, right, present[what])] if present[what] != right else []
+    assert n["gender"] > 75
+    assert n["age"] > 55
+    for what, total in n.items():
+        assert sum(miss[1] == what for miss in misses) <= 0.03 * total, misses
 
 
 @pytest.mark.parametrize("ask", [lambda text: alter(text, "gender", "male"), lambda text: alter(text, {"age": "40"})])

@@ -178,6 +178,32 @@ def test_jsonl_with_a_bad_number(tmp_path: Path, rule: str, message: str) -> Non
     assert "t.jsonl" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"changed": "I took it!", "type": "INV"},
+        {"changed": "I took it!", "type": "INV", "tolerance": 0.3},
+        {"changed": "I took none.", "direction": "down"},
+    ],
+)
+def test_a_template_of_two_types_or_rules_is_refused(tmp_path: Path, odd: dict[str, object]) -> None:
+    """Also within one template, where the first case would decide for the others."""
+    lines = [{"text": "I took some.", "changed": "I took some!", "type": "INV", "tolerance": 0.2}, odd]
+    lines = lines if "tolerance" in odd or "direction" in odd else [{"text": "I took some."}, odd]
+    told = {"label": 1, "template": "a", "test": "t"}
+    written = [json.dumps({"text": "I took it.", **told, **line}) for line in lines]
+    with pytest.raises(ConfigError, match="line 2: test 't' has cases of another type or rule"):
+        import_jsonl(write(tmp_path, "\n".join(written), "c.jsonl"))
+
+
+def test_tags_are_words(tmp_path: Path) -> None:
+    lines = ['{"text": "A.", "label": 1, "tags": ["acute"]}', '{"text": "B.", "label": 0, "tags": "acute free_form"}']
+    suite = import_jsonl(write(tmp_path, "\n".join(lines), "c.jsonl"))
+    assert [template.tags for template in suite.templates] == [("acute",), ("acute", "free_form")]
+    with pytest.raises(ConfigError, match="line 1: `tags` is no list"):
+        import_jsonl(write(tmp_path, '{"text": "A.", "label": 1, "tags": 5}', "d.jsonl"))
+
+
 @pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b"])
 def test_only_line_feeds_part_the_lines_of_jsonl(tmp_path: Path, mark: str) -> None:
     text = f"I took it.{mark}It hurt."

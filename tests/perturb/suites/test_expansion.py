@@ -163,6 +163,24 @@ def test_balanced_sample_takes_every_template_alike() -> None:
     ade = load_suite("ade")
     cases = ade.sample(990, np.random.default_rng(9), balance="template")
     assert set(Counter(cases.names("template")).values()) == {10}
+    # Also where a template has many changes: then its changes share alike.
+    noise = ade.sample(40, np.random.default_rng(9), capabilities=["social_media_noise"], balance="template")
+    counts = Counter(zip(noise.names("template"), noise.names("change"), strict=True))
+    n_templates, n_pairs = (len(set(key)) for key in (noise.names("template"), counts))
+    assert n_templates < n_pairs
+    assert max(Counter(noise.names("template")).values()) - min(Counter(noise.names("template")).values()) <= 1
+
+
+def test_a_sample_smaller_than_the_suite_favours_no_template() -> None:
+    ade = load_suite("ade")
+    drawn: Counter[str] = Counter()
+    for seed in range(200):
+        names = ade.sample(33, np.random.default_rng(seed), balance="template").names("template")
+        assert len(set(names)) == 33
+        drawn.update(names)
+    # A third of 99 templates, 200 times: 67 of each are expected, with a standard deviation of 7.
+    assert len(drawn) == 99
+    assert 33 < min(drawn.values()) <= max(drawn.values()) < 100
 
 
 def test_sampling_holds_the_sample_and_no_more() -> None:

@@ -91,7 +91,7 @@ _ONSET = re.compile(r"\s+(?:at|of)\s+[a-z][a-z \t]{2,24}[:=]?\s+(?P<number>\d\d)
 _KIN_OF = re.compile(r"\b(?P<kin>[a-z]+)\s+of\s+(?:the\s+|this\s+|our\s+)?(?:patient|pt)\b[^.;]{0,24}$", re.IGNORECASE)
 _KIN_HAS = re.compile(r"\b(?P<kin>[a-z]+)['’]s\s+(?:current\s+|present\s+)?$", re.IGNORECASE)
 _SHORT_KIN = re.compile(r"\b(?:dtr|dtrs|dgtr|bro|sis|sibs?|hubby)\b[^.;]{0,24}$", re.IGNORECASE)
-_RANGE_BEFORE = re.compile(r"\d\s*(?:-|–|to|or|and)\s*$")
+_RANGE_BEFORE = re.compile(r"\d\s*(?:-|–|to|or|and|\+/-|±)\s*$")
 _PRESENT_LABEL = re.compile(
     r"(?:\b(?:is|patient|pt|male|female|man|woman|gentleman|lady)[\s,(]*|[(\n|]\s*|\b(?:patient['’]?s|pt['’]?s|his|her|their)"
     r"\s+(?:current\s+|present\s+)?)$",
@@ -104,6 +104,7 @@ _STRONG_RIGHT = re.compile(
 )
 _STRONG_LEFT = re.compile(
     r"(?:\b(?:an?|is|this|the|pt|patient|pleasant|healthy|obese|old|white|black|caucasian|hispanic|asian|american|brief|summary|"
+    r"underweight|overweight|homeless|housed|insured|uninsured|speaking|"
     r"HPI|ID|CC|in)|[:(#\]]|___|\*\*\])[\s,:]*$",
     re.IGNORECASE,
 )

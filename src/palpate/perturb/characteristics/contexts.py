@@ -19,6 +19,10 @@ _DENIED_AFTER = re.compile(
     r"(?:denied|ruled\s+out|not\s+(?:needed|used|required|present))\b",
     re.IGNORECASE,
 )
+_ITEMS = r"(?:(?!(?:but|who|which|is|was|are|were|has|had|with)\b)[\w/'’-]+,?\s+)"
+_DENIED_LIST = re.compile(
+    rf"\bden(?:y|ies|ied|ying)\s+{_ITEMS}{{1,8}}$|\b(?:no|not|never|without)\s+{_ITEMS}{{0,6}}n?or\s+$", re.IGNORECASE
+)
 _LANGUAGE = re.compile(
     r"(?:\s+creole)?[\s-]+(?:only[\s-]+)?(?:speaking|speakers?|language|interpreters?|translators?)\b|-(?:only|born|style)\b",
     re.IGNORECASE,
@@ -90,10 +94,15 @@ def is_providers(text: str, end: int) -> bool:
     return _PROVIDER_NEXT.match(text, end, min(len(text), end + 40)) is not None
 
 
-def is_denied(note: Note, start: int, end: int) -> bool:
-    """Whether a word is said not to be so: "not obese", "non-Hispanic", "denies any homelessness", "Obese: no"."""
+def is_denied(note: Note, start: int, end: int, *, listed: bool = False) -> bool:
+    """Whether a word is said not to be so: "not obese", "non-Hispanic", "denies any homelessness", "Obese: no".
+
+    `listed`: also as one of several, "denies tobacco, alcohol abuse", "no fevers or drug abuse".
+    """
     first, _ = note.sentence(start)
     if _DENIED_BEFORE.search(note.text, max(first, start - 40), start):
+        return True
+    if listed and _DENIED_LIST.search(note.text, max(first, start - 80), start):
         return True
     return _DENIED_AFTER.match(note.text, end, min(len(note.text), end + 24)) is not None
 

@@ -33,6 +33,7 @@ A characteristic of wording lists its phrases in rows instead, one phrase per gr
 
 `context` says where a row's phrases count: `verb`, after the patient and before an object ("she declined labs", not "EF
 declined to 20%"); `adjective`, after "the patient is"; `subject`, after the patient; `noun`, where no noun follows.
+A phrase that is denied ("not a drug addict", "denies tobacco or alcohol abuse") is left as it is.
 """
 
 from __future__ import annotations

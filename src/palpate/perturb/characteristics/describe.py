@@ -21,9 +21,14 @@ _STOP = (
     r"in|on|for|to|from|a|an|the|this|that|whose|which|complaining|came|by|at|of|brought|seen|being|recently|now|due|after|"
     r"his|her|he|she|reports|denies|states|lives|living|w|s|p|h|c)\b)"
 )
+_NAMES_DISEASE = (
+    r"[\s–-]+(?:pattern(?:ed)?|androgen(?:et)?ic|(?:type|distribution)\s+(?:of\s+)?(?:hair|bald|alopecia)\w*|hypogonadism|"
+    r"(?:factor\s+)?infertility|athlete\s+triad|circumcision)\b"
+)
+"""What makes "male" or "female" a part of a disease's name: "male-pattern alopecia" in the note of a woman."""
 _TO_NOUN = re.compile(
     rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’/-]*){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
-    r"(?![-’']\w)|(?-i:(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M))?(?P<letter>[MF])"
+    rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M))?(?P<letter>[MF])"
     r"|(?:aa|w|b)/?(?P<small>[mf]))(?![\w'’/]))",
     re.IGNORECASE,
 )
@@ -49,11 +54,12 @@ _SAID = re.compile(r"\b(?:is|was|now|currently|turned|about|approximately)\s+$",
 _THERE = re.compile(r"\bthere\s+(?:is|was)\s+(?:an?\s+|another\s+)?(?:[\w-]+\s+){0,2}$", re.IGNORECASE)
 _OPENS = re.compile(r"[^A-Za-z]*(?:[A-Za-z-]+[\s,]+){0,3}")
 _EXAM = re.compile(r"\b(?:exam|examination|general|gen|appearance|constitutional|const)\b[^.;]{0,30}$", re.IGNORECASE)
-_THIS = re.compile(r"\b(?:this|is an?|was an?)\s+(?:[\w,-]+\s+){0,5}$", re.IGNORECASE)
+_THIS = re.compile(r"\b(?:this|is an?|was an?|I['’]m an?|I am an?)\s+(?:[\w,-]+\s+){0,5}$", re.IGNORECASE)
 _INFANT_NEAR = re.compile(r"\b(?:infant|baby|newborn|neonate|old)[\s,]+(?:[A-Za-z-]+\s+){0,2}$", re.IGNORECASE)
 _INFANT_NEXT = re.compile(r"\s+(?:infant|baby|newborn|neonate|twin)\b", re.IGNORECASE)
 _NOT_A_PERSON = re.compile(
-    r"[\s-]+(?:pattern|genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
+    _NAMES_DISEASE
+    + r"|[\s-]+(?:genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
     r"chaperones?|providers?|physicians?|doctors?|residents?|aides?|driver|officers?|roommates?|friends?|relatives?|visitors?|callers?|"
     r"bystanders?|catheter|infant|newborn|fetus|neonate|baby|donor|pseudohermaphroditism|sex|gender|staff|urethra|ducts?|"
     r"in\s+the\s+(?:next|other|adjacent)|next\s+(?:door|to)|(?:who|that)\s+(?:hit|assaulted|attacked|stabbed|shot|robbed|raped|"
@@ -66,11 +72,13 @@ _NOT_A_PERSON = re.compile(
 
 @cache
 def ethnic_words() -> re.Pattern[str]:
-    """The adjectives of ethnicity.yaml, right before a place."""
+    """The adjectives of ethnicity.yaml right before a place, one or several: "white/Hispanic", "half-Asian"."""
     definition = built_in("ethnicity")
     groups = (*definition.groups, *([definition.other] if definition.other else []))
     forms = {form for group in groups for form in group.forms.get("adjective", ())}
-    return re.compile(r"\b(?:" + "|".join(sorted(forms, key=len, reverse=True)) + r")\s+$", re.IGNORECASE)
+    one = "(?:" + "|".join(sorted(forms, key=len, reverse=True)) + ")"
+    joined = rf"\b(?:(?:half|part|partly|mixed|non)[\s-]+)?{one}(?:(?:\s?[/-]\s?|\s+(?:or|and)\s+){one})*\s+$"
+    return re.compile(joined, re.IGNORECASE)
 
 
 _CLOSE = 1
@@ -215,7 +223,7 @@ class Patient:
     def before_ethnicity(self, place: int) -> int:
         """The place before a word for the ethnicity, where other adjectives go: "obese White man"."""
         place = self.before_transgender(place)
-        match = ethnic_words().search(self.note.text, max(0, place - 24), place)
+        match = ethnic_words().search(self.note.text, max(0, place - 48), place)
         return match.start() if match else place
 
     def before_transgender(self, place: int) -> int:

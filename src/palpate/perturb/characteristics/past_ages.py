@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from palpate.perturb.characteristics.people import belongs_to_patient
 from palpate.perturb.characteristics.scan import Note
+from palpate.perturb.number_words import ONES, TENS
 
 _BARE = re.compile(
     r"\s+(?:about\s+|around\s+|approximately\s+|~\s?)?(?P<number>[1-8]\d)"
@@ -43,6 +44,19 @@ _AGED_RANGE = re.compile(r"\s*(?:\(\w+\)\s*)?[:=]?\s*(\d\d\s?(?:-|–|to|or)\s?\
 _VAGUE = re.compile(
     r"\b((?:\d0|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)[\s-]?(?:something|ish))$", re.IGNORECASE
 )
+_YEARS = rf"(?:[1-9]\d|(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?)"
+_NOUN = r"(?:man|woman|male|female|gentleman|lady|patient|pt|(?-i:[MF]))"
+_LOOSE = re.compile(
+    rf"(?<![\d/.$-]){_YEARS}(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s|[\s-]some|\s?(?:\+/-|±)\s?\d+)?[\s-]*(?:years?|yrs?\.?|y)"
+    r"(?:[\s,]+\d+\s?(?:months?|mos?|m))?[\s-]+(?:old|of\s+age)\b"
+    r"|(?<![\d/.$-])\d\d(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s)\s?y(?:\.\s?|/)?o\b"
+    rf"|\b{_NOUN}(?:\s+of\s+|\s*,\s*(?:about\s+|approximately\s+|~)?|\s*\(|\s+is\s+|\s+){_YEARS}"
+    r"(?:['’]?s\b|(?=\s*(?:[,.;)](?!\d)|years?\b|yrs?\b|$)))"
+    rf"|\b(?:[1-9]0['’]?s|{'|'.join(word[:-1] + 'ies' for word in TENS)})\s+{_NOUN}\b"
+    r"|\bage\s+(?:is\s+)?(?:unknown|not\s+known|unclear|uncertain)\b",
+    re.IGNORECASE,
+)
+"""What looks like an age and is none that is read: "63.5 year old", "lady of 71 years", "woman (63)", "age unknown"."""
 _ANYBODY = re.compile(rf"\b{_PERSON}", re.IGNORECASE)
 _DECADES = ("septuagenarian", "octogenarian", "nonagenarian", "sexagenarian", "centenarian", "teenage", "teenager")
 
@@ -82,4 +96,6 @@ def tells_age_vaguely(note: Note) -> bool:
         match = _RANGE.search(text, max(first, hit.start - 14), min(len(text), hit.end + 60))
         if match and belongs_to_patient(note, match.start(), match.end()):
             return True
-    return any(hit.word in _DECADES and belongs_to_patient(note, hit.start, hit.end) for hit in note.hits("life"))
+    if any(hit.word in _DECADES and belongs_to_patient(note, hit.start, hit.end) for hit in note.hits("life")):
+        return True
+    return any(belongs_to_patient(note, *match.span()) for match in _LOOSE.finditer(text))

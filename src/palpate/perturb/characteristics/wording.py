@@ -213,8 +213,10 @@ class Words:
             if kind is None:
                 continue
             place = Place(match.start(), match.end(), form.group, kind)
-            if kind != "wording" and contexts.is_denied(note, *match.span()):
-                found.denied |= {form.group} if form.group and kind != "against" else set()
+            noun = form.row >= 0 and self.definition.contexts[form.row] in ("", "noun")
+            if contexts.is_denied(note, *match.span(), listed=noun):
+                # A wording that is denied tells no group: "not a drug addict" is not said of the patient.
+                found.denied |= {form.group} if form.group and kind not in ("against", "wording") else set()
             elif kind == "against":
                 found.against.setdefault(str(form.group), match.group())
                 continue  # of one group; it may go against others too

@@ -5,7 +5,7 @@ variations with all fill-ins without writing them out.
 """
 
 from palpate.perturb.suites.cases import Case, Cases, Filled
-from palpate.perturb.suites.exchange import import_csv, import_jsonl, write_cases
+from palpate.perturb.suites.exchange import import_csv, import_jsonl, read_suite, write_cases
 from palpate.perturb.suites.loader import list_suites, load_suite
 from palpate.perturb.suites.schema import Capability, Change, Labels, Relation, Template, Test
 from palpate.perturb.suites.suite import Dropped, Suite
@@ -29,5 +29,6 @@ __all__ = [
     "import_jsonl",
     "list_suites",
     "load_suite",
+    "read_suite",
     "write_cases",
 ]

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TextIO, cast
 
 from palpate.errors import ConfigError
 from palpate.perturb.suites.cases import Case, Cases
-from palpate.perturb.suites.lexicons import Lexicon, make_entry, read_lexicon
-from palpate.perturb.suites.loader import check_templates, suites_folder
+from palpate.perturb.suites.lexicons import Attribute, Lexicon, make_entry, read_lexicon
+from palpate.perturb.suites.loader import check_templates, load_suite, suites_folder
 from palpate.perturb.suites.nodes import read_yaml
 from palpate.perturb.suites.patterns import Flat, PatternError, parse
 from palpate.perturb.suites.schema import TYPES, Capability, Direction, Labels, Relation, Template, Test, TestType
@@ -51,6 +51,28 @@ class _Row(NamedTuple):
     type: TestType
     template: Template
     rule: tuple[float | None, Direction | None, float | None]
+
+
+def read_suite(
+    name: str, *, positive: str | None = None, slots: Mapping[str, str | Sequence[str | Mapping[str, Attribute]]]
+) -> Suite:
+    """A suite by its name, or from a YAML file, a CSV file of templates or a JSONL file of cases.
+
+    `positive` is the word for the positive label in CSV and JSONL files; `slots` gives some slots other values.
+    """
+    file = Path(name)
+    if file.suffix == ".csv":
+        suite = import_csv(file, lexicons={slot: _texts(values) for slot, values in slots.items()}, positive=positive)
+    elif file.suffix == ".jsonl":
+        suite = import_jsonl(file, positive=positive)
+    else:
+        suite = load_suite(name)
+    return suite.with_slots(slots) if slots else suite
+
+
+def _texts(values: str | Sequence[str | Mapping[str, Attribute]]) -> list[str]:
+    listed = (values,) if isinstance(values, str) else values
+    return [value if isinstance(value, str) else str(value.get("value", "")) for value in listed]
 
 
 def import_csv(
@@ -110,6 +132,7 @@ def import_jsonl(path: str | Path, *, positive: str | None = None, tolerance: fl
     rows: list[_Row] = []
     for members in grouped.values():
         first = members[0][0]
+        _check_alike(file, first.test, [row for row, _, _ in members])
         listed = tuple(Flat((text,), ()) for _, text, _ in members)
         second = tuple(Flat((changed,), ()) for _, _, changed in members) if members[0][2] else ()
         rows.append(first._replace(template=_with_listed(first.template, listed, second)))
@@ -236,10 +259,17 @@ def _case_row(record: Mapping[str, Any], words: _LabelWords, number: int, tolera
     )
     capability = str(record.get("capability") or "imported")
     name = str(record.get("template") or f"line-{number}")
-    tags = tuple(str(tag) for tag in record.get("tags") or ())
-    template = Template(name, parse(""), label, tags, line=number, file=file)
+    template = Template(name, parse(""), label, _tags(record, file, number), line=number, file=file)
     test = str(record.get("test") or capability)
     return _Row(capability, test, cast(TestType, kind), template, rule), record["text"], str(changed)
+
+
+def _tags(record: Mapping[str, Any], file: Path, number: int) -> tuple[str, ...]:
+    """A list of words, or one text of words, as a CSV file has them."""
+    given = record.get("tags") or []
+    if not isinstance(given, list | str):
+        raise ConfigError(f"line {number}: `tags` is no list", file=file, hint='write "tags": ["one", "other"]')
+    return tuple(str(tag) for tag in (given.split() if isinstance(given, str) else given))
 
 
 def _share(record: Mapping[str, Any], name: str, default: float, file: Path, number: int) -> float:
@@ -300,10 +330,7 @@ def _suite(
 
 def _test(file: Path, name: str, rows: Sequence[_Row], *, all_variations: bool) -> Test:
     first = rows[0]
-    odd = next((row for row in rows if (row.type, row.rule) != (first.type, first.rule)), None)
-    if odd is not None:
-        problem = f"line {odd.template.line}: test '{name}' has cases of another type or rule"
-        raise ConfigError(problem, file=file, hint="give them a `test` of their own")
+    _check_alike(file, name, rows)
     tolerance, direction, margin = first.rule
     return Test(
         id=name,
@@ -315,3 +342,11 @@ def _test(file: Path, name: str, rows: Sequence[_Row], *, all_variations: bool) 
         margin=margin,
         all_variations=all_variations,
     )
+
+
+def _check_alike(file: Path, test: str, rows: Sequence[_Row]) -> None:
+    """A test has one type and one rule."""
+    odd = next((row for row in rows if (row.type, row.rule) != (rows[0].type, rows[0].rule)), None)
+    if odd is not None:
+        problem = f"line {odd.template.line}: test '{test}' has cases of another type or rule"
+        raise ConfigError(problem, file=file, hint="give them a `test` of their own")

@@ -111,7 +111,9 @@ class Suite:
         lexicons = dict(self.lexicons)
         for slot, given in values.items():
             if slot not in lexicons:
-                raise ConfigError(f"suite '{self.name}' has no slot '{slot}'", hint=f"it has {', '.join(lexicons)}")
+                raise ConfigError(
+                    f"suite '{self.name}' has no slot '{slot}'", hint=f"it has {', '.join(lexicons) or 'none'}"
+                )
             lexicons[slot] = lexicons[slot].with_values([given] if isinstance(given, str) else given)
         for tie in self.relations:
             # Who chooses "PNA" must not meet "pneumonia" as the other finding.
@@ -234,9 +236,10 @@ class Suite:
         batch: int = 10_000,
         capabilities: Collection[str] | None = None,
         further: bool = False,
+        balance: Literal["case", "template"] = "case",
     ) -> Iterator[Cases]:
         """The same cases as `sample`, a batch at a time, for samples whose texts are not to be held at once."""
-        numbers = self.draw(n, rng, capabilities=capabilities, further=further)
+        numbers = self.draw(n, rng, capabilities=capabilities, further=further, balance=balance)
         for start in range(0, len(numbers), batch):
             yield self.cases(numbers[start : start + batch])
 
@@ -253,7 +256,7 @@ class Suite:
         units = [at for at in self.chosen(capabilities, further=further) if self.units[at].size]
         sizes = np.array([self.units[at].size for at in units], dtype=np.int64)
         if balance == "template":
-            quotas = _even(sizes, n)
+            quotas = self._quotas(units, sizes, n, rng)
             drawn = [_distinct(rng, int(size), int(quota)) for size, quota in zip(sizes, quotas, strict=True)]
             numbers = [self._starts[at] + local for at, local in zip(units, drawn, strict=True)]
             return rng.permutation(np.concatenate([np.zeros(0, dtype=np.int64), *numbers]))
@@ -263,6 +266,17 @@ class Suite:
         which = np.searchsorted(ends, local, side="right")
         shift = self._starts[np.array(units, dtype=np.int64)] - (ends - sizes)
         return local + shift[which] if total else local
+
+    def _quotas(self, units: Sequence[int], sizes: Ints, n: int, rng: np.random.Generator) -> Ints:
+        """How many cases of each unit make `n`: every base template alike, and within it every change."""
+        rows: dict[str, list[int]] = {}
+        for row, at in enumerate(units):
+            rows.setdefault(self.units[at].template.id, []).append(row)
+        shares = _even(np.array([sizes[mine].sum() for mine in rows.values()], dtype=np.int64), n, rng)
+        quotas = np.zeros_like(sizes)
+        for mine, share in zip(rows.values(), shares.tolist(), strict=True):
+            quotas[mine] = _even(sizes[mine], share, rng)
+        return quotas
 
     def cases(self, numbers: Sequence[int] | Ints) -> Cases:
         """The cases with these numbers, in this order."""
@@ -333,12 +347,12 @@ def _distinct(rng: np.random.Generator, population: int, n: int) -> Ints:
     return np.asarray(rng.choice(population, size=n, replace=False), dtype=np.int64)
 
 
-def _even(sizes: Ints, n: int) -> Ints:
-    """Quotas that are as even as the sizes allow; the first ones get what does not divide."""
+def _even(sizes: Ints, n: int, rng: np.random.Generator) -> Ints:
+    """Quotas that are as even as the sizes allow; what does not divide goes to some that are drawn."""
     quotas = np.zeros_like(sizes)
     left = min(n, int(sizes.sum()))
     while left > 0:
-        open_units = np.flatnonzero(quotas < sizes)
+        open_units = rng.permutation(np.flatnonzero(quotas < sizes))
         share = np.zeros_like(sizes)
         share[open_units] = left // len(open_units)
         share[open_units[: left % len(open_units)]] += 1
