@@ -46,6 +46,7 @@ from palpate.audits.context_sources import (
 )
 from palpate.audits.context_story import Story, findings_of, index_of
 from palpate.audits.measured import Correction, Measured, replicates_frame
+from palpate.audits.splits import training_rows
 from palpate.cohort import Cohort
 from palpate.edits import Ints, Skip, Variants
 from palpate.errors import CohortError, ConfigError
@@ -136,7 +137,7 @@ class Context:
         kept = rows[known[rows]]
         if not len(kept):
             raise CohortError(f"audit 'context': every audited case has {sources.left_out}")
-        training = _training_rows(cohort, main)
+        training = training_rows(cohort, main)
         return Plan(
             cohort,
             Variants.of_cases(kept),
@@ -316,14 +317,6 @@ class Context:
             "unit": self.unit,
             "n_replicates": self.n_replicates,
         }
-
-
-def _training_rows(cohort: Cohort, main: str) -> Ints:
-    if "split" not in cohort.cases.columns:
-        return np.zeros(0, dtype=np.int64)
-    rows = cohort.rows(cohort=main)
-    training: Ints = rows[(cohort.cases[rows]["split"] == "train").fill_null(False).to_numpy()]
-    return training
 
 
 def _order_of(names: Sequence[str]) -> Ints:
