@@ -1,8 +1,9 @@
 """Strata, prior mentions and re-weighting: 13 labels on 20,770 cases, 10,000 replicates, in less than two minutes.
 
 Three strata of the pre-test probability, with and without a prior mention, and the re-weighted whole, each with all
-metrics, under global thresholds. The data are those of `benchmarks/matched_bootstrap.py`. A few replicates of every
-part are compared with the plain functions on the rows drawn. Exits with 1 if a claim fails.
+metrics, under global thresholds. The data are those of `benchmarks/matched_bootstrap.py`; mentions are looked for in
+earlier notes of 10,000 characters, one to five a case. A few replicates of every part are compared with the plain
+functions on the rows drawn, and mentions with what was written. Exits with 1 if a claim fails.
 
     python benchmarks/context_strata.py [--replicates 10000]
 """
@@ -12,11 +13,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from matched_bootstrap import METRICS, SEED, Cases, cohort
+from palpate.perturb.prior_mentions import find_mentions, label_phrases
 from palpate.stats import (
     Replicates,
     auroc,
@@ -30,11 +33,52 @@ from palpate.stats import (
 
 MOST_SECONDS, TOLERANCE, N_CHECKED = 120.0, 1e-12, 3
 Parts = dict[str, NDArray[np.bool_]]
+Bools = NDArray[np.bool_]
+NEXT = "\n\n===== NEXT NOTE =====\n\n"
+PROSE = (
+    "The patient was seen by physical therapy and walked the length of the corridor without help.",
+    "Blood pressure was well controlled on the home regimen, and no changes were made to it.",
+    "She tolerated a regular diet, her pain was controlled, and she voided without difficulty.",
+    "Renal function stayed at its baseline during the stay and will be checked by the family doctor.",
+    "He was given a course of steroids with good effect and was weaned off oxygen on the third day.",
+)
+SENTENCES_A_NOTE, MOST_NOTES = 110, 5
 
 
-def parts_of(cases: Cases) -> Parts:
+def contexts(cases: Cases, mentioned: Bools) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
+    """The rows of some patients and their earlier notes, the last of which mentions labels."""
+    rng = np.random.default_rng(SEED + 1)
+    said = [f"History of {phrases[0]}." for phrases in label_phrases().values()]
+    order = np.argsort(cases.patient, kind="stable")
+    patients = np.split(order, np.flatnonzero(np.diff(cases.patient[order])) + 1)
+    for start in range(0, len(patients), 100):
+        rows, texts = [], []
+        for own in patients[start : start + 100]:
+            picks = rng.integers(0, len(PROSE), (MOST_NOTES, SENTENCES_A_NOTE))
+            notes = ["\n".join(PROSE[k] for k in row) for row in picks]
+            for row in own:
+                here = " ".join(said[j] for j in np.flatnonzero(mentioned[row]))
+                texts.append(NEXT.join([*notes[: int(rng.integers(1, MOST_NOTES + 1))], here or PROSE[0]]))
+                rows.append(row)
+        yield np.asarray(rows), texts
+
+
+def look_for_mentions(cases: Cases) -> tuple[Bools, float]:
+    """Which labels are mentioned, and the processor seconds of finding that out."""
+    wanted = np.random.default_rng(SEED).random(cases.p.shape) < 0.1 + 0.8 * cases.p
+    found = np.zeros_like(wanted)
+    seconds = 0.0
+    for rows, texts in contexts(cases, wanted):
+        begin = time.process_time()
+        found[rows] = find_mentions(texts, list(label_phrases())) == 1
+        seconds += time.process_time() - begin
+    if not np.array_equal(found, wanted):
+        raise SystemExit("the mentions found are not those that were written")
+    return found, seconds
+
+
+def parts_of(cases: Cases, mentioned: Bools) -> Parts:
     strata = np.column_stack([quantile_strata(column).stratum for column in cases.p.T])
-    mentioned = np.random.default_rng(SEED).random(cases.p.shape) < 0.1 + 0.8 * cases.p
     parts = {f"stratum {k}": strata == k for k in range(3)}
     return parts | {"mention": mentioned, "no mention": ~mentioned}
 
@@ -79,7 +123,8 @@ def main() -> int:
     parser.add_argument("--replicates", type=int, default=10_000)
     chosen = parser.parse_args()
     cases = cohort()
-    parts = parts_of(cases)
+    mentioned, looking = look_for_mentions(cases)
+    parts = parts_of(cases, mentioned)
     threshold = np.array([threshold_at_specificity(y, s) for y, s in zip(cases.y.T, cases.score.T, strict=True)])
     print("compiling")
     run(cases, parts, threshold, N_CHECKED)
@@ -88,9 +133,11 @@ def main() -> int:
     found = run(cases, parts, threshold, chosen.replicates)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     worst = largest_difference(cases, parts, found)
-    print(f"{wall:.1f} s on two threads, {processor:.1f} processor seconds ({MOST_SECONDS:.0f} s allowed)")
+    print(f"looking for mentions: {looking:.1f} processor seconds, on one thread")
+    wall, least = wall + looking, processor / 2 + looking
+    print(f"{wall:.1f} s, or {least:.1f} s if both cores were free ({MOST_SECONDS:.0f} s allowed)")
     print(f"largest difference {worst:.1e} (below {TOLERANCE:.0e})")
-    return 0 if worst < TOLERANCE and min(wall, processor / 2) < MOST_SECONDS else 1
+    return 0 if worst < TOLERANCE and min(wall, least) < MOST_SECONDS else 1
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from palpate.synthetic.hospital import write_hospital
 from tests.data.cxr_files import STEM, Note, Study, dicom, write_xrays
 from tests.data.mimic_files import START, Stay
 from tests.data.test_synthetic_cohorts import rows
+from tests.e2e.command_line import CommandLine
 
 SECOND = 1 / 86400
 
@@ -356,3 +357,36 @@ def test_other_arrangements(tmp_path: Path) -> None:
             (home / "made" / "mimic-iv" / old).rename(home / "x" / new)
         (home / "made" / "mimic-cxr-jpg").rename(home / "x" / "mimic-cxr-jpg")
         assert priors(build_cxr(home / "x")) == expected
+
+
+def test_several_hospitals_are_not_one(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first was taken without a word."""
+    studies = [Study(1, 20, 10)]
+    for site in ("site-a", "site-b"):
+        write_xrays(tmp_path / site, STAYS, NOTES, studies)
+    ran = CommandLine(capsys, monkeypatch)("cohort", "cxr", "--source", tmp_path, "--out", tmp_path / "cxr.parquet")
+    assert ran.code == 2
+    assert "several folders have the table patients: site-a/mimic-iv, site-b/mimic-iv" in " ".join(ran.err.split())
+    assert not (tmp_path / "cxr.parquet").exists()
+    shutil.rmtree(tmp_path / "site-b" / "mimic-iv")
+    with pytest.raises(CohortError, match=f"{STEM}metadata: site-a/mimic-cxr-jpg, site-b/mimic-cxr-jpg"):
+        build_cxr(tmp_path)
+    shutil.rmtree(tmp_path / "site-b")
+    assert len(build_cxr(tmp_path).cohort) == 1  # one hospital, one folder up
+    write_xrays(tmp_path / "site-a" / "old", STAYS, NOTES, [Study(1, 20, 10), Study(1, 21, 11)])
+    assert len(build_cxr(tmp_path / "site-a").cohort) == 1  # the nearest, not an older copy in a folder below
+
+
+def test_folders_that_may_not_be_looked_into_are_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `lost+found` beside the data on a disk of its own; root, who may run the tests, may look anywhere."""
+    write_xrays(tmp_path, STAYS, NOTES, [Study(1, 20, 10)])
+    (tmp_path / "lost+found").mkdir()
+    look = Path.iterdir
+
+    def refuse(folder: Path) -> Any:
+        if folder.name == "lost+found":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return look(folder)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert len(build_cxr(tmp_path).cohort) == 1

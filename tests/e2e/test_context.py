@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from tests.e2e.command_line import CommandLine
+from tests.models.train.pretest_cohort import frame
 
 CONFIG = """\
 cohort: {file: films.csv, labels: [effusion, rare, flat, unknown], attributes: [%(attributes)s]}
@@ -141,3 +142,43 @@ def test_a_card_without_its_probabilities_is_refused(tmp_path: Path, palpate: Co
     ran = palpate("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run")
     assert ran.code == 2
     assert "option 'card': the cohort has no ready pre-test probability" in ran.err
+
+
+def test_a_card_of_other_labels_is_refused(tmp_path: Path, palpate: CommandLine) -> None:
+    write_films(tmp_path, 40)
+    (tmp_path / "pretest.json").write_text(json.dumps(card_of()))
+    (tmp_path / "audit.yaml").write_text(
+        CONFIG % {"attributes": PRETEST, "options": "labels: [flat], card: pretest.json"}
+    )
+    ran = palpate("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run")
+    assert ran.code == 2
+    assert "option 'card': the card tells of no model of the audited labels" in ran.err
+
+
+def test_a_card_of_another_training_is_refused(tmp_path: Path, palpate: CommandLine) -> None:
+    """Two trainings of the same cases: each cohort goes with its own card, and with all or some of its rows."""
+    quick = ["--set=families=bow", "--set=classifiers=LinearSVC", "--set=n_replicates=0", "--set=threads=1"]
+    frame().drop("old", "never").rename({"ill": "label:ill"}).write_parquet(tmp_path / "notes.parquet")
+    for seed in (1, 2):
+        out = tmp_path / f"made-{seed}"
+        ran = palpate(
+            "train", "pretest", "--cohort", tmp_path / "notes.parquet", "--out", out, f"--set=seed={seed}", *quick
+        )
+        assert ran.code == 0, ran.err
+    table = pl.read_parquet(tmp_path / "made-1" / "cohort.parquet")
+    table.sample(fraction=0.9, seed=0).write_parquet(tmp_path / "some.parquet")
+    table.drop("attribute:pretest job").write_parquet(tmp_path / "unnamed.parquet")
+    table.select("case_id", pl.col("attribute:pretest_ill").alias("ill")).write_csv(tmp_path / "model.csv")
+    told = {}
+    for cohort, seed in (("made-1/cohort", 1), ("some", 1), ("unnamed", 1), ("made-1/cohort", 2)):
+        (tmp_path / "audit.yaml").write_text(
+            f"cohort: {cohort}.parquet\nmodels: {{m: predictions:model.csv}}\n"
+            f"audits: {{context: {{card: made-{seed}/pretest.json, n_replicates: 100, mentions: none}}}}\n"
+        )
+        run = tmp_path / f"run-{len(told)}"
+        ran = palpate("audit", tmp_path / "audit.yaml", "--out", run)
+        told[cohort, seed] = ran.err if ran.code else (run / "report.html").read_text()
+        assert ran.code == (2 if seed == 2 else 0), ran.err
+    assert "pre-test probabilities are of another training" in told["made-1/cohort", 2]
+    unsure = "does not say whether they are those of the card"
+    assert [unsure in page for page in told.values()] == [False, False, True, False]

@@ -35,7 +35,7 @@ from palpate.audits.context_measures import (
     measure_pretest,
     special_reasons,
 )
-from palpate.audits.context_pretest import Pretest, PretestModel, explain
+from palpate.audits.context_pretest import JOB, Pretest, PretestModel, explain
 from palpate.audits.context_sources import (
     Source,
     Sources,
@@ -130,7 +130,7 @@ class Context:
             raise CohortError(f"cohort '{main}' has no case in split '{self.split}'", hint="set `split:` of the audit")
         labels = self._labels(cohort, rows)
         sources = choose_sources(cohort, labels, self.context, self.pretest, self.attributes)
-        self._check_card(sources)
+        self._check_card(cohort, labels, sources)
         self._check_mentions(cohort)
         past = past_of(cohort, labels)
         known = known_rows(cohort, sources, past)
@@ -207,7 +207,10 @@ class Context:
             audited=plan.variants.parent,
             seed=seed,
         )
-        return found if self.card is None else explain(found, plan.labels, self.card)
+        if self.card is None:
+            return found
+        checked = bool(self._trainings(plan.cohort)) and all(model.job for model in self.card.values())
+        return explain(found, plan.labels, self.card, checked=checked)
 
     def _measuring(self, seed: int) -> Measuring:
         return Measuring(self.specificity, self.n_bins, self.unit, self.n_replicates, self.caliper, self.clip, seed)
@@ -285,12 +288,32 @@ class Context:
         if self.clip[0] >= self.clip[1]:
             raise ConfigError("audit 'context', option 'clip': the first must be the lower, like [0.001, 0.999]")
 
-    def _check_card(self, sources: Sources) -> None:
-        if self.card is not None and sources.kinds != ("pretest",):
+    def _check_card(self, cohort: Cohort, labels: Sequence[str], sources: Sources) -> None:
+        if self.card is None:
+            return
+        if sources.kinds != ("pretest",):
             raise ConfigError(
                 "audit 'context', option 'card': the cohort has no ready pre-test probability that it could tell of",
                 hint="audit the cohort.parquet that `palpate train pretest` wrote",
             )
+        if not set(self.card) & set(labels):
+            raise ConfigError(
+                "audit 'context', option 'card': the card tells of no model of the audited labels",
+                hint="give the pretest.json that was written beside the cohort",
+            )
+        made, told = self._trainings(cohort), {model.job for model in self.card.values()} - {""}
+        if made and told and made != told:
+            raise ConfigError(
+                "audit 'context', option 'card': the cohort's pre-test probabilities are of another training",
+                hint="give the pretest.json that was written beside the cohort",
+            )
+
+    def _trainings(self, cohort: Cohort) -> set[str]:
+        """Which trainings made the ready probabilities, as far as the cohort says so."""
+        if JOB not in cohort.cases.columns:
+            return set()
+        own = cohort.cases.filter(cohort.cases["cohort"] == self._cohort(cohort))
+        return set(own[JOB].drop_nulls().cast(str))
 
     def _check_mentions(self, cohort: Cohort) -> None:
         needs = {"substring": "prior", "affirmed": "prior", "earlier": "time"}.get(self.mentions)

@@ -26,6 +26,9 @@ N_FOLDS = 5
 FEWEST_TO_FIT = 10
 NO_COLUMN = "no column holds a pre-test probability of this label"
 NOTHING_TO_LEARN = "no pre-test model: no word of the earlier notes and no attribute is frequent enough"
+JOB = "pretest job"
+"""The attribute of a cohort by `palpate train pretest` that says which training its probabilities are of."""
+UNCHECKED = "; the cohort does not say whether they are those of the card"
 _FURTHEST = 1e-6
 _HEAVIEST = 10
 
@@ -55,6 +58,8 @@ class PretestModel:
     training_auroc: float | None = None
     heaviest: tuple[str, ...] = ()
     reads_notes: bool = True
+    job: str = ""
+    """Which training, as the cohort's attribute `JOB` names it; empty where the card does not say."""
 
 
 def ready(columns: Sequence[tuple[str, Any] | None]) -> Pretest:
@@ -71,12 +76,12 @@ def ready(columns: Sequence[tuple[str, Any] | None]) -> Pretest:
     )
 
 
-def explain(pretest: Pretest, labels: Sequence[str], card: Mapping[str, PretestModel]) -> Pretest:
-    """Ready probabilities with what is known of the models that made them."""
+def explain(pretest: Pretest, labels: Sequence[str], card: Mapping[str, PretestModel], *, checked: bool) -> Pretest:
+    """Ready probabilities with what is known of the models that made them; `checked`: both name the same training."""
     told = [card.get(label) for label in labels]
     read = "earlier notes" if any(each is None or each.reads_notes for each in told) else "attributes"
     return pretest._replace(
-        origin=f"{pretest.origin}, by models of {read}",
+        origin=f"{pretest.origin}, by models of {read}{'' if checked else UNCHECKED}",
         training_auroc=np.asarray([np.nan if each is None else each.training_auroc for each in told], np.float64),
         heaviest=tuple(() if each is None else each.heaviest for each in told),
         model=tuple("" if each is None else each.name for each in told),

@@ -117,12 +117,17 @@ def train(
 
 
 def _show_pretest(made: Pretest) -> None:
-    """Each label's chosen model, or why there is none."""
-    table = Table("label", "features", "classifier", "AUROC", "Brier skill", "why not", box=None, pad_edge=False)
+    """Each label's chosen model and how good it is, or why that is not known."""
+    metrics = {
+        "AUROC": "auroc",
+        "ACE": "adaptive_calibration_error",
+        "Brier": "brier",
+        "Brier skill": "brier_skill_score",
+    }
+    table = Table("label", "features", "classifier", *metrics, "why not", box=None, pad_edge=False)
     for row in made.table:
-        numbers = (row.get(name) for name in ("auroc", "brier_skill_score"))
-        cells = ("" if value is None else f"{value:.3f}" for value in numbers)
+        cells = ("" if row.get(name) is None else f"{row[name]:.3f}" for name in metrics.values())
         names = (escape(str(row.get(name) or "")) for name in ("label", "features", "classifier"))
-        table.add_row(*names, *cells, escape(str(row.get("reason") or "")))
+        table.add_row(*names, *cells, escape(row["reason"]))
     out.print(table)
     out.print(f"Cohort with pre-test probabilities: [bold]{escape(str(made.file))}[/bold]", soft_wrap=True)

@@ -6,7 +6,7 @@ SQL: a table has a short name here, and a column that of its file with `_` for s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from palpate.cells import missing_column, quote
@@ -110,38 +110,63 @@ class XrayHospital(Hospital):
 
 def find_mimic_iv(folder: Path, table: Table) -> Path:
     """A table of MIMIC-IV: in `hosp` or `note` somewhere below the folder, or in the folder itself."""
-    # A table without its layout's folder may be another hospital's: MIMIC-III has an ADMISSIONS too.
-    for place in _folders(folder):
-        own = any(child.is_dir() and child.name.lower() == table.folder for child in place.iterdir())
-        if own and has_table(place, table):
-            return find_table(place, table)
-    return find_table(folder, table)
+
+    def there(place: Path) -> Path | None:
+        # A table without its layout's folder may be another hospital's: MIMIC-III has an ADMISSIONS too.
+        own = any(child.is_dir() and child.name.lower() == table.folder for child in _inside(place))
+        return find_table(place, table) if own and has_table(place, table) else None
+
+    return _nearest(folder, table.name, there) or find_table(folder, table)
 
 
 def find_cxr(folder: Path, table: Table) -> Path:
     """A table of MIMIC-CXR-JPG, somewhere below the folder."""
     stem = FILES[table.name]
-    for place in _folders(folder):
-        for suffix in SUFFIXES:
-            for file in sorted(place.iterdir()):
-                if file.name.lower() == stem + suffix and file.is_file():
-                    return file
-    hint = f"palpate looked for {stem}{SUFFIXES[1]} (or .parquet, .csv.gz) in it and {_DEPTH} folders deep"
-    raise CohortError(f"the table {stem} of MIMIC-CXR-JPG is missing", file=folder, hint=hint)
+
+    def there(place: Path) -> Path | None:
+        files = {file.name.lower(): file for file in reversed(_inside(place)) if file.is_file()}
+        return next((files[stem + suffix] for suffix in SUFFIXES if stem + suffix in files), None)
+
+    found = _nearest(folder, stem, there)
+    if found is None:
+        hint = f"palpate looked for {stem}{SUFFIXES[1]} (or .parquet, .csv.gz) in it and {_DEPTH} folders deep"
+        raise CohortError(f"the table {stem} of MIMIC-CXR-JPG is missing", file=folder, hint=hint)
+    return found
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    """The folder and those below it, the nearest first; not the images."""
+def _nearest(folder: Path, table: str, there: Callable[[Path], Path | None]) -> Path | None:
+    """What is there in the folder or else below it, level by level; refused where two of a level have it."""
+    for level in _levels(folder):
+        found = {place: file for place in level if (file := there(place)) is not None}
+        if len(found) > 1:
+            named = ", ".join(str(place.relative_to(folder)) for place in found)
+            hint = "give the folder of one hospital, with one version of each table"
+            raise CohortError(f"several folders have the table {table}: {named}", file=folder, hint=hint)
+        if found:
+            return next(iter(found.values()))
+    return None
+
+
+def _levels(folder: Path) -> Iterator[list[Path]]:
+    """The folder, then those in it, then those in these; not the images."""
     level = [folder]
-    for depth in range(_DEPTH + 1):
-        yield from level
-        if depth < _DEPTH:
-            level = [
-                child
-                for place in level
-                for child in sorted(place.iterdir())
-                if child.is_dir() and child.name != _NOT_TABLES and not child.name.startswith(".")
-            ]
+    yield level
+    for _ in range(_DEPTH):
+        level = [
+            child
+            for place in level
+            for child in _inside(place)
+            if child.is_dir() and child.name != _NOT_TABLES and not child.name.startswith(".")
+        ]
+        yield level
+
+
+def _inside(place: Path) -> list[Path]:
+    """What is in a folder, by name; nothing if it may not be looked into, as the lost+found of a disk."""
+    try:
+        return sorted(place.iterdir())
+    except PermissionError:
+        return []
 
 
 def _columns(table: Table, columns: tuple[str, ...], file: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ KIND = "pretest"
 
 
 def read_pretest_card(path: Path) -> dict[str, dict[str, Any]]:
-    """By label: the chosen model in words, its out-of-fold AUROC, the words that weigh most, and if notes were read."""
+    """By label: the model in words, its out-of-fold AUROC, its words of most weight, if it read notes, its training."""
     hint = "give the pretest.json of `palpate train pretest`"
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
@@ -23,16 +23,18 @@ def read_pretest_card(path: Path) -> dict[str, dict[str, Any]]:
     if not isinstance(card, dict) or card.get("kind") != KIND:
         raise ConfigError("the file is no card of pre-test models", file=path, hint=hint)
     try:
-        return {entry["label"]: _model(entry) for entry in card["labels"] if entry["chosen"] is not None}
+        job = str(card.get("job", ""))
+        return {entry["label"]: _model(entry, job) for entry in card["labels"] if entry["chosen"] is not None}
     except (KeyError, TypeError, ValueError):
         raise ConfigError("the card lacks what is told of a label", file=path, hint=hint) from None
 
 
-def _model(entry: dict[str, Any]) -> dict[str, Any]:
+def _model(entry: dict[str, Any], job: str) -> dict[str, Any]:
     chosen = entry["chosen"]
     return {
         "name": f"{chosen['classifier']} on {chosen['features']}",
         "training_auroc": entry["performance"]["out_of_fold"]["auroc"],
         "heaviest": [f"{'+' if weight > 0 else '−'} {word}" for word, weight in entry["words"]],
         "reads_notes": chosen["family"] != "tables",
+        "job": job,
     }

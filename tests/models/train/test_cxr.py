@@ -330,6 +330,27 @@ def test_train_audit_and_report(table: Path, tmp_path: Path, capsys: Any, monkey
     assert set(LABELS) <= set(found["label"])
 
 
+def test_a_label_with_one_class_is_left_out_as_the_hint_says(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = write_pictures(tmp_path, n=20)
+    pl.read_parquet(table).with_columns(pl.lit(0).alias("label:Device")).write_parquet(table)
+    palpate = CommandLine(capsys, monkeypatch)
+    sets = [f"--set={name}={value}" for name, value in (TINY | {"epochs": 1, "n_replicates": 0}).items()]
+    ran = palpate("train", "cxr", "--cohort", table, "--out", tmp_path / "m", *sets)
+    said = " ".join(ran.err.split())
+    assert ran.code == 2
+    assert "label 'Device' has only one class in the split 'train'" in said
+    assert "--cohort also takes an audit.yaml, whose `cohort:` can name the others as `labels`" in said
+    audit = tmp_path / "audit.yaml"
+    audit.write_text(
+        f"cohort: {{file: {table.name}, labels: [Opacity]}}\nmodels: {{net: palpate:m}}\naudits: {{performance: }}\n"
+    )
+    ran = palpate("train", "cxr", "--cohort", audit, "--out", tmp_path / "m", *sets)
+    assert ran.code == 0, ran.err
+    assert read_manifest(tmp_path / "m").labels == ("Opacity",)
+
+
 CHILD = """
 import os, signal, sys
 from pathlib import Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ import polars as pl
 import pytest
 
 from palpate.cohort import Cohort
+from palpate.data.pretest_cards import read_pretest_card
 from palpate.data.tables import TableSpec, read_cohort
-from palpate.errors import CohortError, ConfigError
+from palpate.errors import CohortError, ConfigError, MissingExtra
 from palpate.models.train.options import Step
 from palpate.models.train.pretest import Pretest, train_pretest
+from palpate.models.train.pretest_options import JOB
 from palpate.stats import auroc
+from tests.e2e.command_line import CommandLine
 from tests.models.train.pretest_cohort import cohort, frame
+from tests.models.train.test_pretest_parts import discriminants
 
 QUICK: dict[str, Any] = {
     "families": ["bow"],
@@ -36,7 +41,7 @@ def column(made: Pretest, label: str = "ill") -> Any:
 
 
 def test_planted_words(tmp_path: Path) -> None:
-    made = run(tmp_path / "out", labels="ill", n_replicates=100)
+    made = run(tmp_path / "out", labels="ill,ill", n_replicates=100)
     (entry,) = made.card["labels"]
     assert {word for word, _ in entry["words"][:3]} == {"fever", "chills", "stable"}
     assert {word: weight > 0 for word, weight in entry["words"][:3]} == {"fever": True, "chills": True, "stable": False}
@@ -62,7 +67,7 @@ def test_the_file_is_a_cohort(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cohort.parquet", "pretest.json"]
     again = read_cohort(TableSpec(file=made.file), name="home")
     assert again.labels == ("ill", "never")
-    assert again.attributes == ("age", "gender", "pretest_ill", "pretest_never")
+    assert again.attributes == ("age", "gender", "pretest_ill", "pretest_never", JOB)
     assert again.cases.equals(made.cohort.cases.select(again.cases.columns))
     assert (again.y != made.cohort.y).nnz == 0
     card = json.loads((tmp_path / "out" / "pretest.json").read_text())
@@ -73,6 +78,38 @@ def test_the_file_is_a_cohort(tmp_path: Path) -> None:
     assert card["labels"][1]["chosen"] is None
     assert card["labels"][1]["reason"] == "one class only among the cases to learn from, for 5 folds"
     assert made.table[1] == {"label": "never", "reason": card["labels"][1]["reason"]}
+
+
+def test_cohort_and_card_name_their_training(tmp_path: Path) -> None:
+    """Some rows of the file still tell whose they are, and another training of the same cases is another one."""
+    one = run(tmp_path / "a")
+    two = run(tmp_path / "b", one.cohort, seed=1)
+    for made in (one, two):
+        (model,) = read_pretest_card(made.folder / "pretest.json").values()
+        assert made.cohort.cases[::7][JOB].unique().to_list() == [model["job"]]
+    assert one.card["job"] != two.card["job"]
+    assert two.cohort.attributes == one.cohort.attributes
+    bare = run(tmp_path / "c", one.cohort, families=["tables"], classifiers=["LogisticRegression"])
+    assert bare.card["columns"] == ["age", "gender"]
+
+
+def test_a_number_that_is_undefined_has_its_reason(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the cases that are only scored are well: there is a model, and no AUROC."""
+    table = frame().with_columns(ill=pl.when(pl.col("split") == "test").then(0).otherwise("ill"))
+    table.drop("old", "never").rename({"ill": "label:ill"}).write_parquet(tmp_path / "notes.parquet")
+    sets = [
+        f"--set={name}={value}" for name, value in (QUICK | {"families": "bow", "classifiers": "LinearSVC"}).items()
+    ]
+    ran = CommandLine(capsys, monkeypatch)(
+        "train", "pretest", "--cohort", tmp_path / "notes.parquet", "--out", tmp_path / "out", *sets
+    )
+    assert ran.code == 0, ran.err
+    (line,) = (line for line in ran.out.splitlines() if line.startswith("ill "))
+    assert "LinearSVC" in line
+    assert line.rstrip().endswith("one class only among the 72 cases measured")
+    assert ran.out.splitlines()[0].split()[3:7] == ["AUROC", "ACE", "Brier", "Brier"]
 
 
 def test_labels_of_the_test_split_change_nothing(tmp_path: Path) -> None:
@@ -146,6 +183,42 @@ def test_cases_without_notes_and_without_splits(tmp_path: Path) -> None:
     assert empty == ["c0", "c5"]
 
 
+@pytest.mark.parametrize(
+    ("n_columns", "shrinkage", "chosen"),
+    [
+        # Fitted to four folds in the search, and not to three in the calibration: the next best is taken.
+        (210, (None, "auto"), "auto"),
+        (400, (None,), None),
+    ],
+)
+def test_models_that_can_t_be_fitted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    n_columns: int,
+    shrinkage: tuple[str | None, ...],
+    chosen: str | None,
+) -> None:
+    task, candidates = discriminants(n_columns)
+    own = [setup for setup in candidates if dict(setup.settings)["solver"] == "eigen"]
+    own = [setup for setup in own if dict(setup.settings)["shrinkage"] in shrinkage]
+    names = [f"x{k}" for k in range(n_columns)]
+    table = pl.DataFrame(task.features["enc"].x, schema=names).with_columns(
+        pl.Series("ill", task.y), pl.Series("patient_id", np.arange(300) // 3).cast(pl.String)
+    )
+    made = Cohort.from_frame(table, labels=["ill"], attributes=names)
+    tables = [setup._replace(family="tables", features="attributes") for setup in own]
+    monkeypatch.setattr("palpate.models.train.pretest.setups", lambda *_: tables)
+    got = run(tmp_path / "out", made, families=["tables"], classifiers=None, columns=names, search="full")
+    (entry,) = got.card["labels"]
+    if chosen is None:
+        assert entry["chosen"] is None
+        assert entry["reason"] == "no model could be fitted to the cases to learn from"
+        assert got.cohort.cases["pretest_ill"].null_count() == 300
+    else:
+        assert entry["chosen"]["settings"] == {"solver": "eigen", "shrinkage": chosen}
+        assert got.cohort.cases["pretest_ill"].null_count() == 0
+
+
 def test_few_values_are_said(tmp_path: Path) -> None:
     made = run(tmp_path / "out", classifiers="DecisionTreeClassifier", max_words=1)
     (remark,) = made.card["labels"][0]["remarks"]
@@ -215,11 +288,35 @@ def test_wrong_options(tmp_path: Path, options: dict[str, Any], said: str) -> No
     assert said in str(error.value)
 
 
+def test_what_can_t_be_done_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder was taken by the training that failed: the next try was sent to another one."""
+    with pytest.raises(CohortError, match="no word of the earlier notes is left"):
+        run(tmp_path / "out", min_df=5000)
+    assert run(tmp_path / "out").file.is_file()
+    with pytest.raises(ConfigError, match="have no classifier 'SVM'"):
+        run(tmp_path / "other", classifiers="SVM")
+    assert not (tmp_path / "other").exists()
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(MissingExtra, match="pre-test models with XGBoost"):
+        run(tmp_path / "other", families=["bow", "xgboost"], classifiers=None)
+    assert not (tmp_path / "other").exists()
+
+
 def test_wrong_cohorts(tmp_path: Path) -> None:
     with pytest.raises(CohortError, match="column 'prior': the cohort has no earlier notes"):
         run(tmp_path / "a", cohort(table=frame().drop("prior")))
     with pytest.raises(CohortError, match="no case can be learned from"):
         run(tmp_path / "b", cohort(table=frame().with_columns(split=pl.lit("test"))))
+    with pytest.raises(CohortError, match=r"there must be cases of the split train or validation\.$"):
+        run(
+            tmp_path / "t",
+            cohort(table=frame().with_columns(split=pl.lit("test"))),
+            families="tables",
+            classifiers=None,
+        )
+    nothing = Cohort.from_frame(frame().select("case_id", "ill"), labels=["ill"])
+    with pytest.raises(CohortError, match=r"no attributes to learn from; .* earlier notes as `prior`"):
+        run(tmp_path / "n", nothing, families=None, classifiers=None)
     few = cohort(table=frame().with_columns(ill=(pl.int_range(pl.len()) < 6).cast(pl.Int64)))
     reason = run(tmp_path / "c", few).card["labels"][0]["reason"]
     assert reason == "only 3 patients with one of the classes among the cases to learn from, for 5 folds"

@@ -21,6 +21,7 @@ from palpate.cohort import Cohort
 from palpate.data.cxr import PRIOR_MARK
 from palpate.errors import CohortError, ConfigError
 from palpate.models.train.pretest_calibration import calibrate
+from palpate.models.train.pretest_card import describe_search
 from palpate.models.train.pretest_features import (
     CaseNotes,
     Features,
@@ -161,6 +162,59 @@ def test_the_grids_have_the_paper_s_size() -> None:
         setups(EVERY, options(classifiers="SVM"))
 
 
+GRIDS: dict[str, dict[str, dict[str, list[Any]]]] = {
+    "bow": {
+        "Perceptron": {"alpha": [1e-6, 1e-5, 1e-4]},
+        "RidgeClassifier": {"alpha": list(np.logspace(-4, 4, 9))},
+        "PassiveAggressiveClassifier": {"C": [0.001, 0.01, 0.1, 1.0]},
+        FOREST: {"n_estimators": [50, 100, 200], "max_depth": [10, 20, None], "min_samples_leaf": [1, 5, 10]},
+        "LinearSVC": {"C": [0.01, 0.1, 1.0, 10.0]},
+        "SGDClassifier": {"alpha": [1e-6, 1e-5, 1e-4], "penalty": ["l1", "l2", "elasticnet"]},
+        "DecisionTreeClassifier": {"max_depth": [5, 10, 20, None], "min_samples_leaf": [1, 5, 10, 20]},
+    },
+    "embeddings": {
+        "Perceptron": {"alpha": [1e-5, 1e-4, 1e-3]},
+        "RidgeClassifier": {"alpha": list(np.logspace(-4, 4, 9))},
+        "PassiveAggressiveClassifier": {"C": [0.01, 0.1, 0.5, 1.0]},
+        "GaussianNB": {},
+        "LinearDiscriminantAnalysis": {"solver": ["lsqr", "eigen"], "shrinkage": [None, "auto"]},
+        FOREST: {"n_estimators": [50, 100, 150], "max_depth": [None, 5, 10], "min_samples_leaf": [1, 5, 10]},
+        "KNeighborsClassifier": {"n_neighbors": [3, 5, 7, 9]},
+        "MLPClassifier": {"alpha": [1e-5, 1e-4, 1e-3], "hidden_layer_sizes": [(64,), (128,), (64, 32)]},
+        "LinearSVC": {"C": [0.1, 1.0, 10.0]},
+        "SGDClassifier": {"alpha": [1e-5, 1e-4, 1e-3], "penalty": ["l1", "l2"]},
+    },
+}
+"""The paper's Tables A.11 and A.5."""
+
+
+@pytest.mark.parametrize("family", ["bow", "embeddings"])
+def test_the_grids_are_the_paper_s(family: str) -> None:
+    found = setups({family: EVERY[family]}, options())
+    assert {setup.classifier for setup in found} == set(GRIDS[family])
+    for classifier, grid in GRIDS[family].items():
+        own = [dict(setup.settings) for setup in found if setup.classifier == classifier]
+        assert len(own) == np.prod([len(values) for values in grid.values()])
+        assert all(set(settings) == set(grid) for settings in own)
+        for name, values in grid.items():
+            assert {settings[name] for settings in own} == set(values)
+
+
+def test_the_base_configurations_are_the_paper_s() -> None:
+    """Tables A.10 and A.4."""
+    first = {setup.group[::2]: make(setup, 42).get_params() for setup in reversed(setups(EVERY, options(draws=1)))}
+
+    def told(family: str, classifier: str, *names: str) -> list[Any]:
+        return [first[family, classifier][name] for name in names]
+
+    assert told("bow", "Perceptron", "penalty", "random_state", "max_iter", "tol") == ["l2", 42, 1000, 1e-3]
+    assert told("bow", "LinearSVC", "max_iter", "random_state") == [2000, 42]
+    assert told("embeddings", "LinearSVC", "max_iter", "random_state") == [1000, 42]
+    assert told("bow", "SGDClassifier", "loss", "max_iter", "tol") == ["log_loss", 1000, 1e-3]
+    network = ("early_stopping", "validation_fraction", "max_iter", "random_state")
+    assert told("embeddings", "MLPClassifier", *network) == [True, 0.1, 300, 42]
+
+
 def test_every_classifier_fits_and_tells_positives_from_negatives() -> None:
     x, y, _ = numbers()
     first: dict[tuple[str, str, str], Setup] = {}
@@ -244,6 +298,30 @@ def test_halving_gives_most_up_and_keeps_one_of_each() -> None:
     again = search(task, candidates, own.model_copy(update={"threads": 2}), lambda *_: None)
     assert [one.setup for one in again.tried] == [one.setup for one in found.tried]
     assert all(np.array_equal(a.auroc, b.auroc, equal_nan=True) for a, b in zip(again.tried, found.tried, strict=True))
+
+
+def discriminants(n_columns: int, *, seed: int = 0) -> tuple[Task, list[Setup]]:
+    """300 cases and the linear discriminants of the embeddings' grid; one of them needs more cases than columns."""
+    rng = np.random.default_rng(seed)
+    _, y, patients = numbers()
+    x = rng.normal(size=(300, n_columns)).astype(np.float32)
+    x[:, 0] += y
+    candidates = setups({"embeddings": ["enc"]}, options(classifiers="LinearDiscriminantAnalysis"))
+    return Task({"enc": Features(x)}, y, make_folds(y, patients, 5, 42)), candidates
+
+
+@pytest.mark.parametrize("kind", ["full", "halving"])
+def test_a_setting_that_can_t_be_fitted_loses(kind: str) -> None:
+    """A singular matrix ended the whole training."""
+    task, candidates = discriminants(400)
+    found = search(task, candidates, options(search=kind), lambda *_: None)
+    (lost,) = (tried for tried in found.tried if not np.isfinite(tried.auroc).any())
+    assert dict(lost.setup.settings) == {"solver": "eigen", "shrinkage": None}
+    assert found.tried[-1] is lost
+    assert found.best.finished
+    assert describe_search(found)["n_not_fitted"] == 1
+    nothing = search(task, [lost.setup], options(search=kind), lambda *_: None)
+    assert not nothing.best.finished
 
 
 def test_a_rare_label_keeps_its_positives() -> None:

@@ -102,7 +102,8 @@ def _check_classes(n_positive: NDArray[np.int64], n: int, labels: Sequence[str],
     which = f"label {names} has" if len(single) == 1 else f"{len(single)} labels ({names}) have"
     raise CohortError(
         f"{which} only one class in the split 'train'",
-        hint="leave such labels out (`labels`, or `min_count` of a label list)",
+        hint="leave such labels out: --cohort also takes an audit.yaml, whose `cohort:` can name the others as `labels`"
+        " (or a `min_count` in its `label_list`)",
     )
 
 

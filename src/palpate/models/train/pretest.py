@@ -7,8 +7,8 @@
 
 For each label the model with the highest cross-validated AUROC of all families is taken, calibrated, and gives every
 case a probability; those of the cases that it learned from are out of fold. OUT gets `cohort.parquet`, the cohort with
-an attribute `pretest_LABEL` a label, and `pretest.json`, the card. A label that nothing can be learned for has an empty
-column, and the card says why.
+an attribute `pretest_LABEL` a label and one that names this training, and `pretest.json`, the card, which names it too.
+A label that nothing can be learned for has an empty column, and the card says why.
 
     made = train_pretest(cohort, Path("pretest"), {"families": ["bow"]})
     made.table                                  # label, classifier, AUROC, ACE, Brier score, Brier skill score
@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,12 +28,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from palpate.cohort import READ, Cohort
-from palpate.errors import CohortError, ConfigError
+from palpate.errors import CohortError, ConfigError, InputError
 from palpate.models.digest import digest
 from palpate.models.options import parse_options
 from palpate.models.train import pretest_card as card
 from palpate.models.train.options import Progress, Step
-from palpate.models.train.pretest_calibration import calibrate, method_of, weights_of
+from palpate.models.train.pretest_calibration import Calibrated, calibrate, method_of, weights_of
 from palpate.models.train.pretest_features import (
     CaseNotes,
     Features,
@@ -42,14 +43,15 @@ from palpate.models.train.pretest_features import (
     read_notes,
     table_columns,
 )
-from palpate.models.train.pretest_grids import Setup, make, setups
-from palpate.models.train.pretest_options import PREFIX, PretestOptions
-from palpate.models.train.pretest_search import Found, Ints, Task, calm, make_folds, search
+from palpate.models.train.pretest_grids import Setup, make, require_all, setups
+from palpate.models.train.pretest_options import JOB, PREFIX, PretestOptions
+from palpate.models.train.pretest_search import CANT_FIT, Found, Ints, Task, Tried, calm, make_folds, search
 
 COHORT, CARD, TRAINING = "cohort.parquet", "pretest.json", ".training"
 BOW, TABLE = "words", "attributes"
 _VERSION = "pretest-1"
 _MOST_LABELS = 200
+NOT_FITTED = "no model could be fitted to the cases to learn from"
 
 
 class Pretest(NamedTuple):
@@ -96,10 +98,15 @@ def train_pretest(
     labels = _labels(cohort, own)
     families = _families(cohort, own)
     job = _digest(cohort, own, families)
+    candidates = setups(families, own)
+    require_all(candidates)
     tell = progress or _silent
     _open(out, job, resume=resume)
-    data = _read(cohort, families, own, out / TRAINING, tell)
-    candidates = setups(data.families, own)
+    try:
+        data = _read(cohort, families, own, out / TRAINING, tell)
+    except InputError:  # no second try with the same cohort and options can succeed
+        shutil.rmtree(out / TRAINING)
+        raise
     columns, entries = {}, []
     for k, label in enumerate(labels):
         done = out / TRAINING / f"label-{k:03d}"
@@ -107,7 +114,7 @@ def train_pretest(
             _train_label(cohort, label, data, candidates, own, done, tell)
         columns[PREFIX + label] = np.load(done.with_suffix(".npy"))
         entries.append(json.loads(done.with_suffix(".json").read_text(encoding="utf-8")))
-    made = Pretest(out, _with_columns(cohort, columns), _card(cohort, own, data, entries, job))
+    made = Pretest(out, _with_columns(cohort, columns, job), _card(cohort, own, data, entries, job))
     _write(made)
     shutil.rmtree(out / TRAINING)
     return made
@@ -117,17 +124,17 @@ def train_pretest(
 
 
 def _labels(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
-    wanted = options.labels or cohort.labels
+    wanted = tuple(dict.fromkeys(options.labels or cohort.labels))
     unknown = [name for name in wanted if name not in cohort.labels]
     if unknown:
         raise ConfigError(f"the cohort has no label '{unknown[0]}'", hint=f"it has: {', '.join(cohort.labels[:20])}")
     if len(wanted) > _MOST_LABELS:
         raise ConfigError(f"a model for each of {len(wanted):,} labels is too much", hint="name some as `labels`")
-    return tuple(wanted)
+    return wanted
 
 
-def _families(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
-    """The families to try: those asked for, or those that there is something for; checked."""
+def _families(cohort: Cohort, options: PretestOptions) -> dict[str, tuple[str, ...]]:
+    """The families to try and the names of their features: those asked for, or those that there is something for."""
     noted = options.notes in cohort.cases.columns and cohort.cases[options.notes].null_count() < len(cohort)
     if options.families is None:
         chosen: tuple[str, ...] = (("bow", "xgboost") if noted else ()) + (("embeddings",) if options.encoders else ())
@@ -144,12 +151,16 @@ def _families(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
         raise ConfigError("embeddings need an encoder", hint="name folders with checkpoints as `encoders`")
     if "tables" in chosen and not table_columns(cohort, options):
         raise CohortError(
-            "the cohort has neither earlier notes nor attributes to learn from", hint="name columns as `attributes`"
+            "the cohort has no attributes to learn from",
+            hint="name columns as `attributes` of the cohort, or give it earlier notes as `prior`",
         )
-    return chosen
+    names = {"embeddings": tuple(path.name for path in options.encoders), "tables": (TABLE,)}
+    return {family: names.get(family, (BOW,)) for family in chosen}
 
 
-def _read(cohort: Cohort, families: tuple[str, ...], options: PretestOptions, scratch: Path, tell: Progress) -> _Data:
+def _read(
+    cohort: Cohort, families: Mapping[str, tuple[str, ...]], options: PretestOptions, scratch: Path, tell: Progress
+) -> _Data:
     """The features of every family, for all cases; cases without a note are left out if notes are read."""
     inside = np.ones(len(cohort), dtype=bool)
     if "split" in cohort.cases.columns:
@@ -162,26 +173,21 @@ def _read(cohort: Cohort, families: tuple[str, ...], options: PretestOptions, sc
         usable = notes.present
     learn, rest = np.flatnonzero(inside & usable), np.flatnonzero(~inside & usable)
     if not len(learn):
-        raise CohortError(
-            "no case can be learned from", hint=f"there must be cases of {', '.join(options.splits)} with earlier notes"
-        )
+        what = "" if notes is None else " with earlier notes"
+        hint = f"there must be cases of the split {' or '.join(options.splits)}{what}"
+        raise CohortError("no case can be learned from", hint=hint)
     features: dict[str, Features] = {}
-    named: dict[str, tuple[str, ...]] = {}
     for family in families:
         if family == "tables":
             features[TABLE] = encode_table(cohort, table_columns(cohort, options), learn)
-            named[family] = (TABLE,)
         elif family == "embeddings" and notes is not None:
-            vectors = {path.name: _vectors(path, notes, options, scratch, tell) for path in options.encoders}
-            features |= {name: average_notes(notes, of_note) for name, of_note in vectors.items()}
-            named[family] = tuple(vectors)
-        elif notes is not None:
-            if BOW not in features:
-                tell(Step("counting words", 0, 1))
-                features[BOW] = count_words(notes, cohort.patients, learn, options)
-            named[family] = (BOW,)
+            for path in options.encoders:
+                features[path.name] = average_notes(notes, _vectors(path, notes, options, scratch, tell))
+        elif notes is not None and BOW not in features:
+            tell(Step("counting words", 0, 1))
+            features[BOW] = count_words(notes, cohort.patients, learn, options)
     learned = {name: one._replace(x=one.x[learn]) for name, one in features.items()}
-    return _Data(features, learned, named, learn, rest)
+    return _Data(features, learned, families, learn, rest)
 
 
 def _vectors(
@@ -226,27 +232,46 @@ def _train_label(
             tell(Step(f"'{label}': choosing a model, round {number + 1}", n, total))
 
         found = search(task, candidates, options, told)
-        setup = found.best.setup
-        x = data.learned[setup.features].x
-        x_rest = data.features[setup.features].x[rest]
-        made = calibrate(
-            setup, x, x_rest, y[learn], fold, options, lambda n, total: tell(Step(f"'{label}': calibrating", n, total))
-        )
-        column[learn], column[rest] = made.p_learn, made.p_rest
-        performance = {
-            "out_of_fold": card.measure(y[learn], made.p_learn, patients[learn], options.n_replicates),
-            "other": card.measure(y[rest], made.p_rest, patients[rest], options.n_replicates),
-        }
-        words = card.top_words(data.learned[setup.features], made.weight) or _words(task, found, options)
-        entry |= {
-            "chosen": {**card.describe_tried(found.best), "calibration": method_of(setup, options)},
-            "search": card.describe_search(found),
-            "performance": performance,
-            "words": words,
-            "remarks": card.remarks(performance),
-        }
+        chosen = _calibrated(label, task, data, found, options, tell)
+        if chosen is None:
+            entry["reason"] = NOT_FITTED
+        else:
+            best, made = chosen
+            column[learn], column[rest] = made.p_learn, made.p_rest
+            performance = {
+                "out_of_fold": card.measure(y[learn], made.p_learn, patients[learn], options.n_replicates),
+                "other": card.measure(y[rest], made.p_rest, patients[rest], options.n_replicates),
+            }
+            entry |= {
+                "chosen": {**card.describe_tried(best), "calibration": method_of(best.setup, options)},
+                "search": card.describe_search(found),
+                "performance": performance,
+                "words": card.top_words(data.learned[best.setup.features], made.weight) or _words(task, found, options),
+                "remarks": card.remarks(performance),
+            }
     _save(done.with_suffix(".npy"), column)
     _put(done.with_suffix(".json"), json.dumps(entry))
+
+
+def _calibrated(
+    label: str, task: Task, data: _Data, found: Found, options: PretestOptions, tell: Progress
+) -> tuple[Tried, Calibrated] | None:
+    """The best model that can also be fitted to the fewer cases that calibration leaves."""
+    for tried in found.tried:
+        if not tried.finished:
+            return None
+        x, every = task.features[tried.setup.features].x, data.features[tried.setup.features].x
+        with suppress(*CANT_FIT):
+            return tried, calibrate(
+                tried.setup,
+                x,
+                every[data.rest],
+                task.y,
+                task.fold,
+                options,
+                lambda n, total: tell(Step(f"'{label}': calibrating", n, total)),
+            )
+    return None
 
 
 def _folds(y: NDArray[np.uint8], patients: Ints, options: PretestOptions) -> tuple[Ints | None, str]:
@@ -276,7 +301,7 @@ def _words(task: Task, found: Found, options: PretestOptions) -> list[list[Any]]
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-def _digest(cohort: Cohort, options: PretestOptions, families: tuple[str, ...]) -> str:
+def _digest(cohort: Cohort, options: PretestOptions, families: Collection[str]) -> str:
     chosen = options.model_dump(mode="json", exclude={"threads", "encoders"})
     encoders = []
     if "embeddings" in families:
@@ -320,11 +345,13 @@ def _save(file: Path, values: NDArray[Any]) -> None:
     draft.replace(file)
 
 
-def _with_columns(cohort: Cohort, columns: Mapping[str, NDArray[np.float64]]) -> Cohort:
+def _with_columns(cohort: Cohort, columns: Mapping[str, NDArray[np.float64]], job: str) -> Cohort:
     added = [pl.Series(name, values, nan_to_null=True, dtype=pl.Float64) for name, values in columns.items()]
-    kept = [name for name in cohort.attributes if name not in columns]
-    cases = cohort.cases.drop([name for name in columns if name in cohort.cases.columns]).hstack(added)
-    return Cohort(cases, cohort.labels, cohort.y, (*kept, *columns), cohort.facts, cohort.folders)
+    added.append(pl.Series(JOB, [job] * len(cohort)))
+    names = [column.name for column in added]
+    kept = [name for name in cohort.attributes if name not in names]
+    cases = cohort.cases.drop([name for name in names if name in cohort.cases.columns]).hstack(added)
+    return Cohort(cases, cohort.labels, cohort.y, (*kept, *names), cohort.facts, cohort.folders)
 
 
 def _card(

@@ -113,7 +113,10 @@ def refused(label: str, y: Labels, reason: str) -> dict[str, Any]:
 
 
 def table(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a label: the classifier, AUROC, ACE, Brier, skill; of cases not learned from, if there are any."""
+    """One row a label: the classifier, AUROC, ACE, Brier, skill; of cases not learned from, if there are any.
+
+    `reason` says why there is no model, or why a number is undefined.
+    """
     rows = []
     for entry in entries:
         row: dict[str, Any] = {"label": entry["label"], "reason": entry["reason"]}
@@ -122,5 +125,6 @@ def table(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             told = entry["performance"][where]
             row |= {"classifier": entry["chosen"]["classifier"], "features": entry["chosen"]["features"], "on": where}
             row |= {metric: told[metric] for metric in METRICS}
+            row["reason"] = f"{told['reason']} among the {told['n']} cases measured" if told["reason"] else ""
         rows.append(row)
     return rows

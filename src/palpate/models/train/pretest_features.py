@@ -16,7 +16,7 @@ from scipy import sparse
 
 from palpate.cohort import Cohort
 from palpate.errors import CohortError
-from palpate.models.train.pretest_options import PREFIX, PretestOptions
+from palpate.models.train.pretest_options import JOB, PREFIX, PretestOptions
 
 Ints = NDArray[np.int64]
 _RARE_VALUE = 10
@@ -119,7 +119,7 @@ def average_notes(notes: CaseNotes, of_note: NDArray[np.float32]) -> Features:
 def table_columns(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
     """The attributes to read."""
     if options.columns is None:
-        return tuple(name for name in cohort.attributes if not name.startswith(PREFIX))
+        return tuple(name for name in cohort.attributes if not name.startswith(PREFIX) and name != JOB)
     for name in options.columns:
         if name not in cohort.attributes:
             raise CohortError(

@@ -118,6 +118,13 @@ def _draw(n: int, seed: int) -> list[tuple[tuple[str, Any], ...]]:
     return out
 
 
+def require_all(candidates: Sequence[Setup]) -> None:
+    """That everything they need is installed, before any work."""
+    drawn = next((setup for setup in candidates if setup.classifier == XGBOOST), None)
+    if drawn is not None:
+        make(drawn, seed=0)
+
+
 def make(setup: Setup, seed: int) -> Any:
     """The estimator, not fitted, with the paper's base configuration."""
     from sklearn import discriminant_analysis, ensemble, linear_model, naive_bayes, neighbors, neural_network, svm, tree

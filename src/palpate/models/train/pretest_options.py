@@ -15,6 +15,8 @@ FAMILIES: tuple[Family, ...] = ("bow", "embeddings", "xgboost", "tables")
 NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
 """What stands between two earlier notes in a cohort of `palpate cohort cxr`."""
 PREFIX = "pretest_"
+JOB = "pretest job"
+"""The attribute that says which training a case's probabilities are of: the `job` of its card."""
 
 
 class PretestOptions(BaseModel):

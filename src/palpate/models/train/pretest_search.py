@@ -4,7 +4,8 @@
 the first fold, the better third on the next two folds, the better ninth on the rest; each time the best of every
 classifier goes on too, so that the classifiers can be compared. Until the choice is made a model sees at most
 `search_rows` training cases of a fold, of which up to 500 are positive however rare the label is. A forest of 50 trees
-is the first 50 trees of one of 200, so forests that differ in size only are grown once.
+is the first 50 trees of one of 200, so forests that differ in size only are grown once. A setting that can't be fitted
+to the cases of a fold (a discriminant needs more of them than there are columns) is never chosen.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _LEAST_POSITIVE = 500
 _KEPT = (1 / 3, 1 / 9)
 _SIZE = "n_estimators"
 
+CANT_FIT = (ValueError, ArithmeticError)
+"""What scikit-learn raises where a setting can't be fitted: a singular matrix, a class too small, an overflow."""
+
 Told = Callable[[int, int, int], None]
 """Round, models of the round that are done, and how many it has."""
 
@@ -44,15 +48,15 @@ class Task(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """A model and its AUROC on each fold; nan where it was not tried."""
+    """A model and its AUROC on each fold; nan where it was not tried, or could not be fitted."""
 
     setup: Setup
     auroc: Floats
 
     @property
     def mean(self) -> float:
-        """Over the folds that it was tried on."""
-        return float(np.nanmean(self.auroc))
+        """Over the folds that it was tried on; -inf if it could be fitted to none."""
+        return float(np.nanmean(self.auroc)) if np.isfinite(self.auroc).any() else -np.inf
 
     @property
     def finished(self) -> bool:
@@ -61,7 +65,10 @@ class Tried(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The model with the highest mean AUROC of those tried on all folds, and all that were tried, the best first."""
+    """The model with the highest mean AUROC of those tried on all folds, and all that were tried, the best first.
+
+    If none could be fitted to all folds, the best is not `finished`.
+    """
 
     best: Tried
     tried: tuple[Tried, ...]
@@ -87,6 +94,8 @@ def search(task: Task, candidates: Sequence[Setup], options: PretestOptions, tol
         _run_round(task, left, folds, scores, options, partial(told, number))
         if number < len(rounds) - 1:
             left = _survivors(left, scores, max(1, round(len(candidates) * _KEPT[number])))
+        if not left:
+            break
     tried = sorted(
         (Tried(setup, scores[setup]) for setup in candidates), key=lambda one: (one.finished, one.mean), reverse=True
     )
@@ -102,8 +111,9 @@ def _rounds(options: PretestOptions) -> list[list[int]]:
 
 
 def _survivors(left: Sequence[Setup], scores: Mapping[Setup, Floats], n: int) -> list[Setup]:
-    """The n best, and the best of every classifier, in their old order."""
-    ranked = sorted(left, key=lambda setup: -float(np.nanmean(scores[setup])))
+    """The n best, and the best of every classifier, in their old order; none that could not be fitted."""
+    fitted = [setup for setup in left if np.isfinite(scores[setup]).any()]
+    ranked = sorted(fitted, key=lambda setup: -float(np.nanmean(scores[setup])))
     first = {setup.group: setup for setup in reversed(ranked)}
     kept = {*ranked[:n], *first.values()}
     return [setup for setup in left if setup in kept]
@@ -152,14 +162,18 @@ def _training_rows(task: Task, fold: int, options: PretestOptions) -> Ints:
 
 
 def _try(task: Task, group: Sequence[Setup], fold: int, rows: Ints, seed: int) -> list[float]:
-    """AUROC on a fold of models that can be had from one fit."""
+    """AUROC on a fold of models that can be had from one fit; nan if it can't be fitted."""
     held_out = np.flatnonzero(task.fold == fold)
     x = task.features[group[0].features].x
     largest = max(group, key=lambda setup: dict(setup.settings).get(_SIZE, 0))
-    model = make(largest, seed).fit(x[rows], task.y[rows])
-    if len(group) == 1:
-        return [auroc(task.y[held_out], scores_of(model, x[held_out]))]
-    return [auroc(task.y[held_out], p) for p in _smaller(model, x[held_out], [dict(s.settings)[_SIZE] for s in group])]
+    try:
+        model = make(largest, seed).fit(x[rows], task.y[rows])
+        if len(group) == 1:
+            return [auroc(task.y[held_out], scores_of(model, x[held_out]))]
+        sizes = [dict(setup.settings)[_SIZE] for setup in group]
+        return [auroc(task.y[held_out], p) for p in _smaller(model, x[held_out], sizes)]
+    except CANT_FIT:
+        return [np.nan] * len(group)
 
 
 def _smaller(forest: Any, x: Any, sizes: Sequence[int]) -> list[Floats]:
