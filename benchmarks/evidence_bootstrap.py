@@ -30,9 +30,8 @@ from palpate.stats.spans import (
     cover,
     span_scores,
     spans,
-    strata_by_code,
+    strata_by_group,
     strata_by_length,
-    strata_by_note,
     tokenise,
 )
 
@@ -85,8 +84,8 @@ def ours(texts: list[str], gold: Spans, predicted: Spans, n_replicates: int, *, 
         category = [("Discharge summary", "Physician", "Radiology")[k % 3] for k in range(len(texts))]
         system = [("ICD-10-CM", "ICD-10-PCS")[k % 2] for k in range(N_CODES)]
         parts = [
-            *strata_by_note(category, gold, predicted),
-            *strata_by_code(system, gold, predicted),
+            *strata_by_group("category", *([category[k] for k in side.note] for side in (gold, predicted))),
+            *strata_by_group("code system", *([system[k] for k in side.code] for side in (gold, predicted))),
             *strata_by_length(words, gold),
         ]
     chart = np.arange(len(texts)) // 2

@@ -148,16 +148,18 @@ def check_mapping(
 
 def write_import(imported: Imported, out: Path, cohort: Path | None) -> None:
     """Write the evidence; with `cohort`, also its cases with their text and codes, all as test cases."""
+    check_table(out)
     if cohort is not None:
         check_output(cohort)
+        if not imported.evidence.height:
+            problem = "no span has a code, so there are no labels"
+            raise CohortError(problem, file=out, hint="check --layer and --feature")
     write_table(imported.evidence, out)
     if cohort is None:
         return
     frame = imported.cases.with_columns(split=pl.lit("test"), patient_id=pl.col("case_id"))
     whole = Cohort.from_frame(frame.drop("codes"), labels=(), name=cohort.stem)
     coded = encode(frame["codes"])
-    if not coded.labels:
-        raise CohortError("no span has a code, so there are no labels", file=out, hint="check --layer and --feature")
     made = Cohort(whole.cases, coded.labels, coded.y, facts=whole.facts)
     flow = (FlowStep("annotated cases", frame.height, frame.height),)
     write_built(Built(made, flow, {"notes": imported.notes}), cohort)

@@ -288,6 +288,15 @@ class Borrows(Protocol):
 
 
 @runtime_checkable
+class ChecksModels(Protocol):
+    """An audit that can tell, from what models declare, that its options do not fit them."""
+
+    def check_models(self, plan: Plan, models: Mapping[str, ModelPredictions]) -> None:
+        """Refuse them, before anything is scored: the models have given no answer yet."""
+        ...
+
+
+@runtime_checkable
 class AsksAgain(Protocol):
     """An audit that may want more once it has seen the answers (a budget with a stopping rule)."""
 

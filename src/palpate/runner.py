@@ -25,7 +25,7 @@ from palpate import __version__
 from palpate.cohort import Cohort
 from palpate.errors import ConfigError, RunError
 from palpate.execute.cache import ScoreCache
-from palpate.execute.explaining import Explainer, check_names, explained
+from palpate.execute.explaining import Explainer, check_models, explained
 from palpate.execute.images import check_images, seen_cohort
 from palpate.execute.scoring import Execution, Progress, Scored, score
 from palpate.execute.wanted import gather
@@ -230,7 +230,7 @@ def _load(contenders: Sequence[Contender]) -> list[_Checkpoint]:
 
 def _check(job: Job, checkpoints: Sequence[_Checkpoint], plans: Mapping[str, Plan]) -> None:
     """Compatibility, before any expensive work."""
-    check_names(plans, {name for each in checkpoints for name in (each.spec.name, each.family) if name})
+    check_models(job.audits, plans, {each.spec.name: (each.model, each.family) for each in checkpoints})
     cases = job.cohort.cases
     repeated = cases["case_id"].n_unique() < cases.height
     for checkpoint in checkpoints:

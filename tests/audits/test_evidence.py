@@ -11,13 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palpate import Cohort, RunDirectory
+from palpate import Cohort
 from palpate.audits.evidence import Evidence
 from palpate.audits.evidence_found import Marking
+from palpate.cohort import stack
 from palpate.errors import CohortError, ConfigError
-from palpate.execute.cache import ScoreCache
-from palpate.models import ModelSpec
-from palpate.runner import Contender, Job, run
 from tests.audits.evidence_charts import (
     CODES,
     PHRASES,
@@ -143,7 +141,7 @@ def test_random_evidence_is_at_chance_and_the_interval_holds_the_analytic_value(
         assert found["low"] <= chance <= found["high"]
     difference = row(result, "token_f1", reference="random evidence")
     assert not difference["significant"]
-    assert any("no better than chance" in finding.sentence for finding in result.findings)
+    assert any("not shown to be better than chance" in finding.sentence for finding in result.findings)
 
 
 def test_strata_by_length_category_system_and_annotation(tmp_path: Path) -> None:
@@ -186,6 +184,27 @@ def test_strata_by_length_category_system_and_annotation(tmp_path: Path) -> None
     assert row(result, "token_precision", group="annotation=complete")["reason"] is None
     assert "lower bound" in row(result, "token_precision", group="annotation=sufficient")["reason"]
     assert any("lower bounds" in finding.sentence for finding in result.findings)
+
+
+def test_a_category_that_only_a_model_points_at_stays_and_is_false(tmp_path: Path) -> None:
+    cohort, gold = charts(40)
+    length = dict(zip(cohort.cases["case_id"], map(len, cohort.texts), strict=True))
+    places = [(case, "1", "Physician", 0, n - 1) for case, n in length.items()]
+    apart = pl.DataFrame(places, schema=["case_id", "note_id", "category", "start", "end"], orient="row")
+    first = gold.select("case_id", "label", start=pl.lit(0, pl.Int64), end=pl.lit(4, pl.Int64))
+    radiology = apart.with_columns(end=pl.lit(4, pl.Int64), category=pl.lit("Radiology"))
+    later = apart.with_columns(note_id=pl.lit("2"), start=pl.lit(4, pl.Int64))
+    evidence = quick(
+        gold.filter(pl.col("start") > 4),
+        notes=notes_table(pl.concat([radiology, later])),
+        predicted={"toy": table(pl.concat([gold.filter(pl.col("start") > 4), first]))},
+        **PLAIN,
+    )
+    result = audit(evidence, cohort, tmp_path, toy=knower())
+    assert value(result, "token_precision", group="category=Physician") == 1.0
+    false = row(result, "token_precision", group="category=Radiology")
+    assert (false["value"], false["n_positive"]) == (0.0, 0)
+    assert row(result, "token_recall", group="category=Radiology")["reason"] == "no gold evidence"
 
 
 def test_evidence_beyond_the_window_is_missed_and_told_apart(tmp_path: Path) -> None:
@@ -232,6 +251,12 @@ def test_the_threshold_is_the_best_on_the_validation_split(tmp_path: Path) -> No
     given = audit(lower, cohort, tmp_path / "given", toy=knower())
     assert given.provenance["models"]["toy"]["threshold_from"] == "given"
     assert value(given, "token_precision") < 0.8
+    high = audit(
+        quick(gold, predicted={"toy": table(both)}, threshold=5.0, **PLAIN), cohort, tmp_path / "h", toy=knower()
+    )
+    for found, series in ((given, {"toy", "toy: threshold 0.3"}), (high, {"toy"})):
+        (curve,) = [block for block in found.blocks if block.title.startswith("From which score")]
+        assert {point["model"] for point in curve.data} == series  # type: ignore[union-attr]
 
 
 def test_without_a_validation_split_scores_need_a_threshold(tmp_path: Path) -> None:
@@ -243,6 +268,19 @@ def test_without_a_validation_split_scores_need_a_threshold(tmp_path: Path) -> N
         audit(quick(gold, predicted={"toy": scored}, **PLAIN), whole, tmp_path, toy=knower())
     result = audit(quick(gold, predicted={"toy": scored}, threshold=0.5, **PLAIN), whole, tmp_path / "b", toy=knower())
     assert value(result, "token_f1") == 1.0
+
+
+def test_the_threshold_comes_from_the_validation_split_of_the_audited_cohort(tmp_path: Path) -> None:
+    first, _ = charts(20, seed=1)
+    second, gold = charts(80)
+    cases = first.cases.with_columns(
+        pl.lit("near").alias("cohort"), pl.concat_str(pl.lit("n"), "case_id").alias("case_id")
+    )
+    both = stack([Cohort(cases, first.labels, first.y), second])
+    evidence = quick(gold, predicted={"toy": table(gold.with_columns(score=pl.lit(0.6)))}, cohort="cohort", **PLAIN)
+    result = audit(evidence, both, tmp_path, toy=knower())
+    assert result.provenance["validation_charts"] > 0
+    assert "validation" in result.provenance["models"]["toy"]["threshold_from"]
 
 
 def test_models_are_compared_pairwise_with_corrected_p(tmp_path: Path) -> None:
@@ -296,61 +334,6 @@ def test_phrases_are_what_the_module_says() -> None:
     text = dict(zip(cohort.cases["case_id"], cohort.texts, strict=True))
     for case, code, start, end in gold.iter_rows():
         assert text[case][start:end] == PHRASES[code]
-
-
-def test_checkpoints_are_reported_as_their_mean_and_spread(tmp_path: Path) -> None:
-    cohort, gold = charts(80)
-    parts = {"toy[1]": table(gold), "toy[2]": table(gold.filter(pl.col("label") != "J18"))}
-    specs = [ModelSpec(name, "") for name in parts]
-    contender = Contender("toy", specs, loaded=[knower(), knower()])
-    cache = ScoreCache(tmp_path / "scores.sqlite")
-    job = Job(cohort, [contender], {"evidence": quick(gold, predicted=parts, **PLAIN)})
-    (result,) = run(job, RunDirectory(tmp_path / "run"), cache)
-    cache.close()
-    each = [value(result, "token_f1", model=name) for name in parts]
-    assert value(result, "token_f1") == pytest.approx(np.mean(each), abs=1e-12)
-    assert value(result, "token_f1_sd") == pytest.approx(np.std(each, ddof=1), abs=1e-12)
-    assert row(result, "token_f1")["low"] < value(result, "token_f1") < 1
-    chance = [value(result, "chance_token_f1", model=name) for name in parts]
-    assert value(result, "chance_token_f1") == pytest.approx(np.mean(chance), abs=1e-12)
-    gain = row(result, "token_f1", reference="random evidence")
-    drawn = value(result, "token_f1", group="random evidence")
-    assert gain["value"] == pytest.approx(value(result, "token_f1") - drawn, abs=1e-12)
-    assert gain["significant"]
-
-
-def test_a_single_chart_has_no_interval_and_every_undefined_number_has_a_reason(tmp_path: Path) -> None:
-    cohort, gold = charts(40)
-    sure = gold.with_columns(completeness=pl.lit("sufficient"))
-    predicted = {"toy": table(gold), "mute": table(gold.head(0))}
-    models = {"toy": knower(), "mute": knower(window_words=10_000)}
-    result = audit(
-        quick(sure, predicted=predicted, max_charts=1, charts="annotated", **PLAIN), cohort, tmp_path, **models
-    )
-    rows = result.estimates
-    assert rows["low"].is_null().all()
-    assert rows["high"].is_null().all()
-    assert rows.filter(pl.col("value").is_null(), pl.col("reason").is_null()).is_empty()
-    why = row(result, "token_f1")["reason"]
-    assert why.startswith("no interval: too few charts")
-    assert "a lower bound" in why
-    assert row(result, "token_recall")["reason"] == why.partition(";")[0]
-
-
-def test_gold_without_a_word_is_counted_apart_and_told(tmp_path: Path) -> None:
-    cohort, gold = charts(40)
-    test = cohort.cases.filter(pl.col("split") == "test")["case_id"].to_list()
-    length = {case: len(text) for case, text in zip(cohort.cases["case_id"], cohort.texts, strict=True)}
-    full_stops = [(case, "J18", length[case] - 1, length[case]) for case in test[:2]]
-    more = pl.concat([gold, pl.DataFrame(full_stops, schema=gold.schema, orient="row")])
-    for rows, told in ((gold, None), (more.head(-1), "1 gold span has no word"), (more, "2 gold spans have no word")):
-        folder = tmp_path / str(len(rows))
-        result = audit(quick(rows, predicted={"toy": table(gold)}, **PLAIN), cohort, folder, toy=knower())
-        assert value(result, "token_f1") == 1.0
-        assert result.provenance["gold_spans_without_a_word"] == len(rows) - len(gold)
-        said = [finding.sentence for finding in result.findings if "no word" in finding.sentence]
-        assert len(said) == (told is not None)
-        assert all(line.startswith(str(told)) for line in said)
 
 
 def test_a_sample_of_charts_is_the_same_for_all_models(tmp_path: Path) -> None:

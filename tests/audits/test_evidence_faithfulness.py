@@ -8,11 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate import RunDirectory
-from palpate.execute.cache import ScoreCache
-from palpate.models import ModelSpec
 from palpate.results import AuditResult
-from palpate.runner import Contender, Job, run
 from palpate.testing import CountingModel, KeywordModel
 from tests.audits.evidence_charts import (
     CODES,
@@ -149,14 +145,16 @@ def test_close_fractions_keep_their_own_rows(tmp_path: Path) -> None:
     assert shares == ["5% of the words", "5.4% of the words", "50% of the words"]
 
 
-def test_a_plausible_model_of_several_seeds_whose_answers_do_not_rest_on_it(tmp_path: Path) -> None:
-    cohort, gold = charts(80)
-    models = [KeywordModel({"tablet": 1.0}, bias=0.1 * k, labels=CODES) for k in range(2)]
-    contender = Contender("toy", [ModelSpec(f"toy[{k}]", "") for k in (1, 2)], loaded=models)
-    evidence = quick(gold, predicted={"toy": table(gold.with_columns(score=pl.lit(0.9)))})
-    cache = ScoreCache(tmp_path / "scores.sqlite")
-    (result,) = run(Job(cohort, [contender], {"evidence": evidence}), RunDirectory(tmp_path / "run"), cache)
-    cache.close()
-    said = [finding.sentence for finding in result.findings]
-    for name in ("toy[1]", "toy[2]"):
-        assert any(line.startswith(f"{name}: its evidence is plausible, but its answers do not") for line in said), said
+def test_by_patient_the_intervals_are_by_patient(tmp_path: Path) -> None:
+    """A table that marks what matters in both charts of every other patient: drops go by patient."""
+    cohort, gold = charts(240)
+    start = pl.col("end") - 2
+    blind = pl.col("case_id").str.slice(1).cast(pl.Int64) // 2 % 8 < 4
+    marked = gold.with_columns(start=pl.when(blind).then(start).otherwise("start"))
+    width = {}
+    for unit in ("chart", "patient"):
+        evidence = quick(gold, predicted={"toy": table(marked)}, unit=unit, n_replicates=2000)
+        result = audit(evidence, cohort, tmp_path / unit, toy=knower())
+        found = row(result, "comprehensiveness", group="marked words")
+        width[unit] = found["high"] - found["low"]
+    assert width["patient"] > 1.15 * width["chart"]

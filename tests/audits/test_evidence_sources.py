@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from palpate import Cohort, RunDirectory
 from palpate.attributions import Asked, Attributions
 from palpate.audits.evidence import Evidence
 from palpate.audits.evidence_found import graded_words, runs
-from palpate.audits.evidence_turns import asked_pairs, occlusion_attributions
-from palpate.edits import Inputs
-from palpate.errors import ConfigError, ModelError
+from palpate.audits.evidence_turns import Additions, asked_pairs, occlusion_attributions
+from palpate.edits import Inputs, splice
+from palpate.errors import CohortError, ConfigError, ModelError
 from palpate.execute.cache import ScoreCache
 from palpate.models import ModelSpec
 from palpate.results import AuditResult, ModelPredictions, Plan
@@ -180,6 +181,41 @@ def test_a_table_comes_before_explaining_and_a_way_can_be_chosen(tmp_path: Path)
     assert chosen.provenance["models"]["toy"]["evidence"] == "occlusion"
     with pytest.raises(ConfigError, match=r"'toy' does not explain by 'gradients'.*pointing, occlusion"):
         audit(quick(gold, explain="gradients", **ONLY), cohort, tmp_path / "c", toy=model)
+
+
+@pytest.mark.parametrize("explain", ["auto", "occlusion", "gradients"])
+def test_what_does_not_fit_a_model_is_refused_before_it_is_asked_anything(explain: str, tmp_path: Path) -> None:
+    cohort, gold = charts(48)
+    lists = Cohort(cohort.cases.with_columns(split=pl.lit("test")), cohort.labels, cohort.y)
+    for name, inner in (("speaks", ExplainingModel(SAYS)), ("mute", knower())):
+        model = CountingModel(inner)
+        with pytest.raises((CohortError, ConfigError), match=r"threshold|does not explain by"):
+            audit(quick(gold, explain=explain), lists, tmp_path / name, toy=model)
+        assert model.calls == 0
+    given = {"predicted": {"toy": table(gold)}, "explain": "auto"}
+    assert value(audit(quick(gold, **given, **ONLY), lists, tmp_path / "table", toy=knower()), "token_f1") == 1.0
+
+
+def test_what_a_window_cuts_off_leaves_nothing_where_it_was() -> None:
+    """A mask stands for words that were taken out, never for text that the model had not read anyway."""
+    cohort, gold = charts(8)
+    plan = quick(gold, threshold=0.5).plan(cohort, np.random.default_rng(0))
+    more = Additions(plan, "[MASK]")
+    row = int(plan.memory.charts.rows[0])
+    text = cohort.texts[row]
+    first, second, third = (len(" ".join(text.split()[:k])) for k in (1, 2, 3))
+    places = np.array([first + 1]), np.array([second])
+    made = [more.add(row, *places), more.add(row, *places, cut=third), more.add(row, *places, cut=second - 1)]
+    larger = more.plan(plan.memory, ["toy"], "occlusion").variants
+    found = [splice(text, larger.edits(k)) for k in made]
+    masked = f"{text[: first + 1]}[MASK]{text[second:]}"
+    assert found == [masked, f"{text[: first + 1]}[MASK]{text[second:third]}", f"{text[: first + 1]}[MASK]"]
+    again = Additions(replace(plan, variants=larger), "[MASK]")
+    last = again.add(row, *places)
+    assert [splice(text, again.plan(plan.memory, ["toy"], "removal").variants.edits(k)) for k in (*made, last)] == [
+        *found,
+        masked,
+    ]
 
 
 def test_scores_without_a_scale_are_relative_to_the_strongest_word(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from palpate.data import gem_tables, mdace
 from palpate.data.gem_tables import Descriptions, packaged, packaged_descriptions, read_cms
-from palpate.data.gems import CodeMap, dotted, map_all, overlap
+from palpate.data.gems import CodeMap, dotted, overlap
 from palpate.data.mdace import Annotation, Chart, Note
 from palpate.data.mdace_mapping import Agreement, compare_mapping
 from palpate.errors import CohortError, InputError
@@ -120,11 +120,6 @@ def test_overlap() -> None:
     assert overlap("Chronic kidney disease", "chronic KIDNEY failure") == 2 / 4
     assert overlap("Sepsis, unspecified", "Sepsis") == 1.0
     assert overlap("", "unspecified") == 0.0
-
-
-def test_many_codes(code_map: CodeMap) -> None:
-    found = map_all(["I10", "A00.0", "I10"], code_map)
-    assert {code: one.code for code, one in found.items()} == {"I10": "401.9", "A00.0": "001.0"}
 
 
 @pytest.mark.parametrize(

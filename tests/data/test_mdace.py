@@ -16,7 +16,6 @@ from palpate.data.mdace_statistics import (
     Comparison,
     by_category,
     by_mapping,
-    by_type,
     compare_codes,
     summarise,
 )
@@ -98,7 +97,8 @@ def test_table_5_of_mdaces_side(setting: str) -> None:
 def test_table_6(setting: str) -> None:
     shares = by_mapping(mdace.read(MDACE, setting=setting, system="ICD-9"))
     assert {s.name: (s.n, round(s.percent, 1)) for s in shares} == TABLE_6[setting]
-    kinds = {s.name for s in by_type(mdace.read(MDACE, setting=setting, system="ICD-9"))}
+    charts = mdace.read(MDACE, setting=setting, system="ICD-9")
+    kinds = {a.type for chart in charts for note in chart.notes for a in note.annotations}
     assert kinds == {"Human", *(f"MapType.{k}" for k in ("EXACT", "APPROX", "MULTI", "MULTI_DESC", "NO_ENTRY"))}
 
 

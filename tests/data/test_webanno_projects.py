@@ -48,7 +48,7 @@ def test_measures_against_the_package_and_by_hand(tmp_path: Path) -> None:
     assert row["kappa"] == pytest.approx((same - chance) / (1 - chance))
     # Terms by document: anna (1, R07.9) (1, I46.9) (2, E11.9) (2, I46.9); ben (1, R07.9) (1, I46.8) (2, R07.9).
     assert row["hooper"] == pytest.approx(1 / 6)
-    assert (row["n_documents"], row["n_spans"], row["n_marks"], row["reason"]) == (2, 7, 8, None)
+    assert (row["n_shared_documents"], row["n_spans"], row["n_marked_words"], row["reason"]) == (2, 7, 8, None)
 
 
 def test_disagreements_by_kind(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_three_annotators_who_did_not_all_see_everything(tmp_path: Path) -> None
     measures = measure_agreement(write_project(tmp_path, documents)).measures
     assert measures["annotators"].to_list() == ["all", "anna and ben", "anna and eve", "ben and eve"]
     rows = {row["annotators"]: row for row in measures.iter_rows(named=True)}
-    assert [rows[who]["n_documents"] for who in ("all", "anna and ben", "anna and eve")] == [1, 2, 1]
+    assert [rows[who]["n_shared_documents"] for who in ("all", "anna and ben", "anna and eve")] == [1, 2, 1]
     assert rows["anna and eve"]["kappa"] == 1.0
 
 
@@ -106,7 +106,7 @@ def test_several_projects(tmp_path: Path) -> None:
     for chart in ("c1", "c2"):
         write_project(tmp_path / chart, DOCUMENTS)
     assert len(read_projects(tmp_path)) == 8
-    assert measure_agreement(tmp_path, chart="project").measures["n_documents"][0] == 4
+    assert measure_agreement(tmp_path, chart="project").measures["n_shared_documents"][0] == 4
     with pytest.raises(CohortError, match="the document 'one' is in several projects"):
         import_evidence(tmp_path, annotator="anna")
     assert import_evidence(tmp_path, annotator="anna", chart="project").cases["case_id"].to_list() == ["c1", "c2"]

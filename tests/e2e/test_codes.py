@@ -152,6 +152,8 @@ def test_codes_are_mapped_and_each_says_how(palpate: CommandLine, tmp_path: Path
     ("words", "said"),
     [
         ([], "there is no code to map"),
+        ([""], "a code is empty"),
+        (["I10", "  "], "a code is empty"),
         (["--file", "nowhere.txt"], "nowhere.txt: there is no such file"),
         (["I10", "--gem", "bad.txt"], "bad.txt, row 1: the line is none of such a table"),
         (["I10", "--out", "mapped.xlsx"], "mapped.xlsx: a table is written as CSV or Parquet"),
@@ -242,7 +244,9 @@ def test_agreement_of_a_project(palpate: CommandLine, tmp_path: Path) -> None:
     ran = palpate("codes", "agreement", folder, "--out", tmp_path / "d.csv")
     assert ran.code == 0, ran.err
     assert "alpha" in ran.out
+    assert "n shared documents" in ran.out
     assert "other extent" in ran.out
+    assert "n runs of words" in ran.out
     assert "text" not in pl.read_csv(tmp_path / "d.csv").columns
     ran = palpate("codes", "agreement", folder, "--out", tmp_path / "d.csv", "--include-text")
     assert pl.read_csv(tmp_path / "d.csv")["text"].to_list() == ["Chest"]

@@ -21,9 +21,9 @@ from palpate.audits.evidence_estimates import (
     corrected_faithfulness,
     difference_rows,
     faithfulness_rows,
-    family_rows,
     null_rows,
     score_rows,
+    spread_rows,
 )
 from palpate.audits.evidence_examples import examples_of
 from palpate.audits.evidence_found import (
@@ -42,8 +42,7 @@ from palpate.audits.evidence_measures import (
     Resampling,
     audited_gold,
     completeness,
-    mean_scores,
-    measure,
+    measure_all,
     wordless_gold,
 )
 from palpate.audits.evidence_removal import Faithful, Removal, ask_removals, faithfulness, not_removed
@@ -140,13 +139,14 @@ class Evidence:
         if not np.isin(gold.row, rows).any():
             problem = f"no chart of cohort '{main}' in split '{self.split}' has gold evidence"
             raise CohortError(problem, file=self.gold.file, hint="set `split:` of the audit")
-        validation = self._sample(np.setdiff1d(np.intersect1d(validation_rows(cohort), gold.row), rows), rng)
+        validation = np.setdiff1d(np.intersect1d(validation_rows(cohort, main), gold.row), rows)
+        validation = self._sample(validation, rng)
         self._check_threshold(tables, validation)
         charts = charts_of(cohort, np.concatenate([rows, validation]), places, self.largest_number)
         memory = Memory(
             charts=charts,
             n_audited=len(rows),
-            gold=spans_in(charts, gold, len(cohort))[0],
+            gold=spans_in(charts, gold, len(cohort)),
             placed_gold=gold,
             places=places,
             tables=tables,
@@ -164,13 +164,19 @@ class Evidence:
             windows=True,
         )
 
+    def check_models(self, plan: Plan, models: Mapping[str, ModelPredictions]) -> None:
+        """Refuse a way to explain that a model does not know, and scores for which no threshold can be found."""
+        memory: Memory = plan.memory
+        sources = sources_of(plan, models, self._asking)
+        asked = [name for name, source in sources.items() if source.kind in ("explain", "occlusion")]
+        if self.threshold is None and len(memory.charts.rows) == memory.n_audited and asked:
+            raise self._no_threshold(asked[0])
+
     def plan_again(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> Plan | None:  # noqa: ARG002  (the plan has drawn its seed)
         """Explanations and occlusion, then words, then removal; None when all is known."""
         memory: Memory = plan.memory
-        if memory.stage == "cases":
-            self._check_sources(plan, predictions)
-            if (larger := ask_evidence(plan, predictions, self._asking)) is not None:
-                return larger
+        if memory.stage == "cases" and (larger := ask_evidence(plan, predictions, self._asking)) is not None:
+            return larger
         if memory.stage in ("cases", "evidence") and (more := ask_words(plan, predictions, self._asking)) is not None:
             return more
         if memory.stage == "removal" or not self.faithfulness:
@@ -191,19 +197,11 @@ class Evidence:
         how = Resampling(int(rng.integers(2**63)), self.n_replicates, self.level, units)
         facts = self._facts(memory, units)
         found = self._found(plan, predictions)
-        systems = self._systems(memory)
-        measured = {
-            name: measure(memory, each, predictions[name], systems, how, iou=self.iou)
-            for name, each in found.items()
-            if isinstance(each, Found)
-        }
-        removal = self._removal(memory, found, predictions)
-        faithful = {
-            name: faithfulness(each, predictions[name], rng=how.seed, n_replicates=self.n_replicates)
-            for name, each in removal.items()
-        }
         families = families_of(predictions)
-        rows = self._rows(found, measured, faithful, removal, families, facts)
+        known = {name: each for name, each in found.items() if isinstance(each, Found)}
+        measured = measure_all(memory, known, predictions, families, how, iou=self.iou)
+        faithful = self._faithful(memory, known, predictions, families, how)
+        rows = self._rows(found, measured, faithful, families, facts)
         story = Story(
             rows=rows,
             found=found,
@@ -215,7 +213,7 @@ class Evidence:
             n_charts=memory.n_audited,
             n_without_gold=memory.n_audited - len(np.unique(audited_gold(memory).note)),
             sufficient=facts.sufficient,
-            windows={name: each.facts.window for name, each in predictions.items()},
+            windows=_windows(predictions),
             cost={name: _n_copies(plan, name) for name in predictions},
             n_strange=memory.n_codes - len(plan.labels),
             n_wordless=wordless_gold(memory),
@@ -261,16 +259,6 @@ class Evidence:
         if self.threshold is None and not len(validation) and graded:
             raise self._no_threshold(graded[0])
 
-    def _check_sources(self, plan: Plan, predictions: Mapping[str, ModelPredictions]) -> None:
-        memory: Memory = plan.memory
-        asked = [
-            name
-            for name, source in sources_of(plan, predictions, self._asking).items()
-            if source.kind in ("explain", "occlusion")
-        ]
-        if self.threshold is None and len(memory.charts.rows) == memory.n_audited and asked:
-            raise self._no_threshold(asked[0])
-
     def _no_threshold(self, model: str) -> CohortError:
         return CohortError(
             f"audit 'evidence': the evidence of model '{model}' has scores, and no validation chart has gold evidence "
@@ -301,58 +289,63 @@ class Evidence:
             pieces, origin = occlusion_attributions(memory, name, answers, self._asking), OCCLUSION
         return graded_evidence(memory.charts, memory.n_audited, memory.gold, pieces, origin, self._marking, n_cases)
 
-    def _removal(
-        self, memory: Memory, found: Mapping[str, Found | str], predictions: Mapping[str, ModelPredictions]
-    ) -> dict[str, Removal]:
-        """What was taken out; where that is nothing, why."""
+    def _faithful(
+        self,
+        memory: Memory,
+        found: Mapping[str, Found],
+        predictions: Mapping[str, ModelPredictions],
+        families: Mapping[str, list[str]],
+        how: Resampling,
+    ) -> dict[str, Faithful | str]:
+        """What came of taking words out, of models and of the means over checkpoints; where that is nothing, why."""
         removal: dict[str, Removal] = dict(memory.removal)
         for name, each in found.items():
-            if self.faithfulness and name not in removal and isinstance(each, Found):
+            if self.faithfulness and name not in removal:
                 nothing = not_removed(memory, predictions[name], each, self._asking)
                 if nothing is not None:
                     removal[name] = nothing
-        return removal
+        groups = {name: [name] for name in removal}
+        groups |= {family: names for family, names in families.items() if all(name in removal for name in names)}
+        return {
+            name: faithfulness(
+                [(removal[each], predictions[each]) for each in names],
+                how.unit,
+                rng=how.seed,
+                n_replicates=how.n_replicates,
+            )
+            for name, names in groups.items()
+        }
 
     def _facts(self, memory: Memory, units: Ints) -> Facts:
         kinds = completeness(memory)
         sufficient = any(SUFFICIENT in kind for kind in kinds)
         return Facts(memory.n_audited, len(np.unique(units)), self.level, self.correction, sufficient)
 
-    def _systems(self, memory: Memory) -> list[str]:
-        """The code system of each label, from the first row that names it."""
-        systems = [""] * memory.n_codes
-        for placed in (memory.placed_gold, *memory.tables.values()):
-            for label, system in zip(placed.label.tolist(), placed.code_system, strict=True):
-                systems[label] = systems[label] or system
-        return systems
-
     def _rows(
         self,
         found: Mapping[str, Found | str],
         measured: Mapping[str, Measured],
-        faithful: Mapping[str, Faithful | None],
-        removal: Mapping[str, Removal],
+        faithful: Mapping[str, Faithful | str],
         families: Mapping[str, list[str]],
         facts: Facts,
     ) -> list[Estimate]:
         rows: list[Estimate] = []
         for name, each in found.items():
             rows += null_rows(name, each, facts) if isinstance(each, str) else score_rows(name, measured[name], facts)
-        scores = {name: each.scores for name, each in measured.items()}
-        random = {name: each.random for name, each in measured.items()}
         for family, members in families.items():
-            parts = [measured[name] for name in members if name in measured]
-            if len(parts) == len(members):
-                scores[family] = mean_scores([part.scores for part in parts], self.level)
-                random[family] = mean_scores([part.random for part in parts], self.level)
-                rows += family_rows(family, scores[family], random[family], parts, facts)
+            if family in measured:
+                rows += score_rows(family, measured[family], facts)
+                rows += spread_rows(family, [measured[name] for name in members], facts)
+            else:
+                why = next(each for each in map(found.get, members) if isinstance(each, str))
+                rows += null_rows(family, why, facts)
         checkpoints = members_of(families)
-        compared = {name: each for name, each in scores.items() if name not in checkpoints}
-        rows += difference_rows(compared, {name: random[name] for name in compared}, facts)
-        drops = [
-            row for name, each in removal.items() for row in faithfulness_rows(name, each, faithful.get(name), facts)
-        ]
-        return [*rows, *corrected_faithfulness(drops, facts)]
+        rows += difference_rows({name: each for name, each in measured.items() if name not in checkpoints}, facts)
+        # Checkpoints are corrected among themselves: a model is not tested more strictly for having more seeds.
+        for some in (set(faithful) - checkpoints, checkpoints):
+            drops = [faithfulness_rows(name, each, facts) for name, each in faithful.items() if name in some]
+            rows += corrected_faithfulness([row for part in drops for row in part], facts)
+        return rows
 
     def _provenance(
         self, plan: Plan, found: Mapping[str, Found | str], predictions: Mapping[str, ModelPredictions]
@@ -387,3 +380,12 @@ class Evidence:
 def _n_copies(plan: Plan, model: str) -> int:
     """How many edited charts a model was asked for."""
     return int(plan.only[model][len(plan.memory.charts.rows) :].sum()) if model in plan.only else 0
+
+
+def _windows(predictions: Mapping[str, ModelPredictions]) -> dict[str, str | None]:
+    """What each model reads; a model of several checkpoints as its first."""
+    windows: dict[str, str | None] = {}
+    for name, each in predictions.items():
+        windows[name] = each.facts.window
+        windows.setdefault(each.family or name, each.facts.window)
+    return windows

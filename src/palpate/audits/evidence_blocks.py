@@ -91,7 +91,8 @@ def _curves(story: Story) -> list[Chart]:
         if not isinstance(found, Found) or found.curve is None:
             continue
         curve = found.curve
-        near = int(abs(curve.threshold - (found.threshold or 0.0)).argmin())
+        away = abs(curve.threshold - (found.threshold or 0.0))
+        near = int(away.argmin())
         step = -(-len(curve.threshold) // _POINTS)
         for k in sorted({*range(0, len(curve.threshold), step), near}):
             data.append(
@@ -102,7 +103,8 @@ def _curves(story: Story) -> list[Chart]:
                     "text": f"threshold {curve.threshold[k]:g}",
                 }
             )
-        if curve.precision[near] == curve.precision[near]:
+        # A threshold that was given may lie beyond the steps, which end at 1.
+        if away[near] <= curve.threshold[0] and curve.precision[near] == curve.precision[near]:
             where = f"{model}: threshold {found.threshold:g}"
             chosen.append(
                 {
@@ -135,7 +137,7 @@ def _lengths(story: Story) -> list[Chart]:
     data = []
     for match in ("token", "span"):
         for group in story.groups("length"):
-            for model in story.measured:
+            for model in story.models:
                 whole = story.find("span_recall", model, group)
                 more = {"length": group.partition("=")[2], "match": MATCH_NAMES[match]}
                 n = None if whole is None else whole.n_positive
@@ -168,7 +170,8 @@ def _groups(story: Story) -> list[Table | Chart]:
         for model in story.measured:
             row = story.find(HEADLINE, model, group)
             n = row.n_positive if row is not None else None
-            data += point_of(row, group=f"{what.capitalize()}: {name}", n=n)
+            if model in story.models:
+                data += point_of(row, group=f"{what.capitalize()}: {name}", n=n)
             cells = [cell(story.find(metric_name("token", measure), model, group)) for measure in MEASURES]
             span = cell(story.find(metric_name("span", "f1"), model, group))
             rows.append((what.capitalize(), name, model, n, *cells, span))

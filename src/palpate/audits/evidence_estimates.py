@@ -5,6 +5,7 @@ Metrics are named `MATCH_MEASURE` (`token_f1`), summed over codes, and `MATCH_ME
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.evidence_measures import ALL, LOWER_BOUND, RANDOM, SHARES, Measured, Scores
-from palpate.audits.evidence_removal import ARMS, MARKED, Faithful, Removal
+from palpate.audits.evidence_removal import ARMS, MARKED, Faithful
 from palpate.audits.measured import FEWEST_FOR_TEST, Correction, corrected
 from palpate.results import Estimate, finite
 from palpate.stats import bootstrap_p_value, percentile_interval
@@ -53,7 +54,7 @@ def score_rows(model: str, measured: Measured, facts: Facts) -> list[Estimate]:
     shares, alone = measured.shares, facts.n_units < 2
     for k, name in enumerate(SHARES):
         value = finite(shares.point[k])
-        reason = "nothing of which it could be a share" if value is None else "no interval: a single chart"
+        low = None if value is None or alone else finite(shares.low[k])
         rows.append(
             Estimate(
                 AUDIT,
@@ -63,10 +64,10 @@ def score_rows(model: str, measured: Measured, facts: Facts) -> list[Estimate]:
                 ALL,
                 value,
                 int(shares.n[k]),
-                low=None if value is None or alone else finite(shares.low[k]),
-                high=None if value is None or alone else finite(shares.high[k]),
+                low=low,
+                high=finite(shares.high[k]) if low is not None else None,
                 level=facts.level,
-                reason=reason if value is None or alone else None,
+                reason="nothing of which it could be a share" if value is None else _no_interval(low, facts.n_units),
             )
         )
     return rows
@@ -84,11 +85,10 @@ def _random_rows(model: str, random: Scores, chance: Sequence[float], facts: Fac
     return [*_levels(model, random, 0, RANDOM, facts), *expected]
 
 
-def family_rows(family: str, scores: Scores, random: Scores, parts: Sequence[Measured], facts: Facts) -> list[Estimate]:
-    """The mean over a model's checkpoints, of all evidence, and their standard deviation (`token_f1_sd`)."""
+def spread_rows(family: str, parts: Sequence[Measured], facts: Facts) -> list[Estimate]:
+    """The standard deviation over a model's checkpoints, of all evidence (`token_f1_sd`)."""
     spread = np.std([part.scores.point[0] for part in parts], axis=0, ddof=1)
-    rows = list(_levels(family, scores, 0, ALL, facts))
-    rows += _random_rows(family, random, np.mean([part.chance for part in parts], axis=0).tolist(), facts)
+    rows = []
     for m, a, j in np.ndindex(spread.shape):
         name = f"{metric_name(MATCHES[m], MEASURES[j], AVERAGES[a])}_sd"
         value = finite(spread[m, a, j])
@@ -135,24 +135,30 @@ def _reason(
         if MEASURES[j] == "precision" and not scores.n_predicted[k, m]:
             return "nothing is predicted"
         return "no gold evidence" if not scores.n_gold[k, m] else "undefined: a denominator is 0"
-    reasons = []
-    if low is None:
-        reasons.append("no interval: too few charts, or undefined in more than 5% of the resamples")
+    why = _no_interval(low, facts.n_units)
+    reasons = [] if why is None else [why]
     if facts.sufficient and MEASURES[j] != "recall" and group != "annotation=complete":
         reasons.append(LOWER_BOUND)
     return "; ".join(reasons) or None
 
 
-def difference_rows(scores: Mapping[str, Scores], random: Mapping[str, Scores], facts: Facts) -> list[Estimate]:
+def _no_interval(low: float | None, n_units: int) -> str | None:
+    """Why a number that is known has no interval; None if it has one."""
+    if low is not None:
+        return None
+    return "no interval: a single chart" if n_units < 2 else "no interval: undefined in more than 5% of the resamples"
+
+
+def difference_rows(measured: Mapping[str, Measured], facts: Facts) -> list[Estimate]:
     """Every pair of models, and each against random evidence, on the same resamples; p is corrected by metric."""
-    names = list(scores)
     pairs = [
         row
-        for second in range(1, len(names))
-        for first in range(second)
-        for row in _differences(names[second], names[first], scores[names[second]], scores[names[first]], facts)
+        for (first, theirs), (second, ours) in itertools.combinations(measured.items(), 2)
+        for row in _differences(second, first, ours.scores, theirs.scores, facts)
     ]
-    chance = [row for name in random for row in _differences(name, RANDOM, scores[name], random[name], facts)]
+    chance = [
+        row for name, each in measured.items() for row in _differences(name, RANDOM, each.scores, each.random, facts)
+    ]
     return [
         *corrected(pairs, facts.correction, facts.level, headline=LABEL),
         *corrected(chance, facts.correction, facts.level, headline=LABEL),
@@ -160,7 +166,7 @@ def difference_rows(scores: Mapping[str, Scores], random: Mapping[str, Scores], 
 
 
 def _differences(model: str, reference: str, ours: Scores, theirs: Scores, facts: Facts) -> Iterator[Estimate]:
-    values = ours.values - theirs.values
+    values = ours.values[0] - theirs.values[0]
     point = ours.point[0] - theirs.point[0]
     low, high = percentile_interval(values, level=facts.level)
     p_value = bootstrap_p_value(values, tail="normal")
@@ -169,7 +175,8 @@ def _differences(model: str, reference: str, ours: Scores, theirs: Scores, facts
         low, high = np.full_like(low, np.nan), np.full_like(high, np.nan)
     for m, a, j in np.ndindex(point.shape):
         value = finite(point[m, a, j])
-        reason = None if tested else f"not tested: fewer than {FEWEST_FOR_TEST} charts"
+        lowest = finite(low[m, a, j]) if value is not None else None
+        reason = _no_interval(lowest, facts.n_units) if tested else f"not tested: fewer than {FEWEST_FOR_TEST} charts"
         yield Estimate(
             AUDIT,
             model,
@@ -179,23 +186,18 @@ def _differences(model: str, reference: str, ours: Scores, theirs: Scores, facts
             value,
             facts.n_charts,
             reference=reference,
-            low=finite(low[m, a, j]) if value is not None else None,
-            high=finite(high[m, a, j]) if value is not None else None,
+            low=lowest,
+            high=finite(high[m, a, j]) if lowest is not None else None,
             level=facts.level,
             p_value=finite(p_value[m, a, j]) if value is not None and tested else None,
             reason=reason if value is not None else "undefined for one of the two",
         )
 
 
-def faithfulness_rows(model: str, removal: Removal, found: Faithful | None, facts: Facts) -> list[Estimate]:
+def faithfulness_rows(model: str, found: Faithful | str, facts: Facts) -> list[Estimate]:
     """Comprehensiveness and sufficiency by fraction and as their mean: evidence, random words, and the difference."""
-    if found is None:
-        return [
-            Estimate(
-                AUDIT, model, f"{arm}_aopc", LABEL, AREA, None, 0, reason=removal.reason or "nothing was taken out"
-            )
-            for arm in ARMS
-        ]
+    if isinstance(found, str):
+        return [Estimate(AUDIT, model, f"{arm}_aopc", LABEL, AREA, None, 0, reason=found) for arm in ARMS]
     rows = []
     for arm in ARMS:
         for j, name in enumerate(found.fractions):
@@ -206,7 +208,7 @@ def faithfulness_rows(model: str, removal: Removal, found: Faithful | None, fact
 
 
 def corrected_faithfulness(rows: Sequence[Estimate], facts: Facts) -> list[Estimate]:
-    """All models' rows with p corrected by metric, among the rows that were tested."""
+    """Rows of models, or of checkpoints, with p corrected by metric, among the rows that were tested."""
     tested = [k for k, row in enumerate(rows) if row.reference is not None]
     out = list(rows)
     fixed = corrected([rows[k] for k in tested], facts.correction, facts.level, headline=LABEL)
@@ -261,7 +263,7 @@ def _drop_row(
     facts: Facts,
 ) -> Estimate:
     low, high = percentile_interval(values, level=facts.level)
-    alone = drops.n_charts < 2
+    lowest = finite(low) if drops.n_charts > 1 else None
     return Estimate(
         AUDIT,
         model,
@@ -270,8 +272,8 @@ def _drop_row(
         group,
         finite(point),
         n_pairs,
-        low=None if alone else finite(low),
-        high=None if alone else finite(high),
+        low=lowest,
+        high=finite(high) if lowest is not None else None,
         level=facts.level,
-        reason="no interval: a single chart" if alone else None,
+        reason=_no_interval(lowest, drops.n_charts),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from palpate.audits.evidence_estimates import AREA, fraction_name
 from palpate.audits.evidence_measures import RANDOM
-from palpate.audits.evidence_removal import ARMS, MARKED
+from palpate.audits.evidence_removal import ARMS, MARKED, Faithful
 from palpate.audits.evidence_story import HEADLINE, Story, number
 from palpate.results import Axis, Chart, Column, Estimate, Table
 
@@ -33,7 +34,7 @@ def point_of(row: Estimate | None, **more: Any) -> list[dict[str, Any]]:
 def _plane(story: Story) -> list[Chart]:
     """Plausibility along x, faithfulness along y, each with its interval."""
     data = []
-    for model in story.measured:
+    for model in story.models:
         x = story.find(HEADLINE, model)
         y = story.find("comprehensiveness_aopc", model, AREA, RANDOM)
         if x is None or y is None or x.value is None or y.value is None:
@@ -72,9 +73,8 @@ def _plane(story: Story) -> list[Chart]:
 def _removal(story: Story) -> list[Table | Chart]:
     rows: list[tuple[Any, ...]] = []
     for model, found in story.faithful.items():
-        if found is None:
-            why = story.find("comprehensiveness_aopc", model, AREA)
-            rows.append((model, "–", "–", *[(None, None, None)] * 3, None, None, why.reason if why else ""))
+        if isinstance(found, str):
+            rows.append((model, "–", "–", *[(None, None, None)] * 3, None, None, found))
             continue
         for arm in ARMS:
             rows += [_removal_row(story, model, arm, arm, fraction_name(name)) for name in found.fractions]
@@ -105,13 +105,13 @@ def _removal_chart(story: Story) -> list[Chart]:
     data: list[dict[str, Any]] = []
     # The models' own lines come first, so that a model has the colour that it has in the other charts.
     for suffix, name in (("", ""), ("_random", ": random words")):
-        for model, found in story.faithful.items():
-            for arm in ARMS if found is not None else ():
-                for share in found.fractions if found is not None else ():
+        for model in story.models:
+            found = story.faithful.get(model)
+            for arm, share in itertools.product(ARMS, found.fractions if isinstance(found, Faithful) else ()):
+                if share != MARKED:
                     row = story.find(f"{arm}{suffix}", model, fraction_name(share))
-                    if share != MARKED:
-                        points = point_of(row, fraction=float(share), arm=arm.capitalize())
-                        data += [{**point, "model": f"{model}{name}"} for point in points]
+                    points = point_of(row, fraction=float(share), arm=arm.capitalize())
+                    data += [{**point, "model": f"{model}{name}"} for point in points]
     if not data:
         return []
     return [

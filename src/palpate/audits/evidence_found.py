@@ -73,8 +73,7 @@ def head(words: Words, n: int) -> Words:
 
 def hard_evidence(charts: Charts, n_audited: int, placed: Placed, n_cases: int) -> Found:
     """Spans as they were given."""
-    found, _ = spans_in(charts, placed, n_cases)
-    return Found(TABLE, _below(found, n_audited))
+    return Found(TABLE, _below(spans_in(charts, placed, n_cases), n_audited))
 
 
 def scored_pieces(placed: Placed) -> Attributions:

@@ -79,11 +79,11 @@ def charts_of(cohort: Cohort, rows: Ints, places: Places, largest_number: int | 
     return Charts(rows, words, places.note_of(rows[words.note] if len(rows) else words.note, words.begin))
 
 
-def spans_in(charts: Charts, placed: Placed, n_cases: int) -> tuple[Spans, Ints]:
-    """The spans of a table that lie in these charts, and which rows of it they are."""
+def spans_in(charts: Charts, placed: Placed, n_cases: int) -> Spans:
+    """The spans of a table that lie in these charts."""
     number = charts.number(n_cases)[placed.row]
     kept = np.flatnonzero(number >= 0)
-    return spans(number[kept], placed.start[kept], placed.end[kept], placed.label[kept]), kept
+    return spans(number[kept], placed.start[kept], placed.end[kept], placed.label[kept])
 
 
 def place_notes(table: NotesTable | None, cohort: Cohort, main: str) -> Places:

@@ -7,7 +7,7 @@ chance gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,12 +20,20 @@ from palpate.audits.evidence_turns import Memory
 from palpate.edits import Ints
 from palpate.results import ModelPredictions
 from palpate.stats import percentile_interval, ratio_replicates
-from palpate.stats.spans import Spans, Stratum, count_matches, cover, span_scores
+from palpate.stats.spans import (
+    Spans,
+    Stratum,
+    count_matches,
+    cover,
+    span_scores,
+    strata_by_group,
+    strata_by_length,
+    strata_by_window,
+)
 
 Floats = NDArray[np.float64]
 ALL, RANDOM = "all", "random evidence"
 SHARES = ("charts_missed", "codes_missed", "codes_false", "evidence_beyond_window")
-LENGTHS = ("1 word", "2 words", "3+ words")
 LOWER_BOUND = "a lower bound: the annotators marked what suffices, and other evidence counts as false"
 
 
@@ -40,13 +48,14 @@ class Resampling:
 
 
 class Scores(NamedTuple):
-    """One model's scores; axes are stratum, MATCHES, AVERAGES, MEASURES. `values`: the first stratum's replicates."""
+    """One model's scores; axes are stratum, MATCHES, AVERAGES, MEASURES."""
 
     strata: tuple[str, ...]
     point: Floats
     low: Floats
     high: Floats
     values: NDArray[np.float64]
+    """Replicates, along a last axis: of all strata until the mean over checkpoints is made, then of the first only."""
     n_gold: Ints
     """[stratum, match]"""
     n_predicted: Ints
@@ -58,6 +67,8 @@ class Shares(NamedTuple):
     point: Floats
     low: Floats
     high: Floats
+    values: Floats
+    """[share, replicate]"""
     n: Ints
 
 
@@ -81,6 +92,34 @@ def wordless_gold(memory: Memory) -> int:
     return int((np.diff(cover(memory.charts.words, audited_gold(memory)).first) == 0).sum())
 
 
+def measure_all(
+    memory: Memory,
+    found: Mapping[str, Found],
+    predictions: Mapping[str, ModelPredictions],
+    families: Mapping[str, Sequence[str]],
+    how: Resampling,
+    *,
+    iou: float,
+) -> dict[str, Measured]:
+    """Every model's evidence against the gold evidence; the mean over a model's checkpoints is a further model.
+
+    Where a checkpoint gives no evidence, its model has no mean.
+    """
+    systems = systems_of(memory)
+    measured: dict[str, Measured] = {}
+    means: dict[str, Measured] = {}
+    whole = {family: members for family, members in families.items() if all(name in found for name in members)}
+    for family, members in whole.items():
+        parts = [measure(memory, found[name], predictions[name], systems, how, iou=iou) for name in members]
+        means[family] = _slim(mean_measured(parts, how))
+        # 10,000 replicates of twenty strata are 60 MB a checkpoint: they are kept for one model at a time.
+        measured |= {name: _slim(part) for name, part in zip(members, parts, strict=True)}
+    for name in found:
+        if name not in measured:
+            measured[name] = _slim(measure(memory, found[name], predictions[name], systems, how, iou=iou))
+    return {**{name: measured[name] for name in found}, **means}
+
+
 def measure(
     memory: Memory, found: Found, answers: ModelPredictions, systems: Sequence[str], how: Resampling, *, iou: float
 ) -> Measured:
@@ -101,21 +140,26 @@ def strata_of(
     strata: list[Stratum] = []
     if memory.places.start.size:
         ours, theirs = (memory.places.categories(rows[side.note], side.begin) for side in (gold, predicted))
-        strata += _grouped("category", ours, theirs)
+        strata += strata_by_group("category", ours, theirs)
     known = [system or UNKNOWN for system in systems]
     if len({known[k] for k in gold.code.tolist()}) > 1:
-        strata += _grouped("code system", [known[k] for k in gold.code], [known[k] for k in predicted.code])
-    n_words = np.diff(cover(memory.charts.words, gold).first)
-    for name, mask in zip(LENGTHS, (n_words == 1, n_words == 2, n_words > 2), strict=True):
-        strata.append(Stratum(f"length={name}", mask, None, True))
+        strata += strata_by_group("code system", [known[k] for k in gold.code], [known[k] for k in predicted.code])
+    strata += strata_by_length(memory.charts.words, gold)
     kinds = completeness(memory)
     if len({kinds[k] for k in gold.note.tolist()} - {""}) > 1:
-        strata += _grouped("annotation", [kinds[k] for k in gold.note], [kinds[k] for k in predicted.note])
+        strata += strata_by_group("annotation", [kinds[k] for k in gold.note], [kinds[k] for k in predicted.note])
     if answers.visible is not None and answers.facts.window is not None:
-        within = gold.end <= answers.visible[rows][gold.note]
-        strata.append(Stratum("window=within", within, None, True))
-        strata.append(Stratum("window=beyond", ~within, None, True))
+        strata += strata_by_window(answers.visible[rows], gold)
     return tuple(strata)
+
+
+def systems_of(memory: Memory) -> list[str]:
+    """The code system of each label, from the first row that names it; empty if none does."""
+    systems = [""] * memory.n_codes
+    for placed in (memory.placed_gold, *memory.tables.values()):
+        for label, system in zip(placed.label.tolist(), placed.code_system, strict=True):
+            systems[label] = systems[label] or system
+    return systems
 
 
 def completeness(memory: Memory) -> tuple[str, ...]:
@@ -126,12 +170,6 @@ def completeness(memory: Memory) -> tuple[str, ...]:
         if kind and 0 <= chart < memory.n_audited:
             found[chart].add(kind)
     return tuple(" and ".join(sorted(kinds)) for kinds in found)
-
-
-def _grouped(what: str, gold: Sequence[str], predicted: Sequence[str]) -> list[Stratum]:
-    ours, theirs = np.asarray(gold, dtype=np.str_), np.asarray(predicted, dtype=np.str_)
-    names = [name for name in np.unique(ours).tolist() if name]
-    return [Stratum(f"{what}={name}", ours == name, theirs == name) for name in names]
 
 
 def _scores(
@@ -163,7 +201,7 @@ def _scores(
         found.point,
         np.where(few, np.nan, low),
         np.where(few, np.nan, high),
-        found.values[0].copy(),
+        found.values,
         totals[..., 0] + totals[..., 2],
         totals[..., 0] + totals[..., 1],
     )
@@ -240,15 +278,60 @@ def _shares(
     low, high = percentile_interval(values, level=how.level)
     total = below.sum(axis=0)
     point = np.divide(above.sum(axis=0), total, out=np.full(len(SHARES), np.nan), where=total > 0)
-    return Shares(point, low, high, total.astype(np.int64))
+    return Shares(point, low, high, values, total.astype(np.int64))
 
 
-def mean_scores(parts: Sequence[Scores], level: float) -> Scores:
-    """The mean over the checkpoints of a model, of all evidence: their strata may differ, as their windows may."""
-    values = np.mean([part.values for part in parts], axis=0)
-    point = np.mean([part.point[:1] for part in parts], axis=0)
-    low, high = percentile_interval(values, level=level)
+def mean_measured(parts: Sequence[Measured], how: Resampling) -> Measured:
+    """The mean over the checkpoints of a model, on the same resampled charts."""
+    precision, recall, f1 = np.mean([part.chance for part in parts], axis=0).tolist()
+    return Measured(
+        _mean_scores([part.scores for part in parts], how.level),
+        _mean_scores([part.random for part in parts], how.level),
+        (precision, recall, f1),
+        _mean_shares([part.shares for part in parts], how.level),
+    )
+
+
+def _mean_scores(parts: Sequence[Scores], level: float) -> Scores:
+    """Of the strata that all have, with the same gold evidence in them: windows may differ."""
     first = parts[0]
-    n_predicted = np.sum([part.n_predicted[:1] for part in parts], axis=0)
-    low, high = (np.where(np.isnan(first.low[:1]), np.nan, end) for end in (low, high))
-    return Scores(first.strata[:1], point, low, high, values, first.n_gold[:1], n_predicted)
+    of = [{name: k for k, name in enumerate(part.strata)} for part in parts]
+    shared = [
+        name
+        for name, k in of[0].items()
+        if all(
+            name in here and np.array_equal(part.n_gold[here[name]], first.n_gold[k])
+            for part, here in zip(parts, of, strict=True)
+        )
+    ]
+    index = [[here[name] for name in shared] for here in of]
+    values = np.zeros((len(shared), *first.values.shape[1:]))
+    for part, rows in zip(parts, index, strict=True):
+        values += part.values[rows]
+    values /= len(parts)
+    low, high = percentile_interval(values, level=level)
+    few = np.isnan(first.low[index[0]])
+    return Scores(
+        tuple(shared),
+        np.mean([part.point[rows] for part, rows in zip(parts, index, strict=True)], axis=0),
+        np.where(few, np.nan, low),
+        np.where(few, np.nan, high),
+        values,
+        first.n_gold[index[0]],
+        np.sum([part.n_predicted[rows] for part, rows in zip(parts, index, strict=True)], axis=0),
+    )
+
+
+def _mean_shares(parts: Sequence[Shares], level: float) -> Shares:
+    """Checkpoints share their gold evidence; codes that they point at are counted over all of them."""
+    values = np.mean([part.values for part in parts], axis=0)
+    low, high = percentile_interval(values, level=level)
+    n, false = parts[0].n.copy(), SHARES.index("codes_false")
+    n[false] = sum(int(part.n[false]) for part in parts)
+    return Shares(np.mean([part.point for part in parts], axis=0), low, high, values, n)
+
+
+def _slim(measured: Measured) -> Measured:
+    """Without the replicates of strata, which are not compared between models."""
+    scores = measured.scores
+    return measured._replace(scores=scores._replace(values=scores.values[:1].copy()))

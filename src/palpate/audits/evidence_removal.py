@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +43,6 @@ class Removal(NamedTuple):
     pairs: Pairs
     fractions: tuple[str, ...]
     variant: NDArray[np.int64]
-    n_predicted: int
-    """Pairs that could have been taken; those in `pairs` are a sample where there were too many."""
     reason: str = ""
 
 
@@ -58,6 +57,7 @@ class Faithful(NamedTuple):
     aopc_random: Mapping[str, MeanDrops]
     aopc_less_random: Mapping[str, MeanDrops]
     n_pairs: int
+    """Of all checkpoints, where it is their mean."""
 
 
 class _Chart(NamedTuple):
@@ -97,7 +97,7 @@ def ask_removals(
         some = _sample(pairs, charts, n_pairs, graded, rng)
         variant = _ask(more, model, memory, answers, evidence, some, charts, graded)
         names = (*(f"{share:g}" for share in graded), MARKED)
-        removal[model] = Removal(some, names, variant, len(pairs.chart))
+        removal[model] = Removal(some, names, variant)
     if not any(len(each.pairs.chart) for each in removal.values()):
         return None
     return more.plan(replace(memory, removal=removal, stage="removal"), list(predictions), "removal")
@@ -113,7 +113,7 @@ def not_removed(memory: Memory, answers: ModelPredictions, evidence: Found, how:
     if not reason:
         return None
     none = np.zeros(0, np.int64)
-    return Removal(Pairs(none, none), (MARKED,), np.zeros((0, 2, 2, 1), np.int64), 0, reason)
+    return Removal(Pairs(none, none), (MARKED,), np.zeros((0, 2, 2, 1), np.int64), reason)
 
 
 def _predicted(memory: Memory, answers: ModelPredictions, how: Asking) -> Pairs:
@@ -217,30 +217,36 @@ def _marked(memory: Memory, evidence: Found) -> dict[tuple[int, int], list[int]]
     return {key: sorted(words) for key, words in found.items()}
 
 
-def faithfulness(removal: Removal, answers: ModelPredictions, *, rng: int, n_replicates: int) -> Faithful | None:
-    """Mean drops over pairs, with replicates by chart; None where nothing was taken out."""
-    if not len(removal.pairs.chart):
-        return None
-    chart, label = removal.pairs
-    before = answers.p[chart, label]
-    after = answers.p[removal.variant, label[:, None, None, None]]
-    table = drop(before, after)
-    graded = len(removal.fractions) - 1
+def faithfulness(
+    parts: Sequence[tuple[Removal, ModelPredictions]], unit: Ints, *, rng: int, n_replicates: int
+) -> Faithful | str:
+    """Mean drops over pairs, with replicates by the unit of each audited chart; a string says why there are none.
+
+    Of several checkpoints of a model, the mean over the checkpoints.
+    """
+    for removal, _ in parts:
+        if not len(removal.pairs.chart):
+            return removal.reason or "nothing was taken out"
+    if len({removal.fractions for removal, _ in parts}) > 1:
+        return "the evidence of some checkpoints has scores, and that of others has none"
+    tables = [_drops(removal, answers) for removal, answers in parts]
+    table, part = np.concatenate(tables), np.repeat(np.arange(len(parts)), [len(each) for each in tables])
+    chart = unit[np.concatenate([removal.pairs.chart for removal, _ in parts])]
+    graded = len(parts[0][0].fractions) - 1
+    means = partial(mean_drops, chart=chart, part=part, rng=rng, n_replicates=n_replicates)
     rows: dict[str, dict[str, MeanDrops]] = {}
-    for name, part in (
+    for name, some in (
         ("evidence", table[:, :, 0]),
         ("random", table[:, :, 1]),
         ("less", table[:, :, 0] - table[:, :, 1]),
     ):
         for a, arm in enumerate(ARMS):
             # Evidence without scores has no fractions: its one set of words stands for the curve.
-            area = aopc(part[:, a, :graded] if graded else part[:, a])
-            rows.setdefault(name, {})[arm] = mean_drops(part[:, a], chart, rng=rng, n_replicates=n_replicates)
-            rows.setdefault(f"aopc_{name}", {})[arm] = mean_drops(
-                area.reshape(-1, 1), chart, rng=rng, n_replicates=n_replicates
-            )
+            area = aopc(some[:, a, :graded] if graded else some[:, a])
+            rows.setdefault(name, {})[arm] = means(some[:, a])
+            rows.setdefault(f"aopc_{name}", {})[arm] = means(area.reshape(-1, 1))
     return Faithful(
-        removal.fractions,
+        parts[0][0].fractions,
         rows["evidence"],
         rows["random"],
         rows["less"],
@@ -249,3 +255,9 @@ def faithfulness(removal: Removal, answers: ModelPredictions, *, rng: int, n_rep
         rows["aopc_less"],
         len(chart),
     )
+
+
+def _drops(removal: Removal, answers: ModelPredictions) -> Floats:
+    """How far the probability falls, [pair, arm, evidence or random, fraction]."""
+    chart, label = removal.pairs
+    return drop(answers.p[chart, label], answers.p[removal.variant, label[:, None, None, None]])

@@ -34,7 +34,7 @@ class Story:
     rows: Sequence[Estimate]
     found: Mapping[str, Found | str]
     measured: Mapping[str, Measured]
-    faithful: Mapping[str, Faithful | None]
+    faithful: Mapping[str, Faithful | str]
     models: Sequence[str]
     """Models that are compared: a model with several checkpoints stands for them."""
     level: float
@@ -105,7 +105,7 @@ def findings_of(story: Story) -> tuple[Finding, ...]:
     for model in story.models:
         told += _level_told(story, model)
     told += _pairs_told(story)
-    for model in story.found:
+    for model in story.models:
         told += [*_faithful_told(story, model), *_length_told(story, model), *_losses_told(story, model)]
     return (*told, *_caveats(story))
 
@@ -136,9 +136,10 @@ def _level_told(story: Story, model: str) -> list[Finding]:
     chance, gain = story.find("chance_token_f1", model), story.find(HEADLINE, model, reference=RANDOM)
     if chance is not None and chance.value is not None:
         sentence += f"; as many random words would reach {number(chance.value)}"
-    lost = gain is not None and gain.low is not None and gain.low <= 0
-    if lost:
-        return [Finding(sentence=f"{sentence}. It is no better than chance.", tone="warning")]
+    if gain is not None and gain.low is not None and gain.low <= 0:
+        worse = gain.high is not None and gain.high < 0
+        verdict = "worse than chance" if worse else "not shown to be better than chance"
+        return [Finding(sentence=f"{sentence}. It is {verdict}.", tone="warning")]
     return [Finding(sentence=f"{sentence}.")]
 
 
@@ -187,7 +188,7 @@ def _faithful_told(story: Story, model: str) -> list[Finding]:
     row = story.find("comprehensiveness_aopc", model, AREA, RANDOM)
     if row is None or row.value is None:
         return []
-    plausible = story.find(HEADLINE, story.family_of.get(model, model), reference=RANDOM)
+    plausible = story.find(HEADLINE, model, reference=RANDOM)
     agrees = plausible is not None and plausible.low is not None and plausible.low > 0
     if row.significant and row.value > 0:
         sentence = (
@@ -198,12 +199,13 @@ def _faithful_told(story: Story, model: str) -> list[Finding]:
     if row.significant is None:
         return []
     start = (
-        "its evidence is plausible, but its answers do not rest on it"
+        "its evidence is plausible, but its answers are not shown to rest on it"
         if agrees
-        else "its answers do not rest on its evidence"
+        else "its answers are not shown to rest on its evidence"
     )
+    falls = "less than" if row.significant else "about as much as"
     sentence = (
-        f"{model}: {start}: taking those words out changes its probability by no more than random words do "
+        f"{model}: {start}: without those words its probability falls {falls} without random ones "
         f"(difference {number(row.value, signed=True)}, {span_of(row, signed=True)})."
     )
     return [Finding(sentence=sentence, tone="warning")]

@@ -117,14 +117,21 @@ class Additions:
         self._parent: list[int] = []
         self._start: list[Ints] = []
         self._end: list[Ints] = []
+        self._text_of: list[Ints] = []
         self._asked: dict[str, list[int]] = {}
 
     def add(self, parent: int, start: Ints, end: Ints, *, cut: int | None = None) -> int:
-        """A case without some spans and, with `cut`, without what follows that character; returns its row."""
+        """A case without some spans and, with `cut`, without what follows that character; returns its row.
+
+        Nothing stands where the rest was: a mask there would be one that the model reads in the place of no word.
+        """
         if cut is not None:
             inside = start < cut
             length = len(self._plan.cohort.texts[parent])
             start, end = np.append(start[inside], cut), np.append(np.minimum(end[inside], cut), length)
+        text = np.zeros(len(start), np.int64)
+        text[len(start) - (cut is not None) :] = 1
+        self._text_of.append(text)
         self._parent.append(parent)
         self._start.append(start)
         self._end.append(end)
@@ -139,14 +146,15 @@ class Additions:
         old, n_new = self._plan.variants, len(self._parent)
         counts = [len(part) for part in self._start]
         none = np.zeros(0, np.int64)
-        start, end = (np.concatenate([none, *parts]).astype(np.int64) for parts in (self._start, self._end))
+        columns = (self._start, self._end, self._text_of)
+        start, end, text = (np.concatenate([none, *parts]).astype(np.int64) for parts in columns)
         variants = Variants(
             parent=np.concatenate([old.parent, np.asarray(self._parent, np.int64)]),
             first_edit=np.concatenate([old.first_edit, old.first_edit[-1] + np.cumsum(counts)]).astype(np.int64),
             start=np.concatenate([old.start, start]),
             end=np.concatenate([old.end, end]),
-            replacement=np.zeros(len(old.start) + len(start), np.int64),
-            replacements=(self._text,),
+            replacement=np.concatenate([old.replacement, text]),
+            replacements=(self._text, ""),
             group=np.concatenate([old.group, np.full(n_new, len(old.group_names), np.int64)]),
             group_names=(*old.group_names, group),
         )

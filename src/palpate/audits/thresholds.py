@@ -44,11 +44,11 @@ class Thresholds(NamedTuple):
     """In words, where each model's came from."""
 
 
-def validation_rows(cohort: Cohort) -> Ints:
-    """The first cohort's rows of the validation split; none where it has no splits."""
+def validation_rows(cohort: Cohort, name: str | None = None) -> Ints:
+    """A cohort's rows of the validation split, by default the first's; none where it has no splits."""
     if "split" not in cohort.cases.columns:
         return np.zeros(0, dtype=np.int64)
-    main = cohort.rows(cohort=cohort.names[0])
+    main = cohort.rows(cohort=name or cohort.names[0])
     rows: Ints = main[(cohort.cases[main]["split"] == "validation").fill_null(False).to_numpy()]
     return rows
 

@@ -68,6 +68,8 @@ def codes_map(
     work.check_table(table)
     if not codes and file is None:
         raise ConfigError("there is no code to map", hint="give codes, or a --file of them")
+    if not all(code.strip() for code in codes or ()):
+        raise ConfigError("a code is empty", hint="give codes such as E11.9, separated by blanks")
     listed = [*(codes or []), *(work.read_codes(file) if file is not None else [])]
     prefer = work.read_codes(known) if known is not None else ()
     mapped = work.map_codes(listed, work.make_code_map(gem, pcs_gem), system=system, known=prefer)

@@ -14,7 +14,7 @@ codes together are equivalent ("combination"), `together` has one from each choi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -134,13 +134,6 @@ def dotted(code: str, system: str) -> str:
         return plain
     head = 2 if system == "ICD-9-PCS" else 4 if system == "ICD-9-CM" and plain.startswith("E") else 3
     return f"{plain[:head]}.{plain[head:]}" if len(plain) > head else plain
-
-
-def map_all(
-    codes: Iterable[str], code_map: CodeMap, *, system: str = "ICD-10-CM", prefer: Collection[str] = ()
-) -> Mapping[str, Mapped]:
-    """Each distinct code with what it became."""
-    return {code: code_map.map(code, system=system, prefer=prefer) for code in dict.fromkeys(codes)}
 
 
 def _words(text: str) -> set[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -164,12 +164,6 @@ def read_splits(folder: str | Path, setting: str, *, kind: Literal["ev", "code-e
                 problem = f"admission {cell} is also in the {other} split"
                 raise CohortError(problem, file=file, row=row, hint="a chart belongs to one split")
     return splits
-
-
-def with_annotations(chart: Chart, change: Mapping[int, Iterable[Annotation]]) -> Chart:
-    """The chart with other annotations in the notes that `change` names by id."""
-    notes = (replace(n, annotations=tuple(change[n.note_id])) if n.note_id in change else n for n in chart.notes)
-    return replace(chart, notes=tuple(notes))
 
 
 def place_of(note_id: int, number: int | None = None) -> str:

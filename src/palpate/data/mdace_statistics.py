@@ -82,11 +82,6 @@ def by_mapping(charts: Iterable[Chart]) -> list[Share]:
     return _shares(Counter(names))
 
 
-def by_type(charts: Iterable[Chart]) -> list[Share]:
-    """Spans by their `type` as the files say it."""
-    return _shares(Counter(a.type for chart in charts for note in chart.notes for a in note.annotations))
-
-
 def compare_codes(charts: Iterable[Chart], billed: Mapping[int, Collection[str]]) -> Comparison:
     """Table 5: the codes of each admission as billed (with or without dots) against those with evidence.
 

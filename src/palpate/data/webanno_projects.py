@@ -101,9 +101,9 @@ def measure_agreement(
     if len(names) > 2:
         rows += [project.measure(pair, units, " and ".join(pair)) for pair in itertools.combinations(names, 2)]
     every = project.disagreements(names, include_text)
-    counts = every.group_by("kind").len("n")
+    counts = every.group_by("kind").len("n_runs_of_words")
     kinds = pl.DataFrame({"kind": list(KINDS)}).join(counts, on="kind", how="left", maintain_order="left")
-    return ProjectAgreement(pl.DataFrame(rows), kinds.with_columns(pl.col("n").fill_null(0)), every)
+    return ProjectAgreement(pl.DataFrame(rows), kinds.fill_null(0), every)
 
 
 def import_evidence(
@@ -186,9 +186,9 @@ class _Project:
         )
         return {
             "annotators": who,
-            "n_documents": int(np.array(seen).all(axis=0).sum()),
+            "n_shared_documents": int(np.array(seen).all(axis=0).sum()),
             "n_spans": sum(counts),
-            "n_marks": found.n_marks,
+            "n_marked_words": found.n_marks,
             **{name: None if math.isnan(value) else value for name, value in values.items()},
             "reason": reason,
         }

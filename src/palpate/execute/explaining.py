@@ -21,7 +21,7 @@ from palpate.errors import ConfigError, ModelError, PalpateError
 from palpate.execute.scoring import Progress
 from palpate.keys import key_of
 from palpate.models import Model
-from palpate.results import Explain, ModelFacts, ModelPredictions, Plan
+from palpate.results import Audit, ChecksModels, Explain, ModelFacts, ModelPredictions, Plan
 
 _CASES_PER_CALL = 32
 """Explaining holds gradients or attention of whole texts, so calls are shorter than those for probabilities."""
@@ -48,24 +48,42 @@ class Explainer(NamedTuple):
     """How many characters of the cohort's rows it reads, as far as that was asked before."""
 
 
-def check_names(plans: Mapping[str, Plan], models: set[str]) -> None:
-    """Refuse an audit whose options name a model that the run does not have."""
+def check_models(
+    audits: Mapping[str, Audit], plans: Mapping[str, Plan], models: Mapping[str, tuple[Model, str | None]]
+) -> None:
+    """Refuse an audit whose options name a model that the run does not have, or do not fit one.
+
+    A model comes with its family, the model that it is a checkpoint of, or None.
+    """
+    names = {name for model, (_, family) in models.items() for name in (model, family) if name}
     for audit, plan in plans.items():
         for name in plan.names:
-            if name not in models:
+            if name not in names:
                 raise ConfigError(
-                    f"audit '{audit}': there is no model '{name}'", hint=f"there are: {', '.join(sorted(models))}"
+                    f"audit '{audit}': there is no model '{name}'", hint=f"there are: {', '.join(sorted(names))}"
                 )
+        checks = audits[audit]
+        if isinstance(checks, ChecksModels):
+            silent = ModelPredictions(plan.labels, np.zeros((0, len(plan.labels))), np.zeros(0, np.bool_))
+            unasked = {
+                name: replace(silent, threshold=model.threshold, family=family, facts=facts_of(model))
+                for name, (model, family) in models.items()
+            }
+            checks.check_models(plan, unasked)
+
+
+def facts_of(model: Model) -> ModelFacts:
+    """What a model declares of itself."""
+    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window)
 
 
 def explained(audit: str, who: Explainer, plan: Plan, part: ModelPredictions, columns: Ints) -> ModelPredictions:
     """A model's answers with what it declares, how much of the cases it reads, and what it says it looked at."""
     model = who.model
-    facts = ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window)
     visible = _visible_characters(model, plan, who.visible) if plan.windows else None
     wanted = plan.explain.get(who.name)
     found = None if wanted is None else explain(audit, who, plan.cohort, wanted, columns)
-    return replace(part, facts=facts, visible=visible, attributions=found)
+    return replace(part, facts=facts_of(model), visible=visible, attributions=found)
 
 
 def _visible_characters(model: Model, plan: Plan, known: dict[int, int]) -> Ints:

@@ -1,4 +1,4 @@
-"""How much each token speaks for a label, from a torch network's gradients (issue of the evidence audit; Captum).
+"""How much each token speaks for a label, from a torch network's gradients as Captum computes them.
 
 Two ways, both at the output of the network's embedding layer and summed over its dimensions:
 

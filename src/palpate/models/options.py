@@ -33,10 +33,14 @@ def parse_options(kind: type[Own], source: str, options: Mapping[str, Any]) -> O
         return kind.model_validate(dict(options))
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "options"
+        name = ".".join(str(part) for part in first["loc"])
         known = ", ".join(sorted(kind.model_fields))
-        problem = "there is no such option" if first["type"] == "extra_forbidden" else first["msg"]
-        raise ConfigError(f"option '{name}' of {source}: {problem}", hint=f"the options are: {known}") from None
+        problem = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            problem = "there is no such option"
+        # What is wrong with several options at once belongs to none of them; the sentence names them.
+        which = f"option '{name}'" if name else "the options"
+        raise ConfigError(f"{which} of {source}: {problem}", hint=f"the options are: {known}") from None
 
 
 def existing(target: str, folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
     words = tokenise(texts)                                   # whole notes, once
     counts = count_matches(words, gold, predicted, chart=chart_of_note, n_codes=n_codes,
-                           strata=[*strata_by_note(category, gold, predicted)])
+                           strata=strata_by_length(words, gold))
     scores = span_scores(counts, rng=seed)                    # point and replicates, by chart
     scores.point[0, MATCHES.index("token"), 0]                # all evidence, micro: precision, recall, F1
 
@@ -47,10 +47,8 @@ __all__ = [
     "evidence_threshold",
     "span_scores",
     "spans",
-    "strata_by_chart",
-    "strata_by_code",
+    "strata_by_group",
     "strata_by_length",
-    "strata_by_note",
     "strata_by_window",
     "token_runs",
     "tokenise",
@@ -89,8 +87,6 @@ class MatchCounts(NamedTuple):
     tp: Ints
     fp: Ints
     fn: Ints
-    n_wordless_gold: int
-    n_wordless_predicted: int
 
     def totals(self) -> Ints:
         """[stratum, match, 3]: found, false, missed."""
@@ -160,8 +156,7 @@ def count_matches(
     first = np.concatenate([[0], np.cumsum([table.chart.size for table in tables])]).astype(np.int64)
     chart_column, code, tp, fp, fn = (np.concatenate(column) for column in zip(*tables, strict=True))
     names, recall_only = tuple(part.name for part in parts), tuple(part.recall_only for part in parts)
-    wordless = (int((~side.has_words).sum()) for side in (both.gold, both.predicted))
-    return MatchCounts(names, recall_only, n, first, chart_column, code, tp, fp, fn, *wordless)
+    return MatchCounts(names, recall_only, n, first, chart_column, code, tp, fp, fn)
 
 
 def span_scores(
@@ -224,26 +219,22 @@ def _measures(tp: Floats, fp: Floats, fn: Floats) -> Floats:
 # --- strata -----------------------------------------------------------------------------------------------------
 
 
-def strata_by_note(group: Sequence[str], gold: Spans, predicted: Spans) -> list[Stratum]:
-    """By a property of the note, such as its category; `group` has one for each note."""
-    return _by_group(group, gold.note, predicted.note)
+def strata_by_group(what: str, gold: Sequence[str], predicted: Sequence[str]) -> list[Stratum]:
+    """By a property that both sides have, such as the category of the note or the system of the code.
 
-
-def strata_by_code(group: Sequence[str], gold: Spans, predicted: Spans) -> list[Stratum]:
-    """By a property of the code, such as its code system; `group` has one for each code number."""
-    return _by_group(group, gold.code, predicted.code)
-
-
-def strata_by_chart(group: Sequence[str], chart: ArrayLike, gold: Spans, predicted: Spans) -> list[Stratum]:
-    """By a property of the chart, such as sufficient or complete annotation; `chart` is that of each note."""
-    of_note = np.asarray(chart, np.int64)
-    return _by_group(group, of_note[gold.note], of_note[predicted.note])
+    `gold` and `predicted` have the group of each span, "" for none. A group in which only one side has spans stays:
+    what is predicted there is false.
+    """
+    ours, theirs = np.asarray(gold, dtype=np.str_), np.asarray(predicted, dtype=np.str_)
+    names = [name for name in np.unique(np.concatenate([ours, theirs])).tolist() if name]
+    return [Stratum(f"{what}={name}", ours == name, theirs == name) for name in names]
 
 
 def strata_by_length(words: Words, gold: Spans) -> list[Stratum]:
-    """Gold evidence of one word and of several; recall only, since a false prediction has no gold length."""
+    """By the number of words of gold evidence; recall only, since a false prediction has no gold length."""
     n = np.diff(cover(words, gold).first)
-    return [Stratum("one word", n == 1, None, True), Stratum("several words", n > 1, None, True)]
+    masks = {"1 word": n == 1, "2 words": n == 2, "3+ words": n > 2}
+    return [Stratum(f"length={name}", mask, None, True) for name, mask in masks.items()]
 
 
 def strata_by_window(seen: ArrayLike, gold: Spans) -> list[Stratum]:
@@ -252,13 +243,7 @@ def strata_by_window(seen: ArrayLike, gold: Spans) -> list[Stratum]:
     Evidence that the window cuts is beyond it. All of it stays in the other strata, as missed if it is not found.
     """
     within = gold.end <= np.asarray(seen, np.int64)[gold.note]
-    return [Stratum("within the window", within, None, True), Stratum("beyond the window", ~within, None, True)]
-
-
-def _by_group(group: Sequence[str], gold: Ints, predicted: Ints) -> list[Stratum]:
-    names, of = np.unique(np.asarray(group, dtype=np.str_), return_inverse=True)
-    of = of.reshape(-1)
-    return [Stratum(str(name), of[gold] == k, of[predicted] == k) for k, name in enumerate(names)]
+    return [Stratum("window=within", within, None, True), Stratum("window=beyond", ~within, None, True)]
 
 
 def _mask(mask: Mask | None, side: Spans) -> Mask:

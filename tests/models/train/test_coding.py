@@ -282,8 +282,8 @@ def test_wrong_options_and_tables_are_one_sentence_and_exit_2(
     Path("words.csv").write_text("case_id,label,start,end\nc0,486,one,9\n")
     for settings, message in (
         (["evidence=magic"], "option 'evidence' of caml"),
-        (["evidence=cnn"], "needs `evidence_table`"),
-        (["evidence_table=bad.csv"], "but `evidence` is none"),
+        (["evidence=cnn"], "palpate: the options of caml: `evidence=cnn` needs `evidence_table`"),
+        (["evidence_table=bad.csv"], "palpate: the options of caml: `evidence_table` is given, but `evidence` is none"),
         (["evidence=cnn", "evidence_table=none.csv"], "none.csv: there is no such evidence table"),
         (
             ["evidence=attention", "evidence_table=bad.csv"],

@@ -127,8 +127,8 @@ def _evidence(split: Split, read: Any, options: CodingOptions) -> tuple[Any, dic
 def _facts(network: Any, window: WordWindow, split: Split, found: Any) -> dict[str, Any]:
     n_positive = split.train.y.sum(axis=0)
     return {
-        "epochs": found.epoch,
-        "micro_f1": found.micro_f1,
+        "epochs": found.best["epoch"],
+        "micro_f1": found.best["micro_f1"],
         "n_words": len(window.words),
         "n_labels": len(split.labels),
         "n_labels_without_a_training_note": int((n_positive == 0).sum()),

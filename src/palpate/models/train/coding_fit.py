@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,29 +25,17 @@ from palpate.models.train.coding_batches import Batch, Prepared
 from palpate.models.train.coding_options import CodingOptions
 from palpate.models.train.network import shuffled_batches
 from palpate.models.train.options import Progress, Step
-from palpate.models.train.stopped import TrainingFiles
+from palpate.models.train.stopped import Found, Place, TrainingFiles
 
 _CELLS = 4_000_000
 
 
-class Found(NamedTuple):
-    """The best epoch; the network has its weights."""
-
-    epoch: int
-    micro_f1: float
-    history: list[dict[str, Any]]
-
-
 @dataclass
-class _Place:
-    """Where a training is."""
+class _Place(Place):
+    """Where a training is, and its losses in this epoch so far."""
 
-    epoch: int = 0
-    step: int = 0
-    """Steps done in this epoch."""
     code_sum: float = 0.0
     evidence_sum: float = 0.0
-    history: list[dict[str, Any]] = field(default_factory=list)
 
     def best(self) -> dict[str, Any] | None:
         """The epoch with the highest micro-F1, of equal ones the first."""
@@ -96,7 +84,7 @@ class Fit:
             )
         self._files.take_best()
         self._network.to("cpu").eval()
-        return Found(int(best["epoch"]), float(best["micro_f1"]), self._place.history)
+        return Found(best, self._place.history)
 
     def _done(self) -> bool:
         place, best = self._place, self._place.best()

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,32 +20,19 @@ from palpate.errors import ConfigError
 from palpate.models.batches import batches_within
 from palpate.models.train.network import Encoded, shuffled_batches
 from palpate.models.train.options import Progress, Step
-from palpate.models.train.stopped import TrainingFiles
+from palpate.models.train.stopped import Found, Place, TrainingFiles
 from palpate.models.train.transformer import TransformerOptions
 
 _VALIDATION_TOKENS = 4096
 _NO_DECAY = ("bias", "norm.weight")
 
 
-class Found(NamedTuple):
-    """The learning rate and number of epochs with the lowest validation loss; the network has those weights."""
-
-    rate: float
-    epoch: int
-    loss: float
-    history: list[dict[str, Any]]
-
-
 @dataclass
-class _Place:
-    """Where a search is."""
+class _Place(Place):
+    """Where a search is: its learning rate by number, and the loss in this epoch so far."""
 
     trial: int = 0
-    epoch: int = 0
-    step: int = 0
-    """Steps done in this epoch."""
     loss_sum: float = 0.0
-    history: list[dict[str, Any]] = field(default_factory=list)
 
     def best(self, rate: float | None = None) -> dict[str, Any] | None:
         """The epoch with the lowest validation loss, of all or of one learning rate."""
@@ -97,7 +84,7 @@ class Search:
             raise ConfigError(f"the training diverged with every learning rate ({rates})", hint="try lower ones")
         self._files.take_best()
         self._network.eval()
-        return Found(best["learning_rate"], best["epoch"], best["validation_loss"], self._place.history)
+        return Found(best, self._place.history)
 
     # --- one epoch ------------------------------------------------------------------------------------------
 

@@ -1,14 +1,33 @@
-"""What a training leaves behind for `--resume`: place, weights, optimizer, random state; whole or not at all."""
+"""Trainings that can be killed: where they are, what they leave behind for `--resume`, and what they end with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+
+@dataclass
+class Place:
+    """Where a training is; each kind adds what else it must remember."""
+
+    epoch: int = 0
+    step: int = 0
+    """Steps done in this epoch."""
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """A row for each epoch that is done."""
+
+
+class Found(NamedTuple):
+    """What a training ends with: the row of its best epoch, whose weights the network has, and all rows."""
+
+    best: Mapping[str, Any]
+    history: list[dict[str, Any]]
 
 
 class TrainingFiles:
-    """`state.pt` and `best.pt` of one training; a kill leaves the earlier ones."""
+    """`state.pt` (place, weights, optimizer, random state) and `best.pt`; whole or, after a kill, the earlier ones."""
 
     def __init__(self, home: Path, network: Any, device: str) -> None:
         self._home, self._network, self._device = home, network, device

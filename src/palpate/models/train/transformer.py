@@ -134,9 +134,9 @@ def _fit(split: Split, options: TransformerOptions, task: Task) -> Fitted:
         task.progress(Step("validation", 0, 1))
         p = _score(checkpoint, split)
     facts = {
-        "learning_rate": found.rate,
-        "epochs": found.epoch,
-        "validation_loss": round(found.loss, 6),
+        "learning_rate": found.best["learning_rate"],
+        "epochs": found.best["epoch"],
+        "validation_loss": round(found.best["validation_loss"], 6),
         "max_tokens": windows.max_tokens,
         "n_weights": sum(int(weight.numel()) for weight in network.parameters()),
         "tried": found.history,
