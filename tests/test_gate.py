@@ -47,6 +47,15 @@ def verdict(text: str, *rows: Estimate, manifest: dict[str, object] | None = Non
     return judge([parse(text)], [result(*rows)], manifest or MANIFEST)[0]
 
 
+def test_only_models_are_judged_unless_another_is_named() -> None:
+    rows = (row(), row(model="pre-test probability", value=0.5), row(model="m-1", value=0.4))
+    models = [{"name": "m-1", "family": "m"}, {"name": "m-2", "family": "m"}]
+    manifest = {**MANIFEST, "models": models}
+    assert verdict("performance.auroc > 0.65", *rows, manifest=manifest).passed
+    assert not verdict("performance.auroc[model=pre-test probability] > 0.65", *rows, manifest=manifest).passed
+    assert not verdict("performance.auroc[model=m-1] > 0.65", *rows, manifest=manifest).passed
+
+
 @pytest.mark.parametrize(
     ("text", "passed"),
     [

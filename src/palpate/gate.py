@@ -47,9 +47,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """What XML can't hold."""
 _NO_DROP = re.compile(r"no significant drop(?: in (?P<metric>\w+))? against (?P<run>.+)")
 
-_NO_MODELS = ("clinicians", "training data")
-"""What stands in the column `model` of some audits' rows and is not judged unless it is named."""
-
 
 class Verdict(NamedTuple):
     """One condition, judged."""
@@ -188,8 +185,9 @@ def _matching(condition: Bound, estimates: pl.DataFrame, manifest: Mapping[str, 
     if "reference" not in chosen:
         rows = rows.filter(pl.col("reference").is_null())
     if "model" not in chosen:
-        checkpoints = [model["name"] for model in manifest.get("models", []) if model.get("family")]
-        rows = rows.filter(~pl.col("model").is_in([*checkpoints, *_NO_MODELS]))
+        # Not checkpoints, and not what else stands in that column: clinicians, training data, the pre-test probability.
+        models = {model.get("family") or model["name"] for model in manifest.get("models", [])}
+        rows = rows.filter(pl.col("model").is_in(models)) if models else rows
     if chosen.get("label") == "*":
         del chosen["label"]
     elif "label" not in chosen:

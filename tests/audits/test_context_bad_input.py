@@ -109,6 +109,45 @@ def test_cases_without_a_probability_are_left_out_and_counted(missing: float | N
         audit.plan(cohort_of(frame.with_columns(pretest_ill=pl.lit(missing, pl.Float64))), np.random.default_rng(0))
 
 
+def test_a_label_whose_column_is_empty_has_the_true_reason_and_another_goes_on() -> None:
+    frame, score = frame_of()
+    two = frame.with_columns(
+        other=pl.col("ill"),
+        holes=pl.col("ill"),
+        pretest_other=pl.lit(float("nan")),
+        pretest_holes=pl.when(pl.col("case_id") < 90).then(float("nan")).otherwise(pl.col("pretest_ill")),
+    )
+    labels = ("ill", "other", "holes")
+    cohort = Cohort.from_frame(two, labels=labels, attributes=[f"pretest_{label}" for label in labels])
+    found = run(QUICK, cohort, {"m": np.repeat(score, 3, axis=1)})
+    why = "its column of pre-test probabilities is empty"
+    for group in ("all", "matched", "re-weighted", "top 25%"):
+        assert row(found, "auroc", "m", "other", group)["reason"] == why
+    assert row(found, "auroc_gain_over_context", "m", "other", reference=PRETEST)["reason"] == why
+    assert row(found, "auroc", "m", "ill")["value"] is not None
+    told = [finding.sentence for finding in found.findings]
+    assert f"Nothing can be said of 'other': {why}." in told
+    assert "For 'holes', 90 of 400 cases are left out: no pre-test probability." in told
+
+
+def test_intervals_of_differences_hold_for_all_that_are_told() -> None:
+    """Tested and told ones by hand; calibration errors have none, as chance makes them larger in smaller groups."""
+    frame, score = frame_of(1200)
+    found = run(QUICK, cohort_of(frame), {"m": score}).estimates.filter(pl.col("reference").is_not_null())
+    told = found.filter(pl.col("p_value").is_null() & pl.col("low").is_not_null())
+    middle = told.filter(metric="auroc", group="middle 50%", reference="all").row(0, named=True)
+    alone = run(QUICK, cohort_of(frame), {"m": score}).estimates.filter(metric="auroc", model="m", label="ill")
+    assert told.height > 20
+    assert middle["reason"].startswith("not tested")
+    half = (middle["high"] - middle["low"]) / 2
+    single = alone.filter(pl.col("reference").is_null(), group="middle 50%").row(0, named=True)
+    assert half > 1.2 * (single["high"] - single["low"]) / 2, "corrected: wider than that of the group itself"
+    errors = found.filter(metric="adaptive_calibration_error")
+    assert errors["low"].null_count() == errors.height
+    assert errors["value"].null_count() == 0
+    assert errors["reason"].str.starts_with("no interval: chance").all()
+
+
 def test_cases_without_an_earlier_note_are_left_out_and_counted() -> None:
     frame, score = frame_of(1000)
     notes = pl.when(pl.col("case_id") < 50).then(None).when(pl.col("case_id") < 80).then(pl.lit("  "))
@@ -137,10 +176,15 @@ def test_a_stratum_with_one_class_is_null_with_its_reason() -> None:
     assert row(found, "auroc", "m", "ill")["reason"] == "no positive case"
 
 
-def test_pairs_that_are_not_alike_are_warned_of() -> None:
+def test_pairs_that_are_not_alike_are_warned_of_and_not_tested() -> None:
     likely = planted(1500, base=1.0)
     found = run(replace(QUICK, caliper=None), likely.cohort, likely.scores)
     assert any("The matched pairs are not alike" in finding.sentence for finding in found.findings)
+    for label in ("a", "macro"):
+        still = row(found, "auroc", "context", label, "matched", "all")
+        assert (still["significant"], still["p_value"]) == (None, None)
+        assert still["reason"] == "not tested: the matched pairs are not alike"
+    assert not any("(matched)" in finding.sentence for finding in found.findings)
     found = run(QUICK, likely.cohort, likely.scores)
     assert not any("The matched pairs are not alike" in finding.sentence for finding in found.findings)
     assert row(found, "auroc", "context", "a", "matched")["value"] == pytest.approx(0.5, abs=0.03)

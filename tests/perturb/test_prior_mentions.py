@@ -53,6 +53,11 @@ def test_each_phrase_is_found_in_any_case_and_inside_words(label: str) -> None:
         ("no fever; pneumonia improving", 1),
         ("Not an elective admission, which was for pneumonia.", 1),
         ("CT negative for clots, positive for pneumonia.", 1),
+        ("No change in the pneumonia.", 1),
+        ("Not only pneumonia but effusion.", 1),
+        ("There is no doubt that this is pneumonia.", 1),
+        ("CXR: (-) pneumonia", 0),
+        ("Pneumonia vaccine was given.", 0),
     ],
 )
 def test_denied_mentions_count_only_for_the_papers_rule(text: str, affirmed: int) -> None:

@@ -143,7 +143,7 @@ def test_undefined_auroc_shows_its_reason() -> None:
 
 def test_an_empty_manifest_and_no_results_are_a_page() -> None:
     read = Reader(render({}, [], gate=None))
-    assert "This run did not measure AUROC" in read.text
+    assert "This run has no AUROC over all labels" in read.text
     assert read.mismatched == []
     assert read.scripts == [], "without charts there is nothing to run"
 

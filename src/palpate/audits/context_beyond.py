@@ -27,6 +27,8 @@ from palpate.stats import (
 
 Floats = NDArray[np.float64]
 BOTH = "{model} and history"
+UNMATCHED = 0.55
+"""Where the matched cases' pre-test probability has a higher AUROC than this, the pairs are not alike."""
 _MOST_REPLICATES = 2000
 """Of decision curves, which are many."""
 
@@ -74,7 +76,18 @@ class BalanceRow(NamedTuple):
     effective: tuple[float, float]
     """Effective numbers of positives and negatives."""
     warnings: tuple[WeightWarning, ...]
+    """Why numbers under these weights are not to be relied on."""
     reason: str | None
+
+    @property
+    def unlike(self) -> bool:
+        """Whether pairs were made that are not alike."""
+        return self.group == MATCHED and self.found.auroc > UNMATCHED
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the history is not held equal here."""
+        return bool(self.warnings) or self.unlike
 
 
 class Beyond(NamedTuple):
@@ -89,9 +102,9 @@ class Beyond(NamedTuple):
     """[label] patients of the smaller class."""
 
     @property
-    def doubtful(self) -> frozenset[str]:
-        """Labels whose weights are not to be relied on."""
-        return frozenset(row.label for row in self.balance if row.warnings)
+    def doubtful(self) -> frozenset[tuple[str, str]]:
+        """(group, label) where the history is not held equal: pairs that are not alike, weights that mean nothing."""
+        return frozenset((row.group, row.label) for row in self.balance if row.doubtful)
 
 
 def look_beyond(

@@ -62,8 +62,8 @@ def _differences_table(story: Story, *, controlled: bool) -> Table:
     return Table(
         title=title,
         caption=f"p-values are corrected ({story.correction}) over everything that this audit tests: all labels, "
-        f"models, metrics and questions, {story.n_tested:,} tests. The {story.level:.0%} intervals hold for all of "
-        "them at once. The remark says why a difference is not tested.",
+        f"models, metrics and questions, {story.n_tested:,} tests. The {story.level:.0%} intervals hold for all "
+        "tested differences at once, and likewise for all that are not tested. The remark says why one is not tested.",
         columns=(
             Column(name="Model"),
             Column(name="Label"),
@@ -164,6 +164,7 @@ def _balance_table(story: Story) -> Table:
         numbers = [None if value != value else float(value) for value in row.found]
         effective = [None if value != value else float(value) for value in row.effective]
         warned = "; ".join(WARNINGS[each.kind].format(value=each.value) for each in row.warnings)
+        warned = "the pairs are not alike" if row.unlike else warned
         undefined = row.reason or "" if numbers[0] is None else ""
         rows.append((row.label, names[row.group], warned or undefined, row.n, *numbers, *effective))
     caliper = "no caliper" if story.caliper is None else f"caliper {story.caliper:g}"

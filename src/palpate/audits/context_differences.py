@@ -10,11 +10,13 @@ The test: a difference over its bootstrap standard error, against Student's dist
 as the smallest class involved has patients, less one; once for the difference and once for that of log-odds, whose
 spread does not shrink near 1, and the larger p counts. Far out in the tails, where a corrected level lies, that is
 honest where counting replicates is not. Intervals are made the same way and hold for the whole family at once
-(Bonferroni); a percentile so far out would need millions of replicates.
+(Bonferroni); a percentile so far out would need millions of replicates. Those of differences that are not tested hold
+for all of these at once.
 
 Not tested: metrics that change with how common the label is in a group (AUPRC, calibration error, Brier skill), groups
 of few patients, decisions at a threshold where it divides too few patients, or under weights, and anything under
-weights that are not to be relied on.
+weights that are not to be relied on, or among pairs that are not alike. A difference of calibration errors has no
+interval either: chance makes the error larger in the smaller group.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from scipy.special import stdtr, stdtrit
 from palpate.audits.context_beyond import Beyond, Spread
 from palpate.audits.context_groups import MATCHED, REWEIGHTED, WHOLE, Group
 from palpate.audits.context_measures import FEWEST_TESTED, MACRO, METRICS, PRETEST
-from palpate.audits.measured import FEWEST_FOR_INTERVAL, Correction, Measured
+from palpate.audits.measured import BY_CHANCE, ERROR, FEWEST_FOR_INTERVAL, Correction, Measured
 from palpate.results import Estimate, finite
 from palpate.stats import adjust
 
@@ -49,7 +51,10 @@ FEWEST_DECIDED = 10
 ONE_SIDED = f"not tested: fewer than {FEWEST_DECIDED} patients are to be expected on one side of the threshold"
 HEAVY = "not tested: under weights a few heavy cases decide on which side of a threshold the weight lies"
 SAME_POSITIVES = "not tested: every positive case is in a pair, so sensitivity at one threshold can't change"
-DOUBTFUL = "not tested: the weights are not to be relied on"
+DOUBTFUL = {
+    REWEIGHTED: "not tested: the weights are not to be relied on",
+    MATCHED: "not tested: the matched pairs are not alike",
+}
 OFTEN_UNDEFINED = "no interval: the metric is undefined in more than 5% of the resamples"
 _MOST_UNDEFINED = 0.05
 Floats = NDArray[np.float64]
@@ -74,8 +79,8 @@ class Facts(NamedTuple):
     specificity: float
     reasons: Mapping[str, tuple[str | None, ...]]
     """By group, for each label: why nothing is there."""
-    doubtful: frozenset[str]
-    """Labels whose weights are not to be relied on."""
+    doubtful: frozenset[tuple[str, str]]
+    """(group, label) where the history is not held equal."""
 
 
 class Difference(NamedTuple):
@@ -130,8 +135,10 @@ def _difference(measured: Mapping[str, Measured], asked: Comparison, metric: int
     n_units = np.minimum(a.n_units, b.n_units).min(axis=0)
     point = high.point - low.point
     error = np.where(n_units < FEWEST_FOR_INTERVAL, np.nan, standard_error(high.values - low.values))
+    if METRICS[metric] == ERROR:
+        error = np.full_like(error, np.nan)
     freedom = np.broadcast_to(np.maximum(n_units - 1.0, 1.0), point.shape)
-    why = _missing(a, b, point, error, facts)
+    why = _missing(a, b, point, error, facts, BY_CHANCE if METRICS[metric] == ERROR else OFTEN_UNDEFINED)
     silent = _untested(asked, METRICS[metric], (a, b), (high.point + low.point) / 2, facts)
     nearest = 0.5 / np.maximum(n_units, 1)[:, None]
     apart = _logit(high.values, nearest) - _logit(low.values, nearest)
@@ -197,15 +204,20 @@ def _untested(asked: Comparison, metric: str, parts: tuple[Measured, Measured], 
         why[divided] = ONE_SIDED
         if asked.group == MATCHED and metric == "sensitivity_at_global_specificity":
             why[:, parts[0].n_positive == parts[1].n_positive] = SAME_POSITIVES
-    elif asked.group == REWEIGHTED and facts.doubtful:
-        # A mean over labels is as doubtful as the worst of them.
-        why[:, [label == MACRO or label in facts.doubtful for label in parts[0].labels]] = DOUBTFUL
     if metric in TESTED:
+        doubtful = np.broadcast_to(_doubtful(asked.group, parts[0], facts), why.shape)
+        why[doubtful & (why == None)] = DOUBTFUL.get(asked.group)  # noqa: E711  (an array of objects)
         why[np.broadcast_to(n.min(axis=0) < FEWEST_TESTED, why.shape)] = UNTESTED
     return why
 
 
-def _missing(a: Measured, b: Measured, point: Floats, error: Floats, facts: Facts) -> Objects:
+def _doubtful(group: str, part: Measured, facts: Facts) -> list[bool]:
+    """Of which labels the history is not held equal in a group; a mean over labels is as doubtful as the worst."""
+    bad = {label for name, label in facts.doubtful if name == group}
+    return [not bad.isdisjoint(part.averaged or (label,)) for label in part.labels]
+
+
+def _missing(a: Measured, b: Measured, point: Floats, error: Floats, facts: Facts, no_interval: str) -> Objects:
     """Why there is no number or no interval, [model, label]; None if both are there."""
     why = np.full(point.shape, None, dtype=object)
     for m, j in np.ndindex(point.shape):
@@ -214,7 +226,7 @@ def _missing(a: Measured, b: Measured, point: Floats, error: Floats, facts: Fact
             why[m, j] = next((each for each in told if each), None) or a.reason(j, value=None, low=None)
         elif np.isnan(error[m, j]):
             few = (part.reason(j, value=0.0, low=None) for part in (a, b) if part.n_units[:, j].min() < 2)
-            why[m, j] = next(few, OFTEN_UNDEFINED)
+            why[m, j] = next(few, no_interval)
     return why
 
 
@@ -269,12 +281,15 @@ def difference_rows(found: Sequence[Difference], facts: Facts) -> Iterator[Estim
         return
     p = np.concatenate([each.p.ravel() for each in found])
     adjusted = adjust(p, method=facts.correction)
-    size = max(1, int(np.sum(~np.isnan(p))))
-    outside = (1.0 - facts.level) / 2.0 / size
+    # Tested or not, an interval is one of many: each kind holds at once.
+    n_tested = int(np.sum(~np.isnan(p)))
+    n_told = sum(int(np.sum(~np.isnan(each.error))) for each in found) - n_tested
+    share = (1.0 - facts.level) / 2.0
     at = 0
     for each in found:
         mine = adjusted[at : at + each.p.size].reshape(each.p.shape)
         at += each.p.size
+        outside = share / np.where(np.isnan(each.p), max(1, n_told), max(1, n_tested))
         reach = each.error * stdtrit(each.freedom, 1.0 - outside)
         yield from _rows(each, mine, reach, facts.level)
 

@@ -244,4 +244,5 @@ def _macro(part: Measured, kept: Ints) -> Measured:
         n=part.n[kept].sum(keepdims=True),
         n_positive=part.n_positive[kept].sum(keepdims=True),
         n_units=part.n_units[:, kept].min(axis=1, keepdims=True),
+        averaged=tuple(part.labels[int(j)] for j in kept),
     )

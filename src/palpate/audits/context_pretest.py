@@ -24,6 +24,7 @@ from palpate.stats.incremental import patient_folds
 Floats = NDArray[np.float64]
 N_FOLDS = 5
 FEWEST_TO_FIT = 10
+EMPTY_COLUMN = "its column of pre-test probabilities is empty"
 NO_COLUMN = "no column holds a pre-test probability of this label"
 NOTHING_TO_LEARN = "no pre-test model: no word of the earlier notes and no attribute is frequent enough"
 JOB = "pretest job"
@@ -66,10 +67,15 @@ def ready(columns: Sequence[tuple[str, Any] | None]) -> Pretest:
     """Probabilities from columns of the cohort: (name, values) for each label, None where there is none."""
     n = next(len(found[1]) for found in columns if found is not None)
     nothing = np.full(n, np.nan)
+    p = np.column_stack([nothing if found is None else np.asarray(found[1], np.float64) for found in columns])
+    empty = np.isnan(p).all(axis=0)
     return Pretest(
-        p=np.column_stack([nothing if found is None else np.asarray(found[1], np.float64) for found in columns]),
+        p=p,
         origin="columns of the cohort",
-        reason=tuple(NO_COLUMN if found is None else None for found in columns),
+        reason=tuple(
+            NO_COLUMN if found is None else EMPTY_COLUMN if nobody else None
+            for found, nobody in zip(columns, empty, strict=True)
+        ),
         training_auroc=np.full(len(columns), np.nan),
         heaviest=((),) * len(columns),
         model=("",) * len(columns),

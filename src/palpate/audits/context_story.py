@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from palpate.audits.context_beyond import Beyond
+from palpate.audits.context_beyond import BalanceRow, Beyond
 from palpate.audits.context_groups import MATCHED, REWEIGHTED, WHOLE, Group, StrataFacts
 from palpate.audits.context_measures import FEWEST_TESTED, MACRO, PRETEST, Cases
 from palpate.audits.context_pretest import Pretest
@@ -29,8 +29,6 @@ WARNINGS = {
     "no_overlap": "{value:.0%} of a class have a pre-test probability that no case of the other class has",
     "unbalanced": "after weighting, the history still tells the classes apart (its AUROC is {value:.2f} from 0.5)",
 }
-UNMATCHED = 0.55
-"""Where the matched cases' pre-test probability has a higher AUROC than this, the pairs are not alike."""
 _MOST_NAMED = 4
 
 
@@ -76,7 +74,7 @@ class Story:
         """The groups of a kind."""
         return [group.name for group in self.groups if group.kind == kind]
 
-    def quoted(self, rows: Sequence[Estimate]) -> str:
+    def quoted(self, rows: Sequence[Estimate] | Sequence[BalanceRow]) -> str:
         """The labels of some rows, a few of them by name."""
         names = [f"'{row.label}'" for row in rows[:_MOST_NAMED]]
         more = len(rows) - len(names)
@@ -130,7 +128,23 @@ def _history_told(story: Story) -> list[Finding]:
             "The history alone, without the test, predicts the labels with an AUROC from "
             f"{number(worst.value)} ('{worst.label}') to {number(best.value)} ('{best.label}')."
         )
-    return [Finding(sentence=sentence)]
+    return [Finding(sentence=sentence), *_unknown_told(story)]
+
+
+def _unknown_told(story: Story) -> list[Finding]:
+    """Labels of which some cases, or all, have no pre-test probability."""
+    n = len(story.cases.patient)
+    told = []
+    for j, label in enumerate(story.labels):
+        known = int(story.cases.known[:, j].sum())
+        if known == 0:
+            told.append(
+                Finding(sentence=f"Nothing can be said of '{label}': {story.pretest.reason[j]}.", tone="warning")
+            )
+        elif known < n:
+            sentence = f"For '{label}', {n - known:,} of {n:,} cases are left out: no pre-test probability."
+            told.append(Finding(sentence=sentence))
+    return told
 
 
 def _untested_told(story: Story) -> list[Finding]:
@@ -254,13 +268,12 @@ def _gain_told(story: Story, model: str) -> list[Finding]:
 
 def _not_alike(story: Story) -> list[Finding]:
     """Where matching could not balance the history (more positives than negatives at high risk)."""
-    rows = [story.find("auroc", PRETEST, label, MATCHED) for label in story.labels]
-    bad = [row for row in rows if row is not None and row.value is not None and row.value > UNMATCHED]
+    bad = [row for row in story.beyond.balance if row.unlike]
     if not bad:
         return []
     sentence = (
         f"The matched pairs are not alike for {story.quoted(bad)}: the history still tells them apart (AUROC "
-        f"{number(max(row.value or 0 for row in bad))}). Set a `caliper`, 0.01 for example."
+        f"{number(max(row.found.auroc for row in bad))}), so they are not tested. Set a `caliper`, 0.01 for example."
     )
     return [Finding(sentence=sentence, tone="warning")]
 
@@ -269,11 +282,9 @@ def _weights_told(story: Story) -> list[Finding]:
     doubtful = [row for row in story.beyond.balance if row.warnings]
     if not doubtful:
         return []
-    names = ", ".join(f"'{row.label}'" for row in doubtful[:_MOST_NAMED])
-    more = f" and {len(doubtful) - _MOST_NAMED} more" if len(doubtful) > _MOST_NAMED else ""
     first = doubtful[0].warnings[0]
     why = WARNINGS[first.kind].format(value=first.value)
-    sentence = f"Do not rely on the re-weighted numbers of {names}{more}: {why}."
+    sentence = f"Do not rely on the re-weighted numbers of {story.quoted(doubtful)}: {why}."
     return [Finding(sentence=sentence, tone="warning")]
 
 

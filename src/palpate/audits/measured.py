@@ -21,6 +21,7 @@ from palpate.stats import NOISE, adjust, bootstrap_p_value, error_interval, perc
 Correction = Literal["bonferroni", "holm", "benjamini-hochberg"]
 FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST = 2, 10
 ERROR = "adaptive_calibration_error"
+BY_CHANCE = "no interval: chance makes a calibration error larger in the smaller group"
 HIGHER_IS_BETTER = {"brier": False, "adaptive_calibration_error": False}
 """Metrics are better when higher, except these."""
 
@@ -47,6 +48,8 @@ class Measured:
     """Patients (or cases) that can be drawn: with a positive case, and with a negative one; [2, label]."""
     why_no_interval: str = ""
     why_undefined: str = ""
+    averaged: tuple[str, ...] = ()
+    """Of a mean over labels, which ones."""
 
     def reason(self, label: int, *, value: float | None, low: float | None) -> str | None:
         """Why a number or its interval is not there; None if both are."""
@@ -176,8 +179,10 @@ def _differences(
     p_value = bootstrap_p_value(values, tail="normal") if values.shape[-1] else np.full(point.shape, np.nan)
     for k, j in product(measured.told, range(len(measured.labels))):
         value, below, above = finite(point[k, j]), finite(low[k, j]), finite(high[k, j])
-        untested = measured.untested(j) or (other is not None and other.untested(j))
-        reason = measured.reason(j, value=value, low=below)
+        by_chance = other is not None and measured.metrics[k] == ERROR
+        untested = by_chance or measured.untested(j) or (other is not None and other.untested(j))
+        below, above = (None, None) if by_chance else (below, above)
+        reason = BY_CHANCE if by_chance and value is not None else measured.reason(j, value=value, low=below)
         if untested and reason is None:
             reason = f"not tested: fewer than {FEWEST_FOR_TEST} patients with or without the label"
         if value is None and other is not None and int(other.n_positive[j]) in (0, int(other.n[j])):

@@ -42,6 +42,8 @@ class Denials(NamedTuple):
     """Denies the phrase before it, as an answer."""
     restated: re.Pattern[str]
     """An answer that denies in whole words what is asked: "Effusion: no evidence of effusion"."""
+    not_denials: re.Pattern[str]
+    """Only looks like a denial, or like a finding."""
     ends: re.Pattern[str]
     places: frozenset[str]
     """Phrases that name no finding."""
@@ -121,7 +123,7 @@ def _abnormal(before: str, after: str) -> bool:
 def _clauses(note: str) -> str:
     """The note in lower case, a line for each clause; an answer that denies is in the clause of its finding."""
     answered = _denials().answer.sub(f" {_NO}. ", _denials().restated.sub(rf"\1 {_NO}. ", note))
-    parts = (_plain(part) for part in _SENTENCE_END.split(answered))
+    parts = (_denials().not_denials.sub(" ", _plain(part)) for part in _SENTENCE_END.split(answered))
     return "\n".join(_denials().ends.sub("\n", part) for part in parts)
 
 
@@ -142,6 +144,7 @@ def _denials() -> Denials:
         # An answer goes no further: "Pneumonia: no further antibiotics" denies nothing.
         answer=re.compile(rf"{answer}(?=[ \t]*(?:[.,;!?(\n]|$))", re.IGNORECASE),
         restated=re.compile(rf"(\b\w{{4,}}){sign}no(?:[ \t]+\w+){{0,4}}[ \t]+\1", re.IGNORECASE),
+        not_denials=_words(_either(data["not_denials"])),
         ends=_words(_either(data["ends"])),
         places=frozenset(data["places"]),
         abnormal=_words(abnormal),

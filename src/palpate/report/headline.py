@@ -153,7 +153,10 @@ def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Comp
         n_more=max(0, len(pairs) - MAX_DIFFERENCES),
         low=f"{low:.2f}",
         high=f"{high:.2f}",
-        n=typeset.count_of(counts.pop(), "case") if len(counts) == 1 else "",
+        # The context audit's mean over labels counts pairs of a case and a label.
+        n=typeset.count_of(counts.pop(), "case")
+        if len(counts) == 1 and estimates["audit"][0] == MEASURED_BY[0]
+        else "",
         interval=_interval_name(rows),
     )
 
