@@ -12,7 +12,7 @@ import polars as pl
 from palpate.audits.characteristics_arms import Memory, ObservedGroups
 from palpate.audits.characteristics_groups import ArmSpec
 from palpate.audits.characteristics_plan import alter_notes
-from palpate.audits.thresholds import validation_rows
+from palpate.audits.splits import validation_rows
 from palpate.cohort import Cohort
 from palpate.edits import Edit
 from palpate.execute.wanted import gather, want

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import recall_score
 
-from palpate.audits.thresholds import ThresholdRule, check_rule, decide_thresholds, validation_rows
+from palpate.audits.splits import validation_rows
+from palpate.audits.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.cohort import Cohort
 from palpate.edits import Variants
 from palpate.errors import CohortError

@@ -21,8 +21,8 @@ from palpate.audits.capabilities_cases import Examined, examine
 from palpate.audits.capabilities_examples import failures
 from palpate.audits.capabilities_story import Story, findings_of
 from palpate.audits.measured import Correction
-from palpate.audits.splits import training_rows
-from palpate.audits.thresholds import ThresholdRule, check_rule, validation_rows
+from palpate.audits.splits import training_rows, validation_rows
+from palpate.audits.thresholds import ThresholdRule, check_rule
 from palpate.cohort import Cohort
 from palpate.edits import Ints, Variants
 from palpate.errors import CohortError, ConfigError

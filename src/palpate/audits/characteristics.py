@@ -26,8 +26,8 @@ from palpate.audits.characteristics_shifts import examples_of, largest_shifts
 from palpate.audits.characteristics_story import Story, findings_of, index_of
 from palpate.audits.checkpoints import families_of, members_of
 from palpate.audits.measured import Correction
-from palpate.audits.splits import training_rows
-from palpate.audits.thresholds import ThresholdRule, check_rule, decide_thresholds, validation_rows
+from palpate.audits.splits import training_rows, validation_rows
+from palpate.audits.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.cohort import Cohort
 from palpate.edits import Ints
 from palpate.errors import CohortError, ConfigError

@@ -57,7 +57,7 @@ from palpate.audits.evidence_turns import (
     sources_of,
 )
 from palpate.audits.measured import Correction
-from palpate.audits.thresholds import validation_rows
+from palpate.audits.splits import validation_rows
 from palpate.cohort import Cohort
 from palpate.edits import Ints, Variants
 from palpate.errors import CohortError, ConfigError

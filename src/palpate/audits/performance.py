@@ -37,7 +37,8 @@ from palpate.audits.performance_measures import (
     most_frequent,
 )
 from palpate.audits.performance_story import Story, findings_of
-from palpate.audits.thresholds import ThresholdRule, check_rule, decide_thresholds, validation_rows
+from palpate.audits.splits import validation_rows
+from palpate.audits.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.cohort import Cohort
 from palpate.edits import Ints, Variants
 from palpate.errors import CohortError, ConfigError

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.audits.splits import validation_rows
 from palpate.cohort import Cohort
 from palpate.edits import Ints
 from palpate.errors import CohortError
@@ -42,15 +43,6 @@ class Thresholds(NamedTuple):
     """[model, label]; NaN where none could be found."""
     origin: dict[str, str]
     """In words, where each model's came from."""
-
-
-def validation_rows(cohort: Cohort, name: str | None = None) -> Ints:
-    """A cohort's rows of the validation split, by default the first's; none where it has no splits."""
-    if "split" not in cohort.cases.columns:
-        return np.zeros(0, dtype=np.int64)
-    main = cohort.rows(cohort=name or cohort.names[0])
-    rows: Ints = main[(cohort.cases[main]["split"] == "validation").fill_null(False).to_numpy()]
-    return rows
 
 
 def check_rule(rule: ThresholdRule, cohort: Cohort) -> None:

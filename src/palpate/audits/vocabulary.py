@@ -16,8 +16,8 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from palpate.audits.measured import Correction
-from palpate.audits.splits import training_rows
-from palpate.audits.thresholds import ThresholdRule, check_rule, validation_rows
+from palpate.audits.splits import training_rows, validation_rows
+from palpate.audits.thresholds import ThresholdRule, check_rule
 from palpate.audits.vocabulary_analysis import analyse_swaps
 from palpate.audits.vocabulary_given import NobodyLends, RatingSheet, WordsTold, as_sheet, by_patient, choose_common
 from palpate.audits.vocabulary_scores import AVERAGE, Swaps, unsettled_words
