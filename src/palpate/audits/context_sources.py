@@ -112,7 +112,8 @@ def _check_probabilities(cohort: Cohort, name: str) -> None:
     if wrong.any():
         case = cohort.cases["case_id"].filter(wrong)[0]
         raise CohortError(
-            f"column '{name}' should hold pre-test probabilities, and case '{case}' has one outside 0 to 1"
+            f"column '{name}' should hold pre-test probabilities, and case '{case}' has one outside 0 to 1",
+            hint="correct it, or leave the cell empty where it is not known",
         )
 
 
