@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError
 from palpate.cohort import Cohort
 from palpate.edits import Inputs
 from palpate.errors import ConfigError, ModelError
+from palpate.models.device import device_of
 from palpate.models.digest import digest
 from palpate.models.logits import probabilities_of
 from palpate.models.options import Options, existing, parse_options
@@ -91,16 +92,6 @@ def logits_of(network: Any, pixels: Pixels, shape: Shape, device: str) -> NDArra
     with torch.inference_mode():
         out = network(prepare(pixels, shape, device))
     return np.asarray(out.cpu().numpy(), dtype=np.float64)
-
-
-def device_of(wanted: str) -> str:
-    """`cpu` or `cuda`."""
-    import torch
-
-    there = torch.cuda.is_available()
-    if wanted == "cuda" and not there:
-        raise ConfigError("there is no GPU that torch can use", hint="set device=cpu")
-    return "cuda" if there and wanted != "cpu" else "cpu"
 
 
 def load_vision(home: Path, labels: tuple[str, ...], options: Mapping[str, Any]) -> VisionModel:

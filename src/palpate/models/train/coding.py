@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from palpate.cohort import Cohort
 from palpate.edits import Inputs
-from palpate.errors import CohortError, ConfigError, MissingExtra
+from palpate.errors import CohortError, MissingExtra
 from palpate.models.coding_words import WordWindow, learn_words
+from palpate.models.device import device_of
 from palpate.models.digest import digest
 from palpate.models.train.coding_evidence import find_evidence, read_table
 from palpate.models.train.coding_options import CodingOptions
@@ -33,11 +34,10 @@ LIMITS = (
 def check(options: CodingOptions, _labels: Sequence[str]) -> Mapping[str, Any]:
     """torch and the evidence table are there; the result depends on the table's bytes."""
     try:
-        import torch
+        import torch  # noqa: F401
     except ImportError:
         raise MissingExtra("torch", needed_for="training a coding model") from None
-    if options.device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("there is no GPU that torch can use", hint="set device=cpu")
+    device_of(options.device)
     if options.evidence_table is None:
         return {}
     read_table(options.evidence_table)

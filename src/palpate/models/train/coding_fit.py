@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from palpate.errors import ConfigError
 from palpate.models.batches import batches_within
+from palpate.models.device import device_of
 from palpate.models.logits import probabilities_of
 from palpate.models.train.cards import best_f1
 from palpate.models.train.coding_batches import Batch, Prepared
@@ -58,8 +59,7 @@ class Fit:
     ) -> None:
         import torch
 
-        on_gpu = options.device == "cuda" or (options.device == "auto" and torch.cuda.is_available())
-        self._device = "cuda" if on_gpu else "cpu"
+        self._device = device_of(options.device)
         self._network, self._options = network.to(self._device), options
         self._train, self._validation = train, validation
         self._seed, self._progress = seed, progress

@@ -96,7 +96,7 @@ class CxrOptions(SeededOptions):
 def _check(options: CxrOptions, labels: Sequence[str]) -> Mapping[str, Any]:
     """The libraries are there and the checkpoint fits; the result depends on its bytes."""
     require_monai("training a model that reads images")
-    from palpate.models.vision import device_of
+    from palpate.models.device import device_of
 
     device_of(options.device)
     if options.checkpoint is None:
@@ -111,8 +111,9 @@ def _read(cohort: Cohort, options: CxrOptions) -> Read:
 
 
 def _fit(split: PictureSplit, options: CxrOptions, task: Task) -> Fitted:
+    from palpate.models.device import device_of
     from palpate.models.train.cxr_training import Training
-    from palpate.models.vision import device_of, write_network
+    from palpate.models.vision import write_network
 
     shape, seed = options.shape, task.seed or 0
     with torch_threads(options.threads):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +26,7 @@ from palpate.models.protocol import Probabilities
 from palpate.models.train.cxr_pictures import Variation, parts_of, shuffled_batches, vary
 from palpate.models.train.notes import Floats
 from palpate.models.train.options import Progress, Step
-from palpate.models.train.stopped import TrainingFiles
+from palpate.models.train.stopped import Place, TrainingFiles
 from palpate.models.vision import logits_of
 from palpate.models.vision_networks import Shape, normalise
 
@@ -43,17 +43,13 @@ class Examples(NamedTuple):
 
 
 @dataclass
-class _Place:
-    """Where a training is."""
+class _Place(Place):
+    """Where a training is, its loss in this epoch so far and its learning rate."""
 
-    epoch: int = 0
-    step: int = 0
-    """Steps done in this epoch."""
     loss_sum: float = 0.0
     learning_rate: float = 0.0
     halved: int = 0
     """The epoch after which the learning rate was last made smaller."""
-    history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def best(self) -> dict[str, Any] | None:

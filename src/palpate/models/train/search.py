@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from palpate.errors import ConfigError
 from palpate.models.batches import batches_within
+from palpate.models.device import device_of
 from palpate.models.train.network import Encoded, shuffled_batches
 from palpate.models.train.options import Progress, Step
 from palpate.models.train.stopped import Found, Place, TrainingFiles
@@ -55,10 +56,8 @@ class Search:
         home: Path,
         progress: Progress,
     ) -> None:
-        import torch
 
-        on_gpu = options.device == "cuda" or (options.device == "auto" and torch.cuda.is_available())
-        self._device = "cuda" if on_gpu else "cpu"
+        self._device = device_of(options.device)
         self._network = network.to(self._device)
         self._first = {name: value.detach().clone() for name, value in network.state_dict().items()}
         self._train, self._validation, self._options = train, validation, options

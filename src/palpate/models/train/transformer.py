@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 
 from palpate.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
+from palpate.models.device import device_of
 from palpate.models.digest import digest
 from palpate.models.train.notes import Split
 from palpate.models.train.options import Fitted, Kind, Listed, SeededOptions, Step, Task
@@ -102,12 +103,11 @@ def _check(options: TransformerOptions, _labels: Sequence[str]) -> Mapping[str, 
             raise ConfigError("this checkpoint has no weights as *.safetensors", file=path, hint=hint)
         files = [file for file in path.iterdir() if file.is_file()]
     try:
-        import torch
+        import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError:
         raise MissingExtra("torch", needed_for="training a transformer") from None
-    if options.device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("there is no GPU that torch can use", hint="set device=cpu")
+    device_of(options.device)
     return {"checkpoint": digest("checkpoint", {}, files)} if files else {}
 
 
