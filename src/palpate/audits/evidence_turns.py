@@ -245,8 +245,7 @@ def ask_words(plan: Plan, predictions: Mapping[str, ModelPredictions], how: Aski
         pieces = Pieces(*(column[rows] for column in memory.occluded.pieces))
         chosen = np.zeros(len(rows), np.bool_)
         size = pieces.stop - pieces.first
-        for chart, label, mine, drop in _drops(memory, model, predictions[model], how):
-            del chart, label
+        for _, _, mine, drop in _drops(memory, model, predictions[model], how):
             chosen[mine] |= pieces_that_matter(drop, size[mine], share=_SHARE, most_words=how.words_per_label)
         fine[model] = single_words(pieces, chosen)
     if not any(len(pieces.chart) for pieces in fine.values()):
