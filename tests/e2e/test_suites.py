@@ -36,7 +36,7 @@ def test_the_suites_are_listed_and_shown(palpate: CommandLine) -> None:
 
 def test_a_suite_is_expanded_for_a_model_elsewhere(tmp_path: Path, palpate: CommandLine) -> None:
     (tmp_path / "pain.yaml").write_text(SUITE)
-    ran = palpate("suite", "expand", tmp_path / "pain.yaml", "--n", 4, "--out", tmp_path / "cases.csv")
+    ran = palpate("suite", "expand", tmp_path / "pain.yaml", "-n", 4, "--out", tmp_path / "cases.csv")
     assert ran.code == 0, ran.err
     assert set(pl.read_csv(tmp_path / "cases.csv")["text"]) == {
         f"The patient {verb} no pain in {where}." for verb in ("has", "reports") for where in ("the back", "both hands")

@@ -58,7 +58,9 @@ def suite_show(
 def suite_expand(
     name: Name,
     file: Annotated[Path, typer.Option("--out", help="The cases, a .csv or .jsonl file.", show_default=False)],
-    n: Annotated[int | None, typer.Option(min=1, help="A sample of all cases; default: the default run.")] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", "-n", min=1, help="A sample of all cases; default: the default run.")
+    ] = None,
     balance: Annotated[
         Literal["template", "case"], typer.Option(help="A sample takes every template alike, or every case.")
     ] = "template",

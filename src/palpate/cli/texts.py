@@ -27,7 +27,7 @@ def words_template(
     choose: Annotated[
         Literal["frequent", "predictive", "vocabulary"], typer.Option(help="How words are chosen from a cohort.")
     ] = "predictive",
-    n: Annotated[int, typer.Option(min=1, help="How many words are chosen.")] = 49,
+    n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many words are chosen.")] = 49,
     raters: Annotated[int, typer.Option(min=1, help="How many clinicians will rate.")] = 3,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
