@@ -21,11 +21,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from ade_minilm import Encoder
-from palpate import jobs
-from palpate.cohort import Cohort
-from palpate.data.ade import build_ade
-from palpate.data.built import write_built
-from palpate.models.train import train
+from palpate.cases.cohort import Cohort
+from palpate.commands import audit as jobs
+from palpate.data.cohorts.ade import build_ade
+from palpate.data.cohorts.built import write_built
+from palpate.train import train
 
 CONFIG = """\
 title: Adverse drug events, two classifiers

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import polars as pl
 
-from palpate.edits import splice
+from palpate.cases.edits import splice
 from palpate.perturb.characteristics import Alterer
 from palpate.perturb.characteristics.scan import Hit, Lexicon, Note
 from palpate.synthetic.hospital import write_hospital

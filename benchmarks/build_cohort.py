@@ -41,9 +41,9 @@ SECTIONS = (
 BUILD = """
 import sys, time
 from pathlib import Path
-from palpate.data.built import write_built
-from palpate.data.outcomes import build_outcomes
-from palpate.data.readmission import build_readmission
+from palpate.data.cohorts.built import write_built
+from palpate.data.cohorts.outcomes import build_outcomes
+from palpate.data.cohorts.readmission import build_readmission
 
 def peak():
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from hf_scoring import make_notes, write_checkpoint
-from palpate import jobs
+from palpate.commands import audit as jobs
 
 CONFIG = """\
 cohort: {file: notes.parquet, labels: [ill]}

@@ -23,10 +23,10 @@ import polars as pl
 from hf_scoring import BUDGET, Bare, make_notes, write_checkpoint
 from palpate import Cohort, RunDirectory
 from palpate.audits.capabilities import Capabilities
-from palpate.execute.cache import ScoreCache
-from palpate.execute.wanted import gather, want
 from palpate.models import ModelSpec, load_model
-from palpate.runner import Contender, Job, run, stream
+from palpate.run.execute.cache import ScoreCache
+from palpate.run.execute.wanted import gather, want
+from palpate.run.runner import Contender, Job, run, stream
 
 MOST = 1.05
 

@@ -33,12 +33,12 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from palpate import Cohort, RunDirectory
 from palpate.audits.capabilities import Capabilities
-from palpate.execute.cache import ScoreCache
 from palpate.models import ModelSpec
 from palpate.models.bagofwords import estimator_model
 from palpate.models.options import Options
 from palpate.perturb.suites import load_suite
-from palpate.runner import Contender, Job, run
+from palpate.run.execute.cache import ScoreCache
+from palpate.run.runner import Contender, Job, run
 
 MOST_SECONDS = 10.0
 N_DEFAULT = 11_265

@@ -20,14 +20,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from palpate.attributions import Asked
-from palpate.cohort import Cohort
-from palpate.data.mdace_cohort import MdaceOptions, build_mdace
-from palpate.edits import Inputs
-from palpate.jobs import make_hospital
+from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Inputs
+from palpate.commands.audit import make_hospital
+from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
 from palpate.models import Model, ModelSpec, load_model
-from palpate.models.train import Step, train
-from palpate.stats.spans import (
+from palpate.results.attributions import Asked
+from palpate.stats.evidence.spans import (
     MATCHES,
     Spans,
     count_matches,
@@ -36,6 +35,7 @@ from palpate.stats.spans import (
     spans,
     tokenise,
 )
+from palpate.train import Step, train
 
 LIMIT = 900.0
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matched_bootstrap import METRICS, SEED, Cases, cohort
-from palpate.perturb.prior_mentions import find_mentions, label_phrases
+from palpate.perturb.mentions import find_mentions, label_phrases
 from palpate.stats import (
     Replicates,
     auroc,

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from palpate.models.train.cxr import CxrOptions
-from palpate.models.train.cxr_pictures import Pictures, stored_pixels
-from palpate.models.vision_images import Pixels
+from palpate.models.networks.vision.images import Pixels
+from palpate.train.cxr import CxrOptions
+from palpate.train.cxr.pictures import Pictures, stored_pixels
 
 AT_LEAST = 10.0
 
@@ -50,8 +50,8 @@ def read_plainly(file: str, size: int) -> Pixels:
 
 def time_steps(options: CxrOptions, pixels: Pixels, folder: Path) -> float:
     """Processor seconds an image of one epoch of training."""
-    from palpate.models.train.cxr_training import Examples, Training
-    from palpate.models.vision_networks import make_network
+    from palpate.models.networks.vision.layers import make_network
+    from palpate.train.cxr.fit import Examples, Training
 
     y = (np.arange(len(pixels))[:, None] % 2).astype(np.uint8)
     examples = Examples(pixels, y, np.ones(y.shape))

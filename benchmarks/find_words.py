@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from palpate.perturb.ngrams import NgramModel
-from palpate.perturb.substitutes import context_substitutes
 from palpate.perturb.words import find_words
+from palpate.perturb.words.ngrams import NgramModel
+from palpate.perturb.words.substitutes import context_substitutes
 
 WORDS_PER_NOTE, VOCABULARY = 1_500, 20_000
 Found = list[tuple[int, int, int, int]]

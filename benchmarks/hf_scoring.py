@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.edits import Inputs
+from palpate.cases.edits import Inputs
 from palpate.models import ModelSpec, load_model
 
 Floats = NDArray[np.float64]

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from palpate.cohort import Cohort
-from palpate.edits import Variants, splice
-from palpate.execute.cache import ScoreCache
-from palpate.execute.wanted import gather, want
+from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Variants, splice
 from palpate.results import Plan
+from palpate.run.execute.cache import ScoreCache
+from palpate.run.execute.wanted import gather, want
 from palpate.testing import KeywordModel
 
 N_NOTES, N_SWAPS, N_WORDS = 2_000, 500, 1_500

@@ -17,8 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from palpate import jobs
-from palpate.audits.context_measures import PRETEST
+from palpate.audits.context.measures import PRETEST
+from palpate.commands import audit as jobs
 
 LABELS = (
     "Atelectasis", "Cardiomegaly", "Effusion", "Infiltration", "Mass", "Nodule", "Pneumonia", "Pneumothorax",

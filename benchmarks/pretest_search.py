@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from palpate.cohort import Cohort
-from palpate.models.train.options import Step
-from palpate.models.train.pretest import Pretest, train_pretest
+from palpate.cases.cohort import Cohort
+from palpate.train.options import Step
+from palpate.train.pretest import Pretest, train_pretest
 
 LIMIT = 600.0
 N_WORDS = 12_000

@@ -23,11 +23,11 @@ import polars as pl
 from hf_scoring import BUDGET, Bare, make_notes, write_checkpoint
 from palpate import Cohort, RunDirectory
 from palpate.audits.vocabulary import Vocabulary
-from palpate.execute.cache import ScoreCache
-from palpate.execute.wanted import gather, want
 from palpate.models import ModelSpec, load_model
 from palpate.perturb.words import choose_words
-from palpate.runner import Contender, Job, ModelLender, make_plans, run
+from palpate.run.execute.cache import ScoreCache
+from palpate.run.execute.wanted import gather, want
+from palpate.run.runner import Contender, Job, ModelLender, make_plans, run
 from palpate.testing import CountingModel
 
 MOST = 1.10

@@ -21,10 +21,10 @@ import polars as pl
 
 from palpate import Cohort, RunDirectory
 from palpate.audits.vocabulary import Vocabulary
-from palpate.execute.cache import ScoreCache
 from palpate.models import ModelSpec
-from palpate.models.train import train
-from palpate.runner import Contender, Job, run
+from palpate.run.execute.cache import ScoreCache
+from palpate.run.runner import Contender, Job, run
+from palpate.train import train
 
 MOST_SECONDS = 300
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from palpate import jobs
-from palpate.models.train import train
+from palpate.commands import audit as jobs
+from palpate.train import train
 
 TOP = 3
 _CONFIG = """\

@@ -27,7 +27,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from palpate.edits import Inputs, Ints
+from palpate.cases.edits import Inputs, Ints
 from palpate.models.bagofwords import BagOfWordsModel, estimator_model
 from palpate.models.options import Options
 from palpate.models.protocol import Probabilities

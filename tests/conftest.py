@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import settings
 
-from palpate.cohort import Cohort
+from palpate.cases.cohort import Cohort
 
 # Numba compiles on first use, and machines differ: a test's time says nothing about its property.
 settings.register_profile("palpate", deadline=None)

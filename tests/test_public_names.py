@@ -58,8 +58,9 @@ class Absent(MetaPathFinder):
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Absent())
-import palpate.jobs, palpate.cli, palpate.demo, palpate.models.sklearn, palpate.models.trained
-import palpate.models.hf, palpate.models.onnx, palpate.execute.ray, palpate.models.http
+import palpate.commands.audit, palpate.cli, palpate.commands.demo
+import palpate.models.adapters.sklearn, palpate.models.adapters.palpate
+import palpate.models.adapters.hf, palpate.models.adapters.onnx, palpate.run.execute.ray, palpate.models.adapters.http
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from palpate.edits import Inputs
+from palpate.cases.edits import Inputs
 from palpate.testing import CountingModel, FlakyModel, KeywordModel, NaNModel, SlowModel
 
 INPUTS = Inputs.from_texts(["Fever, fever! feverish", "no pain", ""], ["a", "b", "c"])

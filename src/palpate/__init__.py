@@ -16,34 +16,34 @@ __version__ = "0.1.0"
 _HOME = {
     "Audit": "palpate.results",
     "AuditResult": "palpate.results",
-    "Cohort": "palpate.cohort",
-    "Edit": "palpate.edits",
+    "Cohort": "palpate.cases.cohort",
+    "Edit": "palpate.cases.edits",
     "Estimate": "palpate.results",
     "InputError": "palpate.errors",
-    "Inputs": "palpate.edits",
+    "Inputs": "palpate.cases.edits",
     "Model": "palpate.models",
     "ModelError": "palpate.errors",
     "ModelSpec": "palpate.models",
     "PalpateError": "palpate.errors",
     "Plan": "palpate.results",
-    "RunDirectory": "palpate.rundir",
+    "RunDirectory": "palpate.run.directory",
     "TableSpec": "palpate.data.tables",
-    "Variants": "palpate.edits",
-    "audit": "palpate.jobs",
+    "Variants": "palpate.cases.edits",
+    "audit": "palpate.commands.audit",
     "load_model": "palpate.models",
     "read_cohort": "palpate.data.tables",
-    "report": "palpate.jobs",
+    "report": "palpate.commands.audit",
 }
 
 if TYPE_CHECKING:
-    from palpate.cohort import Cohort
+    from palpate.cases.cohort import Cohort
+    from palpate.cases.edits import Edit, Inputs, Variants
+    from palpate.commands.audit import audit, report
     from palpate.data.tables import TableSpec, read_cohort
-    from palpate.edits import Edit, Inputs, Variants
     from palpate.errors import InputError, ModelError, PalpateError
-    from palpate.jobs import audit, report
     from palpate.models import Model, ModelSpec, load_model
     from palpate.results import Audit, AuditResult, Estimate, Plan
-    from palpate.rundir import RunDirectory
+    from palpate.run.directory import RunDirectory
 
 __all__ = [
     "Audit",

@@ -25,7 +25,7 @@ from palpate import registry
 from palpate.data.tables import TableSpec
 from palpate.errors import ConfigError
 from palpate.models import ModelSpec
-from palpate.runner import without_query
+from palpate.run.runner import without_query
 
 _NAME = re.compile(r"[^\W_][\w.+ -]*")
 
@@ -228,7 +228,9 @@ _YAML = (".yaml", ".yml")
 
 def _reader(kind: str) -> Callable[[Path], Any]:
     """What turns a file into the value of an audit's field."""
-    from palpate.data import evidence_tables, pretest_cards, words
+    from palpate.data.annotations import evidence_tables
+    from palpate.data.lexicons import words
+    from palpate.data.tables import pretest_cards
     from palpate.perturb.characteristics import load_definition
     from palpate.perturb.suites.lexicon_files import read_lexicon_file
 

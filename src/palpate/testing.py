@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.edits import Inputs
+from palpate.cases.edits import Inputs
 from palpate.models.digest import digest
 from palpate.models.protocol import Model, Probabilities
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palpate.attributions import Asked, Attributions
-from palpate.edits import Edit, Inputs, splice
+from palpate.cases.edits import Edit, Inputs, splice
 from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec, load_model
+from palpate.results.attributions import Asked, Attributions
 
 TEXTS = (
     "Patient is a 54 year old man with chest pain, admitted for pneumonia.",
@@ -225,7 +225,7 @@ def check_missing_file(spec: ModelSpec) -> None:
 _IN_A_FRESH_PROCESS = """
 import pickle, sys
 import numpy as np
-from palpate.edits import Inputs
+from palpate.cases.edits import Inputs
 from palpate.models import load_model
 with open(sys.argv[1], "rb") as file:
     spec, texts = pickle.load(file)

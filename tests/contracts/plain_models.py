@@ -21,10 +21,10 @@ from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from xgboost import XGBClassifier
 
-from palpate.edits import Inputs
-from palpate.keys import key_of
+from palpate.cases.edits import Inputs
+from palpate.cases.hashing import key_of
 from palpate.models import ModelSpec
-from palpate.models.trained import save_sklearn, save_tfidf_xgboost
+from palpate.models.adapters.palpate import save_sklearn, save_tfidf_xgboost
 from palpate.testing import KeywordModel
 from tests.contracts.model_contract import TEXTS, asked_texts
 

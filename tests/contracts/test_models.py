@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from palpate import registry
-from palpate.edits import Inputs
+from palpate.cases.edits import Inputs
 from palpate.models import Model, ModelSpec, load_model
 from tests.contracts import model_contract as contract
 from tests.contracts import plain_models, torch_and_remote_models

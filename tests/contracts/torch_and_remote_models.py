@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from palpate.models import ModelSpec
-from tests.models import tiny_graphs
-from tests.models.local_server import LocalServer, keyword_probability
+from tests.models.adapters import tiny_graphs
+from tests.models.adapters.local_server import LocalServer, keyword_probability
 from tests.models.tiny_checkpoints import WORDS, checkpoint, wordpiece
 
 
@@ -47,11 +47,11 @@ def coding(
     """A coding model with random weights, which reads 12 words; with a tagging head if its evidence has one."""
     import torch
 
-    from palpate.models.coding import write
-    from palpate.models.coding_network import CodingNetwork
-    from palpate.models.coding_shape import Shape
-    from palpate.models.coding_words import WordWindow
-    from palpate.models.trained import save_network
+    from palpate.models.adapters.palpate import save_network
+    from palpate.models.networks.coding import write
+    from palpate.models.networks.coding.layers import CodingNetwork
+    from palpate.models.networks.coding.shape import Shape
+    from palpate.models.networks.coding.words import WordWindow
 
     sizes = {"embedding": 8, "channels": (8,) if architecture == "caml" else (8, 6), "kernel": 3, "attention": 6}
     shape = Shape(architecture=architecture, evidence=evidence, reduction=2, dropout=0.1, **sizes)

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from palpate import __version__
-from palpate.demo import write_demo
-from palpate.keys import key_of
+from palpate.cases.hashing import key_of
+from palpate.commands.demo import write_demo
 from tests.e2e.command_line import CommandLine
 from tests.e2e.conftest import CONFIG
 

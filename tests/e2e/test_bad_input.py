@@ -142,7 +142,7 @@ def test_a_damaged_result_is_one_sentence(project: Path, palpate: CommandLine) -
 
 
 def test_secrets_stay_out_of_the_run(project: Path, palpate: CommandLine) -> None:
-    from tests.models.local_server import LocalServer
+    from tests.models.adapters.local_server import LocalServer
 
     server = LocalServer()
     try:

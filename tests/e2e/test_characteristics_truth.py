@@ -25,19 +25,19 @@ import polars as pl
 import pytest
 
 from palpate.audits.characteristics import Characteristics
-from palpate.cohort import Cohort
-from palpate.edits import Inputs
+from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Inputs
 from palpate.models import Model, ModelSpec, load_model
 from palpate.models.protocol import Probabilities
-from palpate.models.train import train
 from palpate.results import AuditResult
 from palpate.synthetic.calibrate import calibrate
 from palpate.synthetic.dice import Dice, stream
-from palpate.synthetic.discharge import Summary
-from palpate.synthetic.patients import Patient, Stay, simulate
+from palpate.synthetic.notes.discharge import Summary
+from palpate.synthetic.notes.voice import ETHNICITY_MENTION_RATE
+from palpate.synthetic.patients.patients import Patient, Stay, simulate
 from palpate.synthetic.plants import Plants
-from palpate.synthetic.voice import ETHNICITY_MENTION_RATE
-from tests.audits.altered_notes import answer
+from palpate.train import train
+from tests.audits.characteristics.altered_notes import answer
 
 LABEL = "readmission"
 OFF = Plants(gender_effect=0.0, ethnicity_effect=0.0)

@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palpate import codes
-from palpate.data import gem_tables
-from palpate.data.evidence_tables import read_evidence
+from palpate.commands import codes
+from palpate.data.annotations.evidence_tables import read_evidence
+from palpate.data.codes import gem_tables
 from palpate.synthetic.hospital import write_hospital
+from tests.data.annotations.webanno_files import write_project
 from tests.data.published import GEM, MDACE, needs_gem, needs_mdace
-from tests.data.webanno_files import write_project
 from tests.e2e.command_line import CommandLine
 
 GEM_LINES = "A000    0010  00000\nI10     4010  10000\nI10     4019  10000\nR740    7904  10000\n"

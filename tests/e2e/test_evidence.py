@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.audits.evidence_charts import CODES, PHRASES, charts
+from tests.audits.evidence.evidence_charts import CODES, PHRASES, charts
 from tests.e2e.command_line import CommandLine
 from tests.models.tiny_checkpoints import checkpoint
 

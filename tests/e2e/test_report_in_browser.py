@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from palpate import jobs
-from palpate.demo import write_demo
+from palpate.commands import audit as jobs
+from palpate.commands.demo import write_demo
 from tests.report.browser import Browser
 
 pytestmark = pytest.mark.browser

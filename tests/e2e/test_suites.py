@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tests.data.test_psytar import ROWS, needs_spacy, workbook
+from tests.data.lexicons.test_psytar import ROWS, needs_spacy, workbook
 from tests.e2e.command_line import CommandLine
 
 SUITE = """\

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palpate import jobs
-from palpate.models.train import train
+from palpate.commands import audit as jobs
+from palpate.train import train
 from tests.e2e.command_line import CommandLine
 
 RATINGS = "word,a,b\nfever,5,4\ncough,4,\nstable,1,2\nunicorn,1,1\n"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.edits import Edit, splice
+from palpate.cases.edits import Edit, splice
 from palpate.perturb.occlusion import (
     Pieces,
     Removed,

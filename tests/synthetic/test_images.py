@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from sklearn.metrics import roc_auc_score
 
-from palpate.synthetic.findings import findings, labels
-from palpate.synthetic.images import SIZE, draw, patterns, sticker
+from palpate.synthetic.patients.findings import findings, labels
+from palpate.synthetic.patients.images import SIZE, draw, patterns, sticker
 from palpate.synthetic.plants import Plants
 
 

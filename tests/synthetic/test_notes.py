@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.perturb.number_words import in_words
-from palpate.synthetic import family
-from palpate.synthetic.conditions import by_name
+from palpate.perturb.characteristics.age.number_words import in_words
 from palpate.synthetic.dice import Dice
 from palpate.synthetic.hospital import write_hospital
-from palpate.synthetic.prose import Draft, Grammar, mistype
+from palpate.synthetic.notes import family
+from palpate.synthetic.notes.prose import Draft, Grammar, mistype
+from palpate.synthetic.patients.conditions import by_name
 from tests.synthetic.conftest import read
 
 HEADINGS = (

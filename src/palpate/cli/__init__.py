@@ -12,7 +12,8 @@ import sys
 
 from rich.markup import escape
 
-from palpate.cli import audits, codes, making, suites, texts
+from palpate.cli import audits, codes, suites, texts
+from palpate.cli import build as making
 from palpate.cli.app import app, err
 from palpate.errors import PalpateError
 

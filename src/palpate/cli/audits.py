@@ -11,7 +11,7 @@ from rich.markup import escape
 from palpate.cli.app import ConfigFile, Debug, Only, app, err, out
 
 if TYPE_CHECKING:
-    from palpate.jobs import Outcome
+    from palpate.commands.audit import Outcome
 
 
 @app.command()
@@ -28,8 +28,8 @@ def audit(
     debug: Debug = False,  # noqa: ARG001  (read by main)
 ) -> None:
     """Run the audits of a configuration on its models, and write the report."""
-    from palpate import jobs
-    from palpate.progress import TerminalProgress
+    from palpate.commands import audit as jobs
+    from palpate.run.progress import TerminalProgress
 
     with TerminalProgress(err) as progress:
         outcome = jobs.audit(
@@ -54,7 +54,7 @@ def plan(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write what must be scored, for a model that lives elsewhere. The file holds note text."""
-    from palpate import jobs
+    from palpate.commands import audit as jobs
 
     file, n, has_text = jobs.write_inputs(config, out=folder, only=only or ())
     warning = " (it holds note text)" if has_text else ""
@@ -69,7 +69,7 @@ def report(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Rebuild report.html from a run directory, without models."""
-    from palpate import jobs
+    from palpate.commands import audit as jobs
 
     out.print(f"Report: [bold]{escape(str(jobs.report(run)))}[/bold]", soft_wrap=True)
 
@@ -82,9 +82,9 @@ def demo(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Make two hospitals and two pairs of models with near-equal AUROC, and audit them; a few minutes."""
-    from palpate import jobs
-    from palpate.demo import XRAYS, tell, tell_xrays, write_demo
-    from palpate.progress import TerminalProgress
+    from palpate.commands import audit as jobs
+    from palpate.commands.demo import XRAYS, tell, tell_xrays, write_demo
+    from palpate.run.progress import TerminalProgress
 
     with TerminalProgress(err) as progress:
         config = write_demo(folder, seed=seed, n_patients=patients, step=progress.step)

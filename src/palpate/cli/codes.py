@@ -62,7 +62,7 @@ def codes_map(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Map ICD-10 codes to ICD-9; says how each was reached, or why it was not."""
-    from palpate import codes as work
+    from palpate.commands import codes as work
     from palpate.errors import ConfigError
 
     work.check_table(table)
@@ -97,7 +97,7 @@ def codes_check(
     """
     import polars as pl
 
-    from palpate import codes as work
+    from palpate.commands import codes as work
 
     work.check_table(table)
     agreement = work.check_mapping(folder, gem=gem, pcs_gem=pcs_gem, mimic=mimic)
@@ -123,7 +123,7 @@ def codes_statistics(
     """Count charts, notes, codes and evidence as the paper's Tables 3 to 6; Table 5 needs --mimic."""
     import polars as pl
 
-    from palpate import codes as work
+    from palpate.commands import codes as work
 
     work.check_table(table)
     found = work.describe_charts(folder, mimic=mimic)
@@ -159,8 +159,8 @@ def codes_agreement(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """How well annotators agree on codes and evidence: alpha, kappa, Hooper's consistency, kinds of difference."""
-    from palpate import codes as work
-    from palpate.data.webanno_projects import measure_agreement
+    from palpate.commands import codes as work
+    from palpate.data.annotations.webanno_projects import measure_agreement
 
     work.check_table(table)
     found = measure_agreement(folder, layer=layer, feature=feature, chart=chart, units=units, include_text=include_text)
@@ -189,8 +189,8 @@ def codes_import(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Turn a WebAnno project into a table of evidence, so that models can be scored by it."""
-    from palpate import codes as work
-    from palpate.data.webanno_projects import import_evidence
+    from palpate.commands import codes as work
+    from palpate.data.annotations.webanno_projects import import_evidence
 
     work.check_table(file)
     imported = import_evidence(
@@ -231,6 +231,6 @@ def _count(row: dict[str, object]) -> str:
 
 
 def _miss_fields() -> tuple[str, ...]:
-    from palpate.data.mdace_mapping import Miss
+    from palpate.data.annotations.mdace_mapping import Miss
 
     return Miss._fields

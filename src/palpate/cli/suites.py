@@ -71,7 +71,7 @@ def suite_expand(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write the cases of a suite, for a model that lives elsewhere."""
-    from palpate import texts
+    from palpate.commands import texts
 
     suite = _open(name, positive, settings)
     written = texts.expand_suite(suite, file, n=n, seed=seed, further=further, balance=balance)
@@ -101,7 +101,7 @@ def suite_import(
 
 
 def _open(name: str, positive: str | None, settings: list[str] | None) -> Suite:
-    from palpate import texts
+    from palpate.commands import texts
     from palpate.config import parse_settings
 
     return texts.open_suite(name, positive=positive, slots=parse_settings(settings or ()))
@@ -128,7 +128,7 @@ def lexicon_psytar(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Extract short noun phrases for effects from PsyTAR; says how many were kept, and why the others were not."""
-    from palpate import texts
+    from palpate.commands import texts
 
     extraction = texts.make_psytar_lexicon(workbook, file)
     table = Table("outcome", "phrases", "share", box=None, pad_edge=False)

@@ -10,8 +10,8 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
+from palpate.cases.edits import Edit
 from palpate.cli.app import Debug, app, err, out
-from palpate.edits import Edit
 
 words_app = typer.Typer(help="Words to ask clinicians about.", no_args_is_help=True)
 app.add_typer(words_app, name="words")
@@ -32,7 +32,7 @@ def words_template(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write the sheet that clinicians fill in: a row a word, a column a rater, scores from 1 to 5."""
-    from palpate import texts
+    from palpate.commands import texts
 
     listed = texts.write_word_sheet(file, words=words, cohort=cohort, how=choose, n=n, raters=raters)
     out.print(f"{len(listed)} words are in [bold]{escape(str(file))}[/bold].", soft_wrap=True)
@@ -59,7 +59,7 @@ def alter(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Change one characteristic of the patient in a note, and show what was changed."""
-    from palpate import texts
+    from palpate.commands import texts
 
     altered = texts.alter_note(file, characteristic, to, definitions=definition or (), contradictory=contradictory)
     if plain:

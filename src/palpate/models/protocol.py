@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.attributions import Asked, Attributions
-from palpate.edits import Inputs
+from palpate.cases.edits import Inputs
+from palpate.results.attributions import Asked, Attributions
 
 Probabilities = NDArray[np.float64]
 

@@ -46,8 +46,8 @@ Two models, per label and on average, and two groups of rows, all under the same
 Numba is imported when a bootstrap, `resample_counts` or `match_pairs` is called, not before.
 """
 
-from palpate.stats._rows import METRICS, NOISE, THRESHOLD_METRICS
 from palpate.stats.agreement import fleiss_kappa, hooper_consistency, kendall_w, krippendorff_alpha
+from palpate.stats.arguments import METRICS, NOISE, THRESHOLD_METRICS
 from palpate.stats.bootstrap import Replicates, bootstrap, macro_average, resample_counts
 from palpate.stats.calibration import (
     CalibrationCurve,
@@ -67,6 +67,19 @@ from palpate.stats.confusion import (
     sensitivity_at_threshold,
     specificity_at_threshold,
 )
+from palpate.stats.context.incremental import ContextGain, combine_logits, context_gain
+from palpate.stats.context.matched_bootstrap import MatchedReplicates, matched_bootstrap
+from palpate.stats.context.matching import Balance, MatchedPairs, balance, match_pairs
+from palpate.stats.context.strata import Strata, quantile_strata
+from palpate.stats.context.weighting import (
+    ContextWeights,
+    WeightLimits,
+    WeightWarning,
+    context_weights,
+    effective_size,
+    reweighted_bootstrap,
+    weight_warnings,
+)
 from palpate.stats.decision_curves import DecisionCurves, decision_curves
 from palpate.stats.discrimination import (
     OperatingPoint,
@@ -78,10 +91,7 @@ from palpate.stats.discrimination import (
     threshold_at_specificity,
     youden_threshold,
 )
-from palpate.stats.incremental import ContextGain, combine_logits, context_gain
 from palpate.stats.intervals import Interval, bootstrap_p_value, error_interval, percentile_interval, wilson_interval
-from palpate.stats.matched_bootstrap import MatchedReplicates, matched_bootstrap
-from palpate.stats.matching import Balance, MatchedPairs, balance, match_pairs
 from palpate.stats.multiplicity import adjust
 from palpate.stats.ranks import (
     average_ranks,
@@ -90,16 +100,6 @@ from palpate.stats.ranks import (
     resampled_ranks,
     resampled_spearman,
     spearman,
-)
-from palpate.stats.strata import Strata, quantile_strata
-from palpate.stats.weighting import (
-    ContextWeights,
-    WeightLimits,
-    WeightWarning,
-    context_weights,
-    effective_size,
-    reweighted_bootstrap,
-    weight_warnings,
 )
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palpate.stats._inputs import Floats, divide, finite
+from palpate.stats.inputs import Floats, divide, finite
 from palpate.stats.ranks import average_ranks
 
 Level = Literal["nominal", "ordinal", "interval"]

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from palpate.stats import _inputs
-from palpate.stats._rows import (
+from palpate.stats import inputs as _inputs
+from palpate.stats.arguments import (
     GAPS,
     METRICS,
     NOISE,
@@ -120,7 +120,7 @@ def resample_counts(
 
     unit="patient" needs `patient`; unit="case" needs `y_true` of one label, [n].
     """
-    from palpate.stats import _draws
+    from palpate.stats.kernels import draws as _draws
 
     positive = None if y_true is None else _inputs.binary(y_true).reshape(-1, 1)
     if unit == "case" and positive is None:
@@ -240,7 +240,8 @@ def _macro(rows: Rows, options: _Options) -> Replicates:
 
 def _evaluate(rows: Rows, options: _Options) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Point [model, metric, label] and values [model, metric, label, replicate] of a few labels."""
-    from palpate.stats import _layout, _walks
+    from palpate.stats.kernels import layout as _layout
+    from palpate.stats.kernels import walks as _walks
 
     n_models, _, n_labels = rows.score.shape
     ranked = _layout.ranked(rows, options.n_bins)
@@ -276,7 +277,7 @@ def gaps_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _fits_lanes(rows: Rows) -> bool:
-    from palpate.stats._lanes import MOST_ROWS
+    from palpate.stats.kernels.lanes import MOST_ROWS
 
     return rows.weight is None and rows.score.shape[1] < MOST_ROWS
 
@@ -284,7 +285,8 @@ def _fits_lanes(rows: Rows) -> bool:
 def _aurocs(
     rows: Rows, options: _Options, walk: Callable[[Sequence[str], NDArray[np.int64]], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    from palpate.stats import _lanes, _layout
+    from palpate.stats.kernels import lanes as _lanes
+    from palpate.stats.kernels import layout as _layout
 
     out = np.empty((rows.score.shape[0] * rows.score.shape[2], options.n_replicates))
     overflow = np.zeros(options.n_replicates, np.bool_)
@@ -296,7 +298,7 @@ def _aurocs(
 
 
 def _families(names: Sequence[str], options: _Options, *, weighted: bool) -> Any:
-    from palpate.stats._walks import Families
+    from palpate.stats.kernels.walks import Families
 
     return Families(
         auroc="auroc" in names,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palpate.stats._inputs import Floats, finite
 from palpate.stats.bootstrap import resample_counts
+from palpate.stats.inputs import Floats, finite
 
 _BYTES_PER_CHUNK = 48_000_000
 _EXACT = 2.0**52

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palpate.stats import _inputs
-from palpate.stats._inputs import Floats, divide
+from palpate.stats import inputs as _inputs
+from palpate.stats.inputs import Floats, divide
 
 
 class Confusion(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palpate.stats._inputs import Floats
+from palpate.stats.inputs import Floats
 
 FEWEST_POINTS = 10
 

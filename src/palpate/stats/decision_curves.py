@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from palpate.stats import _inputs
-from palpate.stats._inputs import Floats
-from palpate.stats._rows import resampling_units
+from palpate.stats import inputs as _inputs
+from palpate.stats.arguments import resampling_units
 from palpate.stats.clustered import ratio_replicates
+from palpate.stats.inputs import Floats
 
 
 class DecisionCurves(NamedTuple):

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palpate.stats import _inputs
-from palpate.stats._inputs import Floats, Masses
+from palpate.stats import inputs as _inputs
+from palpate.stats.inputs import Floats, Masses
 
 _WEIGHT_TOLERANCE = 1e-12  # rounding of sums of weights; counts are compared exactly
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc
 
-from palpate.stats._inputs import Floats
+from palpate.stats.inputs import Floats
 
 MOST_UNDEFINED = 0.05
 

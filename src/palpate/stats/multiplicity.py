@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palpate.stats._inputs import Floats
+from palpate.stats.inputs import Floats
 
 Method = Literal["bonferroni", "holm", "benjamini-hochberg"]
 

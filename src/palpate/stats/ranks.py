@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from palpate.stats._inputs import Floats, finite
+from palpate.stats.inputs import Floats, finite
 
 
 def average_ranks(values: ArrayLike) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfc
 
-from palpate.stats._inputs import Floats, finite
+from palpate.stats.inputs import Floats, finite
 
 _SIGNS_PER_CHUNK = 6_000_000
 _EXACT = 2.0**52

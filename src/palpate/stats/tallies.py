@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from palpate.stats._inputs import Floats
 from palpate.stats.bootstrap import resample_counts
+from palpate.stats.inputs import Floats
 
 _COUNTS_PER_CHUNK = 8_000_000
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.synthetic.patients import Intercepts, Patient, population, simulate
+from palpate.synthetic.patients.patients import Intercepts, Patient, population, simulate
 from palpate.synthetic.plants import Plants, Site
 
 Floats = NDArray[np.float64]

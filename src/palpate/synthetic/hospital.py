@@ -19,17 +19,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 from palpate.errors import InputError
-from palpate.synthetic import ade, ratings, truth
+from palpate.synthetic import ratings, truth
 from palpate.synthetic.calibrate import calibrate
-from palpate.synthetic.findings import findings
-from palpate.synthetic.latent import LatentTable
-from palpate.synthetic.mdace import Evidence
-from palpate.synthetic.mimic_cxr import MimicCXR
-from palpate.synthetic.mimic_iii import MimicIII
-from palpate.synthetic.mimic_iv import MimicIV
-from palpate.synthetic.patients import simulate
+from palpate.synthetic.layouts import ade
+from palpate.synthetic.layouts.mdace import Evidence
+from palpate.synthetic.layouts.mimic_cxr import MimicCXR
+from palpate.synthetic.layouts.mimic_iii import MimicIII
+from palpate.synthetic.layouts.mimic_iv import MimicIV
+from palpate.synthetic.layouts.tables import Tables
+from palpate.synthetic.patients.findings import findings
+from palpate.synthetic.patients.latent import LatentTable
+from palpate.synthetic.patients.patients import simulate
 from palpate.synthetic.plants import SITES, Plants, Site, Truth
-from palpate.synthetic.tables import Tables
 
 Progress = Callable[[int, int], None]
 _PARALLEL_FROM = 400
@@ -137,7 +138,7 @@ def _second_process(
     # Not multiprocessing: a script that calls `write_hospital` need not guard its main part.
     job = {"out": str(out), "n_patients": n_patients, "seed": seed, "site": site, "images": images}
     job["plants"] = asdict(plants)
-    command = [sys.executable, "-m", "palpate.synthetic.second", json.dumps(job)]
+    command = [sys.executable, "-m", "palpate.synthetic.layouts.mimic_iv_worker", json.dumps(job)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         try:
             yield child

@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from palpate.synthetic.conditions import by_name, conditions, read_yaml
 from palpate.synthetic.dice import Dice, stream
+from palpate.synthetic.patients.conditions import by_name, conditions, read_yaml
 from palpate.synthetic.plants import SITES, SPURIOUS_WORD, Site
 
 RATERS = ("rater_1", "rater_2", "rater_3")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from palpate.synthetic.ade import PREVALENCE
 from palpate.synthetic.calibrate import calibrate
-from palpate.synthetic.conditions import conditions
-from palpate.synthetic.discharge import TITLES_B
-from palpate.synthetic.findings import cxr_table, findings, names_of
-from palpate.synthetic.patients import SEVERITY_MORTALITY, SEVERITY_READMISSION, population
+from palpate.synthetic.layouts.ade import PREVALENCE
+from palpate.synthetic.notes.discharge import TITLES_B
+from palpate.synthetic.notes.voice import ETHNICITY_MENTION_RATE
+from palpate.synthetic.patients.conditions import conditions
+from palpate.synthetic.patients.findings import cxr_table, findings, names_of
+from palpate.synthetic.patients.patients import SEVERITY_MORTALITY, SEVERITY_READMISSION, population
 from palpate.synthetic.plants import SPURIOUS_RATE, SPURIOUS_WORD, Plants, Site
 from palpate.synthetic.ratings import expected_ratings, word_effects
-from palpate.synthetic.voice import ETHNICITY_MENTION_RATE
 
 
 def describe(plants: Plants, *, site: Site, seed: int, n_patients: int) -> dict[str, Any]:

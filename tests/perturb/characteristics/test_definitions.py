@@ -9,7 +9,7 @@ import pytest
 
 from palpate.errors import ConfigError
 from palpate.perturb.characteristics import NAMES, Alterer, alter, detect, load_definition
-from palpate.perturb.characteristics.contexts import lead_word
+from palpate.perturb.characteristics.wording.contexts import lead_word
 
 _NOTE = "63 year old man with asthma.\n\nSocial History:\nLives alone. Does not smoke.\n\nExam:\nWell."
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from palpate.edits import splice
+from palpate.cases.edits import splice
 from palpate.perturb.characteristics import Alterer, alter
 
 _ALTERER = Alterer(["gender"])
@@ -43,9 +43,9 @@ def test_case(case: tuple[str, str, str]) -> None:
 
 def test_every_first_name_goes_there_and_back() -> None:
     """The list is a bijection, and each of its names is found where it introduces the patient."""
-    pairs = yaml.safe_load(files("palpate.perturb.characteristics").joinpath("firstnames.yaml").read_text("utf-8"))[
-        "pairs"
-    ]
+    pairs = yaml.safe_load(
+        files("palpate.perturb.characteristics.gender").joinpath("firstnames.yaml").read_text("utf-8")
+    )["pairs"]
     assert len({*pairs, *pairs.values()}) == 2 * len(pairs) >= 160
     for male, female in pairs.items():
         man, woman = f"{male} Allen is a 57-year-old male.", f"{female} Allen is a 57-year-old female."

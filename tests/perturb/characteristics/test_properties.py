@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from palpate.edits import splice
+from palpate.cases.edits import splice
 from palpate.perturb.characteristics import NAMES, Alterer, alter
 from palpate.synthetic.hospital import write_hospital
 

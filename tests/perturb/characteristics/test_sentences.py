@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pytest
 
-from palpate.edits import splice
+from palpate.cases.edits import splice
 from palpate.perturb.characteristics import Alterer, Found
 
 from .sentences import AGES, ETHNICITIES, Sentence, read_sentences

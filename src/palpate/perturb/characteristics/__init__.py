@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from palpate.edits import splice
-from palpate.perturb.characteristics.definitions import Definition, load_definition
+from palpate.cases.edits import splice
 from palpate.perturb.characteristics.engine import NAMES, Alterer, Contradictory, Found
 from palpate.perturb.characteristics.mentions import Action, Alteration, Detection, Mention, Outcome
+from palpate.perturb.characteristics.wording.definitions import Definition, load_definition
 
 __all__ = [
     "NAMES",

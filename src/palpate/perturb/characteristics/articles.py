@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from palpate.edits import Edit
+from palpate.cases.edits import Edit
 
 _ARTICLE = re.compile(r"\b([Aa]n?|AN?)(\s+)$")
 _NUMBER = re.compile(r"(\d+)")

@@ -10,10 +10,10 @@ import re
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from palpate.perturb.characteristics.ages import Age, find_ages, speaks_of_infant
-from palpate.perturb.characteristics.definitions import built_in
+from palpate.perturb.characteristics.age.written import Age, find_ages, speaks_of_infant
 from palpate.perturb.characteristics.people import belongs_to_patient
 from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.wording.definitions import built_in
 
 NOUNS = ["man", "woman", "male", "female", "gentleman", "lady", "boy", "girl"]
 _STOP = (

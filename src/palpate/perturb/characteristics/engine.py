@@ -12,17 +12,17 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from palpate.edits import Edit
+from palpate.cases.edits import Edit
 from palpate.errors import ConfigError
 from palpate.perturb.characteristics import people
 from palpate.perturb.characteristics.age import AgeCharacteristic
 from palpate.perturb.characteristics.articles import with_articles
-from palpate.perturb.characteristics.definitions import BUILT_IN, Definition, built_in
 from palpate.perturb.characteristics.describe import Patient
 from palpate.perturb.characteristics.gender import Gender
 from palpate.perturb.characteristics.mentions import KEPT, Action, Detection, Outcome
 from palpate.perturb.characteristics.scan import Lexicon
 from palpate.perturb.characteristics.wording import Words
+from palpate.perturb.characteristics.wording.definitions import BUILT_IN, Definition, built_in
 
 Contradictory = Literal["skip", "alter"]
 Characteristic = Gender | AgeCharacteristic | Words

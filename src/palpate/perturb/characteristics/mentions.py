@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from palpate.edits import Edit
+from palpate.cases.edits import Edit
 
 Action = Literal["changed", "added", "kept", "skipped"]
 NO_MENTION = "no mention: the note does not tell of it, and has no place for a mention"

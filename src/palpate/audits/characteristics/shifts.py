@@ -1,0 +1,97 @@
+"""The notes whose prediction an alteration moves furthest, and, only if asked for, what was altered in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from palpate.audits.characteristics.arms import Arm, Memory
+from palpate.cases.edits import Edit, splice
+from palpate.results import Examples, ModelPredictions, Plan
+
+_CONTEXT = 45
+_LONGEST = 240
+
+
+class Shift(NamedTuple):
+    """One note, altered to the group, and of the label, for which its prediction moves furthest."""
+
+    model: str
+    case_id: str
+    variant: int
+    label: str
+    group: str
+    before: float
+    after: float
+
+
+def largest_shifts(
+    plan: Plan, predictions: Mapping[str, ModelPredictions], models: Sequence[str], n: int
+) -> list[Shift]:
+    """For each model and arm, the `n` notes that move furthest from the note as written; a note that stays is none."""
+    memory: Memory = plan.memory
+    shifts: list[Shift] = []
+    for model in models:
+        for arm in memory.arms:
+            shifts += _of_arm(plan, model, predictions[model], arm, memory, n) if len(arm.rows) else []
+    return shifts
+
+
+def _of_arm(plan: Plan, model: str, answers: ModelPredictions, arm: Arm, memory: Memory, n: int) -> list[Shift]:
+    before = answers.p[memory.original[arm.rows]]
+    after = arm.cut(answers.p)
+    moved = np.abs(after - before[:, None]).reshape(len(arm.rows), -1)
+    furthest = moved.argmax(axis=1)
+    size = moved[np.arange(len(moved)), furthest]
+    # Ties by the note's place, so that the list does not depend on the sort.
+    order = np.argsort(-size, kind="stable")[:n]
+    case_ids = plan.cohort.cases["case_id"]
+    shifts = []
+    for k in (int(k) for k in order if size[k] > 0):
+        g, j = divmod(int(furthest[k]), len(plan.labels))
+        shifts.append(
+            Shift(
+                model=model,
+                case_id=str(case_ids[int(arm.rows[k])]),
+                variant=arm.first + k * len(arm.groups) + g,
+                label=plan.labels[j],
+                group=arm.group_name(g),
+                before=float(before[k, j]),
+                after=float(after[k, g, j]),
+            )
+        )
+    return shifts
+
+
+def examples_of(plan: Plan, shifts: Sequence[Shift]) -> Examples:
+    """What was altered in the notes of `shifts`, with a little of the text around; holds note text."""
+    rows, told = [], set()
+    for shift in shifts:
+        if shift.variant in told:
+            continue
+        told.add(shift.variant)
+        parent = plan.cohort.texts[int(plan.variants.parent[shift.variant])]
+        before, after = _excerpts(parent, plan.variants.edits(shift.variant))
+        rows.append((shift.case_id, shift.group, before, after))
+    return Examples(
+        title="What was altered",
+        caption="Excerpts of the notes with the largest shifts, before and after.",
+        columns=("Case", "Altered to", "Before", "After"),
+        rows=tuple(rows),
+        has_note_text=True,
+    )
+
+
+def _excerpts(parent: str, edits: Sequence[Edit]) -> tuple[str, str]:
+    """The text around the first edits, as written and as altered."""
+    if not edits:
+        return "", ""
+    first = edits[0]
+    near = [edit for edit in edits if edit.end <= first.end + _LONGEST]
+    low, high = max(0, first.start - _CONTEXT), min(len(parent), near[-1].end + _CONTEXT)
+    moved = [Edit(edit.start - low, edit.end - low, edit.text) for edit in edits if edit.end <= high]
+    excerpt = parent[low:high]
+    marks = ("… " if low else "", " …" if high < len(parent) else "")
+    return f"{marks[0]}{excerpt}{marks[1]}", f"{marks[0]}{splice(excerpt, moved)}{marks[1]}"

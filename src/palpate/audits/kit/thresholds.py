@@ -1,0 +1,86 @@
+"""Where a probability becomes a decision: the threshold of each model and label.
+
+The vocabulary paper (Section 2.2) takes the threshold that reaches 70% recall on the validation split. A model may
+bring its own, and a user may give a number. All audits that speak of decisions use these rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.audits.kit.scope import validation_rows
+from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Ints
+from palpate.errors import CohortError
+from palpate.results import ModelPredictions, Plan
+from palpate.stats import recall_threshold, youden_threshold
+
+Rows = slice | Ints
+
+
+@dataclass(frozen=True)
+class ThresholdRule:
+    """How a threshold is found.
+
+    A number is used as it is. `recall` reaches `target_recall`, and `youden` maximises Youden's index, both on the
+    validation split or, without one, on the audited cases. `auto` is the model's own, else `recall` where there is a
+    validation split, else `youden`.
+    """
+
+    rule: float | Literal["auto", "recall", "youden"] = "auto"
+    target_recall: float = 0.70
+
+
+class Thresholds(NamedTuple):
+    """What was decided."""
+
+    values: NDArray[np.float64]
+    """[model, label]; NaN where none could be found."""
+    origin: dict[str, str]
+    """In words, where each model's came from."""
+
+
+def check_rule(rule: ThresholdRule, cohort: Cohort) -> None:
+    """Refuse, before any work, a rule that needs a validation split where there is none."""
+    if rule.rule == "recall" and not len(validation_rows(cohort)):
+        raise CohortError(
+            f"cohort '{cohort.names[0]}' has no validation split, which `threshold: recall` needs",
+            hint="use `threshold: youden` or a number",
+        )
+
+
+def decide_thresholds(
+    plan: Plan, predictions: Mapping[str, ModelPredictions], *, rule: ThresholdRule, validation: Rows, main: Rows
+) -> Thresholds:
+    """Every model's threshold for every label of the plan.
+
+    `validation` and `main` are rows of `plan.variants` that hold unedited cases: those of the validation split (may be
+    none), and those that are audited.
+    """
+    parent = plan.variants.parent
+    on_validation = len(parent[validation]) > 0
+    chosen = validation if on_validation else main
+    y_true = plan.cohort.y_true(parent[chosen], plan.labels)
+    where = "the validation split" if on_validation else "the audited cases themselves"
+    out = np.full((len(predictions), len(plan.labels)), np.nan)
+    origin = {}
+    for m, (name, answers) in enumerate(predictions.items()):
+        own: float | str = rule.rule
+        if own == "auto":
+            own = answers.threshold if answers.threshold is not None else "recall" if on_validation else "youden"
+            origin[name] = "stored with the model"
+        if isinstance(own, float | int):
+            out[m] = own
+            origin.setdefault(name, "given")
+            continue
+        reaches = f"reaches {rule.target_recall:.0%} recall" if own == "recall" else "maximises Youden's index"
+        origin[name] = f"{reaches} on {where}"
+        for j in range(len(plan.labels)):
+            y, p = y_true[:, j], answers.p[chosen, j]
+            out[m, j] = recall_threshold(y, p, recall=rule.target_recall) if own == "recall" else youden_threshold(y, p)
+    return Thresholds(out, origin)

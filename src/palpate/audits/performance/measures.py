@@ -1,0 +1,257 @@
+"""Every metric of every model and label on every cohort, and the macro and micro averages over labels.
+
+The macro average is over the labels that can be averaged everywhere: at least ten patients with the label and ten
+without in each cohort, and the metric defined for each model. So two cohorts, or two models, are never compared on
+different labels, and a resample rarely lacks a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.audits.kit.measured import FEWEST_FOR_TEST, Measured
+from palpate.cases.edits import Ints
+from palpate.stats import NOISE, THRESHOLD_METRICS, bootstrap, macro_average
+
+RANKING = ("auroc", "auprc", "sensitivity_at_specificity")
+PROBABILITY = ("brier", "brier_skill_score", "adaptive_calibration_error")
+METRICS = (*RANKING, *PROBABILITY, *THRESHOLD_METRICS)
+_MEASURED = (*METRICS, NOISE)
+_MOST_WORK = 5e9
+"""Resamples x cases x labels x models that averages over thousands of labels may cost: about a minute."""
+_FEWEST_REPLICATES = 200
+
+
+class Population(NamedTuple):
+    """The cases of one cohort, and every checkpoint's answers."""
+
+    name: str
+    y_true: NDArray[np.uint8]
+    y_score: NDArray[np.float64]
+    """[model, case, label]"""
+    threshold: NDArray[np.float64]
+    """[model, label]; NaN where none could be found."""
+    patient: NDArray[np.int64]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How metrics are computed and resampled."""
+
+    specificity: float
+    n_bins: int
+    unit: Literal["patient", "case"]
+    n_replicates: int
+
+    def options(self, population: Population) -> dict[str, Any]:
+        """What every call of `bootstrap` for a population gets, so that all share its resamples."""
+        return {
+            "specificity": self.specificity,
+            "n_bins": self.n_bins,
+            "unit": self.unit,
+            "patient": population.patient,
+            "rng": population.seed,
+        }
+
+    def n_replicates_of_averages(self, populations: Sequence[Population]) -> int:
+        """How many resamples macro and micro averages get: all, or what thousands of labels leave time for."""
+        most = int(_MOST_WORK // max(population.y_score.size for population in populations))
+        affordable = min(self.n_replicates, most)
+        return affordable if affordable >= _FEWEST_REPLICATES or affordable == self.n_replicates else 0
+
+
+class Labels(NamedTuple):
+    """The labels, those that get intervals first."""
+
+    names: tuple[str, ...]
+    frequent: Ints
+    rest: Ints
+
+    @classmethod
+    def choose(cls, names: Sequence[str], y_true: NDArray[np.uint8], n: int) -> Labels:
+        """The n most frequent labels, in their order, and the rest."""
+        frequent = np.sort(most_frequent(y_true, n))
+        return cls(tuple(names), frequent, np.setdiff1d(np.arange(len(names)), frequent))
+
+
+def most_frequent(y_true: NDArray[np.uint8], n: int) -> Ints:
+    """The n labels with most positive cases, ties by position."""
+    return np.argsort(-y_true.sum(axis=0, dtype=np.int64), kind="stable")[:n]
+
+
+class MeasuredAll(NamedTuple):
+    """What was measured: for each population its parts (labels, averages), and how many labels macro is over."""
+
+    parts: list[list[Measured]]
+    n_averaged: int
+    n_replicates_of_averages: int
+
+
+def measure(
+    populations: Sequence[Population], labels: Labels, models: tuple[str, ...], measuring: Measuring
+) -> MeasuredAll:
+    """All metrics on all populations; every population has the same parts in the same order."""
+    parts = [_labels(population, labels, models, measuring) for population in populations]
+    n_average = measuring.n_replicates_of_averages(populations)
+    if len(labels.names) == 1:
+        return MeasuredAll(parts, 1, n_average)
+    order = np.concatenate([labels.frequent, labels.rest])
+    common = np.all([units(each, measuring.unit).min(axis=0) >= FEWEST_FOR_TEST for each in populations], axis=0)
+    points = np.stack([np.concatenate([part.point for part in each], axis=2) for each in parts])
+    averaged = common[order] & ~np.isnan(points).any(axis=(0, 1))
+    for population, each, point in zip(populations, parts, points, strict=True):
+        macro = _macro_replicates(population, each, common, averaged, measuring, n_average)
+        each.append(_macro(population, models, point, averaged, macro))
+        each.append(_micro(population, models, measuring, n_average))
+    return MeasuredAll(parts, int(averaged[METRICS.index("auroc")].sum()), n_average)
+
+
+def units(population: Population, unit: Literal["patient", "case"]) -> Ints:
+    """How many patients (or cases) have a positive case of each label, and how many a negative one: [2, label]."""
+    y_true = population.y_true
+    if unit == "case":
+        n_positive = y_true.sum(axis=0, dtype=np.int64)
+        return np.stack([n_positive, len(y_true) - n_positive])
+    _, patient = np.unique(population.patient, return_inverse=True)
+    found = np.zeros((2, int(patient.max()) + 1, y_true.shape[1]), dtype=bool)
+    rows, columns = np.nonzero(y_true)
+    found[0, patient[rows], columns] = True
+    rows, columns = np.nonzero(y_true == 0)
+    found[1, patient[rows], columns] = True
+    counts: Ints = found.sum(axis=1, dtype=np.int64)
+    return counts
+
+
+def _labels(population: Population, labels: Labels, models: tuple[str, ...], measuring: Measuring) -> list[Measured]:
+    """The labels with intervals, and those without."""
+    parts = [_some_labels(population, labels.names, labels.frequent, models, measuring, measuring.n_replicates)]
+    if len(labels.rest):
+        why = f"no interval: not among the {len(labels.frequent)} most frequent labels"
+        parts.append(_some_labels(population, labels.names, labels.rest, models, measuring, 0, why))
+    return parts
+
+
+def _some_labels(
+    population: Population,
+    names: Sequence[str],
+    columns: Ints,
+    models: tuple[str, ...],
+    measuring: Measuring,
+    n_replicates: int,
+    why_no_interval: str = "",
+) -> Measured:
+    threshold = population.threshold[:, columns]
+    result = bootstrap(
+        population.y_true[:, columns],
+        population.y_score[:, :, columns],
+        metrics=_MEASURED,
+        threshold=threshold,
+        n_replicates=n_replicates,
+        **measuring.options(population),
+    )
+    return Measured(
+        population=population.name,
+        models=models,
+        metrics=_MEASURED,
+        labels=tuple(names[int(j)] for j in columns),
+        point=result.point,
+        values=result.values,
+        n=np.full(len(columns), len(population.y_true)),
+        n_positive=population.y_true[:, columns].sum(axis=0, dtype=np.int64),
+        n_units=units(population, measuring.unit)[:, columns],
+        why_no_interval=why_no_interval,
+        why_undefined="no threshold or no predicted case: a denominator is 0" if np.isnan(threshold).any() else "",
+    )
+
+
+def _macro_replicates(
+    population: Population,
+    parts: Sequence[Measured],
+    common: NDArray[np.bool_],
+    averaged: NDArray[np.bool_],
+    measuring: Measuring,
+    n_replicates: int,
+) -> NDArray[np.float64]:
+    """Replicates of the macro average, [model, metric, replicate]."""
+    if len(parts) == 1:
+        return macro_average(np.where(averaged[..., None], parts[0].values, np.nan), axis=2)
+    if not common.any():
+        return np.zeros((len(population.y_score), len(_MEASURED), 0))
+    values = bootstrap(
+        population.y_true[:, common],
+        population.y_score[:, :, common],
+        metrics=_MEASURED,
+        threshold=population.threshold[:, common],
+        average="macro",
+        n_replicates=n_replicates,
+        **measuring.options(population),
+    ).values[:, :, 0]
+    # A metric that some model lacks for some label would be resampled over more labels than it is averaged over.
+    values[:, averaged.sum(axis=1) < common.sum()] = np.nan
+    return values
+
+
+def _macro(
+    population: Population,
+    models: tuple[str, ...],
+    point: NDArray[np.float64],
+    averaged: NDArray[np.bool_],
+    values: NDArray[np.float64],
+) -> Measured:
+    """The mean over labels as a label of its own; a case counts as positive if any label is."""
+    n_labels = int(averaged.any(axis=0).sum())
+    return Measured(
+        population=population.name,
+        models=models,
+        metrics=_MEASURED,
+        labels=("macro",),
+        point=macro_average(np.where(averaged, point, np.nan), axis=2)[:, :, None],
+        values=values[:, :, None, :],
+        n=np.asarray([len(population.y_true)]),
+        n_positive=population.y_true.any(axis=1).sum(keepdims=True, dtype=np.int64),
+        n_units=np.full((2, 1), FEWEST_FOR_TEST if n_labels else 0),
+        why_no_interval="no interval: too many labels to resample, or a label for which a model has no answer",
+        why_undefined=f"no label has {FEWEST_FOR_TEST} patients with and {FEWEST_FOR_TEST} without it in every cohort",
+    )
+
+
+def _micro(population: Population, models: tuple[str, ...], measuring: Measuring, n_replicates: int) -> Measured:
+    """All (case, label) pairs in one heap; a case stays whole when it is resampled."""
+    n, n_labels = population.y_true.shape
+    unit = population.patient if measuring.unit == "patient" else np.arange(n)
+    options = {
+        **measuring.options(population),
+        "unit": "patient",
+        "patient": np.repeat(unit, n_labels),
+        "n_replicates": n_replicates,
+    }
+    y_true = population.y_true.reshape(-1, 1)
+    threshold = np.nan_to_num(population.threshold, nan=np.inf)[:, None, :]
+    scores = population.y_score.reshape(len(models), -1, 1)
+    decisions = (population.y_score >= threshold).astype(np.float64).reshape(len(models), -1, 1)
+    ranked = bootstrap(y_true, scores, metrics=(*RANKING, *PROBABILITY, NOISE), **options)
+    decided = bootstrap(y_true, decisions, metrics=THRESHOLD_METRICS, threshold=0.5, **options)
+    any_positive = population._replace(y_true=population.y_true.max(axis=1, keepdims=True), patient=unit)
+    any_negative = population._replace(y_true=population.y_true.min(axis=1, keepdims=True), patient=unit)
+    return Measured(
+        population=population.name,
+        models=models,
+        metrics=_MEASURED,
+        labels=("micro",),
+        point=_with_noise_last(ranked.point, decided.point),
+        values=_with_noise_last(ranked.values, decided.values),
+        n=np.asarray([y_true.size]),
+        n_positive=y_true.sum(axis=0, dtype=np.int64),
+        n_units=np.stack([units(any_positive, "patient")[0], units(any_negative, "patient")[1]]),
+        why_no_interval="no interval: too many labels and cases to resample",
+    )
+
+
+def _with_noise_last(ranked: NDArray[np.float64], decided: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.concatenate([ranked[:, :-1], decided, ranked[:, -1:]], axis=1)

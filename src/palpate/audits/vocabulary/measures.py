@@ -1,0 +1,391 @@
+"""How much each word moves a model: the token sensitivity score (vocabulary paper, Section 2.3).
+
+A note's score for a word is the plain mean over its filters of |f(x) - f(g(x))|, whatever family a filter is of, as in
+the paper; so a family with more filters weighs more. A word's score is the mean over the notes that contain it. The
+same means are taken of the signed change, f(g(x)) - f(x), which is positive where the risk rises once the word is
+replaced, and of whether the decision flips; and all of them within one family of filters.
+
+A mean over notes is a ratio of sums over patients, so all its bootstrap replicates are one matrix product. A swap
+outside the model's window changes nothing, and its 0 stays in the mean: the model can't react to what it can't read.
+Intervals are about other patients; the filters are held fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from palpate.audits.kit.ensembles import families_of, members_of
+from palpate.cases.edits import Ints
+from palpate.results import ModelPredictions, Plan
+from palpate.stats import percentile_interval, resample_counts, resampled_ratios
+
+Floats = NDArray[np.float64]
+
+AVERAGE = "average"
+MEASURES = ("sensitivity", "signed_change", "flip_rate", "flipped_notes")
+_DECIMALS = 12
+"""Scores nearer than this share a rank: their difference is rounding."""
+_MOST_BYTES = 32_000_000
+_MOST_RANK_BYTES = 160_000_000
+_MOST_COUNT_BYTES = 200_000_000
+_RARE, _WORDS_PER_CHUNK = 0.05, 8
+"""If words are rare, few at a time: patients without any of them cost nothing."""
+_MOST_VALUES = 100_000_000
+"""Replicates of all scores together: sorting more for their intervals would take minutes."""
+_FEWEST_REPLICATES = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class Swaps:
+    """One row a swap: a word in a note replaced with one substitute."""
+
+    words: tuple[str, ...]
+    families: tuple[str, ...]
+    """Families of filters, e.g. ("uniform", "unigram", "context")."""
+    word: Ints
+    note: Ints
+    """The row of the cohort."""
+    family: Ints
+    scheme: Ints
+    """0: the audit's own (first or all occurrences); 1: the other one, planned for the frequency diagnostic."""
+    variant: Ints
+    """The row of the plan's variants that holds the swapped text."""
+    original: Ints
+    """[cohort] the row of the plan's variants with the unedited note, -1 where there is none."""
+    n_occurrences: Ints
+    """[words] in the audited notes."""
+    n_notes: Ints
+    """[words] notes that contain the word, also those that were not sampled."""
+    reasons: tuple[str | None, ...]
+    """[words] why a word has no swap."""
+
+
+class _Pool(NamedTuple):
+    """A set of filters (all, or one family): which swaps, their note's cell, and how many swaps a cell has."""
+
+    rows: Ints
+    cell: Ints
+    size: Floats
+    slot: Ints
+    """Of each cell: its word and patient."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The swaps of one scheme by word, note and patient; the same for all models.
+
+    A slot is a pair of word and patient, sorted by word. Pools are all filters first, and then each family.
+    """
+
+    pools: tuple[_Pool, ...]
+    families: tuple[str, ...]
+    variant: Ints
+    original: Ints
+    swap_word: Ints
+    slot_word: Ints
+    slot_patient: Ints
+    n_words: int
+    n_patients: int
+    notes: Floats
+    """[pool, slot] how many notes stand behind each sum."""
+
+    @cached_property
+    def n_notes(self) -> Ints:
+        """[pool, word] notes that each score rests on."""
+        counts = [np.bincount(self.slot_word, weights=notes, minlength=self.n_words) for notes in self.notes]
+        return np.rint(counts).astype(np.int64)
+
+    @cached_property
+    def n_patients_of(self) -> Ints:
+        """[words] patients that each word's score rests on."""
+        return np.bincount(self.slot_word, minlength=self.n_words)
+
+    @cached_property
+    def n_swaps(self) -> Ints:
+        """[words] swaps that were made."""
+        return np.bincount(self.swap_word, minlength=self.n_words)
+
+    def sums(self, values: Floats, *, of_any: bool = False) -> Floats:
+        """[pool, slot] sums over a patient's notes of the mean over a note's filters, or of whether any is above 0."""
+        out = np.zeros(self.notes.shape)
+        for k, pool in enumerate(self.pools):
+            total = np.bincount(pool.cell, weights=values[pool.rows], minlength=len(pool.size))
+            note = (total > 0).astype(np.float64) if of_any else total / pool.size
+            out[k] = np.bincount(pool.slot, weights=note, minlength=len(self.slot_word))
+        return out
+
+    def means(self, sums: Floats) -> Floats:
+        """[..., pool, word] from [..., pool, slot]; NaN where a word has no note."""
+        starts = np.searchsorted(self.slot_word, np.arange(self.n_words))
+        empty = self.n_patients_of == 0
+
+        def by_word(values: Floats) -> Floats:
+            padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
+            total = np.add.reduceat(padded, starts, axis=-1)
+            return np.asarray(np.where(empty, 0.0, total))
+
+        notes = np.broadcast_to(by_word(self.notes[: sums.shape[-2]]), (*sums.shape[:-1], self.n_words))
+        out = np.full(notes.shape, np.nan)
+        np.divide(by_word(sums), notes, out=out, where=notes > 0)
+        return out
+
+
+def in_both_schemes(swaps: Swaps) -> Swaps:
+    """The swaps of notes and words that were swapped both ways, so that the two ways are compared on the same notes."""
+    place = swaps.word * len(swaps.original) + swaps.note
+    kept = np.isin(place, place[swaps.scheme == 1])
+    columns = ("word", "note", "family", "scheme", "variant")
+    return replace(swaps, **{name: getattr(swaps, name)[kept] for name in columns})
+
+
+def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0) -> Layout:
+    """Sort the swaps of one scheme; `patients` is the patient of each row of the cohort."""
+    rows = np.flatnonzero(swaps.scheme == scheme)
+    word, note, family = swaps.word[rows], swaps.note[rows], swaps.family[rows]
+    original = swaps.original[note]
+    if np.any(original < 0):
+        raise ValueError("a swapped note must be scored unedited too")
+    _, patient = np.unique(patients[np.unique(note)], return_inverse=True)
+    patient_of = np.zeros(len(patients), dtype=np.int64)
+    patient_of[np.unique(note)] = patient
+    n_patients = int(patient.max()) + 1 if len(patient) else 0
+    slots, slot_of_swap = np.unique(word * max(n_patients, 1) + patient_of[note], return_inverse=True)
+    pools = tuple(
+        _pool(np.flatnonzero(chosen), word * len(patients) + note, slot_of_swap)
+        for chosen in (np.ones(len(rows), dtype=bool), *(family == k for k in range(len(swaps.families))))
+    )
+    notes = np.stack([np.bincount(pool.slot, minlength=len(slots)).astype(np.float64) for pool in pools])
+    return Layout(
+        pools=pools,
+        families=swaps.families,
+        variant=swaps.variant[rows],
+        original=original,
+        swap_word=word,
+        slot_word=slots // max(n_patients, 1),
+        slot_patient=slots % max(n_patients, 1),
+        n_words=len(swaps.words),
+        n_patients=n_patients,
+        notes=notes,
+    )
+
+
+def _pool(rows: Ints, key: Ints, slot: Ints) -> _Pool:
+    _, first, cell, size = np.unique(key[rows], return_index=True, return_inverse=True, return_counts=True)
+    return _Pool(rows, cell.astype(np.int64), size.astype(np.float64), slot[rows][first])
+
+
+@dataclass(frozen=True, eq=False)
+class Contestants:
+    """The models' answers, and how to read decisions from them; a model with checkpoints is their mean."""
+
+    predictions: Mapping[str, ModelPredictions]
+    threshold: Floats
+    """[checkpoint, label]; NaN where there is none."""
+
+    @cached_property
+    def families(self) -> dict[str, list[str]]:
+        """Checkpoints by the model that they belong to."""
+        return families_of(self.predictions)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every checkpoint, and then every model that has several."""
+        return (*self.predictions, *self.families)
+
+    @cached_property
+    def compared(self) -> list[str]:
+        """The models that are told apart: a model with several checkpoints in the place of these."""
+        return [name for name in self.names if name not in members_of(self.families)]
+
+    def joined(self, values: Floats) -> Floats:
+        """[checkpoint, ...] with the means over checkpoints behind."""
+        place = list(self.predictions)
+        means = [values[[place.index(name) for name in each]].mean(axis=0) for each in self.families.values()]
+        return np.concatenate([values, np.stack(means)]) if means else values
+
+    def sums(self, layout: Layout, label: int) -> Floats:
+        """[model, measure, pool, slot] for one label."""
+        out = np.zeros((len(self.predictions), len(MEASURES), *layout.notes.shape))
+        for m, answers in enumerate(self.predictions.values()):
+            p = answers.p[:, label]
+            before, after = p[layout.original], p[layout.variant]
+            cut = self.threshold[m, label]
+            out[m, 0] = layout.sums(np.abs(after - before))
+            out[m, 1] = layout.sums(after - before)
+            flips = ((after >= cut) != (before >= cut)).astype(np.float64)
+            out[m, 2] = np.nan if np.isnan(cut) else layout.sums(flips)
+            out[m, 3] = np.nan if np.isnan(cut) else layout.sums(flips, of_any=True)
+        return self.joined(out)
+
+    def outside(self, layout: Layout) -> Floats:
+        """[model, word] share of the swaps that lie outside the model's window; NaN where a word has no swap."""
+        n = layout.n_swaps
+        shares = np.full((len(self.predictions), layout.n_words), np.nan)
+        for m, answers in enumerate(self.predictions.values()):
+            unseen = np.bincount(layout.swap_word[~answers.seen[layout.variant]], minlength=layout.n_words)
+            np.divide(unseen, n, out=shares[m], where=n > 0)
+        return self.joined(shares)
+
+
+def sums_by_label(
+    contestants: Contestants, layout: Layout, labels: Sequence[str], shown: Sequence[str]
+) -> Iterator[tuple[str, Floats]]:
+    """(label, [model, measure, pool, slot]) of the labels to show, and their average over all labels if several.
+
+    A label without a threshold has no flips; the average of flips is over the labels that have one.
+    """
+    total: Floats | None = None
+    known: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+    for k, label in enumerate(labels):
+        sums = contestants.sums(layout, k)
+        if label in shown:
+            yield label, sums
+        if len(labels) > 1:
+            defined = ~np.isnan(sums)
+            filled = np.where(defined, sums, 0.0)
+            total, known = (filled, defined.astype(np.int64)) if total is None else (total + filled, known + defined)
+    if total is not None:
+        average = np.full(total.shape, np.nan)
+        np.divide(total, known, out=average, where=known > 0)
+        yield AVERAGE, average
+
+
+class Scores(NamedTuple):
+    """What one label's swaps say of every word; NaN is undefined."""
+
+    label: str
+    value: Floats
+    """[model, measure, pool, word]"""
+    low: Floats
+    high: Floats
+    rank: Floats
+    """[model, word]; 1 moves the model most."""
+    ranks: Floats
+    """[model, word, replicate]"""
+
+
+def score(label: str, sums: Floats, layout: Layout, *, level: float, n_replicates: int, seed: int) -> Scores:
+    """Scores with intervals, and ranks with their replicates; all under the same resampled patients."""
+    value = layout.means(sums)
+    low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
+    sensitivity = np.full((sums.shape[0], layout.n_words, n_replicates), np.nan)
+    counts = _draw(layout.n_patients, n_replicates, seed)
+    for part in _word_chunks(layout, sums, n_replicates):
+        replicates = _replicates(layout, sums, part, counts)
+        low[..., part], high[..., part] = percentile_interval(replicates, level=level)
+        sensitivity[:, part] = replicates[:, 0, 0]
+    low[np.isnan(value)] = high[np.isnan(value)] = np.nan
+    rank = np.stack([rank_words(row) for row in value[:, 0, 0]])
+    return Scores(label, value, low, high, rank, _rank_replicates(sensitivity, value[:, 0, 0]))
+
+
+def rank_words(sensitivity: Floats) -> Floats:
+    """Ranks of [words]; the highest score is 1, equal scores share the mean, and NaN has none."""
+    out = np.full(sensitivity.shape, np.nan)
+    known = ~np.isnan(sensitivity)
+    if known.any():
+        out[known] = rankdata(-np.round(sensitivity[known], _DECIMALS))
+    return out
+
+
+def affordable_replicates(layout: Layout, n_models: int, wanted: int) -> int:
+    """How many resamples there are time and memory for; thousands of words get fewer than were asked for."""
+    by_values = _MOST_VALUES // max(1, n_models * len(MEASURES) * len(layout.pools) * layout.n_words)
+    by_ranks = _MOST_RANK_BYTES // max(1, 8 * n_models * layout.n_words)
+    by_counts = _MOST_COUNT_BYTES // max(1, layout.n_patients)
+    return min(wanted, max(_FEWEST_REPLICATES, min(by_values, by_ranks, by_counts)))
+
+
+def _draw(n_patients: int, n_replicates: int, seed: int) -> NDArray[np.uint8]:
+    """[replicate, patient] How often each patient is drawn; nobody is drawn 256 times."""
+    out = np.zeros((n_replicates, n_patients), dtype=np.uint8)
+    step = max(1, _MOST_BYTES // (4 * max(1, n_patients)))
+    for first in range(0, n_replicates if n_patients else 0, step):
+        n = min(step, n_replicates - first)
+        out[first : first + n] = resample_counts(rng=seed, n_replicates=n, patient=np.arange(n_patients), first=first)
+    return out
+
+
+def _word_chunks(layout: Layout, sums: Floats, n_replicates: int) -> Iterator[slice]:
+    columns = int(np.prod(sums.shape[:-1]))
+    step = max(1, _MOST_BYTES // (8 * columns * max(layout.n_patients, n_replicates, 1)))
+    if len(layout.slot_word) < _RARE * layout.n_words * layout.n_patients:
+        step = min(step, _WORDS_PER_CHUNK)
+    for first in range(0, layout.n_words, step):
+        yield slice(first, min(first + step, layout.n_words))
+
+
+def _replicates(layout: Layout, sums: Floats, part: slice, counts: NDArray[np.uint8]) -> Floats:
+    """[model, measure, pool, word, replicate] of some words."""
+    first, last = np.searchsorted(layout.slot_word, [part.start, part.stop])
+    n_words, n_pools = part.stop - part.start, sums.shape[-2]
+    patient, word = layout.slot_patient[first:last], layout.slot_word[first:last] - part.start
+    above = np.zeros((layout.n_patients, *sums.shape[:-1], n_words))
+    below = np.zeros((layout.n_patients, n_pools, n_words))
+    # Flips of a label without a threshold are NaN throughout; they are left at 0 here and erased by their value.
+    above[patient, ..., word] = np.nan_to_num(np.moveaxis(sums[..., first:last], -1, 0))
+    below[patient, :, word] = layout.notes[:n_pools, first:last].T
+    over = np.broadcast_to(np.arange(n_pools * n_words).reshape(n_pools, n_words), above.shape[1:])
+    flat = resampled_ratios(
+        above.reshape(layout.n_patients, over.size),
+        below.reshape(layout.n_patients, n_pools * n_words),
+        counts,
+        over=over.ravel(),
+    )
+    return flat.reshape(*above.shape[1:], len(counts))
+
+
+def _rank_replicates(sensitivity: Floats, value: Floats) -> Floats:
+    """Ranks in every resample, in the place of `sensitivity`, [model, word, replicate].
+
+    A word that no drawn patient has stands at its own score, so that the others are ranked among the same words; its
+    own rank is undefined in that resample.
+    """
+    known = np.flatnonzero(~np.isnan(value[0])) if len(value) else np.zeros(0, dtype=np.int64)
+    step = max(1, _MOST_BYTES // (8 * max(1, len(known))))
+    for m in range(len(value)):
+        for first in range(0, sensitivity.shape[2] if len(known) else 0, step):
+            part = sensitivity[m, known, first : first + step]
+            absent = np.isnan(part)
+            ranks = rankdata(-np.round(np.where(absent, value[m, known, None], part), _DECIMALS), axis=0)
+            sensitivity[m, known, first : first + step] = np.where(absent, np.nan, ranks)
+    return sensitivity
+
+
+def unsettled_words(
+    swaps: Swaps,
+    plan: Plan,
+    predictions: Mapping[str, ModelPredictions],
+    *,
+    width: float | None,
+    top: int | None,
+    level: float,
+    rng: np.random.Generator,
+) -> NDArray[np.bool_]:
+    """[words] Which words more notes should be scored for.
+
+    A word is settled if, for every model, the interval of its score is narrower than `width`, or if, for every model,
+    the interval of its rank lies wholly within the first `top` or wholly behind them. A word without swaps is settled:
+    more notes can't help. A word whose interval can't be computed is not.
+    """
+    layout = lay_out(swaps, plan.cohort.patients)
+    contestants = Contestants(predictions, np.full((len(predictions), len(plan.labels)), np.nan))
+    shown = plan.labels if len(plan.labels) == 1 else ()
+    label, sums = next(iter(sums_by_label(contestants, layout, plan.labels, shown)))
+    keep = [contestants.names.index(name) for name in contestants.compared]
+    seed = int(rng.integers(2**63))
+    scores = score(label, sums[keep, :1, :1], layout, level=level, n_replicates=_FEWEST_REPLICATES, seed=seed)
+    settled = layout.n_notes[0] == 0
+    if width is not None:
+        settled |= np.all(scores.high[:, 0, 0] - scores.low[:, 0, 0] < width, axis=0)
+    if top is not None:
+        low, high = percentile_interval(scores.ranks, level=level)
+        settled |= np.all((high <= top) | (low > top), axis=0)
+    return np.asarray(~settled)

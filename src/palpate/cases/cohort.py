@@ -1,0 +1,250 @@
+"""The cohort: the cases to audit, as a table; the patient is the unit of splitting and of resampling.
+
+`cases` has one row a case with the columns `cohort`, `case_id`, `patient_id` and, where known, `split`,
+`time`, `text`, `image`, `prior` and the attributes. Labels are apart, as a sparse 0/1 matrix, because a
+coding task has thousands. Several cohorts in one run (internal and external, say) are one table, told apart
+by `cohort`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import sparse
+
+from palpate.cases.columns import (
+    SPLITS,
+    Column,
+    attribute,
+    check_one_split,
+    check_unique,
+    ids,
+    images,
+    label_matrix,
+    missing_column,
+    splits,
+    texts,
+    times,
+    words,
+)
+from palpate.errors import CohortError
+
+__all__ = ["ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
+
+READ = {"split": splits, "time": times, "text": texts, "image": images, "prior": words}
+ROLES = ("case_id", "patient_id", *READ)
+ALONE = "each case counts as its own patient: no column tells which cases belong together"
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Cases in rows; see the module's docstring for the columns."""
+
+    cases: pl.DataFrame
+    labels: tuple[str, ...]
+    y: sparse.csc_array
+    attributes: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    """What a reader of the report should know of the table, as sentences; no part of the fingerprint."""
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    """Where each cohort's file is, by its name: an image's relative path starts there; no part of the fingerprint."""
+
+    def __len__(self) -> int:
+        return self.cases.height
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The cohorts in the table, the main one first."""
+        return tuple(self.cases["cohort"].unique(maintain_order=True))
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is something to read."""
+        return "text" in self.cases.columns
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The notes, or empty strings where the cohort has none."""
+        return self.cases["text"].to_list() if self.has_text else [""] * len(self)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether there is something to look at."""
+        return "image" in self.cases.columns
+
+    @cached_property
+    def images(self) -> list[str]:
+        """The files of the images, as absolute paths, or empty strings where the cohort has none."""
+        if not self.has_images:
+            return [""] * len(self)
+        roots = {name: self.folders.get(name, Path()).absolute() for name in self.names}
+        rows = self.cases.select("cohort", "image").iter_rows()
+        return [str(roots[name] / image) for name, image in rows]
+
+    def with_images(self) -> Cohort:
+        """Only the cases whose image is there; `facts` says how many were left out."""
+        rows = np.flatnonzero(np.fromiter((Path(file).is_file() for file in self.images), bool, count=len(self)))
+        if len(rows) == len(self):
+            return self
+        if not len(rows):
+            raise CohortError(
+                f"no case of the cohort has its image; the first was looked for as {self.images[0]}",
+                hint="relative paths are taken from the cohort's file",
+            )
+        fact = f"{len(self) - len(rows):,} of {len(self):,} cases are left out: there is no file for their image"
+        return replace(
+            self, cases=self.cases[rows], y=sparse.csc_array(self.y.tocsr()[rows]), facts=(*self.facts, fact)
+        )
+
+    @cached_property
+    def patients(self) -> NDArray[np.int64]:
+        """The patient of each row as a number; the same name in two cohorts is two patients."""
+        codes = self.cases.select(pl.struct("cohort", "patient_id").rank("dense")).to_series()
+        return codes.to_numpy().astype(np.int64) - 1
+
+    @property
+    def n_patients(self) -> int:
+        """How many people the cases belong to."""
+        return int(self.patients.max()) + 1 if len(self) else 0
+
+    def rows(self, *, cohort: str | None = None, split: str | None = None) -> NDArray[np.int64]:
+        """Row numbers of one cohort and one split; `split` is ignored where the cohort has none."""
+        keep = np.ones(len(self), dtype=bool)
+        if cohort is not None:
+            keep &= (self.cases["cohort"] == cohort).to_numpy()
+        if split is not None and "split" in self.cases.columns:
+            column = self.cases["split"]
+            keep &= (column.is_null() | (column == split)).fill_null(True).to_numpy()
+        return np.flatnonzero(keep)
+
+    def y_true(self, rows: NDArray[np.int64], labels: Sequence[str] | None = None) -> NDArray[np.uint8]:
+        """Labels of some rows, dense: one column a label."""
+        wanted = self.labels if labels is None else tuple(labels)
+        position = {name: k for k, name in enumerate(self.labels)}
+        columns = self.y[:, [position[name] for name in wanted]]
+        return np.asarray(columns.tocsr()[rows].toarray(), dtype=np.uint8)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes when any cell or label changes; tells whether a run can be resumed."""
+        digest = hashlib.blake2b(digest_size=16)
+        for column in self.cases.iter_columns():
+            text = column.cast(pl.String) if column.dtype != pl.String else column
+            lengths = text.str.len_bytes().fill_null(2**32 - 1).to_numpy()
+            digest.update(f"{column.name}:{column.dtype}".encode())
+            digest.update(lengths.astype("<u4").tobytes())
+            for start in range(0, len(text), 4096):
+                digest.update("".join(text[start : start + 4096].drop_nulls()).encode("utf-8", "surrogatepass"))
+        digest.update("\x1f".join(self.labels).encode())
+        for part in (self.y.indptr, self.y.indices, self.y.data):
+            digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())
+        return digest.hexdigest()
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pl.DataFrame,
+        *,
+        labels: Sequence[str],
+        name: str = "cohort",
+        attributes: Sequence[str] = (),
+    ) -> Cohort:
+        """A cohort from a frame that has the columns above and 0/1 label columns; for use from Python.
+
+        Checks what the file readers check. Columns without a role are kept, at the end, as they are.
+        """
+        for column in (*labels, *attributes):
+            if column not in frame.columns:
+                raise missing_column(column, frame.columns)
+        y = label_matrix((Column(frame[label]) for label in labels), n=frame.height)
+        roles = {role: role for role in ROLES if role in frame.columns}
+        table = arrange(frame, name=name, roles=roles, attributes={column: column for column in attributes})
+        rest = [c for c in frame.columns if c not in table.cases.columns and c not in labels]
+        cases = table.cases.hstack(frame.select(rest)) if rest else table.cases
+        return cls(cases, tuple(labels), y, tuple(dict.fromkeys(attributes)), table.facts)
+
+
+class Arranged(NamedTuple):
+    """The columns of `Cohort.cases`, checked, and what is to be told about them."""
+
+    cases: pl.DataFrame
+    facts: tuple[str, ...]
+
+
+def arrange(
+    frame: pl.DataFrame,
+    *,
+    name: str,
+    roles: Mapping[str, str],
+    attributes: Mapping[str, str],
+    file: Path | None = None,
+    parse: bool = False,
+) -> Arranged:
+    """A user's table as the table of cases.
+
+    `roles` says which column has a role and `attributes` which column an attribute comes from, both by the
+    name that they get; `parse` turns attributes that are strings into numbers where all of them are.
+    """
+
+    def column(source: str) -> Column:
+        return Column(frame[source], file=file)
+
+    parts = {"cohort": pl.repeat(name, frame.height, dtype=pl.String, eager=True)}
+    parts["case_id"] = ids(column(roles["case_id"])) if "case_id" in roles else _row_numbers(frame.height)
+    parts["patient_id"] = ids(column(roles["patient_id"])) if "patient_id" in roles else parts["case_id"]
+    check_unique(Column(parts["case_id"], file=file, name=roles.get("case_id", "case_id")))
+    for role, read in READ.items():
+        if role in roles:
+            parts[role] = read(column(roles[role]))
+    if "split" in parts:
+        patients = Column(parts["patient_id"], file=file, name=roles.get("patient_id", roles.get("case_id", "case_id")))
+        check_one_split(patients, parts["split"])
+    for new, source in attributes.items():
+        if new not in parts:
+            parts[new] = attribute(column(source), parse=parse)
+        elif new == "cohort" or roles.get(new) not in (source, new):
+            hint = f"rename the column: '{new}' has a meaning of its own in palpate"
+            raise column(source).error("the name can't be that of an attribute", hint=hint)
+    alone = (parts["patient_id"] == parts["case_id"]).all() and frame.height > 0
+    return Arranged(pl.DataFrame({new: values.alias(new) for new, values in parts.items()}), (ALONE,) if alone else ())
+
+
+def _row_numbers(n: int) -> pl.Series:
+    return pl.int_range(1, n + 1, eager=True).cast(pl.String)
+
+
+def stack(cohorts: Sequence[Cohort]) -> Cohort:
+    """Several cohorts as one table; all must have the same labels."""
+    first = cohorts[0]
+    for other in cohorts[1:]:
+        if set(other.labels) != set(first.labels):
+            odd = sorted(set(other.labels) ^ set(first.labels))
+            raise CohortError(
+                f"cohorts '{first.names[0]}' and '{other.names[0]}' have different labels ({', '.join(odd[:5])})",
+                hint="give both the same `labels`",
+            )
+    names = [name for cohort in cohorts for name in cohort.names]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise CohortError(f"two cohorts are named '{twice}'", hint="give each cohort its own name")
+    if len(cohorts) == 1:
+        return first
+    place = [{name: k for k, name in enumerate(cohort.labels)} for cohort in cohorts]
+    order = [[position[name] for name in first.labels] for position in place]
+    y = sparse.vstack([cohort.y[:, columns].tocsr() for cohort, columns in zip(cohorts, order, strict=True)])
+    return replace(
+        first,
+        cases=pl.concat([cohort.cases for cohort in cohorts], how="diagonal_relaxed"),
+        y=sparse.csc_array(y),
+        attributes=tuple(dict.fromkeys(name for cohort in cohorts for name in cohort.attributes)),
+        facts=tuple(dict.fromkeys(fact for cohort in cohorts for fact in cohort.facts)),
+        folders={name: folder for cohort in cohorts for name, folder in cohort.folders.items()},
+    )

@@ -1,0 +1,229 @@
+"""From a configuration file to a finished run: what the command line and Python users both call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from palpate.cases.cohort import Cohort, stack
+from palpate.cases.edits import splice
+from palpate.config import Config, load_config, make_audit, parse_settings, without_secrets
+from palpate.data.cohorts.ade import AdeOptions, build_ade
+from palpate.data.cohorts.built import Built, check_output, write_built
+from palpate.data.cohorts.cxr import CxrOptions, build_cxr
+from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
+from palpate.data.cohorts.outcomes import OutcomesOptions, build_outcomes
+from palpate.data.cohorts.readmission import ReadmissionOptions, build_readmission
+from palpate.data.tables import TableSpec, read_cohort
+from palpate.errors import ConfigError, RunError
+from palpate.models import load_model
+from palpate.models.options import parse_options
+from palpate.results import AsksAgain, Audit, AuditResult
+from palpate.run.directory import RunDirectory
+from palpate.run.execute.cache import ScoreCache, default_path
+from palpate.run.execute.scoring import Execution
+from palpate.run.execute.wanted import gather
+from palpate.run.gate import Condition, Verdict, judge, junit, parse
+from palpate.run.runner import ALREADY_RUN, Contender, Job, ModelLender, Silence, Watcher, make_plans, run
+from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic.plants import Plants, Site, Truth
+
+
+class Outcome(NamedTuple):
+    """What came of a run."""
+
+    run: RunDirectory
+    results: list[AuditResult]
+    verdicts: list[Verdict]
+    report: Path
+
+    @property
+    def passed(self) -> bool:
+        """Whether every condition of the gate holds."""
+        return all(verdict.passed for verdict in self.verdicts)
+
+
+def audit(
+    config: Path | str,
+    *,
+    out: Path | str | None = None,
+    only: Sequence[str] = (),
+    resume: bool = False,
+    workers: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Run a configuration: cohort, models, audits, report, gate. `out` is `NAME-run` beside it by default."""
+    config = Path(config)
+    folder = config.parent
+    settings = load_config(config, overrides=tuple(overrides))
+    audits = _audits(settings, only, folder)
+    conditions = [parse(text, folder=folder, audits=tuple(audits)) for text in settings.gate]
+    directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
+    if directory.exists and not resume:
+        raise RunError(ALREADY_RUN, file=directory.path, hint="add --resume to finish it, or choose another --out")
+    watcher = watcher or Silence()
+    watcher.stage("reading the cohort")
+    job = Job(
+        cohort=_cohort(settings, folder),
+        contenders=_contenders(settings, folder),
+        audits=audits,
+        seed=settings.seed,
+        execution=Execution(settings.executor, workers or settings.workers),
+        resume=resume,
+        about={
+            "title": settings.title or f"Audit of {', '.join(settings.models)}",
+            "config": without_secrets(settings.model_dump(mode="json", exclude_defaults=True)),
+            "include_text": settings.include_text,
+        },
+    )
+    cache = ScoreCache(folder / settings.cache if settings.cache else default_path())
+    try:
+        results = run(job, directory, cache, watcher)
+    finally:
+        cache.close()
+    verdicts = _gate(conditions, results, directory)
+    watcher.stage("writing the report")
+    return Outcome(directory, results, verdicts, report(directory.path))
+
+
+def report(path: Path | str) -> Path:
+    """Rebuild `report.html` from a run directory alone; returns where it is."""
+    from palpate.report.html import render  # the charts' library takes a second to import
+
+    directory = RunDirectory(Path(path))
+    html = render(directory.read_manifest(), directory.read_results(), gate=directory.read_gate())
+    return directory.write_report(html)
+
+
+def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[Path, int, bool]:
+    """Write what must be scored, with its text, for a model that lives elsewhere.
+
+    Returns the file, its number of rows, and whether it holds text. The answers come back as `predictions:FILE`, with
+    `input_id` (without text: `cohort` and `case_id`) beside the probabilities.
+    """
+    settings, folder = load_config(config), config.parent
+    cohort = _cohort(settings, folder)
+    audits = {
+        name: audit.without_turns() if isinstance(audit, AsksAgain) else audit
+        for name, audit in _audits(settings, only, folder).items()
+    }
+    plans = make_plans(audits, cohort, settings.seed, _lender(settings, folder))
+    asked = gather(cohort, plans)
+    inputs, first = asked.inputs, dict[bytes, int]()
+    for row, key in enumerate(asked.text_keys):
+        # Without text, a case is known by its name alone.
+        first.setdefault(key if cohort.has_text else str(row).encode(), row)
+    rows = list(first.values())
+    frame = pl.DataFrame(
+        {
+            "input_id": [key.hex() if cohort.has_text else None for key in first],
+            "cohort": [inputs.cohorts[row] for row in rows],
+            "case_id": [inputs.case_ids[row] for row in rows],
+            "edited": [bool(inputs.n_edits[row]) for row in rows],
+            "text": [splice(inputs.parents[int(inputs.parent[row])], inputs.edits(row)) for row in rows],
+            **({"image": [inputs.images[row] for row in rows]} if inputs.images else {}),
+        }
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    target = out / "inputs.parquet"
+    frame.write_parquet(target)
+    return target, frame.height, cohort.has_text
+
+
+def make_hospital(
+    folder: Path,
+    *,
+    n_patients: int,
+    seed: int,
+    site: Site,
+    images: bool,
+    overrides: Sequence[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Truth:
+    """Write a synthetic hospital; `overrides` are `plant=strength`."""
+    try:
+        plants = TypeAdapter(Plants).validate_python(strengths := parse_settings(overrides))
+    except ValidationError as error:
+        raise ConfigError(f"a plant's strength is a number ({error.errors()[0]['msg']})") from None
+    known = [field.name for field in fields(Plants)]
+    unknown = [name for name in strengths if name not in known]
+    if unknown:
+        raise ConfigError(f"there is no plant '{unknown[0]}'", hint=f"there are: {', '.join(known)}")
+    return write_hospital(
+        folder, n_patients=n_patients, seed=seed, site=site, plants=plants, images=images, progress=progress
+    )
+
+
+def build_cohort(
+    kind: str, source: Path, out: Path, *, overrides: Sequence[str] = (), say: Callable[[str], None] | None = None
+) -> Built:
+    """Make a cohort from tables in a hospital's own layout, and write it with its flow table and split."""
+    builders: dict[str, tuple[Callable[..., Built], type[BaseModel]]] = {
+        "readmission": (build_readmission, ReadmissionOptions),
+        "outcomes": (build_outcomes, OutcomesOptions),
+        "ade": (build_ade, AdeOptions),
+        "cxr": (build_cxr, CxrOptions),
+        "mdace": (build_mdace, MdaceOptions),
+    }
+    if kind not in builders:
+        raise ConfigError(f"there is no cohort '{kind}'", hint=f"there are: {', '.join(builders)}")
+    build, options = builders[kind]
+    chosen = parse_options(options, f"cohort '{kind}'", parse_settings(overrides))
+    check_output(out)
+    built = build(source, options=chosen, name=out.stem, progress=say)
+    write_built(built, out)
+    return built
+
+
+def read_training_cohort(path: Path) -> Cohort:
+    """A cohort from a table, or the first one of an `audit.yaml`, which knows the roles of its columns."""
+    if path.suffix not in (".yaml", ".yml"):
+        return read_cohort(TableSpec(file=path), name=path.name.split(".")[0])
+    name, spec = next(iter(load_config(path).tables().items()))
+    return read_cohort(spec, name=name, folder=path.parent)
+
+
+def _cohort(settings: Config, folder: Path) -> Cohort:
+    return stack([read_cohort(spec, name=name, folder=folder) for name, spec in settings.tables().items()])
+
+
+def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Audit]:
+    unknown = [name for name in only if name not in settings.audits]
+    if unknown:
+        raise ConfigError(
+            f"--only {unknown[0]}: the configuration has no such audit",
+            hint=f"it has: {', '.join(settings.audits)}",
+        )
+    chosen = {name: options for name, options in settings.audits.items() if not only or name in only}
+    return {
+        name: make_audit(name, options, folder=folder, include_text=settings.include_text)
+        for name, options in chosen.items()
+    }
+
+
+def _contenders(settings: Config, folder: Path) -> list[Contender]:
+    return [
+        Contender(name, specs, call_timeout=settings.models[name].call_timeout)
+        for name, specs in settings.model_specs(folder).items()
+    ]
+
+
+def _lender(settings: Config, folder: Path) -> ModelLender:
+    """Lends what the models know that are here; answers that are still to come from elsewhere know no words."""
+    specs = [spec for specs in settings.model_specs(folder).values() for spec in specs]
+    return ModelLender([load_model(spec) for spec in specs if not spec.source.startswith("predictions:")], folder)
+
+
+def _gate(conditions: Sequence[Condition], results: Sequence[AuditResult], directory: RunDirectory) -> list[Verdict]:
+    if not conditions:
+        directory.remove_gate()
+        return []
+    verdicts = judge(conditions, results, directory.read_manifest())
+    directory.write_gate([verdict._asdict() for verdict in verdicts], junit(verdicts))
+    return verdicts

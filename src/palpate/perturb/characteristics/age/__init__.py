@@ -1,0 +1,259 @@
+"""Age: the whole years from 18 to 89, and 90+ (section 4.2 of the paper); children are worded otherwise.
+
+All present ages of the patient are changed alike; ages of the past and of others are left. A number in words stays in
+words. "90+" is written as the note's own source writes it: "[**Age over 90 **]" where the note has "[**" marks
+(MIMIC-III), "90+" elsewhere. A blank ("___ year old", as MIMIC-IV writes every age) tells no age and is filled: that is
+`added`, and for 90+ too, since a blank that is left would tell of no age at all. An age that is told but can't be
+rewritten ("63-65 yo", "sixty-something", "septuagenarian" alone) is `skipped: ambiguous`. Dates of birth are left,
+as all dates are. A boy or girl becomes a man or woman. Notes about infants are skipped.
+
+Contradictory, and skipped unless asked for: an age below one that the note tells of the patient's past ("CABG at age
+55", "retired at 62"), and ages that do not go with "elderly", "middle-aged", "young" or "child" for the patient, with a
+pregnancy, the menopause or a war. Other hints of age ("retired", dementia) are not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from palpate.cases.edits import Edit
+from palpate.perturb.characteristics.age.number_words import in_words
+from palpate.perturb.characteristics.age.past import tells_age_vaguely
+from palpate.perturb.characteristics.age.written import DECADES, Age
+from palpate.perturb.characteristics.articles import with_articles
+from palpate.perturb.characteristics.describe import Patient
+from palpate.perturb.characteristics.mentions import KEPT, NO_MENTION, Mention, Outcome, skipped
+from palpate.perturb.characteristics.people import belongs_to_patient
+from palpate.perturb.characteristics.wording.contexts import is_denied
+
+Contradictory = Literal["skip", "alter"]
+OVER_90 = "90+"
+_UNREADABLE = "the age is told as a range or in words that can't be changed"
+_ADULTS = {"boy": "man", "girl": "woman"}
+_FITS = {
+    "elderly": (60, 200), "aged": (60, 200), "geriatric": (60, 200), "octogenarian": (80, 89),
+    "septuagenarian": (70, 79), "nonagenarian": (90, 99), "middle": (35, 69), "young": (0, 45),
+    "teenage": (13, 19), "teenager": (13, 19),
+    "adolescent": (10, 19), "child": (0, 17), "toddler": (0, 4), "youth": (0, 25),
+}  # fmt: skip
+_EVENTS = {
+    "pregnant": (r"", 12, 55),
+    "gravid": (r"", 12, 55),
+    "postpartum": (r"", 12, 55),
+    "g": (r"1\s?p0", 12, 55),
+    "menopausal": (r"", 40, 200),
+    "postmenopausal": (r"", 40, 200),
+    "vietnam": (r"(?:\s+war)?\s+vet(?:eran)?\b", 45, 200),
+    "korean": (r"\s+war\s+vet(?:eran)?\b", 65, 200),
+    "wwii": (r"\s+vet(?:eran)?\b", 75, 200),
+}
+"""Words that tell of a time of life without describing anybody: what must follow, and the ages that go with them."""
+_NOUN_NEAR = re.compile(
+    r"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){0,3}?[\s,]+(?:man|woman|male|female|gentleman|lady|patient|pt|[MF])\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class FoundAge:
+    """The ages of the patient in a note."""
+
+    patient: Patient
+    ages: list[Age] = field(default_factory=list)
+    left: list[Age] = field(default_factory=list)
+    youngest: int = 0
+    """An age that the patient has passed."""
+    fits: list[tuple[str, int, int]] = field(default_factory=list)
+    nouns: list[Edit] = field(default_factory=list)
+    masked: str = OVER_90
+    infant: bool = False
+    unreadable: str | None = None
+    """Why the age can't be rewritten."""
+
+    @property
+    def present(self) -> str | None:
+        """The group that the note is in."""
+        value = next((age.value for age in self.ages if age.value is not None and age.style != "decade"), None)
+        return None if value is None else group_of(value)
+
+    def against(self, years: int) -> str | None:
+        """What in the note contradicts an age."""
+        if years < self.youngest:
+            return f"contradictory: the note tells of age {self.youngest}"
+        for word, low, high in self.fits:
+            if not low <= years <= high:
+                return f"contradictory: the note says '{word}'"
+        return None
+
+
+def group_of(years: int) -> str:
+    """63 is in "63", 94 in "90+"."""
+    return OVER_90 if years >= 90 else str(years)
+
+
+@dataclass(frozen=True)
+class AgeCharacteristic:
+    """The characteristic."""
+
+    contradictory: Contradictory = "skip"
+    name: str = "age"
+    groups: tuple[str, ...] = (*map(str, range(18, 90)), OVER_90)
+
+    def triggers(self) -> dict[str, tuple[str, ...]]:
+        """The words to scan for, by tag."""
+        return {
+            "year": ("year", "years", "yr", "yrs", "yo", "y"),
+            "age_unit": ("year", "years", "yr", "yrs", "yo", "y", "yom", "yof", "ym", "yf", "m", "f"),
+            "age": ("age", "aged"),
+            "decade": ("s", *DECADES),
+            "past": ("at", "since", "until", "till"),
+            "vague": ("something", "ish"),
+            "subject": ("he", "she"),
+            "infant_unit": ("day", "days", "week", "weeks", "wk", "month", "months", "mo"),
+            "life": (*_FITS, "sexagenarian", "centenarian"),
+            "event": tuple(_EVENTS),
+            "noun": ("boy", "girl"),
+        }
+
+    def knows(self, group: str) -> bool:
+        """Whether this is an age that can be written: 18 to 89, or 90+."""
+        return group in self.groups
+
+    def find(self, patient: Patient) -> FoundAge:
+        """Everything, once."""
+        found = FoundAge(patient)
+        text = patient.note.text
+        found.ages, found.left = patient.own_ages, patient.odd_ages
+        first = next((age.value for age in found.ages if age.value is not None and age.style != "decade"), None)
+        found.infant = patient.is_infant
+        found.masked = "[**Age over 90 **]" if "[**" in text else OVER_90
+        found.fits = _fits(patient) + _event_fits(patient, first)
+        found.youngest = max((value for value in patient.past_ages if first is None or value <= first), default=0)
+        if not found.ages:
+            found.unreadable = _UNREADABLE if tells_age_vaguely(patient.note) else None
+        elif patient.has_two_ages:
+            found.unreadable = "the note tells two ages of the patient"
+        for description in patient.descriptions:
+            if description.noun:
+                start, end = description.noun
+                adult = _ADULTS.get(text[start:end].lower())
+                if adult and description.age in found.ages:
+                    found.nouns.append(Edit(start, end, adult))
+        return found
+
+    def present(self, found: FoundAge) -> str | None:
+        """The group that the note is in; None when it does not say, or masks it."""
+        return found.present
+
+    def mentions(self, found: FoundAge) -> list[Mention]:
+        """Where the note tells of it."""
+        text = found.patient.note.text
+        told = [
+            Mention(
+                age.start, age.end, text[age.start : age.end], None if age.value is None else group_of(age.value), apart
+            )
+            for ages, apart in ((found.ages, False), (found.left, True))
+            for age in ages
+        ]
+        return sorted(told)
+
+    def outcome(self, found: FoundAge, group: str) -> Outcome:
+        """What altering to a group takes."""
+        if found.infant:
+            return skipped("infant: the age is in days, weeks or months")
+        if found.unreadable and group != found.present:
+            return skipped(f"ambiguous: {found.unreadable}")
+        if (
+            found.ages
+            and group == found.present
+            and all(age.value is None or group_of(age.value) == group or age.style == "decade" for age in found.ages)
+        ):
+            return KEPT
+        years = 90 if group == OVER_90 else int(group)
+        against = found.against(years) if self.contradictory == "skip" else None
+        if against:
+            return skipped(against)
+        if not found.ages:
+            return _added(found, years)
+        text = found.patient.note.text
+        edits = [] if years < 18 else list(found.nouns)
+        for age in found.ages:
+            written = write(years, age.style, text[age.start : age.end], found.masked)
+            if written != text[age.start : age.end]:
+                edits.append(Edit(age.start, age.end, written))
+        if not edits:
+            return KEPT
+        return Outcome(with_articles(text, edits), "added" if found.present is None else "changed")
+
+
+def _added(found: FoundAge, years: int) -> Outcome:
+    """A note without an age gets one at the noun that introduces the patient: "a pleasant 63-year-old woman"."""
+    place = next((place for place in found.patient.places if place.noun), None)
+    if place is None or place.noun is None:
+        return skipped(NO_MENTION)
+    text = found.patient.note.text
+    at = found.patient.before_ethnicity(place.place)
+    edits = [Edit(at, at, f"{write(years, 'digits', '', found.masked)}-year-old ")]
+    adult = _ADULTS.get(text[slice(*place.noun)].lower())
+    if adult and years >= 18:
+        edits.append(Edit(*place.noun, adult))
+    return Outcome(with_articles(text, edits), "added")
+
+
+def write(years: int, style: str, old: str, masked: str) -> str:
+    """An age in the style of the one that it replaces."""
+    if style == "decade":
+        part = re.match(r"(early|mid|late)([\s-]+)", old, re.IGNORECASE)
+        third = "early" if years % 10 < 4 else "mid" if years % 10 < 7 else "late"
+        lead = (third if part.group(1).islower() else third.capitalize()) + part.group(2) if part else ""
+        if years < 20:
+            return f"{lead}teens"
+        return f"{lead}{years // 10 * 10}s" if re.search(r"\d|teens", old) else f"{lead}{DECADES[years // 10 - 2]}"
+    if style == "words":
+        words = "over ninety" if years >= 90 else in_words(years)
+        return words.upper() if old.isupper() else words.capitalize() if old[0].isupper() else words
+    return masked if years >= 90 else str(years)
+
+
+def _fits(patient: Patient) -> list[tuple[str, int, int]]:
+    """The words for a time of life that the note has for the patient, with the ages that go with them."""
+    found = []
+    for hit in patient.note.hits("life"):
+        text = patient.note.text
+        if text[hit.start : hit.end] == "Young" and patient.note.opening(hit.start) != hit.start:
+            continue  # a name
+        if hit.word == "aged" or (hit.word == "middle" and not text[hit.end : hit.end + 5].lower().endswith("aged")):
+            continue
+        nounlike = hit.word in (
+            "teenager",
+            "adolescent",
+            "child",
+            "toddler",
+            "octogenarian",
+            "nonagenarian",
+            "septuagenarian",
+            "youth",
+        )
+        if nounlike:
+            told = any(d.age and 0 <= hit.start - d.age.tail <= 25 for d in patient.descriptions)
+        else:
+            told = _NOUN_NEAR.match(text, hit.end) is not None
+        if told and belongs_to_patient(patient.note, hit.start, hit.end):
+            found.append((hit.word, *_FITS[hit.word]))
+    return found
+
+
+def _event_fits(patient: Patient, present: int | None) -> list[tuple[str, int, int]]:
+    """The ages that go with what the note tells of the patient's life, where the note's own age does."""
+    found = []
+    note = patient.note
+    for hit in note.hits("event"):
+        after, low, high = _EVENTS[hit.word]
+        told = re.compile(after, re.IGNORECASE).match(note.text, hit.end)
+        if told is None or not (present is None or low <= present <= high):
+            continue
+        if belongs_to_patient(note, hit.start, hit.end) and not is_denied(note, hit.start, told.end()):
+            found.append((note.text[hit.start : told.end()], low, high))
+    return found

@@ -1,0 +1,101 @@
+"""Ages that no present age may contradict: bare ages of the past ("MI at 58", "retired at 62"), and ages that a note
+tells in a way that can't be rewritten ("63-65 yo male", "sixty-something")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from palpate.perturb.characteristics.age.number_words import ONES, TENS
+from palpate.perturb.characteristics.people import belongs_to_patient
+from palpate.perturb.characteristics.scan import Note
+
+_BARE = re.compile(
+    r"\s+(?:about\s+|around\s+|approximately\s+|~\s?)?(?P<number>[1-8]\d)"
+    r"(?=\s*(?:[.,;)\n](?!\d)|$|(?:and|with|due|from|after|for|when|because|but|while)\b))"
+)
+_OPENING = re.compile(
+    r"(?:\s+age)?\s+(?P<number>[1-8]\d),?\s+(?:he|she|they|pt|patient|the\s+patient)\s+(?:had|was|underwent|developed|suffered|"
+    r"quit|started|began|retired|got|lost|broke|moved)\b",
+    re.IGNORECASE,
+)
+"""At 58 he had a stroke."""
+_EVENT = re.compile(
+    r"\b(?:dx|dx['’]?ed|dx['’]d|diagnos\w+|N?STEMI|MI|CVA|TIA|stroke|CABG|AVR|MVR|PCI|stent\w*|bypass|cancer|ca|"
+    r"menopaus\w+|menarche|retire\w*|onset|began|begun|start\w*|quit|stop\w*|divorced|married|widowed|\w*migrated|moved|"
+    r"surgery|\w+ectomy|\w+plasty|\w+otomy|transplant\w*|smok\w+|drink\w*|drank|tobacco|etoh|alcohol|dialysis|bound|"
+    r"disabled|blind|deaf|paraly\w+|amput\w+|seizures?|epilepsy|diabet\w+|T?[12]?DM[12]?|MS|asthma|HTN|polio|"
+    r"fractur\w*|sober|arrest|TAH|tubal|steril\w+|miscarriage|delivered|hospitali[sz]ed|colonoscopy|mammogram|enlisted|"
+    r"served|vaccinat\w+|injur\w+|accident|MVC|MVA|GSW|cataracts?|works?|worked|working)\b[^.;:\n]{0,25}$",
+    re.IGNORECASE,
+)
+_MEASURED = re.compile(
+    r"\b(?:HR|BP|rate|pressure|sats?|O2|FiO2|temp|flow|dose|pulse|RR|SpO2|glucose|FS|weight|INR|levels?|PEEP|set|stable|"
+    r"maintained|goal|L|mg|units|Cr|Hct|Hgb|EF|pain|drip|gtt|infusion|saturat\w+)\s+$",
+    re.IGNORECASE,
+)
+_PERSON = r"(?:man|woman|male|female|gentleman|lady|patient|pt|[MF])\b"
+_RANGE = re.compile(
+    r"(?<![\d/.])(\d\d\s?(?:-|–|to|or)\s?\d\d)[\s-]*(?:y(?:ea)?rs?[\s-]*old|y\.?/?\s?o\b\.?)"
+    rf"[\s,]*(?:(?:[A-Za-z-]+\s+){{0,3}}?{_PERSON}|with\b|who\b)",
+    re.IGNORECASE,
+)
+_AGED_RANGE = re.compile(r"\s*(?:\(\w+\)\s*)?[:=]?\s*(\d\d\s?(?:-|–|to|or)\s?\d\d)(?![\d/])", re.IGNORECASE)
+_VAGUE = re.compile(
+    r"\b((?:\d0|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)[\s-]?(?:something|ish))$", re.IGNORECASE
+)
+_YEARS = rf"(?:[1-9]\d|(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?)"
+_NOUN = r"(?:man|woman|male|female|gentleman|lady|patient|pt|(?-i:[MF]))"
+_LOOSE = re.compile(
+    rf"(?<![\d/.$-]){_YEARS}(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s|[\s-]some|\s?(?:\+/-|±)\s?\d+)?[\s-]*(?:years?|yrs?\.?|y)"
+    r"(?:[\s,]+\d+\s?(?:months?|mos?|m))?[\s-]+(?:old|of\s+age)\b"
+    r"|(?<![\d/.$-])\d\d(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s)\s?y(?:\.\s?|/)?o\b"
+    rf"|\b{_NOUN}(?:\s+of\s+|\s*,\s*(?:about\s+|approximately\s+|~)?|\s*\(|\s+is\s+|\s+){_YEARS}"
+    r"(?:['’]?s\b|(?=\s*(?:[,.;)](?!\d)|years?\b|yrs?\b|$)))"
+    rf"|\b(?:[1-9]0['’]?s|{'|'.join(word[:-1] + 'ies' for word in TENS)})\s+{_NOUN}\b"
+    r"|\bage\s+(?:is\s+)?(?:unknown|not\s+known|unclear|uncertain)\b",
+    re.IGNORECASE,
+)
+"""What looks like an age and is none that is read: "63.5 year old", "lady of 71 years", "woman (63)", "age unknown"."""
+_ANYBODY = re.compile(rf"\b{_PERSON}", re.IGNORECASE)
+_DECADES = ("septuagenarian", "octogenarian", "nonagenarian", "sexagenarian", "centenarian", "teenage", "teenager")
+
+
+def bare_past_ages(note: Note) -> Iterator[tuple[int, int]]:
+    """The spans of numbers like the 25 and the 40 of "dx'd with MS at 25, wheelchair-bound since 40"."""
+    text = note.text
+    for hit in note.hits("past"):
+        opening = _OPENING.match(text, hit.end) if hit.word == "at" and hit.start == note.opening(hit.start) else None
+        if opening:
+            yield opening.span("number")
+        match = _BARE.match(text, hit.end, min(len(text), hit.end + 40))
+        if match is None:
+            continue
+        first, _ = note.sentence(hit.start)
+        low = max(first, hit.start - 60)
+        if _EVENT.search(text, low, hit.start) and not _MEASURED.search(text, low, hit.start):
+            yield match.span("number")
+
+
+def tells_age_vaguely(note: Note) -> bool:
+    """Whether a note without an age in years tells the patient's age all the same."""
+    text = note.text
+    for hit in note.hits("age"):
+        match = _AGED_RANGE.match(text, hit.end)
+        if match and belongs_to_patient(note, hit.start, match.end()):
+            return True
+        if text[hit.end : hit.end + 1] == "[" and text[hit.start - 2 : hit.start] == "**":
+            return True
+    for hit in note.hits("vague"):
+        first, last = note.sentence(hit.start)
+        match = _VAGUE.search(text, max(first, hit.start - 12), hit.end)
+        if match and _ANYBODY.search(text, first, last) and belongs_to_patient(note, match.start(), hit.end):
+            return True
+    for hit in note.hits("year"):
+        first, _ = note.sentence(hit.start)
+        match = _RANGE.search(text, max(first, hit.start - 14), min(len(text), hit.end + 60))
+        if match and belongs_to_patient(note, match.start(), match.end()):
+            return True
+    if any(hit.word in _DECADES and belongs_to_patient(note, hit.start, hit.end) for hit in note.hits("life")):
+        return True
+    return any(belongs_to_patient(note, *match.span()) for match in _LOOSE.finditer(text))

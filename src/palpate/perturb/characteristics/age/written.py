@@ -1,0 +1,349 @@
+"""Every way in which notes write an age, and whose age it is.
+
+Present ages: "63 year old", "63-year-old", "63 yr old", "63 y/o", "63yo", "63 y.o.", "63 years of age", "63M", "63 F",
+"63/F", "Age: 63", "aged 63", "she is 63.", "sixty-three year old", "a man in his 60s", what de-identification makes of
+them ("[**Age over 90 **]", "___", "90+"). An age of the past ("had a stroke at age 50", "when he was 14 years old")
+and of anybody else is found too, and marked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from palpate.perturb.characteristics.age.number_words import ONES, TENS
+from palpate.perturb.characteristics.age.past import bare_past_ages
+from palpate.perturb.characteristics.people import RELATIVES, belongs_to_patient, has_other_subject
+from palpate.perturb.characteristics.scan import Hit, Note
+
+Style = Literal["digits", "words", "decade"]
+Whose = Literal["patient", "past", "other"]
+
+_VALUES = {
+    **{word: n for n, word in enumerate(ONES)},
+    **{word: 10 * n for n, word in enumerate(TENS, 2)},
+    **{word[:-1] + "ies": 10 * n for n, word in enumerate(TENS, 2)},
+    "teens": 10,
+}
+DECADES = (*(word[:-1] + "ies" for word in TENS), "teens")
+_MASK = r"\[\*\*\s?Age over 90\s*\*\*\]|(?<!_)_{3}(?!_)"
+_NUMBER = rf"(?P<number>{_MASK}|\d{{1,3}}\+?)"
+_UNIT = (
+    r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.-]\s?o\b\.?|y\s?o\b"
+    r"|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
+    r"|(?:yo|yrs?|y)(?=\s?/\s?(?-i:[MF])(?![\w'’/])|\s?\((?-i:[MF])\)|(?-i:[MF])\b)"
+    r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|[MF](?!/))\b)))"
+)
+_AGE = re.compile(
+    rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{_NUMBER}"
+    rf"(?:(?P<unit>{_UNIT})|(?:[\s/]?(?P<sex>[MF])|\s?\((?P<bracketed>[MF])\))(?![\w'’/+-]))",
+    re.IGNORECASE,
+)
+_SPELLED = re.compile(
+    rf"\b(?P<number>(?:over\s+)?(?:(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?|{'|'.join(ONES[::-1])}))[\s-]+$",
+    re.IGNORECASE,
+)
+_UNIT_AT = re.compile(_UNIT, re.IGNORECASE)
+_LETTER_FIRST = re.compile(r"(?P<sex>[MF])\s?/\s?(?P<number>1[89]|[2-9]\d)(?:\s?(?:yo|y/o|y))?(?![\w/+-])")
+_LABEL = re.compile(
+    rf"age(?P<label>\s*(?:/\s?(?:sex|gender))?\s*[:=]\s*|\s*\((?:in\s+)?(?:years?|yrs?|y)\)\s*[:=]?\s*|d\s+|\s+(?:is\s+|of\s+)?)"
+    rf"(?:(?:[MF]|male|female)\s?/\s?)?{_NUMBER}"
+    r"(?:\s*(?:/|\s)\s*(?P<sex>[MF]|male|female)\b)?"
+    r"(?!\d|\.\d|\s*(?:days?|weeks?|wks?|months?|mos?|-\s*\d|to\s+\d|%|(?:and|or)\s+(?:older|over|above|up|younger|greater)))",
+    re.IGNORECASE,
+)
+_IS_NUMBER = re.compile(
+    r"(?:\.?\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d)"
+    r"(?=\s*(?:[.,;]|and\b|today\b|yesterday\b|last\b|this\b|in\b|$))"
+)
+_AFTER_NAME = re.compile(
+    r"\.?\s+(?:(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*)\s+){0,2}(?:\[\*\*[^\]]*\]|_{3}|[A-Z][\w'’-]*),\s+(?:who\s+is\s+(?:now\s+)?)?(?P<number>\d\d)(?=,\s)"
+)
+_AFTER_NOUN = re.compile(r",\s+(?P<number>\d\d)(?=\s*(?:[.,;)](?!\d)|$))")
+_DECADE = re.compile(
+    r"\b(?:man|woman|male|female|gentleman|lady|patient|pt|is|was)\s+in\s+(?:his|her|their)\s+"
+    rf"(?P<number>(?:(?:early|mid|late)[\s-]+(?:to[\s-](?:mid|late)[\s-]+)?)?(?:\d0['’]?s|{'|'.join(DECADES)}))\b",
+    re.IGNORECASE,
+)
+_PAST = re.compile(
+    r"\b(?:at|since|when|until|till|by|before|after|around|from|of|between|if|once|for)\s+(?:the\s+)?(?:age\s+of\s+|age\s+|ages\s+|"
+    r"(?:he|she|they|pt|patient|the\s+patient)\s+(?:was|were|turned)\s+)?(?:about\s+|approximately\s+|around\s+|only\s+|the\s+)?$",
+    re.IGNORECASE,
+)
+_AT_EVENT = re.compile(
+    r"\s+(?:y(?:ea)?rs?\s+)?(?:at|when|on)\s+(?:the\s+)?(?:time|initial\s+|first\s+)?(?:diagnosis|dx|onset|presentation|"
+    r"menarche|menopause|death|of|surgery|transplant\w*|enrollment)\b",
+    re.IGNORECASE,
+)
+_THEN = re.compile(
+    r"\s+(?:at|when)\s+(?:(?:the|time|of|initial|first|his|her|their)\s+)*(?:diagnos\w+|dx\w*|onset|menarche|menopause|death|"
+    r"surgery|transplant\w*|enrollment)\b",
+    re.IGNORECASE,
+)
+"""What makes an age one of the past: "63 yo at time of dx"."""
+_SCORED = re.compile(r"\s*(?P<mark>>=?|≥|=>)\s*(?:or\s*=\s*)?(?P<number>[4-8]\d)(?![\d.])")
+_SCORE = re.compile(
+    r"(?:CHADS?|CHA2DS2|VASc|CURB|TIMI|HEART|PORT|PESI|Wells|scores?|risk\s+factors?|points?|given)\b[^;\n]{0,60}$",
+    re.IGNORECASE,
+)
+_ONSET = re.compile(r"\s+(?:at|of)\s+[a-z][a-z \t]{2,24}[:=]?\s+(?P<number>\d\d)(?=\s*(?:[.,;)\n]|y|$))", re.IGNORECASE)
+_KIN_OF = re.compile(r"\b(?P<kin>[a-z]+)\s+of\s+(?:the\s+|this\s+|our\s+)?(?:patient|pt)\b[^.;]{0,24}$", re.IGNORECASE)
+_KIN_HAS = re.compile(r"\b(?P<kin>[a-z]+)['’]s\s+(?:current\s+|present\s+)?$", re.IGNORECASE)
+_SHORT_KIN = re.compile(r"\b(?:dtr|dtrs|dgtr|bro|sis|sibs?|hubby)\b[^.;]{0,24}$", re.IGNORECASE)
+_RANGE_BEFORE = re.compile(r"\d\s*(?:-|–|to|or|and|\+/-|±)\s*$")
+_PRESENT_LABEL = re.compile(
+    r"(?:\b(?:is|patient|pt|male|female|man|woman|gentleman|lady)[\s,(]*|[(\n|]\s*|\b(?:patient['’]?s|pt['’]?s|his|her|their)"
+    r"\s+(?:current\s+|present\s+)?)$",
+    re.IGNORECASE,
+)
+_STRONG_RIGHT = re.compile(
+    r"\s*\(trans|,?\s*w/|,?\s*(?:with|who|whom|whose|h/o|hx|s/p|p/w|presents?|presenting|presented|c/o|admitted|transferred|here|found|status|"
+    r"smoker|brought|BIB|BIBA|in\s+(?:NAD|hospital|no)|PMH|PMHx|pmhx?|POD|on|now|adm|was|seen|a/w|initially|complaining)\b",
+    re.IGNORECASE,
+)
+_STRONG_LEFT = re.compile(
+    r"(?:\b(?:an?|is|this|the|pt|patient|pleasant|healthy|obese|old|white|black|caucasian|hispanic|asian|american|brief|summary|"
+    r"underweight|overweight|homeless|housed|insured|uninsured|speaking|"
+    r"HPI|ID|CC|in)|[:(#\]]|___|\*\*\])[\s,:]*$",
+    re.IGNORECASE,
+)
+_TEMPERATURE = re.compile(
+    r"\b(?:t|tm|tc|tmax|temp|temps|temperatures?|fevers?|febrile|tcurrent|vs|vitals)\b[^.;\n]{0,24}$|\d\s*[/,-]\s*$",
+    re.IGNORECASE,
+)
+_DEVICE = re.compile(
+    r"\s*(?:coude\s+|silastic\s+|three[- ]way\s+|3[- ]way\s+|right\s+|left\s+|arterial\s+|venous\s+)*"
+    r"(?:foley|cath|sheath|tube|"
+    r"chest|pigtail|stent|drain|french|introducer|peg|coude|dilator|ng|dobhoff|council|balloon|guide|fr\b|bougie|"
+    r"kcl|nacl|hcl|koh|solution|saline|naoh|urea|tris|glucose)",
+    re.IGNORECASE,
+)
+_DEVICE_BEFORE = re.compile(
+    r"\b(?:foley|catheter|sheath|tube|size|french|drain|stent|needle|ng|vitamin)\b[^.;\n]{0,12}$", re.IGNORECASE
+)
+_INFANT = re.compile(
+    r"(?:\d{1,3}|\w+)[\s-]*(?:days?|weeks?|wks?|months?|mos?)[\s-]*(?:old|of\s+age)?[\s,-]+(?:[a-z-]+\s+){0,3}?"
+    r"(?:male|female|infant|baby|boy|girl|newborn|neonate|twin|gestation)\b",
+    re.IGNORECASE,
+)
+
+
+class Age(NamedTuple):
+    """An age in a note: the span of its number, the end of the whole expression, and the sex letter if it has one."""
+
+    start: int
+    end: int
+    tail: int
+    value: int | None
+    style: Style
+    whose: Whose
+    sex: tuple[int, int] | None = None
+    labelled: bool = False
+    trust: int = 2
+    """2 for a firm statement, 1 for "(age 63)" and "woman, age 63", 0 for an "age 63" anywhere else."""
+
+
+def find_ages(note: Note) -> list[Age]:
+    """All ages of a note, in order."""
+    found = {age.start: age for age in _labelled(note)}
+    for other in (_numbered(note), _led(note), _spelled(note), _said(note), _decades(note), _bare(note)):
+        for age in other:
+            found.setdefault(age.start, age)
+    return sorted(found.values())
+
+
+def speaks_of_infant(note: Note) -> bool:
+    """Whether the patient is a newborn or an infant, whose age is in days, weeks or months."""
+    for hit in note.hits("infant_unit"):
+        first, _ = note.sentence(hit.start)
+        match = _INFANT.search(note.text, max(first, hit.start - 8), min(len(note.text), hit.end + 60))
+        if match and not note.in_family(hit.start) and not has_other_subject(note, match.start(), people=RELATIVES):
+            return True
+    return False
+
+
+def _value(number: str) -> int | None:
+    if number.startswith("_"):
+        return None
+    if number.startswith("["):
+        return 90
+    words = re.findall(r"[a-z]+", number.lower())
+    if words and words[-1] != "s":
+        return sum(_VALUES.get(word, 0) for word in words) + (1 if words[0] == "over" else 0)
+    digits = re.search(r"\d+", number)
+    return int(digits.group()) if digits else None
+
+
+def _whose(note: Note, start: int, tail: int) -> Whose:
+    first, _ = note.sentence(start)
+    before = note.text[max(first, start - 60) : start]
+    kin = _KIN_OF.search(before)
+    if (
+        not belongs_to_patient(note, start, tail)
+        or _SHORT_KIN.search(before)
+        or (kin and kin.group("kin").lower() in RELATIVES)
+    ):
+        return "other"
+    if _RANGE_BEFORE.search(before):
+        return "other"
+    return "past" if _PAST.search(before) or _THEN.match(note.text, tail) else "patient"
+
+
+def _candidates(note: Note) -> Iterator[re.Match[str]]:
+    """Numbers with a unit or a letter after them; only around such words, for a walk over the whole note is slow."""
+    text, past = note.text, 0
+    for hit in note.hits("age_unit"):
+        if hit.start < past:
+            continue
+        for match in _AGE.finditer(text, max(past, hit.start - 26), min(len(text), hit.end + 60)):
+            past = match.end()
+            yield match
+
+
+def _numbered(note: Note) -> list[Age]:
+    ages: list[Age] = []
+    text = note.text
+    for match in _candidates(note):
+        value = _value(match.group("number"))
+        if value is not None and not 0 < value <= 120:
+            continue
+        start, end = match.start(), match.end("number")
+        sex = _letter(match)
+        if sex and not _is_person(note, match, value):
+            continue
+        if sex is None and text[match.end() : match.end() + 1] in ("M", "F"):
+            after = text[match.end() + 1 : match.end() + 2]
+            sex = None if after.isalnum() else (match.end(), match.end() + 1)
+        ages.append(Age(start, end, match.end(), value, "digits", _whose(note, start, match.end()), sex))
+    return ages
+
+
+def _letter(match: re.Match[str]) -> tuple[int, int] | None:
+    """Where the M or F of "63M" and "63 (M)" stands."""
+    name = next((name for name in ("sex", "bracketed") if match.group(name)), None)
+    return match.span(name) if name else None
+
+
+def _is_person(note: Note, match: re.Match[str], value: int | None) -> bool:
+    """63M and 63 F, and not 5 M KCl, 101 F or 16 F Foley."""
+    text, start, end = note.text, match.start(), match.end()
+    first, last = note.sentence(start)
+    before = text[max(first, start - 40) : start]
+    letter = match.group("sex") or match.group("bracketed")
+    if _DEVICE.match(text, end) or _DEVICE_BEFORE.search(before) or (value is not None and value < 10):
+        return False
+    if letter in "Ff" and _TEMPERATURE.search(before):
+        return False
+    opens = not before.strip(" \t\n-*•#") and first >= start - 40
+    left = opens or bool(_STRONG_LEFT.search(before))
+    right = bool(_STRONG_RIGHT.match(text, end))
+    if letter in "mf":
+        return right and (left or opens)
+    if letter == "F" and value is not None and 94 <= value <= 108:
+        return right and left and not opens
+    if text[match.end("number")] not in "MF/":
+        return right or (left and not opens) or (opens and text[end : min(last, end + 2)].strip() in (".", ",", ""))
+    return left or right
+
+
+def _led(note: Note) -> list[Age]:
+    """M/63 with diabetes."""
+    ages: list[Age] = []
+    for hit in note.hits("letter"):
+        match = _LETTER_FIRST.match(note.text, hit.start)
+        if match is None or not _STRONG_RIGHT.match(note.text, match.end()):
+            continue
+        first, _ = note.sentence(hit.start)
+        before = note.text[max(first, hit.start - 40) : hit.start]
+        if not before.strip(" \t\n-*•#") or _STRONG_LEFT.search(before):
+            start, end = match.span("number")
+            whose = _whose(note, hit.start, match.end())
+            ages.append(Age(start, end, match.end(), int(match.group("number")), "digits", whose, match.span("sex")))
+    return ages
+
+
+def _spelled(note: Note) -> list[Age]:
+    ages: list[Age] = []
+    for hit in note.hits("year"):
+        if note.text[hit.start - 1 : hit.start] not in (" ", "-", "\n"):
+            continue
+        match = _SPELLED.search(note.text, max(0, hit.start - 26), hit.start)
+        unit = _UNIT_AT.match(note.text, hit.start) if match else None
+        if match is None or unit is None:
+            continue
+        start, end = match.span("number")
+        value = _value(match.group("number"))
+        ages.append(Age(start, end, unit.end(), value, "words", _whose(note, start, unit.end())))
+    return ages
+
+
+def _labelled(note: Note) -> list[Age]:
+    """Age: 63, aged 63, (age 63)."""
+    ages: list[Age] = []
+    for hit in note.hits("age"):
+        onset = _ONSET.match(note.text, hit.end) or _scored(note, hit)
+        if onset and belongs_to_patient(note, hit.start, onset.end()):
+            ages.append(Age(*onset.span("number"), onset.end(), int(onset.group("number")), "digits", "past"))
+        match = _LABEL.match(note.text, hit.start)
+        if match is None:
+            continue
+        start, end = match.span("number")
+        first, _ = note.sentence(hit.start)
+        before = note.text[max(first, hit.start - 40) : hit.start]
+        whose = _whose(note, hit.start, match.end())
+        header = any(mark in match.group("label") for mark in ":=(")
+        kin = _KIN_HAS.search(before)
+        if kin and kin.group("kin").lower() in RELATIVES:
+            whose = "other"
+        elif whose == "patient" and (_AT_EVENT.match(note.text, match.end()) or match.group("label").strip() == "of"):
+            whose = "past"
+        told = _PRESENT_LABEL.search(before) or (not before.strip() and match.group("label").strip() != "is")
+        trust = 2 if header else 1 if told else 0
+        sex = match.span("sex") if match.group("sex") else None
+        ages.append(Age(start, end, match.end(), _value(match.group("number")), "digits", whose, sex, header, trust))
+    return ages
+
+
+def _scored(note: Note, hit: Hit) -> re.Match[str] | None:
+    """ "CHADS-VASc 4 (age > 75)": a bound that the patient has passed; one in a guideline is none."""
+    first, _ = note.sentence(hit.start)
+    scored = _SCORE.search(note.text, max(first, hit.start - 80), hit.start)
+    return _SCORED.match(note.text, hit.end) if scored else None
+
+
+def _said(note: Note) -> list[Age]:
+    """She is 63. The patient is 63 and lives alone. Patient is male, 63."""
+    ages: list[Age] = []
+    patterns = (("subject", _IS_NUMBER), ("patient", _IS_NUMBER), ("noun", _AFTER_NOUN), ("title", _AFTER_NAME))
+    for tag, pattern in patterns:
+        for hit in note.hits(tag):
+            match = pattern.match(note.text, hit.end)
+            if match and (tag != "title" or note.text[hit.start : hit.end].istitle()):
+                start, end = match.span("number")
+                ages.append(Age(start, end, end, int(match.group("number")), "digits", _whose(note, hit.start, end)))
+    return ages
+
+
+def _decades(note: Note) -> list[Age]:
+    ages: list[Age] = []
+    text = note.text
+    for hit in note.hits("decade"):
+        before = text[hit.start - 1 : hit.start]
+        if hit.word == "s" and not before.isdigit() and before not in "'’":
+            continue
+        for match in _DECADE.finditer(text, max(0, hit.start - 50), hit.end):
+            if match.end() == hit.end:
+                start, end = match.span("number")
+                whose = _whose(note, match.start(), end)
+                ages.append(Age(start, end, end, _value(match.group("number")), "decade", whose))
+    return ages
+
+
+def _bare(note: Note) -> list[Age]:
+    """The 58 of "MI at 58"."""
+    found = []
+    for start, end in bare_past_ages(note):
+        whose: Whose = "other" if _whose(note, start, end) == "other" else "past"
+        found.append(Age(start, end, end, int(note.text[start:end]), "digits", whose))
+    return found

@@ -1,0 +1,84 @@
+"""Anatomy and obstetrics in a note: what contradicts a change of gender (sexed.yaml)."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from palpate.perturb.characteristics.people import GENDER_OF_KIN, SPOUSES, belongs_to_patient
+from palpate.perturb.characteristics.scan import Hit, Note
+
+_SPOUSES = frozenset((*SPOUSES, *SPOUSES.values()))
+_OTHER = {"female": "male", "male": "female"}
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = files("palpate.perturb.characteristics.gender").joinpath("anatomy.yaml").read_text("utf-8")
+    table: dict[str, Any] = yaml.safe_load(text)
+    return table
+
+
+@cache
+def _sex_of_word() -> dict[str, str]:
+    table = _table()
+    return {word: sex for sex in ("female", "male") for word in (*table[sex].split(), *table["work"][sex].split())}
+
+
+def is_work(word: str) -> bool:
+    """Whether a word is one for the patient's work, and none of anatomy."""
+    return any(word in words.split() for words in _table()["work"].values())
+
+
+@cache
+def _phrases() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
+    """(first word, sex, pattern)."""
+    rows = [(sex, phrase) for sex, phrases in _table()["phrases"].items() for phrase in phrases]
+    return tuple(
+        (re.split(r"[^a-z]", phrase)[0], sex, re.compile(r"\b" + phrase, re.IGNORECASE)) for sex, phrase in rows
+    )
+
+
+@cache
+def sexed_words() -> tuple[str, ...]:
+    """The words to scan for."""
+    return (*_sex_of_word(), *dict.fromkeys(first for first, _, _ in _phrases()))
+
+
+def find_sexed(note: Note) -> dict[str, Hit]:
+    """By sex, the first word that tells it of the patient.
+
+    A word about the spouse counts for the patient's own sex: a husband can't be made out of a pregnant wife.
+    """
+    found: dict[str, Hit] = {}
+    for hit in note.hits("sexed"):
+        sex = _sex_of_word().get(hit.word)
+        if sex is None:
+            sex, hit = _phrase(note, hit)
+        if sex is None:
+            continue
+        if belongs_to_patient(note, hit.start, hit.end):
+            found.setdefault(sex, hit)
+        elif _is_spouses(note, hit, sex):
+            found.setdefault(_OTHER[sex], hit)
+    return found
+
+
+def _phrase(note: Note, hit: Hit) -> tuple[str | None, Hit]:
+    for first, sex, pattern in _phrases():
+        match = pattern.match(note.text, hit.start) if first == hit.word else None
+        if match:
+            return sex, hit._replace(end=match.end())
+    return None, hit
+
+
+def _is_spouses(note: Note, hit: Hit, sex: str) -> bool:
+    number = note.sentence_number(hit.start)
+    return any(
+        person.word in _SPOUSES and GENDER_OF_KIN[person.word] == sex and note.sentence_number(person.start) == number
+        for person in note.hits("people")
+    )

@@ -1,0 +1,180 @@
+"""The patient's own first name: "James Allen is a 57-year-old male", "Name: Allen, James", and wherever it comes again.
+
+A name of firstnames.yaml is swapped with its pair. Another name is left as it is and marked: skipping the note would
+lose many for a hint that not every reader takes. De-identified notes have no names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import yaml
+
+from palpate.perturb.characteristics.describe import Patient
+from palpate.perturb.characteristics.people import OTHERS
+from palpate.perturb.characteristics.scan import Hit, Note
+
+_TITLES_AND_SUCH = (
+    "the this our a an known patient pt mr mrs ms miss dr history present illness hpi she he his her is was and"
+)
+_NO_NAME = frozenset(_TITLES_AND_SUCH.split())
+_LAST = r"(?P<last>[A-Z][A-Za-z'’-]+)"
+_INTRODUCED = re.compile(
+    rf"\b(?P<first>[A-Z][A-Za-z'’-]+)[ \t]+(?:[A-Z]\.?[ \t]+)?{_LAST},?"
+    r"\s+(?:is|was|IS|WAS)\s+(?:an?|the|our|AN?)\s+(?:[\w-]+,?\s+){0,4}$"
+)
+_INTRODUCED_ALONE = re.compile(r"\b(?P<first>[A-Z][A-Za-z]+)\s+(?:is|was)\s+(?:an?|our)\s+(?:[a-z-]+,?\s+){0,4}$")
+_LISTED = re.compile(rf"\b(?P<first>[A-Z][A-Za-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?{_LAST}[ \t]*[,(][ \t]*(?:an?[ \t]+)?$")
+_PRESENTS = re.compile(
+    rf"[ \t]+{_LAST}[ \t]+(?:presents|presented|returns|returned|comes|came|"
+    r"is\s+(?:here|seen|an?\b)|was\s+(?:seen|admitted))\b"
+)
+_HEADER = re.compile(
+    r"(?:name|patient)[ \t]*:[ \t]*(?:(?P<last>[A-Z][A-Za-z'’-]+)[ \t]*,[ \t]*(?P<first>[A-Z][A-Za-z]+)"
+    r"|(?P<one>[A-Z][A-Za-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?(?P<two>[A-Z][A-Za-z'’-]+))",
+    re.IGNORECASE,
+)
+_PATIENT_NAME = re.compile(r"(?:^|[\n|])[ \t]*(?:(?:patient|pt)(?:['’]?s)?[ \t]+)?(?:full[ \t]+)?$", re.IGNORECASE)
+_SOMEBODY_BEFORE = re.compile(r"\b(?P<word>[A-Za-z]+)[.,:(]?[ \t]+\(?$")
+_NAME_NEXT = re.compile(r"[ \t]+(?:[A-Z]\.?[ \t]+)?([A-Z][A-Za-z'’-]+)")
+_CAPITAL_BEFORE = re.compile(r"[A-Z][\w.'’-]*[ \t]+$|\bthe\s+$|[\w'’)-]$")
+_LOWER_NEXT = re.compile(r"(?:['’]s)?[ \t]+[a-z]|[.,;]")
+_PROVIDERS = frozenset(["dr", "prof", "np", "rn", "pa", "nurse", "doctor", "md", "attending", "resident"])
+
+
+class Name(NamedTuple):
+    """A first name of the patient at one place; `gender` is None for a name that is not in the list."""
+
+    start: int
+    end: int
+    gender: str | None
+    counterpart: str
+
+
+@cache
+def _pairs() -> dict[str, tuple[str, str]]:
+    """By name in lower case, its gender and its counterpart."""
+    male = _table()["pairs"]
+    return {m.lower(): ("male", f) for m, f in male.items()} | {f.lower(): ("female", m) for m, f in male.items()}
+
+
+@cache
+def _table() -> dict[str, dict[str, str]]:
+    text = files("palpate.perturb.characteristics.gender").joinpath("firstnames.yaml").read_text("utf-8")
+    table: dict[str, dict[str, str]] = yaml.safe_load(text)
+    return table
+
+
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(str(_table()["words"]).lower().split())
+
+
+def triggers() -> dict[str, tuple[str, ...]]:
+    """The words to scan for, by tag."""
+    return {"first_name": tuple(_pairs()), "name": ("name",)}
+
+
+def is_first_name(word: str) -> bool:
+    """Whether the list has it."""
+    return word.lower() in _pairs()
+
+
+BOTH = "the patient's first name and its counterpart are both in the note"
+LOOSE = "a first name that may be the patient's"
+
+
+def find_names(patient: Patient, base: str) -> tuple[list[Name], str | None]:
+    """The places of the patient's first name, and why it can't be swapped with its counterpart."""
+    note = patient.note
+    found: dict[int, Name] = {}
+    last_of: dict[str, str] = {}
+    for start, end, last in (*_introduced(patient), *_headers(note), *_presenting(note)):
+        word = note.text[start:end].lower()
+        if word not in _NO_NAME:
+            found[start] = _name(note, start, end)
+            last_of.setdefault(word, last.lower())
+    if not found:
+        return [], LOOSE if any(_is_loose(note, hit, base) for hit in note.hits("first_name")) else None
+    for hit in note.hits("first_name"):
+        if hit.word in last_of and _is_same(note, hit, last_of[hit.word]):
+            found.setdefault(hit.start, _name(note, hit.start, hit.end))
+    counterparts = {name.counterpart.lower() for name in found.values()}
+    both = any(hit.word in counterparts and note.text[hit.start].isupper() for hit in note.hits("first_name"))
+    return sorted(found.values(), key=lambda name: name.start), BOTH if both else None
+
+
+def _name(note: Note, start: int, end: int) -> Name:
+    gender, counterpart = _pairs().get(note.text[start:end].lower(), (None, ""))
+    return Name(start, end, gender, counterpart)
+
+
+def _introduced(patient: Patient) -> Iterator[tuple[int, int, str]]:
+    text = patient.note.text
+    for description in patient.descriptions:
+        start = description.age.start if description.age else description.place
+        match = _INTRODUCED.search(text, max(0, start - 90), start)
+        if match and match.group("last").lower() not in _NO_NAME:
+            if match.group("first").lower() not in _NO_NAME and not _is_somebody(patient.note, match.start()):
+                yield *match.span("first"), match.group("last")
+            continue
+        match = _LISTED.search(text, max(0, start - 50), start)
+        if match and is_first_name(match.group("first")) and not _is_somebody(patient.note, match.start()):
+            yield *match.span("first"), match.group("last")
+            continue
+        match = _INTRODUCED_ALONE.search(text, max(0, start - 60), start)
+        if match and is_first_name(match.group("first")) and not _is_somebody(patient.note, match.start()):
+            before = text[max(0, match.start() - 2) : match.start()]
+            if not before.endswith(". ") or text[max(0, match.start() - 5) : match.start() - 2].strip() not in (
+                "Mr",
+                "Ms",
+                "Mrs",
+            ):
+                yield *match.span("first"), ""
+
+
+def _headers(note: Note) -> Iterator[tuple[int, int, str]]:
+    for hit in (*note.hits("name"), *note.hits("patient")):
+        match = _HEADER.match(note.text, hit.start)
+        if match and _PATIENT_NAME.search(note.text, max(0, hit.start - 24), hit.start):
+            one = "first" if match.group("first") else "one"
+            if match.group(one)[0].isupper():
+                yield *match.span(one), match.group("last") or match.group("two")
+
+
+def _presenting(note: Note) -> Iterator[tuple[int, int, str]]:
+    for hit in note.hits("first_name"):
+        match = _PRESENTS.match(note.text, hit.end) if note.text[hit.start].isupper() else None
+        if match and not _is_somebody(note, hit.start):
+            yield hit.start, hit.end, match.group("last")
+
+
+def _is_somebody(note: Note, start: int) -> bool:
+    """Dr. James; his son James; James as the last name of Mary."""
+    before = _SOMEBODY_BEFORE.search(note.text, max(0, start - 20), start)
+    word = before.group("word").lower() if before else ""
+    return word in _PROVIDERS or word in OTHERS or is_first_name(word) or note.in_family(start)
+
+
+def _is_loose(note: Note, hit: Hit, base: str) -> bool:
+    """A first name of the patient's gender of whom nobody says who it is: "do not bother Karen"."""
+    text = note.text
+    if not text[hit.start].isupper() or text[hit.start : hit.end].isupper() or hit.word in _words():
+        return False
+    if _pairs()[hit.word][0] != base or _CAPITAL_BEFORE.search(text, max(0, hit.start - 20), hit.start):
+        return False
+    return _LOWER_NEXT.match(text, hit.end) is not None and not _is_somebody(note, hit.start)
+
+
+def _is_same(note: Note, hit: Hit, last: str) -> bool:
+    """Whether a first name that comes again is the patient's."""
+    if not note.text[hit.start].isupper() or _is_somebody(note, hit.start):
+        return False
+    following = _NAME_NEXT.match(note.text, hit.end)
+    if following is None:
+        return hit.word not in _words()
+    return following.group(1).lower() == last

@@ -1,0 +1,189 @@
+"""Whose a pronoun is: the patient's, the spouse's, or somebody else's. The rules are in `gender`'s docstring."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from palpate.perturb.characteristics.gender.partners import spouses
+from palpate.perturb.characteristics.gender.quotes import quotes, speaker_means_another
+from palpate.perturb.characteristics.gender.subjects import Subjects
+from palpate.perturb.characteristics.people import GENDER_OF_KIN, RELATIVES, SIDES, SPOUSES
+from palpate.perturb.characteristics.scan import Hit, Note
+
+Owner = Literal["patient", "spouse", "other", "unsure"]
+_GENDER = {**GENDER_OF_KIN, "gf": "female", "bf": "male"}
+_SPOUSES = frozenset((*SPOUSES, *SPOUSES.values(), "gf", "bf"))
+_MALE = frozenset(["he", "him", "his", "himself"])
+_SUBJECTS = frozenset(["he", "she"])
+_POSSESSIVE = frozenset(["his", "her"])
+_NEAR = 2
+"""How many sentences back a person may be for a pronoun to mean them."""
+_OWNS_KIN = re.compile(
+    r"\s+(?:(?:[a-z-]+)\s+){0,2}?(?:" + "|".join(sorted(RELATIVES | SIDES)) + r"|family)\b", re.IGNORECASE
+)
+_FACT = re.compile(
+    r"(?:-in-law)?\s*(?:,\s*(?:aged?\s+)?\d+\s*,)?\s*(?:\(|,?\s*who\b|(?:also\s+)?(?:is|was|has|had|died|passed|suffers|suffered|"
+    r"developed|underwent|got|smokes|smoked|drinks|drank|lived)\b)",
+    re.IGNORECASE,
+)
+_DISEASE = re.compile(
+    r"(?:-in-law)?\s*,?\s*(?:died|passed|has|had|suffers|suffered|was\s+diagnosed|underwent)\b", re.IGNORECASE
+)
+_TELLS = re.compile(
+    r"\b(?:report|state|stating|say|said|note|notic|think|thought|fe[el]l?t?|t[eo]ll|concern|worr|believ|describ|mention|recall|den[iy]|"
+    r"endors|that|because|when|while|after|if|since|found|brought|call|beside|bedside|with|patient|pt|to)",
+    re.IGNORECASE,
+)
+_TELLS_OF_PATIENT = re.compile(
+    r"\s+(?:also\s+|further\s+)?(?:reports?|reported|states?|stated|says?|said|notes?|noted|thinks?|thought|feels?|felt|believes?|"
+    r"believed|found|brought|saw|noticed)\s+(?:that\s+)?(?:the\s+)?(?:patient|pt)\b(?!['’]s\s+(?:own|\w+ing))",
+    re.IGNORECASE,
+)
+"""She says the patient fell: she is not the patient."""
+_FAMILY_HISTORY = re.compile(r"\bfamily\s+(?:medical\s+)?(?:history|hx)\b", re.IGNORECASE)
+_OWN_STORY = re.compile(
+    r"\s+(?:denies|reports|endorses|states|notes|believes|(?:is|was)\s+(?:adopted|unaware|unsure|not\s+(?:aware|sure)|the\s+(?:only|oldest|"
+    r"youngest)|one\s+of)|does\s+not\s+know|doesn't\s+know|has\s+(?:no|one|two|three|four|five|\d+|several|many)\s+(?:\w+\s+)?"
+    r"(?:siblings?|children|brothers?|sisters?|sons?|daughters?|known|relatives?|family|kids))\b",
+    re.IGNORECASE,
+)
+_IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
+_GENERIC = re.compile(r"/\s?(?:he|she|him|her|his|hers)\b|\b(?:he|she|him|her|his|s)\s?/$", re.IGNORECASE)
+_DECLARED = re.compile(r"(?:she\s?/\s?her(?:\s?/\s?hers)?|he\s?/\s?him(?:\s?/\s?his)?)(?![\w/])", re.IGNORECASE)
+_UPPER_NEAR = re.compile(r"\s+[A-Z]{2,}\b|\s+[A-Z]\b")
+
+
+class Pronoun(NamedTuple):
+    """A pronoun, the gender that it has, and whose it is."""
+
+    hit: Hit
+    gender: str
+    owner: Owner
+    ambiguous: bool
+
+
+def pronouns(note: Note) -> Iterator[tuple[Hit, str]]:
+    """The pronouns that mean one person, with their gender; "he/she", "HE" (encephalopathy) and HER-2 are none."""
+    text = note.text
+    for hit in note.hits("pronoun"):
+        after = text[hit.end : hit.end + 1]
+        if after == "-" or after.isdigit() or after == "_":
+            continue
+        written = text[hit.start : hit.end]
+        if written.isupper() and not _UPPER_NEAR.match(text, hit.end):
+            continue
+        if written == "His" and (
+            text[max(0, hit.start - 3) : hit.start] == "of " or text[hit.end : hit.end + 7].lower() == " bundle"
+        ):
+            continue
+        if "/" in (after, text[hit.start - 1 : hit.start]) and (
+            _GENERIC.match(text, hit.end) or _GENERIC.search(text, max(0, hit.start - 5), hit.start)
+        ):
+            continue
+        yield hit, "male" if hit.word in _MALE else "female"
+
+
+def declared(note: Note) -> Iterator[tuple[Hit, str]]:
+    """The pronouns that the patient goes by: both words of "(she/her)"."""
+    past = 0
+    for hit in note.hits("pronoun"):
+        match = _DECLARED.match(note.text, hit.start) if hit.word in _SUBJECTS else None
+        if match:
+            past = match.end()
+        if hit.start < past:
+            yield hit, "male" if hit.word in _MALE else "female"
+
+
+class PronounOwners:
+    """The owners of all pronouns of a note whose patient has a known gender."""
+
+    def __init__(self, note: Note, base: str) -> None:
+        self._note, self._base = note, base
+        people = {hit for hit in note.hits("people") if hit.word in GENDER_OF_KIN}
+        self._people = sorted(people.union(hit for hit in spouses(note) if len(hit.word) == 2))
+        self._subjects = Subjects(note, base)
+        self._spouse_sentence = -_NEAR - 1
+        self._quotes = quotes(note.text)
+
+    def all(self) -> list[Pronoun]:
+        """In order."""
+        return [Pronoun(hit, gender, *self._owner(hit, gender)) for hit, gender in pronouns(self._note)]
+
+    def _owner(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
+        note = self._note
+        if note.in_family(hit.start) and not self._tells_own(hit):
+            owns = hit.word in _POSSESSIVE and gender == self._base and bool(_OWNS_KIN.match(note.text, hit.end))
+            return ("patient", False) if owns else ("other", gender == self._base)
+        if gender != self._base:
+            return self._of_other_gender(hit, gender)
+        return self._of_same_gender(hit, gender)
+
+    def _tells_own(self, hit: Hit) -> bool:
+        """ "He denies a family history of gout", "She has no siblings": the patient in a family history."""
+        text = self._note.text
+        first, last = self._note.sentence(hit.start)
+        if _FAMILY_HISTORY.search(text, hit.end, last):
+            return True
+        return (
+            hit.word in _SUBJECTS
+            and not text[first : hit.start].strip(" \t\n-*•")
+            and bool(_OWN_STORY.match(text, hit.end))
+        )
+
+    def _of_other_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
+        number = self._note.sentence_number(hit.start)
+        if self._subjects.is_providers(hit):
+            return "other", True
+        for person in reversed(self._people):
+            if person.start > hit.start or _GENDER[person.word] != gender:
+                continue
+            if number - self._note.sentence_number(person.start) > _NEAR:
+                break
+            if person.word not in _SPOUSES:
+                return "other", True
+            self._spouse_sentence = number
+            return "spouse", False
+        if number - self._spouse_sentence <= _NEAR:
+            self._spouse_sentence = number
+            return "spouse", False
+        return "other", True
+
+    def _of_same_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
+        note = self._note
+        number = note.sentence_number(hit.start)
+        quote = next((span for span in self._quotes if span[0] < hit.start < span[1]), None)
+        quoted = speaker_means_another(note, *quote) if quote else False
+        if quoted or _TELLS_OF_PATIENT.match(note.text, hit.end):
+            return "other", True
+        if quoted is None:
+            return "unsure", True
+        for person in reversed(self._people):
+            if person.start > hit.start or _GENDER[person.word] != gender:
+                continue
+            if note.sentence_number(person.start) != number:
+                break
+            if self._is_one_of_two(person, hit):
+                return "unsure", True
+            if self._same_sentence(person, hit):
+                return "other", True
+        if self._subjects.may_mean_another(hit):
+            return "unsure", True
+        return "patient", False
+
+    def _is_one_of_two(self, person: Hit, hit: Hit) -> bool:
+        """ "Her daughter says she gave her tylenol": one of the two is the daughter."""
+        owns = self._note.text[person.end : person.end + 2] in ("'s", "’s")
+        return not owns and self._subjects.has_object_alike(hit)
+
+    def _same_sentence(self, person: Hit, hit: Hit) -> bool:
+        text = self._note.text
+        if hit.word in _POSSESSIVE and _OWNS_KIN.match(text, hit.end):
+            return False
+        between = text[person.end : hit.start]
+        if hit.word in _SUBJECTS:
+            return bool(_FACT.match(between)) and not _TELLS.search(between)
+        if hit.word in _POSSESSIVE and _IN_DECADE.match(text, hit.end):
+            return True
+        return hit.word in _POSSESSIVE and bool(_DISEASE.match(between)) and not _TELLS.search(between)

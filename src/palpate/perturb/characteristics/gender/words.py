@@ -1,0 +1,325 @@
+"""The words that tell the patient's gender, each with its wording for female and male.
+
+Headers, nouns, letters, titles and roles here; pronouns with the rules of `owners`, spouses with their pronouns.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from palpate.perturb.characteristics.describe import NOUNS, Patient
+from palpate.perturb.characteristics.gender import firstnames, letters, partners, reciprocal
+from palpate.perturb.characteristics.gender.owners import Pronoun, PronounOwners, declared, pronouns
+from palpate.perturb.characteristics.gender.pronouns import his_stands_alone, read_her
+from palpate.perturb.characteristics.people import GENDER_OF_KIN, RELATIVES, belongs_to_patient
+from palpate.perturb.characteristics.scan import Hit, Note
+
+TO_FEMALE = {
+    "man": "woman", "male": "female", "gentleman": "lady", "boy": "girl", "m": "f", "he": "she", "him": "her",
+    "himself": "herself", "mr": "ms", "widower": "widow", "waiter": "waitress", "policeman": "policewoman",
+    "businessman": "businesswoman", "salesman": "saleswoman", "househusband": "housewife", "transman": "transwoman",
+    "husband": "wife", "boyfriend": "girlfriend", "fiance": "fiancee", "father": "mother", "grandfather": "grandmother",
+    "latino": "latina", "filipino": "filipina", "fatherhood": "motherhood", "bf": "gf",
+    "serviceman": "servicewoman", "actor": "actress", "chairman": "chairwoman",
+    **{male: female for female, male in reciprocal.COUNTERPARTS.items()},
+}  # fmt: skip
+TO_MALE = {female: male for male, female in TO_FEMALE.items() if female != "her"} | {
+    "mrs": "mr",
+    "miss": "mr",
+    "hers": "his",
+}
+ROLES = (
+    "widow widower waiter waitress policeman policewoman businessman businesswoman salesman saleswoman housewife "
+    "househusband latino latina filipino filipina fatherhood motherhood serviceman servicewoman "
+    "chairman chairwoman actor actress"
+)
+TRANSITION = ("afab", "amab", "assigned", "dysphoria", "affirming", "reassignment", "top", "bottom")
+PARENTS = frozenset(["father", "mother", "grandfather", "grandmother"])
+_HEADER = re.compile(
+    r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?[ \t]*(?::|=)[ \t]*(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
+    re.IGNORECASE,
+)
+_TITLE = re.compile(
+    r"(?:Mr|Mrs|Ms|Miss)\b(?=\.?\s+(?:\[\*\*(?!\d)|_{2,}|[A-Z]))"
+    r"|(?:MR|MRS|MS|MISS)\b(?=\.\s+(?:\[\*\*(?!\d)|[A-Z]{2,}\b))"
+)
+_TWO = re.compile(r"\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
+_TWO_BEFORE = re.compile(r"(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+$|\b(?:" + "|".join(sorted(RELATIVES)) + r")[\s,(]+$")
+_SPOUSE_BEFORE = re.compile(r"\b(?:husband|wife)[\s,(]+$", re.IGNORECASE)
+_PARENT_BEFORE = re.compile(
+    r"\b(?:is|was|as|become|becoming|being)\s+(?:an?|the)\s+(?:(?!he|she)[\w-]+\s+){0,2}$", re.IGNORECASE
+)
+_PARENT_AFTER = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
+
+
+_BABY = re.compile(r"\b(?:baby|newborn|neonate|infant)\s+$", re.IGNORECASE)
+_BABY_NEXT = re.compile(r"\s+(?:infant|newborn|neonate|baby)\b", re.IGNORECASE)
+_BABY_OPENS = re.compile(r"(?:^|[:.\n])\s*baby\s+$", re.IGNORECASE)
+_THEY = re.compile(r"they\s?/\s?them\b", re.IGNORECASE)
+_OWN_PRONOUNS = "the patient goes by pronouns of their own"
+
+
+class Swap(NamedTuple):
+    """A place and its wording for either gender; `weight` says how much it tells of the patient's gender."""
+
+    start: int
+    end: int
+    gender: str
+    female: str
+    male: str
+    weight: int = 0
+    ambiguous: bool = False
+
+
+def triggers() -> dict[str, tuple[str, ...]]:
+    """The words to scan for, by tag."""
+    return {
+        "noun": tuple(NOUNS),
+        "role": (*ROLES.split(), *sorted(PARENTS)),
+        "spouse": partners.SPOUSE_WORDS,
+        "letter": letters.TRIGGERS,
+        "title": ("mr", "mrs", "ms", "miss"),
+        "pronoun": ("he", "him", "his", "himself", "she", "her", "hers", "herself"),
+        "sex": ("sex", "sexually", "gender"),
+        "trans": ("transgender", "transgendered", "trans", "transsexual", "mtf", "ftm", *TRANSITION),
+        "they": ("they",),
+        **firstnames.triggers(),
+    }
+
+
+def like(written: str, word: str) -> str:
+    """A word in the capitals of another: SHE, She, she."""
+    if written.isupper() and (len(written) > 1 or len(word) == 1):
+        return word.upper()
+    return word[0].upper() + word[1:] if written[:1].isupper() else word
+
+
+def swap(note: Note, start: int, end: int, *, weight: int = 0) -> Swap:
+    """The place of a gendered word with its counterpart."""
+    written = note.text[start:end]
+    word = written.lower()
+    if word in TO_FEMALE:
+        return Swap(start, end, "male", like(written, TO_FEMALE[word]), written, weight)
+    return Swap(start, end, "female", written, like(written, TO_MALE[word]), weight)
+
+
+def find_strong(patient: Patient, lettered: list[tuple[int, int]]) -> list[Swap]:
+    """Headers, nouns, letters (`lettered`, from `letters`), titles and roles."""
+    note = patient.note
+    return sorted([*_headers(note), *_nouns(patient, lettered), *_titles(note), *_roles(note)])
+
+
+def _headers(note: Note) -> list[Swap]:
+    matches = [_HEADER.match(note.text, hit.start) for hit in note.hits("sex")]
+    return [
+        swap(note, *match.span("value"), weight=3)
+        for match in matches
+        if match and belongs_to_patient(note, match.start(), match.end())
+    ]
+
+
+def _nouns(patient: Patient, lettered: list[tuple[int, int]]) -> list[Swap]:
+    note = patient.note
+    spans = [description.noun for description in patient.descriptions if description.noun]
+    introduced = [span for span in spans if note.text[span[0] : span[1]].lower() in (*TO_FEMALE, *TO_MALE)]
+    found = [swap(note, *span, weight=3) for span in dict.fromkeys([*introduced, *lettered])]
+    newborn = [hit for hit in note.hits("noun") if is_newborn(patient, hit)]
+    return found + [swap(note, hit.start, hit.end, weight=1) for hit in {*patient.plain_nouns, *newborn}]
+
+
+def is_newborn(patient: Patient, hit: Hit) -> bool:
+    """ "Baby boy Smith was born at 36 weeks": the patient, in a note that has no other."""
+    if hit.word not in ("boy", "girl") or patient.descriptions:
+        return False
+    note = patient.note
+    return bool(_BABY_OPENS.search(note.text, max(0, hit.start - 9), hit.start)) and not note.in_family(hit.start)
+
+
+def _titles(note: Note) -> list[Swap]:
+    found = []
+    for hit in note.hits("title"):
+        if not _TITLE.match(note.text, hit.start) or _TWO.match(note.text, hit.end):
+            continue
+        if _TWO_BEFORE.search(note.text, max(0, hit.start - 15), hit.start) or note.in_family(hit.start):
+            continue
+        if note.text[hit.start : hit.end].isupper() and not _capitals_before(note, hit):
+            continue
+        found.append(swap(note, hit.start, hit.end, weight=1))
+    return found
+
+
+def _capitals_before(note: Note, hit: Hit) -> bool:
+    """MR. SMITH opens a sentence or stands among capitals; "severe MR. TTE" does not."""
+    before = note.text[note.sentence(hit.start)[0] : hit.start].split()
+    return not before or before[-1].isupper()
+
+
+def _roles(note: Note) -> list[Swap]:
+    """A widow, a waitress, a mother of three."""
+    found = []
+    for hit in note.hits("role"):
+        if note.in_family(hit.start) or note.text[max(0, hit.start - 6) : hit.start].lower() == "black ":
+            continue  # a black widow is a spider
+        if hit.word in PARENTS:
+            told = _PARENT_BEFORE.search(note.text, max(0, hit.start - 40), hit.start) or _PARENT_AFTER.match(
+                note.text, hit.end
+            )
+            if not told or not belongs_to_patient(note, hit.start, hit.end):
+                continue
+        elif not belongs_to_patient(note, hit.start, hit.end):
+            continue
+        found.append(swap(note, hit.start, hit.end, weight=1))
+    return found
+
+
+def decide(strong: list[Swap], note: Note) -> tuple[str | None, bool]:
+    """The patient's gender, and whether the note says both."""
+    firm = {gender: sum(s.weight == 3 for s in strong if s.gender == gender) for gender in ("female", "male")}
+    low, high = sorted(firm.values())
+    if high:
+        return max(firm, key=lambda gender: firm[gender]), 2 * low >= high
+    weak = {gender: 2 * sum(s.gender == gender for s in strong) for gender in ("female", "male")}
+    for hit, gender in pronouns(note):
+        weak[gender] += not note.in_family(hit.start)
+    for _, gender in declared(note):
+        weak[gender] += 2
+    low, high = sorted(weak.values())
+    if high and 2 * low < high:
+        return max(weak, key=lambda gender: weak[gender]), False
+    spouses = {GENDER_OF_KIN.get(hit.word) for hit in partners.spouses(note) if not note.in_family(hit.start)} - {None}
+    if not high and len(spouses) == 1:
+        return ("female" if spouses == {"male"} else "male"), False
+    base = _without_relatives(strong, note) if high else None
+    return base, bool(high) and base is None
+
+
+def _without_relatives(strong: list[Swap], note: Note) -> str | None:
+    """What the words say that no relative nearby can be meant by: "his wife came. She says he fell" is of a man."""
+    kin = [(note.sentence_number(hit.start), GENDER_OF_KIN.get(hit.word)) for hit in note.hits("people")]
+    told = {s.gender for s in strong}
+    for hit, gender in pronouns(note):
+        number = note.sentence_number(hit.start)
+        if not note.in_family(hit.start) and (number, gender) not in kin and (number - 1, gender) not in kin:
+            told.add(gender)
+    if not told:
+        told = {gender for gender in ("female", "male") if reciprocal.find_reciprocal(note, gender)[0]}
+    return told.pop() if len(told) == 1 else None
+
+
+class People(NamedTuple):
+    """Names, pronouns and spouses: those to swap, those that are left alone, and why the note can't be swapped."""
+
+    swaps: list[Swap]
+    left: list[Swap]
+    doubts: list[str]
+
+
+def find_people(patient: Patient, base: str) -> People:
+    """All persons of a note whose patient has a known gender."""
+    note = patient.note
+    people = People([], [], [])
+    theirs = set()
+    for pronoun in PronounOwners(note, base).all():
+        place = _pronoun(note, pronoun)
+        if pronoun.owner in ("patient", "spouse"):
+            people.swaps.append(_of_partner(place, base) if pronoun.owner == "spouse" else place)
+            if place.ambiguous:
+                people.doubts.append('whether "her" means him or his')
+            if pronoun.owner == "spouse" and partners.names_spouse(note, place.start):
+                people.doubts.append(partners.NAMED)
+            continue
+        theirs.add(place.start)
+        people.left.append(place)
+        if pronoun.owner == "unsure":
+            people.doubts.append("a pronoun may mean somebody else of the patient's gender")
+    _add_declared(note, base, people)
+    _add_spouses(note, base, theirs, people)
+    _add_names(patient, base, people)
+    called, doubt = reciprocal.find_reciprocal(note, base)
+    people.swaps.extend(swap(note, hit.start, hit.end) for hit in called)
+    if doubt:
+        people.doubts.append(reciprocal.DOUBT)
+    if _has_baby_alike(patient, base):
+        people.doubts.append("a newborn of the patient's gender")
+    if partners.tells_sex_with(note):
+        people.doubts.append(partners.SEX_WITH)
+    return people
+
+
+def _has_baby_alike(patient: Patient, base: str) -> bool:
+    """A "baby boy" in the note of a man, or a newborn ("newborn male infant") that may be the patient."""
+    words = ("girl", "female") if base == "female" else ("boy", "male")
+    hits = [hit for hit in patient.note.hits("noun") if hit.word in words and not is_newborn(patient, hit)]
+    text = patient.note.text
+    return not patient.is_infant and any(
+        _BABY.search(text, max(0, hit.start - 9), hit.start) or _BABY_NEXT.match(text, hit.end) for hit in hits
+    )
+
+
+def _add_declared(note: Note, base: str, people: People) -> None:
+    """ "(she/her)" becomes "(he/him)"; other pronouns than the rest of the note has, or "they/them", can't."""
+    for hit, gender in declared(note):
+        place = swap(note, hit.start, hit.end) if hit.word not in ("her", "his") else _declared_word(note, hit)
+        (people.swaps if gender == base else people.left).append(place)
+        if gender != base:
+            people.doubts.append(_OWN_PRONOUNS)
+    if any(_THEY.match(note.text, hit.start) for hit in note.hits("they")):
+        people.doubts.append(_OWN_PRONOUNS)
+
+
+def _declared_word(note: Note, hit: Hit) -> Swap:
+    written = note.text[hit.start : hit.end]
+    if hit.word == "her":
+        return Swap(hit.start, hit.end, "female", written, like(written, "him"))
+    return Swap(hit.start, hit.end, "male", like(written, "hers"), written)
+
+
+def _add_spouses(note: Note, base: str, theirs: set[int], people: People) -> None:
+    for hit in partners.spouses(note):
+        if partners.is_others_spouse(note, hit, theirs):
+            continue
+        spouse = swap(note, hit.start, hit.end)
+        people.swaps.append(_of_partner(spouse, base))
+        if partners.is_named(note, hit):
+            people.doubts.append(partners.NAMED)
+        noun = partners.called(note, hit)
+        if noun and (called := swap(note, *noun)).gender == spouse.gender:
+            people.swaps.append(_of_partner(called, base))
+    for hit in note.hits("title"):
+        if _SPOUSE_BEFORE.search(note.text, max(0, hit.start - 14), hit.start):
+            people.swaps.append(_of_partner(swap(note, hit.start, hit.end), base))
+    for hit in partners.partner_nouns(note):
+        people.swaps.append(_of_partner(swap(note, hit.start, hit.end), base))
+
+
+def _add_names(patient: Patient, base: str, people: People) -> None:
+    names, doubt = firstnames.find_names(patient, base)
+    text = patient.note.text
+    for name in names:
+        written = text[name.start : name.end]
+        other = like(written, name.counterpart) if name.gender == base else written
+        words = (written, other) if base == "female" else (other, written)
+        place = Swap(name.start, name.end, base, *words, ambiguous=name.gender != base)
+        (people.swaps if name.gender == base else people.left).append(place)
+    if doubt:
+        people.doubts.append(doubt)
+
+
+def _of_partner(place: Swap, base: str) -> Swap:
+    """A word about the spouse goes the other way: it is as it stands for the patient's own gender."""
+    own, other = (place.female, place.male) if place.gender == "female" else (place.male, place.female)
+    return place._replace(female=own if base == "female" else other, male=other if base == "female" else own)
+
+
+def _pronoun(note: Note, pronoun: Pronoun) -> Swap:
+    start, end, word = pronoun.hit
+    written = note.text[start:end]
+    ambiguous = pronoun.ambiguous
+    if word == "her":
+        male = read_her(note.text, start, end)
+        return Swap(start, end, "female", written, like(written, male or "his"), 0, ambiguous or male is None)
+    if word == "his":
+        female = "hers" if his_stands_alone(note.text, start, end) else "her"
+        return Swap(start, end, "male", like(written, female), written, 0, ambiguous)
+    return swap(note, start, end)._replace(ambiguous=ambiguous)

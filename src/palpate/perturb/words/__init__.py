@@ -1,0 +1,329 @@
+"""Target words and where they are in the notes (vocabulary-sensitivity, sections 2.3.1 and 2.3.5).
+
+`find_words` tokenises each note once and looks its words up, so the time does not grow with the number of target
+words. What counts as a word, and what hyphens, apostrophes and numbers do, is told in `palpate.perturb.words.tokens`.
+
+`choose_words` picks target words where the user has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from palpate.cases.edits import Ints
+from palpate.errors import InputError
+from palpate.perturb.words.ratings import Ratings
+from palpate.perturb.words.stop_words import STOP_WORDS
+from palpate.perturb.words.tokens import Token, Tokenised, is_plain_word, normalise_word, pieces, tokenise, tokens
+
+__all__ = [
+    "ChosenWords",
+    "Hits",
+    "Ratings",
+    "Token",
+    "WordCount",
+    "check_words",
+    "choose_words",
+    "count_words",
+    "find_words",
+    "normalise_word",
+    "tokens",
+]
+
+Floats = NDArray[np.float64]
+Occurrences = Literal["all", "first"]
+Choice = Literal["frequent", "predictive", "vocabulary"]
+
+_BLANKS = re.compile(r"\s+")
+
+
+class Hits(NamedTuple):
+    """Where words are: `texts[text][start:end]` is the target `word`; sorted by text, word and start."""
+
+    text: Ints
+    word: Ints
+    start: Ints
+    end: Ints
+
+    def take(self, rows: NDArray[Any]) -> Hits:
+        """Some of the hits, by index or by mask."""
+        return Hits(*(column[rows] for column in self))
+
+    def by_text(self) -> list[tuple[int, Ints]]:
+        """Each text that has hits, and which they are; in order."""
+        order = np.argsort(self.text, kind="stable")
+        used, begin = np.unique(self.text[order], return_index=True)
+        parts = np.split(order, begin[1:])[: len(used)]
+        return list(zip(used.tolist(), parts, strict=True))
+
+
+def check_words(words: Iterable[str]) -> tuple[str, ...]:
+    """The words with single blanks, as they are written; none without a letter or digit, none twice."""
+    seen: dict[str, str] = {}
+    for word in words:
+        shown = " ".join(word.split())
+        if len(pieces(shown)) < 3:
+            raise InputError(f"the target word '{shown}' has no letter and no digit", hint="take it off the list")
+        same = normalise_word(shown)
+        if same in seen:
+            twin = "" if seen[same] == shown else f", once as '{seen[same]}'"
+            raise InputError(
+                f"the target word '{shown}' is given twice{twin}",
+                hint="case and blanks don't tell words apart, so keep one of them",
+            )
+        seen[same] = shown
+    return tuple(seen.values())
+
+
+# --- finding ------------------------------------------------------------------------------------------------
+
+
+class _Target(NamedTuple):
+    """A target as its words, what is between them, and what stands before and behind ("CD4+")."""
+
+    word: int
+    tokens: tuple[str, ...]
+    gaps: tuple[str, ...]
+    prefix: str
+    suffix: str
+
+    @property
+    def is_plain(self) -> bool:
+        return len(self.tokens) == 1 and not self.prefix and not self.suffix
+
+
+class _Lookup(dict[str, int]):
+    """Words as they stand in texts to the code of a target's word, or -1."""
+
+    def __init__(self, targets: Sequence[_Target]) -> None:
+        super().__init__()
+        names = dict.fromkeys(token for target in targets for token in target.tokens)
+        self.codes = {token: code for code, token in enumerate(names)}
+        # The last place is what code -1 points at: no target.
+        self.plain = np.full(len(self.codes) + 1, -1, dtype=np.int64)
+        self.is_head = np.zeros(len(self.codes) + 1, dtype=bool)
+        self.others: dict[tuple[int, ...], list[_Target]] = {}
+        for target in targets:
+            head = tuple(self.codes[token] for token in target.tokens[:2])
+            if target.is_plain:
+                self.plain[head[0]] = target.word
+            else:
+                self.is_head[head[0]] |= len(head) == 1
+                self.others.setdefault(head, []).append(target)
+        self.pairs = np.asarray(sorted(self._pair(*head) for head in self.others if len(head) == 2), dtype=np.int64)
+
+    def _pair(self, left: Any, right: Any) -> Any:
+        return left * len(self.codes) + right
+
+    def heads(self, codes: Ints) -> Ints:
+        """Where a phrase, or a word with signs, may begin: its first two words are there, or its only one."""
+        may = self.is_head[codes]
+        if len(self.pairs):
+            seen = np.where(codes[:-1] < 0, -1, self._pair(codes[:-1], codes[1:]))
+            at = np.minimum(np.searchsorted(self.pairs, seen), len(self.pairs) - 1)
+            may[:-1] |= (self.pairs[at] == seen) & (codes[1:] >= 0)
+        return np.flatnonzero(may)
+
+    def __missing__(self, token: str) -> int:
+        code = self[token] = self.codes.get(normalise_word(token), -1)
+        return code
+
+
+def find_words(texts: Sequence[str], words: Sequence[str], *, occurrences: Occurrences = "all") -> Hits:
+    """Where the words are in the texts: whole words and phrases, without regard to case.
+
+    Between the words of a phrase any run of blanks is allowed, line ends too. Words of the list are looked for
+    independently, so "heart" is also found in "heart failure"; hits of one word never overlap. `first` keeps the
+    first hit of each word in each text.
+    """
+    words = check_words(words)
+    lookup = _Lookup([_target(k, word) for k, word in enumerate(words)])
+    columns: list[Ints] = []
+    for row, text in enumerate(texts):
+        cut = pieces(text)
+        codes = np.fromiter(map(lookup.__getitem__, cut[1::2]), dtype=np.int64, count=len(cut) // 2)
+        if (codes >= 0).any():
+            found = _hits_in(cut, codes, lookup)
+            columns.append(np.column_stack([np.full(len(found), row), found]))
+    table = np.concatenate(columns) if columns else np.zeros((0, 4), dtype=np.int64)
+    if occurrences == "first" and len(table):
+        is_new = np.any(table[1:, :2] != table[:-1, :2], axis=1)
+        table = table[np.concatenate([[True], is_new])]
+    return Hits(*(np.ascontiguousarray(column) for column in table.T))
+
+
+def _target(word: int, written: str) -> _Target:
+    cut = pieces(written)
+    names = tuple(normalise_word(token) for token in cut[1::2])
+    between = [_plain_gap(gap) for gap in cut[::2]]
+    return _Target(word, names, tuple(between[1:-1]), between[0], between[-1])
+
+
+def _plain_gap(gap: str) -> str:
+    return _BLANKS.sub(" ", gap)
+
+
+def _hits_in(cut: list[str], codes: Ints, lookup: _Lookup) -> Ints:
+    """The hits in one text as rows (word, start, end), sorted."""
+    ends = np.cumsum(np.fromiter(map(len, cut), dtype=np.int64, count=len(cut)))
+    start, end = ends[:-1:2], ends[1::2]
+    word = lookup.plain[codes]
+    at = np.flatnonzero(word >= 0)
+    rows = np.column_stack([word[at], start[at], end[at]])
+    heads = lookup.heads(codes)
+    if len(heads):
+        others = list(_other_hits(cut, codes, heads, lookup, start, end))
+        rows = np.concatenate([rows, np.asarray(others, dtype=np.int64).reshape(-1, 3)])
+    return np.asarray(rows[np.lexsort((rows[:, 1], rows[:, 0]))])
+
+
+def _other_hits(
+    cut: list[str], codes: Ints, heads: Ints, lookup: _Lookup, start: Ints, end: Ints
+) -> Iterator[tuple[int, int, int]]:
+    """Hits of phrases, and of words with signs before or behind."""
+    reached: dict[int, int] = {}
+    for k in heads.tolist():
+        for head in {tuple(codes[k : k + n].tolist()) for n in (1, 2)}:
+            for target in lookup.others.get(head, ()):
+                last = k + len(target.tokens) - 1
+                if not _fits(cut, codes, k, target, lookup):
+                    continue
+                span = int(start[k]) - len(target.prefix), int(end[last]) + len(target.suffix)
+                if span[0] >= reached.get(target.word, 0):
+                    reached[target.word] = span[1]
+                    yield target.word, *span
+
+
+def _fits(cut: list[str], codes: Ints, k: int, target: _Target, lookup: _Lookup) -> bool:
+    """Whether the target stands at the k-th word of the text."""
+    n = len(target.tokens)
+    if k + n > len(codes) or codes[k : k + n].tolist() != [lookup.codes[token] for token in target.tokens]:
+        return False
+    gaps = cut[2 * k : 2 * (k + n) + 1 : 2]
+    if any(_plain_gap(gap) != asked for gap, asked in zip(gaps[1:-1], target.gaps, strict=True)):
+        return False
+    before, behind = gaps[0], gaps[-1]
+    # A sign that touches another word is not at the edge of this one: "a.b" is no place for "a.".
+    touches_before = target.prefix == before and k > 0
+    touches_behind = target.suffix == behind and k + n < len(codes)
+    return (
+        before.endswith(target.prefix)
+        and behind.startswith(target.suffix)
+        and not (target.prefix and touches_before)
+        and not (target.suffix and touches_behind)
+    )
+
+
+# --- choosing -----------------------------------------------------------------------------------------------
+
+
+class WordCount(NamedTuple):
+    """How often a word occurs, and in how many texts."""
+
+    n: int
+    n_texts: int
+
+
+class ChosenWords(NamedTuple):
+    """Target words, best first, with the columns that they were chosen by; `statistic` is NaN if not `predictive`."""
+
+    words: tuple[str, ...]
+    n: Ints
+    n_texts: Ints
+    statistic: Floats
+
+
+def count_words(texts: Sequence[str]) -> dict[str, WordCount]:
+    """Every word of the texts, numbers left out, in alphabetical order."""
+    tokenised = tokenise(texts)
+    columns = zip(tokenised.words, *(column.tolist() for column in tokenised.counts()), strict=True)
+    return {word: WordCount(n, n_texts) for word, n, n_texts in columns if is_plain_word(word)}
+
+
+def choose_words(
+    texts: Sequence[str],
+    y: Any = None,
+    *,
+    how: Choice,
+    n: int | None = 49,
+    min_texts: int = 5,
+    stop_words: Iterable[str] = STOP_WORDS,
+    min_letters: int = 2,
+) -> ChosenWords:
+    """Target words from the training notes.
+
+    `frequent`: those with the most occurrences. `predictive`: those whose presence in a note has the largest
+    Pearson chi-squared (2 x 2, uncorrected) with a label; `y[text]` or `y[text, label]`, dense or sparse, and of
+    several labels the largest counts. `vocabulary`: all, most frequent first, whatever `n` is.
+
+    Stop words, numbers, words of fewer than `min_letters` and words in fewer than `min_texts` notes (a rare word
+    may be a name) are never chosen. Ties go by the alphabet.
+    """
+    tokenised = tokenise(texts)
+    count, n_texts = tokenised.counts()
+    never = {normalise_word(word) for word in stop_words}
+    allowed = [is_plain_word(w) and len(w) >= min_letters and w not in never for w in tokenised.words]
+    kept = np.flatnonzero(np.asarray(allowed, dtype=bool) & (n_texts >= min_texts))
+    statistic = np.full(len(kept), np.nan)
+    score = count[kept].astype(np.float64)
+    if how == "predictive":
+        score = statistic = _chi_squared(tokenised, kept, y)
+        defined = ~np.isnan(score)
+        kept, score, statistic = kept[defined], score[defined], statistic[defined]
+    if not len(kept):
+        raise InputError(
+            "no word of the training notes can be chosen", hint=f"lower `min_texts` ({min_texts}) or give the words"
+        )
+    order = np.argsort(-score, kind="stable")[: None if how == "vocabulary" else n]
+    kept = kept[order]
+    names = tuple(tokenised.words[code] for code in kept)
+    return ChosenWords(names, count[kept], n_texts[kept], statistic[order])
+
+
+def _chi_squared(tokenised: Tokenised, kept: Ints, y: Any) -> Floats:
+    """The largest statistic over the labels; NaN for a word that all notes have."""
+    n = len(tokenised.first) - 1
+    labels = _label_matrix(y, n)
+    positive: Floats = np.asarray(labels.sum(axis=0), dtype=np.float64).ravel()
+    varies = (positive > 0) & (positive < n)
+    if not varies.any():
+        raise InputError("no label varies in the training notes, so no word predicts one")
+    present = presence(tokenised)[:, kept]
+    both = (present.T @ labels[:, np.flatnonzero(varies)]).toarray()
+    with_word = np.asarray(present.sum(axis=0)).ravel()[:, None]
+    positive = positive[varies][None, :]
+    below = with_word * (n - with_word) * positive * (n - positive)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # (ad - bc) of the 2 x 2 table is n times the surplus of the joint count.
+        value = np.where(below > 0, n * (n * both - with_word * positive) ** 2 / below, np.nan)
+    return np.asarray(value.max(axis=1), dtype=np.float64)
+
+
+def _label_matrix(y: Any, n: int) -> Any:
+    """Texts by labels, sparse."""
+    given: Any = y if sparse.issparse(y) else np.asarray([] if y is None else y, dtype=np.float64)
+    if given.shape[0] != n:
+        raise InputError(f"there are {n} notes and labels for {given.shape[0]}")
+    return sparse.csr_array(given if given.ndim == 2 else given.reshape(n, -1), dtype=np.float64)
+
+
+def presence(tokenised: Tokenised) -> Any:
+    """Texts by words, sparse, 1 where the text has the word."""
+    counted = occurrence_counts(tokenised)
+    counted.data[:] = 1
+    return counted
+
+
+def occurrence_counts(tokenised: Tokenised) -> Any:
+    """Texts by words, sparse, how often the text has the word."""
+    shape = (len(tokenised.first) - 1, len(tokenised.words))
+    ones = np.ones(len(tokenised.codes), dtype=np.int64)
+    counted = sparse.csr_array((ones, tokenised.codes, tokenised.first), shape=shape)
+    counted.sum_duplicates()
+    return counted

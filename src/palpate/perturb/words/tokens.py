@@ -1,0 +1,158 @@
+"""What a word is in a note, and notes as columns of word codes (vocabulary-sensitivity, section 2.3.1).
+
+A word is a longest run of letters, digits, underscores and combining marks, of any script. Beyond that:
+
+- A hyphen between two such runs joins them: "non-smoker" is one word and does not hold "smoker", because a
+  clinician reads the opposite; "patient-controlled" does not hold "patient". A hyphen at the edge of a word (a
+  bullet, "pre- and post-") joins nothing, nor do dashes and slashes: "fever/chills" is two words.
+- An apostrophe joins too ("don't", "O'Brien"), except that a possessive 's is a word part of its own: "patient" is
+  found in "patient's", and "Crohn's" can still be looked for.
+- A full stop, comma, colon or slash between two digits joins, and so does a full stop before a number, so "98.6",
+  "1,000", "120/80", "10:30" and ".5" are one word each. A unit that touches its number belongs to it ("5mg").
+
+Words are compared without case and by canonical equivalence (`normalise_word`), but always cut from the text as
+it is: characters whose lower case is longer ("İ", "ß") shift nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.cases.edits import Ints
+
+Codes = NDArray[np.int32]
+
+_MARKS_OF_ONE_KIND = str.maketrans({"\u2019": "'", "\u2010": "-", "\u2011": "-"})
+
+
+class Token(NamedTuple):
+    """A word of a text, as it stands there, and its place."""
+
+    text: str
+    start: int
+    end: int
+
+
+def _token_pattern(character: str) -> re.Pattern[str]:
+    possessive = rf"['\u2019][sS](?!{character})"
+    joint = rf"(?<=\d)[.,:/](?=\d)|[-\u2010\u2011](?={character})|(?!{possessive})['\u2019](?={character})"
+    before_number = rf"(?:(?<!{character})(?<!\.)\.(?=\d))?"
+    return re.compile(rf"({before_number}{character}+(?:(?:{joint}){character}+)*|(?<={character}){possessive})")
+
+
+_ASCII_TOKEN = _token_pattern(r"\w")
+
+
+@lru_cache(maxsize=1)
+def _any_token() -> re.Pattern[str]:
+    """The same with combining marks, which Python's `\\w` leaves out."""
+    return _token_pattern(word_character())
+
+
+@lru_cache(maxsize=1)
+def word_character() -> str:
+    """A character class, as a pattern: letters, digits, underscore and combining marks."""
+    marks = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("M")]
+    ranges: list[list[int]] = []
+    for code in marks:
+        if ranges and code == ranges[-1][1] + 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    marked = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+    return rf"[\w{marked}]"
+
+
+def _pattern_for(text: str) -> re.Pattern[str]:
+    return _ASCII_TOKEN if text.isascii() else _any_token()
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The words of a text, in order; a possessive 's comes as a token of its own."""
+    for match in _pattern_for(text).finditer(text):
+        yield Token(match.group(), match.start(), match.end())
+
+
+def pieces(text: str) -> list[str]:
+    """The text cut up: what is before the first word, the first word, what is between, ..., what is behind the last.
+
+    This is the fast form of `tokens`: `pieces(text)[1::2]` are the words, and the lengths add up to the offsets.
+    """
+    return _pattern_for(text).split(text)
+
+
+def normalise_word(word: str) -> str:
+    """The form in which words are compared: no case, one canonical spelling, single blanks, plain ' and -."""
+    plain = " ".join(word.split())
+    if plain.isascii():
+        return plain.lower()
+    plain = plain.translate(_MARKS_OF_ONE_KIND)
+    # Unicode's canonical caseless match: folding alone would tell apart "É" from "E" with an accent behind.
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", plain).casefold())
+
+
+def is_plain_word(word: str) -> bool:
+    """Whether a normalised token is a word to count or to propose: it starts with a letter and has no underscore.
+
+    This leaves out numbers, doses ("5mg"), ordinals, the blanks of de-identified notes ("___") and a possessive 's.
+    """
+    return word[:1].isalpha() and "_" not in word
+
+
+class WordCodes(dict[str, int]):
+    """Words as they stand in texts to the code of their normalised form; new words get the next code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self._code: dict[str, int] = {}
+
+    def __missing__(self, token: str) -> int:
+        word = normalise_word(token)
+        code = self._code.setdefault(word, len(self.words))
+        if code == len(self.words):
+            self.words.append(word)
+        self[token] = code
+        return code
+
+
+class Tokenised(NamedTuple):
+    """Texts as columns: the code of each word, where each text's words begin, and the words by code, sorted."""
+
+    codes: Codes
+    first: Ints
+    words: tuple[str, ...]
+
+    @property
+    def text(self) -> Ints:
+        """The text of each word in `codes`."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+    def counts(self) -> tuple[Ints, Ints]:
+        """For each word, how often it occurs, and in how many texts."""
+        n = len(self.words)
+        pairs = np.unique(self.text * n + self.codes) if n else np.zeros(0, dtype=np.int64)
+        occurrences = np.bincount(self.codes, minlength=n).astype(np.int64)
+        return occurrences, np.bincount(pairs % max(n, 1), minlength=n).astype(np.int64)
+
+
+def tokenise(texts: Sequence[str]) -> Tokenised:
+    """All texts as columns of word codes; codes follow the alphabet, so that ties can be broken by code."""
+    known = WordCodes()
+    parts = [np.zeros(0, dtype=np.int32)]
+    for text in texts:
+        found = _pattern_for(text).findall(text)
+        parts.append(np.fromiter(map(known.__getitem__, found), dtype=np.int32, count=len(found)))
+    first = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    order = sorted(range(len(known.words)), key=known.words.__getitem__)
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return Tokenised(place[np.concatenate(parts)], first, tuple(known.words[code] for code in order))

@@ -1,0 +1,242 @@
+"""The run directory: the only reader and writer of it.
+
+    RUN/
+      manifest.json                 what was run: configuration, seeds, versions, fingerprints
+      variants/<audit>.parquet      what was asked: offsets and replacements, no note text
+      pending/<model>.npy           what the model had to score when the run began (for --resume)
+      predictions/<model>.parquet   what the models answered
+      attributions/<audit>/<model>/ what a model said that it looked at, a file a call (offsets and scores)
+      results/<audit>.parquet       estimates
+      results/<audit>.json          blocks and findings for the report
+      results/<audit>.replicates.parquet   bootstrap replicates, to compare with a later run
+      gate.json, junit.xml          the gate's verdict, where there is a gate
+      report.html
+
+Every file is written under another name and then renamed: a reader never sees half a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from palpate.cases.hashing import KEY_BYTES
+from palpate.errors import RunError
+from palpate.results import AnyBlock, AuditResult, Finding, ModelPredictions, Plan
+from palpate.results.attributions import Attributions
+
+SCHEMA = 1
+_BLOCKS: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[AnyBlock, ...])
+_FINDINGS: TypeAdapter[tuple[Finding, ...]] = TypeAdapter(tuple[Finding, ...])
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A path to write to, which takes the real name when all went well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield scratch
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    with _replacing(path) as scratch:
+        scratch.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+class RunDirectory:
+    """Reads and writes one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # -- the manifest ---------------------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / "manifest.json").is_file()
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Say what is run here."""
+        _write_json(self.path / "manifest.json", {**manifest, "schema": SCHEMA})
+
+    def read_manifest(self) -> dict[str, Any]:
+        """What was run here."""
+        manifest = self._read_json("manifest.json")
+        if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
+            raise RunError(
+                "was written by another version of palpate",
+                file=self.path / "manifest.json",
+                hint="run the audit again",
+            )
+        return manifest
+
+    def _read_json(self, name: str) -> Any:
+        path = self.path / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RunError(f"holds no run (there is no {name})", file=self.path) from None
+        except ValueError:
+            raise RunError("is damaged", file=path, hint="run the audit again with --resume") from None
+
+    # -- what was asked and answered ------------------------------------------------------------------
+
+    def write_variants(self, audit: str, plan: Plan) -> None:
+        """Offsets and replacements, one row an edit; an unedited case is a row without offsets."""
+        variants, n_cases = plan.variants, len(plan.cohort)
+        repeat = np.maximum(variants.n_edits, 1)
+        row = np.repeat(np.arange(len(variants)), repeat)
+        edited = np.repeat(variants.n_edits > 0, repeat)
+        columns: dict[str, NDArray[np.int64]] = {}
+        for name in ("start", "end", "replacement"):
+            columns[name] = np.full(len(row), -1, dtype=np.int64)
+            columns[name][edited] = getattr(variants, name)
+        parent = variants.parent[row]
+        ids = plan.cohort.cases.select("cohort", "case_id")
+        own = pl.DataFrame({"row": np.where(parent < n_cases, parent, n_cases)})
+        cases = pl.concat([ids, pl.DataFrame({"cohort": [None], "case_id": [None]}, schema=ids.schema)])
+        words = pl.Series([*variants.replacements, None], dtype=pl.String)
+        made = pl.Series([*variants.made, None], dtype=pl.String)
+        groups = pl.Series(variants.group_names, dtype=pl.String)
+        frame = cases[own["row"]].with_columns(
+            pl.Series("variant", row),
+            groups[variants.group[row]].alias("group"),
+            pl.Series("start", columns["start"]).replace(-1, None),
+            pl.Series("end", columns["end"]).replace(-1, None),
+            words[np.where(columns["replacement"] < 0, len(words) - 1, columns["replacement"])].alias("replacement"),
+            made[np.where(parent < n_cases, len(made) - 1, parent - n_cases)].alias("made_text"),
+        )
+        self._write_frame(f"variants/{audit}.parquet", frame)
+
+    def write_predictions(self, model: str, parts: Mapping[str, ModelPredictions]) -> None:
+        """One model's answers to all audits, in the order in which they were asked."""
+        frames = [
+            pl.DataFrame(
+                {
+                    "audit": pl.repeat(audit, len(part.p), eager=True),
+                    "variant": np.arange(len(part.p)),
+                    "seen": part.seen,
+                    "p": pl.Series(part.p, dtype=pl.Array(pl.Float64, part.p.shape[1])),
+                }
+            ).filter(np.asarray(~np.isnan(part.p).any(axis=1)))
+            for audit, part in parts.items()
+        ]
+        self._write_frame(f"predictions/{model}.parquet", pl.concat(frames))
+
+    def write_attributions(self, audit: str, model: str, call: str, found: Attributions) -> None:
+        """What a model said to one call."""
+        self._write_frame(f"attributions/{audit}/{model}/{call}.parquet", pl.DataFrame(found._asdict()))
+
+    def read_attributions(self, audit: str, model: str, call: str) -> Attributions | None:
+        """What `write_attributions` wrote, or None."""
+        frame = self._read_frame(f"attributions/{audit}/{model}/{call}.parquet", optional=True)
+        return None if frame is None else Attributions(*(frame[name].to_numpy() for name in Attributions._fields))
+
+    def write_pending(self, model: str, keys: Sequence[bytes]) -> None:
+        """The inputs that the model had not scored when the run began, in the order of asking."""
+        with _replacing(self.path / "pending" / f"{model}.npy") as scratch, scratch.open("wb") as file:
+            np.save(file, np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES))
+
+    def read_pending(self, model: str) -> list[bytes] | None:
+        """What `write_pending` wrote, or None."""
+        path = self.path / "pending" / f"{model}.npy"
+        if not path.is_file():
+            return None
+        return [row.tobytes() for row in np.load(path, allow_pickle=False)]
+
+    # -- results --------------------------------------------------------------------------------------
+
+    def write_result(self, result: AuditResult) -> None:
+        """Estimates, blocks and findings of one audit."""
+        self._write_frame(f"results/{result.audit}.parquet", result.estimates)
+        if result.replicates is not None:
+            self._write_frame(f"results/{result.audit}.replicates.parquet", result.replicates)
+        content = {
+            "blocks": _BLOCKS.dump_python(result.blocks, mode="json"),
+            "findings": _FINDINGS.dump_python(result.findings, mode="json"),
+            "provenance": result.provenance,
+        }
+        _write_json(self.path / "results" / f"{result.audit}.json", content)
+
+    def read_result(self, audit: str) -> AuditResult:
+        """One audit's result as it was written."""
+        content = self._read_json(f"results/{audit}.json")
+        try:
+            blocks, findings = (
+                _BLOCKS.validate_python(content["blocks"]),
+                _FINDINGS.validate_python(content["findings"]),
+            )
+        except (KeyError, TypeError, ValidationError):
+            raise RunError("is damaged", file=self.path / "results" / f"{audit}.json") from None
+        return AuditResult(
+            audit=audit,
+            estimates=self._read_frame(f"results/{audit}.parquet"),
+            blocks=blocks,
+            findings=findings,
+            provenance=content.get("provenance", {}),
+            replicates=self._read_frame(f"results/{audit}.replicates.parquet", optional=True),
+        )
+
+    def read_results(self) -> list[AuditResult]:
+        """All results, in the order in which the audits were configured."""
+        audits = list(self.read_manifest().get("audits", {}))
+        there = [audit for audit in audits if (self.path / "results" / f"{audit}.json").is_file()]
+        if not there:
+            raise RunError("holds no results yet", file=self.path, hint="finish it with palpate audit --resume")
+        return [self.read_result(audit) for audit in there]
+
+    def write_gate(self, verdicts: Sequence[Mapping[str, Any]], junit: str) -> None:
+        """The gate's verdict, for the report and for a pipeline."""
+        _write_json(self.path / "gate.json", list(verdicts))
+        self._write_text("junit.xml", junit)
+
+    def remove_gate(self) -> None:
+        """Forget an earlier verdict: this run has no gate."""
+        for name in ("gate.json", "junit.xml"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def read_gate(self) -> list[dict[str, Any]] | None:
+        """The gate's verdict, or None where there is no gate."""
+        if not (self.path / "gate.json").is_file():
+            return None
+        verdicts: list[dict[str, Any]] = self._read_json("gate.json")
+        return verdicts
+
+    def write_report(self, html: str) -> Path:
+        """The report; returns where it is."""
+        return self._write_text("report.html", html)
+
+    # -- files ----------------------------------------------------------------------------------------
+
+    def _write_text(self, name: str, text: str) -> Path:
+        with _replacing(self.path / name) as scratch:
+            scratch.write_text(text, encoding="utf-8")
+        return self.path / name
+
+    def _write_frame(self, name: str, frame: pl.DataFrame) -> None:
+        with _replacing(self.path / name) as scratch:
+            frame.write_parquet(scratch)
+
+    def _read_frame(self, name: str, *, optional: bool = False) -> Any:
+        path = self.path / name
+        if optional and not path.is_file():
+            return None
+        try:
+            # Checkpoints are named `model[1]`, which is no pattern of file names.
+            return pl.read_parquet(path, glob=False, hive_partitioning=False)
+        except (FileNotFoundError, pl.exceptions.PolarsError):
+            raise RunError("is missing or damaged", file=path, hint="run the audit again with --resume") from None

@@ -1,0 +1,203 @@
+"""Ask a model what it looked at: in calls of a few cases, each answer checked and kept before the next is asked.
+
+A run that was killed finds what was explained before in its run directory, so `--resume` asks only for the rest and
+ends with the same numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Inputs, Ints
+from palpate.cases.hashing import key_of
+from palpate.errors import ConfigError, ModelError, PalpateError
+from palpate.models import Model
+from palpate.results import Audit, ChecksModels, Explain, ModelFacts, ModelPredictions, Plan
+from palpate.results.attributions import Asked, Attributions, no_attributions
+from palpate.run.execute.scoring import Progress
+
+_CASES_PER_CALL = 32
+"""Explaining holds gradients or attention of whole texts, so calls are shorter than those for probabilities."""
+
+
+class Kept(Protocol):
+    """Where answers are kept between a kill and a resume."""
+
+    def write_attributions(self, audit: str, model: str, call: str, found: Attributions) -> None:
+        """Keep them."""
+
+    def read_attributions(self, audit: str, model: str, call: str) -> Attributions | None:
+        """What was kept, or None."""
+
+
+class Explainer(NamedTuple):
+    """A model of the run, and where its answers go."""
+
+    name: str
+    model: Model
+    kept: Kept
+    progress: Progress
+    visible: dict[int, int]
+    """How many characters of the cohort's rows it reads, as far as that was asked before."""
+
+
+def check_models(
+    audits: Mapping[str, Audit], plans: Mapping[str, Plan], models: Mapping[str, tuple[Model, str | None]]
+) -> None:
+    """Refuse an audit whose options name a model that the run does not have, or do not fit one.
+
+    A model comes with its family, the model that it is a checkpoint of, or None.
+    """
+    names = {name for model, (_, family) in models.items() for name in (model, family) if name}
+    for audit, plan in plans.items():
+        for name in plan.names:
+            if name not in names:
+                raise ConfigError(
+                    f"audit '{audit}': there is no model '{name}'", hint=f"there are: {', '.join(sorted(names))}"
+                )
+        checks = audits[audit]
+        if isinstance(checks, ChecksModels):
+            silent = ModelPredictions(plan.labels, np.zeros((0, len(plan.labels))), np.zeros(0, np.bool_))
+            unasked = {
+                name: replace(silent, threshold=model.threshold, family=family, facts=facts_of(model))
+                for name, (model, family) in models.items()
+            }
+            checks.check_models(plan, unasked)
+
+
+def facts_of(model: Model) -> ModelFacts:
+    """What a model declares of itself."""
+    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window)
+
+
+def explained(audit: str, who: Explainer, plan: Plan, part: ModelPredictions, columns: Ints) -> ModelPredictions:
+    """A model's answers with what it declares, how much of the cases it reads, and what it says it looked at."""
+    model = who.model
+    visible = _visible_characters(model, plan, who.visible) if plan.windows else None
+    wanted = plan.explain.get(who.name)
+    found = None if wanted is None else explain(audit, who, plan.cohort, wanted, columns)
+    return replace(part, facts=facts_of(model), visible=visible, attributions=found)
+
+
+def _visible_characters(model: Model, plan: Plan, known: dict[int, int]) -> Ints:
+    """How many characters of each case in the plan the model reads, -1 for the others; `known` is added to."""
+    cohort = plan.cohort
+    rows = np.unique(plan.variants.parent[plan.variants.parent < len(cohort)])
+    new = [row for row in rows.tolist() if row not in known]
+    for begin in range(0, len(new), 1024):
+        part = new[begin : begin + 1024]
+        texts = [cohort.texts[row] for row in part]
+        ends = model.visible_ends(texts) if model.window is not None else [len(text) + 1 for text in texts]
+        known.update(zip(part, (int(end) for end in ends), strict=True))
+    visible = np.full(len(cohort), -1, dtype=np.int64)
+    visible[rows] = [known[row] for row in rows.tolist()]
+    return visible
+
+
+def explain(audit: str, who: Explainer, cohort: Cohort, wanted: Explain, columns: Ints) -> Attributions:
+    """What a model says it looked at; `columns` are the model's columns of the plan's labels."""
+    cases = np.unique(wanted.row)
+    cases = cases[np.argsort([len(cohort.texts[row]) for row in cases.tolist()], kind="stable")]
+    size = max(1, min(_CASES_PER_CALL, who.model.rows_per_call))
+    calls = [cases[begin : begin + size] for begin in range(0, len(cases), size)]
+    who.progress.begin(who.name, len(cases))
+    parts = [no_attributions()]
+    for number, call in enumerate(calls):
+        parts.append(_one_call(audit, who, cohort, wanted, columns, call, number))
+        who.progress.advance(len(call))
+    return Attributions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _one_call(
+    audit: str, who: Explainer, cohort: Cohort, wanted: Explain, columns: Ints, call: Ints, number: int
+) -> Attributions:
+    inputs = _inputs(cohort, call)
+    place = {row: k for k, row in enumerate(call.tolist())}
+    mine = np.flatnonzero(np.isin(wanted.row, call))
+    rows = np.array([place[row] for row in wanted.row[mine].tolist()], dtype=np.int64)
+    asked = Asked(rows, columns[wanted.label[mine]])
+    name = f"{number:05d}-{_digest(who.model, wanted.way, inputs, asked)}"
+    kept = who.kept.read_attributions(audit, who.name, name)
+    if kept is not None:
+        return kept
+    found = _checked(who, inputs, asked, wanted.way)
+    label = np.full(len(who.model.labels), -1, dtype=np.int64)
+    label[columns] = np.arange(len(columns))
+    answer = Attributions(call[found.row], label[found.label], found.start, found.end, found.score)
+    who.kept.write_attributions(audit, who.name, name, answer)
+    return answer
+
+
+def _inputs(cohort: Cohort, rows: Ints) -> Inputs:
+    ids, cohorts = cohort.cases["case_id"].to_list(), cohort.cases["cohort"].to_list()
+    some = Inputs.from_texts([cohort.texts[row] for row in rows.tolist()], [ids[row] for row in rows.tolist()])
+    return replace(some, cohorts=[cohorts[row] for row in rows.tolist()])
+
+
+def _digest(model: Model, way: str, inputs: Inputs, asked: Asked) -> str:
+    """Changes when anything changes that the answer may depend on."""
+    digest = hashlib.blake2b(f"{model.fingerprint}\x1f{way}".encode(), digest_size=8)
+    for text in inputs.parents:
+        digest.update(key_of(text))
+    for column in asked:
+        digest.update(np.ascontiguousarray(column, dtype="<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _checked(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> Attributions:
+    """Ask, and refuse an answer that can't be; names model and case."""
+    try:
+        found = who.model.explain(inputs, asked, way)
+    except ModelError as error:
+        raise error.of(who.name, None if error.case else _culprit(who, inputs, asked, way)) from error
+    except PalpateError:
+        raise
+    except Exception as error:
+        hint = "see it whole with --debug; what was explained before is kept"
+        what = f"{type(error).__name__} while explaining ({way})"
+        raise ModelError(what, model=who.name, case=_culprit(who, inputs, asked, way), hint=hint) from error
+    row, label, start, end = (np.asarray(column, dtype=np.int64) for column in found[:4])
+    score = np.asarray(found.score, dtype=np.float64)
+    answer = Attributions(row, label, start, end, score)
+    if len({len(column) for column in answer}) != 1:
+        raise ModelError(f"its explanation ({way}) has columns of different lengths", model=who.name)
+    _check_rows(who, inputs, asked, answer, way)
+    return answer
+
+
+def _check_rows(who: Explainer, inputs: Inputs, asked: Asked, found: Attributions, way: str) -> None:
+    known = (found.row >= 0) & (found.row < len(inputs))
+    if not known.all():
+        raise ModelError(f"its explanation ({way}) is of a row that was not asked", model=who.name)
+    pairs = set(zip(asked.row.tolist(), asked.label.tolist(), strict=True))
+    lengths = np.array([len(text) for text in inputs.parents], dtype=np.int64)
+    checks: Mapping[str, NDArray[np.bool_]] = {
+        "explains a label that was not asked": np.array(
+            [pair not in pairs for pair in zip(found.row.tolist(), found.label.tolist(), strict=True)], dtype=bool
+        ),
+        "points outside the text": (found.start < 0) | (found.end <= found.start) | (found.end > lengths[found.row]),
+        "gives a score that is no finite number": ~np.isfinite(found.score),
+    }
+    for problem, wrong in checks.items():
+        if wrong.any():
+            case = inputs.case_ids[int(found.row[int(np.argmax(wrong))])]
+            raise ModelError(f"its explanation ({way}) {problem}", model=who.name, case=case)
+
+
+def _culprit(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> str:
+    """The first case on which the model raises alone; the first of the call if it does not again."""
+    for row in range(len(inputs)):
+        mine = asked.row == row
+        alone = Asked(np.zeros(int(mine.sum()), dtype=np.int64), asked.label[mine])
+        try:
+            who.model.explain(inputs.take([row]), alone, way)
+        except Exception:  # the model's own failure, whatever its type, is what is searched for
+            return inputs.case_ids[row]
+    return inputs.case_ids[0]

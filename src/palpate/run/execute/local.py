@@ -1,0 +1,191 @@
+"""Asking a model on this machine: in this process, or in several that each load the model themselves.
+
+Every answer is checked here, so that no audit sees a NaN, a number that is no probability, or too few rows.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import NamedTuple
+
+import numpy as np
+
+from palpate.cases.edits import Inputs
+from palpate.errors import ModelError, PalpateError
+from palpate.models import Model, ModelSpec, load_model
+from palpate.models.protocol import Probabilities
+
+_TOLERANCE = 1e-6
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+
+class Call(NamedTuple):
+    """One request to a model."""
+
+    number: int
+    inputs: Inputs
+
+
+class Answer(NamedTuple):
+    """What the model said to one request."""
+
+    number: int
+    p: Probabilities
+
+
+def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
+    """Ask, and refuse an answer that is not one probability per row and label; names model and case."""
+    try:
+        p = np.asarray(model.predict(inputs), dtype=np.float64)
+    except ModelError as error:
+        raise error.of(name, None if error.case else _find_culprit(model, inputs)) from error
+    except PalpateError:
+        raise
+    except Exception as error:
+        culprit = _find_culprit(model, inputs)
+        what = f"{type(error).__name__} while scoring"
+        hint = "see it whole with --debug; what was scored before is kept"
+        raise ModelError(what, model=name, case=culprit, hint=hint) from error
+    expected = (len(inputs), len(model.labels))
+    if p.shape != expected:
+        raise ModelError(
+            f"gave an answer of shape {p.shape} where {expected} (rows, labels) was asked",
+            model=name,
+            case=_case(inputs, 0),
+        )
+    bad = ~np.isfinite(p) | (p < -_TOLERANCE) | (p > 1 + _TOLERANCE)
+    if bad.any():
+        row, column = (int(k) for k in np.argwhere(bad)[0])
+        value = p[row, column]
+        what = "NaN" if np.isnan(value) else f"{value:g}"
+        raise ModelError(
+            f"gave {what} for label '{model.labels[column]}', which is no probability",
+            model=name,
+            case=_case(inputs, row),
+        )
+    return np.clip(p, 0.0, 1.0)
+
+
+def _case(inputs: Inputs, row: int) -> str:
+    return inputs.case_ids[row] or "(a text made by the audit)"
+
+
+def _find_culprit(model: Model, inputs: Inputs) -> str:
+    """The first case on which the model raises, by halving; the first of the batch if it does not again."""
+    first, last = 0, len(inputs)
+    while last - first > 1:
+        middle = (first + last) // 2
+        try:
+            model.predict(inputs.take(np.arange(first, middle)))
+        except Exception:  # the model's own failure, whatever its type, is what is searched for
+            last = middle
+        else:
+            first = middle
+    return _case(inputs, first)
+
+
+def ask_here(name: str, model: Model, calls: Iterable[Call], *, call_timeout: float | None = None) -> Iterator[Answer]:
+    """One call after the other, in this process."""
+    for call in calls:
+        if call_timeout is None:
+            yield Answer(call.number, checked(name, model, call.inputs))
+        else:
+            yield Answer(call.number, _within(call_timeout, name, model, call.inputs))
+
+
+def _within(seconds: float, name: str, model: Model, inputs: Inputs) -> Probabilities:
+    """`checked`, given up after some time; the hung thread is left behind and dies with the process."""
+    future: Future[Probabilities] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(checked(name, model, inputs))
+        except BaseException as error:  # handed to the waiting thread, which raises it
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        return future.result(timeout=seconds)
+    except FutureTimeout:
+        raise _too_slow(name, seconds, inputs) from None
+
+
+def _too_slow(name: str, seconds: float, inputs: Inputs) -> ModelError:
+    return ModelError(
+        f"no answer for {len(inputs)} rows within {seconds:g} s",
+        model=name,
+        case=_case(inputs, 0),
+        hint="raise `call_timeout` or lower `batch_size` in its options",
+    )
+
+
+_worker_model: Model | None = None
+
+
+def _start_worker(spec: ModelSpec) -> None:
+    global _worker_model
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    _worker_model = load_model(spec)
+
+
+def _end_with_parent(parent: int) -> None:
+    """A worker whose run was killed must not stay behind with its model."""
+    while os.getppid() == parent:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    os._exit(1)
+
+
+def _work(name: str, call: Call, call_timeout: float | None) -> Answer:
+    if _worker_model is None:
+        raise ModelError("was not loaded in the worker", model=name)
+    return next(ask_here(name, _worker_model, [call], call_timeout=call_timeout))
+
+
+@contextmanager
+def _threads_per_worker(n_workers: int) -> Iterator[None]:
+    """Workers share the cores instead of each taking all of them."""
+    name, before = "OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")
+    os.environ[name] = before or str(max(1, (os.cpu_count() or 1) // n_workers))
+    try:
+        yield
+    finally:
+        os.environ.pop(name) if before is None else os.environ.update({name: before})
+
+
+def ask_workers(
+    spec: ModelSpec, calls: Iterable[Call], *, n_workers: int, call_timeout: float | None = None
+) -> Iterator[Answer]:
+    """Calls spread over processes; answers come as they are ready, in any order."""
+    with _threads_per_worker(n_workers):
+        pool = ProcessPoolExecutor(n_workers, get_context("spawn"), initializer=_start_worker, initargs=(spec,))
+        try:
+            yield from _drain(
+                calls, lambda call: pool.submit(_work, spec.name, call, call_timeout), in_flight=2 * n_workers
+            )
+        except BrokenExecutor as error:
+            raise ModelError("its worker process died", model=spec.name, hint="is there enough memory?") from error
+        finally:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _drain(calls: Iterable[Call], submit: Callable[[Call], Future[Answer]], *, in_flight: int) -> Iterator[Answer]:
+    """Keep a few calls under way; memory does not grow with their number."""
+    waiting: set[Future[Answer]] = set()
+    todo = iter(calls)
+    while True:
+        while len(waiting) < in_flight and (call := next(todo, None)) is not None:
+            waiting.add(submit(call))
+        if not waiting:
+            return
+        ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        for future in ready:
+            yield future.result()

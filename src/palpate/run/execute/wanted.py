@@ -1,0 +1,213 @@
+"""From the plans of all audits to the distinct inputs that one model has to score.
+
+Three things make the list short: texts that are equal are one input, an edit that the model can't see is its
+parent, and what the cache knows is not asked. The order and the cut into calls follow from the list alone, so a
+run that is resumed hands the model the very same batches, and floating point gives the very same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Inputs, Ints
+from palpate.cases.hashing import KEY_BYTES, Pieces, key_of, keys_of_edits
+from palpate.errors import InputError
+from palpate.models.protocol import Model
+from palpate.results import Plan
+from palpate.run.execute.images import image_keys
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The variants of all audits in one table, with the texts' keys; the same for every model."""
+
+    inputs: Inputs
+    slices: Mapping[str, slice]
+    """Which rows belong to which audit."""
+    n_cases: int
+
+    def take(self, rows: Ints) -> Asked:
+        """Some of the rows, for a model that is not asked for all."""
+        return Asked(self.inputs.take(rows), {}, self.n_cases)
+
+    def rows_for(self, model: str, plans: Mapping[str, Plan]) -> Ints | None:
+        """The rows that a model is asked for; None: all of them."""
+        if not any(model in plan.only for plan in plans.values()):
+            return None
+        wanted = np.ones(len(self.inputs), dtype=bool)
+        for name, plan in plans.items():
+            if model in plan.only:
+                wanted[self.slices[name]] = plan.only[model]
+        return np.flatnonzero(wanted)
+
+    @cached_property
+    def parent_keys(self) -> dict[int, bytes]:
+        """The key of every parent that is used, unedited."""
+        return {int(p): key_of(self.inputs.parents[int(p)]) for p in np.unique(self.inputs.parent)}
+
+    @cached_property
+    def text_keys(self) -> list[bytes]:
+        """The key of every row's text; no text is made for it."""
+        inputs = self.inputs
+        keys = [self.parent_keys[p] for p in inputs.parent.tolist()]
+        edited = np.flatnonzero(inputs.n_edits)
+        edited = edited[np.argsort(inputs.parent[edited], kind="stable")]
+        pieces = Pieces(inputs.replacements)
+        bounds = np.flatnonzero(np.diff(inputs.parent[edited], prepend=-1, append=-2))
+        for begin, stop in pairwise(bounds.tolist()):
+            rows = edited[begin:stop]
+            index, first = inputs.edit_columns(rows)
+            columns = inputs.start[index], inputs.end[index], inputs.replacement[index]
+            parent = inputs.parents[int(inputs.parent[rows[0]])]
+            for row, key in zip(rows.tolist(), keys_of_edits(parent, first, *columns, pieces), strict=True):
+                keys[row] = key
+        return keys
+
+    @cached_property
+    def image_keys(self) -> list[bytes]:
+        """The key of every row's image."""
+        return image_keys(self.inputs.images)
+
+    @cached_property
+    def n_characters(self) -> Ints:
+        """How long each row's text is."""
+        inputs = self.inputs
+        used = np.unique(inputs.parent)
+        length = np.zeros(len(inputs.parents), dtype=np.int64)
+        length[used] = [len(inputs.parents[int(p)]) for p in used]
+        words = np.asarray([len(text) for text in inputs.replacements] or [0], dtype=np.int64)
+        grown = words[inputs.replacement] - (inputs.end - inputs.start) if len(inputs.start) else inputs.start
+        total = np.concatenate([[0], np.cumsum(grown)])
+        net: Ints = length[inputs.parent] + total[inputs.first_edit[1:]] - total[inputs.first_edit[:-1]]
+        return net
+
+
+def gather(cohort: Cohort, plans: Mapping[str, Plan]) -> Asked:
+    """All plans as one table; parents are the cohort's texts and then the made texts of each audit."""
+    parents = list(cohort.texts)
+    case_ids, cohorts = cohort.cases["case_id"].to_list(), cohort.cases["cohort"].to_list()
+    words: list[str] = []
+    columns: dict[str, list[Ints]] = {name: [] for name in ("parent", "n_edits", "start", "end", "replacement")}
+    slices, row = {}, 0
+    for name, plan in plans.items():
+        variants = plan.variants
+        shift = len(parents) - len(cohort)
+        made = variants.parent >= len(cohort)
+        columns["parent"].append(np.where(made, variants.parent + shift, variants.parent))
+        columns["n_edits"].append(variants.n_edits)
+        columns["start"].append(variants.start)
+        columns["end"].append(variants.end)
+        columns["replacement"].append(variants.replacement + len(words))
+        words += variants.replacements
+        parents += variants.made
+        slices[name] = slice(row, row + len(variants))
+        row += len(variants)
+    joined = {name: np.concatenate([*parts, np.zeros(0, np.int64)]) for name, parts in columns.items()}
+    joined = {name: column.astype(np.int64) for name, column in joined.items()}
+    parent, n_edits = joined["parent"], joined["n_edits"]
+    n_made = len(parents) - len(cohort)
+    ids, names = case_ids + [""] * n_made, cohorts + [""] * n_made
+    images = cohort.images + [""] * n_made if cohort.has_images else []
+    inputs = Inputs(
+        parent=parent,
+        first_edit=np.concatenate([[0], np.cumsum(n_edits)]).astype(np.int64),
+        start=joined["start"],
+        end=joined["end"],
+        replacement=joined["replacement"],
+        replacements=words,
+        parents=parents,
+        case_ids=[ids[p] for p in parent.tolist()],
+        cohorts=[names[p] for p in parent.tolist()],
+        images=[images[p] for p in parent.tolist()] if images else (),
+    )
+    _check_spans(inputs)
+    return Asked(inputs, slices, len(cohort))
+
+
+def _check_spans(inputs: Inputs) -> None:
+    """An edit past the end of its text is a defect of the audit; say so before anything is scored."""
+    owner = np.repeat(inputs.parent, inputs.n_edits)
+    length = np.fromiter((len(inputs.parents[p]) for p in owner.tolist()), np.int64, count=len(owner))
+    if np.any(inputs.end > length):
+        row = int(np.repeat(np.arange(len(inputs)), inputs.n_edits)[np.argmax(inputs.end > length)])
+        raise InputError(f"an edit of case '{inputs.case_ids[row]}' ends past the end of its text")
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """The distinct inputs for one model: `rows[k]` stands for all rows whose `distinct` is k."""
+
+    inputs: Inputs
+    keys: list[bytes]
+    rows: Ints
+    distinct: Ints
+    seen: NDArray[np.bool_]
+    order: Ints
+    """Positions in `keys` in the order in which the model is asked."""
+    n_characters: Ints
+    """How long each text is, by its position in `keys`."""
+
+    def take(self, positions: Ints) -> Inputs:
+        """The inputs at some positions of `keys`."""
+        return self.inputs.take(self.rows[positions])
+
+
+def want(asked: Asked, model: Model) -> Wanted:
+    """What this model has to score."""
+    seen = _seen(asked, model)
+    keys: Sequence[bytes] = asked.text_keys
+    if not seen.all():
+        parents = asked.inputs.parent.tolist()
+        keys = [
+            key if visible else asked.parent_keys[p]
+            for key, visible, p in zip(keys, seen.tolist(), parents, strict=True)
+        ]
+    inputs = asked.inputs if seen.all() else asked.inputs.without_edits(~seen)
+    if model.reads == "image":
+        keys = asked.image_keys
+    elif model.reads == "case":
+        keys = [
+            _case_key(cohort, case, key)
+            for cohort, case, key in zip(inputs.cohorts, inputs.case_ids, keys, strict=True)
+        ]
+    first: dict[bytes, int] = {}
+    distinct = np.fromiter((first.setdefault(key, len(first)) for key in keys), np.int64, count=len(keys))
+    rows = np.zeros(len(first), dtype=np.int64)
+    rows[distinct[::-1]] = np.arange(len(keys))[::-1]
+    n_characters = asked.n_characters[rows]
+    by = inputs.parent[rows] if model.uses_edits else n_characters
+    return Wanted(inputs, list(first), rows, distinct, seen, np.argsort(by, kind="stable"), n_characters)
+
+
+def _seen(asked: Asked, model: Model) -> NDArray[np.bool_]:
+    """False for rows all of whose edits start behind what the model reads."""
+    inputs = asked.inputs
+    n_edits = inputs.n_edits
+    seen = np.ones(len(inputs), dtype=bool)
+    if model.window is None or not n_edits.any():
+        return seen
+    used = np.unique(inputs.parent[n_edits > 0])
+    ends = np.zeros(len(inputs.parents), dtype=np.int64)
+    for begin in range(0, len(used), 1024):
+        part = used[begin : begin + 1024]
+        ends[part] = model.visible_ends([inputs.parents[int(p)] for p in part])
+    edited = np.flatnonzero(n_edits)
+    first = inputs.start[inputs.first_edit[edited]]
+    seen[edited] = first < ends[inputs.parent[edited]]
+    return seen
+
+
+def _case_key(cohort: str, case: str, key: bytes) -> bytes:
+    """For models that answer by case: equal texts of two cases are two inputs."""
+    digest = hashlib.blake2b(key, digest_size=KEY_BYTES)
+    for name in (cohort, case):
+        digest.update(b"\x00" + name.encode("utf-8", "surrogatepass"))
+    return digest.digest()

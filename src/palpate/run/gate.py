@@ -1,0 +1,272 @@
+"""The gate: conditions on estimates that a pipeline can stop on.
+
+    performance.auroc.low >= 0.70
+    performance.brier[model=xgb, group=external] < 0.10
+    performance.auroc.value[reference=internal] > -0.05
+    no significant drop against runs/2026-10
+    no significant drop in brier against runs/2026-10
+
+A condition names an audit, a metric and, if wanted, a field (`value`, `low`, `high`, `p_value`, `n`), and must hold in
+every row that matches. Rows are levels unless `reference` is chosen, and of the headline label (the only one, or
+`macro`) unless `label` is; `label=*` is every label. A number that can't be computed fails its condition.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+
+from palpate.audits.kit.measured import HIGHER_IS_BETTER
+from palpate.errors import ConfigError
+from palpate.results import AuditResult
+from palpate.run.directory import RunDirectory
+from palpate.stats import percentile_interval
+
+_FIELDS = ("value", "low", "high", "p_value", "n", "n_positive")
+_FILTERS = ("model", "label", "group", "reference")
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+_BOUND = re.compile(
+    r"(?P<audit>\w+)\.(?P<metric>\w+?)(?:\.(?P<field>\w+))?\s*(?:\[(?P<filters>[^\]]*)\])?"
+    r"\s*(?P<operator>>=|<=|==|>|<)\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""What XML can't hold."""
+_NO_DROP = re.compile(r"no significant drop(?: in (?P<metric>\w+))? against (?P<run>.+)")
+
+
+class Verdict(NamedTuple):
+    """One condition, judged."""
+
+    condition: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A number on one side of a bound."""
+
+    text: str
+    audit: str
+    metric: str
+    field: str
+    filters: Mapping[str, str]
+    operator: str
+    bound: float
+
+
+@dataclass(frozen=True)
+class NoDrop:
+    """Not significantly worse than an earlier run."""
+
+    text: str
+    metric: str
+    run: Path
+
+
+Condition = Bound | NoDrop
+
+
+def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Condition:
+    """A condition from its words; a run is named relative to the configuration's folder.
+
+    What can be known before a run is refused here: an audit that is not in `audits`, a run without results.
+    """
+    sentence = " ".join(text.split())
+    if match := _NO_DROP.fullmatch(sentence):
+        return _parse_no_drop(sentence, match["metric"] or "auroc", folder / Path(match["run"]).expanduser())
+    match = _BOUND.fullmatch(sentence)
+    if match is None:
+        raise ConfigError(
+            f"gate condition '{sentence}' can't be read",
+            hint="write it like 'performance.auroc.low >= 0.70' or 'no significant drop against RUN'",
+        )
+    field = match["field"] or "value"
+    if field not in _FIELDS:
+        raise ConfigError(
+            f"gate condition '{sentence}': there is no field '{field}'",
+            hint=f"there are: {', '.join(_FIELDS)}",
+        )
+    if audits and match["audit"] not in audits:
+        raise ConfigError(
+            f"gate condition '{sentence}': this run has no audit '{match['audit']}'",
+            hint=f"it has: {', '.join(audits)}",
+        )
+    filters = {}
+    for part in filter(None, (part.strip() for part in (match["filters"] or "").split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if name not in _FILTERS or not equals:
+            raise ConfigError(
+                f"gate condition '{sentence}': '{part}' is no filter",
+                hint=f"filters are {', '.join(_FILTERS)}, as in [model=xgb]",
+            )
+        filters[name] = value
+    return Bound(sentence, match["audit"], match["metric"], field, filters, match["operator"], float(match["bound"]))
+
+
+def _parse_no_drop(sentence: str, metric: str, run: Path) -> NoDrop:
+    directory = RunDirectory(run)
+    if not directory.exists:
+        raise ConfigError(f"gate condition '{sentence}': there is no run in {run}")
+    replicates = directory.read_result("performance").replicates
+    known = [] if replicates is None else sorted(replicates["metric"].unique())
+    if metric not in known:
+        raise ConfigError(
+            f"gate condition '{sentence}': the earlier run can't be compared by '{metric}'",
+            hint=f"it can by: {', '.join(known)}",
+        )
+    return NoDrop(sentence, metric, run)
+
+
+def judge(
+    conditions: Sequence[Condition], results: Sequence[AuditResult], manifest: Mapping[str, Any]
+) -> list[Verdict]:
+    """Every condition, in order."""
+    by_name = {result.audit: result for result in results}
+    return [
+        _judge_bound(condition, by_name, manifest)
+        if isinstance(condition, Bound)
+        else _judge_drop(condition, by_name, manifest)
+        for condition in conditions
+    ]
+
+
+def _judge_bound(condition: Bound, results: Mapping[str, AuditResult], manifest: Mapping[str, Any]) -> Verdict:
+    result = results.get(condition.audit)
+    if result is None:
+        return Verdict(condition.text, False, f"there is no result of audit '{condition.audit}'")
+    rows = _matching(condition, result.estimates, manifest)
+    if rows.is_empty():
+        return Verdict(condition.text, False, _why_nothing_matches(condition, result.estimates))
+    compare = _OPERATORS[condition.operator]
+    failed = []
+    for row in rows.iter_rows(named=True):
+        value = row[condition.field]
+        if value is None:
+            failed.append(f"{_name(row)}: not computed ({row['reason'] or 'null'})")
+        elif not compare(value, condition.bound):
+            failed.append(f"{_name(row)}: {condition.field} is {value:.4g}")
+    if failed:
+        return Verdict(
+            condition.text,
+            False,
+            "; ".join(failed[:5]) + (f"; and {len(failed) - 5} more" if len(failed) > 5 else ""),
+        )
+    return Verdict(condition.text, True, f"holds in {rows.height} estimate{'s' if rows.height > 1 else ''}")
+
+
+def _why_nothing_matches(condition: Bound, estimates: pl.DataFrame) -> str:
+    """Names the first word of the condition that is not in the table, and what is there instead."""
+    for column, word in {"metric": condition.metric, **condition.filters}.items():
+        known = sorted(estimates[column].drop_nulls().unique())
+        if word not in known and word != "*":
+            listed = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
+            return f"there is no {column} '{word}'; there are: {listed}"
+    return "no estimate has all of these"
+
+
+def _matching(condition: Bound, estimates: pl.DataFrame, manifest: Mapping[str, Any]) -> pl.DataFrame:
+    rows = estimates.filter(pl.col("metric") == condition.metric)
+    chosen = dict(condition.filters)
+    if "reference" not in chosen:
+        rows = rows.filter(pl.col("reference").is_null())
+    if "model" not in chosen:
+        # Not checkpoints, and not what else stands in that column: clinicians, training data, the pre-test probability.
+        models = {model.get("family") or model["name"] for model in manifest.get("models", [])}
+        rows = rows.filter(pl.col("model").is_in(models)) if models else rows
+    if chosen.get("label") == "*":
+        del chosen["label"]
+    elif "label" not in chosen:
+        overall = next((name for name in ("macro", "average") if name in rows["label"]), None)
+        chosen |= {"label": overall} if overall else {}
+    for name, value in chosen.items():
+        rows = rows.filter(pl.col(name) == value)
+    return rows
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    parts = [
+        row["model"],
+        row["label"],
+        row["group"],
+        f"against {row['reference']}" if row["reference"] else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest: Mapping[str, Any]) -> Verdict:
+    """The headline metric of each model against the same model in an earlier run.
+
+    The same cohort and seed give the same resamples, so the difference is paired; otherwise the two are independent.
+    """
+    earlier = RunDirectory(condition.run)
+    earlier_result = earlier.read_result("performance")
+    before, now = earlier_result.replicates, results.get("performance")
+    if before is None or now is None or now.replicates is None:
+        return Verdict(condition.text, False, "both runs need a performance audit")
+    then = earlier.read_manifest()
+    paired = then.get("audits", {}).get("performance") == manifest.get("audits", {}).get("performance") and all(
+        then["fingerprints"].get(key) == manifest["fingerprints"].get(key) for key in ("cohort", "seed")
+    )
+    both = now.replicates.join(before, on=["model", "metric", "label", "group"], suffix="_before")
+    both = both.filter(pl.col("metric") == condition.metric)
+    wanted = now.replicates.filter(pl.col("metric") == condition.metric)
+    alone = wanted.join(both, on=["model", "metric", "label", "group"], how="anti")
+    if not alone.is_empty():
+        model, group = alone.select("model", "group").row(0)
+        return Verdict(condition.text, False, f"{model} · {group}: the earlier run has no such model, label and cohort")
+    worse, told = False, []
+    for row in both.iter_rows(named=True):
+        interval = _interval(row["values"], row["values_before"])
+        if interval is None:
+            return Verdict(condition.text, False, f"{row['model']} · {row['group']}: no interval to compare")
+        low, high = interval
+        worse |= (high < 0) if HIGHER_IS_BETTER.get(condition.metric, True) else (low > 0)
+        change = _value(now.estimates, row) - _value(earlier_result.estimates, row)
+        told.append(f"{row['model']} · {row['group']}: {change:+.4f} ({low:+.4f} to {high:+.4f})")
+    how = "paired" if paired else "independent resamples"
+    return Verdict(condition.text, not worse, f"{'; '.join(told)} [{how}]")
+
+
+def _interval(now: list[float], before: list[float]) -> tuple[float, float] | None:
+    """The 95% interval of the difference between two sets of replicates."""
+    n = min(len(now), len(before))
+    low, high = percentile_interval(np.asarray(now[:n]) - np.asarray(before[:n]))
+    return None if np.isnan(low) else (float(low), float(high))
+
+
+def _value(estimates: pl.DataFrame, row: Mapping[str, Any]) -> float:
+    same = [pl.col(name) == row[name] for name in ("model", "metric", "label", "group")]
+    return float(estimates.filter(*same, pl.col("reference").is_null())["value"][0])
+
+
+def junit(verdicts: Sequence[Verdict]) -> str:
+    """The verdicts as JUnit XML, which pipelines show."""
+    failures = sum(not verdict.passed for verdict in verdicts)
+    suite = ElementTree.Element(
+        "testsuite", name="palpate gate", tests=str(len(verdicts)), failures=str(failures), errors="0"
+    )
+    for verdict in verdicts:
+        name = _CONTROL.sub("?", verdict.condition)
+        case = ElementTree.SubElement(suite, "testcase", classname="palpate.gate", name=name)
+        detail = _CONTROL.sub("?", verdict.detail)
+        if not verdict.passed:
+            ElementTree.SubElement(case, "failure", message=detail).text = detail
+        else:
+            ElementTree.SubElement(case, "system-out").text = detail
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,138 @@
+"""Coding models: thousands of labels, label-wise attention over the words of a note, and evidence for each label.
+
+As in the evidence paper, Sections 5 and 6: the same network without and with evidence training, so that what the
+evidence costs in codes can be seen. Notes without evidence train the codes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Inputs
+from palpate.errors import CohortError, MissingExtra
+from palpate.models.digest import digest
+from palpate.models.networks.coding.words import WordWindow, learn_words
+from palpate.models.networks.device import device_of
+from palpate.train.coding.evidence import find_evidence, read_table
+from palpate.train.coding.options import CodingOptions
+from palpate.train.notes import Split, split_notes
+from palpate.train.options import Fitted, Read, Step, Task
+from palpate.train.transformer import torch_threads
+
+LIMITS = (
+    "What stands behind the last word that it reads has no influence on its answer.",
+    "A label that no training note has is never expected; its probability is near 0, whatever the note.",
+)
+
+
+def check(options: CodingOptions, _labels: Sequence[str]) -> Mapping[str, Any]:
+    """torch and the evidence table are there; the result depends on the table's bytes."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise MissingExtra("torch", needed_for="training a coding model") from None
+    device_of(options.device)
+    if options.evidence_table is None:
+        return {}
+    read_table(options.evidence_table)
+    return {"evidence": digest("evidence", {}, [options.evidence_table])}
+
+
+def read_codes(cohort: Cohort, _options: CodingOptions) -> Read:
+    """All notes; some labels may be those of no training note."""
+    return Read(cohort, split_notes(cohort, rare_labels=True))
+
+
+def fit(split: Split, options: CodingOptions, task: Task) -> Fitted:
+    """One network, its best epoch, and its probabilities on validation as an audit will get them."""
+    from palpate.models.networks.coding import CodingModel, write
+    from palpate.train.coding.batches import prepare
+    from palpate.train.coding.fit import Fit
+
+    task.progress(Step("words", 0, 1))
+    window = make_window(split, options)
+    read = [window.read(notes.texts) for notes in (split.train, split.validation)]
+    marked, facts = _evidence(split, read[0], options)
+    seed = task.seed or 0
+    with torch_threads(options.threads):
+        network = make_network(split, window, options, seed)
+        found = Fit(
+            network,
+            prepare(read[0], split.train, split.train.y, options.class_weight, marked),
+            prepare(read[1], split.validation, split.train.y, options.class_weight),
+            options,
+            seed=seed,
+            home=task.scratch,
+            progress=task.progress,
+        ).run()
+        task.progress(Step("validation", 0, 1))
+        model = CodingModel(network, window, labels=split.labels, fingerprint="")
+        p = model.predict(Inputs.from_texts(split.validation.texts))
+
+    def save(folder: Path, **manifest: Any) -> Path:
+        from palpate.models.adapters.palpate import save_network
+
+        return save_network(folder, "coding", lambda home: write(home, network, window), **manifest)
+
+    return Fitted(p, save, {**_facts(network, window, split, found), **facts})
+
+
+def make_window(split: Split, options: CodingOptions) -> WordWindow:
+    """The vocabulary of the training notes."""
+    notes = split.train
+    words = learn_words(notes.texts, notes.patients, min_patients=options.min_patients, max_words=options.max_words)
+    if not words:
+        raise CohortError(
+            "no word of the training notes is left for the vocabulary",
+            hint=f"lower `min_patients` ({options.min_patients})",
+        )
+    return WordWindow(words, options.max_tokens)
+
+
+def make_network(split: Split, window: WordWindow, options: CodingOptions, seed: int) -> Any:
+    """The network with its first weights; each label starts at its share of the training notes."""
+    import torch
+
+    from palpate.models.networks.coding.layers import CodingNetwork
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = CodingNetwork(options.shape(len(split.train.texts)), window.n_ids, len(split.labels))
+    with torch.no_grad():
+        network.bias.copy_(torch.from_numpy(_first_bias(split.train.y, options.class_weight)))
+    return network
+
+
+def _first_bias(y: NDArray[np.uint8], class_weight: str) -> NDArray[np.float32]:
+    if class_weight == "balanced":
+        return np.zeros(y.shape[1], dtype=np.float32)
+    n, n_positive = len(y), y.sum(axis=0, dtype=np.float64)
+    return np.asarray(np.log((n_positive + 0.5) / (n - n_positive + 0.5)), dtype=np.float32)
+
+
+def _evidence(split: Split, read: Any, options: CodingOptions) -> tuple[Any, dict[str, Any]]:
+    file = options.evidence_table
+    if file is None:
+        return (), {}
+    evidence = find_evidence(read_table(file), split.train, split.labels, read, file=file)
+    return evidence.notes, evidence.facts()
+
+
+def _facts(network: Any, window: WordWindow, split: Split, found: Any) -> dict[str, Any]:
+    n_positive = split.train.y.sum(axis=0)
+    return {
+        "epochs": found.best["epoch"],
+        "micro_f1": found.best["micro_f1"],
+        "n_words": len(window.words),
+        "n_labels": len(split.labels),
+        "n_labels_without_a_training_note": int((n_positive == 0).sum()),
+        "shape": network.shape.model_dump(mode="json"),
+        "n_weights": sum(int(weight.numel()) for weight in network.parameters()),
+        "tried": found.history,
+    }

@@ -1,0 +1,93 @@
+"""Notes for the training of a coding network: words, labels, weights and evidence, in batches of like length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.models.networks.coding.words import PADDING, Read
+from palpate.models.text.batches import attention_mask, padded
+from palpate.train.coding.evidence import Marked
+from palpate.train.notes import Floats, Notes, class_weights, example_weights
+
+Ints = NDArray[np.int64]
+
+
+class Pairs(NamedTuple):
+    """The pairs of a note and a label that have evidence in a batch."""
+
+    note: Any
+    label: Any
+    marked: Any
+    """[pair, word]: 1 for evidence."""
+
+
+class Batch(NamedTuple):
+    """Tensors."""
+
+    ids: Any
+    mask: Any
+    y: Any
+    weight: Any
+    pairs: Pairs | None
+    """None if no note of the batch has evidence."""
+
+    def on(self, device: str) -> Batch:
+        """The same, there."""
+        ids, mask, y, weight, pairs = self
+        moved = None if pairs is None else Pairs(*(part.to(device) for part in pairs))
+        return Batch(ids.to(device), mask.to(device), y.to(device), weight.to(device), moved)
+
+
+class Prepared(NamedTuple):
+    """All notes of a split."""
+
+    ids: list[list[int]]
+    lengths: Ints
+    y: NDArray[np.uint8]
+    weight: Floats
+    evidence: Sequence[Sequence[Marked]]
+
+    def batch(self, rows: Ints) -> Batch:
+        """What the network and its losses are given for some notes."""
+        import torch
+
+        lengths = self.lengths[rows]
+        return Batch(
+            torch.from_numpy(padded([self.ids[row] for row in rows], PADDING)),
+            torch.from_numpy(attention_mask(lengths).astype(bool)),
+            torch.from_numpy(self.y[rows].astype(np.float32)),
+            torch.from_numpy(self.weight[rows].astype(np.float32)),
+            self._pairs(rows, int(lengths.max())),
+        )
+
+    def _pairs(self, rows: Ints, longest: int) -> Pairs | None:
+        import torch
+
+        found = [(k, one) for k, row in enumerate(rows) if len(self.evidence) for one in self.evidence[row]]
+        if not found:
+            return None
+        marked = np.zeros((len(found), longest), dtype=np.float32)
+        for k, (_, one) in enumerate(found):
+            marked[k, one.words] = 1
+        note, label = ([k for k, _ in found], [one.label for _, one in found])
+        return Pairs(torch.tensor(note), torch.tensor(label), torch.from_numpy(marked))
+
+
+def prepare(
+    read: Sequence[Read],
+    notes: Notes,
+    y_train: NDArray[np.uint8],
+    class_weight: str,
+    evidence: Sequence[Sequence[Marked]] = (),
+) -> Prepared:
+    """Notes with the weights that the training split says; a label of one class only weighs as if it had both."""
+    ids = [one.ids.tolist() for one in read]
+    lengths = np.fromiter((len(one) for one in ids), dtype=np.int64, count=len(ids))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weights = class_weights(y_train, class_weight)
+    weights[~np.isfinite(weights).all(axis=1)] = 1.0
+    return Prepared(ids, lengths, notes.y, example_weights(notes.y, weights), evidence)

@@ -1,0 +1,125 @@
+"""Options of the coding models `caml` and `effective-can`, mostly with the papers' values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from palpate.models.networks.coding.shape import Architecture, Evidence, Shape
+from palpate.train.options import Listed, SeededOptions
+
+LAMBDA_1, LAMBDA_2 = 2.5, 0.05
+"""The first as in the evidence paper's Appendix D. Its λ2 of 0.5 costs codes here (docs/evidence.md)."""
+FEW_NOTES = 10_000
+_CHANNELS = (100, 100, 150, 200)
+_CHANNELS_OF_FEW_NOTES = (48, 48, 48, 48)
+
+
+class CodingOptions(SeededOptions):
+    """What both kinds take."""
+
+    class_weight: Literal["balanced", "none"] = "none"
+    """none, as in the papers. balanced: positives weigh as the share of negatives, negatives as that of positives."""
+    target_recall: float | None = Field(default=None, gt=0, le=1)
+    """The stored threshold is the highest that reaches this recall on validation; None: the one with the best F1."""
+    evidence: Evidence = "none"
+    """Learn where the evidence is: not at all, by supervised attention, or by a head that tags words (linear, cnn)."""
+    evidence_table: Path | None = None
+    """The evidence, .csv or .parquet: case_id, label, start, end (characters of the text); rows of train are used."""
+    lambda1: float = Field(default=LAMBDA_1, ge=0)
+    """Weight of the evidence loss of `evidence=attention`."""
+    lambda2: float = Field(default=LAMBDA_2, ge=0)
+    """Weight of the evidence loss of `evidence=linear` and `cnn`; lower it where the codes' F1 suffers."""
+    max_tokens: int = Field(default=3500, ge=1)
+    """How many words of a text are read; the paper: 3500 for discharge summaries, 5000 for all notes of a chart."""
+    min_patients: int = Field(default=5, ge=1)
+    """Words in the training notes of fewer patients are unknown words: they may identify someone."""
+    max_words: int = Field(default=50_000, ge=1)
+    """At most so many words, the most frequent."""
+    embedding: int = Field(default=100, ge=1)
+    """Size of word vectors, which are learned here and not before."""
+    kernel: int = Field(default=9, ge=1)
+    """Words that a convolution sees at once."""
+    dropout: float = Field(default=0.2, ge=0, lt=1)
+    """Share of values that are left out while training."""
+    learning_rate: float = Field(default=1e-3, gt=0)
+    """Of Adam."""
+    epochs: int = Field(default=20, ge=1)
+    """The most rounds through the training notes."""
+    patience: int = Field(default=4, ge=1)
+    """Stop after so many epochs without a better micro-F1 on validation."""
+    batch_size: int = Field(default=8, ge=1)
+    """Notes in a step."""
+    max_grad_norm: float = Field(default=5.0, gt=0)
+    """Longer gradients are cut to this length."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16: mixed precision, for processors that have it."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; auto: a GPU if there is one."""
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of torch while it trains; default: torch's own choice."""
+    save_steps: int = Field(default=200, ge=1)
+    """Save the state of the training after so many steps, besides after every epoch."""
+    keep_training_files: bool = False
+    """Keep OUT/.training when all is done."""
+
+    @model_validator(mode="after")
+    def _evidence_has_a_table(self) -> CodingOptions:
+        if self.evidence != "none" and self.evidence_table is None:
+            raise ValueError(f"`evidence={self.evidence}` needs `evidence_table`, the file to learn it from")
+        if self.evidence == "none" and self.evidence_table is not None:
+            raise ValueError("`evidence_table` is given, but `evidence` is none; choose attention, linear or cnn")
+        return self
+
+    @property
+    def evidence_weight(self) -> float:
+        """λ1 or λ2."""
+        return self.lambda1 if self.evidence == "attention" else self.lambda2
+
+    @abstractmethod
+    def shape(self, n_notes: int) -> Shape:
+        """The sizes of the network for so many training notes."""
+
+    def _shape(self, architecture: Architecture, channels: tuple[int, ...], attention: int, reduction: int) -> Shape:
+        return Shape(
+            architecture=architecture,
+            evidence=self.evidence,
+            embedding=self.embedding,
+            channels=channels,
+            kernel=self.kernel,
+            attention=attention,
+            reduction=reduction,
+            dropout=self.dropout,
+        )
+
+
+class CamlOptions(CodingOptions):
+    """Options of `caml`."""
+
+    kernel: int = Field(default=10, ge=1)
+    """Words that the convolution sees at once."""
+    filters: int = Field(default=50, ge=1)
+    """Channels of the convolution."""
+
+    def shape(self, n_notes: int) -> Shape:  # noqa: ARG002
+        """The paper's, whatever the number of notes."""
+        return self._shape("caml", (self.filters,), self.filters, 1)
+
+
+class EffectiveCanOptions(CodingOptions):
+    """Options of `effective-can`."""
+
+    channels: Listed[Annotated[int, Field(ge=1)]] | None = Field(default=None, min_length=1)
+    """Of each block; default: 100,100,150,200, and 48 four times with fewer than 10,000 training notes."""
+    attention: int = Field(default=100, ge=1)
+    """Size of what the labels attend to."""
+    reduction: int = Field(default=8, ge=1)
+    """The gates squeeze their channels to one in so many."""
+
+    def shape(self, n_notes: int) -> Shape:
+        """Smaller for few notes."""
+        default = _CHANNELS_OF_FEW_NOTES if n_notes < FEW_NOTES else _CHANNELS
+        return self._shape("effective-can", self.channels or default, self.attention, self.reduction)

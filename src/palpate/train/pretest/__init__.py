@@ -1,0 +1,391 @@
+"""`palpate train pretest`: how likely each label was before the test, from what was known (context paper, Section 3.2).
+
+    (a) bow         bag of words, seven classifiers
+    (b) embeddings  of sliding windows of the notes by local encoders, ten classifiers
+    (c) xgboost     on the bag of words, 60 random draws
+    (d) tables      attributes: age, sex, what earlier tests found
+
+For each label the model with the highest cross-validated AUROC of all families is taken, calibrated, and gives every
+case a probability; those of the cases that it learned from are out of fold. OUT gets `cohort.parquet`, the cohort with
+an attribute `pretest_LABEL` a label and one that names this training, and `pretest.json`, the card, which names it too.
+A label that nothing can be learned for has an empty column, and the card says why.
+
+    made = train_pretest(cohort, Path("pretest"), {"families": ["bow"]})
+    made.table                                  # label, classifier, AUROC, ACE, Brier score, Brier skill score
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from palpate.cases.cohort import READ, Cohort
+from palpate.errors import CohortError, ConfigError, InputError
+from palpate.models.digest import digest
+from palpate.models.options import parse_options
+from palpate.train.options import Progress, Step
+from palpate.train.pretest import card
+from palpate.train.pretest.calibration import Calibrated, calibrate, method_of, weights_of
+from palpate.train.pretest.features import (
+    CaseNotes,
+    Features,
+    average_notes,
+    count_words,
+    encode_table,
+    read_notes,
+    table_columns,
+)
+from palpate.train.pretest.grids import Setup, make, require_all, setups
+from palpate.train.pretest.options import JOB, PREFIX, PretestOptions
+from palpate.train.pretest.search import CANT_FIT, Found, Ints, Task, Tried, calm, make_folds, search
+
+COHORT, CARD, TRAINING = "cohort.parquet", "pretest.json", ".training"
+BOW, TABLE = "words", "attributes"
+_VERSION = "pretest-1"
+_MOST_LABELS = 200
+NOT_FITTED = "no model could be fitted to the cases to learn from"
+
+
+class Pretest(NamedTuple):
+    """What was made."""
+
+    folder: Path
+    cohort: Cohort
+    """With the attributes `pretest_LABEL`."""
+    card: Mapping[str, Any]
+
+    @property
+    def file(self) -> Path:
+        """The cohort's file."""
+        return self.folder / COHORT
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One row a label."""
+        return card.table(self.card["labels"])
+
+
+class _Data(NamedTuple):
+    """Everything that does not depend on the label."""
+
+    features: Mapping[str, Features]
+    """Rows are those of the cohort."""
+    learned: Mapping[str, Features]
+    """Rows are those of `learn`."""
+    families: Mapping[str, tuple[str, ...]]
+    learn: Ints
+    rest: Ints
+
+
+def train_pretest(
+    cohort: Cohort,
+    out: Path,
+    options: Mapping[str, Any] | None = None,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Pretest:
+    """Make pre-test probabilities for every case of the cohort; `resume` skips labels that are done."""
+    own = parse_options(PretestOptions, "pretest", options or {})
+    labels = _labels(cohort, own)
+    families = _families(cohort, own)
+    job = _digest(cohort, own, families)
+    candidates = setups(families, own)
+    require_all(candidates)
+    tell = progress or _silent
+    _open(out, job, resume=resume)
+    try:
+        data = _read(cohort, families, own, out / TRAINING, tell)
+    except InputError:  # no second try with the same cohort and options can succeed
+        shutil.rmtree(out / TRAINING)
+        raise
+    columns, entries = {}, []
+    for k, label in enumerate(labels):
+        done = out / TRAINING / f"label-{k:03d}"
+        if not done.with_suffix(".json").is_file():
+            _train_label(cohort, label, data, candidates, own, done, tell)
+        columns[PREFIX + label] = np.load(done.with_suffix(".npy"))
+        entries.append(json.loads(done.with_suffix(".json").read_text(encoding="utf-8")))
+    made = Pretest(out, _with_columns(cohort, columns, job), _card(cohort, own, data, entries, job))
+    _write(made)
+    shutil.rmtree(out / TRAINING)
+    return made
+
+
+# --- what to learn from -------------------------------------------------------------------------------------------
+
+
+def _labels(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
+    wanted = tuple(dict.fromkeys(options.labels or cohort.labels))
+    unknown = [name for name in wanted if name not in cohort.labels]
+    if unknown:
+        raise ConfigError(f"the cohort has no label '{unknown[0]}'", hint=f"it has: {', '.join(cohort.labels[:20])}")
+    if len(wanted) > _MOST_LABELS:
+        raise ConfigError(f"a model for each of {len(wanted):,} labels is too much", hint="name some as `labels`")
+    return wanted
+
+
+def _families(cohort: Cohort, options: PretestOptions) -> dict[str, tuple[str, ...]]:
+    """The families to try and the names of their features: those asked for, or those that there is something for."""
+    noted = options.notes in cohort.cases.columns and cohort.cases[options.notes].null_count() < len(cohort)
+    if options.families is None:
+        chosen: tuple[str, ...] = (("bow", "xgboost") if noted else ()) + (("embeddings",) if options.encoders else ())
+        chosen = chosen or ("tables",)
+    else:
+        chosen = tuple(dict.fromkeys(options.families))
+    if set(chosen) - {"tables"} and not noted:
+        raise CohortError(
+            "the cohort has no earlier notes",
+            column=options.notes,
+            hint="say which column is the `prior`, or use families=tables",
+        )
+    if "embeddings" in chosen and not options.encoders:
+        raise ConfigError("embeddings need an encoder", hint="name folders with checkpoints as `encoders`")
+    if "tables" in chosen and not table_columns(cohort, options):
+        raise CohortError(
+            "the cohort has no attributes to learn from",
+            hint="name columns as `attributes` of the cohort, or give it earlier notes as `prior`",
+        )
+    names = {"embeddings": tuple(path.name for path in options.encoders), "tables": (TABLE,)}
+    return {family: names.get(family, (BOW,)) for family in chosen}
+
+
+def _read(
+    cohort: Cohort, families: Mapping[str, tuple[str, ...]], options: PretestOptions, scratch: Path, tell: Progress
+) -> _Data:
+    """The features of every family, for all cases; cases without a note are left out if notes are read."""
+    inside = np.ones(len(cohort), dtype=bool)
+    if "split" in cohort.cases.columns:
+        inside = cohort.cases["split"].is_in(list(options.splits)).fill_null(False).to_numpy()
+    usable = np.ones(len(cohort), dtype=bool)
+    notes: CaseNotes | None = None
+    if set(families) - {"tables"}:
+        tell(Step("reading notes", 0, 1))
+        notes = read_notes(cohort, options)
+        usable = notes.present
+    learn, rest = np.flatnonzero(inside & usable), np.flatnonzero(~inside & usable)
+    if not len(learn):
+        what = "" if notes is None else " with earlier notes"
+        hint = f"there must be cases of the split {' or '.join(options.splits)}{what}"
+        raise CohortError("no case can be learned from", hint=hint)
+    features: dict[str, Features] = {}
+    for family in families:
+        if family == "tables":
+            features[TABLE] = encode_table(cohort, table_columns(cohort, options), learn)
+        elif family == "embeddings" and notes is not None:
+            for path in options.encoders:
+                features[path.name] = average_notes(notes, _vectors(path, notes, options, scratch, tell))
+        elif notes is not None and BOW not in features:
+            tell(Step("counting words", 0, 1))
+            features[BOW] = count_words(notes, cohort.patients, learn, options)
+    learned = {name: one._replace(x=one.x[learn]) for name, one in features.items()}
+    return _Data(features, learned, families, learn, rest)
+
+
+def _vectors(
+    path: Path, notes: CaseNotes, options: PretestOptions, scratch: Path, tell: Progress
+) -> NDArray[np.float32]:
+    """The embeddings of the notes, kept for a resumed training."""
+    from palpate.train.pretest.encoder import encoder_digest, load_encoder
+
+    file = scratch / f"{encoder_digest(path, options)}.npy"
+    if not file.is_file():
+        stage = f"embedding notes with {path.name}"
+        encoder = load_encoder(path, options)
+        made = encoder.embed(notes.texts, lambda done: tell(Step(stage, done, len(notes.texts))))
+        _save(file, made)
+    found: NDArray[np.float32] = np.load(file)
+    return found
+
+
+# --- one label ----------------------------------------------------------------------------------------------------
+
+
+def _train_label(
+    cohort: Cohort,
+    label: str,
+    data: _Data,
+    candidates: list[Setup],
+    options: PretestOptions,
+    done: Path,
+    tell: Progress,
+) -> None:
+    """Choose, calibrate, score, measure; leaves a column and an entry of the card."""
+    y = cohort.y_true(np.arange(len(cohort)), [label])[:, 0]
+    patients = cohort.patients
+    learn, rest = data.learn, data.rest
+    column = np.full(len(cohort), np.nan)
+    fold, reason = _folds(y[learn], patients[learn], options)
+    entry = card.refused(label, y[learn], reason)
+    if fold is not None:
+        task = Task(data.learned, y[learn], fold)
+
+        def told(number: int, n: int, total: int) -> None:
+            tell(Step(f"'{label}': choosing a model, round {number + 1}", n, total))
+
+        found = search(task, candidates, options, told)
+        chosen = _calibrated(label, task, data, found, options, tell)
+        if chosen is None:
+            entry["reason"] = NOT_FITTED
+        else:
+            best, made = chosen
+            column[learn], column[rest] = made.p_learn, made.p_rest
+            performance = {
+                "out_of_fold": card.measure(y[learn], made.p_learn, patients[learn], options.n_replicates),
+                "other": card.measure(y[rest], made.p_rest, patients[rest], options.n_replicates),
+            }
+            entry |= {
+                "chosen": {**card.describe_tried(best), "calibration": method_of(best.setup, options)},
+                "search": card.describe_search(found),
+                "performance": performance,
+                "words": card.top_words(data.learned[best.setup.features], made.weight) or _words(task, found, options),
+                "remarks": card.remarks(performance),
+            }
+    _save(done.with_suffix(".npy"), column)
+    _put(done.with_suffix(".json"), json.dumps(entry))
+
+
+def _calibrated(
+    label: str, task: Task, data: _Data, found: Found, options: PretestOptions, tell: Progress
+) -> tuple[Tried, Calibrated] | None:
+    """The best model that can also be fitted to the fewer cases that calibration leaves."""
+    for tried in found.tried:
+        if not tried.finished:
+            return None
+        x, every = task.features[tried.setup.features].x, data.features[tried.setup.features].x
+        with suppress(*CANT_FIT):
+            return tried, calibrate(
+                tried.setup,
+                x,
+                every[data.rest],
+                task.y,
+                task.fold,
+                options,
+                lambda n, total: tell(Step(f"'{label}': calibrating", n, total)),
+            )
+    return None
+
+
+def _folds(y: NDArray[np.uint8], patients: Ints, options: PretestOptions) -> tuple[Ints | None, str]:
+    """The folds, or why there are none."""
+    fewest = min(len(np.unique(patients[y == value])) for value in (0, 1))
+    if fewest < options.folds:
+        kind = "one class only" if fewest == 0 else f"only {fewest} patients with one of the classes"
+        return None, f"{kind} among the cases to learn from, for {options.folds} folds"
+    fold = make_folds(y, patients, options.folds, options.seed)
+    share = [y[fold == k].mean() if (fold == k).any() else 0.0 for k in range(options.folds)]
+    if min(share) <= 0 or max(share) >= 1:
+        return None, "a fold has one class only, because few patients have most of the cases"
+    return fold, ""
+
+
+def _words(task: Task, found: Found, options: PretestOptions) -> list[list[Any]]:
+    """Where the chosen model knows no words, those of the best bag-of-words model that tells its weights."""
+    for tried in found.tried:
+        if tried.setup.features == BOW and tried.setup.classifier not in ("KNeighborsClassifier", "MLPClassifier"):
+            features = task.features[BOW]
+            with calm():
+                model = make(tried.setup, options.seed).fit(features.x, task.y)
+            return card.top_words(features, weights_of(model))
+    return []
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def _digest(cohort: Cohort, options: PretestOptions, families: Collection[str]) -> str:
+    chosen = options.model_dump(mode="json", exclude={"threads", "encoders"})
+    encoders = []
+    if "embeddings" in families:
+        from palpate.train.pretest.encoder import encoder_digest
+
+        names = [path.name for path in options.encoders]
+        if len(set(names)) < len(names) or {BOW, TABLE} & set(names):
+            raise ConfigError("two encoders have the same folder name", hint="give each folder its own name")
+        encoders = [encoder_digest(path, options) for path in options.encoders]
+    return digest(_VERSION, {"options": chosen, "encoders": encoders, "cohort": cohort.fingerprint})
+
+
+def _open(out: Path, job: str, *, resume: bool) -> None:
+    """Make the folder, or see that what is in it is this very job, unfinished."""
+    if out.exists() and not out.is_dir():
+        raise ConfigError("is a file, not a folder", file=out, hint="choose another folder")
+    note = out / TRAINING / "job.json"
+    if out.is_dir() and any(out.iterdir()):
+        if not resume:
+            hint = "choose another, or go on with an interrupted training with --resume"
+            raise ConfigError("the folder is not empty", file=out, hint=hint)
+        if not note.is_file():
+            raise ConfigError("there is no training to resume in this folder", file=out, hint="choose an empty folder")
+        if json.loads(note.read_text(encoding="utf-8")) != {"job": job}:
+            hint = "resume with those, or choose an empty folder"
+            raise ConfigError("the training in this folder has other options or another cohort", file=out, hint=hint)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    _put(note, json.dumps({"job": job}))
+
+
+def _put(file: Path, text: str) -> None:
+    """A file that is whole or not there."""
+    draft = file.with_name(f"{file.name}.tmp")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(file)
+
+
+def _save(file: Path, values: NDArray[Any]) -> None:
+    draft = file.with_name(f"{file.name}.tmp.npy")
+    np.save(draft, values)
+    draft.replace(file)
+
+
+def _with_columns(cohort: Cohort, columns: Mapping[str, NDArray[np.float64]], job: str) -> Cohort:
+    added = [pl.Series(name, values, nan_to_null=True, dtype=pl.Float64) for name, values in columns.items()]
+    added.append(pl.Series(JOB, [job] * len(cohort)))
+    names = [column.name for column in added]
+    kept = [name for name in cohort.attributes if name not in names]
+    cases = cohort.cases.drop([name for name in names if name in cohort.cases.columns]).hstack(added)
+    return Cohort(cases, cohort.labels, cohort.y, (*kept, *names), cohort.facts, cohort.folders)
+
+
+def _card(
+    cohort: Cohort, options: PretestOptions, data: _Data, entries: list[dict[str, Any]], job: str
+) -> dict[str, Any]:
+    n_words = data.features[BOW].x.shape[1] if BOW in data.features else None
+    return {
+        "kind": "pretest",
+        "options": options.model_dump(mode="json", exclude={"threads"}),
+        "cohort": {"names": list(cohort.names), "fingerprint": cohort.fingerprint, "n": len(cohort)},
+        "n_learned_from": len(data.learn),
+        "n_only_scored": len(data.rest),
+        "n_without_notes": len(cohort) - len(data.learn) - len(data.rest),
+        "families": {name: list(features) for name, features in data.families.items()},
+        "n_words": n_words,
+        "columns": list(table_columns(cohort, options)) if "tables" in data.families else [],
+        "labels": entries,
+        "limits": list(card.LIMITS),
+        "job": job,
+    }
+
+
+def _write(made: Pretest) -> None:
+    """The card, then the cohort in palpate's own columns, so that a folder with a cohort is whole."""
+    _put(made.folder / CARD, json.dumps(made.card, indent=1) + "\n")
+    cohort = made.cohort
+    plain = [name for name in ("case_id", "patient_id", *READ) if name in cohort.cases.columns]
+    named = [pl.col(name).alias(f"attribute:{name}") for name in cohort.attributes]
+    dense = {f"label:{name}": cohort.y[:, [k]].toarray().ravel() for k, name in enumerate(cohort.labels)}
+    labels = [pl.Series(name, values, dtype=pl.UInt8) for name, values in dense.items()]
+    draft = made.file.with_name(f".{made.file.name}")
+    cohort.cases.select(*plain, *named).hstack(labels).write_parquet(draft)
+    draft.replace(made.file)
+
+
+def _silent(_: Step) -> None:
+    """Say nothing."""

@@ -1,0 +1,165 @@
+"""What a pre-test model reads: counts of words, embeddings of notes, or a table of attributes.
+
+Each different note is read once, however many cases have it: the counts of a case are the sum, and its embedding the
+mean, over its notes. Which words count is decided on the cases to learn from, without their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import sparse
+
+from palpate.cases.cohort import Cohort
+from palpate.errors import CohortError
+from palpate.train.pretest.options import JOB, PREFIX, PretestOptions
+
+Ints = NDArray[np.int64]
+_RARE_VALUE = 10
+"""A value of an attribute that fewer cases have is one of `other`."""
+_MOST_VALUES = 50
+
+
+class Features(NamedTuple):
+    """Rows of cases; names of the columns where they have any that can be shown."""
+
+    x: Any
+    names: NDArray[Any] | None = None
+    n_patients: Ints | None = None
+    """How many patients' notes have each word."""
+
+
+class CaseNotes(NamedTuple):
+    """The different notes of a cohort, and which of them each case has."""
+
+    texts: list[str]
+    has: sparse.csr_array
+    """[case, note]: how often."""
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Whether a case has a note."""
+        n_notes: Ints = np.diff(self.has.indptr)
+        return n_notes > 0
+
+
+def read_notes(cohort: Cohort, options: PretestOptions) -> CaseNotes:
+    """The notes of every case, cut at the mark; blank ones don't count."""
+    column = cohort.cases[options.notes]
+    codes = column.rank("dense").to_numpy()  # cases of one patient share a text: it is cut once
+    texts: dict[str, int] = {}
+    of_text: dict[float, list[int]] = {}
+    first = [0]
+    index: list[int] = []
+    for code, text in zip(codes.tolist(), column, strict=True):
+        if text is not None:
+            if code not in of_text:
+                parts = (part for part in text.split(options.note_mark) if part.strip())
+                of_text[code] = [texts.setdefault(part, len(texts)) for part in parts]
+            index += of_text[code]
+        first.append(len(index))
+    ones = np.ones(len(index), dtype=np.float32)
+    has = sparse.csr_array((ones, np.asarray(index, dtype=np.int64), first), shape=(len(cohort), len(texts)))
+    has.sum_duplicates()
+    return CaseNotes(list(texts), has)
+
+
+def count_words(notes: CaseNotes, patients: Ints, learn: Ints, options: PretestOptions) -> Features:
+    """Bag of words (Appendix A): at most 8,192 words, no English stop words, neither rare nor in nearly all."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter = CountVectorizer(stop_words="english", dtype=np.float32)
+    try:
+        of_note = sparse.csr_array(counter.fit_transform(notes.texts))
+    except ValueError:
+        raise CohortError("the earlier notes have no words", hint="check the column and `note_mark`") from None
+    x = notes.has @ of_note
+    own = x[learn]
+    present = sparse.csr_array((np.ones_like(own.data), own.indices, own.indptr), shape=own.shape)
+    n_cases = _column_sums(present)
+    n_patients = _patients_of(present, patients[learn])
+    keep = (n_cases >= options.min_df) & (n_cases <= options.max_df * len(learn)) & (n_patients >= options.min_patients)
+    kept = np.flatnonzero(keep)
+    if not len(kept):
+        raise CohortError(
+            "no word of the earlier notes is left for the vocabulary",
+            hint=f"lower `min_df` ({options.min_df}) or `min_patients` ({options.min_patients})",
+        )
+    often = np.argsort(-_column_sums(own)[kept], kind="stable")[: options.max_words]
+    kept = np.sort(kept[often])
+    # 32-bit places: half the memory, and some solvers of scikit-learn take no others.
+    narrow = sparse.csr_matrix(x[:, kept])
+    narrow.indices, narrow.indptr = narrow.indices.astype(np.int32), narrow.indptr.astype(np.int32)
+    return Features(narrow, counter.get_feature_names_out()[kept], n_patients[kept])
+
+
+def _column_sums(matrix: Any) -> Ints:
+    return np.asarray(matrix.sum(axis=0, dtype=np.float64)).ravel().astype(np.int64)
+
+
+def _patients_of(present: Any, patients: Ints) -> Ints:
+    codes = np.unique(patients, return_inverse=True)[1]
+    n = len(codes)
+    belongs = sparse.csr_array((np.ones(n, dtype=np.float32), (codes, np.arange(n))), shape=(codes.max() + 1, n))
+    together = belongs @ present
+    return np.bincount(together.indices[together.data > 0], minlength=together.shape[1]).astype(np.int64)
+
+
+def average_notes(notes: CaseNotes, of_note: NDArray[np.float32]) -> Features:
+    """The mean embedding of a case's notes (Appendix A)."""
+    n = np.asarray(notes.has.sum(axis=1)).ravel()
+    total = np.asarray(notes.has @ of_note)
+    return Features(total / np.maximum(n, 1)[:, None])
+
+
+def table_columns(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
+    """The attributes to read."""
+    if options.columns is None:
+        return tuple(name for name in cohort.attributes if not name.startswith(PREFIX) and name != JOB)
+    for name in options.columns:
+        if name not in cohort.attributes:
+            raise CohortError(
+                "there is no such attribute",
+                column=name,
+                hint=f"the cohort's attributes are: {', '.join(cohort.attributes) or 'none'}",
+            )
+    return options.columns
+
+
+def encode_table(cohort: Cohort, columns: Sequence[str], learn: Ints) -> Features:
+    """Numbers standardised, with their median and a flag where missing; other values one column each."""
+    parts: list[NDArray[np.float64]] = []
+    names: list[str] = []
+    for name in columns:
+        values = cohort.cases[name]
+        encode = _numbers if values.dtype.is_numeric() else _values
+        for told, column in encode(values, learn).items():
+            if np.ptp(column[learn]) > 0:
+                parts.append(column)
+                names.append(f"{name} {told}".strip())
+    if not parts:
+        raise CohortError("the attributes are the same in all cases, so nothing can be learned from them")
+    return Features(np.column_stack(parts).astype(np.float32), np.asarray(names, dtype=object))
+
+
+def _numbers(values: pl.Series, learn: Ints) -> dict[str, NDArray[np.float64]]:
+    number = values.cast(pl.Float64).to_numpy()
+    missing = ~np.isfinite(number)
+    known = number[learn][~missing[learn]]
+    middle = float(np.median(known)) if len(known) else 0.0
+    filled = np.where(missing, middle, number)
+    spread = float(filled[learn].std()) or 1.0
+    return {"": (filled - filled[learn].mean()) / spread, "is missing": missing.astype(np.float64)}
+
+
+def _values(values: pl.Series, learn: Ints) -> dict[str, NDArray[np.float64]]:
+    text = values.cast(pl.String)
+    often = text.gather(learn.tolist()).drop_nulls().value_counts(sort=True)
+    kept = [value for value, n in often.rows() if n >= _RARE_VALUE][:_MOST_VALUES]
+    columns = {f"is {value}": (text == value).fill_null(False) for value in sorted(kept)}
+    columns["is missing"] = text.is_null()
+    return {told: column.to_numpy().astype(np.float64) for told, column in columns.items()}

@@ -1,0 +1,149 @@
+"""Small charts whose evidence is known: each code has its words, and coders mark them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from palpate import Cohort, RunDirectory
+from palpate.audits.evidence import Evidence
+from palpate.cases.edits import Inputs
+from palpate.cases.evidence import EvidenceTable, NotesTable
+from palpate.models import Model, ModelSpec
+from palpate.results import AuditResult
+from palpate.results.attributions import Asked, Attributions
+from palpate.run.execute.cache import ScoreCache
+from palpate.run.runner import Contender, Job, run
+from palpate.testing import KeywordModel
+
+PHRASES = {"J18": "pneumonia", "A41": "severe sepsis", "I50": "acute heart failure", "E11": "diabetes"}
+CODES = tuple(PHRASES)
+FILLER = (
+    *("the", "patient", "was", "seen", "today", "and", "felt", "well", "on", "a", "tablet"),
+    *("daily", "while", "walking", "home", "slowly", "again"),
+)
+
+
+def charts(n: int = 60, *, seed: int = 0, n_words: int = 40) -> tuple[Cohort, pl.DataFrame]:
+    """A cohort of charts and the table of gold evidence; two charts a patient."""
+    rng = np.random.default_rng(seed)
+    rows, spans = [], []
+    for k in range(n):
+        codes = [code for code in CODES if rng.random() < 0.4]
+        words = list(rng.choice(FILLER, size=n_words))
+        for code in codes:
+            words.insert(int(rng.integers(len(words))), PHRASES[code])
+        # A phrase may have been put inside another one's place, never inside the phrase itself.
+        text = " ".join(words) + "."
+        for code in codes:
+            start = text.index(PHRASES[code])
+            spans.append((f"c{k}", code, start, start + len(PHRASES[code])))
+        split = ("train", "validation", "test", "test")[(k // 2) % 4]
+        rows.append((f"c{k}", f"p{k // 2}", split, text, *(int(code in codes) for code in CODES)))
+    frame = pl.DataFrame(rows, schema=["case_id", "patient_id", "split", "text", *CODES], orient="row")
+    gold = pl.DataFrame(spans, schema=["case_id", "label", "start", "end"], orient="row")
+    return Cohort.from_frame(frame, labels=list(CODES)), gold
+
+
+def table(frame: pl.DataFrame) -> EvidenceTable:
+    return EvidenceTable(frame)
+
+
+def notes_table(frame: pl.DataFrame) -> NotesTable:
+    return NotesTable(frame)
+
+
+def quick(gold: pl.DataFrame, **options: Any) -> Evidence:
+    return Evidence(**{"gold": table(gold), "n_replicates": 200, **options})
+
+
+def audit(evidence: Evidence, cohort: Cohort, folder: Path, *, seed: int = 0, **models: Model) -> AuditResult:
+    folder.mkdir(exist_ok=True)
+    contenders = [Contender(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
+    cache = ScoreCache(folder / "scores.sqlite")
+    (result,) = run(Job(cohort, contenders, {"evidence": evidence}, seed=seed), RunDirectory(folder / "run"), cache)
+    cache.close()
+    return result
+
+
+def knower(**options: Any) -> KeywordModel:
+    """A model that knows the codes by one word each."""
+    weights = {PHRASES[code].split()[-1]: {code: 4.0} for code in CODES}
+    return KeywordModel(weights, bias=-2.0, labels=CODES, **options)
+
+
+def value(
+    result: AuditResult, metric: str, *, group: str = "all", model: str = "toy", reference: str | None = None
+) -> Any:
+    return row(result, metric, group=group, model=model, reference=reference)["value"]
+
+
+def row(
+    result: AuditResult, metric: str, *, group: str = "all", model: str = "toy", reference: str | None = None
+) -> dict[str, Any]:
+    rows = result.estimates.filter(
+        pl.col("metric") == metric,
+        pl.col("group") == group,
+        pl.col("model") == model,
+        pl.col("reference").is_null() if reference is None else pl.col("reference") == reference,
+    )
+    return rows.row(0, named=True)
+
+
+class ExplainingModel(KeywordModel):
+    """Says, in one way, that it looked at some words; its answers are the keyword model's."""
+
+    explains = ("pointing",)
+
+    def __init__(self, says: Mapping[str, Mapping[str, float]], **options: Any) -> None:
+        weights = {PHRASES[code].split()[-1]: {code: 4.0} for code in CODES}
+        super().__init__(weights, bias=-2.0, labels=CODES, **options)
+        self.says, self.calls, self.rows = says, 0, 0
+        self.fails_on: set[str] = set()
+
+    def explain(self, inputs: Inputs, asked: Asked, way: str) -> Attributions:
+        assert way in self.explains
+        self.calls += 1
+        self.rows += len(inputs)
+        found: list[tuple[int, int, int, int, float]] = []
+        for r, j in zip(asked.row.tolist(), asked.label.tolist(), strict=True):
+            if inputs.case_ids[r] in self.fails_on:
+                raise RuntimeError("no luck")
+            found += self._pieces(r, j, inputs.texts[r])
+        columns = [np.asarray(column) for column in zip(*found, strict=True)] or [np.zeros(0, np.int64)] * 5
+        return Attributions(*columns)
+
+    def _pieces(self, r: int, j: int, text: str) -> list[tuple[int, int, int, int, float]]:
+        pieces = []
+        for word, score in self.says.get(self.labels[j], {}).items():
+            at = text.find(word)
+            if at >= 0:
+                pieces.append((r, j, at, at + len(word), score))
+        return pieces
+
+
+def slow_scores(
+    texts: Sequence[str], gold: Sequence[tuple[int, str, int, int]], predicted: Sequence[tuple[int, str, int, int]]
+) -> dict[str, float]:
+    """Token and span scores by sets of tuples: words are runs of letters; spans end at words here."""
+    import re
+
+    def tokens(spans: Sequence[tuple[int, str, int, int]]) -> set[tuple[int, str, int, int]]:
+        return {
+            (chart, code, max(m.start(), start), min(m.end(), end))
+            for chart, code, start, end in spans
+            for m in re.finditer(r"\w+", texts[chart])
+            if m.start() < end and start < m.end()
+        }
+
+    out = {}
+    for name, ours, theirs in (("token", tokens(gold), tokens(predicted)), ("span", set(gold), set(predicted))):
+        tp = len(ours & theirs)
+        out[f"{name}_precision"] = tp / len(theirs)
+        out[f"{name}_recall"] = tp / len(ours)
+        out[f"{name}_f1"] = 2 * tp / (len(ours) + len(theirs))
+    return out

@@ -1,0 +1,303 @@
+"""The performance audit against scikit-learn, and on planted truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn import metrics as sk
+
+from palpate.audits.performance import Performance
+from palpate.cases.cohort import Cohort, stack
+from palpate.errors import CohortError, ConfigError
+from palpate.results import AuditResult, ModelPredictions
+from tests.conftest import notes_frame
+
+
+def simulated(
+    n: int = 600, *, n_labels: int = 1, seed: int = 0, name: str = "home", split: bool = True, shift: float = 1.5
+) -> tuple[Cohort, np.ndarray]:
+    """A cohort without text, and scores that tell its labels apart; two cases a patient."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random((n, n_labels)) < np.linspace(0.3, 0.1, n_labels)).astype(np.uint8)
+    latent = rng.normal(size=(n, n_labels)) + shift * y
+    frame = pl.DataFrame({"case_id": [f"{name}{k}" for k in range(n)], "patient_id": [f"p{k // 2}" for k in range(n)]})
+    if split:
+        frame = frame.with_columns(pl.Series("split", np.where(np.arange(n) < n // 3, "validation", "test")))
+    cases = frame.with_columns(pl.lit(name).alias("cohort"))
+    labels = tuple(f"label{k}" for k in range(n_labels))
+    return Cohort(cases, labels, sparse.csc_array(y)), 1 / (1 + np.exp(1.0 - latent))
+
+
+def run(audit: Performance, cohort: Cohort, scores: dict[str, np.ndarray], **more: object) -> AuditResult:
+    plan = audit.plan(cohort, np.random.default_rng(0))
+    rows = plan.variants.parent
+    answers = {
+        name: ModelPredictions(cohort.labels, p[rows], np.ones(len(rows), bool), **more.get(name, {}))  # type: ignore[call-overload]
+        for name, p in scores.items()
+    }
+    return audit.analyse(plan, answers, np.random.default_rng(1))
+
+
+def value(result: AuditResult, metric: str, **where: str | None) -> dict[str, object]:
+    rows = result.estimates.filter(pl.col("metric") == metric)
+    where = {"reference": None, **where}
+    for column, wanted in where.items():
+        rows = rows.filter(pl.col(column).is_null() if wanted is None else pl.col(column) == wanted)
+    assert rows.height == 1, rows
+    return rows.row(0, named=True)
+
+
+QUICK = Performance(n_replicates=200)
+
+
+def test_values_are_scikit_learns_on_the_test_split() -> None:
+    cohort, p = simulated()
+    row = slice(200, 600)
+    y, score = cohort.y.toarray()[row, 0], p[row, 0]
+    result = run(Performance(n_replicates=200, threshold=0.4), cohort, {"m": p})
+    decided = score >= 0.4
+    expected = {
+        "auroc": sk.roc_auc_score(y, score),
+        "auprc": sk.average_precision_score(y, score),
+        "brier": sk.brier_score_loss(y, score),
+        "brier_skill_score": 1 - sk.brier_score_loss(y, score) / (y.mean() * (1 - y.mean())),
+        "sensitivity": sk.recall_score(y, decided),
+        "specificity": sk.recall_score(y, decided, pos_label=0),
+        "ppv": sk.precision_score(y, decided),
+        "npv": sk.precision_score(y, decided, pos_label=0),
+        "f1_1": sk.f1_score(y, decided),
+        "f1_0": sk.f1_score(y, decided, pos_label=0),
+        "recall_0": sk.recall_score(y, decided, pos_label=0),
+        "precision_1": sk.precision_score(y, decided),
+    }
+    for metric, wanted in expected.items():
+        found = value(result, metric, model="m")
+        assert found["value"] == pytest.approx(wanted, abs=1e-12), metric
+        assert found["n"] == 400
+        assert found["low"] < found["value"] < found["high"]  # type: ignore[operator]
+
+
+def test_macro_and_micro() -> None:
+    cohort, p = simulated(n_labels=4)
+    result = run(QUICK, cohort, {"m": p})
+    y, score = cohort.y.toarray()[200:], p[200:]
+    each = [sk.roc_auc_score(y[:, k], score[:, k]) for k in range(4)]
+    assert value(result, "auroc", label="macro")["value"] == pytest.approx(np.mean(each), abs=1e-12)
+    assert value(result, "auroc", label="micro")["value"] == pytest.approx(
+        sk.roc_auc_score(y.ravel(), score.ravel()), abs=1e-12
+    )
+    assert value(result, "auprc", label="micro")["n"] == 1600
+
+
+def test_micro_decisions_use_each_labels_own_threshold() -> None:
+    cohort, p = simulated(n_labels=3)
+    result = run(Performance(n_replicates=200, threshold="youden"), cohort, {"m": p})
+    from palpate.stats import youden_threshold
+
+    y = cohort.y.toarray()
+    threshold = [youden_threshold(y[:200, k], p[:200, k]) for k in range(3)]
+    decided = p[200:] >= threshold
+    assert value(result, "f1_1", label="micro")["value"] == pytest.approx(
+        sk.f1_score(y[200:].ravel(), decided.ravel()), abs=1e-12
+    )
+
+
+def test_threshold_reaches_the_recall_on_the_validation_split() -> None:
+    cohort, p = simulated()
+    result = run(Performance(n_replicates=200, threshold="recall", target_recall=0.7), cohort, {"m": p})
+    y, score = cohort.y.toarray()[:200, 0], p[:200, 0]
+    told = next(block for block in result.blocks if block.title == "Decisions at the threshold")
+    threshold = told.rows[0][2]  # type: ignore[union-attr]
+    assert sk.recall_score(y, score >= threshold) >= 0.7
+    assert sk.recall_score(y, score > threshold) < 0.7
+    assert "70% recall on the validation split" in str(told.rows[0][3])  # type: ignore[union-attr]
+
+
+def test_the_models_own_threshold_goes_first() -> None:
+    cohort, p = simulated()
+    result = run(QUICK, cohort, {"m": p}, m={"threshold": 0.9})
+    y, score = cohort.y.toarray()[200:, 0], p[200:, 0]
+    assert value(result, "sensitivity")["value"] == pytest.approx(sk.recall_score(y, score >= 0.9), abs=1e-12)
+
+
+def test_two_models_are_compared_as_paired() -> None:
+    cohort, p = simulated(n=1200)
+    rng = np.random.default_rng(5)
+    near = np.clip(p + rng.normal(scale=1e-3, size=p.shape), 0, 1)
+    noise = rng.random(p.shape)
+    result = run(Performance(n_replicates=500), cohort, {"good": p, "near": near, "noise": noise})
+    same = value(result, "auroc", model="near", reference="good")
+    worse = value(result, "auroc", model="noise", reference="good")
+    width = same["high"] - same["low"]  # type: ignore[operator]
+    alone = value(result, "auroc", model="good")
+    assert width < 0.2 * (alone["high"] - alone["low"])  # type: ignore[operator]
+    assert worse["significant"] is True
+    assert worse["high"] < 0  # type: ignore[operator]
+    assert "noise has a lower AUROC than good" in " ".join(f.sentence for f in result.findings)
+
+
+def test_identical_models_do_not_differ() -> None:
+    cohort, p = simulated()
+    row = value(run(QUICK, cohort, {"a": p, "b": p.copy()}), "auroc", model="b", reference="a")
+    assert (row["value"], row["low"], row["high"], row["p_value"], row["significant"]) == (0.0, 0.0, 0.0, 1.0, False)
+
+
+def test_the_drop_between_cohorts() -> None:
+    home, p_home = simulated(n=900, seed=1, name="home")
+    away, p_away = simulated(n=900, seed=2, name="away", split=False, shift=0.0)
+    both = stack([home, away])
+    result = run(Performance(n_replicates=500), both, {"m": np.concatenate([p_home, p_away])})
+    drop = value(result, "auroc", group="away", reference="home")
+    levels = [value(result, "auroc", group=name)["value"] for name in ("away", "home")]
+    assert drop["value"] == pytest.approx(levels[0] - levels[1])  # type: ignore[operator]
+    assert drop["significant"] is True
+    assert value(result, "auroc", group="away")["n"] == 900
+    assert any("loses" in f.sentence and f.tone == "warning" for f in result.findings)
+
+
+def test_checkpoints_are_one_model_with_mean_and_sd() -> None:
+    cohort, p = simulated()
+    rng = np.random.default_rng(3)
+    seeds = {f"xgb[{k}]": np.clip(p + rng.normal(scale=0.1, size=p.shape), 0, 1) for k in (1, 2, 3)}
+    result = run(QUICK, cohort, {"solo": p, **seeds}, **{name: {"family": "xgb"} for name in seeds})
+    each = [value(result, "auroc", model=name)["value"] for name in seeds]
+    assert value(result, "auroc", model="xgb")["value"] == pytest.approx(np.mean(each))  # type: ignore[arg-type]
+    assert value(result, "auroc_sd", model="xgb")["value"] == pytest.approx(np.std(each, ddof=1))  # type: ignore[arg-type]
+    assert value(result, "auroc", model="xgb", reference="solo")["low"] is not None
+    assert result.estimates.filter(pl.col("reference") == "xgb[1]").is_empty()
+
+
+def test_the_interval_of_a_calibration_error_holds_the_truth_and_the_estimate() -> None:
+    rng = np.random.default_rng(3)
+    cohort, _ = simulated(900, n_labels=4)
+    p = rng.uniform(0.1, 0.6, (900, 4))
+    y = (rng.random(p.shape) < p).astype(np.uint8)
+    calibrated = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
+    scores = {"a-1": p, "a-2": np.clip(p + rng.normal(0, 1e-3, p.shape), 0, 1), "off": p + 0.3}
+    result = run(QUICK, calibrated, scores, **{"a-1": {"family": "a"}, "a-2": {"family": "a"}})
+    rows = result.estimates.filter(pl.col("reference").is_null(), metric="adaptive_calibration_error")
+    assert set(rows["label"]) == {*cohort.labels, "macro", "micro"}
+    assert set(rows["model"]) == {"a-1", "a-2", "a", "off"}
+    assert ((rows["low"] <= rows["value"]) & (rows["value"] <= rows["high"])).all()
+    off = pl.col("model") == "off"
+    assert (rows.filter(~off)["low"] == 0).all(), "a calibrated model's true error is 0"
+    assert rows.filter(off)["low"].min() > 0.2  # type: ignore[operator]
+    assert not result.estimates["metric"].str.contains("noise").any()
+
+
+def test_a_label_without_positives_is_null_with_its_reason() -> None:
+    cohort, p = simulated(n_labels=2)
+    y = cohort.y.toarray()
+    y[200:, 1] = 0
+    broken = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
+    result = run(QUICK, broken, {"a": p, "b": p})
+    row = value(result, "auroc", model="a", label="label1")
+    assert (row["value"], row["low"], row["reason"]) == (None, None, "no positive case")
+    assert value(result, "auroc", model="b", label="label1", reference="a")["reason"] == "no positive case"
+    assert value(result, "auroc", model="a", label="macro")["value"] is not None
+
+
+def test_many_labels_get_intervals_for_the_most_frequent_only() -> None:
+    cohort, p = simulated(n_labels=30)
+    result = run(Performance(n_replicates=100, labels_with_intervals=5), cohort, {"m": p})
+    rows = result.estimates.filter(pl.col("metric") == "auroc", ~pl.col("label").is_in(["macro", "micro"]))
+    assert rows.height == 30
+    assert rows["low"].is_not_null().sum() == 5
+    why = rows.filter(pl.col("low").is_null())["reason"].unique().to_list()
+    assert why == ["no interval: not among the 5 most frequent labels"]
+    assert value(result, "auroc", label="macro")["low"] is not None
+
+
+def test_the_same_seed_gives_the_same_table() -> None:
+    cohort, p = simulated()
+    one, two = run(QUICK, cohort, {"m": p}), run(QUICK, cohort, {"m": p})
+    assert one.estimates.equals(two.estimates)
+    assert one.blocks == two.blocks
+
+
+def test_unknown_label_and_empty_split() -> None:
+    cohort, _ = simulated()
+    with pytest.raises(ConfigError, match="no label 'x'"):
+        Performance(labels=("x",)).plan(cohort, np.random.default_rng(0))
+    with pytest.raises(CohortError, match="has no case in split 'train'"):
+        Performance(split="train").plan(cohort, np.random.default_rng(0))
+    plain = Cohort.from_frame(notes_frame().drop("split"), labels=["ill"])
+    with pytest.raises(CohortError, match="no validation split"):
+        Performance(threshold="recall").plan(plain, np.random.default_rng(0))
+
+
+def noise(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).random(shape)
+
+
+def test_a_plain_difference_stays_significant_among_hundreds_of_comparisons() -> None:
+    cohort, p = simulated(n=600, n_labels=13, shift=4.0)
+    models = {"good": p, **{f"noise{k}": noise(p.shape, k) for k in range(6)}}
+    result = run(QUICK, cohort, models)
+    rows = result.estimates.filter(pl.col("metric") == "auroc", pl.col("reference") == "good")
+    assert rows.height == 6 * 15
+    assert rows["significant"].all()
+
+
+def test_the_drop_of_the_macro_average_compares_the_same_labels() -> None:
+    home, p_home = simulated(n=900, n_labels=2, seed=1, name="home")
+    away, p_away = simulated(n=900, n_labels=2, seed=2, name="away", split=False)
+    y = away.y.toarray()
+    y[:, 1] = 0
+    p_home[:, 1] = home.y.toarray()[:, 1]
+    both = stack([home, Cohort(away.cases, away.labels, sparse.csc_array(y))])
+    result = run(QUICK, both, {"m": np.concatenate([p_home, p_away])})
+    drop = value(result, "auroc", label="macro", group="away", reference="home")
+    alone = value(result, "auroc", label="label0", group="away", reference="home")
+    assert drop["value"] == pytest.approx(alone["value"])
+    assert not any("over 2 labels" in finding.sentence for finding in result.findings)
+
+
+def test_macro_intervals_hold_their_estimate_when_many_labels_are_rare() -> None:
+    rng = np.random.default_rng(0)
+    n, n_labels = 400, 60
+    y = (rng.random((n, n_labels)) < np.geomspace(0.3, 0.003, n_labels)).astype(np.uint8)
+    p = 1 / (1 + np.exp(2.0 - rng.normal(size=y.shape) - 1.5 * y))
+    cases = pl.DataFrame({"case_id": [str(k) for k in range(n)], "patient_id": [str(k) for k in range(n)]})
+    cohort = Cohort(
+        cases.with_columns(cohort=pl.lit("c")), tuple(f"l{k}" for k in range(n_labels)), sparse.csc_array(y)
+    )
+    result = run(Performance(n_replicates=400, labels_with_intervals=60), cohort, {"m": p})
+    for metric in ("auroc", "auprc", "brier", "brier_skill_score", "sensitivity", "ppv", "f1_1"):
+        row = value(result, metric, label="macro")
+        assert row["low"] <= row["value"] <= row["high"], metric  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("n_patients", "tested"), [(1, False), (2, False), (60, True)])
+def test_a_handful_of_patients_gives_no_test(n_patients: int, tested: bool) -> None:
+    cohort, p = simulated(n=240, split=False)
+    cases = cohort.cases.with_columns(patient_id=pl.Series([f"p{k % n_patients}" for k in range(240)]))
+    few = Cohort(cases, cohort.labels, cohort.y)
+    row = value(run(QUICK, few, {"a": p, "b": noise(p.shape, 3)}), "auroc", model="b", reference="a")
+    assert (row["p_value"] is not None) is tested
+    assert (row["low"] is not None) is (n_patients > 1)
+    assert row["reason"] is None if tested else "fewer than" in str(row["reason"])
+
+
+def test_a_cohort_of_one_class_says_so() -> None:
+    cohort, p = simulated()
+    negative = Cohort(cohort.cases, cohort.labels, sparse.csc_array(np.zeros((600, 1), dtype=np.uint8)))
+    result = run(Performance(n_replicates=200, threshold=0.5), negative, {"m": p})
+    assert [finding.sentence for finding in result.findings] == ["AUROC in home can't be computed: no positive case."]
+
+
+def test_averages_name_is_refused_as_a_label() -> None:
+    cohort, _ = simulated(n_labels=2)
+    odd = Cohort(cohort.cases, ("macro", "b"), cohort.y)
+    with pytest.raises(ConfigError, match="name the averages"):
+        QUICK.plan(odd, np.random.default_rng(0))
+
+
+def test_a_missing_interval_is_told_as_such() -> None:
+    cohort, p = simulated(n=240, split=False)
+    cases = cohort.cases.with_columns(patient_id=pl.lit("one"))
+    result = run(QUICK, Cohort(cases, cohort.labels, cohort.y), {"m": p})
+    assert "no interval: fewer than 2 patients" in result.findings[0].sentence
+    assert "unknown" not in result.findings[0].sentence

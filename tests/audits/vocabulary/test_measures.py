@@ -1,0 +1,282 @@
+"""Sensitivity scores against their closed form, and their bootstrap against a slow and obvious one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from palpate.audits.vocabulary.measures import (
+    AVERAGE,
+    Contestants,
+    Swaps,
+    affordable_replicates,
+    lay_out,
+    rank_words,
+    score,
+    sums_by_label,
+    unsettled_words,
+)
+from palpate.stats import percentile_interval, resample_counts
+from palpate.testing import KeywordModel
+from tests.audits.vocabulary.vocabulary_cases import Case, build, hospital, random_notes
+
+WEIGHTS = {"fever": 1.5, "sepsis": -0.9, "cough": 0.4, "fall": 0.05, "pain": 0.0}
+WORDS = (*WEIGHTS, "tumour")
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    return build(hospital(random_notes(120, list(WEIGHTS))), WORDS)
+
+
+def contestants_of(case: Case, models: dict[str, KeywordModel], threshold: float = 0.5) -> Contestants:
+    answers = case.ask(models)
+    return Contestants(answers, np.full((len(models), len(case.plan.labels)), threshold))
+
+
+def scored(case: Case, models: dict[str, KeywordModel], *, n_replicates: int = 200, threshold: float = 0.5, scheme=0):
+    layout = lay_out(case.swaps, case.plan.cohort.patients, scheme=scheme)
+    contestants = contestants_of(case, models, threshold)
+    sums = dict(sums_by_label(contestants, layout, case.plan.labels, case.plan.labels))
+    return {
+        label: score(label, each, layout, level=0.95, n_replicates=n_replicates, seed=7) for label, each in sums.items()
+    }, layout
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + np.exp(-x))
+
+
+def closed_form(case: Case, word: str, weights: dict[str, float], *, bias: float, all_of_them: bool = False):
+    """(mean |change|, mean signed change, share of flips at 0.5) by counting words in the texts."""
+    changes, flips = [], []
+    for row in case.plan.cohort.rows(split="test"):
+        tokens = case.plan.cohort.texts[row].lower().rstrip(".").split()
+        if word not in tokens:
+            continue
+        before = bias + sum(weights.get(token, 0.0) for token in tokens)
+        removed = tokens.count(word) if all_of_them else 1
+        after = before - removed * weights.get(word, 0.0)
+        changes.append(sigmoid(after) - sigmoid(before))
+        flips.append((sigmoid(after) >= 0.5) != (sigmoid(before) >= 0.5))
+    return np.mean(np.abs(changes)), np.mean(changes), np.mean(flips)
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_scores_are_the_closed_form_and_ranks_are_recovered(case: Case, scheme: int) -> None:
+    found, _ = scored(case, {"m": KeywordModel(WEIGHTS, bias=-0.3)}, scheme=scheme)
+    value = found["ill"].value
+    expected = [closed_form(case, word, WEIGHTS, bias=-0.3, all_of_them=scheme == 1) for word in WEIGHTS]
+    for measure in range(3):
+        for pool in range(3):  # every filter does the same to this model
+            np.testing.assert_allclose(value[0, measure, pool, :5], np.array(expected)[:, measure], rtol=0, atol=1e-12)
+    assert found["ill"].rank[0, :5].tolist() == [1, 2, 3, 4, 5]
+    assert value[0, 1, 0, 0] < 0 < value[0, 1, 0, 1], "replacing a word that raises the risk lowers it"
+
+
+def test_a_word_that_does_nothing_is_exactly_0_and_a_word_in_no_note_is_undefined(case: Case) -> None:
+    found, layout = scored(case, {"m": KeywordModel(WEIGHTS)})
+    scores = found["ill"]
+    pain, tumour = WORDS.index("pain"), WORDS.index("tumour")
+    assert (scores.value[0, :, :, pain] == 0).all()
+    assert (scores.low[0, :, :, pain] == 0).all()
+    assert (scores.high[0, :, :, pain] == 0).all()
+    assert np.isnan(scores.value[0, :, :, tumour]).all()
+    assert np.isnan(scores.rank[0, tumour])
+    assert np.isnan(scores.ranks[0, tumour]).all()
+    assert layout.n_notes[0, tumour] == 0
+    np.testing.assert_array_equal(layout.n_notes[0], case.swaps.n_notes)
+
+
+def test_a_note_is_the_plain_mean_over_its_filters_whatever_their_family() -> None:
+    case = build(hospital(["x fever."] * 10), ["fever"], both_schemes=False)
+    weights = {"fever": 1.0, "alpha": 0.5, "delta": -2.0}
+    found, _ = scored(case, {"m": KeywordModel(weights)})
+    change = {name: abs(sigmoid(1.0) - sigmoid(weights.get(name, 0.0))) for name in ("alpha", "beta", "gamma", "delta")}
+    value = found["ill"].value[0, 0, :, 0]
+    assert value[0] == pytest.approx(np.mean(list(change.values())), abs=1e-12)
+    assert value[1] == pytest.approx(np.mean([change["alpha"], change["beta"], change["gamma"]]), abs=1e-12)
+    assert value[2] == pytest.approx(change["delta"], abs=1e-12)
+
+
+def test_notes_weigh_alike_whatever_their_number_of_filters() -> None:
+    """A note with one filter counts as much as a note with four: the mean over notes is of note-level means."""
+    case = build(hospital(["fever.", "fever rest."] * 5, per_patient=1), ["fever"], both_schemes=False)
+    thin = (case.swaps.family == 1) | (case.swaps.note % 2 == 0)
+    kept = {name: getattr(case.swaps, name)[thin] for name in ("word", "note", "family", "scheme", "variant")}
+    case = case._replace(swaps=replace(case.swaps, **kept))
+    found, _ = scored(case, {"m": KeywordModel({"fever": 1.0, "delta": -2.0})})
+    small, large = abs(sigmoid(1.0) - 0.5), abs(sigmoid(1.0) - sigmoid(-2.0))
+    even = np.mean([small, small, small, large])
+    assert found["ill"].value[0, 0, 0, 0] == pytest.approx(np.mean([even, large]), abs=1e-12)
+
+
+def slow_scores(case: Case, answers, patients_drawn: np.ndarray) -> np.ndarray:
+    """[word] sensitivity on a resample: notes of drawn patients, each as often as its patient is drawn."""
+    swaps, patients = case.swaps, case.plan.cohort.patients
+    out = np.full(len(swaps.words), np.nan)
+    for w in range(len(swaps.words)):
+        notes = []
+        for patient in patients_drawn:
+            for note in np.flatnonzero(patients == patient):
+                rows = np.flatnonzero((swaps.word == w) & (swaps.note == note) & (swaps.scheme == 0))
+                if len(rows):
+                    p = answers.p[:, 0]
+                    notes.append(np.mean(np.abs(p[swaps.variant[rows]] - p[swaps.original[note]])))
+        if notes:
+            out[w] = np.mean(notes)
+    return out
+
+
+def test_the_bootstrap_is_that_of_the_slow_way_on_the_same_resamples() -> None:
+    case = build(hospital(random_notes(40, list(WEIGHTS), chance=0.15)), WORDS, both_schemes=False)
+    model = KeywordModel({**WEIGHTS, "alpha": 0.2, "delta": -0.7})
+    found, layout = scored(case, {"m": model}, n_replicates=40)
+    answers = case.ask({"m": model})["m"]
+    units = np.unique(case.plan.cohort.patients[np.unique(case.swaps.note)])
+    counts = resample_counts(rng=7, n_replicates=40, patient=np.arange(len(units)))
+    slow = np.array([slow_scores(case, answers, np.repeat(units, count)) for count in counts])
+    assert np.isnan(slow[:, :5]).any(), "some word should be missing from some resample"
+    low, high = percentile_interval(slow.T, level=0.95)
+    np.testing.assert_allclose(found["ill"].low[0, 0, 0], low, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found["ill"].high[0, 0, 0], high, rtol=0, atol=1e-12)
+    point = found["ill"].value[0, 0, 0]
+    filled = np.where(np.isnan(slow), point, slow)[:, :5]
+    ranks = np.array([rankdata(-np.round(row, 12)) for row in filled])
+    ranks[np.isnan(slow[:, :5])] = np.nan
+    np.testing.assert_array_equal(found["ill"].ranks[0, :5].T, ranks)
+    assert layout.n_patients == len(units)
+
+
+def test_chunks_of_words_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = {"a": KeywordModel(WEIGHTS), "b": KeywordModel({"cough": 2.0})}
+    whole, _ = scored(case, models)
+    monkeypatch.setattr("palpate.audits.vocabulary.measures._MOST_BYTES", 1)
+    monkeypatch.setattr("palpate.stats.clustered._BYTES_PER_CHUNK", 50_000)
+    parts, _ = scored(case, models)
+    for one, other in zip(whole["ill"][1:], parts["ill"][1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_labels_and_their_average() -> None:
+    labels = ("a", "b")
+    case = build(hospital(random_notes(60, list(WEIGHTS)), labels=labels), WORDS, both_schemes=False)
+    model = KeywordModel({"fever": {"a": 1.0, "b": 0.2}, "cough": {"b": 2.0}}, labels=labels)
+    found, _ = scored(case, {"m": model})
+    assert set(found) == {"a", "b", AVERAGE}
+    mean = (found["a"].value + found["b"].value) / 2
+    np.testing.assert_allclose(found[AVERAGE].value, mean, rtol=0, atol=1e-15)
+    assert found["a"].rank[0, 0] == 1
+    assert found["b"].rank[0, WORDS.index("cough")] == 1
+
+
+def test_flips_without_a_threshold_are_undefined_and_the_average_is_over_the_others() -> None:
+    labels = ("a", "b")
+    case = build(hospital(random_notes(60, list(WEIGHTS)), labels=labels), WORDS, both_schemes=False)
+    layout = lay_out(case.swaps, case.plan.cohort.patients)
+    answers = case.ask({"m": KeywordModel(WEIGHTS, labels=labels)})
+    contestants = Contestants(answers, np.array([[0.5, np.nan]]))
+    sums = dict(sums_by_label(contestants, layout, labels, labels))
+    flips = {label: layout.means(each)[0, 2, 0, 0] for label, each in sums.items()}
+    assert np.isnan(flips["b"])
+    assert flips[AVERAGE] == flips["a"] > 0
+    undefined = score("b", sums["b"], layout, level=0.95, n_replicates=100, seed=1)
+    assert np.isnan(undefined.low[:, 2]).all()
+    assert not np.isnan(undefined.low[:, 0, 0, 0]).any()
+
+
+def test_swaps_outside_the_window_count_as_no_change_and_are_counted() -> None:
+    texts = ["fever rest rest rest rest.", "rest rest rest rest fever."] * 10
+    case = build(hospital(texts, per_patient=2), ["fever"], both_schemes=False)
+    answers = case.ask({"m": KeywordModel({"fever": 1.0}, window_words=2)})
+    contestants = Contestants(answers, np.full((1, 1), 0.5))
+    layout = lay_out(case.swaps, case.plan.cohort.patients)
+    assert contestants.outside(layout)[0, 0] == 0.5
+    value = layout.means(contestants.sums(layout, 0))[0, 0, 0, 0]
+    assert value == pytest.approx((sigmoid(1.0) - 0.5) / 2, abs=1e-12)
+
+
+def test_checkpoints_are_one_model_by_the_mean_of_their_scores(case: Case) -> None:
+    models = {"x[1]": KeywordModel({"fever": 1.0}), "x[2]": KeywordModel({"cough": 3.0})}
+    answers = case.ask(models, **{name: {"family": "x"} for name in models})
+    contestants = Contestants(answers, np.full((2, 1), 0.5))
+    layout = lay_out(case.swaps, case.plan.cohort.patients)
+    assert contestants.names == ("x[1]", "x[2]", "x")
+    assert contestants.compared == ["x"]
+    value = layout.means(contestants.sums(layout, 0))
+    np.testing.assert_allclose(value[2], value[:2].mean(axis=0), rtol=0, atol=1e-15)
+
+
+def test_ranks() -> None:
+    np.testing.assert_array_equal(rank_words(np.array([0.1, np.nan, 0.3, 0.1, 0.0])), [2.5, np.nan, 1, 2.5, 4])
+    nearly = np.array([0.1, 0.1 + 1e-16, 0.2])
+    np.testing.assert_array_equal(rank_words(nearly), [2.5, 2.5, 1])
+
+
+def test_thousands_of_words_get_fewer_resamples(case: Case) -> None:
+    layout = lay_out(case.swaps, case.plan.cohort.patients)
+    assert affordable_replicates(layout, 2, 10_000) == 10_000
+    wide = replace(layout, n_words=50_000)
+    assert affordable_replicates(wide, 2, 10_000) == 1_000
+    assert affordable_replicates(wide, 2, 300) == 300
+
+
+def test_a_swapped_note_needs_its_original(case: Case) -> None:
+    broken: Swaps = replace(case.swaps, original=np.full(len(case.swaps.original), -1))
+    with pytest.raises(ValueError, match="unedited"):
+        lay_out(broken, case.plan.cohort.patients)
+
+
+def test_no_swap_at_all() -> None:
+    case = build(hospital(random_notes(20, ["fever"])), ["tumour", "stroke"])
+    found, layout = scored(case, {"m": KeywordModel(WEIGHTS)})
+    assert layout.n_patients == 0
+    assert np.isnan(found["ill"].value).all()
+    assert np.isnan(found["ill"].ranks).all()
+
+
+def test_unsettled_words(case: Case) -> None:
+    """fever and sepsis compete for the first place; the others are surely behind them."""
+    options = {"level": 0.95, "rng": np.random.default_rng(0)}
+    answers = case.ask({"m": KeywordModel({**WEIGHTS, "sepsis": -1.65})})
+
+    def open_words(width: float | None, top: int | None) -> set[str]:
+        found = unsettled_words(case.swaps, case.plan, answers, width=width, top=top, **options)
+        return {word for word, is_open in zip(WORDS, found, strict=True) if is_open}
+
+    assert open_words(None, 1) == {"fever", "sepsis"}
+    assert open_words(None, 2) == set()
+    assert open_words(1e-9, None) == {"fever", "sepsis", "cough", "fall"}
+    assert open_words(1.0, None) == set()
+    assert open_words(None, None) == {"fever", "sepsis", "cough", "fall", "pain"}
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth() -> None:
+    """Patients differ in their base risk; the true score of a word is the mean over all patients."""
+    rng = np.random.default_rng(5)
+    weights = {"fever": 1.0, "cough": -0.5}
+    model = KeywordModel({**weights, "rest": 0.8})
+
+    def notes(n: int) -> list[str]:
+        out = []
+        for _ in range(n):
+            rests = int(rng.integers(0, 6))  # of the patient: both notes share it
+            out += [" ".join(["fever", "cough"] + ["rest"] * rests) + "."] * 2
+        return out
+
+    truth = []
+    for weight in weights.values():
+        each = [abs(sigmoid(0.5 + 0.8 * k) - sigmoid(0.5 + 0.8 * k - weight)) for k in range(6)]
+        truth.append(np.mean(each))
+    inside = []
+    for _ in range(400):
+        case = build(hospital(notes(60)), list(weights), substitutes={"uniform": ("alpha",)}, both_schemes=False)
+        found, _ = scored(case, {"m": model}, n_replicates=1_000)
+        scores = found["ill"]
+        inside.append((scores.low[0, 0, 0] <= truth) & (truth <= scores.high[0, 0, 0]))
+    covered = np.mean(inside, axis=0)
+    assert ((covered > 0.91) & (covered < 0.98)).all(), covered

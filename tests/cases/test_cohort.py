@@ -1,0 +1,119 @@
+"""Cohorts made in Python are checked as files are."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from palpate.cases.cohort import SPLITS, Cohort, stack
+from palpate.errors import CohortError
+
+GOOD = pl.DataFrame(
+    {
+        "case_id": ["a", "b", "c"],
+        "patient_id": ["p", "p", "q"],
+        "split": ["train", "train", "dev"],
+        "text": ["one", "two", "three"],
+        "age": [70, None, 50],
+        "y": [0, 1, 1],
+        "z": [True, False, False],
+    }
+)
+
+
+def test_good_frame():
+    cohort = Cohort.from_frame(GOOD, labels=("z", "y"), name="main", attributes=("age",))
+    assert cohort.cases.columns == ["cohort", "case_id", "patient_id", "split", "text", "age"]
+    assert cohort.cases["split"].to_list() == ["train", "train", "validation"]
+    assert set(cohort.cases["split"]) <= set(SPLITS)
+    assert cohort.y.dtype == np.uint8
+    assert cohort.y_true(np.arange(3)).tolist() == [[1, 0], [0, 1], [0, 1]]
+    assert cohort.patients.tolist() == [0, 0, 1]
+    assert cohort.rows(split="validation").tolist() == [2]
+    assert cohort.facts == ()
+
+
+def test_ids_by_default():
+    cohort = Cohort.from_frame(GOOD.select("y"), labels=("y",))
+    assert cohort.cases["case_id"].to_list() == ["1", "2", "3"]
+    assert cohort.n_patients == 3
+    assert "its own patient" in cohort.facts[0]
+
+
+def test_numeric_ids_are_strings():
+    cohort = Cohort.from_frame(GOOD.with_columns(case_id=pl.Series([1, 2, 3])), labels=("y",))
+    assert cohort.cases["case_id"].to_list() == ["1", "2", "3"]
+
+
+def test_columns_without_a_role_stay():
+    cohort = Cohort.from_frame(GOOD.drop("z"), labels=("y",))
+    assert cohort.cases.columns[-1] == "age"
+
+
+def test_no_rows_and_no_labels():
+    cohort = Cohort.from_frame(GOOD.clear().drop("y", "z"), labels=())
+    assert len(cohort) == cohort.n_patients == 0
+    assert cohort.y.shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"case_id": ["a", "b", "a"]}, ["row 3, column 'case_id'", "also in row 1"]),
+        ({"case_id": ["a", None, "b"]}, ["row 2, column 'case_id'", "empty"]),
+        ({"patient_id": ["p", "p", None]}, ["row 3, column 'patient_id'", "empty"]),
+        ({"patient_id": ["q", "p", "q"]}, ["row 3, column 'patient_id'", "'train' in row 1"]),
+        ({"split": ["train", "train", "later"]}, ["row 3, column 'split'", "'later'"]),
+        ({"text": ["one", " ", "three"]}, ["row 2, column 'text'", "blank"]),
+        ({"text": [None, "two", "three"]}, ["row 1, column 'text'", "empty"]),
+        ({"y": [0, 1, 2]}, ["row 3, column 'y'", "'2', not 0 or 1"]),
+        ({"y": [0, None, 1]}, ["row 2, column 'y'", "empty"]),
+        ({"y": [0.0, float("nan"), 1.0]}, ["row 2, column 'y'", "not 0 or 1"]),
+        ({"age": [1.0, float("inf"), 1.0]}, ["row 2, column 'age'", "infinite"]),
+    ],
+)
+def test_bad_frames(change, parts):
+    frame = GOOD.with_columns(**{name: pl.Series(values, strict=False) for name, values in change.items()})
+    with pytest.raises(CohortError) as caught:
+        Cohort.from_frame(frame, labels=("y",), attributes=("age",))
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_missing_label():
+    with pytest.raises(CohortError, match=r"column 'Age': there is no such column; the columns are 'age', "):
+        Cohort.from_frame(GOOD, labels=("Age",))
+
+
+def test_fingerprint_sees_every_part():
+    base = Cohort.from_frame(GOOD, labels=("y",), attributes=("age",))
+    changes = [
+        GOOD.with_columns(text=pl.Series(["one", "two", "threE"])),
+        GOOD.with_columns(text=pl.Series(["onet", "wo", "three"])),
+        GOOD.with_columns(age=pl.Series([70, 0, 50])),
+        GOOD.with_columns(y=pl.Series([0, 1, 0])),
+        GOOD.with_columns(case_id=pl.Series(["a", "b", "d"])),
+    ]
+    prints = [Cohort.from_frame(frame, labels=("y",), attributes=("age",)).fingerprint for frame in changes]
+    assert len({base.fingerprint, *prints}) == len(changes) + 1
+    assert base.fingerprint == Cohort.from_frame(GOOD.clone(), labels=("y",), attributes=("age",)).fingerprint
+
+
+def test_stack():
+    one = Cohort.from_frame(GOOD, labels=("y", "z"), name="one")
+    two = Cohort.from_frame(GOOD.drop("split", "patient_id"), labels=("z", "y"), name="two")
+    both = stack([one, two])
+    assert both.names == ("one", "two")
+    assert both.labels == ("y", "z")
+    assert both.y_true(np.arange(6)).tolist() == [[0, 1], [1, 0], [1, 0]] * 2
+    assert both.n_patients == 5, "the same name in two cohorts is two patients"
+    assert both.rows(cohort="two", split="train").tolist() == [3, 4, 5], "no splits there: all rows"
+    assert both.facts == two.facts
+    assert stack([one]) is one
+
+
+def test_stack_refuses():
+    one = Cohort.from_frame(GOOD, labels=("y",), name="one")
+    with pytest.raises(CohortError, match=r"different labels \(z\)"):
+        stack([one, Cohort.from_frame(GOOD, labels=("y", "z"), name="two")])
+    with pytest.raises(CohortError, match="two cohorts are named 'one'"):
+        stack([one, one])

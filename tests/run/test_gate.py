@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+from palpate.errors import ConfigError, PalpateError
+from palpate.results import AuditResult, Estimate, estimates_frame
+from palpate.run.directory import RunDirectory
+from palpate.run.gate import Bound, Verdict, judge, junit, parse
+
+
+def row(**more: object) -> Estimate:
+    base = {
+        "audit": "performance",
+        "model": "m",
+        "metric": "auroc",
+        "label": "ill",
+        "group": "home",
+        "value": 0.8,
+        "n": 100,
+    }
+    return Estimate(**{**base, "low": 0.75, "high": 0.85, **more})  # type: ignore[arg-type]
+
+
+def result(*rows: Estimate, values: dict[str, list[float]] | None = None) -> AuditResult:
+    replicates = pl.DataFrame(
+        [(model, "auroc", "ill", "home", numbers) for model, numbers in (values or {}).items()],
+        schema={
+            "model": pl.String,
+            "metric": pl.String,
+            "label": pl.String,
+            "group": pl.String,
+            "values": pl.List(pl.Float64),
+        },
+        orient="row",
+    )
+    return AuditResult("performance", estimates_frame(rows), replicates=replicates)
+
+
+MANIFEST = {"audits": {"performance": {}}, "models": [], "fingerprints": {"cohort": "x", "seed": "y"}}
+
+
+def verdict(text: str, *rows: Estimate, manifest: dict[str, object] | None = None) -> Verdict:
+    return judge([parse(text)], [result(*rows)], manifest or MANIFEST)[0]
+
+
+def test_only_models_are_judged_unless_another_is_named() -> None:
+    rows = (row(), row(model="pre-test probability", value=0.5), row(model="m-1", value=0.4))
+    models = [{"name": "m-1", "family": "m"}, {"name": "m-2", "family": "m"}]
+    manifest = {**MANIFEST, "models": models}
+    assert verdict("performance.auroc > 0.65", *rows, manifest=manifest).passed
+    assert not verdict("performance.auroc[model=pre-test probability] > 0.65", *rows, manifest=manifest).passed
+    assert not verdict("performance.auroc[model=m-1] > 0.65", *rows, manifest=manifest).passed
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [
+        ("performance.auroc >= 0.8", True),
+        ("performance.auroc > 0.8", False),
+        ("performance.auroc.low >= 0.75", True),
+        ("performance.auroc.low>=0.76", False),
+        ("performance.auroc.high <= 0.85", True),
+        ("performance.auroc.n == 100", True),
+        ("performance.auroc[model=m] >= 0.8", True),
+        ("performance.auroc.low [ model = m , group = home ] >= 7e-1", True),
+        ("performance.auroc[model=other] >= 0.1", False),
+        ("performance.nothing >= 0.1", False),
+        ("context.auroc >= 0.1", False),
+    ],
+)
+def test_bounds(text: str, passed: bool) -> None:
+    assert verdict(text, row()).passed is passed
+
+
+def test_every_matching_row_must_hold_and_the_failing_one_is_named() -> None:
+    judged = verdict("performance.auroc.low >= 0.7", row(), row(model="weak", low=0.6))
+    assert not judged.passed
+    assert judged.detail == "weak · ill · home: low is 0.6"
+
+
+def test_a_number_that_cant_be_computed_fails() -> None:
+    judged = verdict("performance.auroc >= 0.1", row(value=None, low=None, reason="no positive case"))
+    assert not judged.passed
+    assert "no positive case" in judged.detail
+
+
+def test_differences_are_left_out_unless_asked_for() -> None:
+    rows = (row(), row(reference="away", value=-0.2))
+    assert verdict("performance.auroc >= 0.7", *rows).passed
+    assert not verdict("performance.auroc[reference=away] >= -0.05", *rows).passed
+
+
+def test_macro_is_the_headline_and_a_star_is_every_label() -> None:
+    rows = (row(label="rare", value=0.2), row(label="macro", value=0.9))
+    assert verdict("performance.auroc >= 0.8", *rows).passed
+    assert not verdict("performance.auroc[label=*] >= 0.8", *rows).passed
+
+
+def test_checkpoints_are_judged_through_their_mean() -> None:
+    manifest = {**MANIFEST, "models": [{"name": "x[1]", "family": "x"}]}
+    rows = (row(model="x", value=0.8), row(model="x[1]", value=0.1))
+    assert verdict("performance.auroc >= 0.7", *rows, manifest=manifest).passed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "performance.auroc",
+        "auroc >= 0.7",
+        "performance.auroc >= 0.7.0",
+        "performance.auroc >= .",
+        "performance.auroc.median >= 1",
+        "performance.auroc[modle=x] > 1",
+        "be good",
+    ],
+)
+def test_a_condition_that_cant_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="gate condition"):
+        parse(text)
+
+
+def test_negative_bound() -> None:
+    condition = parse("performance.auroc > -0.05")
+    assert isinstance(condition, Bound)
+    assert condition.bound == -0.05
+
+
+def earlier_run(folder: Path, values: list[float], value: float) -> RunDirectory:
+    run = RunDirectory(folder)
+    run.write_manifest(MANIFEST)
+    run.write_result(result(row(value=value), values={"m": values}))
+    return run
+
+
+@pytest.mark.parametrize(("shift", "passed"), [(0.0, True), (0.02, True), (-0.02, False)])
+def test_a_paired_drop_is_found_where_independent_intervals_overlap(tmp_path: Path, shift: float, passed: bool) -> None:
+    before = [0.70 + 0.002 * k for k in range(100)]
+    now = [number + shift + 0.0001 * (k % 7) for k, number in enumerate(before)]
+    earlier_run(tmp_path, before, 0.8)
+    condition = parse(f"no significant drop against {tmp_path}")
+    (judged,) = judge([condition], [result(row(value=0.8 + shift), values={"m": now})], MANIFEST)
+    assert judged.passed is passed
+    assert "[paired]" in judged.detail
+    assert f"{shift:+.4f}" in judged.detail
+
+
+def test_a_drop_against_a_run_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no run"):
+        parse(f"no significant drop against {tmp_path / 'nowhere'}")
+
+
+def test_a_model_that_the_earlier_run_lacks_fails(tmp_path: Path) -> None:
+    earlier_run(tmp_path, [0.7] * 100, 0.8)
+    condition = parse(f"no significant drop against {tmp_path}")
+    now = result(row(), row(model="new"), values={"m": [0.7] * 100, "new": [0.7] * 100})
+    (judged,) = judge([condition], [now], MANIFEST)
+    assert not judged.passed
+    assert "new · home: the earlier run has no such model" in judged.detail
+
+
+def test_other_options_are_not_paired(tmp_path: Path) -> None:
+    earlier_run(tmp_path, [0.7 + 0.001 * (k % 9) for k in range(100)], 0.8)
+    manifest = {**MANIFEST, "audits": {"performance": {"unit": "case"}}}
+    now = result(row(), values={"m": [0.7 + 0.001 * (k % 7) for k in range(100)]})
+    (judged,) = judge([parse(f"no significant drop against {tmp_path}")], [now], manifest)
+    assert "[independent resamples]" in judged.detail
+
+
+def test_what_can_be_known_before_a_run_is_refused_before(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="this run has no audit 'vocabulary'"):
+        parse("vocabulary.rank >= 1", audits=("performance",))
+    earlier_run(tmp_path, [0.7] * 100, 0.8)
+    with pytest.raises(ConfigError, match="can't be compared by 'npv'"):
+        parse(f"no significant drop in npv against {tmp_path}")
+    unfinished = RunDirectory(tmp_path / "unfinished")
+    unfinished.write_manifest(MANIFEST)
+    with pytest.raises(PalpateError):
+        parse(f"no significant drop against {unfinished.path}")
+
+
+def test_a_wrong_filter_is_told_with_what_there_is() -> None:
+    judged = verdict("performance.auroc[model=nope] >= 0.1", row())
+    assert judged.detail == "there is no model 'nope'; there are: m"
+
+
+def test_junit_counts_and_escapes() -> None:
+    text = junit([Verdict("a < 1", True, "fine\x01"), Verdict("b", False, "<script>")])
+    suite = ElementTree.fromstring(text)
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert failure.text == "<script>"
