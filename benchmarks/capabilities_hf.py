@@ -26,7 +26,7 @@ from palpate.audits.capabilities import Capabilities
 from palpate.models import ModelSpec, load_model
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.wanted import gather, want
-from palpate.run.runner import Contender, Job, run, stream
+from palpate.run.runner import Job, ModelEntry, run, stream
 
 MOST = 1.05
 
@@ -70,7 +70,7 @@ def main() -> int:
         bare.score(batches)
         seconds_bare = time.process_time() - started
         clock, started = ScoringClock(), time.process_time()
-        job = Job(cohort, [Contender("bert", [spec], loaded=[model])], {"capabilities": audit})
+        job = Job(cohort, [ModelEntry("bert", [spec], loaded=[model])], {"capabilities": audit})
         run(job, RunDirectory(folder / "run"), ScoreCache(folder / "scores.sqlite"), clock)
         whole = time.process_time() - started
     scoring = clock.ended - clock.started

@@ -38,7 +38,7 @@ from palpate.models.bagofwords import estimator_model
 from palpate.models.options import Options
 from palpate.perturb.suites import load_suite
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.runner import Contender, Job, run
+from palpate.run.runner import Job, ModelEntry, run
 
 MOST_SECONDS = 10.0
 N_DEFAULT = 11_265
@@ -77,7 +77,7 @@ def audit(folder: Path, *, report: bool) -> None:
         cache = ScoreCache(Path(scratch) / "scores.sqlite")
         out = RunDirectory(Path(scratch) / "run")
         job = Job(
-            cohort, [Contender("tfidf", [ModelSpec("tfidf", "")], loaded=[model])], {"capabilities": Capabilities()}
+            cohort, [ModelEntry("tfidf", [ModelSpec("tfidf", "")], loaded=[model])], {"capabilities": Capabilities()}
         )
         (result,) = run(job, out, cache)
         cache.close()

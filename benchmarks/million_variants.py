@@ -32,7 +32,7 @@ def notes(rng: np.random.Generator) -> Cohort:
     return Cohort.from_frame(frame, labels=["ill"])
 
 
-def swaps(cohort: Cohort, rng: np.random.Generator) -> Plan:
+def swaps(cohort: Cohort, rng: np.random.Generator) -> Plan[None]:
     """One word of each note replaced, 500 times; a tenth of the variants come twice."""
     n = N_NOTES * N_SWAPS
     parent = np.repeat(np.arange(N_NOTES), N_SWAPS)
@@ -54,7 +54,7 @@ def swaps(cohort: Cohort, rng: np.random.Generator) -> Plan:
     return Plan(cohort, variants, cohort.labels)
 
 
-def naive(plan: Plan, n: int) -> float:
+def naive(plan: Plan[None], n: int) -> float:
     began = time.perf_counter()
     texts = [splice(plan.cohort.texts[int(plan.variants.parent[k])], plan.variants.edits(k)) for k in range(n)]
     seen: dict[str, float] = {}

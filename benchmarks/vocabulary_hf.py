@@ -27,7 +27,7 @@ from palpate.models import ModelSpec, load_model
 from palpate.perturb.words import choose_words
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.wanted import gather, want
-from palpate.run.runner import Contender, Job, ModelLender, make_plans, run
+from palpate.run.runner import Job, LoadedModels, ModelEntry, make_plans, run
 from palpate.testing import CountingModel
 
 MOST = 1.10
@@ -48,7 +48,7 @@ def main() -> int:
         write_checkpoint(folder, notes, hidden=asked.hidden, layers=asked.layers)
         spec = ModelSpec("bert", f"hf:{folder}", options={"batch_tokens": BUDGET, "threads": 1})
         model = CountingModel(load_model(spec))
-        plans = make_plans({"vocabulary": audit}, cohort, 0, ModelLender([model], folder))
+        plans = make_plans({"vocabulary": audit}, cohort, 0, LoadedModels([model], folder))
         wanted = want(gather(cohort, plans), model)
         texts = wanted.take(np.arange(len(wanted.keys))).texts
         bare = Bare(folder, texts)
@@ -58,7 +58,7 @@ def main() -> int:
         bare.score(batches)
         seconds_bare = time.process_time() - started
         started = time.process_time()
-        job = Job(cohort, [Contender("bert", [spec], loaded=[model])], {"vocabulary": audit})
+        job = Job(cohort, [ModelEntry("bert", [spec], loaded=[model])], {"vocabulary": audit})
         run(job, RunDirectory(folder / "run"), ScoreCache(folder / "scores.sqlite"))
         seconds = time.process_time() - started
     n_swaps = len(plans["vocabulary"].memory.swaps.word)

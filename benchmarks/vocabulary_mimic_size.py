@@ -23,7 +23,7 @@ from palpate import Cohort, RunDirectory
 from palpate.audits.vocabulary import Vocabulary
 from palpate.models import ModelSpec
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.runner import Contender, Job, run
+from palpate.run.runner import Job, ModelEntry, run
 from palpate.train import train
 
 MOST_SECONDS = 300
@@ -77,7 +77,7 @@ def main() -> int:
         folder = Path(name)
         train("tfidf-xgboost", cohort, folder / "model", {})
         audit = Vocabulary(words="frequent", n_words=49)
-        job = Job(cohort, [Contender("xgboost", [ModelSpec("xgboost", f"palpate:{folder / 'model'}")])], {"v": audit})
+        job = Job(cohort, [ModelEntry("xgboost", [ModelSpec("xgboost", f"palpate:{folder / 'model'}")])], {"v": audit})
         stages, busy = Stages(), time.process_time()
         (result,) = run(job, RunDirectory(folder / "run"), ScoreCache(folder / "scores.sqlite"), stages)
         stages.stage("done")

@@ -25,7 +25,6 @@ from palpate import registry
 from palpate.data.tables import TableSpec
 from palpate.errors import ConfigError
 from palpate.models import ModelSpec
-from palpate.run.runner import without_query
 
 _NAME = re.compile(r"[^\W_][\w.+ -]*")
 
@@ -50,7 +49,7 @@ def _file_only(value: Any) -> Any:
     return {"file": value} if isinstance(value, str | Path) else value
 
 
-class ModelEntry(BaseModel):
+class ModelConfig(BaseModel):
     """One model: where it is, and options for its adapter. Several sources are checkpoints of one model."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -73,7 +72,7 @@ class Config(BaseModel):
     title: str | None = None
     cohort: Annotated[TableSpec | None, BeforeValidator(_file_only)] = None
     cohorts: dict[Name, Annotated[TableSpec, BeforeValidator(_file_only)]] = Field(default_factory=dict)
-    models: dict[Name, Annotated[ModelEntry, BeforeValidator(_source_only)]] = Field(min_length=1)
+    models: dict[Name, Annotated[ModelConfig, BeforeValidator(_source_only)]] = Field(min_length=1)
     audits: dict[str, dict[str, Any]] = Field(min_length=1)
     gate: tuple[str, ...] = ()
     seed: int = Field(default=0, ge=0)
@@ -144,22 +143,6 @@ def load_config(path: Path, *, overrides: tuple[str, ...] = ()) -> Config:
         return Config.model_validate(raw)
     except ValidationError as error:
         raise _explain(error, text, path) from None
-
-
-def without_secrets(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration as it may be written down: values of headers and queries of URLs are hidden."""
-
-    def clean(name: str, value: Any) -> Any:
-        if name == "headers" and isinstance(value, dict):
-            return dict.fromkeys(value, "…")
-        if isinstance(value, dict):
-            return {key: clean(str(key), item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [clean(name, item) for item in value]
-        return without_query(value) if isinstance(value, str) else value
-
-    cleaned: dict[str, Any] = clean("", config)
-    return cleaned
 
 
 def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:

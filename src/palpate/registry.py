@@ -1,4 +1,6 @@
-"""Audits and models by name. Built-ins and plug-ins come through the same door: entry points.
+"""What is installed: audits and models by name, and package versions.
+
+Built-ins and plug-ins come through the same door: entry points.
 
 A package adds an audit or a model scheme with one line in its pyproject:
 
@@ -8,8 +10,10 @@ A package adds an audit or a model scheme with one line in its pyproject:
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
 
 from palpate.errors import ConfigError
@@ -30,5 +34,16 @@ def find(kind: str, name: str) -> Any:
     entry = _entries(kind).get(name)
     if entry is None:
         singular = kind.removesuffix("s")
-        raise ConfigError(f"there is no {singular} '{name}'", hint=f"there are: {', '.join(names(kind))}")
+        raise ConfigError(f"unknown {singular} '{name}'", hint=f"the {kind} are: {', '.join(names(kind))}")
     return entry.load()
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of Python and of those packages that are installed."""
+    versions = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions

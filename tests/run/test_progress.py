@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from palpate.run.progress import TerminalProgress
+from palpate.cli.progress import TerminalProgress
 
 
 def run(*, terminal: bool) -> str:

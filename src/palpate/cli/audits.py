@@ -28,8 +28,8 @@ def audit(
     debug: Debug = False,  # noqa: ARG001  (read by main)
 ) -> None:
     """Run the audits of a configuration on its models, and write the report."""
+    from palpate.cli.progress import TerminalProgress
     from palpate.commands import audit as jobs
-    from palpate.run.progress import TerminalProgress
 
     with TerminalProgress(err) as progress:
         outcome = jobs.audit(
@@ -39,7 +39,7 @@ def audit(
             resume=resume,
             workers=workers,
             overrides=settings or (),
-            watcher=progress,
+            progress=progress,
         )
     _tell(outcome)
     if not outcome.passed:
@@ -82,14 +82,14 @@ def demo(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Make two hospitals and two pairs of models with near-equal AUROC, and audit them; a few minutes."""
+    from palpate.cli.progress import TerminalProgress
     from palpate.commands import audit as jobs
     from palpate.commands.demo import XRAYS, tell, tell_xrays, write_demo
-    from palpate.run.progress import TerminalProgress
 
     with TerminalProgress(err) as progress:
         config = write_demo(folder, seed=seed, n_patients=patients, step=progress.step)
-        outcome = jobs.audit(config, out=folder / "run", watcher=progress)
-        xrays = jobs.audit(folder / XRAYS, out=folder / "run-xrays", watcher=progress)
+        outcome = jobs.audit(config, out=folder / "run", progress=progress)
+        xrays = jobs.audit(folder / XRAYS, out=folder / "run-xrays", progress=progress)
     for line in (*tell(folder, outcome), *tell_xrays(folder, xrays)):
         out.print(escape(line), soft_wrap=True)
     _tell(outcome)

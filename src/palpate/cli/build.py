@@ -29,8 +29,8 @@ def synth(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write a synthetic hospital in the layouts of the real data, with planted flaws and known truth."""
+    from palpate.cli.progress import TerminalProgress
     from palpate.commands import audit as jobs
-    from palpate.run.progress import TerminalProgress
 
     with TerminalProgress(err) as progress:
         jobs.make_hospital(
@@ -90,9 +90,9 @@ def train(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Train a reference model; `palpate:DIR` reads it back. `pretest` adds pre-test probabilities to the cohort."""
+    from palpate.cli.progress import TerminalProgress
     from palpate.commands import audit as jobs
     from palpate.config import parse_settings
-    from palpate.run.progress import TerminalProgress
     from palpate.train import Step
     from palpate.train import train as train_model
     from palpate.train.pretest import train_pretest

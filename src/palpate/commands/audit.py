@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from palpate.cases.cohort import Cohort, stack
 from palpate.cases.edits import splice
-from palpate.config import Config, load_config, make_audit, parse_settings, without_secrets
+from palpate.config import Config, load_config, make_audit, parse_settings
 from palpate.data.cohorts.ade import AdeOptions, build_ade
 from palpate.data.cohorts.built import Built, check_output, write_built
 from palpate.data.cohorts.cxr import CxrOptions, build_cxr
@@ -20,16 +20,19 @@ from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
 from palpate.data.cohorts.outcomes import OutcomesOptions, build_outcomes
 from palpate.data.cohorts.readmission import ReadmissionOptions, build_readmission
 from palpate.data.tables import TableSpec, read_cohort
-from palpate.errors import ConfigError, RunError
+from palpate.errors import ConfigError
 from palpate.models import load_model
 from palpate.models.options import parse_options
-from palpate.results import AsksAgain, Audit, AuditResult
+from palpate.results import AdaptiveAudit, Audit, AuditResult
+from palpate.results.secrets import without_secrets
+from palpate.run.checks import check_directory
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache, default_path
 from palpate.run.execute.scoring import Execution
 from palpate.run.execute.wanted import gather
 from palpate.run.gate import Condition, Verdict, judge, junit, parse
-from palpate.run.runner import ALREADY_RUN, Contender, Job, ModelLender, Silence, Watcher, make_plans, run
+from palpate.run.progress import NullProgress, RunProgress
+from palpate.run.runner import Job, LoadedModels, ModelEntry, make_plans, run
 from palpate.synthetic.hospital import write_hospital
 from palpate.synthetic.plants import Plants, Site, Truth
 
@@ -56,7 +59,7 @@ def audit(
     resume: bool = False,
     workers: int | None = None,
     overrides: Sequence[str] = (),
-    watcher: Watcher | None = None,
+    progress: RunProgress | None = None,
 ) -> Outcome:
     """Run a configuration: cohort, models, audits, report, gate. `out` is `NAME-run` beside it by default."""
     config = Path(config)
@@ -65,13 +68,12 @@ def audit(
     audits = _audits(settings, only, folder)
     conditions = [parse(text, folder=folder, audits=tuple(audits)) for text in settings.gate]
     directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
-    if directory.exists and not resume:
-        raise RunError(ALREADY_RUN, file=directory.path, hint="add --resume to finish it, or choose another --out")
-    watcher = watcher or Silence()
-    watcher.stage("reading the cohort")
+    check_directory(directory, resume=resume)
+    progress = progress or NullProgress()
+    progress.stage("reading the cohort")
     job = Job(
         cohort=_cohort(settings, folder),
-        contenders=_contenders(settings, folder),
+        models=_models(settings, folder),
         audits=audits,
         seed=settings.seed,
         execution=Execution(settings.executor, workers or settings.workers),
@@ -84,11 +86,11 @@ def audit(
     )
     cache = ScoreCache(folder / settings.cache if settings.cache else default_path())
     try:
-        results = run(job, directory, cache, watcher)
+        results = run(job, directory, cache, progress)
     finally:
         cache.close()
     verdicts = _gate(conditions, results, directory)
-    watcher.stage("writing the report")
+    progress.stage("writing the report")
     return Outcome(directory, results, verdicts, report(directory.path))
 
 
@@ -110,10 +112,10 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
     settings, folder = load_config(config), config.parent
     cohort = _cohort(settings, folder)
     audits = {
-        name: audit.without_turns() if isinstance(audit, AsksAgain) else audit
+        name: audit.without_turns() if isinstance(audit, AdaptiveAudit) else audit
         for name, audit in _audits(settings, only, folder).items()
     }
-    plans = make_plans(audits, cohort, settings.seed, _lender(settings, folder))
+    plans = make_plans(audits, cohort, settings.seed, _knowledge(settings, folder))
     asked = gather(cohort, plans)
     inputs, first = asked.inputs, dict[bytes, int]()
     for row, key in enumerate(asked.text_keys):
@@ -207,17 +209,17 @@ def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Au
     }
 
 
-def _contenders(settings: Config, folder: Path) -> list[Contender]:
+def _models(settings: Config, folder: Path) -> list[ModelEntry]:
     return [
-        Contender(name, specs, call_timeout=settings.models[name].call_timeout)
+        ModelEntry(name, specs, call_timeout=settings.models[name].call_timeout)
         for name, specs in settings.model_specs(folder).items()
     ]
 
 
-def _lender(settings: Config, folder: Path) -> ModelLender:
+def _knowledge(settings: Config, folder: Path) -> LoadedModels:
     """Lends what the models know that are here; answers that are still to come from elsewhere know no words."""
     specs = [spec for specs in settings.model_specs(folder).values() for spec in specs]
-    return ModelLender([load_model(spec) for spec in specs if not spec.source.startswith("predictions:")], folder)
+    return LoadedModels([load_model(spec) for spec in specs if not spec.source.startswith("predictions:")], folder)
 
 
 def _gate(conditions: Sequence[Condition], results: Sequence[AuditResult], directory: RunDirectory) -> list[Verdict]:

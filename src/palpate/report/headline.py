@@ -14,7 +14,7 @@ import polars as pl
 
 from palpate.report import typeset
 from palpate.report.marks import SHAPES, colour
-from palpate.results import AuditResult, Finding
+from palpate.results import MACRO, MICRO, AuditResult, Finding, headline_label
 
 METRIC = "auroc"
 MEASURED_BY = ("performance", "context")
@@ -88,7 +88,7 @@ class CohortView:
 def audited(manifest: Mapping[str, Any]) -> list[str]:
     """The models of a run, in its order; checkpoints of one model are that model."""
     models = manifest.get("models") or []
-    return list(dict.fromkeys(str(model.get("family") or model.get("name", "")) for model in models))
+    return list(dict.fromkeys(str(model.get("ensemble") or model.get("name", "")) for model in models))
 
 
 def models_of(manifest: Mapping[str, Any]) -> list[str]:
@@ -147,7 +147,7 @@ def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Comp
     counts = {row["n"] for row in rows}
     label = estimates["label"][0]
     return Comparison(
-        what=f"AUROC, mean over labels ({label})" if label in ("macro", "micro") else f"AUROC for {label}",
+        what=f"AUROC, mean over labels ({label})" if label in (MACRO, MICRO) else f"AUROC for {label}",
         levels=tuple(_level(row, names.index(row["model"]), low, high, several=several) for row in rows),
         differences=tuple(_difference(row, several=several) for row in pairs[:MAX_DIFFERENCES]),
         n_more=max(0, len(pairs) - MAX_DIFFERENCES),
@@ -175,7 +175,7 @@ def _main_rows(results: Sequence[AuditResult]) -> pl.DataFrame | None:
         return None
     rows = frames[0].filter(pl.col("metric").str.to_lowercase() == METRIC).with_columns(pl.col("group").fill_null(""))
     labels = rows["label"].unique(maintain_order=True).to_list()
-    chosen = next((name for name in ("macro", "micro") if name in labels), labels[0] if len(labels) == 1 else None)
+    chosen = headline_label(labels)
     return None if chosen is None else rows.filter(pl.col("label") == chosen)
 
 

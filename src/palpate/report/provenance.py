@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import yaml
@@ -11,9 +10,9 @@ import yaml
 from palpate.report import typeset
 from palpate.report.blocks import TableView, view_table
 from palpate.results import AuditResult, Column, Table
+from palpate.results.secrets import without_secrets
 
 MAX_CONFIG = 60_000
-_SECRET = re.compile(r"token|password|secret|authori[sz]ation|api_?key|credential", re.IGNORECASE)
 
 
 class Provenance(NamedTuple):
@@ -102,24 +101,14 @@ def _unseen(manifest: Mapping[str, Any]) -> list[str]:
 def _config(config: Any) -> str:
     if not config:
         return ""
-    text: str = yaml.safe_dump(_redacted(config), sort_keys=False, allow_unicode=True, width=100)
+    text: str = yaml.safe_dump(without_secrets(config), sort_keys=False, allow_unicode=True, width=100)
     return typeset.shorten(text.rstrip(), MAX_CONFIG)
-
-
-def _redacted(value: Any, name: str = "") -> Any:
-    """The configuration without anything that looks like a secret, in types that YAML knows."""
-    if isinstance(value, Mapping):
-        return {str(key): _redacted(part, str(key)) for key, part in value.items()}
-    if _SECRET.search(name) and isinstance(value, str):
-        return "(hidden)"
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_redacted(part) for part in value]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def view_audit(result: AuditResult) -> tuple[tuple[str, str], ...]:
     """An audit's own provenance, as names and values."""
     kept = [(name, value) for name, value in result.provenance.items() if value is not None]
     return tuple(
-        (name.replace("_", " "), typeset.shorten(typeset.plain(_redacted(value, name)), 400)) for name, value in kept
+        (name.replace("_", " "), typeset.shorten(typeset.plain(without_secrets(value, name)), 400))
+        for name, value in kept
     )[:40]

@@ -1,9 +1,9 @@
-"""Estimates: every number of an audit as one row of one long table."""
+"""Estimates: every number of an audit as one row of one long table, and what its metrics and labels are called."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,3 +61,38 @@ def finite(value: Any) -> float | None:
 def estimates_frame(rows: Sequence[Estimate]) -> pl.DataFrame:
     """Estimates as the long table."""
     return pl.DataFrame([vars(row) for row in rows], schema=ESTIMATE_SCHEMA, orient="row")
+
+
+MACRO, MICRO, ALL_LABELS = "macro", "micro", "all labels"
+"""What stands in `label` where a number is about several labels: their mean, all case–label pairs pooled, or a measure
+of all of them together."""
+METRIC_NAMES = {
+    "auroc": "AUROC",
+    "auprc": "AUPRC",
+    "sensitivity_at_specificity": "Sensitivity at fixed specificity",
+    "sensitivity_at_local_specificity": "Sensitivity, local threshold",
+    "sensitivity_at_global_specificity": "Sensitivity, global threshold",
+    "specificity_at_global_threshold": "Specificity, global threshold",
+    "brier": "Brier score",
+    "brier_skill_score": "Brier skill",
+    "adaptive_calibration_error": "Calibration error",
+    "sensitivity": "Sensitivity",
+    "specificity": "Specificity",
+    "ppv": "PPV",
+    "npv": "NPV",
+    "precision_0": "Precision, class 0",
+    "recall_0": "Recall, class 0",
+    "f1_0": "F1, class 0",
+    "precision_1": "Precision, class 1",
+    "recall_1": "Recall, class 1",
+    "f1_1": "F1, class 1",
+}
+LOWER_IS_BETTER = frozenset({"brier", "adaptive_calibration_error"})
+"""All other metrics of performance are better when higher."""
+
+
+def headline_label(labels: Collection[str]) -> str | None:
+    """The label that stands for all of them: the only one, or the name of an average; None where there is neither."""
+    if len(labels) == 1:
+        return next(iter(labels))
+    return next((name for name in (MACRO, ALL_LABELS, MICRO) if name in labels), None)

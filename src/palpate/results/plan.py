@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,11 @@ from palpate.results.blocks import AuditResult
 if TYPE_CHECKING:
     from palpate.perturb.words.substitutes import ContextModel
 
+M = TypeVar("M")
+
 
 class Explain(NamedTuple):
-    """Which answers one model is to explain, and in which of its ways: pairs of a case and a label, in columns."""
+    """Which predictions a model is asked to explain, and by which of its methods: (case, label) pairs, in columns."""
 
     way: str
     row: NDArray[np.int64]
@@ -29,28 +32,39 @@ class Explain(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """What an audit wants scored, and what it needs to remember until the answers are there."""
+class ModelRequests:
+    """What a plan asks of particular models, beyond a prediction for every variant."""
+
+    names: tuple[str, ...] = ()
+    """Models that the audit's options name; the runner refuses names that the run does not have."""
+    only: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    """By model: which variants it scores, where that is not all of them."""
+    explain: Mapping[str, Explain] = field(default_factory=dict)
+    """By model: what it is asked to explain."""
+    windows: bool = False
+    """Whether the audit needs to know how much of each case a model reads."""
+
+
+NO_REQUESTS = ModelRequests()
+
+
+@dataclass(frozen=True, eq=False)
+class Plan(Generic[M]):
+    """What an audit wants scored, and what it needs to remember until the predictions are there."""
 
     cohort: Cohort
     variants: Variants
     labels: tuple[str, ...]
     skips: tuple[Skip, ...] = ()
     cases: NDArray[np.int64] | None = None
-    """The cohort's rows that the results are about; by default all whose variants are scored."""
-    memory: Any = None
-    names: tuple[str, ...] = ()
-    """Models that the audit's options name; the runner refuses those that the run does not have."""
-    only: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
-    """By model, which variants it is asked for, where that is not all of them."""
-    explain: Mapping[str, Explain] = field(default_factory=dict)
-    """By model, what it is to explain."""
-    windows: bool = False
-    """Whether the audit wants to know how much of each case a model reads."""
+    """The rows of the cohort that the results are about; by default all rows whose variants are scored."""
+    memory: M = None  # type: ignore[assignment]
+    """Whatever `analyse` needs from `plan`, of a type of the audit's own."""
+    requests: ModelRequests = NO_REQUESTS
 
 
 class ModelFacts(NamedTuple):
-    """What a model declares of itself that an audit may plan by."""
+    """What a model declares about itself that an audit may plan by."""
 
     explains: tuple[str, ...] = ()
     reads: str = "text"
@@ -60,15 +74,15 @@ class ModelFacts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ModelPredictions:
-    """One model's answers to one plan, in the plan's order; NaN where the model was not asked (`Plan.only`)."""
+    """One model's predictions for one plan, in the plan's order; NaN where it was not asked (`ModelRequests.only`)."""
 
     labels: tuple[str, ...]
     p: NDArray[np.float64]
     seen: NDArray[np.bool_]
-    """False where every edit lies outside the model's window: the answer is the parent's."""
+    """False where every edit lies outside the model's window: the prediction is the parent's."""
     threshold: float | None = None
-    family: str | None = None
-    """The model that this is a checkpoint of, where a model has several."""
+    ensemble: str | None = None
+    """The model that this is a member (a seed) of, where a model has several."""
     facts: ModelFacts = field(default_factory=ModelFacts)
     visible: NDArray[np.int64] | None = None
     """How many characters of each cohort row's text the model reads, where the plan asked for `windows`; -1 where the
@@ -77,20 +91,82 @@ class ModelPredictions:
     """What the model says it looked at, where the plan asked: rows of the cohort, and indices into `labels`."""
 
 
+class Predictions(Mapping[str, ModelPredictions]):
+    """All models' predictions for one plan: the models that were scored, then each ensemble as one model.
+
+    A model of several seeds is an ensemble. Its members are scored one by one; as a whole it predicts their mean
+    probability, which is computed when it is first read. Audits whose metrics are not means of probabilities compute
+    them for `scored` and average the members (`palpate.kit.append_ensembles`).
+    """
+
+    def __init__(self, scored: Mapping[str, ModelPredictions]) -> None:
+        self.scored: dict[str, ModelPredictions] = dict(scored)
+        self.ensembles: dict[str, tuple[str, ...]] = {}
+        """Each ensemble's members."""
+        for name, answers in self.scored.items():
+            if answers.ensemble is not None:
+                self.ensembles[answers.ensemble] = (*self.ensembles.get(answers.ensemble, ()), name)
+        self._wholes: dict[str, ModelPredictions] = {}
+
+    def __getitem__(self, name: str) -> ModelPredictions:
+        if name in self.scored:
+            return self.scored[name]
+        if name not in self._wholes:
+            self._wholes[name] = _mean_of([self.scored[member] for member in self.ensembles[name]])
+        return self._wholes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.scored
+        yield from self.ensembles
+
+    def __len__(self) -> int:
+        return len(self.scored) + len(self.ensembles)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name, in order: the scored models, then the ensembles."""
+        return tuple(self)
+
+    @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """The models that are compared with each other: an ensemble stands for its members."""
+        return tuple(name for name in self if name not in self.scored or self.scored[name].ensemble is None)
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """The scored models behind a name: an ensemble's members, or the model itself."""
+        return self.ensembles.get(name, (name,))
+
+
+def _mean_of(members: list[ModelPredictions]) -> ModelPredictions:
+    """Several seeds as one model: the mean probability, and of the rest what all of them share."""
+    first = members[0]
+    thresholds = [member.threshold for member in members if member.threshold is not None]
+    visible = [member.visible for member in members if member.visible is not None]
+    return replace(
+        first,
+        p=np.mean([member.p for member in members], axis=0),
+        seen=np.any([member.seen for member in members], axis=0),
+        threshold=float(np.mean(thresholds)) if len(thresholds) == len(members) else None,
+        ensemble=None,
+        visible=np.min(visible, axis=0) if len(visible) == len(members) else None,
+        attributions=None,
+    )
+
+
 class Audit(Protocol):
     """Two pure steps. An audit is a frozen dataclass: its fields are its configuration and its saved spec."""
 
     @property
     def name(self) -> str:
-        """The audit's one word: its file, its key in the configuration, its section of the report."""
+        """The audit's one word: its folder, its key in the configuration, its section of the report."""
         ...
 
-    def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan:
+    def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[Any]:
         """Say what must be scored."""
         ...
 
-    def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
-        """Turn the answers into estimates."""
+    def analyse(self, plan: Plan[Any], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+        """Turn the predictions into estimates."""
         ...
 
 
@@ -98,16 +174,16 @@ class KnownWords(NamedTuple):
     """Whole words that models know, sorted."""
 
     general: tuple[str, ...]
-    """Of a language: a tokenizer's."""
+    """Words of a language: a tokenizer's."""
     learned: tuple[str, ...]
-    """Of the notes that a model was fitted on: a rare one may be a name."""
+    """Words of the notes that a model was fitted on: a rare one may be a name."""
 
 
-class Lender(Protocol):
-    """What the runner lends to a plan: things that only models know."""
+class ModelKnowledge(Protocol):
+    """What the runner lets a plan ask of the models: things that only models know."""
 
     def vocabulary(self) -> KnownWords:
-        """The whole words that any model of the run knows; none where none of them tells."""
+        """The whole words that any model of the run knows; empty where no model says."""
         ...
 
     def context_model(self, source: str) -> ContextModel:
@@ -116,10 +192,10 @@ class Lender(Protocol):
 
 
 @runtime_checkable
-class Borrows(Protocol):
-    """An audit whose plan needs something from models; the runner calls this in the place of `plan`."""
+class PlansWithModels(Protocol):
+    """An audit whose plan needs something that only models know; the runner calls this instead of `plan`."""
 
-    def plan_with(self, cohort: Cohort, rng: np.random.Generator, lender: Lender) -> Plan:
+    def plan_with(self, cohort: Cohort, rng: np.random.Generator, knowledge: ModelKnowledge) -> Plan[Any]:
         """Say what must be scored."""
         ...
 
@@ -128,17 +204,17 @@ class Borrows(Protocol):
 class ChecksModels(Protocol):
     """An audit that can tell, from what models declare, that its options do not fit them."""
 
-    def check_models(self, plan: Plan, models: Mapping[str, ModelPredictions]) -> None:
-        """Refuse them, before anything is scored: the models have given no answer yet."""
+    def check_models(self, plan: Plan[Any], models: Predictions) -> None:
+        """Refuse them before anything is scored: the models have made no prediction yet."""
         ...
 
 
 @runtime_checkable
-class AsksAgain(Protocol):
-    """An audit that may want more once it has seen the answers (a budget with a stopping rule)."""
+class AdaptiveAudit(Protocol):
+    """An audit that may want more once it has seen predictions (a budget with a stopping rule)."""
 
-    def plan_again(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> Plan | None:
-        """The plan with more variants, the earlier ones among them; None: enough."""
+    def plan_again(self, plan: Plan[Any], predictions: Predictions, rng: np.random.Generator) -> Plan[Any] | None:
+        """The plan with more variants, the earlier ones among them; None when it has seen enough."""
         ...
 
     def without_turns(self) -> Audit:

@@ -95,7 +95,7 @@ class RunDirectory:
 
     # -- what was asked and answered ------------------------------------------------------------------
 
-    def write_variants(self, audit: str, plan: Plan) -> None:
+    def write_variants(self, audit: str, plan: Plan[Any]) -> None:
         """Offsets and replacements, one row an edit; an unedited case is a row without offsets."""
         variants, n_cases = plan.variants, len(plan.cohort)
         repeat = np.maximum(variants.n_edits, 1)

@@ -8,7 +8,8 @@
 
 A condition names an audit, a metric and, if wanted, a field (`value`, `low`, `high`, `p_value`, `n`), and must hold in
 every row that matches. Rows are levels unless `reference` is chosen, and of the headline label (the only one, or
-`macro`) unless `label` is; `label=*` is every label. A number that can't be computed fails its condition.
+`macro`) unless `label` is; `label=*` is every label. A number that cannot be computed fails its condition.
+An ensemble that has no rows of its own passes when every member does.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ from xml.etree import ElementTree
 import numpy as np
 import polars as pl
 
-from palpate.audits.kit.measured import HIGHER_IS_BETTER
 from palpate.errors import ConfigError
-from palpate.results import AuditResult
+from palpate.results import LOWER_IS_BETTER, AuditResult, headline_label
 from palpate.run.directory import RunDirectory
 from palpate.stats import percentile_interval
 
@@ -92,26 +92,26 @@ def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Co
     match = _BOUND.fullmatch(sentence)
     if match is None:
         raise ConfigError(
-            f"gate condition '{sentence}' can't be read",
+            f"gate condition '{sentence}' cannot be read",
             hint="write it like 'performance.auroc.low >= 0.70' or 'no significant drop against RUN'",
         )
     field = match["field"] or "value"
     if field not in _FIELDS:
         raise ConfigError(
-            f"gate condition '{sentence}': there is no field '{field}'",
-            hint=f"there are: {', '.join(_FIELDS)}",
+            f"gate condition '{sentence}': unknown field '{field}'",
+            hint=f"the fields are: {', '.join(_FIELDS)}",
         )
     if audits and match["audit"] not in audits:
         raise ConfigError(
             f"gate condition '{sentence}': this run has no audit '{match['audit']}'",
-            hint=f"it has: {', '.join(audits)}",
+            hint=f"its audits are: {', '.join(audits)}",
         )
     filters = {}
     for part in filter(None, (part.strip() for part in (match["filters"] or "").split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if name not in _FILTERS or not equals:
             raise ConfigError(
-                f"gate condition '{sentence}': '{part}' is no filter",
+                f"gate condition '{sentence}': '{part}' is not a filter",
                 hint=f"filters are {', '.join(_FILTERS)}, as in [model=xgb]",
             )
         filters[name] = value
@@ -121,13 +121,13 @@ def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Co
 def _parse_no_drop(sentence: str, metric: str, run: Path) -> NoDrop:
     directory = RunDirectory(run)
     if not directory.exists:
-        raise ConfigError(f"gate condition '{sentence}': there is no run in {run}")
+        raise ConfigError(f"gate condition '{sentence}': {run} does not hold a run")
     replicates = directory.read_result("performance").replicates
     known = [] if replicates is None else sorted(replicates["metric"].unique())
     if metric not in known:
         raise ConfigError(
-            f"gate condition '{sentence}': the earlier run can't be compared by '{metric}'",
-            hint=f"it can by: {', '.join(known)}",
+            f"gate condition '{sentence}': the earlier run cannot be compared by '{metric}'",
+            hint=f"it has: {', '.join(known)}",
         )
     return NoDrop(sentence, metric, run)
 
@@ -148,7 +148,7 @@ def judge(
 def _judge_bound(condition: Bound, results: Mapping[str, AuditResult], manifest: Mapping[str, Any]) -> Verdict:
     result = results.get(condition.audit)
     if result is None:
-        return Verdict(condition.text, False, f"there is no result of audit '{condition.audit}'")
+        return Verdict(condition.text, False, f"no result of audit '{condition.audit}'")
     rows = _matching(condition, result.estimates, manifest)
     if rows.is_empty():
         return Verdict(condition.text, False, _why_nothing_matches(condition, result.estimates))
@@ -175,8 +175,8 @@ def _why_nothing_matches(condition: Bound, estimates: pl.DataFrame) -> str:
         known = sorted(estimates[column].drop_nulls().unique())
         if word not in known and word != "*":
             listed = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
-            return f"there is no {column} '{word}'; there are: {listed}"
-    return "no estimate has all of these"
+            return f"unknown {column} '{word}'; the results have: {listed}"
+    return "no estimate matches metric, model and label together"
 
 
 def _matching(condition: Bound, estimates: pl.DataFrame, manifest: Mapping[str, Any]) -> pl.DataFrame:
@@ -184,18 +184,32 @@ def _matching(condition: Bound, estimates: pl.DataFrame, manifest: Mapping[str, 
     chosen = dict(condition.filters)
     if "reference" not in chosen:
         rows = rows.filter(pl.col("reference").is_null())
-    if "model" not in chosen:
-        # Not checkpoints, and not what else stands in that column: clinicians, training data, the pre-test probability.
-        models = {model.get("family") or model["name"] for model in manifest.get("models", [])}
-        rows = rows.filter(pl.col("model").is_in(models)) if models else rows
+    rows = _of_models(rows, chosen.pop("model", None), manifest)
     if chosen.get("label") == "*":
         del chosen["label"]
     elif "label" not in chosen:
-        overall = next((name for name in ("macro", "average") if name in rows["label"]), None)
-        chosen |= {"label": overall} if overall else {}
+        overall = headline_label(rows["label"].unique().to_list())
+        chosen |= {"label": overall} if overall is not None else {}
     for name, value in chosen.items():
         rows = rows.filter(pl.col(name) == value)
     return rows
+
+
+def _of_models(rows: pl.DataFrame, model: str | None, manifest: Mapping[str, Any]) -> pl.DataFrame:
+    """The rows of one model, or of all of them; the members stand for an ensemble that has no rows of its own.
+
+    Without a model in the condition, other names in that column (clinicians, training data, the pre-test probability)
+    are left out.
+    """
+    members: dict[str, list[str]] = {}
+    for entry in manifest.get("models", []):
+        members.setdefault(entry.get("ensemble") or entry["name"], []).append(entry["name"])
+    names = list(members) if model is None else [model]
+    if not names:
+        return rows
+    known = set(rows["model"].unique())
+    wanted = [each for name in names for each in ([name] if name in known else members.get(name, [name]))]
+    return rows.filter(pl.col("model").is_in(wanted))
 
 
 def _name(row: Mapping[str, Any]) -> str:
@@ -235,7 +249,7 @@ def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest:
         if interval is None:
             return Verdict(condition.text, False, f"{row['model']} · {row['group']}: no interval to compare")
         low, high = interval
-        worse |= (high < 0) if HIGHER_IS_BETTER.get(condition.metric, True) else (low > 0)
+        worse |= (low > 0) if condition.metric in LOWER_IS_BETTER else (high < 0)
         change = _value(now.estimates, row) - _value(earlier_result.estimates, row)
         told.append(f"{row['model']} · {row['group']}: {change:+.4f} ({low:+.4f} to {high:+.4f})")
     how = "paired" if paired else "independent resamples"

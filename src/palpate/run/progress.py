@@ -1,97 +1,35 @@
-"""How far a run is: a bar with rate and time left on a terminal, plain lines elsewhere."""
+"""Progress of a run: the protocols that a reporter follows, and one that does nothing."""
 
 from __future__ import annotations
 
-import time
-from datetime import timedelta
-from types import TracebackType
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
-
-_SECONDS_BETWEEN_LINES = 10.0
+from typing import Protocol
 
 
-class TerminalProgress:
-    """Shows stages and scoring on stderr; use it as a context."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        self._total = self._done = 0
-        self._model = ""
-        self._began = self._said = 0.0
-
-    def __enter__(self) -> TerminalProgress:
-        if self._console.is_terminal:
-            self._bar = Progress(
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}"),
-                TimeElapsedColumn(),
-                console=self._console,
-                transient=True,
-            )
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def stage(self, text: str) -> None:
-        """What is done now."""
-        self._console.print(f"[dim]{text} …[/dim]", highlight=False)
+class ScoringProgress(Protocol):
+    """Told how far the scoring is; the command line draws it."""
 
     def begin(self, model: str, total: int) -> None:
-        """A model has this many inputs to score."""
-        self._model, self._total, self._done = model, total, 0
-        self._began = self._said = time.monotonic()
-        if total == 0:
-            self._console.print(f"[dim]{model}: every answer is in the cache[/dim]", highlight=False)
-        elif self._bar is not None:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(f"scoring {model}", total=total, rate="")
-        else:
-            self._console.print(f"scoring {model}: {total:,} inputs", highlight=False)
+        """`total` inputs are to be scored."""
 
     def advance(self, n: int) -> None:
-        """So many more are scored."""
-        self._done += n
-        now = time.monotonic()
-        rate = self._done / max(now - self._began, 1e-9)
-        left = timedelta(seconds=round((self._total - self._done) / rate))
-        pace = f"{rate:,.0f}/s, {left} left" if rate >= 10 else f"{rate:.2g}/s, {left} left"
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, advance=n, rate=pace)
-        elif self._done >= self._total or now - self._said >= _SECONDS_BETWEEN_LINES:
-            self._said = now
-            self._console.print(f"scoring {self._model}: {self._done:,} of {self._total:,}, {pace}", highlight=False)
+        """`n` more inputs are scored."""
 
-    def step(self, stage: str, done: int, total: int, note: str = "") -> None:
-        """How far a piece of work other than scoring is."""
-        now = time.monotonic()
-        text = f"{stage} {note}".strip()
-        if self._bar is not None:
-            if self._task is None or self._model != stage:
-                if self._task is not None:
-                    self._bar.remove_task(self._task)
-                self._task, self._model = self._bar.add_task(text, total=total, rate=""), stage
-            self._bar.update(self._task, completed=done, description=text)
-        elif self._model != stage or done >= total or now - self._said >= _SECONDS_BETWEEN_LINES:
-            self._model, self._said = stage, now
-            self._console.print(f"{text}: {done:,} of {total:,}", highlight=False)
+
+class RunProgress(ScoringProgress, Protocol):
+    """Told the stages of a run as well."""
+
+    def stage(self, text: str) -> None:
+        """What the run does now."""
+
+
+class NullProgress:
+    """Progress reporter that does nothing."""
+
+    def stage(self, text: str) -> None:
+        """See `RunProgress`."""
+
+    def begin(self, model: str, total: int) -> None:
+        """See `ScoringProgress`."""
+
+    def advance(self, n: int) -> None:
+        """See `ScoringProgress`."""

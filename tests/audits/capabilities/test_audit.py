@@ -21,7 +21,7 @@ from palpate.perturb.suites import load_suite
 from palpate.report.html import render
 from palpate.results import Examples
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.runner import Contender, Job, run
+from palpate.run.runner import Job, ModelEntry, run
 from palpate.testing import KeywordModel
 from tests.audits.capabilities.capability_runs import (
     MIRRORED,
@@ -309,7 +309,7 @@ def test_every_block_and_finding_through_the_runner_and_the_report(tmp_path: Pat
         "negates": KeywordModel({"without": -4.0, "not": -4.0, "no": -4.0}, bias=1.0, labels=("ADE",)),
         "always": KeywordModel({}, bias=1.0, labels=("ADE",)),
     }
-    contenders = [Contender(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
+    contenders = [ModelEntry(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
     some = ("negation", "hedging", "contrast")
     job = Job(cohort, contenders, {"capabilities": quick(capabilities=some, sizes={"effect": 2}, n_replicates=100)})
     cache, out = ScoreCache(tmp_path / "scores.sqlite"), RunDirectory(tmp_path / "run")

@@ -17,7 +17,7 @@ from palpate.models import Model, ModelSpec
 from palpate.results import AuditResult
 from palpate.results.attributions import Asked, Attributions
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.runner import Contender, Job, run
+from palpate.run.runner import Job, ModelEntry, run
 from palpate.testing import KeywordModel
 
 PHRASES = {"J18": "pneumonia", "A41": "severe sepsis", "I50": "acute heart failure", "E11": "diabetes"}
@@ -63,7 +63,7 @@ def quick(gold: pl.DataFrame, **options: Any) -> Evidence:
 
 def audit(evidence: Evidence, cohort: Cohort, folder: Path, *, seed: int = 0, **models: Model) -> AuditResult:
     folder.mkdir(exist_ok=True)
-    contenders = [Contender(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
+    contenders = [ModelEntry(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
     cache = ScoreCache(folder / "scores.sqlite")
     (result,) = run(Job(cohort, contenders, {"evidence": evidence}, seed=seed), RunDirectory(folder / "run"), cache)
     cache.close()

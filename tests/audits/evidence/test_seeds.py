@@ -14,7 +14,7 @@ from palpate.audits.evidence import Evidence
 from palpate.models import Model, ModelSpec
 from palpate.results import AuditResult
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.runner import Contender, Job, run
+from palpate.run.runner import Job, ModelEntry, run
 from palpate.testing import KeywordModel
 from tests.audits.evidence.evidence_charts import CODES, audit, charts, knower, quick, row, table, value
 
@@ -24,8 +24,8 @@ PLAIN: dict[str, Any] = {"faithfulness": False, "explain": "none"}
 
 def audit_seeds(evidence: Evidence, cohort: Cohort, folder: Path, *models: Model, **others: Model) -> AuditResult:
     """`toy`, whose checkpoints are toy[1], toy[2], ..., and other models."""
-    contenders = [Contender("toy", [ModelSpec(f"toy[{k + 1}]", "") for k in range(len(models))], loaded=models)]
-    contenders += [Contender(name, [ModelSpec(name, "")], loaded=[model]) for name, model in others.items()]
+    contenders = [ModelEntry("toy", [ModelSpec(f"toy[{k + 1}]", "") for k in range(len(models))], loaded=models)]
+    contenders += [ModelEntry(name, [ModelSpec(name, "")], loaded=[model]) for name, model in others.items()]
     cache = ScoreCache(folder / "scores.sqlite")
     (result,) = run(Job(cohort, contenders, {"evidence": evidence}), RunDirectory(folder / "run"), cache)
     cache.close()

@@ -20,7 +20,7 @@ from palpate.models import ModelSpec
 from palpate.results import AuditResult, ModelPredictions, Plan
 from palpate.results.attributions import Asked, Attributions
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.runner import Contender, Job, run
+from palpate.run.runner import Job, ModelEntry, run
 from palpate.testing import CountingModel, KeywordModel
 from tests.audits.evidence.evidence_charts import (
     CODES,
@@ -239,7 +239,9 @@ def test_no_pieces_are_no_words() -> None:
 
 def resumable(folder: Path, cohort: Cohort, evidence: Evidence, model: ExplainingModel, *, resume: bool) -> None:
     cache = ScoreCache(folder / "scores.sqlite")
-    job = Job(cohort, [Contender("toy", [ModelSpec("toy", "")], loaded=[model])], {"evidence": evidence}, resume=resume)
+    job = Job(
+        cohort, [ModelEntry("toy", [ModelSpec("toy", "")], loaded=[model])], {"evidence": evidence}, resume=resume
+    )
     try:
         run(job, RunDirectory(folder / "run"), cache)
     finally:
@@ -277,7 +279,7 @@ def test_checkpoints_explain_each_for_itself(tmp_path: Path) -> None:
     cohort, gold = charts(64)
     half = {code: SAYS[code] for code in CODES[:2]}
     specs = [ModelSpec(name, "") for name in ("toy[1]", "toy[2]")]
-    contender = Contender("toy", specs, loaded=[ExplainingModel(SAYS), ExplainingModel(half, window_words=10_000)])
+    contender = ModelEntry("toy", specs, loaded=[ExplainingModel(SAYS), ExplainingModel(half, window_words=10_000)])
     cache = ScoreCache(tmp_path / "scores.sqlite")
     (result,) = run(Job(cohort, [contender], {"evidence": quick(gold)}), RunDirectory(tmp_path / "run"), cache)
     cache.close()

@@ -16,7 +16,7 @@ from palpate.models import Model, ModelSpec
 from palpate.results import AuditResult, ModelPredictions, Plan
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.wanted import gather
-from palpate.run.runner import Contender, Job, run
+from palpate.run.runner import Job, ModelEntry, run
 from palpate.testing import CountingModel, KeywordModel
 
 RNG = np.random.default_rng
@@ -45,7 +45,7 @@ def quick(**options: object) -> Vocabulary:
 
 
 def audit(vocabulary: Vocabulary, cohort: Cohort, tmp_path: Path, **models: Model) -> AuditResult:
-    contenders = [Contender(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
+    contenders = [ModelEntry(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
     job = Job(cohort, contenders, {"vocabulary": vocabulary})
     cache = ScoreCache(tmp_path / "scores.sqlite")
     (result,) = run(job, RunDirectory(tmp_path / "run"), cache)

@@ -20,7 +20,7 @@ from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.local import checked
 from palpate.run.execute.scoring import Execution, Scored, score
 from palpate.run.execute.wanted import gather
-from palpate.run.runner import Silence
+from palpate.run.runner import NullProgress
 from palpate.testing import CountingModel, FlakyModel, KeywordModel, NaNModel, SlowModel
 
 
@@ -57,7 +57,7 @@ def ask(model: Model, plan: Plan, cache: ScoreCache, pending: Kept | None = None
         cache=cache,
         pending=pending or Kept(),
         execution=Execution(),
-        progress=Silence(),
+        progress=NullProgress(),
         call_timeout=more.get("call_timeout"),
     )
 
@@ -228,7 +228,7 @@ def test_two_audits_share_answers(cohort: Cohort, cache: ScoreCache) -> None:
     counting = CountingModel(KEYWORD)
     asked = gather(cohort, {"one": one, "two": two})
     scored = score(
-        ModelSpec("m", ""), counting, asked, cache=cache, pending=Kept(), execution=Execution(), progress=Silence()
+        ModelSpec("m", ""), counting, asked, cache=cache, pending=Kept(), execution=Execution(), progress=NullProgress()
     )
     assert counting.rows == len(set(asked.inputs.texts))
     assert asked.slices["two"].stop == len(scored.p)

@@ -1,65 +1,35 @@
-"""Several checkpoints of one model (seeds): their mean as a model of its own, and their spread.
+"""Models of several seeds: the mean of the members' measures as a further model, and their standard deviation.
 
-The vocabulary paper reports its models so (Table 1: mean and standard deviation over five seeds).
+The vocabulary paper reports its models this way (Table 1: mean and standard deviation over five seeds).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import product
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
-from palpate.audits.kit.measured import Measured
-from palpate.results import Estimate, ModelPredictions, finite
+from palpate.results import Predictions
 
-
-def families_of(predictions: Mapping[str, ModelPredictions]) -> dict[str, list[str]]:
-    """Checkpoints by the model that they belong to."""
-    families: dict[str, list[str]] = {}
-    for name, answers in predictions.items():
-        if answers.family is not None:
-            families.setdefault(answers.family, []).append(name)
-    return families
+Floats = NDArray[np.float64]
 
 
-def members_of(families: Mapping[str, Sequence[str]]) -> set[str]:
-    """All checkpoints that belong to a model with several."""
-    return {name for members in families.values() for name in members}
+def append_ensembles(values: Floats, predictions: Predictions) -> Floats:
+    """Measures of the scored models, [model, ...], with the mean of each ensemble's members appended.
+
+    The result's first axis is `predictions.names`.
+    """
+    means = [values[place].mean(axis=0, keepdims=True) for place in member_places(predictions).values()]
+    return np.concatenate([values, *means]) if means else values
 
 
-def with_families(part: Measured, families: Mapping[str, Sequence[str]]) -> Measured:
-    """The mean over a model's checkpoints as a further model."""
-    point, values, names = [part.point], [part.values], list(part.models)
-    for family, members in families.items():
-        index = [part.models.index(name) for name in members]
-        point.append(part.point[index].mean(axis=0, keepdims=True))
-        values.append(part.values[index].mean(axis=0, keepdims=True))
-        names.append(family)
-    if len(names) == len(part.models):
-        return part
-    return replace(part, models=tuple(names), point=np.concatenate(point), values=np.concatenate(values))
+def ensemble_spread(values: Floats, predictions: Predictions) -> dict[str, Floats]:
+    """The standard deviation over each ensemble's members, of measures [model, ...] of the scored models."""
+    return {name: values[place].std(axis=0, ddof=1) for name, place in member_places(predictions).items()}
 
 
-def spread(audit: str, measured: Sequence[Sequence[Measured]], families: Mapping[str, Sequence[str]]) -> list[Estimate]:
-    """The standard deviation over the checkpoints of a model, a row a metric (`auroc_sd`)."""
-    rows = []
-    for part in (part for parts in measured for part in parts):
-        for family, members in families.items():
-            sd = part.point[[part.models.index(name) for name in members]].std(axis=0, ddof=1)
-            rows += [
-                Estimate(
-                    audit=audit,
-                    model=family,
-                    metric=f"{part.metrics[k]}_sd",
-                    label=part.labels[j],
-                    group=part.population,
-                    value=finite(sd[k, j]),
-                    n=int(part.n[j]),
-                    n_positive=int(part.n_positive[j]),
-                    reason=part.reason(j, value=finite(sd[k, j]), low=0.0),
-                )
-                for k, j in product(part.told, range(len(part.labels)))
-            ]
-    return rows
+def member_places(predictions: Predictions) -> Mapping[str, list[int]]:
+    """Where each ensemble's members stand among the scored models."""
+    scored = list(predictions.scored)
+    return {name: [scored.index(member) for member in members] for name, members in predictions.ensembles.items()}

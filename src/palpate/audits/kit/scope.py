@@ -1,26 +1,100 @@
-"""Rows of a split, for audits that learn words from training notes, show what they hold, or find thresholds."""
+"""What an audit is about: its cohort, split, labels and rows, with the checks that every audit makes of them.
+
+The option types are what the fields of an audit are annotated with, so that the same option has the same bounds
+everywhere.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import Annotated, Literal
+
 import numpy as np
+from pydantic import Field
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
+from palpate.errors import CohortError, ConfigError
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+Recall = Annotated[float, Field(gt=0, le=1)]
+Replicates = Annotated[int, Field(ge=100)]
+Threshold = Annotated[float, Field(ge=0, le=1)] | Literal["auto", "recall", "youden"]
+Unit = Literal["patient", "case"]
+
+
+def require_text(audit: str, cohort: Cohort) -> None:
+    """Refuse a cohort without text."""
+    if not cohort.has_text:
+        raise CohortError(f"audit '{audit}' reads notes, and the cohort has no text", hint="set `text:` of the cohort")
+
+
+def audited_cohort(audit: str, cohort: Cohort, name: str | None) -> str:
+    """The name of the cohort that is audited: the given one, or the first."""
+    if name is not None and name not in cohort.names:
+        raise ConfigError(f"audit '{audit}': unknown cohort '{name}'", hint=f"the cohorts are: {_some(cohort.names)}")
+    return name or cohort.names[0]
+
+
+def audited_rows(audit: str, cohort: Cohort, name: str, split: str) -> Ints:
+    """The rows of a cohort's held-out split; a cohort without splits is audited whole."""
+    rows = cohort.rows(cohort=name, split=split)
+    if not len(rows):
+        raise CohortError(
+            f"audit '{audit}': cohort '{name}' has no case in split '{split}'", hint="set `split:` of the audit"
+        )
+    return rows
+
+
+def audited_labels(
+    audit: str,
+    cohort: Cohort,
+    labels: Sequence[str] | None,
+    *,
+    rows: Ints | None = None,
+    most_common: int | None = None,
+    reserved: Collection[str] = (),
+) -> tuple[str, ...]:
+    """The labels that are audited: the given ones, or those with most positive cases among `rows`, in cohort order.
+
+    `reserved` are names that the audit's results use for averages over labels.
+    """
+    unknown = [label for label in labels or () if label not in cohort.labels]
+    if unknown:
+        raise ConfigError(
+            f"audit '{audit}': the cohort has no label '{unknown[0]}'", hint=f"its labels are: {_some(cohort.labels)}"
+        )
+    chosen = tuple(labels or cohort.labels)
+    if not labels and most_common is not None and rows is not None and len(chosen) > most_common:
+        positive = np.asarray(cohort.y.tocsr()[rows].sum(axis=0)).ravel()
+        kept = np.sort(np.argsort(-positive, kind="stable")[:most_common])
+        chosen = tuple(cohort.labels[int(j)] for j in kept)
+    taken = [name for name in reserved if name in chosen]
+    if taken and len(chosen) > 1:
+        raise ConfigError(
+            f"audit '{audit}': '{taken[0]}' is the name of an average over labels", hint="rename that label"
+        )
+    return chosen
 
 
 def training_rows(cohort: Cohort, name: str | None = None) -> Ints:
-    """A cohort's rows of the training split, by default the first's; none where it has no splits."""
-    return _rows(cohort, "train", name)
+    """The rows of a cohort's training split, by default the first cohort's; none where it has no splits."""
+    return _split_rows(cohort, "train", name)
 
 
 def validation_rows(cohort: Cohort, name: str | None = None) -> Ints:
-    """The same of the validation split."""
-    return _rows(cohort, "validation", name)
+    """The rows of a cohort's validation split, by default the first cohort's; none where it has no splits."""
+    return _split_rows(cohort, "validation", name)
 
 
-def _rows(cohort: Cohort, split: str, name: str | None) -> Ints:
+def _split_rows(cohort: Cohort, split: str, name: str | None) -> Ints:
     if "split" not in cohort.cases.columns:
         return np.zeros(0, dtype=np.int64)
     main = cohort.rows(cohort=name or cohort.names[0])
     rows: Ints = main[(cohort.cases[main]["split"] == split).fill_null(False).to_numpy()]
     return rows
+
+
+def _some(names: Sequence[str], most: int = 10) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

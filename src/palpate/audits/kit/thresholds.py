@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.scope import validation_rows
+from palpate.audits.kit.scope import Threshold, validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.errors import CohortError
@@ -32,7 +32,7 @@ class ThresholdRule:
     validation split, else `youden`.
     """
 
-    rule: float | Literal["auto", "recall", "youden"] = "auto"
+    threshold: Threshold = "auto"
     target_recall: float = 0.70
 
 
@@ -47,7 +47,7 @@ class Thresholds(NamedTuple):
 
 def check_rule(rule: ThresholdRule, cohort: Cohort) -> None:
     """Refuse, before any work, a rule that needs a validation split where there is none."""
-    if rule.rule == "recall" and not len(validation_rows(cohort)):
+    if rule.threshold == "recall" and not len(validation_rows(cohort)):
         raise CohortError(
             f"cohort '{cohort.names[0]}' has no validation split, which `threshold: recall` needs",
             hint="use `threshold: youden` or a number",
@@ -55,7 +55,7 @@ def check_rule(rule: ThresholdRule, cohort: Cohort) -> None:
 
 
 def decide_thresholds(
-    plan: Plan, predictions: Mapping[str, ModelPredictions], *, rule: ThresholdRule, validation: Rows, main: Rows
+    plan: Plan[Any], predictions: Mapping[str, ModelPredictions], *, rule: ThresholdRule, validation: Rows, main: Rows
 ) -> Thresholds:
     """Every model's threshold for every label of the plan.
 
@@ -70,7 +70,7 @@ def decide_thresholds(
     out = np.full((len(predictions), len(plan.labels)), np.nan)
     origin = {}
     for m, (name, answers) in enumerate(predictions.items()):
-        own: float | str = rule.rule
+        own: float | str = rule.threshold
         if own == "auto":
             own = answers.threshold if answers.threshold is not None else "recall" if on_validation else "youden"
             origin[name] = "stored with the model"

@@ -1,4 +1,4 @@
-"""What the performance audit shows: tables and charts, made from its estimates."""
+"""The performance audit's tables and charts, made from its estimates."""
 
 from __future__ import annotations
 
@@ -6,189 +6,159 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from palpate.audits.performance.findings import DECISIONS, HEADLINE, METRIC_NAMES, Story, number
-from palpate.results import Axis, Chart, Column, Estimate, Table
+from palpate.audits.kit import (
+    DIFFERENCE,
+    columns,
+    difference_cells,
+    forest,
+    interval_cell,
+    number,
+    pairs_of,
+    point,
+    reason_of,
+    table,
+)
+from palpate.audits.performance.findings import PerformanceAnalysis
+from palpate.audits.performance.measures import PROBABILITY, RANKING
+from palpate.results import MACRO, METRIC_NAMES, MICRO, Axis, Chart, Column, Estimate, Table
+from palpate.stats import THRESHOLD_METRICS
+
+HEADLINE = (*RANKING, *PROBABILITY)
+_DIFFERENCE = columns("Label", "Cohort", "Metric", *DIFFERENCE)
 
 
-def blocks_of(story: Story) -> tuple[Table | Chart, ...]:
+def performance_blocks(analysis: PerformanceAnalysis) -> tuple[Table | Chart, ...]:
     """The section's tables and charts."""
-    blocks: list[Table | Chart] = [_overview(story), _headline_table(story)]
-    blocks += [_differences_chart(story), _differences_table(story)] if story.pairs else []
-    blocks += _drop_blocks(story) if len(story.populations) > 1 else []
-    blocks += [_calibration(story), _decisions_table(story)]
-    blocks += [_label_table(story)] if len(story.labels) > 1 else []
-    blocks += [_checkpoint_table(story)] if story.families else []
+    blocks: list[Table | Chart] = [_overview(analysis), _headline_table(analysis)]
+    blocks += [_differences_chart(analysis), _differences_table(analysis)] if len(analysis.models) > 1 else []
+    blocks += _drop_blocks(analysis) if len(analysis.populations) > 1 else []
+    blocks += [_calibration(analysis), _decisions_table(analysis)]
+    blocks += [_label_table(analysis)] if len(analysis.labels) > 1 else []
+    blocks += [_seeds_table(analysis)] if analysis.ensembles else []
     return tuple(blocks)
 
 
-def _cell(row: Estimate | None) -> tuple[float | None, float | None, float | None]:
-    return (None, None, None) if row is None else (row.value, row.low, row.high)
+def _points(rows: Sequence[Estimate | None]) -> list[dict[str, Any]]:
+    return [each for row in rows for each in point(row, population=row.group if row else "")]
 
 
-def _points(rows: Sequence[Estimate | None], **more: Any) -> list[dict[str, Any]]:
-    """Estimates as chart data; what can't be computed stays in the table and is not drawn."""
-    return [
-        {
-            "label": row.label,
-            "model": row.model,
-            "population": row.group,
-            "value": row.value,
-            "low": row.low,
-            "high": row.high,
-            "n": row.n,
-            "n_positive": row.n_positive,
-            "significant": row.significant,
-            **more,
-        }
-        for row in rows
-        if row is not None and row.value is not None
-    ]
-
-
-def _overview(story: Story) -> Chart:
-    many = len(story.labels) > 1
-    labels = [*story.labels, "macro", "micro"] if many else [story.overall]
+def _overview(analysis: PerformanceAnalysis) -> Chart:
+    many, find = len(analysis.labels) > 1, analysis.estimates.find
+    labels = [*analysis.labels, MACRO, MICRO] if many else [analysis.estimates.label]
     rows = [
-        story.find("auroc", model=model, label=label, group=population)
-        for population in story.populations
+        find("auroc", model, label=label, group=population)
+        for population in analysis.populations
         for label in labels
-        for model in story.models
+        for model in analysis.models
     ]
-    first = story.find("auroc", model=story.models[0])
-    return Chart(
-        kind="forest",
-        title="AUROC of each model",
-        caption=f"Points are computed on the data; bars are {story.level:.0%} bootstrap intervals. 0.5 is chance.",
-        description=f"AUROC with interval for {len(story.models)} models"
+    first = find("auroc", analysis.models[0])
+    return forest(
+        "AUROC of each model",
+        f"Points are computed on the data; bars are {analysis.level:.0%} bootstrap intervals. 0.5 is chance.",
+        f"AUROC with interval for {len(analysis.models)} models"
         + (f", overall {number(first.value)} for {first.model}." if first else "."),
         x=Axis(field="value", title="AUROC (0.5 = chance, 1 = perfect)"),
         y=Axis(field="label" if many else "model", title="Label" if many else "Model"),
-        series="model",
-        facet="population" if len(story.populations) > 1 else None,
+        facet="population" if len(analysis.populations) > 1 else None,
         reference=0.5,
-        data=tuple(_points(rows)),
+        data=_points(rows),
     )
 
 
-def _headline_table(story: Story) -> Table:
-    columns = [Column(name="Model"), Column(name="Cohort"), Column(name="Cases", kind="integer")]
-    columns += [Column(name="Positive", kind="integer")]
-    columns += [Column(name=_metric(story, metric), kind="interval") for metric in HEADLINE]
+def _headline_table(analysis: PerformanceAnalysis) -> Table:
     rows = []
-    for population in story.populations:
-        for model in story.models:
-            found = {metric: story.find(metric, model=model, group=population) for metric in HEADLINE}
-            first = found["auroc"]
-            counts = (first.n, first.n_positive) if first else (0, 0)
-            rows.append((model, population, *counts, *(_cell(found[metric]) for metric in HEADLINE)))
-    what = f"of '{story.overall}'" if len(story.labels) == 1 else _averaging(story)
-    return Table(
-        title="Discrimination and calibration",
-        caption=f"Metrics {what}, with {story.level:.0%} intervals. "
-        "Lower is better for Brier score and calibration error.",
-        columns=tuple(columns),
-        rows=tuple(rows),
+    for population in analysis.populations:
+        for model in analysis.models:
+            found = [analysis.estimates.find(metric, model, group=population) for metric in HEADLINE]
+            counts = (found[0].n, found[0].n_positive) if found[0] else (0, 0)
+            rows.append((model, population, *counts, *map(interval_cell, found)))
+    what = f"of '{analysis.estimates.label}'" if len(analysis.labels) == 1 else _averaging(analysis)
+    return table(
+        "Discrimination and calibration",
+        f"Metrics {what}, with {analysis.level:.0%} intervals. Lower is better for Brier score and calibration error.",
+        columns("Model", "Cohort", ("Cases", "integer"), ("Positive", "integer"), *_intervals(analysis, HEADLINE)),
+        rows,
+        collapsed=False,
     )
 
 
-def _averaging(story: Story) -> str:
-    n, total = story.n_averaged, len(story.labels)
+def _averaging(analysis: PerformanceAnalysis) -> str:
+    n, total = analysis.n_averaged, len(analysis.labels)
     which = "all" if n == total else f"{n} of"
     return f"averaged over {which} {total} labels (macro: those with enough patients in every cohort)"
 
 
-def _metric(story: Story, metric: str) -> str:
+def _metric(analysis: PerformanceAnalysis, metric: str) -> str:
     if metric == "sensitivity_at_specificity":
-        return f"Sensitivity at {story.specificity:.0%} specificity"
+        return f"Sensitivity at {analysis.specificity:.0%} specificity"
     return METRIC_NAMES[metric]
 
 
-def _differences_chart(story: Story) -> Chart:
+def _intervals(analysis: PerformanceAnalysis, metrics: Sequence[str]) -> tuple[Column, ...]:
+    return columns(*((_metric(analysis, metric), "interval") for metric in metrics))
+
+
+def _differences_chart(analysis: PerformanceAnalysis) -> Chart:
     data: list[dict[str, Any]] = []
-    for model, reference in story.pairs:
+    for model, reference in pairs_of(analysis.models):
         for metric in HEADLINE:
-            row = story.find(metric, model=model, reference=reference)
-            data += _points([row], metric=_metric(story, metric), pair=f"{model} − {reference}")
-    return Chart(
-        kind="forest",
-        title="Differences between models",
-        caption="Paired on the same resampled patients; an interval that holds 0 is compatible with no difference.",
-        description="Differences in six metrics for every pair of models, with intervals.",
+            row = analysis.estimates.find(metric, model, reference=reference)
+            data += point(row, metric=_metric(analysis, metric), pair=f"{model} − {reference}")
+    return forest(
+        "Differences between models",
+        "Paired on the same resampled patients; an interval that contains 0 is compatible with no difference.",
+        f"Differences in {len(HEADLINE)} metrics for every pair of models, with intervals.",
         x=Axis(field="value", title="Difference (first model less second)"),
         y=Axis(field="metric", title="Metric"),
         series="pair",
         reference=0.0,
-        data=tuple(data),
+        data=data,
     )
 
 
-def _difference_row(story: Story, row: Estimate, what: str) -> tuple[Any, ...]:
-    return (
-        what,
-        row.label,
-        row.group,
-        _metric(story, row.metric),
-        _cell(row),
-        row.p_value,
-        row.significant,
-        row.reason or "",
-    )
+def _difference_row(analysis: PerformanceAnalysis, row: Estimate, what: str) -> tuple[Any, ...]:
+    return (what, row.label, row.group, _metric(analysis, row.metric), *difference_cells(row))
 
 
-_DIFFERENCE_COLUMNS = (
-    Column(name="Label"),
-    Column(name="Cohort"),
-    Column(name="Metric"),
-    Column(name="Difference", kind="interval"),
-    Column(name="p, corrected", kind="p_value"),
-    Column(name="Significant", kind="flag"),
-    Column(name="Why not computed"),
-)
-
-
-def _differences_table(story: Story) -> Table:
+def _differences_table(analysis: PerformanceAnalysis) -> Table:
     rows = [
-        _difference_row(story, row, f"{row.model} − {row.reference}")
-        for row in story.rows
-        if row.reference in story.models and row.metric in HEADLINE
+        _difference_row(analysis, row, f"{row.model} − {row.reference}")
+        for row in analysis.estimates
+        if row.reference in analysis.models and row.metric in HEADLINE
     ]
-    return Table(
-        title="Every pair of models",
-        caption=f"p-values are corrected ({story.correction}) over the pairs, labels and averages "
-        "of a metric in a cohort.",
-        columns=(Column(name="Models"), *_DIFFERENCE_COLUMNS),
-        rows=tuple(rows),
-        collapsed=len(rows) > 20,
+    return table(
+        "Every pair of models",
+        f"p-values are corrected ({analysis.correction}) over the pairs, labels and averages of a metric in a cohort.",
+        columns("Models", *_DIFFERENCE),
+        rows,
     )
 
 
-def _drop_blocks(story: Story) -> list[Table | Chart]:
-    main = story.populations[0]
-    rows = [row for row in story.rows if row.reference == main and row.metric in HEADLINE]
-    overall = [row for row in rows if row.label == story.overall and row.metric == "auroc"]
-    chart = Chart(
-        kind="forest",
-        title=f"What is lost outside {main}",
-        caption=f"AUROC in the other cohort less AUROC in {main}; the two are resampled independently.",
-        description=f"Change of AUROC from {main} to the other cohorts, for each model.",
+def _drop_blocks(analysis: PerformanceAnalysis) -> list[Table | Chart]:
+    main = analysis.populations[0]
+    rows = [row for row in analysis.estimates if row.reference == main and row.metric in HEADLINE]
+    overall = [row for row in rows if row.label == analysis.estimates.label and row.metric == "auroc"]
+    chart = forest(
+        f"Change of AUROC outside {main}",
+        f"AUROC in the other cohort less AUROC in {main}; the two are resampled independently.",
+        f"Change of AUROC from {main} to the other cohorts, for each model.",
         x=Axis(field="value", title="Change of AUROC (negative = worse elsewhere)"),
         y=Axis(field="model", title="Model"),
         series="population",
         reference=0.0,
-        data=tuple(_points(overall)),
+        data=_points(overall),
     )
-    table = Table(
-        title=f"Other cohorts against {main}",
-        caption=f"p-values are corrected ({story.correction}) over the models, cohorts and labels of a metric. "
-        "AUPRC, PPV and Brier score move with the prevalence alone; AUROC and Brier skill can be compared.",
-        columns=(Column(name="Model"), *_DIFFERENCE_COLUMNS),
-        rows=tuple(_difference_row(story, row, row.model) for row in rows),
-        collapsed=len(rows) > 20,
+    listing = table(
+        f"Other cohorts against {main}",
+        f"p-values are corrected ({analysis.correction}) over the models, cohorts and labels of a metric. "
+        "AUPRC, PPV and Brier score change with the prevalence alone; AUROC and Brier skill can be compared.",
+        columns("Model", *_DIFFERENCE),
+        [_difference_row(analysis, row, row.model) for row in rows],
     )
-    return [chart, table]
+    return [chart, listing]
 
 
-def _calibration(story: Story) -> Chart:
+def _calibration(analysis: PerformanceAnalysis) -> Chart:
     data = [
         {
             "x": float(x),
@@ -197,11 +167,9 @@ def _calibration(story: Story) -> Chart:
             "high": float(high),
             "n": round(float(n)),
             "model": model,
-            "panel": " · ".join(
-                part for part, several in ((label, len(story.labels) > 1), (population, True)) if several
-            ),
+            "panel": f"{label} · {population}" if len(analysis.labels) > 1 else population,
         }
-        for population, model, label, curve in story.curves
+        for population, model, label, curve in analysis.curves
         for x, y, low, high, n in zip(
             curve.mean_score, curve.observed, curve.low, curve.high, curve.weight, strict=True
         )
@@ -222,78 +190,68 @@ def _calibration(story: Story) -> Chart:
     )
 
 
-def _decisions_table(story: Story) -> Table:
-    columns = [Column(name="Model"), Column(name="Cohort"), Column(name="Threshold", kind="number")]
-    columns += [Column(name="How it was chosen")]
-    columns += [Column(name=METRIC_NAMES[metric], kind="interval") for metric in DECISIONS]
+def _decisions_table(analysis: PerformanceAnalysis) -> Table:
+    names = list(analysis.thresholds.origin)
     rows = []
-    for population in story.populations:
-        for model in story.models:
-            member = story.families.get(model, [model])[0]
-            threshold = story.threshold.get(member) if len(story.labels) == 1 and model not in story.families else None
-            found = (story.find(metric, model=model, group=population) for metric in DECISIONS)
-            rows.append((model, population, threshold, story.threshold_origin[member], *map(_cell, found)))
-    return Table(
-        title="Decisions at the threshold",
-        caption="A case is called positive when its probability is at least the threshold, "
+    for population in analysis.populations:
+        for model in analysis.models:
+            member = analysis.ensembles.get(model, [model])[0]
+            single = len(analysis.labels) == 1 and model not in analysis.ensembles
+            value = float(analysis.thresholds.values[names.index(member), 0]) if single else None
+            threshold = None if value is None or value != value else value
+            found = (analysis.estimates.find(metric, model, group=population) for metric in THRESHOLD_METRICS)
+            rows.append((model, population, threshold, analysis.thresholds.origin[member], *map(interval_cell, found)))
+    return table(
+        "Decisions at the threshold",
+        "A case is called positive when its probability is at least the threshold, "
         "which is held fixed in the resamples."
-        + (" Each label has its own threshold; numbers are means over the labels." if len(story.labels) > 1 else ""),
-        columns=tuple(columns),
-        rows=tuple(rows),
+        + (" Each label has its own threshold; numbers are means over the labels." if len(analysis.labels) > 1 else ""),
+        columns(
+            "Model",
+            "Cohort",
+            ("Threshold", "number"),
+            "How it was chosen",
+            *_intervals(analysis, THRESHOLD_METRICS),
+        ),
+        rows,
+        collapsed=False,
     )
 
 
-def _label_table(story: Story) -> Table:
-    columns = [
-        Column(name="Label"),
-        Column(name="Cohort"),
-        Column(name="Model"),
-        Column(name="Positive", kind="integer"),
-    ]
-    columns += [Column(name=_metric(story, metric), kind="interval") for metric in HEADLINE]
-    columns += [Column(name="Why not computed")]
-    wanted = [
-        row for row in story.rows if row.reference is None and row.metric in HEADLINE and row.model in story.models
-    ]
+def _label_table(analysis: PerformanceAnalysis) -> Table:
+    wanted = [row for row in analysis.estimates if row.reference is None and row.metric in HEADLINE]
+    wanted = [row for row in wanted if row.model in analysis.models]
     key = lambda row: (row.group, row.label, row.model)  # noqa: E731
     rows = []
     for (group, label, model), found in groupby(sorted(wanted, key=key), key):
         cells = {row.metric: row for row in found}
         first = cells["auroc"]
-        values = (_cell(cells[metric]) for metric in HEADLINE)
-        rows.append((label, group, model, first.n_positive, *values, first.reason or ""))
-    return Table(
-        title="Every label",
-        caption="macro: mean over labels. micro: all pairs of case and label in one heap.",
-        columns=tuple(columns),
-        rows=tuple(rows),
+        values = (interval_cell(cells[metric]) for metric in HEADLINE)
+        rows.append((label, group, model, first.n_positive, *values, reason_of(first)))
+    return table(
+        "Every label",
+        "macro: mean over labels. micro: all case–label pairs pooled.",
+        columns(
+            "Label", "Cohort", "Model", ("Positive", "integer"), *_intervals(analysis, HEADLINE), "Why not computed"
+        ),
+        rows,
         collapsed=True,
     )
 
 
-def _checkpoint_table(story: Story) -> Table:
+def _seeds_table(analysis: PerformanceAnalysis) -> Table:
+    value = analysis.estimates.value
     rows = []
-    for family, members in story.families.items():
-        for population in story.populations:
+    for name, members in analysis.ensembles.items():
+        for group in analysis.populations:
             for metric in HEADLINE:
-                mean = story.find(metric, model=family, group=population)
-                sd = story.find(f"{metric}_sd", model=family, group=population)
-                each = [story.find(metric, model=name, group=population) for name in members]
-                listed = ", ".join(number(row.value) for row in each if row is not None)
-                cells = (mean.value if mean else None, sd.value if sd else None)
-                rows.append((family, population, _metric(story, metric), len(members), *cells, listed))
-    return Table(
-        title="Checkpoints of one model",
-        caption="Mean and standard deviation over checkpoints (seeds). "
-        "The intervals elsewhere are of the mean, over patients.",
-        columns=(
-            Column(name="Model"),
-            Column(name="Cohort"),
-            Column(name="Metric"),
-            Column(name="Checkpoints", kind="integer"),
-            Column(name="Mean", kind="number"),
-            Column(name="SD", kind="number"),
-            Column(name="Each"),
-        ),
-        rows=tuple(rows),
+                numbers = (value(metric, name, group=group), value(f"{metric}_sd", name, group=group))
+                each = ", ".join(number(value(metric, member, group=group)) for member in members)
+                rows.append((name, group, _metric(analysis, metric), len(members), *numbers, each))
+    return table(
+        "Seeds of one model",
+        "Mean and standard deviation over seeds. The intervals elsewhere are intervals of the mean, over patients.",
+        columns("Model", "Cohort", "Metric", ("Seeds", "integer"), ("Mean", "number"), ("SD", "number"), "Each"),
+        rows,
+        collapsed=False,
     )

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.measured import FEWEST_FOR_TEST, Measured
+from palpate.audits.kit import FEWEST_FOR_TEST, MetricReplicates, Unit
+from palpate.audits.performance.plan import HeldOut
 from palpate.cases.edits import Ints
-from palpate.stats import NOISE, THRESHOLD_METRICS, bootstrap, macro_average
+from palpate.results import MACRO, MICRO, Plan, Predictions
+from palpate.stats import NOISE, THRESHOLD_METRICS, CalibrationCurve, bootstrap, calibration_curve, macro_average
 
 RANKING = ("auroc", "auprc", "sensitivity_at_specificity")
 PROBABILITY = ("brier", "brier_skill_score", "adaptive_calibration_error")
@@ -25,10 +27,11 @@ _MEASURED = (*METRICS, NOISE)
 _MOST_WORK = 5e9
 """Resamples x cases x labels x models that averages over thousands of labels may cost: about a minute."""
 _FEWEST_REPLICATES = 200
+_MOST_CURVES = 4
 
 
 class Population(NamedTuple):
-    """The cases of one cohort, and every checkpoint's answers."""
+    """The cases of one cohort, and every scored model's predictions."""
 
     name: str
     y_true: NDArray[np.uint8]
@@ -40,13 +43,33 @@ class Population(NamedTuple):
     seed: int
 
 
+def populations_of(
+    plan: Plan[HeldOut], predictions: Predictions, threshold: NDArray[np.float64], rng: np.random.Generator
+) -> list[Population]:
+    """The held-out cases of every cohort, each with a seed for its resamples."""
+    populations = []
+    for name, part in plan.memory.cohorts.items():
+        rows = plan.variants.parent[part]
+        populations.append(
+            Population(
+                name=name,
+                y_true=plan.cohort.y_true(rows, plan.labels),
+                y_score=np.stack([answers.p[part] for answers in predictions.scored.values()]),
+                threshold=threshold,
+                patient=plan.cohort.patients[rows],
+                seed=int(rng.integers(2**63)),
+            )
+        )
+    return populations
+
+
 @dataclass(frozen=True)
 class Measuring:
     """How metrics are computed and resampled."""
 
     specificity: float
     n_bins: int
-    unit: Literal["patient", "case"]
+    unit: Unit
     n_replicates: int
 
     def options(self, population: Population) -> dict[str, Any]:
@@ -88,7 +111,7 @@ def most_frequent(y_true: NDArray[np.uint8], n: int) -> Ints:
 class MeasuredAll(NamedTuple):
     """What was measured: for each population its parts (labels, averages), and how many labels macro is over."""
 
-    parts: list[list[Measured]]
+    parts: list[list[MetricReplicates]]
     n_averaged: int
     n_replicates_of_averages: int
 
@@ -112,7 +135,7 @@ def measure(
     return MeasuredAll(parts, int(averaged[METRICS.index("auroc")].sum()), n_average)
 
 
-def units(population: Population, unit: Literal["patient", "case"]) -> Ints:
+def units(population: Population, unit: Unit) -> Ints:
     """How many patients (or cases) have a positive case of each label, and how many a negative one: [2, label]."""
     y_true = population.y_true
     if unit == "case":
@@ -128,7 +151,9 @@ def units(population: Population, unit: Literal["patient", "case"]) -> Ints:
     return counts
 
 
-def _labels(population: Population, labels: Labels, models: tuple[str, ...], measuring: Measuring) -> list[Measured]:
+def _labels(
+    population: Population, labels: Labels, models: tuple[str, ...], measuring: Measuring
+) -> list[MetricReplicates]:
     """The labels with intervals, and those without."""
     parts = [_some_labels(population, labels.names, labels.frequent, models, measuring, measuring.n_replicates)]
     if len(labels.rest):
@@ -145,7 +170,7 @@ def _some_labels(
     measuring: Measuring,
     n_replicates: int,
     why_no_interval: str = "",
-) -> Measured:
+) -> MetricReplicates:
     threshold = population.threshold[:, columns]
     result = bootstrap(
         population.y_true[:, columns],
@@ -155,7 +180,7 @@ def _some_labels(
         n_replicates=n_replicates,
         **measuring.options(population),
     )
-    return Measured(
+    return MetricReplicates(
         population=population.name,
         models=models,
         metrics=_MEASURED,
@@ -172,7 +197,7 @@ def _some_labels(
 
 def _macro_replicates(
     population: Population,
-    parts: Sequence[Measured],
+    parts: Sequence[MetricReplicates],
     common: NDArray[np.bool_],
     averaged: NDArray[np.bool_],
     measuring: Measuring,
@@ -203,14 +228,14 @@ def _macro(
     point: NDArray[np.float64],
     averaged: NDArray[np.bool_],
     values: NDArray[np.float64],
-) -> Measured:
+) -> MetricReplicates:
     """The mean over labels as a label of its own; a case counts as positive if any label is."""
     n_labels = int(averaged.any(axis=0).sum())
-    return Measured(
+    return MetricReplicates(
         population=population.name,
         models=models,
         metrics=_MEASURED,
-        labels=("macro",),
+        labels=(MACRO,),
         point=macro_average(np.where(averaged, point, np.nan), axis=2)[:, :, None],
         values=values[:, :, None, :],
         n=np.asarray([len(population.y_true)]),
@@ -221,8 +246,10 @@ def _macro(
     )
 
 
-def _micro(population: Population, models: tuple[str, ...], measuring: Measuring, n_replicates: int) -> Measured:
-    """All (case, label) pairs in one heap; a case stays whole when it is resampled."""
+def _micro(
+    population: Population, models: tuple[str, ...], measuring: Measuring, n_replicates: int
+) -> MetricReplicates:
+    """Micro average: all case–label pairs pooled; the pairs of a case stay together when it is resampled."""
     n, n_labels = population.y_true.shape
     unit = population.patient if measuring.unit == "patient" else np.arange(n)
     options = {
@@ -239,11 +266,11 @@ def _micro(population: Population, models: tuple[str, ...], measuring: Measuring
     decided = bootstrap(y_true, decisions, metrics=THRESHOLD_METRICS, threshold=0.5, **options)
     any_positive = population._replace(y_true=population.y_true.max(axis=1, keepdims=True), patient=unit)
     any_negative = population._replace(y_true=population.y_true.min(axis=1, keepdims=True), patient=unit)
-    return Measured(
+    return MetricReplicates(
         population=population.name,
         models=models,
         metrics=_MEASURED,
-        labels=("micro",),
+        labels=(MICRO,),
         point=_with_noise_last(ranked.point, decided.point),
         values=_with_noise_last(ranked.values, decided.values),
         n=np.asarray([y_true.size]),
@@ -255,3 +282,21 @@ def _micro(population: Population, models: tuple[str, ...], measuring: Measuring
 
 def _with_noise_last(ranked: NDArray[np.float64], decided: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([ranked[:, :-1], decided, ranked[:, -1:]], axis=1)
+
+
+def calibration_curves(
+    populations: Sequence[Population], models: Sequence[str], labels: Sequence[str], n_bins: int
+) -> list[tuple[str, str, str, CalibrationCurve]]:
+    """Calibration of the most frequent labels: (population, model, label, curve)."""
+    frequent = most_frequent(populations[0].y_true, _MOST_CURVES)
+    return [
+        (
+            population.name,
+            model,
+            labels[int(j)],
+            calibration_curve(population.y_true[:, j], population.y_score[m, :, j], n_bins=n_bins),
+        )
+        for population in populations
+        for m, model in enumerate(models)
+        for j in frequent
+    ]

@@ -46,7 +46,7 @@ from palpate.perturb.words.substitutes import (
     unigram_substitutes,
     whole_words,
 )
-from palpate.results import AuditResult, Finding, KnownWords, Lender, ModelPredictions, Plan
+from palpate.results import AuditResult, Finding, KnownWords, ModelKnowledge, ModelPredictions, Plan
 
 Filter = Literal["uniform", "unigram", "context"]
 OWN = "own"
@@ -141,7 +141,7 @@ class Vocabulary:
         """The plan without help from models: `uniform` draws from the training notes' words."""
         return self.plan_with(cohort, rng, NobodyLends())
 
-    def plan_with(self, cohort: Cohort, rng: np.random.Generator, lender: Lender) -> Plan:
+    def plan_with(self, cohort: Cohort, rng: np.random.Generator, lender: ModelKnowledge) -> Plan:
         """The audited notes and their swaps; the first turn of them if there is a budget."""
         rows, labels = self._audited(cohort)
         check_rule(self._rule, cohort)
@@ -292,7 +292,7 @@ class Vocabulary:
         training: tuple[Ints, str],
         told: WordsTold,
         rng: np.random.Generator,
-        lender: Lender,
+        lender: ModelKnowledge,
     ) -> tuple[dict[str, tuple[Substitutes, bool]], dict[str, str]]:
         """For each family its substitutes and whether their rows are pairs; and where they come from."""
         origin: dict[str, str] = {}
@@ -321,7 +321,7 @@ class Vocabulary:
             origin[OWN] = "given"
         return offered, origin
 
-    def _vocabulary(self, told: WordsTold, where: str, lender: Lender) -> tuple[tuple[str, ...], str]:
+    def _vocabulary(self, told: WordsTold, where: str, lender: ModelKnowledge) -> tuple[tuple[str, ...], str]:
         """What `uniform` draws from, and where that is from."""
         if self.vocabulary is not None:
             given = whole_words(self.vocabulary)

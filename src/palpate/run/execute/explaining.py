@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import key_of
-from palpate.errors import ConfigError, ModelError, PalpateError
+from palpate.errors import ModelError, PalpateError
 from palpate.models import Model
-from palpate.results import Audit, ChecksModels, Explain, ModelFacts, ModelPredictions, Plan
+from palpate.results import Explain, ModelPredictions, Plan
 from palpate.results.attributions import Asked, Attributions, no_attributions
-from palpate.run.execute.scoring import Progress
+from palpate.run.checks import facts_of
+from palpate.run.progress import ScoringProgress
 
 _CASES_PER_CALL = 32
 """Explaining holds gradients or attention of whole texts, so calls are shorter than those for probabilities."""
@@ -43,50 +44,21 @@ class Explainer(NamedTuple):
     name: str
     model: Model
     kept: Kept
-    progress: Progress
+    progress: ScoringProgress
     visible: dict[int, int]
     """How many characters of the cohort's rows it reads, as far as that was asked before."""
 
 
-def check_models(
-    audits: Mapping[str, Audit], plans: Mapping[str, Plan], models: Mapping[str, tuple[Model, str | None]]
-) -> None:
-    """Refuse an audit whose options name a model that the run does not have, or do not fit one.
-
-    A model comes with its family, the model that it is a checkpoint of, or None.
-    """
-    names = {name for model, (_, family) in models.items() for name in (model, family) if name}
-    for audit, plan in plans.items():
-        for name in plan.names:
-            if name not in names:
-                raise ConfigError(
-                    f"audit '{audit}': there is no model '{name}'", hint=f"there are: {', '.join(sorted(names))}"
-                )
-        checks = audits[audit]
-        if isinstance(checks, ChecksModels):
-            silent = ModelPredictions(plan.labels, np.zeros((0, len(plan.labels))), np.zeros(0, np.bool_))
-            unasked = {
-                name: replace(silent, threshold=model.threshold, family=family, facts=facts_of(model))
-                for name, (model, family) in models.items()
-            }
-            checks.check_models(plan, unasked)
-
-
-def facts_of(model: Model) -> ModelFacts:
-    """What a model declares of itself."""
-    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window)
-
-
-def explained(audit: str, who: Explainer, plan: Plan, part: ModelPredictions, columns: Ints) -> ModelPredictions:
+def explained(audit: str, who: Explainer, plan: Plan[Any], part: ModelPredictions, columns: Ints) -> ModelPredictions:
     """A model's answers with what it declares, how much of the cases it reads, and what it says it looked at."""
     model = who.model
-    visible = _visible_characters(model, plan, who.visible) if plan.windows else None
-    wanted = plan.explain.get(who.name)
+    visible = _visible_characters(model, plan, who.visible) if plan.requests.windows else None
+    wanted = plan.requests.explain.get(who.name)
     found = None if wanted is None else explain(audit, who, plan.cohort, wanted, columns)
     return replace(part, facts=facts_of(model), visible=visible, attributions=found)
 
 
-def _visible_characters(model: Model, plan: Plan, known: dict[int, int]) -> Ints:
+def _visible_characters(model: Model, plan: Plan[Any], known: dict[int, int]) -> Ints:
     """How many characters of each case in the plan the model reads, -1 for the others; `known` is added to."""
     cohort = plan.cohort
     rows = np.unique(plan.variants.parent[plan.variants.parent < len(cohort)])

@@ -17,7 +17,8 @@ from palpate.cases.edits import Ints
 from palpate.models import Model, ModelSpec
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.local import Answer, Call, ask_here, ask_workers
-from palpate.run.execute.wanted import Asked, Wanted, want
+from palpate.run.execute.wanted import ScoringTable, Wanted, want
+from palpate.run.progress import ScoringProgress
 
 _MOST_ROWS = 4096
 """In one call, however short the texts are."""
@@ -31,16 +32,6 @@ class Pending(Protocol):
 
     def read_pending(self, model: str) -> list[bytes] | None:
         """What was kept, or None."""
-
-
-class Progress(Protocol):
-    """Told how far the scoring is; the command line draws it."""
-
-    def begin(self, model: str, total: int) -> None:
-        """`total` inputs have to be scored."""
-
-    def advance(self, n: int) -> None:
-        """`n` more inputs are scored."""
 
 
 class Scored(NamedTuple):
@@ -81,12 +72,12 @@ class Execution:
 def score(
     spec: ModelSpec,
     model: Model,
-    asked: Asked,
+    asked: ScoringTable,
     *,
     cache: ScoreCache,
     pending: Pending,
     execution: Execution,
-    progress: Progress,
+    progress: ScoringProgress,
     call_timeout: float | None = None,
     turn: int = 0,
 ) -> Scored:
@@ -142,7 +133,7 @@ def _cut(chosen: Ints, model: Model, n_characters: Ints) -> list[Ints]:
     return calls
 
 
-def _counts(asked: Asked, wanted: Wanted, known: NDArray[np.bool_]) -> dict[str, int]:
+def _counts(asked: ScoringTable, wanted: Wanted, known: NDArray[np.bool_]) -> dict[str, int]:
     return {
         "asked": len(asked.inputs),
         "edited": int(np.count_nonzero(asked.inputs.n_edits)),

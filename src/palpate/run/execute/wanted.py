@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +25,12 @@ from palpate.cases.hashing import KEY_BYTES, Pieces, key_of, keys_of_edits
 from palpate.errors import InputError
 from palpate.models.protocol import Model
 from palpate.results import Plan
-from palpate.run.execute.images import image_keys
+
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class ScoringTable:
     """The variants of all audits in one table, with the texts' keys; the same for every model."""
 
     inputs: Inputs
@@ -34,18 +38,18 @@ class Asked:
     """Which rows belong to which audit."""
     n_cases: int
 
-    def take(self, rows: Ints) -> Asked:
+    def take(self, rows: Ints) -> ScoringTable:
         """Some of the rows, for a model that is not asked for all."""
-        return Asked(self.inputs.take(rows), {}, self.n_cases)
+        return ScoringTable(self.inputs.take(rows), {}, self.n_cases)
 
-    def rows_for(self, model: str, plans: Mapping[str, Plan]) -> Ints | None:
+    def rows_for(self, model: str, plans: Mapping[str, Plan[Any]]) -> Ints | None:
         """The rows that a model is asked for; None: all of them."""
-        if not any(model in plan.only for plan in plans.values()):
+        if not any(model in plan.requests.only for plan in plans.values()):
             return None
         wanted = np.ones(len(self.inputs), dtype=bool)
         for name, plan in plans.items():
-            if model in plan.only:
-                wanted[self.slices[name]] = plan.only[model]
+            if model in plan.requests.only:
+                wanted[self.slices[name]] = plan.requests.only[model]
         return np.flatnonzero(wanted)
 
     @cached_property
@@ -90,7 +94,7 @@ class Asked:
         return net
 
 
-def gather(cohort: Cohort, plans: Mapping[str, Plan]) -> Asked:
+def gather(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> ScoringTable:
     """All plans as one table; parents are the cohort's texts and then the made texts of each audit."""
     parents = list(cohort.texts)
     case_ids, cohorts = cohort.cases["case_id"].to_list(), cohort.cases["cohort"].to_list()
@@ -129,7 +133,7 @@ def gather(cohort: Cohort, plans: Mapping[str, Plan]) -> Asked:
         images=[images[p] for p in parent.tolist()] if images else (),
     )
     _check_spans(inputs)
-    return Asked(inputs, slices, len(cohort))
+    return ScoringTable(inputs, slices, len(cohort))
 
 
 def _check_spans(inputs: Inputs) -> None:
@@ -160,7 +164,7 @@ class Wanted:
         return self.inputs.take(self.rows[positions])
 
 
-def want(asked: Asked, model: Model) -> Wanted:
+def want(asked: ScoringTable, model: Model) -> Wanted:
     """What this model has to score."""
     seen = _seen(asked, model)
     keys: Sequence[bytes] = asked.text_keys
@@ -187,7 +191,7 @@ def want(asked: Asked, model: Model) -> Wanted:
     return Wanted(inputs, list(first), rows, distinct, seen, np.argsort(by, kind="stable"), n_characters)
 
 
-def _seen(asked: Asked, model: Model) -> NDArray[np.bool_]:
+def _seen(asked: ScoringTable, model: Model) -> NDArray[np.bool_]:
     """False for rows all of whose edits start behind what the model reads."""
     inputs = asked.inputs
     n_edits = inputs.n_edits
@@ -210,4 +214,23 @@ def _case_key(cohort: str, case: str, key: bytes) -> bytes:
     digest = hashlib.blake2b(key, digest_size=KEY_BYTES)
     for name in (cohort, case):
         digest.update(b"\x00" + name.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def image_keys(files: Sequence[str]) -> list[bytes]:
+    """A key for each image, a hash of its file, so that a changed picture is a new input and a moved one is not.
+
+    A file that is named twice is read once.
+    """
+    distinct = list(dict.fromkeys(files))
+    with ThreadPoolExecutor() as pool:
+        known = dict(zip(distinct, pool.map(_image_key, distinct), strict=True))
+    return [known[file] for file in files]
+
+
+def _image_key(file: str) -> bytes:
+    digest = hashlib.blake2b(b"image", digest_size=KEY_BYTES)
+    with Path(file).open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
     return digest.digest()

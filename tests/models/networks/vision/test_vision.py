@@ -27,7 +27,7 @@ from palpate.models.networks.vision.layers import IMAGENET_MEAN, IMAGENET_STD, S
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.scoring import Execution
-from palpate.run.runner import Contender, Job, run
+from palpate.run.runner import Job, ModelEntry, run
 from tests.e2e.command_line import CommandLine
 from tests.train.picture_cohort import LABELS, read, read_back, write_pictures
 
@@ -158,7 +158,7 @@ class Counting:
 def audited(cohort: Any, model: Any, folder: Path, audits: Any = None) -> Any:
     job = Job(
         cohort,
-        [Contender("net", [ModelSpec("net", "")], loaded=[model])],
+        [ModelEntry("net", [ModelSpec("net", "")], loaded=[model])],
         audits or {"performance": Performance(n_replicates=100)},
         execution=Execution(),
     )

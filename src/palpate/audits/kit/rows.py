@@ -1,0 +1,163 @@
+"""Estimate rows: written in one place, looked up in one place, corrected for multiple comparisons in one place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from palpate.audits.kit.resampling import (
+    FEWEST_FOR_INTERVAL,
+    FEWEST_FOR_TEST,
+    Correction,
+    mean_with_interval,
+    no_interval,
+    not_tested,
+)
+from palpate.results import Estimate, finite
+from palpate.stats import adjust
+
+Ends = tuple[float | None, float | None]
+"""The lower and upper end of an interval; None or NaN where there is none."""
+
+
+@dataclass(frozen=True)
+class RowWriter:
+    """Writes the estimates of one audit; what is not finite becomes null, and null numbers have no interval."""
+
+    audit: str
+    level: float = 0.95
+
+    def row(
+        self,
+        model: str,
+        metric: str,
+        label: str,
+        group: str,
+        value: float | None,
+        *,
+        n: int,
+        interval: Ends | None = None,
+        reference: str | None = None,
+        p_value: float | None = None,
+        n_positive: int | None = None,
+        reason: str | None = None,
+    ) -> Estimate:
+        """One number. `interval` is left out for numbers that have none by nature; `p_value` is not corrected yet."""
+        number = finite(value)
+        low, high = (finite(end) for end in interval) if interval is not None and number is not None else (None, None)
+        return Estimate(
+            audit=self.audit,
+            model=model,
+            metric=metric,
+            label=label,
+            group=group,
+            value=number,
+            n=n,
+            reference=reference,
+            low=low,
+            high=high if low is not None else None,
+            level=None if interval is None else self.level,
+            p_value=finite(p_value) if number is not None else None,
+            n_positive=n_positive,
+            reason=reason,
+        )
+
+    def mean(
+        self,
+        model: str,
+        metric: str,
+        label: str,
+        group: str,
+        values: ArrayLike,
+        patients: ArrayLike,
+        *,
+        rng: np.random.Generator | int,
+        n_replicates: int = 10_000,
+        reference: str | None = None,
+    ) -> Estimate:
+        """The mean of a measure (one value per case), with its interval by patient."""
+        found = mean_with_interval(values, patients, rng=rng, n_replicates=n_replicates, level=self.level)
+        ends = (found.low, found.high)
+        return self.row(
+            model, metric, label, group, found.value, n=found.n, interval=ends, reference=reference, reason=found.reason
+        )
+
+    def enough(self, row: Estimate, n_units: int, unit: str = "patients", *, tested: bool = False) -> Estimate:
+        """The row without the interval, or without the p-value, that too few units cannot support."""
+        if row.value is None:
+            return row
+        if n_units < FEWEST_FOR_INTERVAL:
+            row = replace(row, low=None, high=None, reason=row.reason or no_interval(n_units, unit))
+        if tested and n_units < FEWEST_FOR_TEST:
+            row = replace(row, p_value=None, reason=row.reason or not_tested(unit))
+        return row
+
+
+class EstimateIndex(Sequence[Estimate]):
+    """The estimates of one audit, found by what they are; `label` and `group` are what `find` takes by default."""
+
+    def __init__(self, rows: Sequence[Estimate], *, label: str = "", group: str = "") -> None:
+        self.rows, self.label, self.group = tuple(rows), label, group
+        self._index = {(row.metric, row.model, row.label, row.group, row.reference): row for row in self.rows}
+
+    def find(
+        self,
+        metric: str,
+        model: str,
+        *,
+        label: str | None = None,
+        group: str | None = None,
+        reference: str | None = None,
+    ) -> Estimate | None:
+        """One estimate, or None."""
+        label, group = self.label if label is None else label, self.group if group is None else group
+        return self._index.get((metric, model, label, group, reference))
+
+    def value(
+        self,
+        metric: str,
+        model: str,
+        *,
+        label: str | None = None,
+        group: str | None = None,
+        reference: str | None = None,
+    ) -> float | None:
+        """Its number, or None."""
+        row = self.find(metric, model, label=label, group=group, reference=reference)
+        return None if row is None else row.value
+
+    def __getitem__(self, k):  # type: ignore[no-untyped-def]
+        return self.rows[k]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return iter(self.rows)
+
+
+def pairs_of(models: Sequence[str]) -> list[tuple[str, str]]:
+    """(model, reference) for every comparison of two models."""
+    return [(model, reference) for k, model in enumerate(models) for reference in models[:k]]
+
+
+def corrected(rows: Sequence[Estimate], correction: Correction, level: float, *, headline: str) -> list[Estimate]:
+    """The rows with corrected p-values, and whether each is significant.
+
+    All rows of one metric are one family; the headline label is a family of its own, so that a hundred rare labels do
+    not decide what is said about all of them together.
+    """
+    out = list(rows)
+    families: dict[tuple[str, bool], list[int]] = {}
+    for k, row in enumerate(rows):
+        families.setdefault((row.metric, row.label == headline), []).append(k)
+    for family in families.values():
+        raw = [math.nan if (p := out[k].p_value) is None else p for k in family]
+        for k, p in zip(family, adjust(raw, method=correction), strict=True):
+            if not math.isnan(p):
+                out[k] = replace(out[k], p_value=float(p), significant=bool(p < 1 - level))
+    return out

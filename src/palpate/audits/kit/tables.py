@@ -1,0 +1,103 @@
+"""Estimates as table cells, table columns and chart points: the pieces that every audit's blocks are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from palpate.results import Axis, Chart, Column, Estimate, Table
+from palpate.results.blocks import Cell
+
+Interval = tuple[float | None, float | None, float | None]
+Kind = Literal["text", "number", "integer", "percent", "p_value", "interval", "flag"]
+NO_INTERVAL: Interval = (None, None, None)
+LONG = 20
+"""Rows above which a table starts closed."""
+
+
+ColumnSpec = str | tuple[str, Kind] | tuple[str, Kind, str] | Column
+
+
+def columns(*names: ColumnSpec) -> tuple[Column, ...]:
+    """Table columns: a name is a text column, `("Cases", "integer")` has a kind, and a third part is its hint."""
+    return tuple(_column(name) for name in names)
+
+
+def _column(name: ColumnSpec) -> Column:
+    if isinstance(name, Column):
+        return name
+    if isinstance(name, str):
+        return Column(name=name)
+    return Column(name=name[0], kind=name[1], hint=name[2] if len(name) == 3 else "")
+
+
+TESTED = columns(("p, corrected", "p_value"), ("Significant", "flag"), "Why not computed")
+"""What `tested_cells` fills."""
+DIFFERENCE = columns(("Difference", "interval"), *TESTED)
+"""What `difference_cells` fills."""
+
+
+def interval_cell(row: Estimate | None, scale: float = 1.0) -> Interval:
+    """An estimate in an interval column."""
+    if row is None:
+        return NO_INTERVAL
+    value, low, high = (None if part is None else scale * part for part in (row.value, row.low, row.high))
+    return value, low, high
+
+
+def tested_cells(row: Estimate | None) -> tuple[float | None, bool | None, str]:
+    """A comparison's p-value, whether it is significant, and why it is not there."""
+    return (None, None, "") if row is None else (row.p_value, row.significant, row.reason or "")
+
+
+def difference_cells(row: Estimate | None, scale: float = 1.0) -> tuple[Cell, ...]:
+    """A comparison's interval, and what `tested_cells` says."""
+    return (interval_cell(row, scale), *tested_cells(row))
+
+
+def reason_of(row: Estimate | None) -> str:
+    """Why an estimate, or a part of it, is not there."""
+    return "" if row is None else row.reason or ""
+
+
+def table(title: str, caption: str, names: Sequence[Column], rows: Sequence[tuple[Cell, ...]], **more: Any) -> Table:
+    """A table; long ones start closed unless `collapsed` says otherwise."""
+    collapsed = more.pop("collapsed", len(rows) > LONG)
+    return Table(title=title, caption=caption, columns=tuple(names), rows=tuple(rows), collapsed=collapsed, **more)
+
+
+def point(row: Estimate | None, scale: float = 1.0, **fields: Any) -> list[dict[str, Any]]:
+    """An estimate as chart data, with further fields; what cannot be computed is not drawn and stays in the table."""
+    if row is None or row.value is None:
+        return []
+    value, low, high = interval_cell(row, scale)
+    drawn = {
+        "model": row.model,
+        "label": row.label,
+        "group": row.group,
+        "value": value,
+        "low": low,
+        "high": high,
+        "n": row.n,
+        "n_positive": row.n_positive,
+        "significant": row.significant,
+    }
+    return [{**drawn, **fields}]
+
+
+def forest(
+    title: str, caption: str, description: str, *, x: Axis, y: Axis, data: Sequence[dict[str, Any]], **more: Any
+) -> Chart:
+    """A forest chart: one line per point, in the colour of its model; differences have the reference 0."""
+    series = more.pop("series", "model")
+    return Chart(
+        kind="forest",
+        title=title,
+        caption=caption,
+        description=description,
+        x=x,
+        y=y,
+        series=series,
+        data=tuple(data),
+        **more,
+    )

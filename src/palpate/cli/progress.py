@@ -1,0 +1,97 @@
+"""Progress on the terminal: a bar with rate and time left; elsewhere plain lines."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class TerminalProgress:
+    """Shows stages and scoring on stderr; use it as a context."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._total = self._done = 0
+        self._model = ""
+        self._began = self._said = 0.0
+
+    def __enter__(self) -> TerminalProgress:
+        if self._console.is_terminal:
+            self._bar = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TimeElapsedColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def stage(self, text: str) -> None:
+        """What the run does now."""
+        self._console.print(f"[dim]{text} …[/dim]", highlight=False)
+
+    def begin(self, model: str, total: int) -> None:
+        """A model has `total` inputs to score."""
+        self._model, self._total, self._done = model, total, 0
+        self._began = self._said = time.monotonic()
+        if total == 0:
+            self._console.print(f"[dim]{model}: every prediction is in the cache[/dim]", highlight=False)
+        elif self._bar is not None:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task = self._bar.add_task(f"scoring {model}", total=total, rate="")
+        else:
+            self._console.print(f"scoring {model}: {total:,} inputs", highlight=False)
+
+    def advance(self, n: int) -> None:
+        """`n` more inputs are scored."""
+        self._done += n
+        now = time.monotonic()
+        rate = self._done / max(now - self._began, 1e-9)
+        left = timedelta(seconds=round((self._total - self._done) / rate))
+        pace = f"{rate:,.0f}/s, {left} left" if rate >= 10 else f"{rate:.2g}/s, {left} left"
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, advance=n, rate=pace)
+        elif self._done >= self._total or now - self._said >= _SECONDS_BETWEEN_LINES:
+            self._said = now
+            self._console.print(f"scoring {self._model}: {self._done:,} of {self._total:,}, {pace}", highlight=False)
+
+    def step(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Progress of work other than scoring."""
+        now = time.monotonic()
+        text = f"{stage} {note}".strip()
+        if self._bar is not None:
+            if self._task is None or self._model != stage:
+                if self._task is not None:
+                    self._bar.remove_task(self._task)
+                self._task, self._model = self._bar.add_task(text, total=total, rate=""), stage
+            self._bar.update(self._task, completed=done, description=text)
+        elif self._model != stage or done >= total or now - self._said >= _SECONDS_BETWEEN_LINES:
+            self._model, self._said = stage, now
+            self._console.print(f"{text}: {done:,} of {total:,}", highlight=False)

@@ -1,0 +1,123 @@
+"""All checks of a run before anything is scored: is the directory free, do models, cohort and audits fit together?"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.cases.cohort import Cohort
+from palpate.errors import ConfigError, RunError
+from palpate.models import Model
+from palpate.results import Audit, ChecksModels, ModelFacts, ModelPredictions, Plan, Predictions
+from palpate.run.directory import RunDirectory
+
+
+def check_directory(out: RunDirectory, *, resume: bool) -> None:
+    """Refuse a directory that already holds a run, unless it is to be resumed."""
+    if out.exists and not resume:
+        raise RunError(
+            "this directory already holds a run",
+            file=out.path,
+            hint="add --resume to finish it, or choose another --out",
+        )
+
+
+def check_resumable(manifest: Mapping[str, Any], earlier: Mapping[str, Any], out: RunDirectory) -> None:
+    """Refuse to finish a run with anything other than what it was started with."""
+    before = earlier.get("fingerprints", {})
+    changed = [name for name, value in manifest["fingerprints"].items() if before.get(name) != value]
+    if changed:
+        problem = f"this run was started with different {' and '.join(changed)}"
+        raise RunError(problem, file=out.path, hint="choose another --out")
+
+
+def check_fit(
+    cohort: Cohort,
+    audits: Mapping[str, Audit],
+    plans: Mapping[str, Plan[Any]],
+    models: Mapping[str, tuple[Model, str | None]],
+) -> None:
+    """Refuse models that cannot score what the audits plan. A model comes with the ensemble that it is a member of."""
+    _check_requests(audits, plans, models)
+    repeated = cohort.cases["case_id"].n_unique() < cohort.cases.height
+    for name, (model, _) in models.items():
+        if model.reads == "text" and not cohort.has_text:
+            raise ConfigError(f"model '{name}' reads text, but the cohort has none", hint="set `text:` of the cohort")
+        if model.reads == "image":
+            _check_images(name, cohort, plans)
+        if model.reads == "case" and repeated and not model.tells_cohorts_apart:
+            raise ConfigError(
+                f"model '{name}' looks predictions up by case id, and two cohorts share case ids",
+                hint="add a column `cohort` to its file",
+            )
+        for plan in plans.values():
+            label_columns(name, model.labels, plan.labels)
+
+
+def _check_requests(
+    audits: Mapping[str, Audit], plans: Mapping[str, Plan[Any]], models: Mapping[str, tuple[Model, str | None]]
+) -> None:
+    """Refuse an audit whose options name a model that the run does not have, or do not fit a model."""
+    names = {name for model, (_, ensemble) in models.items() for name in (model, ensemble) if name}
+    for audit, plan in plans.items():
+        for name in plan.requests.names:
+            if name not in names:
+                hint = f"the models are: {', '.join(sorted(names))}"
+                raise ConfigError(f"audit '{audit}': unknown model '{name}'", hint=hint)
+        checks = audits[audit]
+        if isinstance(checks, ChecksModels):
+            nothing = ModelPredictions(plan.labels, np.zeros((0, len(plan.labels))), np.zeros(0, np.bool_))
+            unscored = {
+                name: replace(nothing, threshold=model.threshold, ensemble=ensemble, facts=facts_of(model))
+                for name, (model, ensemble) in models.items()
+            }
+            checks.check_models(plan, Predictions(unscored))
+
+
+def _check_images(model: str, cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> None:
+    """Refuse what a model that reads images cannot score: cases without images, edited texts."""
+    if not cohort.has_images:
+        raise ConfigError(f"model '{model}' reads images, but the cohort has none", hint="set `image:` of the cohort")
+    for name, plan in plans.items():
+        variants = plan.variants
+        if variants.n_edits.any() or (variants.parent >= len(cohort)).any():
+            raise ConfigError(
+                f"model '{model}' reads images, but audit '{name}' alters texts",
+                hint="leave one of them out, or give the model a configuration of its own",
+            )
+
+
+def facts_of(model: Model) -> ModelFacts:
+    """What a model declares about itself."""
+    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window)
+
+
+def cases_with_images(cohort: Cohort, models: Iterable[Model]) -> Cohort:
+    """The cases that all models can score: where one reads images, those whose image exists; the manifest says so."""
+    return cohort.with_images() if cohort.has_images and any(model.reads == "image" for model in models) else cohort
+
+
+def label_columns(name: str, given: Sequence[str], wanted: Sequence[str]) -> NDArray[np.int64]:
+    """Which column of a model's prediction is which label; a single label on both sides matches whatever its name."""
+    if len(given) == len(wanted) == 1:
+        return np.zeros(1, dtype=np.int64)
+    position = {label: k for k, label in enumerate(given)}
+    missing = [label for label in wanted if label not in position]
+    if missing:
+        near = difflib.get_close_matches(missing[0], given, n=1) or list(given[:3])
+        raise ConfigError(
+            f"model '{name}' does not predict label '{_short(missing[0])}' ({len(missing)} of {len(wanted)} labels are "
+            f"missing; it predicts '{_short(near[0])}' and {len(given) - 1} others)",
+            hint="name the model's columns with its option `labels`, or audit fewer labels of the cohort",
+        )
+    return np.asarray([position[label] for label in wanted], dtype=np.int64)
+
+
+def _short(label: str) -> str:
+    """A label fit to be shown: a column of notes may have been taken for labels by mistake."""
+    return label if len(label) <= 40 and label.count(" ") <= 3 else f"(a text of {len(label)} characters)"

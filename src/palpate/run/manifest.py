@@ -1,0 +1,96 @@
+"""The manifest of a run: what was run, on whom, with which versions; nothing in it is a secret."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from palpate import __version__
+from palpate.cases.cohort import Cohort
+from palpate.models import Model, ModelSpec
+from palpate.registry import installed_versions
+from palpate.results import Audit, Plan
+from palpate.results.secrets import without_query, without_secrets
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "polars", "torch", "transformers", "xgboost-cpu")
+_MOST_LABELS = 50
+
+
+def build_manifest(
+    cohort: Cohort,
+    audits: Mapping[str, Audit],
+    models: Sequence[tuple[ModelSpec, Model, str | None]],
+    seed: int,
+    about: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What is known before scoring; a model comes with the ensemble that it is a member of."""
+    manifest: dict[str, Any] = {
+        **about,
+        "palpate": __version__,
+        "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "seed": seed,
+        "audits": {name: without_secrets(_spec(audit)) for name, audit in audits.items()},
+        "facts": list(cohort.facts),
+        "models": [_model_entry(*model) for model in models],
+        "packages": installed_versions(PACKAGES),
+        "scoring": {},
+    }
+    identity = {key: manifest[key] for key in ("palpate", "seed", "audits", "models")}
+    identity["cohort"] = cohort.fingerprint
+    manifest["fingerprints"] = {
+        key: hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=16).hexdigest()
+        for key, value in identity.items()
+    }
+    return manifest
+
+
+def _model_entry(spec: ModelSpec, model: Model, ensemble: str | None) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "ensemble": ensemble,
+        "source": without_query(spec.source),
+        "labels": list(model.labels[:_MOST_LABELS]),
+        "n_labels": len(model.labels),
+        "window": model.window,
+        "threshold": model.threshold,
+        "fingerprint": model.fingerprint,
+    }
+
+
+def _spec(audit: Audit) -> dict[str, Any]:
+    """An audit's fields, as JSON."""
+    spec: dict[str, Any] = json.loads(json.dumps(asdict(audit), default=str))  # type: ignore[call-overload]
+    return spec
+
+
+def describe_cohorts(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> list[dict[str, Any]]:
+    """Who was audited, for the report: the cases that the results are about, and the table that they come from."""
+    audited = np.zeros(len(cohort), dtype=bool)
+    for plan in plans.values():
+        rows = plan.variants.parent if plan.cases is None else plan.cases
+        audited[rows[rows < len(cohort)]] = True
+    described = []
+    for name in cohort.names:
+        table = cohort.rows(cohort=name)
+        rows = table[audited[table]]
+        positive = np.asarray(cohort.y.tocsr()[rows].sum(axis=0)).ravel()
+        top = np.argsort(-positive, kind="stable")[:_MOST_LABELS]
+        splits = cohort.cases[table]["split"].value_counts() if "split" in cohort.cases.columns else None
+        described.append(
+            {
+                "name": name,
+                "n": len(rows),
+                "n_patients": len(np.unique(cohort.patients[rows])),
+                "n_labels": len(cohort.labels),
+                "labels": [{"name": cohort.labels[k], "n_positive": int(positive[k])} for k in top],
+                "n_table": len(table),
+                "splits": {} if splits is None else dict(sorted(splits.drop_nulls().iter_rows())),
+            }
+        )
+    return described
