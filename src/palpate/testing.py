@@ -1,22 +1,44 @@
-"""Models for tests: one whose answers are known in closed form, and ones that misbehave on purpose.
-
-They need nothing but numpy, so a plug-in's tests can use them too.
-"""
+"""For the tests of plug-ins: run an audit on models in memory; a model with known predictions, and misbehaving ones."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
 from palpate.models.digest import digest
-from palpate.models.protocol import Model, Probabilities
+from palpate.models.protocol import Model, ModelSpec, Probabilities
+from palpate.results import Audit, AuditResult
+from palpate.run.directory import RunDirectory
+from palpate.run.execute.cache import ScoreCache
+from palpate.run.runner import Job, ModelEntry, run
 
 Weight = float | Mapping[str, float]
+
+
+def run_audit(
+    audit: Audit, cohort: Cohort, models: Mapping[str, Model | Sequence[Model]], *, seed: int = 0
+) -> AuditResult:
+    """Run one audit through the real runner, in a temporary folder; several models under a name are an ensemble."""
+    entries = []
+    for name, given in models.items():
+        loaded = [given] if isinstance(given, Model) else list(given)
+        members = [name] if len(loaded) == 1 else [f"{name}[{k}]" for k in range(1, len(loaded) + 1)]
+        entries.append(ModelEntry(name, [ModelSpec(member, "") for member in members], loaded=loaded))
+    with TemporaryDirectory() as folder:
+        cache = ScoreCache(Path(folder) / "scores.sqlite")
+        try:
+            (result,) = run(Job(cohort, entries, {audit.name: audit}, seed), RunDirectory(Path(folder) / "run"), cache)
+        finally:
+            cache.close()
+    return result
 
 
 class KeywordModel(Model):

@@ -77,7 +77,7 @@ def _manifest(title: str, models: Sequence[str], labels: Sequence[str], include_
                 "window": "the first 512 tokens" if i == 0 else None,
                 "threshold": 0.35 if i == 0 else None,
                 "fingerprint": f"ab12{i}f" * 8,
-                "family": None,
+                "ensemble": None,
             }
             for i, name in enumerate(models)
         ],

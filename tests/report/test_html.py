@@ -101,7 +101,7 @@ def test_a_run_without_the_performance_audit_shows_the_auroc_that_another_measur
 
 
 def test_each_cohort_has_its_row_and_checkpoints_are_one_model() -> None:
-    models = [{"name": "m-1", "family": "m"}, {"name": "m-2", "family": "m"}, {"name": "x", "family": None}]
+    models = [{"name": "m-1", "ensemble": "m"}, {"name": "m-2", "ensemble": "m"}, {"name": "x", "ensemble": None}]
     rows = [
         auroc(name, value, group=group, n=n)
         for group, n, less in (("home", 900, 0.0), ("away", 400, 0.05))

@@ -49,7 +49,7 @@ def verdict(text: str, *rows: Estimate, manifest: dict[str, object] | None = Non
 
 def test_only_models_are_judged_unless_another_is_named() -> None:
     rows = (row(), row(model="pre-test probability", value=0.5), row(model="m-1", value=0.4))
-    models = [{"name": "m-1", "family": "m"}, {"name": "m-2", "family": "m"}]
+    models = [{"name": "m-1", "ensemble": "m"}, {"name": "m-2", "ensemble": "m"}]
     manifest = {**MANIFEST, "models": models}
     assert verdict("performance.auroc > 0.65", *rows, manifest=manifest).passed
     assert not verdict("performance.auroc[model=pre-test probability] > 0.65", *rows, manifest=manifest).passed
@@ -101,7 +101,7 @@ def test_macro_is_the_headline_and_a_star_is_every_label() -> None:
 
 
 def test_checkpoints_are_judged_through_their_mean() -> None:
-    manifest = {**MANIFEST, "models": [{"name": "x[1]", "family": "x"}]}
+    manifest = {**MANIFEST, "models": [{"name": "x[1]", "ensemble": "x"}]}
     rows = (row(model="x", value=0.8), row(model="x[1]", value=0.1))
     assert verdict("performance.auroc >= 0.7", *rows, manifest=manifest).passed
 
@@ -149,7 +149,7 @@ def test_a_paired_drop_is_found_where_independent_intervals_overlap(tmp_path: Pa
 
 
 def test_a_drop_against_a_run_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no run"):
+    with pytest.raises(ConfigError, match="does not hold a run"):
         parse(f"no significant drop against {tmp_path / 'nowhere'}")
 
 
@@ -174,7 +174,7 @@ def test_what_can_be_known_before_a_run_is_refused_before(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="this run has no audit 'vocabulary'"):
         parse("vocabulary.rank >= 1", audits=("performance",))
     earlier_run(tmp_path, [0.7] * 100, 0.8)
-    with pytest.raises(ConfigError, match="can't be compared by 'npv'"):
+    with pytest.raises(ConfigError, match="cannot be compared by 'npv'"):
         parse(f"no significant drop in npv against {tmp_path}")
     unfinished = RunDirectory(tmp_path / "unfinished")
     unfinished.write_manifest(MANIFEST)
@@ -184,7 +184,7 @@ def test_what_can_be_known_before_a_run_is_refused_before(tmp_path: Path) -> Non
 
 def test_a_wrong_filter_is_told_with_what_there_is() -> None:
     judged = verdict("performance.auroc[model=nope] >= 0.1", row())
-    assert judged.detail == "there is no model 'nope'; there are: m"
+    assert judged.detail == "unknown model 'nope'; the results have: m"
 
 
 def test_junit_counts_and_escapes() -> None:

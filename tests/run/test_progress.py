@@ -24,7 +24,7 @@ def test_plain_lines_elsewhere() -> None:
     assert said[1] == "scoring bert: 100 inputs"
     assert said[-2].startswith("scoring bert: 100 of 100, ")
     assert said[-2].endswith("/s, 0:00:00 left")
-    assert said[-1] == "xgb: every answer is in the cache"
+    assert said[-1] == "xgb: every prediction is in the cache"
 
 
 def test_a_bar_on_a_terminal() -> None:

@@ -3,22 +3,25 @@
     RUN/
       manifest.json                 what was run: configuration, seeds, versions, fingerprints
       variants/<audit>.parquet      what was asked: offsets and replacements, no note text
-      pending/<model>.npy           what the model had to score when the run began (for --resume)
-      predictions/<model>.parquet   what the models answered
-      attributions/<audit>/<model>/ what a model said that it looked at, a file a call (offsets and scores)
+      pending/<model>.npy           what the model had to score when the run started; removed when the run has ended
+      predictions/<model>.parquet   what the models predicted; the members of an ensemble are <model>@1, <model>@2, ...
+      attributions/<audit>/<model>/ what a model says it looked at, one file per call (offsets and scores)
       results/<audit>.parquet       estimates
       results/<audit>.json          blocks and findings for the report
       results/<audit>.replicates.parquet   bootstrap replicates, to compare with a later run
-      gate.json, junit.xml          the gate's verdict, where there is a gate
+      gate.json, junit.xml          the gate's verdicts, where there is a gate
       report.html
 
-Every file is written under another name and then renamed: a reader never sees half a file.
+Every file is written under another name and then renamed: a reader never sees half a file. File names have none of the
+characters that shells and table readers take for patterns.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +59,11 @@ def _write_json(path: Path, value: Any) -> None:
         scratch.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
+def file_name(model: str) -> str:
+    """A model's name as a file name: a member of an ensemble, `bert[2]`, is `bert@2`."""
+    return re.sub(r"\[(\d+)\]$", r"@\1", model)
+
+
 class RunDirectory:
     """Reads and writes one run."""
 
@@ -66,11 +74,11 @@ class RunDirectory:
 
     @property
     def exists(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether a run was started here."""
         return (self.path / "manifest.json").is_file()
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Say what is run here."""
+        """Write down what is run here."""
         _write_json(self.path / "manifest.json", {**manifest, "schema": SCHEMA})
 
     def read_manifest(self) -> dict[str, Any]:
@@ -78,7 +86,7 @@ class RunDirectory:
         manifest = self._read_json("manifest.json")
         if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
             raise RunError(
-                "was written by another version of palpate",
+                "this run was written by another version of palpate",
                 file=self.path / "manifest.json",
                 hint="run the audit again",
             )
@@ -89,14 +97,14 @@ class RunDirectory:
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise RunError(f"holds no run (there is no {name})", file=self.path) from None
+            raise RunError(f"this directory holds no run ({name} is missing)", file=self.path) from None
         except ValueError:
-            raise RunError("is damaged", file=path, hint="run the audit again with --resume") from None
+            raise RunError("the file is damaged", file=path, hint="run the audit again with --resume") from None
 
-    # -- what was asked and answered ------------------------------------------------------------------
+    # -- what was scored ------------------------------------------------------------------
 
     def write_variants(self, audit: str, plan: Plan[Any]) -> None:
-        """Offsets and replacements, one row an edit; an unedited case is a row without offsets."""
+        """Offsets and replacements, one row per edit; an unedited case is a row without offsets."""
         variants, n_cases = plan.variants, len(plan.cohort)
         repeat = np.maximum(variants.n_edits, 1)
         row = np.repeat(np.arange(len(variants)), repeat)
@@ -123,7 +131,7 @@ class RunDirectory:
         self._write_frame(f"variants/{audit}.parquet", frame)
 
     def write_predictions(self, model: str, parts: Mapping[str, ModelPredictions]) -> None:
-        """One model's answers to all audits, in the order in which they were asked."""
+        """One model's predictions for all audits, in the order of their variants."""
         frames = [
             pl.DataFrame(
                 {
@@ -135,28 +143,32 @@ class RunDirectory:
             ).filter(np.asarray(~np.isnan(part.p).any(axis=1)))
             for audit, part in parts.items()
         ]
-        self._write_frame(f"predictions/{model}.parquet", pl.concat(frames))
+        self._write_frame(f"predictions/{file_name(model)}.parquet", pl.concat(frames))
 
     def write_attributions(self, audit: str, model: str, call: str, found: Attributions) -> None:
-        """What a model said to one call."""
-        self._write_frame(f"attributions/{audit}/{model}/{call}.parquet", pl.DataFrame(found._asdict()))
+        """What a model said in one call."""
+        self._write_frame(f"attributions/{audit}/{file_name(model)}/{call}.parquet", pl.DataFrame(found._asdict()))
 
     def read_attributions(self, audit: str, model: str, call: str) -> Attributions | None:
         """What `write_attributions` wrote, or None."""
-        frame = self._read_frame(f"attributions/{audit}/{model}/{call}.parquet", optional=True)
+        frame = self._read_frame(f"attributions/{audit}/{file_name(model)}/{call}.parquet", optional=True)
         return None if frame is None else Attributions(*(frame[name].to_numpy() for name in Attributions._fields))
 
     def write_pending(self, model: str, keys: Sequence[bytes]) -> None:
-        """The inputs that the model had not scored when the run began, in the order of asking."""
-        with _replacing(self.path / "pending" / f"{model}.npy") as scratch, scratch.open("wb") as file:
+        """The inputs that the model had not scored when the run started, in the order of scoring."""
+        with _replacing(self.path / "pending" / f"{file_name(model)}.npy") as scratch, scratch.open("wb") as file:
             np.save(file, np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES))
 
     def read_pending(self, model: str) -> list[bytes] | None:
         """What `write_pending` wrote, or None."""
-        path = self.path / "pending" / f"{model}.npy"
+        path = self.path / "pending" / f"{file_name(model)}.npy"
         if not path.is_file():
             return None
         return [row.tobytes() for row in np.load(path, allow_pickle=False)]
+
+    def remove_pending(self) -> None:
+        """Forget what was pending: the run has ended."""
+        shutil.rmtree(self.path / "pending", ignore_errors=True)
 
     # -- results --------------------------------------------------------------------------------------
 
@@ -181,7 +193,7 @@ class RunDirectory:
                 _FINDINGS.validate_python(content["findings"]),
             )
         except (KeyError, TypeError, ValidationError):
-            raise RunError("is damaged", file=self.path / "results" / f"{audit}.json") from None
+            raise RunError("the file is damaged", file=self.path / "results" / f"{audit}.json") from None
         return AuditResult(
             audit=audit,
             estimates=self._read_frame(f"results/{audit}.parquet"),
@@ -196,7 +208,7 @@ class RunDirectory:
         audits = list(self.read_manifest().get("audits", {}))
         there = [audit for audit in audits if (self.path / "results" / f"{audit}.json").is_file()]
         if not there:
-            raise RunError("holds no results yet", file=self.path, hint="finish it with palpate audit --resume")
+            raise RunError("this run has no results yet", file=self.path, hint="finish it with palpate audit --resume")
         return [self.read_result(audit) for audit in there]
 
     def write_gate(self, verdicts: Sequence[Mapping[str, Any]], junit: str) -> None:
@@ -236,7 +248,6 @@ class RunDirectory:
         if optional and not path.is_file():
             return None
         try:
-            # Checkpoints are named `model[1]`, which is no pattern of file names.
             return pl.read_parquet(path, glob=False, hive_partitioning=False)
         except (FileNotFoundError, pl.exceptions.PolarsError):
-            raise RunError("is missing or damaged", file=path, hint="run the audit again with --resume") from None
+            raise RunError("the file is missing or damaged", file=path, hint="run the audit again with --resume") from None

@@ -79,7 +79,7 @@ def describe_cohorts(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> list[dic
     for name in cohort.names:
         table = cohort.rows(cohort=name)
         rows = table[audited[table]]
-        positive = np.asarray(cohort.y.tocsr()[rows].sum(axis=0)).ravel()
+        positive = np.asarray(cohort.y.tocsr()[rows].sum(axis=0, dtype=np.int64)).ravel()
         top = np.argsort(-positive, kind="stable")[:_MOST_LABELS]
         splits = cohort.cases[table]["split"].value_counts() if "split" in cohort.cases.columns else None
         described.append(

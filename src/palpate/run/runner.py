@@ -103,7 +103,9 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, progress: RunProgress | 
     for member in members:
         member.model.close()
     out.write_manifest(manifest)
-    return [_analyse(job, name, plans[name], predictions[name], out, progress) for name in plans]
+    results = [_analyse(job, name, plans[name], predictions[name], out, progress) for name in plans]
+    out.remove_pending()
+    return results
 
 
 def make_plans(

@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 from palpate.audits.performance import Performance
 from palpate.cases.cohort import Cohort, stack
 from palpate.errors import CohortError, ConfigError
-from palpate.results import AuditResult, ModelPredictions
+from palpate.results import AuditResult, ModelPredictions, Predictions
 from tests.conftest import notes_frame
 
 
@@ -37,7 +37,7 @@ def run(audit: Performance, cohort: Cohort, scores: dict[str, np.ndarray], **mor
         name: ModelPredictions(cohort.labels, p[rows], np.ones(len(rows), bool), **more.get(name, {}))  # type: ignore[call-overload]
         for name, p in scores.items()
     }
-    return audit.analyse(plan, answers, np.random.default_rng(1))
+    return audit.analyse(plan, Predictions(answers), np.random.default_rng(1))
 
 
 def value(result: AuditResult, metric: str, **where: str | None) -> dict[str, object]:
@@ -161,7 +161,7 @@ def test_checkpoints_are_one_model_with_mean_and_sd() -> None:
     cohort, p = simulated()
     rng = np.random.default_rng(3)
     seeds = {f"xgb[{k}]": np.clip(p + rng.normal(scale=0.1, size=p.shape), 0, 1) for k in (1, 2, 3)}
-    result = run(QUICK, cohort, {"solo": p, **seeds}, **{name: {"family": "xgb"} for name in seeds})
+    result = run(QUICK, cohort, {"solo": p, **seeds}, **{name: {"ensemble": "xgb"} for name in seeds})
     each = [value(result, "auroc", model=name)["value"] for name in seeds]
     assert value(result, "auroc", model="xgb")["value"] == pytest.approx(np.mean(each))  # type: ignore[arg-type]
     assert value(result, "auroc_sd", model="xgb")["value"] == pytest.approx(np.std(each, ddof=1))  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ def test_the_interval_of_a_calibration_error_holds_the_truth_and_the_estimate() 
     y = (rng.random(p.shape) < p).astype(np.uint8)
     calibrated = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
     scores = {"a-1": p, "a-2": np.clip(p + rng.normal(0, 1e-3, p.shape), 0, 1), "off": p + 0.3}
-    result = run(QUICK, calibrated, scores, **{"a-1": {"family": "a"}, "a-2": {"family": "a"}})
+    result = run(QUICK, calibrated, scores, **{"a-1": {"ensemble": "a"}, "a-2": {"ensemble": "a"}})
     rows = result.estimates.filter(pl.col("reference").is_null(), metric="adaptive_calibration_error")
     assert set(rows["label"]) == {*cohort.labels, "macro", "micro"}
     assert set(rows["model"]) == {"a-1", "a-2", "a", "off"}
@@ -285,13 +285,13 @@ def test_a_cohort_of_one_class_says_so() -> None:
     cohort, p = simulated()
     negative = Cohort(cohort.cases, cohort.labels, sparse.csc_array(np.zeros((600, 1), dtype=np.uint8)))
     result = run(Performance(n_replicates=200, threshold=0.5), negative, {"m": p})
-    assert [finding.sentence for finding in result.findings] == ["AUROC in home can't be computed: no positive case."]
+    assert [finding.sentence for finding in result.findings] == ["AUROC in home cannot be computed: no positive case."]
 
 
 def test_averages_name_is_refused_as_a_label() -> None:
     cohort, _ = simulated(n_labels=2)
     odd = Cohort(cohort.cases, ("macro", "b"), cohort.y)
-    with pytest.raises(ConfigError, match="name the averages"):
+    with pytest.raises(ConfigError, match="is the name of an average"):
         QUICK.plan(odd, np.random.default_rng(0))
 
 

@@ -67,7 +67,7 @@ def audited_labels(
         )
     chosen = tuple(labels or cohort.labels)
     if not labels and most_common is not None and rows is not None and len(chosen) > most_common:
-        positive = np.asarray(cohort.y.tocsr()[rows].sum(axis=0)).ravel()
+        positive = np.asarray(cohort.y.tocsr()[rows].sum(axis=0, dtype=np.int64)).ravel()
         kept = np.sort(np.argsort(-positive, kind="stable")[:most_common])
         chosen = tuple(cohort.labels[int(j)] for j in kept)
     taken = [name for name in reserved if name in chosen]

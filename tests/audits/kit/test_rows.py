@@ -1,0 +1,90 @@
+"""Estimate rows: what is not finite is null, too few units have no interval, and a mean is resampled by patient."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from palpate.kit import EstimateIndex, RowWriter, corrected, mean_with_interval, pairs_of
+from palpate.stats import percentile_interval, resample_counts
+
+WRITER = RowWriter("toy", level=0.9)
+
+
+def test_what_is_not_finite_is_null_and_has_no_interval() -> None:
+    row = WRITER.row("m", "change", "l", "g", np.nan, n=3, interval=(0.1, 0.2), p_value=0.5, reason="nothing")
+    assert (row.value, row.low, row.high, row.p_value, row.level, row.reason) == (None,) * 4 + (0.9, "nothing")
+    half = WRITER.row("m", "change", "l", "g", 1.0, n=3, interval=(np.nan, 0.2))
+    assert (half.value, half.low, half.high) == (1.0, None, None)
+    assert WRITER.row("m", "change", "l", "g", 1.0, n=3).level is None
+
+
+def test_too_few_units_have_neither_interval_nor_test() -> None:
+    row = WRITER.row("m", "change", "l", "g", 1.0, n=3, interval=(0.5, 1.5), p_value=0.01)
+    assert WRITER.enough(row, 10, tested=True) == row
+    tested = WRITER.enough(row, 9, "templates", tested=True)
+    assert (tested.low, tested.p_value, tested.reason) == (0.5, None, "not tested: fewer than 10 templates")
+    alone = WRITER.enough(row, 1)
+    assert (alone.low, alone.high, alone.reason) == (None, None, "no interval: fewer than 2 patients")
+
+
+def test_a_mean_is_that_of_rows_resampled_by_patient() -> None:
+    rng = np.random.default_rng(0)
+    patients = rng.integers(0, 30, 200)
+    values = rng.normal(size=200) + patients / 10
+    values[::7] = np.nan
+    found = mean_with_interval(values, patients, rng=5, n_replicates=500, level=0.9)
+    known = ~np.isnan(values)
+    names, code = np.unique(patients, return_inverse=True)
+    counts = resample_counts(rng=5, n_replicates=500, patient=np.arange(len(names)))
+    slow = [np.repeat(values[known], drawn[code[known]]).mean() for drawn in counts]
+    low, high = percentile_interval(np.asarray(slow), level=0.9)
+    assert found.value == pytest.approx(np.nanmean(values))
+    assert (found.low, found.high) == pytest.approx((float(low), float(high)), abs=1e-9)
+    assert (found.n, found.n_patients) == (int(known.sum()), len(np.unique(patients[known])))
+
+
+def test_a_mean_of_one_patient_or_of_nothing_says_why() -> None:
+    alone = mean_with_interval([1.0, 2.0], ["a", "a"], rng=0)
+    assert (alone.value, alone.reason) == (1.5, "no interval: fewer than 2 patients")
+    assert np.isnan(alone.low)
+    row = WRITER.mean("m", "change", "l", "g", [np.nan], ["a"], rng=0)
+    assert (row.value, row.n, row.reason) == (None, 0, "no case")
+
+
+def test_the_interval_of_a_mean_covers_it() -> None:
+    """Clustered values: an interval that took cases for independent would cover far less."""
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(300):
+        centre = rng.normal(size=40)
+        patients = np.repeat(np.arange(40), 5)
+        values = centre[patients] + 0.3 * rng.normal(size=200)
+        found = mean_with_interval(values, patients, rng=rng, n_replicates=400)
+        covered += found.low <= 0 <= found.high
+    assert 0.90 <= covered / 300 <= 0.98
+
+
+def test_estimates_are_found_by_what_they_are() -> None:
+    rows = [
+        WRITER.row("m", "auroc", "l", "home", 0.7, n=1),
+        WRITER.row("m", "auroc", "l", "away", -0.1, n=1, reference="home"),
+    ]
+    index = EstimateIndex(rows, label="l", group="home")
+    assert index.find("auroc", "m") is rows[0]
+    assert index.find("auroc", "m", group="away", reference="home") is rows[1]
+    assert index.find("auroc", "m", group="away") is None
+    assert index.value("auroc", "m") == 0.7 and index.value("auroc", "n") is None
+    assert list(index) == rows and len(index) == 2 and index[1] is rows[1]
+
+
+def test_the_headline_label_is_a_family_of_its_own() -> None:
+    rows = [WRITER.row("m", "auroc", f"l{k}", "g", 0.1, n=1, p_value=0.02) for k in range(9)]
+    rows.append(WRITER.row("m", "auroc", "macro", "g", 0.1, n=1, p_value=0.02))
+    fixed = corrected(rows, "bonferroni", 0.95, headline="macro")
+    assert [row.significant for row in fixed] == [False] * 9 + [True]
+    assert fixed[0].p_value == pytest.approx(0.18)
+
+
+def test_every_pair_of_models_is_compared_once() -> None:
+    assert pairs_of(["a", "b", "c"]) == [("b", "a"), ("c", "a"), ("c", "b")]
