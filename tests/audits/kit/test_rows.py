@@ -86,5 +86,14 @@ def test_the_headline_label_is_a_family_of_its_own() -> None:
     assert fixed[0].p_value == pytest.approx(0.18)
 
 
+def test_a_family_may_be_what_an_audit_asks_for() -> None:
+    rows = [
+        WRITER.row("m", metric, "l", "g", 0.1, n=1, p_value=p) for metric, p in (("a", 0.01), ("b", 0.03), ("b", None))
+    ]
+    together = corrected(rows, "bonferroni", 0.95, family_of=lambda _: None)
+    assert [row.p_value for row in together] == [pytest.approx(0.02), pytest.approx(0.06), None]
+    assert [row.significant for row in together] == [True, False, None]
+
+
 def test_every_pair_of_models_is_compared_once() -> None:
     assert pairs_of(["a", "b", "c"]) == [("b", "a"), ("c", "a"), ("c", "b")]

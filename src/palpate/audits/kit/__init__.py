@@ -13,6 +13,7 @@ tables      estimates as table cells, columns and chart points
 from palpate.audits.kit.ensembles import append_ensembles, ensemble_spread, member_places
 from palpate.audits.kit.metrics import (
     MetricReplicates,
+    class_units,
     level_rows,
     model_differences,
     population_differences,
@@ -48,6 +49,8 @@ from palpate.audits.kit.tables import (
     DIFFERENCE,
     NO_INTERVAL,
     TESTED,
+    calibration_chart,
+    calibration_points,
     columns,
     difference_cells,
     forest,
@@ -84,7 +87,10 @@ __all__ = [
     "audited_cohort",
     "audited_labels",
     "audited_rows",
+    "calibration_chart",
+    "calibration_points",
     "check_rule",
+    "class_units",
     "columns",
     "corrected",
     "counted",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -145,19 +145,27 @@ def pairs_of(models: Sequence[str]) -> list[tuple[str, str]]:
     return [(model, reference) for k, model in enumerate(models) for reference in models[:k]]
 
 
-def corrected(rows: Sequence[Estimate], correction: Correction, level: float, *, headline: str) -> list[Estimate]:
+def corrected(
+    rows: Sequence[Estimate],
+    correction: Correction,
+    level: float,
+    *,
+    headline: str = "",
+    family_of: Callable[[Estimate], Hashable] | None = None,
+) -> list[Estimate]:
     """The rows with corrected p-values, and whether each is significant.
 
     All rows of one metric are one family; the headline label is a family of its own, so that a hundred rare labels do
-    not decide what is said about all of them together.
+    not decide what is said about all of them together. `family_of` names another family for each row.
     """
     out = list(rows)
-    families: dict[tuple[str, bool], list[int]] = {}
+    families: dict[Hashable, list[int]] = {}
     for k, row in enumerate(rows):
-        families.setdefault((row.metric, row.label == headline), []).append(k)
-    for family in families.values():
-        raw = [math.nan if (p := out[k].p_value) is None else p for k in family]
-        for k, p in zip(family, adjust(raw, method=correction), strict=True):
+        family = (row.metric, row.label == headline) if family_of is None else family_of(row)
+        families.setdefault(family, []).append(k)
+    for places in families.values():
+        raw = [math.nan if (p := out[k].p_value) is None else p for k in places]
+        for k, p in zip(places, adjust(raw, method=correction), strict=True):
             if not math.isnan(p):
                 out[k] = replace(out[k], p_value=float(p), significant=bool(p < 1 - level))
     return out

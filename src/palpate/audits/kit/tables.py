@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from palpate.results import Axis, Chart, Column, Estimate, Table
 from palpate.results.blocks import Cell
+from palpate.stats import CalibrationCurve
 
 Interval = tuple[float | None, float | None, float | None]
 Kind = Literal["text", "number", "integer", "percent", "p_value", "interval", "flag"]
@@ -100,4 +101,31 @@ def forest(
         series=series,
         data=tuple(data),
         **more,
+    )
+
+
+def calibration_points(curve: CalibrationCurve, **fields: Any) -> list[dict[str, Any]]:
+    """The bins of a calibration curve as data of `calibration_chart`, with further fields; empty bins are left out."""
+    bins = zip(curve.mean_score, curve.observed, curve.low, curve.high, curve.weight, strict=True)
+    return [
+        {"x": float(x), "y": float(y), "low": float(low), "high": float(high), "n": round(float(n)), **fields}
+        for x, y, low, high, n in bins
+        if x == x and y == y
+    ]
+
+
+def calibration_chart(title: str, data: Sequence[dict[str, Any]], *, series: str, facet: str | None = None) -> Chart:
+    """The observed share of positive cases against the predicted probability."""
+    return Chart(
+        kind="line",
+        title=title,
+        caption="Bins hold equal numbers of cases; bands are Wilson intervals. "
+        "On the diagonal, 20% predicted is 20% observed.",
+        description=f"Observed share of positive cases against the mean predicted probability, for each {series}.",
+        x=Axis(field="x", title="Mean predicted probability", percent=True),
+        y=Axis(field="y", title="Observed share of positive cases", percent=True),
+        series=series,
+        facet=facet,
+        diagonal=True,
+        data=tuple(data),
     )

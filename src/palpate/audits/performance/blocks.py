@@ -8,6 +8,8 @@ from typing import Any
 
 from palpate.audits.kit import (
     DIFFERENCE,
+    calibration_chart,
+    calibration_points,
     columns,
     difference_cells,
     forest,
@@ -159,35 +161,12 @@ def _drop_blocks(analysis: PerformanceAnalysis) -> list[Table | Chart]:
 
 
 def _calibration(analysis: PerformanceAnalysis) -> Chart:
-    data = [
-        {
-            "x": float(x),
-            "y": float(y),
-            "low": float(low),
-            "high": float(high),
-            "n": round(float(n)),
-            "model": model,
-            "panel": f"{label} · {population}" if len(analysis.labels) > 1 else population,
-        }
-        for population, model, label, curve in analysis.curves
-        for x, y, low, high, n in zip(
-            curve.mean_score, curve.observed, curve.low, curve.high, curve.weight, strict=True
-        )
-        if x == x and y == y
-    ]
-    return Chart(
-        kind="line",
-        title="Calibration",
-        caption="Bins hold equal numbers of cases; bands are Wilson intervals. "
-        "On the diagonal, 20% predicted is 20% observed.",
-        description="Observed share of positive cases against the mean predicted probability, for each model.",
-        x=Axis(field="x", title="Mean predicted probability", percent=True),
-        y=Axis(field="y", title="Observed share of positive cases", percent=True),
-        series="model",
-        facet="panel" if len({row["panel"] for row in data}) > 1 else None,
-        diagonal=True,
-        data=tuple(data),
-    )
+    data: list[dict[str, Any]] = []
+    for population, model, label, curve in analysis.curves:
+        panel = f"{label} · {population}" if len(analysis.labels) > 1 else population
+        data += calibration_points(curve, model=model, panel=panel)
+    several = len({row["panel"] for row in data}) > 1
+    return calibration_chart("Calibration", data, series="model", facet="panel" if several else None)
 
 
 def _decisions_table(analysis: PerformanceAnalysis) -> Table:

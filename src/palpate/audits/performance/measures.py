@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit import FEWEST_FOR_TEST, MetricReplicates, Unit
+from palpate.audits.kit import FEWEST_FOR_TEST, MetricReplicates, Unit, class_units
 from palpate.audits.performance.plan import HeldOut
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, MICRO, Plan, Predictions
@@ -125,7 +125,10 @@ def measure(
     if len(labels.names) == 1:
         return MeasuredAll(parts, 1, n_average)
     order = np.concatenate([labels.frequent, labels.rest])
-    common = np.all([units(each, measuring.unit).min(axis=0) >= FEWEST_FOR_TEST for each in populations], axis=0)
+    common = np.all(
+        [class_units(each.y_true, each.patient, measuring.unit).min(axis=0) >= FEWEST_FOR_TEST for each in populations],
+        axis=0,
+    )
     points = np.stack([np.concatenate([part.point for part in each], axis=2) for each in parts])
     averaged = common[order] & ~np.isnan(points).any(axis=(0, 1))
     for population, each, point in zip(populations, parts, points, strict=True):
@@ -133,22 +136,6 @@ def measure(
         each.append(_macro(population, models, point, averaged, macro))
         each.append(_micro(population, models, measuring, n_average))
     return MeasuredAll(parts, int(averaged[METRICS.index("auroc")].sum()), n_average)
-
-
-def units(population: Population, unit: Unit) -> Ints:
-    """How many patients (or cases) have a positive case of each label, and how many a negative one: [2, label]."""
-    y_true = population.y_true
-    if unit == "case":
-        n_positive = y_true.sum(axis=0, dtype=np.int64)
-        return np.stack([n_positive, len(y_true) - n_positive])
-    _, patient = np.unique(population.patient, return_inverse=True)
-    found = np.zeros((2, int(patient.max()) + 1, y_true.shape[1]), dtype=bool)
-    rows, columns = np.nonzero(y_true)
-    found[0, patient[rows], columns] = True
-    rows, columns = np.nonzero(y_true == 0)
-    found[1, patient[rows], columns] = True
-    counts: Ints = found.sum(axis=1, dtype=np.int64)
-    return counts
 
 
 def _labels(
@@ -189,7 +176,7 @@ def _some_labels(
         values=result.values,
         n=np.full(len(columns), len(population.y_true)),
         n_positive=population.y_true[:, columns].sum(axis=0, dtype=np.int64),
-        n_units=units(population, measuring.unit)[:, columns],
+        n_units=class_units(population.y_true[:, columns], population.patient, measuring.unit),
         why_no_interval=why_no_interval,
         why_undefined="no threshold or no predicted case: a denominator is 0" if np.isnan(threshold).any() else "",
     )
@@ -264,8 +251,7 @@ def _micro(
     decisions = (population.y_score >= threshold).astype(np.float64).reshape(len(models), -1, 1)
     ranked = bootstrap(y_true, scores, metrics=(*RANKING, *PROBABILITY, NOISE), **options)
     decided = bootstrap(y_true, decisions, metrics=THRESHOLD_METRICS, threshold=0.5, **options)
-    any_positive = population._replace(y_true=population.y_true.max(axis=1, keepdims=True), patient=unit)
-    any_negative = population._replace(y_true=population.y_true.min(axis=1, keepdims=True), patient=unit)
+    any_positive, all_positive = (end(axis=1, keepdims=True) for end in (population.y_true.max, population.y_true.min))
     return MetricReplicates(
         population=population.name,
         models=models,
@@ -275,7 +261,9 @@ def _micro(
         values=_with_noise_last(ranked.values, decided.values),
         n=np.asarray([y_true.size]),
         n_positive=y_true.sum(axis=0, dtype=np.int64),
-        n_units=np.stack([units(any_positive, "patient")[0], units(any_negative, "patient")[1]]),
+        n_units=np.stack(
+            [class_units(any_positive, unit, "patient")[0], class_units(all_positive, unit, "patient")[1]]
+        ),
         why_no_interval="no interval: too many labels and cases to resample",
     )
 
