@@ -26,17 +26,21 @@ PREDICTIONS = Predictions(
 
 def test_ensembles_follow_the_models_that_were_scored() -> None:
     assert PREDICTIONS.names == ("b[1]", "solo", "b[2]", "c[1]", "c[2]", "b", "c") == tuple(PREDICTIONS)
-    assert len(PREDICTIONS) == 7 and "b" in PREDICTIONS and "d" not in PREDICTIONS
+    assert len(PREDICTIONS) == 7
+    assert "b" in PREDICTIONS
+    assert "d" not in PREDICTIONS
     assert PREDICTIONS.compared == ("solo", "b", "c")
     assert PREDICTIONS.ensembles == {"b": ("b[1]", "b[2]"), "c": ("c[1]", "c[2]")}
-    assert PREDICTIONS.members("b") == ("b[1]", "b[2]") and PREDICTIONS.members("solo") == ("solo",)
+    assert PREDICTIONS.members("b") == ("b[1]", "b[2]")
+    assert PREDICTIONS.members("solo") == ("solo",)
 
 
 def test_an_ensemble_predicts_the_mean_of_its_members() -> None:
     whole = PREDICTIONS["b"]
     assert whole.p == pytest.approx(np.full((3, 1), 0.4))
     assert whole.seen.tolist() == [True, True, False]
-    assert whole.threshold == pytest.approx(0.4) and whole.ensemble is None
+    assert whole.threshold == pytest.approx(0.4)
+    assert whole.ensemble is None
     assert PREDICTIONS["c"].threshold is None
     assert PREDICTIONS["b"] is whole
     with pytest.raises(KeyError):
@@ -49,4 +53,5 @@ def test_measures_of_members_are_averaged_in_the_order_of_names() -> None:
     spread = ensemble_spread(values, PREDICTIONS)
     assert spread["b"].tolist() == pytest.approx([np.std([0, 4], ddof=1)] * 2)
     single = Predictions({"solo": answers(0.9)})
-    assert append_ensembles(values[:1], single).tolist() == values[:1].tolist() and ensemble_spread(values, single) == {}
+    assert append_ensembles(values[:1], single).tolist() == values[:1].tolist()
+    assert ensemble_spread(values, single) == {}

@@ -106,6 +106,18 @@ def test_checkpoints_are_judged_through_their_mean() -> None:
     assert verdict("performance.auroc >= 0.7", *rows, manifest=manifest).passed
 
 
+def test_the_members_stand_for_an_ensemble_without_rows_of_its_own() -> None:
+    """A plug-in may know nothing of ensembles: a condition on the model holds when it holds for every seed."""
+    models = [{"name": "x[1]", "ensemble": "x"}, {"name": "x[2]", "ensemble": "x"}]
+    manifest = {**MANIFEST, "models": models}
+    rows = (row(model="x[1]", value=0.8), row(model="x[2]", value=0.6))
+    for condition in ("performance.auroc >= {}", "performance.auroc[model=x] >= {}"):
+        assert verdict(condition.format(0.6), *rows, manifest=manifest).passed
+        failed = verdict(condition.format(0.7), *rows, manifest=manifest)
+        assert not failed.passed
+        assert failed.detail == "x[2] · ill · home: value is 0.6"
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -250,4 +250,6 @@ class RunDirectory:
         try:
             return pl.read_parquet(path, glob=False, hive_partitioning=False)
         except (FileNotFoundError, pl.exceptions.PolarsError):
-            raise RunError("the file is missing or damaged", file=path, hint="run the audit again with --resume") from None
+            raise RunError(
+                "the file is missing or damaged", file=path, hint="run the audit again with --resume"
+            ) from None

@@ -74,8 +74,11 @@ def test_estimates_are_found_by_what_they_are() -> None:
     assert index.find("auroc", "m") is rows[0]
     assert index.find("auroc", "m", group="away", reference="home") is rows[1]
     assert index.find("auroc", "m", group="away") is None
-    assert index.value("auroc", "m") == 0.7 and index.value("auroc", "n") is None
-    assert list(index) == rows and len(index) == 2 and index[1] is rows[1]
+    assert index.value("auroc", "m") == 0.7
+    assert index.value("auroc", "n") is None
+    assert list(index) == rows
+    assert len(index) == 2
+    assert index[1] is rows[1]
 
 
 def test_the_headline_label_is_a_family_of_its_own() -> None:

@@ -27,7 +27,8 @@ def test_rows_of_splits() -> None:
     name = COHORT.names[0]
     assert audited_cohort("toy", COHORT, None) == name
     assert audited_rows("toy", COHORT, name, "test").tolist() == [3, 4, 5]
-    assert training_rows(COHORT).tolist() == [0, 1] and validation_rows(COHORT).tolist() == [2]
+    assert training_rows(COHORT).tolist() == [0, 1]
+    assert validation_rows(COHORT).tolist() == [2]
     with pytest.raises(CohortError, match="has no case in split 'held out'"):
         audited_rows("toy", COHORT, name, "held out")
     with pytest.raises(ConfigError, match="audit 'toy': unknown cohort 'b'"):

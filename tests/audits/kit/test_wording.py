@@ -34,7 +34,8 @@ def test_a_number_never_reads_as_minus_zero_and_keeps_its_sign(value: float) -> 
     read = float(text.replace("−", "-"))
     assert read == pytest.approx(value, abs=0.00051)
     if read:
-        assert (read > 0) == (value > 0) and text[0] in "+−"
+        assert (read > 0) == (value > 0)
+        assert text[0] in "+−"
     else:
         assert text[0] == "0"
 
