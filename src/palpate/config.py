@@ -31,9 +31,7 @@ _NAME = re.compile(r"[^\W_][\w.+ -]*")
 
 def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name) or len(name) > 80:
-        raise ValueError(
-            "a name has letters, digits, space, and . + - _ (80 at most) and begins with a letter or digit"
-        )
+        raise ValueError("a name has at most 80 letters, digits, spaces and . + - _, and starts with a letter or digit")
     return name
 
 
@@ -41,7 +39,7 @@ Name = Annotated[str, AfterValidator(_check_name)]
 
 
 def _source_only(value: Any) -> Any:
-    """`bert: hf:models/bert` is short for `bert: {source: hf:models/bert}`; a list is several checkpoints."""
+    """`bert: hf:models/bert` is short for `bert: {source: hf:models/bert}`; a list is an ensemble of several seeds."""
     return {"source": value} if isinstance(value, str | list) else value
 
 
@@ -50,7 +48,7 @@ def _file_only(value: Any) -> Any:
 
 
 class ModelConfig(BaseModel):
-    """One model: where it is, and options for its adapter. Several sources are checkpoints of one model."""
+    """One model: where it is, and options for its adapter. Several sources are seeds of one model (an ensemble)."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -94,7 +92,7 @@ class Config(BaseModel):
         if (self.cohort is None) == (not self.cohorts):
             raise ValueError("give either `cohort:` (one) or `cohorts:` (a name for each)")
         if "clinicians" in self.models:
-            raise ValueError("a model can't be called 'clinicians': results use the name for the raters")
+            raise ValueError("a model cannot be called 'clinicians': results use that name for the raters")
         both = set(self.cohorts) & set(self.models)
         if both:
             raise ValueError(f"'{both.pop()}' names a cohort and a model; give one of them another name")
@@ -107,7 +105,7 @@ class Config(BaseModel):
         return {self.cohort.file.name.split(".")[0]: self.cohort}
 
     def model_specs(self, folder: Path) -> dict[str, list[ModelSpec]]:
-        """The models by name: one spec, or one for each checkpoint."""
+        """The models by name: one spec, or one for each seed."""
         return {
             name: [
                 ModelSpec(
@@ -128,15 +126,15 @@ def load_config(path: Path, *, overrides: tuple[str, ...] = ()) -> Config:
         text = path.read_text(encoding="utf-8")
         raw = yaml.safe_load(text)
     except FileNotFoundError:
-        raise ConfigError("there is no such file", file=path) from None
+        raise ConfigError("file not found", file=path) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"can't be read ({type(error).__name__})", file=path) from None
+        raise ConfigError(f"the file cannot be read ({type(error).__name__})", file=path) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
-        raise ConfigError(f"{line}is not YAML ({getattr(error, 'problem', error)})", file=path) from None
+        raise ConfigError(f"{line}not valid YAML ({getattr(error, 'problem', error)})", file=path) from None
     if not isinstance(raw, dict):
-        raise ConfigError("should have `cohort:`, `models:` and `audits:`", file=path)
+        raise ConfigError("the configuration needs `cohort:`, `models:` and `audits:`", file=path)
     for override in overrides:
         _apply(raw, override)
     try:
@@ -151,7 +149,7 @@ def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:
     for override in overrides:
         name, equals, value = override.partition("=")
         if not equals:
-            raise ConfigError(f"--set {override}: should be OPTION=VALUE")
+            raise ConfigError(f"--set {override}: expected OPTION=VALUE")
         settings[name.strip()] = yaml.safe_load(value)
     return settings
 
@@ -161,21 +159,21 @@ def _apply(raw: dict[str, Any], override: str) -> None:
     name, equals, value = override.partition("=")
     audit, dot, option = name.partition(".")
     if not equals or not dot:
-        raise ConfigError(f"--set {override}: should be AUDIT.OPTION=VALUE")
+        raise ConfigError(f"--set {override}: expected AUDIT.OPTION=VALUE")
     audits = raw.setdefault("audits", {})
     if audit not in audits:
-        raise ConfigError(f"--set {override}: the configuration has no audit '{audit}'")
+        raise ConfigError(f"--set {override}: the configuration does not have audit '{audit}'")
     audits[audit] = {**(audits[audit] or {}), option: yaml.safe_load(value)}
 
 
 def _explain(error: ValidationError, text: str, path: Path) -> ConfigError:
-    """The first thing that is wrong, with its line in the file."""
+    """The first problem, with its line in the file."""
     first = error.errors()[0]
     place = [part for part in first["loc"] if not str(part).startswith("function-")]
     problem = first["msg"].removeprefix("Value error, ")
     hint = None
     if first["type"] == "extra_forbidden":
-        problem = "is no known option"
+        problem = "is not a known option"
         hint = _closest(str(place[-1]), TableSpec if "cohort" in str(place[0]) else Config)
     elif first["type"] == "missing":
         problem = "is missing"
@@ -231,7 +229,7 @@ def _reader(kind: str) -> Callable[[Path], Any]:
 
 
 def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The options with the content of files in the place of their names.
+    """The options with the content of files instead of their names.
 
     An audit itself reads no file of the user's: a field with `metadata={"file": KIND}` may be given as a file's name
     (or as a list of names, where the field is a list), and one with `metadata={"path": True}` is found from the
@@ -280,7 +278,7 @@ def make_audit(name: str, options: dict[str, Any], *, folder: Path = Path(), inc
     hint = f"the options are: {fields}"
     unknown = [option for option in options if option not in known]
     if unknown:
-        raise ConfigError(f"audit '{name}', option '{unknown[0]}': there is no such option", hint=hint)
+        raise ConfigError(f"audit '{name}', option '{unknown[0]}': unknown option", hint=hint)
     try:
         return TypeAdapter(kind).validate_python(_read_files(kind, options, folder))
     except ValidationError as error:

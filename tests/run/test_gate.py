@@ -171,7 +171,7 @@ def test_a_model_that_the_earlier_run_lacks_fails(tmp_path: Path) -> None:
     now = result(row(), row(model="new"), values={"m": [0.7] * 100, "new": [0.7] * 100})
     (judged,) = judge([condition], [now], MANIFEST)
     assert not judged.passed
-    assert "new · home: the earlier run has no such model" in judged.detail
+    assert "new · home: the earlier run does not have this model" in judged.detail
 
 
 def test_other_options_are_not_paired(tmp_path: Path) -> None:

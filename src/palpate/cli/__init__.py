@@ -1,6 +1,6 @@
-"""The command line. Thin: it reads options, calls `jobs`, prints, and turns errors into exit codes.
+"""The command line. Thin: it reads options, calls `commands`, prints, and turns errors into exit codes.
 
-0 done, 1 a gate failed, 2 the input is wrong, 3 a model failed, 70 a defect of palpate, 130 stopped.
+0 done, 1 a gate failed, 2 the input is wrong, 3 a model failed, 70 internal error, 130 stopped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
     except PalpateError as error:
         _end(error, str(error), error.exit_code)
     except KeyboardInterrupt as error:
-        _end(error, "stopped; what was scored is kept, add --resume to go on.", 130)
+        _end(error, "stopped; scores are kept, add --resume to continue.", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
@@ -46,7 +46,7 @@ def main() -> None:
         _end(error, f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}.", 2)
     except Exception as error:
         name = type(error).__name__
-        _end(error, f"a defect of palpate ({name}); run it again with --debug and report what it says.", 70)
+        _end(error, f"internal error ({name}); run the command again with --debug and report the traceback.", 70)
 
 
 def _end(error: BaseException, sentence: str, code: int) -> None:

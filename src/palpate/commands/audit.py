@@ -38,7 +38,7 @@ from palpate.synthetic.plants import Plants, Site, Truth
 
 
 class Outcome(NamedTuple):
-    """What came of a run."""
+    """The outcome of a run."""
 
     run: RunDirectory
     results: list[AuditResult]
@@ -199,7 +199,7 @@ def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Au
     unknown = [name for name in only if name not in settings.audits]
     if unknown:
         raise ConfigError(
-            f"--only {unknown[0]}: the configuration has no such audit",
+            f"--only {unknown[0]}: the configuration does not have this audit",
             hint=f"it has: {', '.join(settings.audits)}",
         )
     chosen = {name: options for name, options in settings.audits.items() if not only or name in only}
@@ -217,7 +217,7 @@ def _models(settings: Config, folder: Path) -> list[ModelEntry]:
 
 
 def _knowledge(settings: Config, folder: Path) -> LoadedModels:
-    """Lends what the models know that are here; answers that are still to come from elsewhere know no words."""
+    """What the models on this machine know; models whose predictions are still to come know no words."""
     specs = [spec for specs in settings.model_specs(folder).values() for spec in specs]
     return LoadedModels([load_model(spec) for spec in specs if not spec.source.startswith("predictions:")], folder)
 

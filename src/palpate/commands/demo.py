@@ -1,4 +1,4 @@
-"""`palpate demo`: two hospitals, two pairs of models, most audits there are, and the story in a few lines.
+"""`palpate demo`: two hospitals, two pairs of models, most of the audits, and the story in a few lines.
 
 Readmission: hospital a ties a ward's name to it; hospital b does not. One model has learned little but that word; the
 other reads many words. On held-out notes of hospital a they are about as good.
@@ -115,7 +115,7 @@ def _write_xrays(folder: Path) -> None:
 
 
 def tell(folder: Path, outcome: jobs.Outcome) -> list[str]:
-    """What was made and what came of it, for someone who sees palpate for the first time."""
+    """What was made and what was found, for someone who sees palpate for the first time."""
     truth = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))
     word = truth["spurious_word"]["word"]
     row = _Rows(outcome)
@@ -142,7 +142,7 @@ def tell(folder: Path, outcome: jobs.Outcome) -> list[str]:
 
 
 def tell_xrays(folder: Path, outcome: jobs.Outcome) -> list[str]:
-    """What came of the chest X-rays."""
+    """What was found on the chest X-rays."""
     truth = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))["cxr"]["auroc"]
     planted = sum(truth["shortcut_matched"][label] - truth["shortcut"][label] for label in truth["shortcut"])
     found = {

@@ -72,7 +72,7 @@ class TableView:
 
 @dataclass(frozen=True)
 class PanelView:
-    """One chart: its specification as JSON that is safe inside HTML, and a drawing for want of JavaScript."""
+    """One chart: its specification as JSON that is safe inside HTML, and a drawing for readers without JavaScript."""
 
     title: str
     spec: Markup
@@ -81,7 +81,7 @@ class PanelView:
 
 @dataclass(frozen=True)
 class FigureView:
-    """A chart with what stands around it."""
+    """A chart with its caption, legend and numbers."""
 
     title: str
     caption: str
@@ -124,7 +124,7 @@ class Footnotes:
 
 
 def json_in_html(value: Any) -> Markup:
-    """JSON that can't end the script element it stands in."""
+    """JSON that cannot end the script element that contains it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

@@ -1,6 +1,6 @@
-"""A chart's rows made ready to draw: short field names, finite numbers, no more points than a reader can use.
+"""A chart's rows, ready to draw: short field names, finite numbers, no more points than a reader can use.
 
-Nothing is left out silently: each cut adds a sentence to `Prepared.notes`, which stands under the chart. A
+Nothing is left out silently: each cut adds a sentence to `ChartData.notes`, which stands under the chart. A
 row whose value is null is not drawn but counted in a note; the table of numbers keeps it, with its reason.
 """
 
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class ChartData:
     """What a chart draws.
 
     Fields of a row: `f` panel, `s` series, `c` and `d` categories along y and x, `x` and `y` numbers, `v`
@@ -59,7 +59,7 @@ class Prepared:
         return any(row.get("g") is not None for row in self.rows)
 
 
-def prepare(chart: Chart, *, order: Sequence[str] = ()) -> Prepared:
+def prepare(chart: Chart, *, order: Sequence[str] = ()) -> ChartData:
     """The rows to draw, and what must be said about those that are not.
 
     Series that are all named in `order` (the models of a run) keep their place in it, so that a model has one
@@ -86,7 +86,7 @@ def prepare(chart: Chart, *, order: Sequence[str] = ()) -> Prepared:
         _common_n(thinned, notes)
     known = all(name in order for name in series)
     ranks = tuple(order.index(name) for name in series) if known else tuple(range(len(series)))
-    return Prepared(chart, tuple(thinned), series, panels, categories, columns, tuple(notes), ranks)
+    return ChartData(chart, tuple(thinned), series, panels, categories, columns, tuple(notes), ranks)
 
 
 def _named(chart: Chart, row: Row) -> Row:
@@ -178,7 +178,7 @@ def _counts(rows: list[Row]) -> dict[str, str]:
 
 
 def _common_n(rows: list[Row], notes: list[str]) -> None:
-    """Say n once if it is the same everywhere."""
+    """State n once if it is the same everywhere."""
     counts = {row["n"] for row in rows if row.get("n") is not None}
     if len(counts) == 1:
         notes.append(f"n = {integer(counts.pop())} throughout.")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import vl_convert
 
 from palpate.report import marks
-from palpate.report.chartdata import Prepared, Row, heat_bins, prepare
+from palpate.report.chartdata import ChartData, Row, heat_bins, prepare
 from palpate.results import Axis, Chart
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -53,7 +53,7 @@ class Key(NamedTuple):
     text: str
 
 
-class Panel(NamedTuple):
+class ChartPanel(NamedTuple):
     """One set of axes."""
 
     title: str
@@ -64,7 +64,7 @@ class Panel(NamedTuple):
 class Drawing:
     """Everything that a figure shows."""
 
-    panels: tuple[Panel, ...]
+    panels: tuple[ChartPanel, ...]
     legend: tuple[Key, ...]
     notes: tuple[str, ...]
 
@@ -90,7 +90,7 @@ def draw(chart: Chart, *, order: Sequence[str] = ()) -> Drawing:
         rows = [_trimmed(row) for row in prepared.rows if row["f"] == name]
         spec = marks.draw(prepared, rows).properties(width="container", description=chart.description)
         title = f"{_words(chart.facet)}: {name}" if chart.facet and _is_number(name) else name
-        panels.append(Panel(title, spec.to_dict() | {"config": CONFIG}))
+        panels.append(ChartPanel(title, spec.to_dict() | {"config": CONFIG}))
     return Drawing(tuple(panels), tuple(_legend(prepared)), prepared.notes)
 
 
@@ -139,7 +139,7 @@ def _spanning(axis: Axis, data: Iterable[Row], fields: tuple[str, ...], *, zero:
     )
 
 
-def _legend(prepared: Prepared) -> list[Key]:
+def _legend(prepared: ChartData) -> list[Key]:
     """What colours, shapes, dashes and hollow marks mean."""
     kind = prepared.chart.kind
     if kind == "heatmap":
@@ -159,7 +159,7 @@ def _legend(prepared: Prepared) -> list[Key]:
     return keys
 
 
-def _heat_legend(prepared: Prepared) -> list[Key]:
+def _heat_legend(prepared: ChartData) -> list[Key]:
     edges, diverging = heat_bins(prepared.rows, prepared.chart.reference, steps=marks.HEAT_STEPS)
     colours = marks.heat_colours(diverging)
     return [

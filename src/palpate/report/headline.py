@@ -27,7 +27,7 @@ TONES = {"warning": "Concern", "good": "Reassuring", "neutral": "Note"}
 _WHOLE_GROUPS = ("", "all", "overall", "everyone", "test")
 
 
-class Level(NamedTuple):
+class LevelView(NamedTuple):
     """One model's main metric; `left`, `point` and `right` are percentages along a bar."""
 
     model: str
@@ -42,7 +42,7 @@ class Level(NamedTuple):
     reason: str
 
 
-class Difference(NamedTuple):
+class DifferenceView(NamedTuple):
     """Two models compared: `model` minus `reference`."""
 
     model: str
@@ -52,18 +52,18 @@ class Difference(NamedTuple):
     verdict: str
 
 
-class Comparison(NamedTuple):
+class ComparisonView(NamedTuple):
     """The strip of models on one scale, and their differences."""
 
     what: str
-    levels: tuple[Level, ...]
-    differences: tuple[Difference, ...]
+    levels: tuple[LevelView, ...]
+    differences: tuple[DifferenceView, ...]
     low: str
     high: str
     n: str
     interval: str
     n_more: int
-    """Differences that are left to the section."""
+    """Differences that are shown only in the section."""
 
 
 class FindingView(NamedTuple):
@@ -86,26 +86,26 @@ class CohortView:
 
 
 def audited(manifest: Mapping[str, Any]) -> list[str]:
-    """The models of a run, in its order; checkpoints of one model are that model."""
+    """The models of a run, in its order; an ensemble stands for its members."""
     models = manifest.get("models") or []
     return list(dict.fromkeys(str(model.get("ensemble") or model.get("name", "")) for model in models))
 
 
 def models_of(manifest: Mapping[str, Any]) -> list[str]:
-    """Every name that a model goes by, checkpoints last: a model's place is its colour."""
+    """Every name of a model, members of ensembles last: the position decides the colour."""
     names = [str(model.get("name", "")) for model in manifest.get("models") or []]
     return list(dict.fromkeys([*audited(manifest), *names]))
 
 
 def view_findings(results: Sequence[AuditResult]) -> list[FindingView]:
-    """All findings; what to worry about comes first, and otherwise the order of the audits stays."""
+    """All findings, concerns first, otherwise in the order of the audits."""
     found = [(result.audit, finding) for result in results for finding in result.findings]
     found.sort(key=lambda pair: pair[1].tone != "warning")
     return [view_finding(finding, audit) for audit, finding in found]
 
 
 def view_finding(finding: Finding, audit: str) -> FindingView:
-    """A finding in its tone's word."""
+    """A finding with the word for its tone."""
     return FindingView(finding.tone, TONES[finding.tone], typeset.shorten(finding.sentence, 600), audit)
 
 
@@ -132,7 +132,7 @@ def _prevalence(label: Mapping[str, Any], n: int | None) -> tuple[str, str, str]
     return str(label.get("name", "")), share, typeset.integer(positive)
 
 
-def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Comparison | None:
+def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> ComparisonView | None:
     """The main metric of each model and the differences between models; None if it was not measured."""
     estimates = _main_rows(results)
     if estimates is None or estimates.is_empty():
@@ -146,7 +146,7 @@ def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Comp
     several = len({row["group"] for row in rows}) > 1
     counts = {row["n"] for row in rows}
     label = estimates["label"][0]
-    return Comparison(
+    return ComparisonView(
         what=f"AUROC, mean over labels ({label})" if label in (MACRO, MICRO) else f"AUROC for {label}",
         levels=tuple(_level(row, names.index(row["model"]), low, high, several=several) for row in rows),
         differences=tuple(_difference(row, several=several) for row in pairs[:MAX_DIFFERENCES]),
@@ -195,11 +195,11 @@ def _bounds(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     return math.floor(min(found) * 20) / 20, max(math.ceil(max(found) * 20), math.floor(min(found) * 20) + 1) / 20
 
 
-def _level(row: Mapping[str, Any], rank: int, low: float, high: float, *, several: bool) -> Level:
+def _level(row: Mapping[str, Any], rank: int, low: float, high: float, *, several: bool) -> LevelView:
     def along(value: float | None) -> float | None:
         return None if value is None else round(100 * (value - low) / (high - low), 2)
 
-    return Level(
+    return LevelView(
         model=typeset.shorten(row["model"], 80),
         where=f"{typeset.shorten(row['group'], 60)}, n\u00a0=\u00a0{typeset.integer(row['n'])}" if several else "",
         colour=colour(rank),
@@ -212,7 +212,7 @@ def _level(row: Mapping[str, Any], rank: int, low: float, high: float, *, severa
     )
 
 
-def _difference(row: Mapping[str, Any], *, several: bool) -> Difference:
+def _difference(row: Mapping[str, Any], *, several: bool) -> DifferenceView:
     """The words for a difference: a reader should not have to know what the sign means."""
     model, reference = (typeset.shorten(row[name], 80) for name in ("model", "reference"))
     value = row["value"]
@@ -224,7 +224,7 @@ def _difference(row: Mapping[str, Any], *, several: bool) -> Difference:
         verdict = "Not tested"
     verdict += f" in {typeset.shorten(row['group'], 60)}" if several else ""
     text = typeset.interval(value, row["low"], row["high"])
-    return Difference(model, reference, text, typeset.p_value(row["p_value"]), verdict)
+    return DifferenceView(model, reference, text, typeset.p_value(row["p_value"]), verdict)
 
 
 def _interval_name(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -20,13 +20,13 @@ from markupsafe import Markup
 
 from palpate.report import headline, typeset
 from palpate.report.blocks import ExamplesView, FigureView, TableView, view_chart, view_examples, view_table
-from palpate.report.charts import Panel, static_svg
+from palpate.report.charts import ChartPanel, static_svg
 from palpate.report.glossary import used_in
 from palpate.report.provenance import view_audit, view_provenance
 from palpate.results import AuditResult, Chart, Examples, Table
 
 GateSummary = Sequence[Mapping[str, Any]]
-"""One mapping a condition: `condition`, `passed` and `detail`."""
+"""One mapping per condition: `condition`, `passed` and `detail`."""
 
 MAX_BLOCK_BYTES = 2_300_000
 MAX_SVG_BYTES = 900_000
@@ -34,7 +34,7 @@ MAX_ONE_SVG = 120_000
 MAX_SVGS = 24
 MAX_FINDINGS = 100
 FULL_BELOW = 30_000
-"""Once a block did not fit, a section with less room than this tries no other."""
+"""Once a block did not fit, a section with fewer bytes left than this tries no other."""
 QUESTIONS = {
     "performance": "How good is it on held-out cases, and how sure are we?",
     "vocabulary": "Which words move the prediction, and do clinicians agree that they should?",
@@ -62,13 +62,13 @@ class Section(NamedTuple):
 
 @dataclass
 class _Room:
-    """What is left of the bytes that blocks and drawings may take."""
+    """The bytes that remain for blocks and drawings."""
 
     blocks: int = MAX_BLOCK_BYTES
     svg: int = MAX_SVG_BYTES
     drawings: int = MAX_SVGS
 
-    def draw(self, panel: Panel) -> Markup:
+    def draw(self, panel: ChartPanel) -> Markup:
         """The panel as SVG, or nothing where that would make the file too large or too slow to make."""
         if self.drawings <= 0 or self.svg <= 0:
             return Markup()
@@ -142,7 +142,7 @@ def _scripts() -> tuple[Markup, ...]:
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """Nothing is loaded from anywhere, and no script runs but these."""
+    """A policy that loads nothing and runs only these scripts."""
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
     return (
@@ -152,7 +152,7 @@ def _policy(scripts: Sequence[str]) -> str:
 
 
 def _names(models: Sequence[str]) -> str:
-    """The models in a line."""
+    """The models' names on one line."""
     shown = [typeset.shorten(name, 80) for name in models[:6]]
     return typeset.listing([*shown, f"{len(models) - 6} more"] if len(models) > 6 else shown)
 
@@ -173,7 +173,7 @@ def _gate(gate: GateSummary | None) -> list[dict[str, Any]] | None:
 def _sections(
     environment: Environment, manifest: Mapping[str, Any], results: Sequence[AuditResult]
 ) -> Iterator[Section]:
-    """Each audit in turn; what one leaves of its share of the room, the next ones have."""
+    """One section per audit; bytes that one does not use are left to the next."""
     room = _Room()
     for index, result in enumerate(results):
         share = room.blocks // (len(results) - index)
@@ -199,7 +199,7 @@ def _source(result: AuditResult) -> str:
 def _blocks(
     environment: Environment, manifest: Mapping[str, Any], result: AuditResult, room: _Room, share: int
 ) -> tuple[list[Markup], list[str], int]:
-    """An audit's blocks as HTML, the titles of those without room, and how many hold text that may not show."""
+    """An audit's blocks as HTML, the titles of those that did not fit, and how many may not be shown (note text)."""
     module = environment.get_template("blocks.html.j2")
     order = headline.models_of(manifest)
     shown: list[Markup] = []
@@ -225,7 +225,7 @@ def _blocks(
 
 
 def _drawn(view: TableView | FigureView | ExamplesView) -> int:
-    """Bytes that are counted as drawings already."""
+    """Bytes that were already counted as drawings."""
     return sum(len(panel.svg.encode()) for panel in view.panels) if isinstance(view, FigureView) else 0
 
 

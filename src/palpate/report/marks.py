@@ -11,7 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from palpate.report.chartdata import LABEL_WIDTH, Prepared, Row, heat_bin, heat_bins
+from palpate.report.chartdata import LABEL_WIDTH, ChartData, Row, heat_bin, heat_bins
 from palpate.report.typeset import shorten
 from palpate.results import Axis
 
@@ -31,7 +31,7 @@ def colour(index: int) -> str:
     return f"var(--c{index % 10 + 1})"
 
 
-def draw(prepared: Prepared, rows: list[Row]) -> Any:
+def draw(prepared: ChartData, rows: list[Row]) -> Any:
     """The layers of one panel."""
     kinds = {
         "forest": _forest,
@@ -66,18 +66,18 @@ def _axis(axis: Axis, **options: Any) -> Any:
     return alt.Axis(title=title, tickCount=5, labelOverlap=True, labelFlush=False, **shown, **options)
 
 
-def _x(prepared: Prepared, field: str, *, zero: bool = False) -> Any:
+def _x(prepared: ChartData, field: str, *, zero: bool = False) -> Any:
     axis = prepared.chart.x
     # At the end of its axis a title has the whole width to its left, labels included: on a phone it needs that.
     return alt.X(f"{field}:Q", axis=_axis(axis, titleAnchor="end"), scale=_domain(axis, zero=zero))
 
 
-def _y(prepared: Prepared, field: str, *, zero: bool = False) -> Any:
+def _y(prepared: ChartData, field: str, *, zero: bool = False) -> Any:
     axis = prepared.chart.y
     return alt.Y(f"{field}:Q", axis=_axis(axis), scale=_domain(axis, zero=zero))
 
 
-def _categories(prepared: Prepared, *, grid: bool = True) -> Any:
+def _categories(prepared: ChartData, *, grid: bool = True) -> Any:
     """Categories down the side, in the audit's order, their labels in several lines, their title on top."""
     names = list(prepared.categories)
     axis = alt.Axis(
@@ -98,38 +98,38 @@ def _categories(prepared: Prepared, *, grid: bool = True) -> Any:
     return alt.Y("c:N", sort=names, scale=alt.Scale(domain=names, paddingInner=padding), axis=axis)
 
 
-def _height(prepared: Prepared, per_series: int) -> int:
+def _height(prepared: ChartData, per_series: int) -> int:
     """Room for each category's series, and for the lines of its label."""
     lines = max((label.count("\n") + 1 for label in prepared.categories), default=1)
     return max(13 * lines + 8, per_series * prepared.dodges + 14) * max(1, len(prepared.categories))
 
 
-def _scale(prepared: Prepared, values: list[Any]) -> Any:
+def _scale(prepared: ChartData, values: list[Any]) -> Any:
     return alt.Scale(domain=list(prepared.series), range=values)
 
 
-def _colours(prepared: Prepared, channel: Any) -> Any:
+def _colours(prepared: ChartData, channel: Any) -> Any:
     values = [colour(rank) for rank in prepared.ranks]
     return channel("s:N", legend=None, scale=_scale(prepared, values))
 
 
-def _shapes(prepared: Prepared) -> Any:
+def _shapes(prepared: ChartData) -> Any:
     values = [SHAPES[rank % len(SHAPES)] for rank in prepared.ranks]
     return alt.Shape("s:N", legend=None, scale=_scale(prepared, values))
 
 
-def _place(prepared: Prepared) -> dict[str, Any]:
+def _place(prepared: ChartData) -> dict[str, Any]:
     """Where a mark stands: its category's row and, in it, its series' place, unless they are the same."""
     if prepared.dodges == 1:
         return {"y": _categories(prepared)}
     return {"y": _categories(prepared), "yOffset": _dodge(prepared)}
 
 
-def _dodge(prepared: Prepared) -> Any:
+def _dodge(prepared: ChartData) -> Any:
     return alt.YOffset("s:N", scale=alt.Scale(domain=list(prepared.series), paddingInner=0.2))
 
 
-def _tooltip(prepared: Prepared, rows: list[Row], *, x: bool = False, value: str | None = None) -> list[Any]:
+def _tooltip(prepared: ChartData, rows: list[Row], *, x: bool = False, value: str | None = None) -> list[Any]:
     """What a pointer over a mark shows: only fields that some row has."""
     chart = prepared.chart
     fields = []
@@ -151,7 +151,7 @@ def _tooltip(prepared: Prepared, rows: list[Row], *, x: bool = False, value: str
     return fields
 
 
-def _reference(prepared: Prepared, *, along: str = "x") -> list[Any]:
+def _reference(prepared: ChartData, *, along: str = "x") -> list[Any]:
     value = prepared.chart.reference
     if value is None:
         return []
@@ -168,7 +168,7 @@ def _intervals(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row.get("lo") is not None and row.get("hi") is not None]
 
 
-def _forest(prepared: Prepared, rows: list[Row]) -> Any:
+def _forest(prepared: ChartData, rows: list[Row]) -> Any:
     """A point and its interval per category and series; hollow where the test is not significant."""
     place = _place(prepared) | {"tooltip": _tooltip(prepared, rows)}
     stroke = _colours(prepared, alt.Stroke)
@@ -182,7 +182,7 @@ def _forest(prepared: Prepared, rows: list[Row]) -> Any:
     return alt.layer(*layers).properties(height=_height(prepared, 15))
 
 
-def _bar(prepared: Prepared, rows: list[Row]) -> Any:
+def _bar(prepared: ChartData, rows: list[Row]) -> Any:
     """A bar from zero per category and series, with a whisker where there is an interval."""
     place = _place(prepared)
     tips = _tooltip(prepared, rows)
@@ -197,7 +197,7 @@ def _bar(prepared: Prepared, rows: list[Row]) -> Any:
     return alt.layer(*layers).properties(height=_height(prepared, 15))
 
 
-def _line(prepared: Prepared, rows: list[Row]) -> Any:
+def _line(prepared: ChartData, rows: list[Row]) -> Any:
     """Lines with a band where rows have an interval, and a point where there is room to point at it."""
     dashes = [DASHES[rank % len(DASHES)] for rank in prepared.ranks]
     x, tips = _x(prepared, "x"), _tooltip(prepared, rows, x=True, value=prepared.chart.y.title)
@@ -222,7 +222,7 @@ def _line(prepared: Prepared, rows: list[Row]) -> Any:
     return alt.layer(*layers).properties(height=PLOT_HEIGHT)
 
 
-def _diagonal(prepared: Prepared, rows: list[Row]) -> list[Any]:
+def _diagonal(prepared: ChartData, rows: list[Row]) -> list[Any]:
     """The line of perfect agreement, across all the data."""
     if not prepared.chart.diagonal or not rows:
         return []
@@ -236,7 +236,7 @@ def _diagonal(prepared: Prepared, rows: list[Row]) -> list[Any]:
     return [mark.encode(x="x:Q", y="y:Q")]
 
 
-def _scatter(prepared: Prepared, rows: list[Row]) -> Any:
+def _scatter(prepared: ChartData, rows: list[Row]) -> Any:
     """A mark per point, or per cell of a grid where there are very many."""
     tips = _tooltip(prepared, rows, x=True, value=prepared.chart.y.title)
     gridded = any("k" in row for row in rows)
@@ -259,7 +259,7 @@ def _scatter(prepared: Prepared, rows: list[Row]) -> Any:
     return alt.layer(*layers).properties(height=PLOT_HEIGHT + 40)
 
 
-def _crosses(prepared: Prepared, rows: list[Row]) -> list[Any]:
+def _crosses(prepared: ChartData, rows: list[Row]) -> list[Any]:
     """Intervals along both axes, for points that have both."""
     both = [row for row in _intervals(rows) if row.get("xlo") is not None and row.get("xhi") is not None]
     if not both:
@@ -277,7 +277,7 @@ def heat_colours(diverging: bool) -> list[str]:
     return [f"var(--{'d' if diverging else 'q'}{step + 1})" for step in range(HEAT_STEPS)]
 
 
-def _heatmap(prepared: Prepared, rows: list[Row]) -> Any:
+def _heatmap(prepared: ChartData, rows: list[Row]) -> Any:
     """Coloured cells, with their value printed where there is room."""
     edges, diverging = heat_bins(prepared.rows, prepared.chart.reference, steps=HEAT_STEPS)
     shaded = [row | {"b": heat_bin(row["v"], edges)} for row in rows]
@@ -302,7 +302,7 @@ def _heatmap(prepared: Prepared, rows: list[Row]) -> Any:
     return layered.properties(height=_height(prepared, 14))
 
 
-def _histogram(prepared: Prepared, rows: list[Row]) -> Any:
+def _histogram(prepared: ChartData, rows: list[Row]) -> Any:
     """Bins as bars that touch; series overlap, each with its outline."""
     many = len(prepared.series) > 1
     bars = _data(rows).mark_rect(fillOpacity=0.35 if many else 0.85, strokeWidth=1)

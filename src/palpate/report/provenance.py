@@ -86,7 +86,7 @@ def _scoring(manifest: Mapping[str, Any]) -> TableView | None:
 
 
 def _unseen(manifest: Mapping[str, Any]) -> list[str]:
-    """A sentence per model that was asked about text that it does not read."""
+    """One sentence for each model that was given edits in text that it does not read."""
     windows = {model.get("name"): model.get("window") for model in manifest.get("models") or []}
     sentences = []
     for name, counts in list((manifest.get("scoring") or {}).items())[:20]:

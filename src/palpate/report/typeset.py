@@ -12,7 +12,7 @@ EN_DASH = "\N{EN DASH}"
 
 
 def as_number(value: Any) -> float | None:
-    """A finite float, or None for what is no number."""
+    """A finite float, or None for anything that is not a number."""
     if isinstance(value, bool) or value is None:
         return None
     try:
@@ -23,7 +23,7 @@ def as_number(value: Any) -> float | None:
 
 
 def as_count(value: Any) -> int | None:
-    """A whole number, or None for what is no number."""
+    """A whole number, or None for anything that is not a number."""
     number = as_number(value)
     return None if number is None else round(number)
 
@@ -35,7 +35,7 @@ def decimals(*values: float | None) -> int:
 
 
 def fixed(value: float, places: int) -> str:
-    """A number with so many decimals, thousands separated, and a minus sign that is as wide as a plus."""
+    """A number with this many decimals, thousands separated, and a minus sign that is as wide as a plus."""
     text = f"{value:,.{places}f}"
     if text.startswith("-"):
         return text[1:] if float(text.replace(",", "")) == 0 else MINUS + text[1:]
@@ -95,7 +95,7 @@ def flag(value: Any) -> str:
 
 
 def shorten(value: Any, limit: int) -> str:
-    """Text of at most `limit` characters; what is cut shows."""
+    """Text of at most `limit` characters, with an ellipsis where it was cut."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 

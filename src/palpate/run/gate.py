@@ -44,7 +44,7 @@ _BOUND = re.compile(
     r"\s*(?P<operator>>=|<=|==|>|<)\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""What XML can't hold."""
+"""Characters that XML does not allow."""
 _NO_DROP = re.compile(r"no significant drop(?: in (?P<metric>\w+))? against (?P<run>.+)")
 
 
@@ -82,7 +82,7 @@ Condition = Bound | NoDrop
 
 
 def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Condition:
-    """A condition from its words; a run is named relative to the configuration's folder.
+    """Read a condition; a run is named relative to the configuration's folder.
 
     What can be known before a run is refused here: an audit that is not in `audits`, a run without results.
     """
@@ -242,7 +242,9 @@ def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest:
     alone = wanted.join(both, on=["model", "metric", "label", "group"], how="anti")
     if not alone.is_empty():
         model, group = alone.select("model", "group").row(0)
-        return Verdict(condition.text, False, f"{model} · {group}: the earlier run has no such model, label and cohort")
+        return Verdict(
+            condition.text, False, f"{model} · {group}: the earlier run does not have this model, label and cohort"
+        )
     worse, told = False, []
     for row in both.iter_rows(named=True):
         interval = _interval(row["values"], row["values_before"])

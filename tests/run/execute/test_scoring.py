@@ -175,9 +175,9 @@ def test_resumed_calls_are_the_calls_of_the_run_that_was_killed(cohort: Cohort, 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (np.full((3, 1), np.nan), "gave NaN for label 'positive'"),
-        (np.full((3, 1), 1.5), "gave 1.5"),
-        (np.full((3, 1), -0.1), "gave -0.1"),
+        (np.full((3, 1), np.nan), "predicted NaN for label 'positive'"),
+        (np.full((3, 1), 1.5), "predicted 1.5"),
+        (np.full((3, 1), -0.1), "predicted -0.1"),
         (np.zeros((2, 1)), "shape"),
         (np.zeros((3, 2)), "shape"),
     ],
@@ -201,7 +201,7 @@ def test_a_rounding_error_above_one_is_one() -> None:
 
 def test_nan_names_its_case(cohort: Cohort, cache: ScoreCache) -> None:
     model = NaNModel(KEYWORD, case_ids=["c17"])
-    with pytest.raises(ModelError, match="case 'c17': gave NaN"):
+    with pytest.raises(ModelError, match="case 'c17': predicted NaN"):
         ask(model, swaps(cohort, "nothing", []), cache)
 
 
@@ -219,7 +219,7 @@ def test_a_raising_case_is_found_inside_its_batch() -> None:
 
 
 def test_a_slow_model_times_out_by_name(cohort: Cohort, cache: ScoreCache) -> None:
-    with pytest.raises(ModelError, match=r"model 'm', case 'c\d+': no answer for \d+ rows within 0.05 s"):
+    with pytest.raises(ModelError, match=r"model 'm', case 'c\d+': no prediction for \d+ rows within 0.05 s"):
         ask(SlowModel(KEYWORD, seconds=5.0), swaps(cohort, "fever", []), cache, call_timeout=0.05)
 
 

@@ -1,1 +1,1 @@
-"""Scoring: what to ask a model (`wanted`), what it has answered before (`cache`), and who asks (`local`, `ray`)."""
+"""Scoring: what a model must score (`wanted`), what is known already (`cache`), where it runs (`local`, `ray`)."""

@@ -98,7 +98,7 @@ class ScoreCache:
         return found, p
 
     def put(self, fingerprint: str, keys: Sequence[bytes], p: NDArray[np.float64]) -> None:
-        """Remember answers, all or none; the first answer for a key stays."""
+        """Store predictions, all or none; the first prediction for a key stays."""
         values = np.ascontiguousarray(p, dtype="<f8")
         try:
             model = self._model(fingerprint)
@@ -109,5 +109,5 @@ class ScoreCache:
             raise self._unusable(error) from None
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._db.close()

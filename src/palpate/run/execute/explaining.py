@@ -1,4 +1,4 @@
-"""Ask a model what it looked at: in calls of a few cases, each answer checked and kept before the next is asked.
+"""Ask a model what it looked at, a few cases per call; each answer is checked and stored before the next call.
 
 A run that was killed finds what was explained before in its run directory, so `--resume` asks only for the rest and
 ends with the same numbers.
@@ -29,28 +29,28 @@ _CASES_PER_CALL = 32
 
 
 class Kept(Protocol):
-    """Where answers are kept between a kill and a resume."""
+    """Where explanations are stored between a kill and a resume."""
 
     def write_attributions(self, audit: str, model: str, call: str, found: Attributions) -> None:
-        """Keep them."""
+        """Store them."""
 
     def read_attributions(self, audit: str, model: str, call: str) -> Attributions | None:
-        """What was kept, or None."""
+        """What was stored, or None."""
 
 
 class Explainer(NamedTuple):
-    """A model of the run, and where its answers go."""
+    """A model of the run, and where its explanations go."""
 
     name: str
     model: Model
     kept: Kept
     progress: ScoringProgress
     visible: dict[int, int]
-    """How many characters of the cohort's rows it reads, as far as that was asked before."""
+    """How many characters of the cohort's rows it reads, as far as is known from earlier calls."""
 
 
 def explained(audit: str, who: Explainer, plan: Plan[Any], part: ModelPredictions, columns: Ints) -> ModelPredictions:
-    """A model's answers with what it declares, how much of the cases it reads, and what it says it looked at."""
+    """A model's predictions with what it declares, how much of each case it reads, and what it says it looked at."""
     model = who.model
     visible = _visible_characters(model, plan, who.visible) if plan.requests.windows else None
     wanted = plan.requests.explain.get(who.name)
@@ -59,7 +59,7 @@ def explained(audit: str, who: Explainer, plan: Plan[Any], part: ModelPrediction
 
 
 def _visible_characters(model: Model, plan: Plan[Any], known: dict[int, int]) -> Ints:
-    """How many characters of each case in the plan the model reads, -1 for the others; `known` is added to."""
+    """How many characters of each case in the plan the model reads, -1 for others; new ones are added to `known`."""
     cohort = plan.cohort
     rows = np.unique(plan.variants.parent[plan.variants.parent < len(cohort)])
     new = [row for row in rows.tolist() if row not in known]
@@ -114,7 +114,7 @@ def _inputs(cohort: Cohort, rows: Ints) -> Inputs:
 
 
 def _digest(model: Model, way: str, inputs: Inputs, asked: Asked) -> str:
-    """Changes when anything changes that the answer may depend on."""
+    """Changes whenever anything changes that the explanation may depend on."""
     digest = hashlib.blake2b(f"{model.fingerprint}\x1f{way}".encode(), digest_size=8)
     for text in inputs.parents:
         digest.update(key_of(text))
@@ -124,7 +124,7 @@ def _digest(model: Model, way: str, inputs: Inputs, asked: Asked) -> str:
 
 
 def _checked(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> Attributions:
-    """Ask, and refuse an answer that can't be; names model and case."""
+    """Call the model, and refuse an impossible explanation; errors name the model and the case."""
     try:
         found = who.model.explain(inputs, asked, way)
     except ModelError as error:
@@ -132,7 +132,7 @@ def _checked(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> Attribut
     except PalpateError:
         raise
     except Exception as error:
-        hint = "see it whole with --debug; what was explained before is kept"
+        hint = "see the traceback with --debug; earlier explanations are kept"
         what = f"{type(error).__name__} while explaining ({way})"
         raise ModelError(what, model=who.name, case=_culprit(who, inputs, asked, way), hint=hint) from error
     row, label, start, end = (np.asarray(column, dtype=np.int64) for column in found[:4])
@@ -147,15 +147,15 @@ def _checked(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> Attribut
 def _check_rows(who: Explainer, inputs: Inputs, asked: Asked, found: Attributions, way: str) -> None:
     known = (found.row >= 0) & (found.row < len(inputs))
     if not known.all():
-        raise ModelError(f"its explanation ({way}) is of a row that was not asked", model=who.name)
+        raise ModelError(f"its explanation ({way}) is about a row that was not asked for", model=who.name)
     pairs = set(zip(asked.row.tolist(), asked.label.tolist(), strict=True))
     lengths = np.array([len(text) for text in inputs.parents], dtype=np.int64)
     checks: Mapping[str, NDArray[np.bool_]] = {
-        "explains a label that was not asked": np.array(
+        "explains a label that was not asked for": np.array(
             [pair not in pairs for pair in zip(found.row.tolist(), found.label.tolist(), strict=True)], dtype=bool
         ),
         "points outside the text": (found.start < 0) | (found.end <= found.start) | (found.end > lengths[found.row]),
-        "gives a score that is no finite number": ~np.isfinite(found.score),
+        "has a score that is not a finite number": ~np.isfinite(found.score),
     }
     for problem, wrong in checks.items():
         if wrong.any():
@@ -164,7 +164,7 @@ def _check_rows(who: Explainer, inputs: Inputs, asked: Asked, found: Attribution
 
 
 def _culprit(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> str:
-    """The first case on which the model raises alone; the first of the call if it does not again."""
+    """The first case on which the model fails by itself; the first of the call if it does not fail again."""
     for row in range(len(inputs)):
         mine = asked.row == row
         alone = Asked(np.zeros(int(mine.sum()), dtype=np.int64), asked.label[mine])

@@ -1,4 +1,4 @@
-"""Asking a model on this machine: in this process, or in several that each load the model themselves.
+"""Calling a model on this machine: in this process, or in several that each load the model.
 
 Every answer is checked here, so that no audit sees a NaN, a number that is no probability, or too few rows.
 """
@@ -34,14 +34,14 @@ class Call(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the model said to one request."""
+    """What the model predicted for one request."""
 
     number: int
     p: Probabilities
 
 
 def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
-    """Ask, and refuse an answer that is not one probability per row and label; names model and case."""
+    """Call the model, and refuse anything but one probability per row and label; errors name the model and the case."""
     try:
         p = np.asarray(model.predict(inputs), dtype=np.float64)
     except ModelError as error:
@@ -56,7 +56,7 @@ def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
     expected = (len(inputs), len(model.labels))
     if p.shape != expected:
         raise ModelError(
-            f"gave an answer of shape {p.shape} where {expected} (rows, labels) was asked",
+            f"returned an array of shape {p.shape} instead of {expected} (rows, labels)",
             model=name,
             case=_case(inputs, 0),
         )
@@ -66,7 +66,7 @@ def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
         value = p[row, column]
         what = "NaN" if np.isnan(value) else f"{value:g}"
         raise ModelError(
-            f"gave {what} for label '{model.labels[column]}', which is no probability",
+            f"predicted {what} for label '{model.labels[column]}', which is not a probability",
             model=name,
             case=_case(inputs, row),
         )
@@ -78,7 +78,7 @@ def _case(inputs: Inputs, row: int) -> str:
 
 
 def _find_culprit(model: Model, inputs: Inputs) -> str:
-    """The first case on which the model raises, by halving; the first of the batch if it does not again."""
+    """The first case on which the model fails, found by halving; the first of the batch if it does not fail again."""
     first, last = 0, len(inputs)
     while last - first > 1:
         middle = (first + last) // 2
@@ -101,7 +101,7 @@ def ask_here(name: str, model: Model, calls: Iterable[Call], *, call_timeout: fl
 
 
 def _within(seconds: float, name: str, model: Model, inputs: Inputs) -> Probabilities:
-    """`checked`, given up after some time; the hung thread is left behind and dies with the process."""
+    """`checked` with a time limit; a thread that hangs is abandoned and ends with the process."""
     future: Future[Probabilities] = Future()
 
     def work() -> None:
@@ -119,7 +119,7 @@ def _within(seconds: float, name: str, model: Model, inputs: Inputs) -> Probabil
 
 def _too_slow(name: str, seconds: float, inputs: Inputs) -> ModelError:
     return ModelError(
-        f"no answer for {len(inputs)} rows within {seconds:g} s",
+        f"no prediction for {len(inputs)} rows within {seconds:g} s",
         model=name,
         case=_case(inputs, 0),
         hint="raise `call_timeout` or lower `batch_size` in its options",
@@ -136,7 +136,7 @@ def _start_worker(spec: ModelSpec) -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """A worker whose run was killed must not stay behind with its model."""
+    """End a worker whose run was killed: it would keep the model in memory."""
     while os.getppid() == parent:
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     os._exit(1)
@@ -162,7 +162,7 @@ def _threads_per_worker(n_workers: int) -> Iterator[None]:
 def ask_workers(
     spec: ModelSpec, calls: Iterable[Call], *, n_workers: int, call_timeout: float | None = None
 ) -> Iterator[Answer]:
-    """Calls spread over processes; answers come as they are ready, in any order."""
+    """Calls spread over processes; predictions come as they are ready, in any order."""
     with _threads_per_worker(n_workers):
         pool = ProcessPoolExecutor(n_workers, get_context("spawn"), initializer=_start_worker, initargs=(spec,))
         try:
@@ -178,7 +178,7 @@ def ask_workers(
 
 
 def _drain(calls: Iterable[Call], submit: Callable[[Call], Future[Answer]], *, in_flight: int) -> Iterator[Answer]:
-    """Keep a few calls under way; memory does not grow with their number."""
+    """Keep a few calls in flight, so that memory does not grow with the number of calls."""
     waiting: set[Future[Answer]] = set()
     todo = iter(calls)
     while True:

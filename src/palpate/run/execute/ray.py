@@ -1,4 +1,4 @@
-"""Asking a model on a Ray cluster: actors that each load the model, and calls spread over them.
+"""Calling a model on a Ray cluster: actors that each load the model, and calls spread over them.
 
 The calls and their contents are the same as on one machine, so the results are too. `RAY_ADDRESS` names a running
 cluster; without it Ray starts on this machine. The nodes must see the model's files under the same path.
@@ -29,7 +29,7 @@ class _Scorer:
 def ask_ray(
     spec: ModelSpec, calls: Iterable[Call], *, n_workers: int, call_timeout: float | None = None
 ) -> Iterator[Answer]:
-    """Calls spread over `n_workers` actors; answers come as they are ready, in any order."""
+    """Calls spread over `n_workers` actors; predictions come as they are ready, in any order."""
     ray = _connect(n_workers)
     scorer = ray.remote(_Scorer)
     actors = [scorer.remote(spec, call_timeout) for _ in range(n_workers)]
@@ -46,7 +46,7 @@ def ask_ray(
 
 
 def _connect(n_workers: int) -> Any:
-    """Ray, running: the cluster that is there, or one on this machine without anything that phones home."""
+    """Ray, started: the cluster that exists, or one on this machine without usage statistics."""
     try:
         import ray
     except ImportError:
@@ -59,7 +59,7 @@ def _connect(n_workers: int) -> Any:
 
 
 def _drain(ray: Any, actors: list[Any], calls: Iterable[Call]) -> Iterator[Answer]:
-    """Each actor has one call at work and one waiting."""
+    """Each actor works on one call and has one waiting."""
     todo = iter(calls)
     busy: dict[Any, Any] = {}
     for actor in [*actors, *actors]:

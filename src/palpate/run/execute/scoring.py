@@ -1,7 +1,7 @@
-"""Score what one model is asked, once: from the cache where it is known, from the model where it is not.
+"""Score each input of one model once: from the cache where it is known, from the model where it is not.
 
-Promises (DESIGN.md, "Scoring"): every answer is in the cache before the next call's answer is taken, so a kill
-loses at most the calls under way; and the calls of a resumed run are those of the run that was killed.
+Promises (DESIGN.md, "Scoring"): every prediction is in the cache before the next call's is taken, so a kill
+loses at most the calls in flight; and the calls of a resumed run are those of the run that was killed.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from palpate.run.execute.wanted import ScoringTable, Wanted, want
 from palpate.run.progress import ScoringProgress
 
 _MOST_ROWS = 4096
-"""In one call, however short the texts are."""
+"""The most rows in one call, however short the texts are."""
 
 
 class Pending(Protocol):
-    """Where the list of a model's unscored inputs is kept between a kill and a resume."""
+    """Where the list of a model's unscored inputs is stored between a kill and a resume."""
 
     def write_pending(self, model: str, keys: Sequence[bytes]) -> None:
-        """Keep it."""
+        """Store it."""
 
     def read_pending(self, model: str) -> list[bytes] | None:
-        """What was kept, or None."""
+        """What was stored, or None."""
 
 
 class Scored(NamedTuple):
-    """One model's answers, a row for everything that was asked."""
+    """One model's predictions, one row for everything that was asked for."""
 
     p: NDArray[np.float64]
     seen: NDArray[np.bool_]
@@ -43,7 +43,7 @@ class Scored(NamedTuple):
     """asked, edited, outside_window, distinct; and of those distinct: cached, scored."""
 
     def spread(self, rows: Ints, n: int) -> Scored:
-        """The answers at some of `n` rows; NaN at the others."""
+        """The predictions at some of `n` rows; NaN at the others."""
         p, seen = np.full((n, self.p.shape[1]), np.nan), np.ones(n, dtype=bool)
         p[rows], seen[rows] = self.p, self.seen
         return Scored(p, seen, self.counts)
@@ -51,7 +51,7 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Execution:
-    """Who asks the models, and how many at a time."""
+    """Where the models run, and in how many processes."""
 
     executor: Literal["local", "ray"] = "local"
     n_workers: int = 1
@@ -59,7 +59,7 @@ class Execution:
     def ask(
         self, spec: ModelSpec, model: Model, calls: Iterator[Call], *, call_timeout: float | None
     ) -> Iterator[Answer]:
-        """Answers to the calls, in any order."""
+        """Predictions for the calls, in any order."""
         if self.executor == "ray":
             from palpate.run.execute.ray import ask_ray
 
@@ -81,7 +81,7 @@ def score(
     call_timeout: float | None = None,
     turn: int = 0,
 ) -> Scored:
-    """All answers of one model; `turn` counts how often the audits asked for more."""
+    """All predictions of one model; `turn` counts how often audits have asked for more."""
     wanted = want(asked, model)
     n, n_labels = len(wanted.keys), len(model.labels)
     if model.cached:
@@ -103,7 +103,7 @@ def score(
 
 
 def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pending: Pending) -> list[Ints]:
-    """The calls that are still to be made, cut as they were when the run began."""
+    """The calls that remain, cut as they were when the run started."""
     position = {key: k for k, key in enumerate(wanted.keys)}
     listed = pending.read_pending(name)
     if listed is None or any(key not in position for key in listed):
@@ -119,7 +119,7 @@ def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pe
 
 
 def _cut(chosen: Ints, model: Model, n_characters: Ints) -> list[Ints]:
-    """Calls of `rows_per_call` rows; of short texts more, up to `characters_per_call`."""
+    """Calls of `rows_per_call` rows; more of them where texts are short, up to `characters_per_call`."""
     size, most = model.rows_per_call, model.characters_per_call
     if most is None:
         return [chosen[begin : begin + size] for begin in range(0, len(chosen), size)]

@@ -1,7 +1,7 @@
 """From the plans of all audits to the distinct inputs that one model has to score.
 
 Three things make the list short: texts that are equal are one input, an edit that the model can't see is its
-parent, and what the cache knows is not asked. The order and the cut into calls follow from the list alone, so a
+parent, and what the cache knows is not scored again. The order and the cut into calls follow from the list alone, so a
 run that is resumed hands the model the very same batches, and floating point gives the very same bits.
 """
 
@@ -39,11 +39,11 @@ class ScoringTable:
     n_cases: int
 
     def take(self, rows: Ints) -> ScoringTable:
-        """Some of the rows, for a model that is not asked for all."""
+        """Some of the rows, for a model that does not score all of them."""
         return ScoringTable(self.inputs.take(rows), {}, self.n_cases)
 
     def rows_for(self, model: str, plans: Mapping[str, Plan[Any]]) -> Ints | None:
-        """The rows that a model is asked for; None: all of them."""
+        """The rows that a model scores; None means all."""
         if not any(model in plan.requests.only for plan in plans.values()):
             return None
         wanted = np.ones(len(self.inputs), dtype=bool)
@@ -59,7 +59,7 @@ class ScoringTable:
 
     @cached_property
     def text_keys(self) -> list[bytes]:
-        """The key of every row's text; no text is made for it."""
+        """The key of every row's text, computed without splicing the text."""
         inputs = self.inputs
         keys = [self.parent_keys[p] for p in inputs.parent.tolist()]
         edited = np.flatnonzero(inputs.n_edits)
@@ -137,7 +137,7 @@ def gather(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> ScoringTable:
 
 
 def _check_spans(inputs: Inputs) -> None:
-    """An edit past the end of its text is a defect of the audit; say so before anything is scored."""
+    """Refuse an edit past the end of its text, an error of the audit, before anything is scored."""
     owner = np.repeat(inputs.parent, inputs.n_edits)
     length = np.fromiter((len(inputs.parents[p]) for p in owner.tolist()), np.int64, count=len(owner))
     if np.any(inputs.end > length):
@@ -155,7 +155,7 @@ class Wanted:
     distinct: Ints
     seen: NDArray[np.bool_]
     order: Ints
-    """Positions in `keys` in the order in which the model is asked."""
+    """Positions in `keys` in the order in which the model scores them."""
     n_characters: Ints
     """How long each text is, by its position in `keys`."""
 
@@ -192,7 +192,7 @@ def want(asked: ScoringTable, model: Model) -> Wanted:
 
 
 def _seen(asked: ScoringTable, model: Model) -> NDArray[np.bool_]:
-    """False for rows all of whose edits start behind what the model reads."""
+    """False for rows whose edits all start after what the model reads."""
     inputs = asked.inputs
     n_edits = inputs.n_edits
     seen = np.ones(len(inputs), dtype=bool)
@@ -210,7 +210,7 @@ def _seen(asked: ScoringTable, model: Model) -> NDArray[np.bool_]:
 
 
 def _case_key(cohort: str, case: str, key: bytes) -> bytes:
-    """For models that answer by case: equal texts of two cases are two inputs."""
+    """For models that look predictions up by case: equal texts of two cases are two inputs."""
     digest = hashlib.blake2b(key, digest_size=KEY_BYTES)
     for name in (cohort, case):
         digest.update(b"\x00" + name.encode("utf-8", "surrogatepass"))
