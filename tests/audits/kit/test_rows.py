@@ -98,5 +98,11 @@ def test_a_family_may_be_what_an_audit_asks_for() -> None:
     assert [row.significant for row in together] == [True, False, None]
 
 
+def test_questions_share_the_level_evenly() -> None:
+    rows = [WRITER.row("m", "a", "l", "g", 0.1, n=1, p_value=p) for p in (0.004, 0.4)]
+    shared = corrected(rows, "holm", 0.95, n_questions=3)
+    assert [row.p_value for row in shared] == [pytest.approx(0.024), 1.0]
+
+
 def test_every_pair_of_models_is_compared_once() -> None:
     assert pairs_of(["a", "b", "c"]) == [("b", "a"), ("c", "a"), ("c", "b")]

@@ -152,11 +152,13 @@ def corrected(
     *,
     headline: str = "",
     family_of: Callable[[Estimate], Hashable] | None = None,
+    n_questions: int = 1,
 ) -> list[Estimate]:
     """The rows with corrected p-values, and whether each is significant.
 
     All rows of one metric are one family; the headline label is a family of its own, so that a hundred rare labels do
     not decide what is said about all of them together. `family_of` names another family for each row.
+    `n_questions` sets of families share the level evenly: a question with many comparisons costs the others little.
     """
     out = list(rows)
     families: dict[Hashable, list[int]] = {}
@@ -165,7 +167,7 @@ def corrected(
         families.setdefault(family, []).append(k)
     for places in families.values():
         raw = [math.nan if (p := out[k].p_value) is None else p for k in places]
-        for k, p in zip(places, adjust(raw, method=correction), strict=True):
+        for k, p in zip(places, np.minimum(adjust(raw, method=correction) * n_questions, 1.0), strict=True):
             if not math.isnan(p):
                 out[k] = replace(out[k], p_value=float(p), significant=bool(p < 1 - level))
     return out
