@@ -25,7 +25,7 @@ import polars as pl
 
 from palpate.cases.edits import splice
 from palpate.perturb.characteristics import Alterer
-from palpate.perturb.characteristics.scan import Hit, Lexicon, Note
+from palpate.perturb.characteristics.reading import Hit, ScannedNote, TriggerWords
 from palpate.synthetic.hospital import write_hospital
 
 NAMES = ("gender", "age", "ethnicity")
@@ -63,10 +63,10 @@ def alter_all(notes: list[str], write: bool) -> int:
     return total
 
 
-class SlowLexicon(Lexicon):
+class SlowLexicon(TriggerWords):
     """A pattern for every word, one after the other."""
 
-    def scan(self, text: str) -> Note:
+    def scan(self, text: str) -> ScannedNote:
         """As the fast one, without the walk."""
         masks = [match.span() for match in re.finditer(r"\[\*\*[^\]]*\]", text)]
         hits: dict[str, list[Hit]] = {}
@@ -76,7 +76,7 @@ class SlowLexicon(Lexicon):
                     continue
                 for tag in tags:
                     hits.setdefault(tag, []).append(Hit(match.start(), match.end(), word))
-        return Note(text, {tag: sorted(found) for tag, found in hits.items()})
+        return ScannedNote(text, {tag: sorted(found) for tag, found in hits.items()})
 
 
 def alter_slowly(notes: list[str]) -> list[object]:

@@ -38,14 +38,15 @@ def test_short_and_long_forms(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "the configuration needs `cohort:`"),
-        ("cohort: [", "line 1: not valid YAML"),
-        (GOOD + "gates: []\n", "line 8: `gates` is not a known option; did you mean `gate`?"),
+        ("", "the file is empty; it needs `cohort:`, `models:` and `audits:`"),
+        ("- a\n", "line 1: the file must be a mapping"),
+        ("cohort: [", "line 2: not valid YAML"),
+        (GOOD + "gates: []\n", "line 8: `gates`: unknown option; did you mean `gate`?"),
         (GOOD.replace("cohort: notes.parquet", "cohort: {file: x.csv, txt: note}"), "did you mean `text`"),
         (GOOD.replace("cohort: notes.parquet\n", ""), "give either `cohort:` (one) or `cohorts:`"),
         (GOOD.replace("  bert:", "  ../bert:"), "a name has at most 80 letters"),
         (GOOD + "seed: -1\n", "line 8: `seed`"),
-        ("cohort: a.csv\naudits: {performance: {}}\n", "`models` is missing"),
+        ("cohort: a.csv\naudits: {performance: {}}\n", "`models`: required but missing"),
         (GOOD.replace("cohort: notes.parquet", "cohorts: {bert: a.csv}"), "names a cohort and a model"),
     ],
 )

@@ -23,7 +23,8 @@ from pydantic import (
 
 from palpate import registry
 from palpate.data.tables import TableSpec
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, first_problem
+from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec
 
 _NAME = re.compile(r"[^\W_][\w.+ -]*")
@@ -122,25 +123,14 @@ class Config(BaseModel):
 
 def load_config(path: Path, *, overrides: tuple[str, ...] = ()) -> Config:
     """Read and check a configuration; `overrides` are `audit.field=value`, as given on the command line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        raw = yaml.safe_load(text)
-    except FileNotFoundError:
-        raise ConfigError("file not found", file=path) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the file cannot be read ({type(error).__name__})", file=path) from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f"line {mark.line + 1}: " if mark else ""
-        raise ConfigError(f"{line}not valid YAML ({getattr(error, 'problem', error)})", file=path) from None
-    if not isinstance(raw, dict):
-        raise ConfigError("the configuration needs `cohort:`, `models:` and `audits:`", file=path)
+    file = read_yaml(path, needs="`cohort:`, `models:` and `audits:`")
+    raw: dict[str, Any] = file.plain()
     for override in overrides:
         _apply(raw, override)
     try:
         return Config.model_validate(raw)
     except ValidationError as error:
-        raise _explain(error, text, path) from None
+        raise _explain(error, file) from None
 
 
 def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:
@@ -166,42 +156,22 @@ def _apply(raw: dict[str, Any], override: str) -> None:
     audits[audit] = {**(audits[audit] or {}), option: yaml.safe_load(value)}
 
 
-def _explain(error: ValidationError, text: str, path: Path) -> ConfigError:
-    """The first problem, with its line in the file."""
-    first = error.errors()[0]
-    place = [part for part in first["loc"] if not str(part).startswith("function-")]
-    problem = first["msg"].removeprefix("Value error, ")
+def _explain(error: ValidationError, file: YamlNode) -> ConfigError:
+    """The first thing that is wrong, with its line in the file."""
+    wrong = first_problem(error)
     hint = None
-    if first["type"] == "extra_forbidden":
-        problem = "is not a known option"
-        hint = _closest(str(place[-1]), TableSpec if "cohort" in str(place[0]) else Config)
-    elif first["type"] == "missing":
-        problem = "is missing"
-    name = ".".join(str(part) for part in place)
-    line = _line_of(text, place)
+    if wrong.unknown:
+        hint = _closest(str(wrong.path[-1]), TableSpec if "cohort" in str(wrong.path[0]) else Config)
+    line = file.line_of(wrong.path)
     where = f"line {line}: " if line else ""
-    return ConfigError(f"{where}`{name}` {problem}" if name else f"{where}{problem}", file=path, hint=hint)
+    name = f"`{wrong.field}`: " if wrong.path else ""
+    return ConfigError(f"{where}{name}{wrong.problem}", file=file.file, hint=hint)
 
 
 def _closest(word: str, model: type[BaseModel]) -> str:
     fields = sorted(model.model_fields)
     near = difflib.get_close_matches(word, fields, n=1)
     return f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(fields)}"
-
-
-def _line_of(text: str, place: list[Any]) -> int | None:
-    """Where a key stands in the file; None if it is not there."""
-    node: Any = yaml.compose(text)
-    line = None
-    for part in place:
-        if not isinstance(node, yaml.MappingNode):
-            break
-        match = [(key, value) for key, value in node.value if key.value == str(part)]
-        if not match:
-            break
-        line = match[0][0].start_mark.line + 1
-        node = match[0][1]
-    return line
 
 
 _YAML = (".yaml", ".yml")
@@ -213,7 +183,7 @@ def _reader(kind: str) -> Callable[[Path], Any]:
     from palpate.data.lexicons import words
     from palpate.data.tables import pretest_cards
     from palpate.perturb.characteristics import load_definition
-    from palpate.perturb.suites.lexicon_files import read_lexicon_file
+    from palpate.perturb.suites.lexicons import slot_values
 
     readers: dict[str, Callable[[Path], Any]] = {
         "words": words.read_words,
@@ -222,7 +192,7 @@ def _reader(kind: str) -> Callable[[Path], Any]:
         "definition": load_definition,
         "evidence": evidence_tables.read_evidence,
         "notes": evidence_tables.read_note_places,
-        "lexicon": read_lexicon_file,
+        "lexicon": slot_values,
         "pretest card": pretest_cards.read_pretest_card,
     }
     return readers[kind]
@@ -282,7 +252,6 @@ def make_audit(name: str, options: dict[str, Any], *, folder: Path = Path(), inc
     try:
         return TypeAdapter(kind).validate_python(_read_files(kind, options, folder))
     except ValidationError as error:
-        first = error.errors()[0]
-        option = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in options)
-        problem = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"audit '{name}', option '{option}': {problem}", hint=hint) from None
+        wrong = first_problem(error)
+        option = ".".join(str(part) for part in wrong.path if isinstance(part, int) or part in options)
+        raise ConfigError(f"audit '{name}', option '{option}': {wrong.problem}", hint=hint) from None

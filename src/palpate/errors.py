@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree; the command line turns each into one sentence and an exit code.
+"""Everything that can go wrong, as one tree; the command line turns each error into one sentence and an exit code.
 
     PalpateError
     ├── InputError          exit 2: a file, a configuration or an option is wrong
@@ -6,24 +6,28 @@
     │   ├── ConfigError     the YAML file or an option
     │   ├── RunError        a run directory
     │   └── MissingExtra    an optional dependency is not installed
-    └── ModelError          exit 3: a model raised, timed out or answered nonsense
+    └── ModelError          exit 3: a model raised an exception, timed out or returned something invalid
 
-A failed gate is a result, not an error: the command line ends with 1 for it.
+A failed gate is a result, not an error: the command line exits with 1.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class PalpateError(Exception):
-    """Anything palpate says no to; `str()` is one sentence fit to be shown."""
+    """Anything that palpate refuses or that fails; `str()` is one sentence that can be shown to a user."""
 
     exit_code = 2
 
 
 class InputError(PalpateError):
-    """The input is wrong: names the file, row and column where they are known."""
+    """The input is wrong; names the file, row and column if they are known."""
 
     def __init__(
         self,
@@ -54,7 +58,7 @@ class ConfigError(InputError):
 
 
 class RunError(InputError):
-    """A run directory is missing, damaged or of another configuration."""
+    """A run directory is missing or damaged, or belongs to a different configuration."""
 
 
 class MissingExtra(InputError):
@@ -65,7 +69,7 @@ class MissingExtra(InputError):
 
 
 class ModelError(PalpateError):
-    """A model raised, timed out or answered something that is no probability."""
+    """A model raised an exception, timed out or returned something that is not a probability."""
 
     exit_code = 3
 
@@ -75,7 +79,7 @@ class ModelError(PalpateError):
         super().__init__(f"{where}: {problem}".rstrip(".") + (f"; {hint}." if hint else "."))
 
     def of(self, model: str, case: str | None = None) -> ModelError:
-        """The same problem, under the name that the model has in the run."""
+        """The same problem, under the model's name in the run."""
         return ModelError(self.problem, model=model, case=self.case or case, hint=self.hint)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -83,5 +87,28 @@ class ModelError(PalpateError):
 
 
 def _rebuild_model_error(problem: str, model: str, case: str | None, hint: str | None) -> ModelError:
-    """Unpickle: a worker's error reaches the main process whole."""
+    """Unpickle an error, so that a worker's error reaches the main process complete."""
     return ModelError(problem, model=model, case=case, hint=hint)
+
+
+class FieldProblem(NamedTuple):
+    """What pydantic found wrong with one field: the path to it, what is wrong, and whether the field is unknown."""
+
+    path: tuple[str | int, ...]
+    problem: str
+    unknown: bool
+
+    @property
+    def field(self) -> str:
+        """The path with dots, or an empty string if the problem concerns several fields together."""
+        return ".".join(str(part) for part in self.path)
+
+
+def first_problem(error: ValidationError) -> FieldProblem:
+    """The first thing that pydantic found wrong; its `problem` follows the field's name and a colon in a sentence."""
+    first = error.errors()[0]
+    # Validators that are functions stand in the path as "function-after[...]".
+    path = tuple(part for part in first["loc"] if not str(part).startswith("function-"))
+    known = {"extra_forbidden": "unknown option", "missing": "required but missing"}
+    problem = known.get(first["type"]) or first["msg"].removeprefix("Value error, ")
+    return FieldProblem(path, problem, first["type"] == "extra_forbidden")

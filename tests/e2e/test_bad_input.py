@@ -80,7 +80,7 @@ def test_truncated_gzip(project: Path, palpate: CommandLine) -> None:
         ("python:hospital_model:other", "sklearn:m.joblib", 2, ["m.joblib"]),
         ("python:hospital_model:other", "python:hospital_model:broken", 3, ["model 'weak', case 'c", "RuntimeError"]),
         ("python:hospital_model:other", "python:hospital_model:nan", 3, ["model 'weak', case 'c", "NaN"]),
-        ("n_replicates: 200", "replicates: 200", 2, ["no such option", "n_replicates"]),
+        ("n_replicates: 200", "replicates: 200", 2, ["unknown option", "n_replicates"]),
         ("labels: [ill]", "labels: [sick]", 2, ["sick"]),
         ("audits:", "audit:", 2, ["audit.yaml", "audits"]),
         ("python:hospital_model:other", "python:hospital_model:picky", 3, ["model 'weak', case 'c2'"]),

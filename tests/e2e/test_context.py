@@ -74,7 +74,7 @@ def test_bad_labels_are_rows_with_a_reason_and_the_run_goes_on(tmp_path: Path, p
         ("pretest: {effusion: guess}", "the cohort has no column 'guess'; name it under the cohort's `attributes:`"),
         ("attributes: [age]", "the cohort has no attribute 'age'"),
         ("caliper: 2", "option 'caliper'"),
-        ("calliper: 0.1", "option 'calliper': there is no such option"),
+        ("calliper: 0.1", "option 'calliper': unknown option"),
         ("quantiles: [0.8, 0.2]", "they must rise"),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.perturb.characteristics.age.number_words import in_words
+from palpate.perturb.characteristics.grammar import in_words
 from palpate.synthetic.dice import Dice
 from palpate.synthetic.hospital import write_hospital
 from palpate.synthetic.notes import family

@@ -18,8 +18,7 @@ from palpate.data.lexicons.words import read_words, write_rating_sheet
 from palpate.errors import ConfigError, InputError
 from palpate.perturb.characteristics import Alteration, Alterer, Contradictory, load_definition
 from palpate.perturb.suites import Suite, read_suite, write_cases
-from palpate.perturb.suites.lexicon_files import read_lexicon_file
-from palpate.perturb.suites.lexicons import Attribute
+from palpate.perturb.suites.lexicons import Attribute, slot_values
 from palpate.perturb.words import Choice, check_words
 
 Slots = Mapping[str, object]
@@ -89,7 +88,7 @@ def open_suite(name: str, *, positive: str | None = None, slots: Slots | None = 
 
 def _values(given: object) -> Sequence[str | dict[str, Attribute]]:
     if isinstance(given, str):
-        return read_lexicon_file(Path(given)) if Path(given).suffix in (".yaml", ".yml") else [given]
+        return slot_values(Path(given)) if Path(given).suffix in (".yaml", ".yml") else [given]
     return [str(value) for value in given] if isinstance(given, list) else [str(given)]
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from palpate.perturb.characteristics.age.number_words import in_words
+from palpate.perturb.characteristics.grammar import in_words
 
 AGES = (*map(str, range(18, 90)), "90+")
 ETHNICITIES = ("none", "White", "African American", "Hispanic", "Asian")

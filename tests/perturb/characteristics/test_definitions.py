@@ -211,13 +211,16 @@ def test_the_word_that_a_pattern_starts_with(pattern: str, word: str | None) -> 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "is empty"),
-        ("- a\n", "line 1: the file is not a mapping"),
-        ("name: x\n", "line 1: `groups` is missing"),
+        ("", "the file is empty; it needs `name` and `groups`"),
+        ("- a\n", "line 1: the file must be a mapping"),
+        ("name: x\n", "line 1: a characteristic has no `groups`"),
         ("name: x\ngroups:\n  a: {}\n", "line 2: `groups` has fewer than two groups"),
-        ("name: x\ngrups: {}\n", "line 2: `grups` is no known key; there are: name"),
-        ("name: x\ngroups:\n  a: {}\n  b:\n    adjectiv: [c]\n", "line 5: group 'b' has no kind of form `adjectiv`"),
-        ("name: x\ngroups:\n  a: {}\n  b: {adjective: c}\n", "line 4: `adjective` is not a list"),
+        ("name: x\ngrups: {}\n", "line 2: unknown key `grups` in a characteristic; did you mean `groups`?"),
+        (
+            "name: x\ngroups:\n  a: {}\n  b:\n    adjectiv: [c]\n",
+            "line 5: unknown key `adjectiv` in group 'b'; did you mean `adjective`?",
+        ),
+        ("name: x\ngroups:\n  a: {}\n  b: {adjective: c}\n", "line 4: `adjective` must be a list"),
         ("name: x\ngroups:\n  a: {}\n  b: {adjective: []}\n", "line 4: `adjective` is empty"),
         (
             "name: x\ngroups:\n  a: {}\n  b:\n    adjective: [d]\n    adjective: [e]\n",
@@ -229,23 +232,23 @@ def test_the_word_that_a_pattern_starts_with(pattern: str, word: str | None) -> 
         ),
         ("name: x\ninsert: [verb]\ngroups: {a: {}, b: {}}\n", "line 2: `insert` has no place 'verb'"),
         ("name: x\ninsert: [section]\ngroups: {a: {}, b: {}}\n", "line 2: `insert` names a section"),
-        ("name: x\norder: first\ngroups: {a: {}, b: {}}\n", "line 2: `order` is no whole number"),
-        ("name: x\ngroups: [a, b]\nwording:\n  - {a: c}\n", "line 4: the row has not one phrase for each of a, b"),
+        ("name: x\norder: first\ngroups: {a: {}, b: {}}\n", "line 2: `order` must be a number of at least 0"),
+        ("name: x\ngroups: [a, b]\nwording:\n  - {a: c}\n", "line 4: the row needs one phrase for each of a, b"),
         (
             "name: x\ngroups: [a, b]\nwording:\n  - {a: c, b: d}\n  - {a: e, b: C}\n",
             "line 5: 'C' is in `wording` twice",
         ),
-        ("name: x\ngroups: {a: {}, b: {adjective: ['{x}']}}\n", "line 2: '{x}' in `adjective` is no plain phrase"),
-        ("name: [\n", "is not YAML"),
+        ("name: x\ngroups: {a: {}, b: {adjective: ['{x}']}}\n", "line 2: '{x}' in `adjective` is not a plain phrase"),
+        ("name: [\n", "not valid YAML"),
         (
             "name: x\ngroups:\n  a: {}\n  b:\n    patterns:\n      - ok\n      - 'BMI ('\n",
-            "line 7: 'BMI (' in `patterns` is no regular expression (missing ), unterminated subpattern",
+            "line 7: 'BMI (' in `patterns` is not a regular expression (missing ), unterminated subpattern",
         ),
-        ("name: x\ngroups:\n  a: {}\n  b: {patterns: ['x*']}\n", "line 4: 'x*' in `patterns` fits an empty text"),
-        ("name: x\ngroups:\n  a: {}\n  b: {patterns: x}\n", "line 4: `patterns` is no list of regular expressions"),
+        ("name: x\ngroups:\n  a: {}\n  b: {patterns: ['x*']}\n", "line 4: 'x*' in `patterns` matches an empty text"),
+        ("name: x\ngroups:\n  a: {}\n  b: {patterns: x}\n", "line 4: `patterns` must be a list"),
         (
             "name: x\ngroups: [a, b]\nwording:\n  - {a: c, b: d, context: here}\n",
-            "line 4: the row has no context 'here'; there are: verb, adjective, subject, noun",
+            "line 4: unknown context 'here'; the contexts are: verb, adjective, subject, noun",
         ),
     ],
 )
@@ -260,5 +263,5 @@ def test_wrong_files_are_told_by_line(tmp_path: Path, text: str, problem: str) -
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="can't be read"):
+    with pytest.raises(ConfigError, match="file not found"):
         load_definition(tmp_path / "none.yaml")

@@ -8,7 +8,7 @@ from functools import lru_cache
 import pytest
 
 from palpate.cases.edits import splice
-from palpate.perturb.characteristics import Alterer, Found
+from palpate.perturb.characteristics import Alterer, FoundCharacteristics
 
 from .sentences import AGES, ETHNICITIES, Sentence, read_sentences
 
@@ -17,7 +17,7 @@ _ALTERER = Alterer(["gender", "age", "ethnicity"])
 
 
 @lru_cache(maxsize=64)
-def _plan(text: str) -> Found:
+def _plan(text: str) -> FoundCharacteristics:
     return _ALTERER.plan(text)
 
 

@@ -64,7 +64,7 @@ BAD = {
         "append: '?'",
         "change 'x' is given twice",
     ),
-    "two same keys": ("suite: small", "suite: small\nsuite: other", "suite: other", "'suite' is given twice"),
+    "two same keys": ("suite: small", "suite: small\nsuite: other", "suite: other", "`suite` is given twice"),
     "slot of no lexicon": ("capabilities:", "slots: {a: times}\ncapabilities:", "slots:", "not declared"),
     "relation of no slot": (
         "capabilities:",
@@ -73,7 +73,7 @@ BAD = {
         "there is no slot 'a'",
     ),
     "size of no slot": ("capabilities:", "sizes: {dose: 2}\ncapabilities:", "sizes", "there is no slot 'dose'"),
-    "lexicon file away": ("[nausea, headaches]", "gone.yaml", "gone.yaml", "is not there"),
+    "lexicon file away": ("[nausea, headaches]", "gone.yaml", "gone.yaml", "is not found"),
     "include away": ("capabilities:", "include: [gone.yaml]\ncapabilities:", "gone.yaml", "is not there"),
     "a list for a text": ("suite: small", "suite: [small]", "suite:", "must be a text"),
     "an anchor that holds itself": ("[nausea, headaches]", "&x [*x]", "&x", "a cycle"),
@@ -102,12 +102,12 @@ def test_slot_in_some_variations_only(tmp_path: Path) -> None:
 
 def test_tabs(tmp_path: Path) -> None:
     text = GOOD.replace("      - id: negated", "\t  - id: negated")
-    with pytest.raises(ConfigError, match=r"small\.yaml: line 10: a tab indents the line; use spaces"):
+    with pytest.raises(ConfigError, match=r"small\.yaml: line 10: the line is indented with a tab; use spaces"):
         load_suite(write(tmp_path, text))
 
 
 def test_not_yaml(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"line \d+: is not YAML"):
+    with pytest.raises(ConfigError, match=r"line \d+: not valid YAML"):
         load_suite(write(tmp_path, "suite: 'open\nmore: b\n"))
 
 

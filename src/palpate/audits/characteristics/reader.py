@@ -7,7 +7,7 @@ from typing import Literal
 
 from palpate.cases.edits import Edit
 from palpate.errors import ConfigError
-from palpate.perturb.characteristics import NAMES, Alterer, Definition, Found
+from palpate.perturb.characteristics import NAMES, Alterer, Definition, FoundCharacteristics
 
 
 class NoteReader:
@@ -27,14 +27,14 @@ class NoteReader:
         self.groups = {name: self._alterer.groups(name) for name in self._alterer.characteristics}
         """The groups of those that are asked for."""
 
-    def read(self, text: str) -> Found:
+    def read(self, text: str) -> FoundCharacteristics:
         """See `ReadsNotes`."""
         return self._alterer.plan(text)
 
-    def present(self, found: Found) -> Mapping[str, str | None]:
+    def present(self, found: FoundCharacteristics) -> Mapping[str, str | None]:
         """See `ReadsNotes`."""
         return self._alterer.detection(found).present
 
-    def edits(self, found: Found, groups: Mapping[str, str]) -> tuple[Sequence[Edit], str, str | None]:
+    def edits(self, found: FoundCharacteristics, groups: Mapping[str, str]) -> tuple[Sequence[Edit], str, str | None]:
         """See `ReadsNotes`."""
         return self._alterer.edits(found, groups)

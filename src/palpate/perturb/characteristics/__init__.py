@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from palpate.cases.edits import splice
-from palpate.perturb.characteristics.engine import NAMES, Alterer, Contradictory, Found
-from palpate.perturb.characteristics.mentions import Action, Alteration, Detection, Mention, Outcome
-from palpate.perturb.characteristics.wording.definitions import Definition, load_definition
+from palpate.perturb.characteristics.alterer import NAMES, Alterer, FoundCharacteristics
+from palpate.perturb.characteristics.definitions import Definition, load_definition
+from palpate.perturb.characteristics.outcomes import Action, Alteration, Contradictory, Detection, EditOutcome, Mention
 
 __all__ = [
     "NAMES",
@@ -27,9 +27,9 @@ __all__ = [
     "Contradictory",
     "Definition",
     "Detection",
-    "Found",
+    "EditOutcome",
+    "FoundCharacteristics",
     "Mention",
-    "Outcome",
     "alter",
     "detect",
     "load_definition",

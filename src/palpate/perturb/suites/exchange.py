@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, TextIO, cast
 
 from palpate.errors import ConfigError
 from palpate.perturb.suites.cases import Case, Cases
-from palpate.perturb.suites.lexicons import Attribute, Lexicon, make_entry, read_lexicon
+from palpate.perturb.suites.lexicons import Attribute, Lexicon, load_lexicon, make_entry
 from palpate.perturb.suites.loader import check_templates, load_suite, suites_folder
-from palpate.perturb.suites.nodes import read_yaml
 from palpate.perturb.suites.patterns import Flat, PatternError, parse
 from palpate.perturb.suites.schema import TYPES, Capability, Direction, Labels, Relation, Template, Test, TestType
 from palpate.perturb.suites.suite import Suite
@@ -301,7 +300,7 @@ def _fill_slots(rows: Sequence[_Row], file: Path, given: Mapping[str, Sequence[s
                 lexicons[slot.name] = Lexicon(slot.name, entries)
             elif slot.name in SLOTS:
                 path = suites_folder() / "lexicons" / f"{SLOTS[slot.name]}.yaml"
-                lexicons[slot.name] = read_lexicon(read_yaml(path), SLOTS[slot.name], path.parent)
+                lexicons[slot.name] = load_lexicon(path, SLOTS[slot.name])
             else:
                 hint = f"give its values; palpate has some for {', '.join(SLOTS)}"
                 problem = f"slot '{{{slot.name}}}' is not known"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from palpate.errors import ConfigError
-from palpate.perturb.suites.nodes import Node, read_yaml
+from palpate.files import YamlNode, read_yaml
 
 Attribute = str | float
 CASES = ("lower", "upper", "capital")
@@ -162,21 +162,33 @@ def make_entry(
     return Entry(value, value, "", chosen, dict(attributes or {}))
 
 
-def read_lexicon(source: Node, name: str, folder: Path, opened: tuple[Path, ...] = ()) -> Lexicon:
+def load_lexicon(file: Path, name: str, opened: tuple[Path, ...] = ()) -> Lexicon:
+    """A lexicon from its own file; `opened` are the files that are being read already."""
+    return read_lexicon(read_yaml(file, needs="`values:`"), name, file.parent, opened)
+
+
+def slot_values(file: Path) -> tuple[dict[str, Attribute], ...]:
+    """A lexicon's file as values for a slot: what `slots: {effect: mine.yaml}` of an audit means."""
+    entries = load_lexicon(file, file.stem).entries
+    return tuple({"value": entry.value, "article": entry.article or "none", **entry.attributes} for entry in entries)
+
+
+def read_lexicon(source: YamlNode, name: str, folder: Path, opened: tuple[Path, ...] = ()) -> Lexicon:
     """A lexicon as a suite gives it: a file name, a list of values, or a mapping like the file's."""
     if isinstance(source.content, str):
         file = folder / source.text(f"lexicon '{name}'")
         if file.resolve() in opened:
-            raise source.error(f"lexicon '{name}' takes itself in, a cycle", hint="remove one of the references")
+            raise source.error(f"lexicon '{name}' contains itself, a cycle", hint="remove one of the references")
         if not file.is_file():
-            raise source.error(f"lexicon file '{source.content}' is not there", hint="paths count from this file")
-        return read_lexicon(read_yaml(file), name, file.parent, (*opened, file.resolve()))
+            hint = "paths are relative to this file"
+            raise source.error(f"the lexicon's file '{source.content}' is not found", hint=hint)
+        return load_lexicon(file, name, (*opened, file.resolve()))
     if isinstance(source.content, list):
         return Lexicon(name, tuple(_entries(source, name, bare=False, forms=())))
     return _read_mapping(source, name, folder, opened)
 
 
-def _read_mapping(source: Node, name: str, folder: Path, opened: tuple[Path, ...]) -> Lexicon:
+def _read_mapping(source: YamlNode, name: str, folder: Path, opened: tuple[Path, ...]) -> Lexicon:
     given = source.mapping(f"lexicon '{name}'", known=("lexicon", "about", "article", "forms", "values", "union"))
     about = given["about"].text("about") if "about" in given else ""
     if ("values" in given) == ("union" in given):
@@ -195,7 +207,7 @@ def _read_mapping(source: Node, name: str, folder: Path, opened: tuple[Path, ...
     return Lexicon(name, tuple(entries), about, bare=article == "none")
 
 
-def _entries(source: Node, name: str, *, bare: bool, forms: Sequence[str]) -> list[Entry]:
+def _entries(source: YamlNode, name: str, *, bare: bool, forms: Sequence[str]) -> list[Entry]:
     """The entries of a list of values, each followed by its spellings."""
     if source.content == [] or (source.scalar is None and isinstance(source.content, str)):
         raise source.error(f"lexicon '{name}' is empty", hint="give at least one value")
@@ -214,7 +226,7 @@ def _entries(source: Node, name: str, *, bare: bool, forms: Sequence[str]) -> li
     return entries
 
 
-def _spellings(item: Node, name: str, *, bare: bool, forms: Sequence[str]) -> list[Entry]:
+def _spellings(item: YamlNode, name: str, *, bare: bool, forms: Sequence[str]) -> list[Entry]:
     """An item's value, its variants, and the value in other cases."""
     attributes: dict[str, Attribute] = {}
     variants: list[str] = []
@@ -240,7 +252,7 @@ def _spellings(item: Node, name: str, *, bare: bool, forms: Sequence[str]) -> li
     return spelt + [head._replace(value=in_case(value, form), form=form) for form in forms]
 
 
-def _attribute(node: Node) -> Attribute:
+def _attribute(node: YamlNode) -> Attribute:
     scalar = node.scalar
     return float(scalar) if isinstance(scalar, int | float) and not isinstance(scalar, bool) else node.text("attribute")
 

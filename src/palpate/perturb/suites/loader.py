@@ -25,8 +25,8 @@ from importlib import resources
 from pathlib import Path
 
 from palpate.errors import ConfigError
+from palpate.files import YamlNode, read_yaml
 from palpate.perturb.suites.lexicons import Lexicon, read_lexicon
-from palpate.perturb.suites.nodes import Node, read_yaml
 from palpate.perturb.suites.patterns import Flat
 from palpate.perturb.suites.readers import TestReader
 from palpate.perturb.suites.schema import Capability, Labels, Relation, Template
@@ -65,7 +65,7 @@ class _Reader:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.root = read_yaml(file)
+        self.root = read_yaml(file, needs="`suite:` and `capabilities:`")
         self.given = self.root.mapping("the suite", known=_TOP)
 
     def read(self) -> Suite:
@@ -158,7 +158,7 @@ class _Reader:
         return found
 
 
-def _files(root: Node, opened: tuple[Path, ...]) -> Iterator[Node]:
+def _files(root: YamlNode, opened: tuple[Path, ...]) -> Iterator[YamlNode]:
     """The file and those that it includes, each once, in order."""
     yield root
     given = root.mapping("the file")
@@ -168,7 +168,7 @@ def _files(root: Node, opened: tuple[Path, ...]) -> Iterator[Node]:
             raise node.error(f"'{file.name}' includes itself, a cycle", hint="remove one of the `include` lines")
         if not file.is_file():
             raise node.error(f"'{node.content}' is not there", hint="paths count from the file that includes")
-        part = read_yaml(file)
+        part = read_yaml(file, needs="`capabilities:`")
         part.mapping("an included file", known=("about", "include", "capabilities"))
         yield from _files(part, (*opened, file.resolve()))
 
@@ -184,7 +184,7 @@ def _reached(above: Mapping[str, set[str]], start: str) -> set[str]:
     return reached
 
 
-def _known_slot(node: Node, slot: str, lexicons: Mapping[str, Lexicon]) -> None:
+def _known_slot(node: YamlNode, slot: str, lexicons: Mapping[str, Lexicon]) -> None:
     if slot not in lexicons:
         raise node.error(f"there is no slot '{slot}'", hint=f"declared are {', '.join(lexicons) or 'none'}")
 

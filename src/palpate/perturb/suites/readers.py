@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
+from palpate.files import YamlNode
 from palpate.perturb.suites.lexicons import Lexicon
-from palpate.perturb.suites.nodes import Node
 from palpate.perturb.suites.patterns import Pattern, PatternError, Slot, parse
 from palpate.perturb.suites.schema import (
     TYPES,
@@ -39,7 +39,7 @@ class TestReader:
         self.labels, self.lexicons, self.variations = labels, lexicons, variations
         self._tests: set[str] = set()
 
-    def capability(self, node: Node) -> Capability:
+    def capability(self, node: YamlNode) -> Capability:
         """A capability with its tests."""
         given = node.mapping("a capability", known=_CAPABILITY)
         name = _id(node, "a capability")
@@ -51,7 +51,7 @@ class TestReader:
             about=given["about"].text("about") if "about" in given else "",
         )
 
-    def _test(self, node: Node) -> Test:
+    def _test(self, node: YamlNode) -> Test:
         given = node.mapping("a test", known=_TEST)
         name = _id(node, "a test")
         if name in self._tests:
@@ -83,7 +83,7 @@ class TestReader:
             about=given["about"].text("about") if "about" in given else "",
         )
 
-    def _rule(self, node: Node, kind: TestType, what: str) -> tuple[float | None, Direction | None, float | None]:
+    def _rule(self, node: YamlNode, kind: TestType, what: str) -> tuple[float | None, Direction | None, float | None]:
         """Tolerance, direction and margin. An INV with a direction is a misunderstanding, not a detail."""
         given = node.mapping("a test")
         own = {"MFT": (), "INV": ("tolerance", "changes"), "DIR": ("direction", "margin", "changes")}
@@ -98,7 +98,7 @@ class TestReader:
             return None, cast(Direction, direction), margin
         return None, None, None
 
-    def _template(self, node: Node, kind: TestType, label: bool | None, has_changes: bool) -> Template:
+    def _template(self, node: YamlNode, kind: TestType, label: bool | None, has_changes: bool) -> Template:
         given = node.mapping("a template", known=_TEMPLATE)
         name = _id(node, "a template")
         own = self._label(given["label"]) if "label" in given else label
@@ -120,10 +120,10 @@ class TestReader:
         tags = tuple(given["tags"].texts("tags")) if "tags" in given else ()
         return Template(name, pattern, own, tags, target, node.line, node.file)
 
-    def _label(self, node: Node) -> bool:
+    def _label(self, node: YamlNode) -> bool:
         return node.choice("the label", self.labels) == self.labels.positive
 
-    def _pattern(self, node: Node) -> Pattern:
+    def _pattern(self, node: YamlNode) -> Pattern:
         """A template text whose slots are all known."""
         try:
             pattern = parse(node.text("a template's text"))
@@ -136,7 +136,7 @@ class TestReader:
                         self._known(node, part)
         return pattern
 
-    def _known(self, node: Node, slot: Slot) -> None:
+    def _known(self, node: YamlNode, slot: Slot) -> None:
         if slot.name not in self.lexicons:
             hint = f"declare it under `lexicons`; declared are {', '.join(self.lexicons) or 'none'}"
             raise node.error(f"slot '{{{slot.name}}}' is not known", hint=hint)
@@ -145,7 +145,7 @@ class TestReader:
             hint = "known are upper, lower, capital, a, misspelt and the attributes of the lexicon's values"
             raise node.error(f"slot '{{{slot.name}}}' has no form '{slot.form}'", hint=hint)
 
-    def sizes(self, node: Node) -> dict[str, int]:
+    def sizes(self, node: YamlNode) -> dict[str, int]:
         """`slot: number` lines."""
         for slot in node.mapping("sizes"):
             if slot not in self.lexicons:
@@ -154,7 +154,7 @@ class TestReader:
                 )
         return {slot: value.whole(f"the size of '{slot}'") for slot, value in node.mapping("sizes").items()}
 
-    def _change(self, node: Node) -> Change:
+    def _change(self, node: YamlNode) -> Change:
         given = node.mapping("a change", known=_CHANGE)
         name = node.require("name", "a change").text("name")
         kinds = [key for key in _CHANGE[1:] if key in given]
@@ -171,7 +171,7 @@ class TestReader:
         slots = {slot: self._slot(value) for slot, value in given["replace"].mapping("replace").items()}
         return Change(name, replace=slots)
 
-    def _slot(self, node: Node) -> Slot:
+    def _slot(self, node: YamlNode) -> Slot:
         match = re.fullmatch(r"(\w+)(?::(\w+))?", node.text("replace"))
         if match is None:
             raise node.error(f"'{node.content}' is no slot", hint="write `slot` or `slot:form`, without braces")
@@ -180,7 +180,7 @@ class TestReader:
         return slot
 
 
-def _id(node: Node, what: str) -> str:
+def _id(node: YamlNode, what: str) -> str:
     name = node.require("id", what).text("id")
     if not re.fullmatch(r"[A-Za-z0-9][\w./-]*", name):
         raise node.error(f"the id '{name}' has characters that an id can't have", hint="use letters, digits, _ - . /")

@@ -6,7 +6,7 @@ from collections.abc import Set
 from datetime import datetime, timedelta
 from typing import Literal
 
-from palpate.perturb.characteristics.age.number_words import in_words
+from palpate.perturb.characteristics.grammar import in_words
 from palpate.synthetic.dice import Dice
 from palpate.synthetic.notes import family
 from palpate.synthetic.notes.prose import Word, grammar

@@ -26,20 +26,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
 
 from palpate.cases.edits import Edit
-from palpate.perturb.characteristics.articles import with_articles
-from palpate.perturb.characteristics.describe import NOUNS, Patient
 from palpate.perturb.characteristics.gender import words as gendered
 from palpate.perturb.characteristics.gender.anatomy import find_sexed, is_work, sexed_words
 from palpate.perturb.characteristics.gender.letters import find_letters
 from palpate.perturb.characteristics.gender.words import PARENTS, ROLES, Swap
-from palpate.perturb.characteristics.mentions import KEPT, NO_MENTION, Mention, Outcome, skipped
-from palpate.perturb.characteristics.people import belongs_to_patient
-from palpate.perturb.characteristics.scan import Hit
+from palpate.perturb.characteristics.grammar import with_articles
+from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
+from palpate.perturb.characteristics.reading import Hit
+from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
+from palpate.perturb.characteristics.reading.people import belongs_to_patient
 
-Contradictory = Literal["skip", "alter"]
 _WORD = "transgender"
 _ROLE_WORDS = frozenset((*ROLES.split(), *PARENTS))
 _ADJECTIVE = re.compile(
@@ -64,7 +62,7 @@ _AFTER_LETTER = re.compile(r"\)|\.(?=\s+[a-z])|\s?/\s?\d{1,3}(?:\s?(?:y/?o|y)\b)
 class FoundGender:
     """All that the note tells of the patient's gender."""
 
-    patient: Patient
+    patient: DescribedPatient
     base: str | None = None
     conflict: bool = False
     swaps: list[Swap] = field(default_factory=list)
@@ -84,7 +82,7 @@ class FoundGender:
 
 
 @dataclass(frozen=True)
-class Gender:
+class GenderCharacteristic:
     """The characteristic; `contradictory` says what becomes of a note whose anatomy does not go with the group."""
 
     contradictory: Contradictory = "skip"
@@ -95,7 +93,7 @@ class Gender:
         """The words to scan for, by tag."""
         return {**gendered.triggers(), "sexed": sexed_words()}
 
-    def find(self, patient: Patient) -> FoundGender:
+    def find(self, patient: DescribedPatient) -> FoundGender:
         """Everything, once."""
         found = FoundGender(patient)
         found.letters = find_letters(patient)
@@ -124,7 +122,7 @@ class Gender:
         """The group that the note is in; None when it does not say."""
         return found.present
 
-    def outcome(self, found: FoundGender, group: str) -> Outcome:
+    def outcome(self, found: FoundGender, group: str) -> EditOutcome:
         """What altering to a group takes."""
         if group == found.present:
             return KEPT
@@ -150,7 +148,7 @@ class Gender:
             if not places:
                 return skipped(NO_MENTION)
             edits += [*places, *_no_cis(found, places)]
-        return Outcome(with_articles(found.patient.note.text, edits), "changed")
+        return EditOutcome(with_articles(found.patient.note.text, edits), "changed")
 
 
 def _reworded(found: FoundGender, target: str) -> list[Edit]:
@@ -278,7 +276,7 @@ def _at_noun(found: FoundGender, start: int, end: int, *, spaced: bool) -> Edit:
     return Edit(start, start, (_WORD.upper() if noun.isupper() and len(noun) > 1 else _WORD) + " ")
 
 
-def _added(found: FoundGender, group: str) -> Outcome:
+def _added(found: FoundGender, group: str) -> EditOutcome:
     """A note without any word of gender gets one where the patient is introduced: "63 year old female with asthma"."""
     edits = []
     for description in found.patient.places:
@@ -288,4 +286,4 @@ def _added(found: FoundGender, group: str) -> Outcome:
             edits.append(Edit(description.age.tail, description.age.tail, " " + group))
     if not edits:
         return skipped(NO_MENTION)
-    return Outcome(with_articles(found.patient.note.text, edits), "added")
+    return EditOutcome(with_articles(found.patient.note.text, edits), "added")

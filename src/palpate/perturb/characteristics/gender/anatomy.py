@@ -1,4 +1,4 @@
-"""Anatomy and obstetrics in a note: what contradicts a change of gender (sexed.yaml)."""
+"""Anatomy and obstetrics in a note: what contradicts a change of gender (anatomy.yaml)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from palpate.perturb.characteristics.people import GENDER_OF_KIN, SPOUSES, belongs_to_patient
-from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, SPOUSES, belongs_to_patient
 
 _SPOUSES = frozenset((*SPOUSES, *SPOUSES.values()))
 _OTHER = {"female": "male", "male": "female"}
@@ -49,7 +49,7 @@ def sexed_words() -> tuple[str, ...]:
     return (*_sex_of_word(), *dict.fromkeys(first for first, _, _ in _phrases()))
 
 
-def find_sexed(note: Note) -> dict[str, Hit]:
+def find_sexed(note: ScannedNote) -> dict[str, Hit]:
     """By sex, the first word that tells it of the patient.
 
     A word about the spouse counts for the patient's own sex: a husband can't be made out of a pregnant wife.
@@ -68,7 +68,7 @@ def find_sexed(note: Note) -> dict[str, Hit]:
     return found
 
 
-def _phrase(note: Note, hit: Hit) -> tuple[str | None, Hit]:
+def _phrase(note: ScannedNote, hit: Hit) -> tuple[str | None, Hit]:
     for first, sex, pattern in _phrases():
         match = pattern.match(note.text, hit.start) if first == hit.word else None
         if match:
@@ -76,7 +76,7 @@ def _phrase(note: Note, hit: Hit) -> tuple[str | None, Hit]:
     return None, hit
 
 
-def _is_spouses(note: Note, hit: Hit, sex: str) -> bool:
+def _is_spouses(note: ScannedNote, hit: Hit, sex: str) -> bool:
     number = note.sentence_number(hit.start)
     return any(
         person.word in _SPOUSES and GENDER_OF_KIN[person.word] == sex and note.sentence_number(person.start) == number

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import yaml
 
-from palpate.perturb.characteristics.describe import Patient
-from palpate.perturb.characteristics.people import OTHERS
-from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import OTHERS
 
 _TITLES_AND_SUCH = (
     "the this our a an known patient pt mr mrs ms miss dr history present illness hpi she he his her is was and"
@@ -88,7 +88,7 @@ BOTH = "the patient's first name and its counterpart are both in the note"
 LOOSE = "a first name that may be the patient's"
 
 
-def find_names(patient: Patient, base: str) -> tuple[list[Name], str | None]:
+def find_names(patient: DescribedPatient, base: str) -> tuple[list[Name], str | None]:
     """The places of the patient's first name, and why it can't be swapped with its counterpart."""
     note = patient.note
     found: dict[int, Name] = {}
@@ -108,12 +108,12 @@ def find_names(patient: Patient, base: str) -> tuple[list[Name], str | None]:
     return sorted(found.values(), key=lambda name: name.start), BOTH if both else None
 
 
-def _name(note: Note, start: int, end: int) -> Name:
+def _name(note: ScannedNote, start: int, end: int) -> Name:
     gender, counterpart = _pairs().get(note.text[start:end].lower(), (None, ""))
     return Name(start, end, gender, counterpart)
 
 
-def _introduced(patient: Patient) -> Iterator[tuple[int, int, str]]:
+def _introduced(patient: DescribedPatient) -> Iterator[tuple[int, int, str]]:
     text = patient.note.text
     for description in patient.descriptions:
         start = description.age.start if description.age else description.place
@@ -137,7 +137,7 @@ def _introduced(patient: Patient) -> Iterator[tuple[int, int, str]]:
                 yield *match.span("first"), ""
 
 
-def _headers(note: Note) -> Iterator[tuple[int, int, str]]:
+def _headers(note: ScannedNote) -> Iterator[tuple[int, int, str]]:
     for hit in (*note.hits("name"), *note.hits("patient")):
         match = _HEADER.match(note.text, hit.start)
         if match and _PATIENT_NAME.search(note.text, max(0, hit.start - 24), hit.start):
@@ -146,21 +146,21 @@ def _headers(note: Note) -> Iterator[tuple[int, int, str]]:
                 yield *match.span(one), match.group("last") or match.group("two")
 
 
-def _presenting(note: Note) -> Iterator[tuple[int, int, str]]:
+def _presenting(note: ScannedNote) -> Iterator[tuple[int, int, str]]:
     for hit in note.hits("first_name"):
         match = _PRESENTS.match(note.text, hit.end) if note.text[hit.start].isupper() else None
         if match and not _is_somebody(note, hit.start):
             yield hit.start, hit.end, match.group("last")
 
 
-def _is_somebody(note: Note, start: int) -> bool:
+def _is_somebody(note: ScannedNote, start: int) -> bool:
     """Dr. James; his son James; James as the last name of Mary."""
     before = _SOMEBODY_BEFORE.search(note.text, max(0, start - 20), start)
     word = before.group("word").lower() if before else ""
     return word in _PROVIDERS or word in OTHERS or is_first_name(word) or note.in_family(start)
 
 
-def _is_loose(note: Note, hit: Hit, base: str) -> bool:
+def _is_loose(note: ScannedNote, hit: Hit, base: str) -> bool:
     """A first name of the patient's gender of whom nobody says who it is: "do not bother Karen"."""
     text = note.text
     if not text[hit.start].isupper() or text[hit.start : hit.end].isupper() or hit.word in _words():
@@ -170,7 +170,7 @@ def _is_loose(note: Note, hit: Hit, base: str) -> bool:
     return _LOWER_NEXT.match(text, hit.end) is not None and not _is_somebody(note, hit.start)
 
 
-def _is_same(note: Note, hit: Hit, last: str) -> bool:
+def _is_same(note: ScannedNote, hit: Hit, last: str) -> bool:
     """Whether a first name that comes again is the patient's."""
     if not note.text[hit.start].isupper() or _is_somebody(note, hit.start):
         return False

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from palpate.perturb.characteristics.describe import NOUNS, Patient
-from palpate.perturb.characteristics.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
+from palpate.perturb.characteristics.reading.people import belongs_to_patient
 
 TRIGGERS = ("m", "f", "y")
 """The words to scan for."""
@@ -45,7 +45,7 @@ _BACK = 48
 """How far before a letter a title may stand."""
 
 
-def find_letters(patient: Patient) -> list[tuple[int, int]]:
+def find_letters(patient: DescribedPatient) -> list[tuple[int, int]]:
     """The spans of the letters (and of a noun after a hyphen), in order."""
     note, text = patient.note, patient.note.text
     spans: list[tuple[int, int]] = []
@@ -64,7 +64,7 @@ def find_letters(patient: Patient) -> list[tuple[int, int]]:
     return sorted(dict.fromkeys(spans))
 
 
-def _bare(patient: Patient, start: int, end: int) -> re.Match[str] | None:
+def _bare(patient: DescribedPatient, start: int, end: int) -> re.Match[str] | None:
     """A letter that stands with no age that was read."""
     note, text = patient.note, patient.note.text
     first, last = note.sentence(start)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.gender.partners import spouses
-from palpate.perturb.characteristics.gender.quotes import quotes, speaker_means_another
 from palpate.perturb.characteristics.gender.subjects import Subjects
-from palpate.perturb.characteristics.people import GENDER_OF_KIN, RELATIVES, SIDES, SPOUSES
-from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES, SIDES, SPOUSES
 
 Owner = Literal["patient", "spouse", "other", "unsure"]
 _GENDER = {**GENDER_OF_KIN, "gf": "female", "bf": "male"}
@@ -54,6 +53,19 @@ _GENERIC = re.compile(r"/\s?(?:he|she|him|her|his|hers)\b|\b(?:he|she|him|her|hi
 _DECLARED = re.compile(r"(?:she\s?/\s?her(?:\s?/\s?hers)?|he\s?/\s?him(?:\s?/\s?his)?)(?![\w/])", re.IGNORECASE)
 _UPPER_NEAR = re.compile(r"\s+[A-Z]{2,}\b|\s+[A-Z]\b")
 
+_QUOTE = re.compile(r"\"[^\"\n]{1,240}\"|“[^”\n]{1,240}”")
+_FIRST_PERSON = re.compile(r"\b(?:I|I['’]\w+|me|my|mine|myself|we|our|us)\b")
+_PATIENT_SPEAKS = re.compile(r"\b(?:patient|pt|he|she)\b(?!['’]s)", re.IGNORECASE)
+_PER_PATIENT = re.compile(
+    r"[.,]?\s*,?\s*(?:-+\s*)?(?:per|according\s+to|states?|says?)\s+(?:the\s+)?(?:patient|pt)\b(?!['’]s)", re.IGNORECASE
+)
+_ANOTHER_SPEAKS = re.compile(
+    r"\b(?:"
+    + "|".join(sorted(RELATIVES))
+    + r"|friend|neighbor|roommate|caregiver|EMS|RN|nurse|staff|aide|PCP|police|bystander)\b",
+    re.IGNORECASE,
+)
+
 
 class Pronoun(NamedTuple):
     """A pronoun, the gender that it has, and whose it is."""
@@ -64,7 +76,7 @@ class Pronoun(NamedTuple):
     ambiguous: bool
 
 
-def pronouns(note: Note) -> Iterator[tuple[Hit, str]]:
+def pronouns(note: ScannedNote) -> Iterator[tuple[Hit, str]]:
     """The pronouns that mean one person, with their gender; "he/she", "HE" (encephalopathy) and HER-2 are none."""
     text = note.text
     for hit in note.hits("pronoun"):
@@ -85,7 +97,7 @@ def pronouns(note: Note) -> Iterator[tuple[Hit, str]]:
         yield hit, "male" if hit.word in _MALE else "female"
 
 
-def declared(note: Note) -> Iterator[tuple[Hit, str]]:
+def declared(note: ScannedNote) -> Iterator[tuple[Hit, str]]:
     """The pronouns that the patient goes by: both words of "(she/her)"."""
     past = 0
     for hit in note.hits("pronoun"):
@@ -99,13 +111,13 @@ def declared(note: Note) -> Iterator[tuple[Hit, str]]:
 class PronounOwners:
     """The owners of all pronouns of a note whose patient has a known gender."""
 
-    def __init__(self, note: Note, base: str) -> None:
+    def __init__(self, note: ScannedNote, base: str) -> None:
         self._note, self._base = note, base
         people = {hit for hit in note.hits("people") if hit.word in GENDER_OF_KIN}
         self._people = sorted(people.union(hit for hit in spouses(note) if len(hit.word) == 2))
         self._subjects = Subjects(note, base)
         self._spouse_sentence = -_NEAR - 1
-        self._quotes = quotes(note.text)
+        self._quotes = _quotes(note.text)
 
     def all(self) -> list[Pronoun]:
         """In order."""
@@ -154,7 +166,7 @@ class PronounOwners:
         note = self._note
         number = note.sentence_number(hit.start)
         quote = next((span for span in self._quotes if span[0] < hit.start < span[1]), None)
-        quoted = speaker_means_another(note, *quote) if quote else False
+        quoted = _speaker_means_another(note, *quote) if quote else False
         if quoted or _TELLS_OF_PATIENT.match(note.text, hit.end):
             return "other", True
         if quoted is None:
@@ -187,3 +199,22 @@ class PronounOwners:
         if hit.word in _POSSESSIVE and _IN_DECADE.match(text, hit.end):
             return True
         return hit.word in _POSSESSIVE and bool(_DISEASE.match(between)) and not _TELLS.search(between)
+
+
+def _quotes(text: str) -> list[tuple[int, int]]:
+    """The spans of what is quoted, in order."""
+    return [match.span() for match in _QUOTE.finditer(text)] if '"' in text or "“" in text else []
+
+
+def _speaker_means_another(note: ScannedNote, start: int, end: int) -> bool | None:
+    """Whether "he" in a quotation is not the patient, who speaks; None where it may be the patient who speaks."""
+    text = note.text
+    if _PER_PATIENT.match(text, end):
+        return True
+    first, _ = note.sentence(start)
+    after = text[end : min(note.sentence(end - 1)[1], end + 30)]
+    if _ANOTHER_SPEAKS.search(text, first, start) or _ANOTHER_SPEAKS.search(after):
+        return False
+    if not _FIRST_PERSON.search(text, start, end):
+        return False
+    return True if _PATIENT_SPEAKS.search(text, first, start) else None

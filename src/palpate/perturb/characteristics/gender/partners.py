@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from palpate.perturb.characteristics.describe import NOUNS
 from palpate.perturb.characteristics.gender.firstnames import is_first_name
-from palpate.perturb.characteristics.people import GENDER_OF_KIN, RELATIVES
-from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.patient import NOUNS
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES
 
 SPOUSE_WORDS = ("husband", "wife", "boyfriend", "girlfriend", "fiance", "fiancee", "gf", "bf")
 NAMED = "the spouse has a name"
@@ -47,7 +47,7 @@ _PARTNER_BEFORE = re.compile(r"\bpartners?(?:\s*\(|\s*:\s*|\s+(?:is|are)\s+)$", 
 _PARTNER = re.compile(r"[\s-]+(?:sexual[\s-]+)?partners?\b", re.IGNORECASE)
 
 
-def spouses(note: Note) -> list[Hit]:
+def spouses(note: ScannedNote) -> list[Hit]:
     """The words for a spouse, in order; "bf" and "gf" only where somebody owns them."""
     return [
         hit
@@ -58,7 +58,7 @@ def spouses(note: Note) -> list[Hit]:
     ]
 
 
-def is_others_spouse(note: Note, hit: Hit, theirs: set[int]) -> bool:
+def is_others_spouse(note: ScannedNote, hit: Hit, theirs: set[int]) -> bool:
     """His daughter's husband; her sister and her husband; his son and his wife."""
     text = note.text
     before = _OTHERS_SPOUSE.search(text, max(0, hit.start - 40), hit.start)
@@ -71,13 +71,13 @@ def is_others_spouse(note: Note, hit: Hit, theirs: set[int]) -> bool:
     return any(start in theirs for start in range(max(0, hit.start - 5), hit.start))
 
 
-def called(note: Note, hit: Hit) -> tuple[int, int] | None:
+def called(note: ScannedNote, hit: Hit) -> tuple[int, int] | None:
     """The noun or letter for a spouse: "her husband, a 70 year old man", "his wife (38F)"."""
     match = _CALLED.match(note.text, hit.end, note.sentence(hit.start)[1])
     return match.span("noun") if match else None
 
 
-def is_named(note: Note, hit: Hit) -> bool:
+def is_named(note: ScannedNote, hit: Hit) -> bool:
     """Whether a name stands beside the word for a spouse."""
     text = note.text
     before = _NAME_BEFORE.search(text, max(0, hit.start - 40), hit.start)
@@ -93,12 +93,12 @@ def is_named(note: Note, hit: Hit) -> bool:
     return plain and note.sentence_number(after.start("name")) == note.sentence_number(hit.start)
 
 
-def names_spouse(note: Note, start: int) -> bool:
+def names_spouse(note: ScannedNote, start: int) -> bool:
     """ "His name is Bob", with a pronoun of the spouse's."""
     return _NAME_IS.match(note.text, start) is not None
 
 
-def partner_nouns(note: Note) -> list[Hit]:
+def partner_nouns(note: ScannedNote) -> list[Hit]:
     """The "female" of "female partner" and "partner (female)"."""
     text = note.text
     found = [
@@ -110,6 +110,6 @@ def partner_nouns(note: Note) -> list[Hit]:
     return [hit for hit in found if not note.in_family(hit.start)]
 
 
-def tells_sex_with(note: Note) -> bool:
+def tells_sex_with(note: ScannedNote) -> bool:
     """ "Sex with women only"."""
     return any(_SEX.match(note.text, hit.end) for hit in note.hits("sex") if hit.word != "gender")

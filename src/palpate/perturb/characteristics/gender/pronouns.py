@@ -60,8 +60,8 @@ _FOLLOWS_ADVERB = frozenset(["away", "now", "overnight", "later", "earlier", "in
 
 @cache
 def _grammar() -> dict[str, frozenset[str]]:
-    """The word lists of grammar.yaml."""
-    text = files("palpate.perturb.characteristics.gender").joinpath("grammar.yaml").read_text("utf-8")
+    """The word lists of pronouns.yaml."""
+    text = files("palpate.perturb.characteristics.gender").joinpath("pronouns.yaml").read_text("utf-8")
     # YAML reads "no" and "off" as truth values in lists, not in running text.
     return {name: frozenset(words.split()) for name, words in yaml.safe_load(text).items()}
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from palpate.perturb.characteristics.people import GENDER_OF_KIN
-from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN
 
 DOUBT = "a relative's word may mean the patient"
 COUNTERPARTS = {
@@ -43,7 +43,7 @@ _LISTED = re.compile(r"\b(?:and|,)\s+(?:his|her)\s+$", re.IGNORECASE)
 _SAID = re.compile(r"\b(?:that|says|said|states|stated|reports|reported|thinks|feels|noticed|found)\s+$", re.IGNORECASE)
 
 
-def find_reciprocal(note: Note, base: str) -> tuple[list[Hit], bool]:
+def find_reciprocal(note: ScannedNote, base: str) -> tuple[list[Hit], bool]:
     """The words that are the patient, and whether another may be."""
     found: list[Hit] = []
     doubt = False
@@ -65,7 +65,7 @@ def find_reciprocal(note: Note, base: str) -> tuple[list[Hit], bool]:
     return found, doubt
 
 
-def _owner(note: Note, hit: Hit) -> str | None:
+def _owner(note: ScannedNote, hit: Hit) -> str | None:
     """The pronoun before the word; "" where a child says "mom" without one."""
     if _LAW.match(note.text, hit.end):
         return None
@@ -79,7 +79,7 @@ def _owner(note: Note, hit: Hit) -> str | None:
 _CALLED_WORDS = frozenset().union(*_CALLED_BY.values()) & frozenset((*COUNTERPARTS, *COUNTERPARTS.values()))
 
 
-def _relative_before(note: Note, people: list[Hit], hit: Hit) -> Hit | None:
+def _relative_before(note: ScannedNote, people: list[Hit], hit: Hit) -> Hit | None:
     """The nearest person before in the sentence, if such a one calls the patient by the word."""
     first, _ = note.sentence(hit.start)
     nearest = people[-1] if people and people[-1].start >= first else None

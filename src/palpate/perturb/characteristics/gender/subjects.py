@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from palpate.perturb.characteristics.gender.pronouns import read_her
-from palpate.perturb.characteristics.people import GENDER_OF_KIN, OF_SOME, OTHERS, RELATIVES
-from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OF_SOME, OTHERS, RELATIVES
 
 _NOT_ONE = (
     "family parents children kids siblings cousins relatives grandchildren grandparents twins twin friends "
@@ -100,7 +100,7 @@ _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 class Subjects:
     """The subjects of a note whose patient has a known gender."""
 
-    def __init__(self, note: Note, base: str) -> None:
+    def __init__(self, note: ScannedNote, base: str) -> None:
         self._note, self._base = note, base
         self._people = [hit for hit in note.hits("people") if self._may_be_alike(hit)]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from palpate.perturb.characteristics.describe import NOUNS, Patient
 from palpate.perturb.characteristics.gender import firstnames, letters, partners, reciprocal
 from palpate.perturb.characteristics.gender.owners import Pronoun, PronounOwners, declared, pronouns
 from palpate.perturb.characteristics.gender.pronouns import his_stands_alone, read_her
-from palpate.perturb.characteristics.people import GENDER_OF_KIN, RELATIVES, belongs_to_patient
-from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES, belongs_to_patient
 
 TO_FEMALE = {
     "man": "woman", "male": "female", "gentleman": "lady", "boy": "girl", "m": "f", "he": "she", "him": "her",
@@ -95,7 +95,7 @@ def like(written: str, word: str) -> str:
     return word[0].upper() + word[1:] if written[:1].isupper() else word
 
 
-def swap(note: Note, start: int, end: int, *, weight: int = 0) -> Swap:
+def swap(note: ScannedNote, start: int, end: int, *, weight: int = 0) -> Swap:
     """The place of a gendered word with its counterpart."""
     written = note.text[start:end]
     word = written.lower()
@@ -104,13 +104,13 @@ def swap(note: Note, start: int, end: int, *, weight: int = 0) -> Swap:
     return Swap(start, end, "female", written, like(written, TO_MALE[word]), weight)
 
 
-def find_strong(patient: Patient, lettered: list[tuple[int, int]]) -> list[Swap]:
+def find_strong(patient: DescribedPatient, lettered: list[tuple[int, int]]) -> list[Swap]:
     """Headers, nouns, letters (`lettered`, from `letters`), titles and roles."""
     note = patient.note
     return sorted([*_headers(note), *_nouns(patient, lettered), *_titles(note), *_roles(note)])
 
 
-def _headers(note: Note) -> list[Swap]:
+def _headers(note: ScannedNote) -> list[Swap]:
     matches = [_HEADER.match(note.text, hit.start) for hit in note.hits("sex")]
     return [
         swap(note, *match.span("value"), weight=3)
@@ -119,7 +119,7 @@ def _headers(note: Note) -> list[Swap]:
     ]
 
 
-def _nouns(patient: Patient, lettered: list[tuple[int, int]]) -> list[Swap]:
+def _nouns(patient: DescribedPatient, lettered: list[tuple[int, int]]) -> list[Swap]:
     note = patient.note
     spans = [description.noun for description in patient.descriptions if description.noun]
     introduced = [span for span in spans if note.text[span[0] : span[1]].lower() in (*TO_FEMALE, *TO_MALE)]
@@ -128,7 +128,7 @@ def _nouns(patient: Patient, lettered: list[tuple[int, int]]) -> list[Swap]:
     return found + [swap(note, hit.start, hit.end, weight=1) for hit in {*patient.plain_nouns, *newborn}]
 
 
-def is_newborn(patient: Patient, hit: Hit) -> bool:
+def is_newborn(patient: DescribedPatient, hit: Hit) -> bool:
     """ "Baby boy Smith was born at 36 weeks": the patient, in a note that has no other."""
     if hit.word not in ("boy", "girl") or patient.descriptions:
         return False
@@ -136,7 +136,7 @@ def is_newborn(patient: Patient, hit: Hit) -> bool:
     return bool(_BABY_OPENS.search(note.text, max(0, hit.start - 9), hit.start)) and not note.in_family(hit.start)
 
 
-def _titles(note: Note) -> list[Swap]:
+def _titles(note: ScannedNote) -> list[Swap]:
     found = []
     for hit in note.hits("title"):
         if not _TITLE.match(note.text, hit.start) or _TWO.match(note.text, hit.end):
@@ -149,13 +149,13 @@ def _titles(note: Note) -> list[Swap]:
     return found
 
 
-def _capitals_before(note: Note, hit: Hit) -> bool:
+def _capitals_before(note: ScannedNote, hit: Hit) -> bool:
     """MR. SMITH opens a sentence or stands among capitals; "severe MR. TTE" does not."""
     before = note.text[note.sentence(hit.start)[0] : hit.start].split()
     return not before or before[-1].isupper()
 
 
-def _roles(note: Note) -> list[Swap]:
+def _roles(note: ScannedNote) -> list[Swap]:
     """A widow, a waitress, a mother of three."""
     found = []
     for hit in note.hits("role"):
@@ -173,7 +173,7 @@ def _roles(note: Note) -> list[Swap]:
     return found
 
 
-def decide(strong: list[Swap], note: Note) -> tuple[str | None, bool]:
+def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
     """The patient's gender, and whether the note says both."""
     firm = {gender: sum(s.weight == 3 for s in strong if s.gender == gender) for gender in ("female", "male")}
     low, high = sorted(firm.values())
@@ -194,7 +194,7 @@ def decide(strong: list[Swap], note: Note) -> tuple[str | None, bool]:
     return base, bool(high) and base is None
 
 
-def _without_relatives(strong: list[Swap], note: Note) -> str | None:
+def _without_relatives(strong: list[Swap], note: ScannedNote) -> str | None:
     """What the words say that no relative nearby can be meant by: "his wife came. She says he fell" is of a man."""
     kin = [(note.sentence_number(hit.start), GENDER_OF_KIN.get(hit.word)) for hit in note.hits("people")]
     told = {s.gender for s in strong}
@@ -215,7 +215,7 @@ class People(NamedTuple):
     doubts: list[str]
 
 
-def find_people(patient: Patient, base: str) -> People:
+def find_people(patient: DescribedPatient, base: str) -> People:
     """All persons of a note whose patient has a known gender."""
     note = patient.note
     people = People([], [], [])
@@ -247,7 +247,7 @@ def find_people(patient: Patient, base: str) -> People:
     return people
 
 
-def _has_baby_alike(patient: Patient, base: str) -> bool:
+def _has_baby_alike(patient: DescribedPatient, base: str) -> bool:
     """A "baby boy" in the note of a man, or a newborn ("newborn male infant") that may be the patient."""
     words = ("girl", "female") if base == "female" else ("boy", "male")
     hits = [hit for hit in patient.note.hits("noun") if hit.word in words and not is_newborn(patient, hit)]
@@ -257,7 +257,7 @@ def _has_baby_alike(patient: Patient, base: str) -> bool:
     )
 
 
-def _add_declared(note: Note, base: str, people: People) -> None:
+def _add_declared(note: ScannedNote, base: str, people: People) -> None:
     """ "(she/her)" becomes "(he/him)"; other pronouns than the rest of the note has, or "they/them", can't."""
     for hit, gender in declared(note):
         place = swap(note, hit.start, hit.end) if hit.word not in ("her", "his") else _declared_word(note, hit)
@@ -268,14 +268,14 @@ def _add_declared(note: Note, base: str, people: People) -> None:
         people.doubts.append(_OWN_PRONOUNS)
 
 
-def _declared_word(note: Note, hit: Hit) -> Swap:
+def _declared_word(note: ScannedNote, hit: Hit) -> Swap:
     written = note.text[hit.start : hit.end]
     if hit.word == "her":
         return Swap(hit.start, hit.end, "female", written, like(written, "him"))
     return Swap(hit.start, hit.end, "male", like(written, "hers"), written)
 
 
-def _add_spouses(note: Note, base: str, theirs: set[int], people: People) -> None:
+def _add_spouses(note: ScannedNote, base: str, theirs: set[int], people: People) -> None:
     for hit in partners.spouses(note):
         if partners.is_others_spouse(note, hit, theirs):
             continue
@@ -293,7 +293,7 @@ def _add_spouses(note: Note, base: str, theirs: set[int], people: People) -> Non
         people.swaps.append(_of_partner(swap(note, hit.start, hit.end), base))
 
 
-def _add_names(patient: Patient, base: str, people: People) -> None:
+def _add_names(patient: DescribedPatient, base: str, people: People) -> None:
     names, doubt = firstnames.find_names(patient, base)
     text = patient.note.text
     for name in names:
@@ -312,7 +312,7 @@ def _of_partner(place: Swap, base: str) -> Swap:
     return place._replace(female=own if base == "female" else other, male=other if base == "female" else own)
 
 
-def _pronoun(note: Note, pronoun: Pronoun) -> Swap:
+def _pronoun(note: ScannedNote, pronoun: Pronoun) -> Swap:
     start, end, word = pronoun.hit
     written = note.text[start:end]
     ambiguous = pronoun.ambiguous

@@ -10,27 +10,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from palpate.cases.edits import Edit
-from palpate.perturb.characteristics.articles import with_articles
-from palpate.perturb.characteristics.describe import Description, Patient
+from palpate.perturb.characteristics.definitions import CharacteristicGroup, Definition
 from palpate.perturb.characteristics.gender.words import like
-from palpate.perturb.characteristics.mentions import KEPT, NO_MENTION, Mention, Outcome, skipped
-from palpate.perturb.characteristics.people import belongs_to_patient, has_other_subject
-from palpate.perturb.characteristics.scan import Hit, Note, section_end
+from palpate.perturb.characteristics.grammar import taken_out, with_articles
+from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
+from palpate.perturb.characteristics.reading import Hit, ScannedNote, section_end
+from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
+from palpate.perturb.characteristics.reading.people import belongs_to_patient, has_other_subject
 from palpate.perturb.characteristics.wording import contexts
-from palpate.perturb.characteristics.wording.definitions import Definition, Group
-from palpate.perturb.characteristics.wording.removal import taken_out
 
-Contradictory = Literal["skip", "alter"]
 _LETTERS = {"AA": "African American", "W": "White", "C": "White", "B": "African American", "H": "Hispanic"}
 _FIXED = "the mention can't be taken out of its sentence"
 _MIXED = "ambiguous: the note puts the patient in more than one group"
 _JOINT = re.compile(r"(?P<mixes>\s*/\s*|-|\s+(?:or|and|and/or)\s+)|\s+")
 
 
-class Place(NamedTuple):
+class WordedMention(NamedTuple):
     """A mention: its span, its group (None: of no group that is written) and its kind."""
 
     start: int
@@ -52,10 +50,10 @@ class Form(NamedTuple):
 class FoundWords:
     """The mentions of one characteristic in a note."""
 
-    patient: Patient
-    places: list[Place] = field(default_factory=list)
+    patient: DescribedPatient
+    places: list[WordedMention] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
-    signs: list[Place] = field(default_factory=list)
+    signs: list[WordedMention] = field(default_factory=list)
     denied: set[str] = field(default_factory=set)
     """Groups that the note says the patient is not in."""
     against: dict[str, str] = field(default_factory=dict)
@@ -69,7 +67,7 @@ def _pattern(form: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class Words:
+class WordedCharacteristic:
     """A characteristic made from a definition."""
 
     definition: Definition
@@ -86,7 +84,7 @@ class Words:
         return tuple(group.name for group in self.definition.groups)
 
     @cached_property
-    def _by_name(self) -> dict[str, Group]:
+    def _by_name(self) -> dict[str, CharacteristicGroup]:
         return {group.name: group for group in self.definition.groups}
 
     @cached_property
@@ -129,7 +127,7 @@ class Words:
         options = "|".join(map(re.escape, words))
         return re.compile(rf"\s*(?:/|&|,?\s+(?:and|or|plus)\s)\s*(?:{options})\b", re.IGNORECASE) if words else None
 
-    def _all_groups(self) -> tuple[Group, ...]:
+    def _all_groups(self) -> tuple[CharacteristicGroup, ...]:
         return (*self.definition.groups, *([self.definition.other] if self.definition.other else []))
 
     def triggers(self) -> dict[str, tuple[str, ...]]:
@@ -141,7 +139,7 @@ class Words:
         tagged["pattern"] = tuple(sorted(word for word in leads if word))
         return {f"{self.name}:{tag}": words for tag, words in tagged.items()}
 
-    def find(self, patient: Patient) -> FoundWords:
+    def find(self, patient: DescribedPatient) -> FoundWords:
         """Everything, once."""
         found = FoundWords(patient)
         note = patient.note
@@ -152,7 +150,7 @@ class Words:
                 past = max(past, self._find_at(found, hit))
         if self.name == "ethnicity":
             letters = ((s, e, note.text[s:e].rstrip("/ ").upper()) for s, e in patient.race_letters)
-            found.places += [Place(s, e, _LETTERS[word], "letters") for s, e, word in letters]
+            found.places += [WordedMention(s, e, _LETTERS[word], "letters") for s, e, word in letters]
             found.mixed = patient.has_letters_before_age
         for group in self.definition.groups:
             self._find_patterns(found, group)
@@ -169,17 +167,17 @@ class Words:
             found.present = None
         return found
 
-    def _find_patterns(self, found: FoundWords, group: Group) -> None:
+    def _find_patterns(self, found: FoundWords, group: CharacteristicGroup) -> None:
         note = found.patient.note
         for pattern in group.patterns:
             for match in contexts.matches(pattern, note, f"{self.name}:pattern"):
                 start, end = match.span()
                 if belongs_to_patient(note, start, end) and not contexts.is_denied(note, start, end):
-                    found.signs.append(Place(start, end, group.name, "signs"))
+                    found.signs.append(WordedMention(start, end, group.name, "signs"))
 
     def _join(self, found: FoundWords) -> None:
         """Adjectives side by side are one mention ("White or Caucasian"), mixed if they differ ("white/Hispanic")."""
-        text, joined = found.patient.note.text, list[Place]()
+        text, joined = found.patient.note.text, list[WordedMention]()
         for place in found.places:
             last = joined[-1] if joined and joined[-1].kind == place.kind == "adjective" else None
             joint = _JOINT.fullmatch(text, last.end, place.start) if last else None
@@ -212,7 +210,7 @@ class Words:
             kind = self._kind_at(found.patient, form, match)
             if kind is None:
                 continue
-            place = Place(match.start(), match.end(), form.group, kind)
+            place = WordedMention(match.start(), match.end(), form.group, kind)
             noun = form.row >= 0 and self.definition.contexts[form.row] in ("", "noun")
             if contexts.is_denied(note, *match.span(), listed=noun):
                 # A wording that is denied tells no group: "not a drug addict" is not said of the patient.
@@ -229,7 +227,7 @@ class Words:
             return match.end()
         return hit.start
 
-    def _kind_at(self, patient: Patient, form: Form, match: re.Match[str]) -> str | None:
+    def _kind_at(self, patient: DescribedPatient, form: Form, match: re.Match[str]) -> str | None:
         """The kind of mention that stands here, or None."""
         start, end = match.span()
         note, kind = patient.note, form.kind
@@ -271,7 +269,7 @@ class Words:
                 if match.group("not"):
                     found.denied |= {name} if name else set()
                 else:
-                    found.places.append(Place(start, end, name, "header"))
+                    found.places.append(WordedMention(start, end, name, "header"))
         return taken
 
     def present(self, found: FoundWords) -> str | None:
@@ -283,7 +281,7 @@ class Words:
         text = found.patient.note.text
         return [Mention(p.start, p.end, text[p.start : p.end], p.group) for p in sorted((*found.places, *found.signs))]
 
-    def outcome(self, found: FoundWords, group: str) -> Outcome:
+    def outcome(self, found: FoundWords, group: str) -> EditOutcome:
         """What altering to a group takes."""
         if group == found.present:
             return KEPT
@@ -303,7 +301,7 @@ class Words:
                 return skipped(_FIXED)
             if found.patient.note.text[edit.start : edit.end] != edit.text:
                 edits.append(edit)
-        return Outcome(with_articles(found.patient.note.text, edits), "changed") if edits else KEPT
+        return EditOutcome(with_articles(found.patient.note.text, edits), "changed") if edits else KEPT
 
     def _against(self, found: FoundWords, group: str) -> str | None:
         """What in the note contradicts a group."""
@@ -312,7 +310,7 @@ class Words:
             return f"not {group}" if self._by_name[str(sign.group)].is_empty else sign.group
         return f"not {group}" if group in found.denied else found.against.get(group)
 
-    def _changed(self, note: Note, place: Place, group: str) -> Edit | None:
+    def _changed(self, note: ScannedNote, place: WordedMention, group: str) -> Edit | None:
         """The edit of one mention; None if the group has no form for it."""
         start, end, _, kind = place
         text = note.text
@@ -341,7 +339,7 @@ class Words:
             return Edit(start - lead, end + (text[end : end + 1] == "."), "")
         return taken_out(note, start, end)
 
-    def _reworded(self, found: FoundWords, group: str) -> Outcome:
+    def _reworded(self, found: FoundWords, group: str) -> EditOutcome:
         if not found.places:
             return skipped(NO_MENTION)
         column, text = self.groups.index(group), found.patient.note.text
@@ -352,22 +350,22 @@ class Words:
                 if not old.split()[0].isupper() or place.start == found.patient.note.opening(place.start):
                     new = like(old, new)  # the capitals of IV are no sign of how to write "injection"
                 edits.append(Edit(place.start, place.end, new))
-        return Outcome(with_articles(text, edits), "changed") if edits else KEPT
+        return EditOutcome(with_articles(text, edits), "changed") if edits else KEPT
 
-    def _added(self, found: FoundWords, group: str) -> Outcome:
+    def _added(self, found: FoundWords, group: str) -> EditOutcome:
         note, forms = found.patient.note, self._by_name[group].forms
         for place in self.definition.insert:
             if place == "noun" and "adjective" in forms and found.patient.places:
                 edits = [self._put_in(found.patient, at, forms["adjective"][0]) for at in found.patient.places]
-                return Outcome(with_articles(note.text, edits), "added")
+                return EditOutcome(with_articles(note.text, edits), "added")
             if place == "section" and "sentence" in forms:
                 end = self._end_of_section(note)
                 if end is not None:
                     lead = " " if note.text[end - 1] in ".!?" else "\n"
-                    return Outcome((Edit(end, end, f"{lead}{forms['sentence'][0]}."),), "added")
+                    return EditOutcome((Edit(end, end, f"{lead}{forms['sentence'][0]}."),), "added")
         return skipped(NO_MENTION)
 
-    def _put_in(self, patient: Patient, description: Description, word: str) -> Edit:
+    def _put_in(self, patient: DescribedPatient, description: Description, word: str) -> Edit:
         """An adjective at a phrase, in its capitals."""
         noun = patient.note.text[slice(*description.noun)] if description.noun else ""
         put = patient.before_transgender if self.name == "ethnicity" else patient.before_ethnicity
@@ -378,7 +376,7 @@ class Words:
             word = word[0].upper() + word[1:]
         return Edit(at, at, word + " ")
 
-    def _end_of_section(self, note: Note) -> int | None:
+    def _end_of_section(self, note: ScannedNote) -> int | None:
         """After the last word of the section that a sentence may be put in."""
         for hit in note.hits(f"{self.name}:section"):
             for title in self.definition.sections:

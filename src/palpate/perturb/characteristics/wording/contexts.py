@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from palpate.perturb.characteristics.scan import Note
+from palpate.perturb.characteristics.reading import ScannedNote
 
 _DENIED_BEFORE = re.compile(
     r"\b(?:not|no|never|denie[sd]|denying|without|isn['’]t|wasn['’]t|neither|nor|negative\s+for|rather\s+than|if)\s+"
@@ -77,7 +77,7 @@ _IS = re.compile(
 _AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|$|\n)")
 
 
-def is_said(note: Note, start: int, end: int) -> bool:
+def is_said(note: ScannedNote, start: int, end: int) -> bool:
     """Whether a word is said of the patient: "she is Hispanic", "Mr. ___ identifies as White"."""
     first, _ = note.sentence(start)
     before = _IS.search(note.text, max(first, start - 70), start)
@@ -94,7 +94,7 @@ def is_providers(text: str, end: int) -> bool:
     return _PROVIDER_NEXT.match(text, end, min(len(text), end + 40)) is not None
 
 
-def is_denied(note: Note, start: int, end: int, *, listed: bool = False) -> bool:
+def is_denied(note: ScannedNote, start: int, end: int, *, listed: bool = False) -> bool:
     """Whether a word is said not to be so: "not obese", "non-Hispanic", "denies any homelessness", "Obese: no".
 
     `listed`: also as one of several, "denies tobacco, alcohol abuse", "no fevers or drug abuse".
@@ -117,7 +117,7 @@ def is_partly(text: str, start: int) -> bool:
     return _PARTLY.search(text, max(0, start - 12), start) is not None
 
 
-def fits_context(note: Note, start: int, end: int, context: str) -> bool:
+def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
     """Whether a phrase of a wording table stands where it means what its row says; see `definitions`."""
     if not context:
         return True
@@ -137,14 +137,14 @@ def fits_context(note: Note, start: int, end: int, context: str) -> bool:
     return told
 
 
-def _goes_on(note: Note, first: int, low: int, start: int) -> bool:
+def _goes_on(note: ScannedNote, first: int, low: int, start: int) -> bool:
     """ "Noncompliant with CPAP, frequently refuses fingersticks": nobody else is named who might."""
     if not _AFTER_COMMA.search(note.text, low, start) or _OTHERS_ACT.search(note.text, first, start):
         return False
     return not any(first <= hit.start < start for hit in note.hits("people"))
 
 
-def matches(pattern: re.Pattern[str], note: Note, tag: str) -> Iterator[re.Match[str]]:
+def matches(pattern: re.Pattern[str], note: ScannedNote, tag: str) -> Iterator[re.Match[str]]:
     """Where a pattern fits a note: only at the words under a tag if it starts with a whole word, for that is fast."""
     word = lead_word(pattern)
     if word is None:

@@ -10,22 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.errors import ConfigError
-from palpate.perturb.characteristics import people
 from palpate.perturb.characteristics.age import AgeCharacteristic
-from palpate.perturb.characteristics.articles import with_articles
-from palpate.perturb.characteristics.describe import Patient
-from palpate.perturb.characteristics.gender import Gender
-from palpate.perturb.characteristics.mentions import KEPT, Action, Detection, Outcome
-from palpate.perturb.characteristics.scan import Lexicon
-from palpate.perturb.characteristics.wording import Words
-from palpate.perturb.characteristics.wording.definitions import BUILT_IN, Definition, built_in
+from palpate.perturb.characteristics.definitions import BUILT_IN, Definition, built_in
+from palpate.perturb.characteristics.gender import GenderCharacteristic
+from palpate.perturb.characteristics.grammar import with_articles
+from palpate.perturb.characteristics.outcomes import KEPT, Action, Contradictory, Detection, EditOutcome
+from palpate.perturb.characteristics.reading import TriggerWords, people
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.wording import WordedCharacteristic
 
-Contradictory = Literal["skip", "alter"]
-Characteristic = Gender | AgeCharacteristic | Words
+Characteristic = GenderCharacteristic | AgeCharacteristic | WordedCharacteristic
 NAMES = ("gender", "age", *BUILT_IN)
 """The characteristics that come with palpate."""
 _ADULTS = {"boy": "man", "girl": "woman"}
@@ -34,7 +32,7 @@ _LAST = 1000
 _RANK: dict[Action, int] = {"kept": 0, "added": 1, "changed": 2, "skipped": 3}
 
 
-class Found(NamedTuple):
+class FoundCharacteristics(NamedTuple):
     """What one scan found in a note, by characteristic."""
 
     text: str
@@ -54,14 +52,14 @@ class Alterer:
             "family": ["family", "fh", "fhx", "famhx", "fam"],
         }
         # Ages and nouns show who the patient is, whatever is altered.
-        for part in (Gender(), AgeCharacteristic(), *self._by_name.values()):
+        for part in (GenderCharacteristic(), AgeCharacteristic(), *self._by_name.values()):
             for tag, triggers in part.triggers().items():
                 words.setdefault(tag, []).extend(triggers)
-        self._lexicon = Lexicon(words)
+        self._lexicon = TriggerWords(words)
         self._plain = {
             form[0].upper() + form[1:]: form
             for one in self._by_name.values()
-            if isinstance(one, Words)
+            if isinstance(one, WordedCharacteristic)
             for group in one.definition.groups
             for form in group.forms.get("adjective", ())[:1]
             if form[0].islower()
@@ -84,18 +82,18 @@ class Alterer:
             hint = "whole years from 18 to 89, or 90+" if isinstance(one, AgeCharacteristic) else ", ".join(one.groups)
             raise ConfigError(f"'{characteristic}' has no group '{group}'", hint=f"there are: {hint}")
 
-    def plan(self, text: str) -> Found:
+    def plan(self, text: str) -> FoundCharacteristics:
         """Scan a note, once for all groups."""
-        patient = Patient(self._lexicon.scan(text))
-        return Found(text, {name: one.find(patient) for name, one in self._by_name.items()})
+        patient = DescribedPatient(self._lexicon.scan(text))
+        return FoundCharacteristics(text, {name: one.find(patient) for name, one in self._by_name.items()})
 
-    def detection(self, found: Found) -> Detection:
+    def detection(self, found: FoundCharacteristics) -> Detection:
         """What the note says of its patient."""
         present = {name: one.present(found.by_name[name]) for name, one in self._by_name.items()}
         mentions = {name: tuple(one.mentions(found.by_name[name])) for name, one in self._by_name.items()}
         return Detection(present, mentions)
 
-    def edits(self, found: Found, group: Mapping[str, str] | tuple[str, str]) -> Outcome:
+    def edits(self, found: FoundCharacteristics, group: Mapping[str, str] | tuple[str, str]) -> EditOutcome:
         """What it takes to alter the note to a group: `(characteristic, group)`, or several as a mapping.
 
         A combination is skipped if one of its parts is; it is kept if all are.
@@ -104,13 +102,13 @@ class Alterer:
         if len(pairs) == 1:
             name, wanted = pairs[0]
             return self._one(name).outcome(found.by_name[name], wanted)
-        outcomes: list[tuple[int, Outcome]] = []
+        outcomes: list[tuple[int, EditOutcome]] = []
         for name, wanted in pairs:
             one = self._one(name)
             outcome = one.outcome(found.by_name[name], wanted)
             if outcome.action == "skipped":
                 return outcome._replace(reason=f"{name}: {outcome.reason}")
-            outcomes.append((one.definition.order if isinstance(one, Words) else _LAST, outcome))
+            outcomes.append((one.definition.order if isinstance(one, WordedCharacteristic) else _LAST, outcome))
         return merge(found.text, outcomes, self._plain)
 
     def _one(self, name: str) -> Characteristic:
@@ -120,7 +118,7 @@ class Alterer:
         return one
 
 
-def merge(text: str, outcomes: Sequence[tuple[int, Outcome]], plain: Mapping[str, str]) -> Outcome:
+def merge(text: str, outcomes: Sequence[tuple[int, EditOutcome]], plain: Mapping[str, str]) -> EditOutcome:
     """The edits of several characteristics of one note as one list; skipped where they overlap.
 
     Each outcome comes with an order: of two insertions at one place the lower stands first, of two changes to one word
@@ -142,10 +140,10 @@ def merge(text: str, outcomes: Sequence[tuple[int, Outcome]], plain: Mapping[str
     ordered = sorted([*inserts, *changes.values()], key=lambda row: (row[1].start, row[1].end, row[0]))
     edits = _small_after_first([edit for _, edit in ordered], plain)
     if any(second.start < first.end for first, second in pairwise(edits)):
-        return Outcome((), "skipped", "ambiguous: the mentions of two characteristics overlap")
+        return EditOutcome((), "skipped", "ambiguous: the mentions of two characteristics overlap")
     actions: list[Action] = [outcome.action for _, outcome in outcomes]
     action: Action = max(actions, key=_RANK.__getitem__, default="kept")
-    return Outcome(with_articles(text, edits), action) if edits else KEPT
+    return EditOutcome(with_articles(text, edits), action) if edits else KEPT
 
 
 def _small_after_first(edits: list[Edit], plain: Mapping[str, str]) -> list[Edit]:
@@ -168,13 +166,13 @@ def _both(first: tuple[int, Edit], second: tuple[int, Edit]) -> tuple[int, Edit]
 
 def _make(item: str | Definition, contradictory: Contradictory) -> Characteristic:
     if isinstance(item, Definition):
-        return Words(item, contradictory)
+        return WordedCharacteristic(item, contradictory)
     if item == "gender":
-        return Gender(contradictory)
+        return GenderCharacteristic(contradictory)
     if item == "age":
         return AgeCharacteristic(contradictory)
     if item in BUILT_IN:
-        return Words(_definition(item), contradictory)
+        return WordedCharacteristic(_definition(item), contradictory)
     raise ConfigError(f"there is no characteristic '{item}'", hint=f"there are: {', '.join(NAMES)}")
 
 

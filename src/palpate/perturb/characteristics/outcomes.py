@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 from palpate.cases.edits import Edit
 
 Action = Literal["changed", "added", "kept", "skipped"]
+Contradictory = Literal["skip", "alter"]
+"""How to treat notes that contradict the new group, such as an obstetric history when the new gender is male."""
 NO_MENTION = "no mention: the note does not tell of it, and has no place for a mention"
 
 
@@ -31,7 +33,7 @@ class Detection(NamedTuple):
     mentions: Mapping[str, tuple[Mention, ...]]
 
 
-class Outcome(NamedTuple):
+class EditOutcome(NamedTuple):
     """What altering a note to one group takes: no edits when it is kept or skipped."""
 
     edits: tuple[Edit, ...]
@@ -48,9 +50,9 @@ class Alteration(NamedTuple):
     reason: str | None = None
 
 
-def skipped(reason: str) -> Outcome:
+def skipped(reason: str) -> EditOutcome:
     """The note can't be altered to this group."""
-    return Outcome((), "skipped", reason)
+    return EditOutcome((), "skipped", reason)
 
 
-KEPT = Outcome((), "kept")
+KEPT = EditOutcome((), "kept")

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from palpate.perturb.characteristics.scan import Note
+    from palpate.perturb.characteristics.reading import ScannedNote
 
 _MALE = (
     "father dad daddy stepfather grandfather grandpa brother stepbrother son stepson grandson uncle nephew husband "
@@ -72,7 +72,7 @@ _OF_OTHERS = re.compile(
 )
 
 
-def belongs_to_patient(note: Note, start: int, end: int) -> bool:
+def belongs_to_patient(note: ScannedNote, start: int, end: int) -> bool:
     """Whether a description (an age, a noun, a word for a group) at this place is the patient's."""
     text = note.text
     if note.in_family(start):
@@ -87,7 +87,7 @@ def belongs_to_patient(note: Note, start: int, end: int) -> bool:
     return not has_other_subject(note, start)
 
 
-def has_other_subject(note: Note, start: int, *, people: frozenset[str] = OTHERS) -> bool:
+def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] = OTHERS) -> bool:
     """Whether somebody else is the subject before a place in its sentence."""
     text = note.text
     first, _ = note.sentence(start)

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from palpate.perturb.characteristics.age.number_words import ONES, TENS
-from palpate.perturb.characteristics.age.past import bare_past_ages
-from palpate.perturb.characteristics.people import RELATIVES, belongs_to_patient, has_other_subject
-from palpate.perturb.characteristics.scan import Hit, Note
+from palpate.perturb.characteristics.grammar import ONES, TENS
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.past_ages import bare_past_ages
+from palpate.perturb.characteristics.reading.people import RELATIVES, belongs_to_patient, has_other_subject
 
 Style = Literal["digits", "words", "decade"]
 Whose = Literal["patient", "past", "other"]
@@ -144,7 +144,7 @@ class Age(NamedTuple):
     """2 for a firm statement, 1 for "(age 63)" and "woman, age 63", 0 for an "age 63" anywhere else."""
 
 
-def find_ages(note: Note) -> list[Age]:
+def find_ages(note: ScannedNote) -> list[Age]:
     """All ages of a note, in order."""
     found = {age.start: age for age in _labelled(note)}
     for other in (_numbered(note), _led(note), _spelled(note), _said(note), _decades(note), _bare(note)):
@@ -153,7 +153,7 @@ def find_ages(note: Note) -> list[Age]:
     return sorted(found.values())
 
 
-def speaks_of_infant(note: Note) -> bool:
+def speaks_of_infant(note: ScannedNote) -> bool:
     """Whether the patient is a newborn or an infant, whose age is in days, weeks or months."""
     for hit in note.hits("infant_unit"):
         first, _ = note.sentence(hit.start)
@@ -175,7 +175,7 @@ def _value(number: str) -> int | None:
     return int(digits.group()) if digits else None
 
 
-def _whose(note: Note, start: int, tail: int) -> Whose:
+def _whose(note: ScannedNote, start: int, tail: int) -> Whose:
     first, _ = note.sentence(start)
     before = note.text[max(first, start - 60) : start]
     kin = _KIN_OF.search(before)
@@ -190,7 +190,7 @@ def _whose(note: Note, start: int, tail: int) -> Whose:
     return "past" if _PAST.search(before) or _THEN.match(note.text, tail) else "patient"
 
 
-def _candidates(note: Note) -> Iterator[re.Match[str]]:
+def _candidates(note: ScannedNote) -> Iterator[re.Match[str]]:
     """Numbers with a unit or a letter after them; only around such words, for a walk over the whole note is slow."""
     text, past = note.text, 0
     for hit in note.hits("age_unit"):
@@ -201,7 +201,7 @@ def _candidates(note: Note) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _numbered(note: Note) -> list[Age]:
+def _numbered(note: ScannedNote) -> list[Age]:
     ages: list[Age] = []
     text = note.text
     for match in _candidates(note):
@@ -225,7 +225,7 @@ def _letter(match: re.Match[str]) -> tuple[int, int] | None:
     return match.span(name) if name else None
 
 
-def _is_person(note: Note, match: re.Match[str], value: int | None) -> bool:
+def _is_person(note: ScannedNote, match: re.Match[str], value: int | None) -> bool:
     """63M and 63 F, and not 5 M KCl, 101 F or 16 F Foley."""
     text, start, end = note.text, match.start(), match.end()
     first, last = note.sentence(start)
@@ -247,7 +247,7 @@ def _is_person(note: Note, match: re.Match[str], value: int | None) -> bool:
     return left or right
 
 
-def _led(note: Note) -> list[Age]:
+def _led(note: ScannedNote) -> list[Age]:
     """M/63 with diabetes."""
     ages: list[Age] = []
     for hit in note.hits("letter"):
@@ -263,7 +263,7 @@ def _led(note: Note) -> list[Age]:
     return ages
 
 
-def _spelled(note: Note) -> list[Age]:
+def _spelled(note: ScannedNote) -> list[Age]:
     ages: list[Age] = []
     for hit in note.hits("year"):
         if note.text[hit.start - 1 : hit.start] not in (" ", "-", "\n"):
@@ -278,7 +278,7 @@ def _spelled(note: Note) -> list[Age]:
     return ages
 
 
-def _labelled(note: Note) -> list[Age]:
+def _labelled(note: ScannedNote) -> list[Age]:
     """Age: 63, aged 63, (age 63)."""
     ages: list[Age] = []
     for hit in note.hits("age"):
@@ -305,14 +305,14 @@ def _labelled(note: Note) -> list[Age]:
     return ages
 
 
-def _scored(note: Note, hit: Hit) -> re.Match[str] | None:
+def _scored(note: ScannedNote, hit: Hit) -> re.Match[str] | None:
     """ "CHADS-VASc 4 (age > 75)": a bound that the patient has passed; one in a guideline is none."""
     first, _ = note.sentence(hit.start)
     scored = _SCORE.search(note.text, max(first, hit.start - 80), hit.start)
     return _SCORED.match(note.text, hit.end) if scored else None
 
 
-def _said(note: Note) -> list[Age]:
+def _said(note: ScannedNote) -> list[Age]:
     """She is 63. The patient is 63 and lives alone. Patient is male, 63."""
     ages: list[Age] = []
     patterns = (("subject", _IS_NUMBER), ("patient", _IS_NUMBER), ("noun", _AFTER_NOUN), ("title", _AFTER_NAME))
@@ -325,7 +325,7 @@ def _said(note: Note) -> list[Age]:
     return ages
 
 
-def _decades(note: Note) -> list[Age]:
+def _decades(note: ScannedNote) -> list[Age]:
     ages: list[Age] = []
     text = note.text
     for hit in note.hits("decade"):
@@ -340,7 +340,7 @@ def _decades(note: Note) -> list[Age]:
     return ages
 
 
-def _bare(note: Note) -> list[Age]:
+def _bare(note: ScannedNote) -> list[Age]:
     """The 58 of "MI at 58"."""
     found = []
     for start, end in bare_past_ages(note):

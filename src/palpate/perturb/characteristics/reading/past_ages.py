@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from palpate.perturb.characteristics.age.number_words import ONES, TENS
-from palpate.perturb.characteristics.people import belongs_to_patient
-from palpate.perturb.characteristics.scan import Note
+from palpate.perturb.characteristics.grammar import ONES, TENS
+from palpate.perturb.characteristics.reading import ScannedNote
+from palpate.perturb.characteristics.reading.people import belongs_to_patient
 
 _BARE = re.compile(
     r"\s+(?:about\s+|around\s+|approximately\s+|~\s?)?(?P<number>[1-8]\d)"
@@ -61,7 +61,7 @@ _ANYBODY = re.compile(rf"\b{_PERSON}", re.IGNORECASE)
 _DECADES = ("septuagenarian", "octogenarian", "nonagenarian", "sexagenarian", "centenarian", "teenage", "teenager")
 
 
-def bare_past_ages(note: Note) -> Iterator[tuple[int, int]]:
+def bare_past_ages(note: ScannedNote) -> Iterator[tuple[int, int]]:
     """The spans of numbers like the 25 and the 40 of "dx'd with MS at 25, wheelchair-bound since 40"."""
     text = note.text
     for hit in note.hits("past"):
@@ -77,7 +77,7 @@ def bare_past_ages(note: Note) -> Iterator[tuple[int, int]]:
             yield match.span("number")
 
 
-def tells_age_vaguely(note: Note) -> bool:
+def tells_age_vaguely(note: ScannedNote) -> bool:
     """Whether a note without an age in years tells the patient's age all the same."""
     text = note.text
     for hit in note.hits("age"):

@@ -10,10 +10,10 @@ import re
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from palpate.perturb.characteristics.age.written import Age, find_ages, speaks_of_infant
-from palpate.perturb.characteristics.people import belongs_to_patient
-from palpate.perturb.characteristics.scan import Hit, Note
-from palpate.perturb.characteristics.wording.definitions import built_in
+from palpate.perturb.characteristics.definitions import built_in
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.ages import Age, find_ages, speaks_of_infant
+from palpate.perturb.characteristics.reading.people import belongs_to_patient
 
 NOUNS = ["man", "woman", "male", "female", "gentleman", "lady", "boy", "girl"]
 _STOP = (
@@ -93,10 +93,10 @@ class Description(NamedTuple):
     age: Age | None
 
 
-class Patient:
+class DescribedPatient:
     """What a scanned note tells of its patient, found once and shared by all characteristics."""
 
-    def __init__(self, note: Note) -> None:
+    def __init__(self, note: ScannedNote) -> None:
         self.note = note
 
     @cached_property

@@ -16,19 +16,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
 
 from palpate.cases.edits import Edit
-from palpate.perturb.characteristics.age.number_words import in_words
-from palpate.perturb.characteristics.age.past import tells_age_vaguely
-from palpate.perturb.characteristics.age.written import DECADES, Age
-from palpate.perturb.characteristics.articles import with_articles
-from palpate.perturb.characteristics.describe import Patient
-from palpate.perturb.characteristics.mentions import KEPT, NO_MENTION, Mention, Outcome, skipped
-from palpate.perturb.characteristics.people import belongs_to_patient
+from palpate.perturb.characteristics.grammar import in_words, with_articles
+from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
+from palpate.perturb.characteristics.reading.ages import DECADES, Age
+from palpate.perturb.characteristics.reading.past_ages import tells_age_vaguely
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import belongs_to_patient
 from palpate.perturb.characteristics.wording.contexts import is_denied
 
-Contradictory = Literal["skip", "alter"]
 OVER_90 = "90+"
 _UNREADABLE = "the age is told as a range or in words that can't be changed"
 _ADULTS = {"boy": "man", "girl": "woman"}
@@ -60,7 +57,7 @@ _NOUN_NEAR = re.compile(
 class FoundAge:
     """The ages of the patient in a note."""
 
-    patient: Patient
+    patient: DescribedPatient
     ages: list[Age] = field(default_factory=list)
     left: list[Age] = field(default_factory=list)
     youngest: int = 0
@@ -121,7 +118,7 @@ class AgeCharacteristic:
         """Whether this is an age that can be written: 18 to 89, or 90+."""
         return group in self.groups
 
-    def find(self, patient: Patient) -> FoundAge:
+    def find(self, patient: DescribedPatient) -> FoundAge:
         """Everything, once."""
         found = FoundAge(patient)
         text = patient.note.text
@@ -159,7 +156,7 @@ class AgeCharacteristic:
         ]
         return sorted(told)
 
-    def outcome(self, found: FoundAge, group: str) -> Outcome:
+    def outcome(self, found: FoundAge, group: str) -> EditOutcome:
         """What altering to a group takes."""
         if found.infant:
             return skipped("infant: the age is in days, weeks or months")
@@ -185,10 +182,10 @@ class AgeCharacteristic:
                 edits.append(Edit(age.start, age.end, written))
         if not edits:
             return KEPT
-        return Outcome(with_articles(text, edits), "added" if found.present is None else "changed")
+        return EditOutcome(with_articles(text, edits), "added" if found.present is None else "changed")
 
 
-def _added(found: FoundAge, years: int) -> Outcome:
+def _added(found: FoundAge, years: int) -> EditOutcome:
     """A note without an age gets one at the noun that introduces the patient: "a pleasant 63-year-old woman"."""
     place = next((place for place in found.patient.places if place.noun), None)
     if place is None or place.noun is None:
@@ -199,7 +196,7 @@ def _added(found: FoundAge, years: int) -> Outcome:
     adult = _ADULTS.get(text[slice(*place.noun)].lower())
     if adult and years >= 18:
         edits.append(Edit(*place.noun, adult))
-    return Outcome(with_articles(text, edits), "added")
+    return EditOutcome(with_articles(text, edits), "added")
 
 
 def write(years: int, style: str, old: str, masked: str) -> str:
@@ -217,7 +214,7 @@ def write(years: int, style: str, old: str, masked: str) -> str:
     return masked if years >= 90 else str(years)
 
 
-def _fits(patient: Patient) -> list[tuple[str, int, int]]:
+def _fits(patient: DescribedPatient) -> list[tuple[str, int, int]]:
     """The words for a time of life that the note has for the patient, with the ages that go with them."""
     found = []
     for hit in patient.note.hits("life"):
@@ -245,7 +242,7 @@ def _fits(patient: Patient) -> list[tuple[str, int, int]]:
     return found
 
 
-def _event_fits(patient: Patient, present: int | None) -> list[tuple[str, int, int]]:
+def _event_fits(patient: DescribedPatient, present: int | None) -> list[tuple[str, int, int]]:
     """The ages that go with what the note tells of the patient's life, where the note's own age does."""
     found = []
     note = patient.note

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from palpate.perturb.characteristics import people
+from palpate.perturb.characteristics.reading import people
 
 _WORD = re.compile(r"[A-Za-z]+")
 _WORD_OR_MASK = re.compile(r"[A-Za-z]+|\[\*\*[^\]]*\]")
@@ -47,7 +47,7 @@ class Hit(NamedTuple):
     word: str
 
 
-class Note:
+class ScannedNote:
     """A scanned note."""
 
     def __init__(self, text: str, hits: dict[str, list[Hit]]) -> None:
@@ -125,7 +125,7 @@ def section_end(text: str, start: int, *, of_family: bool = False) -> int:
     return len(text)
 
 
-class Lexicon:
+class TriggerWords:
     """The trigger words of all characteristics, by tag."""
 
     def __init__(self, words_of: Mapping[str, Iterable[str]]) -> None:
@@ -135,7 +135,7 @@ class Lexicon:
                 tags.setdefault(word.lower(), []).append(tag)
         self._tags = {word: tuple(dict.fromkeys(names)) for word, names in tags.items()}
 
-    def scan(self, text: str) -> Note:
+    def scan(self, text: str) -> ScannedNote:
         """One walk over the words of a text."""
         hits: dict[str, list[Hit]] = {}
         find = self._tags.get
@@ -146,4 +146,4 @@ class Lexicon:
                 hit = Hit(match.start(), match.end(), word)
                 for name in names:
                     hits.setdefault(name, []).append(hit)
-        return Note(text, hits)
+        return ScannedNote(text, hits)

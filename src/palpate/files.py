@@ -1,0 +1,235 @@
+"""Files on disk: YAML that knows its line numbers, and files that appear whole or not at all.
+
+Whoever writes a configuration, a suite or a definition writes it by hand, so every complaint names the file and the
+line. `read_yaml` gives a tree of `YamlNode`s. Asking a node for something that it is not (a list where there is a
+text, a key that is missing or unknown) raises a `ConfigError` of one sentence with a hint.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from palpate.errors import ConfigError
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A scratch path beside `path` that takes its name when the block ends without an error.
+
+    So a reader finds the old file, or the new one, or none, but never half of one. The scratch path keeps the suffix,
+    because some writers add their own where it is missing. It may also become a folder, if there is none at `path`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        yield scratch
+        scratch.replace(path)
+    finally:
+        if scratch.is_dir():
+            shutil.rmtree(scratch)
+        scratch.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a whole file at once; see `replacing`. Text is written as UTF-8 without translating line ends."""
+    with replacing(path) as scratch:
+        scratch.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def read_resource(package: str, name: str) -> Any:
+    """A YAML file that comes with palpate, as plain values."""
+    return yaml.load(resources.files(package).joinpath(name).read_text("utf-8"), Loader=_LOADER)
+
+
+@dataclass(frozen=True)
+class YamlNode:
+    """A value in a YAML file and its line; `content` is a text, a list of nodes or a mapping to nodes."""
+
+    content: str | list[YamlNode] | dict[str, YamlNode]
+    parsed: yaml.Node
+    file: Path
+    key_lines: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def line(self) -> int:
+        """The line on which the value starts, counted from 1."""
+        return int(self.parsed.start_mark.line) + 1
+
+    @property
+    def scalar(self) -> Any:
+        """The number, text, true or false that is written; dates stay texts."""
+        kind = self.parsed.tag.rsplit(":", 1)[-1]
+        if not isinstance(self.content, str) or kind not in ("int", "float", "bool", "null"):
+            return self.parsed.value
+        try:
+            return yaml.constructor.SafeConstructor().construct_object(self.parsed)
+        except (ValueError, yaml.YAMLError):
+            return self.parsed.value
+
+    def plain(self) -> Any:
+        """The whole value as YAML itself reads it: mappings, lists, numbers, dates."""
+        try:
+            return yaml.constructor.SafeConstructor().construct_document(self.parsed)
+        except yaml.YAMLError as error:
+            raise _syntax_error(self.file, "", error) from None
+        except ValueError as error:
+            raise self.error(f"not valid YAML ({error})") from None
+
+    def error(self, problem: str, *, hint: str | None = None, key: str | None = None) -> ConfigError:
+        """An error that names the file and the line of this value, or of one of its keys."""
+        line = self.key_lines.get(key, self.line) if key is not None else self.line
+        return ConfigError(f"line {line}: {problem}", file=self.file, hint=hint)
+
+    def line_of(self, path: Sequence[str | int]) -> int | None:
+        """The line of the deepest key on a path that is in the file; None if not even the first one is."""
+        line, node = None, self
+        for part in path:
+            if not isinstance(node.content, dict) or str(part) not in node.content:
+                break
+            line, node = node.key_lines[str(part)], node.content[str(part)]
+        return line
+
+    def mapping(self, what: str, *, known: Collection[str] | None = None) -> dict[str, YamlNode]:
+        """The keys and values; a key outside `known` is refused."""
+        if not isinstance(self.content, dict):
+            raise self.error(f"{what} must be a mapping of `key: value` lines")
+        for key in self.content if known is not None else ():
+            if known is not None and key not in known:
+                close = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean `{close[0]}`?" if close else f"the keys are: {', '.join(known)}"
+                raise self.error(f"unknown key `{key}` in {what}", hint=hint, key=key)
+        return self.content
+
+    def items(self, what: str) -> list[YamlNode]:
+        """The elements of a list that is not empty."""
+        if not isinstance(self.content, list):
+            raise self.error(f"{what} must be a list", hint="write it as [one, another] or in `- item` lines")
+        if not self.content:
+            raise self.error(f"{what} is empty", hint="give at least one item")
+        return self.content
+
+    def text(self, what: str) -> str:
+        """The text as it is written, so that the label `no` stays the word `no`."""
+        if not isinstance(self.content, str):
+            raise self.error(f"{what} must be a text")
+        if not self.content.strip():
+            raise self.error(f"{what} is empty", hint="fill it in")
+        return self.content
+
+    def number(self, what: str, *, low: float, high: float = float("inf")) -> float:
+        """A number between `low` and `high`."""
+        value = self.scalar
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            bounds = f"of at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+            raise self.error(f"{what} must be a number {bounds}")
+        return float(value)
+
+    def whole(self, what: str, *, low: int = 1) -> int:
+        """A whole number of at least `low`."""
+        value = self.number(what, low=low)
+        if value != int(value):
+            raise self.error(f"{what} must be a whole number")
+        return int(value)
+
+    def choice(self, what: str, choices: Collection[str]) -> str:
+        """One of several words."""
+        value = self.text(what)
+        if value not in choices:
+            raise self.error(f"{what} is '{value}'", hint=f"choose one of {', '.join(choices)}")
+        return value
+
+    def texts(self, what: str) -> list[str]:
+        """A list of texts, or a single text."""
+        if isinstance(self.content, str):
+            return [self.text(what)]
+        return [item.text(what) for item in self.items(what)]
+
+    def require(self, key: str, what: str) -> YamlNode:
+        """The value of a key that must be given."""
+        found = self.mapping(what).get(key)
+        if found is None:
+            raise self.error(f"{what} has no `{key}`", hint=f"add a line `{key}: ...`")
+        return found
+
+
+def read_yaml(file: Path, *, needs: str) -> YamlNode:
+    """Read a YAML file, which must hold a mapping; `needs` says what should be in it, for whoever left it empty."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError("file not found", file=file, hint="check the path") from None
+    except OSError as error:
+        raise ConfigError(f"the file cannot be read ({error.strerror})", file=file, hint="check the path") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"is not UTF-8 (byte {error.start})", file=file, hint="save it as UTF-8") from None
+    return parse_yaml(text, file, needs=needs)
+
+
+def parse_yaml(text: str, file: Path, *, needs: str) -> YamlNode:
+    """The same for the text of a file that was read already."""
+    try:
+        loader = _LOADER(text)
+        try:
+            root = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise _syntax_error(file, text, error) from None
+    if root is None:
+        raise ConfigError("the file is empty", file=file, hint=f"it needs {needs}")
+    node = _build(root, file, ())
+    if not isinstance(node.content, dict):
+        raise node.error("the file must be a mapping of `key: value` lines", hint=f"it needs {needs}")
+    return node
+
+
+def _syntax_error(file: Path, text: str, error: yaml.YAMLError) -> ConfigError:
+    """What the YAML parser says in one sentence; tabs, which look like spaces, get a sentence of their own."""
+    mark = getattr(error, "problem_mark", None)
+    line = mark.line + 1 if mark else 1
+    lines = text.splitlines()
+    near = [n for n in (line, line - 1, line + 1) if 1 <= n <= len(lines)]
+    for number in near:
+        written = lines[number - 1]
+        if "\t" in written[: len(written) - len(written.lstrip())]:
+            return ConfigError(
+                f"line {number}: the line is indented with a tab", file=file, hint="use spaces, not tabs, in YAML"
+            )
+    problem = getattr(error, "problem", None) or str(error)
+    return ConfigError(f"line {line}: not valid YAML ({problem})", file=file, hint="put a text with : { [ # in quotes")
+
+
+def _build(node: yaml.Node, file: Path, inside: tuple[int, ...]) -> YamlNode:
+    """A node of the parser with its children; one that contains itself through `&` and `*` is refused."""
+    line = node.start_mark.line + 1
+    if id(node) in inside:
+        raise ConfigError(f"line {line}: an anchor contains itself, a cycle", file=file, hint="write the part out")
+    inside = (*inside, id(node))
+    if isinstance(node, yaml.SequenceNode):
+        return YamlNode([_build(item, file, inside) for item in node.value], node, file)
+    if not isinstance(node, yaml.MappingNode):
+        return YamlNode(str(node.value), node, file)
+    content: dict[str, YamlNode] = {}
+    key_lines: dict[str, int] = {}
+    for key, value in node.value:
+        at = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError(f"line {at}: a key must be a word", file=file, hint="put a text with { in quotes")
+        name = str(key.value)
+        if name in content:
+            problem = f"line {at}: `{name}` is given twice, first in line {key_lines[name]}"
+            raise ConfigError(problem, file=file, hint="remove one")
+        content[name], key_lines[name] = _build(value, file, inside), at
+    return YamlNode(content, node, file, key_lines)

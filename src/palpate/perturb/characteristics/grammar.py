@@ -1,0 +1,147 @@
+"""Keeps the sentence around an edit grammatical: articles, what a removed word would leave behind, numbers in words.
+
+An article agrees with what follows it ("an 85-year-old", "a 63-year-old", "an Asian man", "a White man"). A word that
+is taken out leaves no comma, no "and" and no small letter at the start of a sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from palpate.cases.edits import Edit
+
+if TYPE_CHECKING:
+    from palpate.perturb.characteristics.reading import ScannedNote
+
+ONES = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+_ARTICLE = re.compile(r"\b([Aa]n?|AN?)(\s+)$")
+_NUMBER = re.compile(r"(\d+)")
+_LETTER_NAME = re.compile(r"[AEFHILMNORSX](?:[A-Z]|\b)")
+_SPOKEN_CONSONANT = re.compile(r"(?:eu|one\b|uni(?!n|m)|use|usu|ure)", re.IGNORECASE)
+_SILENT_H = re.compile(r"(?:hour|honest|heir)", re.IGNORECASE)
+_AND_AFTER = re.compile(r"\s+and\s+(?=[A-Za-z])")
+_AND_BEFORE = re.compile(r"(?P<comma>,)?\s+and\s+$")
+_COMMA_BEFORE = re.compile(r",\s+$")
+_STOPS = re.compile(r"[ \t]*(?:[.;:)\n]|$)")
+_AFTER_AGE = re.compile(r"\d[\s-]?(?:[MF]\b|y)[^,.;]*$", re.IGNORECASE)
+"""In "63 yo thin, cachectic man" the comma goes with the word; in "by her daughter, obese man" it stays."""
+
+
+@cache
+def in_words(n: int) -> str:
+    """A number from 0 to 99 in words: 63 is "sixty-three"."""
+    if n < 20:
+        return ONES[n]
+    return TENS[n // 10 - 2] + (f"-{ONES[n % 10]}" if n % 10 else "")
+
+
+def takes_an(word: str) -> bool:
+    """Whether "an" stands before a word, a number or an abbreviation."""
+    number = _NUMBER.match(word)
+    if number:
+        return number.group(1).startswith("8") or number.group(1) in ("11", "18")
+    if _LETTER_NAME.match(word) and (len(word) == 1 or not word[1:2].isalpha() or word[:2].isupper()):
+        return True
+    if _SPOKEN_CONSONANT.match(word):
+        return False
+    return (word[:1].lower() in "aeiou" and word != "") or bool(_SILENT_H.match(word))
+
+
+def article_before(text: str, position: int) -> tuple[int, int] | None:
+    """The span of an article right before a position."""
+    match = _ARTICLE.search(text, max(0, position - 8), position)
+    return match.span(1) if match else None
+
+
+def with_articles(text: str, edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """The edits, sorted, and the articles before them set right."""
+    ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
+    fixes: list[Edit] = []
+    for k, edit in enumerate(ordered):
+        if k and ordered[k - 1].end == edit.start:
+            continue  # an earlier edit follows the article
+        span = article_before(text, edit.start)
+        if span is None:
+            continue
+        old = text[span[0] : span[1]]
+        new = _written(old, takes_an(_next_word(text, ordered, k)))
+        if new != old:
+            fixes.append(Edit(span[0], span[1], new))
+    return tuple(sorted(ordered + fixes, key=lambda edit: (edit.start, edit.end))) if fixes else tuple(ordered)
+
+
+def _next_word(text: str, ordered: list[Edit], k: int) -> str:
+    """What will stand where edit k starts."""
+    position = ordered[k].start
+    for edit in ordered[k:]:
+        if edit.start > position or edit.text:
+            break
+        position = edit.end
+    else:
+        return text[position : position + 20]
+    return edit.text if edit.start == position and edit.text else text[position : position + 20]
+
+
+def _written(article: str, an: bool) -> str:
+    word = "an" if an else "a"
+    if article[0] == "A":
+        # "A" alone may be a capital or capitals; "AN" is capitals.
+        return word.upper() if article == "AN" and an else word.capitalize()
+    return word
+
+
+def taken_out(note: ScannedNote, start: int, end: int) -> Edit | None:
+    """The edit that takes out an adjective; None where the rest would not read well."""
+    text = note.text
+    joined = _AND_AFTER.match(text, end)
+    if joined:
+        return _from_start(note, start, joined.end())
+    joined = _AND_BEFORE.search(text, max(0, start - 8), start)
+    if joined:
+        return None if joined.group("comma") else Edit(joined.start(), end, "")
+    comma = _COMMA_BEFORE.search(text, max(0, start - 4), start)
+    if comma and text[end : end + 1] != ",":
+        first, _ = note.sentence(start)
+        if _STOPS.match(text, end) or _AFTER_AGE.search(text, first, comma.start()):
+            return Edit(comma.start(), end, "")
+    end += text[end : end + 1] == ","
+    after = len(text[end : end + 5]) - len(text[end : end + 5].lstrip())
+    line_ends = "\n" in text[end : end + after] and text[start - 1 : start] == " "
+    if after and not (line_ends and article_before(text, start) is None):
+        return _from_start(note, start, end + after)
+    before = len(text[max(0, start - 3) : start]) - len(text[max(0, start - 3) : start].rstrip())
+    return Edit(start - before, end, "")
+
+
+def _from_start(note: ScannedNote, start: int, end: int) -> Edit:
+    """What follows a word that opened its sentence opens it now."""
+    text = note.text
+    if text[start].isupper() and text[end : end + 1].islower() and start == note.opening(start):
+        return Edit(start, end + 1, text[end].upper())
+    return Edit(start, end, "")

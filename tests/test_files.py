@@ -1,0 +1,97 @@
+"""YAML with line numbers, and files that are whole or not there."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palpate.errors import ConfigError
+from palpate.files import parse_yaml, read_yaml, replacing, write_atomically
+
+
+def test_lines_and_plain_values() -> None:
+    text = "a: 1\nb:\n  c: no\n  d: [x, 2020-01-02]\nbase: &base {e: 5}\nmore: {<<: *base, f: 6}\n"
+    root = parse_yaml(text, Path("x.yaml"), needs="`a:`")
+    assert root.plain() == {
+        "a": 1,
+        "b": {"c": False, "d": ["x", date(2020, 1, 2)]},
+        "base": {"e": 5},
+        "more": {"e": 5, "f": 6},
+    }
+    assert root.require("b", "it").require("c", "it").text("c") == "no"
+    assert root.line_of(("b", "d", 1)) == 4
+    assert root.line_of(("b", "nothing")) == 2
+    assert root.line_of(("nothing",)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "x.yaml: the file is empty; it needs `a:`."),
+        ("- a\n", "x.yaml: line 1: the file must be a mapping of `key: value` lines; it needs `a:`."),
+        ("a: 1\na: 2\n", "x.yaml: line 2: `a` is given twice, first in line 1; remove one."),
+        ("a:\n\tb: 1\n", "x.yaml: line 2: the line is indented with a tab; use spaces, not tabs, in YAML."),
+        ("a: &x [*x]\n", "x.yaml: line 1: an anchor contains itself, a cycle; write the part out."),
+        ("{[a]: 1}\n", "x.yaml: line 1: a key must be a word; put a text with { in quotes."),
+    ],
+)
+def test_what_is_wrong_has_its_line(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_yaml(text, Path("x.yaml"), needs="`a:`")
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("value", ["!!python/name:os.system", "2020-13-45"])
+def test_values_that_yaml_can_not_make(value: str) -> None:
+    root = parse_yaml(f"b: 1\na: {value}\n", Path("x.yaml"), needs="`a:`")
+    with pytest.raises(ConfigError, match=r"x\.yaml: line \d: not valid YAML"):
+        root.plain()
+
+
+def test_files_that_can_not_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="file not found"):
+        read_yaml(tmp_path / "none.yaml", needs="`a:`")
+    with pytest.raises(ConfigError, match="the file cannot be read"):
+        read_yaml(tmp_path, needs="`a:`")
+
+
+def test_a_file_appears_whole(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file.txt"
+    write_atomically(path, "é\n")
+    assert path.read_bytes() == "é\n".encode()
+    write_atomically(path, b"\x00")
+    assert [file.name for file in path.parent.iterdir()] == ["file.txt"]
+    assert path.read_bytes() == b"\x00"
+
+
+def spoiled(path: Path, *, folder: bool = False) -> None:
+    with replacing(path) as scratch:
+        if folder:
+            scratch.mkdir()
+            scratch = scratch / "part"
+        scratch.write_bytes(b"half")
+        raise RuntimeError
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.npy"
+    with replacing(path) as scratch:
+        np.save(scratch, np.arange(3))
+    with pytest.raises(RuntimeError):
+        spoiled(path)
+    assert np.load(path).tolist() == [0, 1, 2]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_appears_whole_too(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    with pytest.raises(RuntimeError):
+        spoiled(path, folder=True)
+    assert not list(tmp_path.iterdir())
+    with replacing(path) as scratch:
+        scratch.mkdir()
+        (scratch / "a").touch()
+    assert [file.name for file in path.iterdir()] == ["a"]
