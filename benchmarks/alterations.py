@@ -26,7 +26,7 @@ import polars as pl
 from palpate.cases.edits import splice
 from palpate.perturb.characteristics import Alterer
 from palpate.perturb.characteristics.reading import Hit, ScannedNote, TriggerWords
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 
 NAMES = ("gender", "age", "ethnicity")
 TOKENS = 1500

@@ -26,7 +26,7 @@ from palpate.commands.audit import make_hospital
 from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
 from palpate.models import Model, ModelSpec, load_model
 from palpate.results.attributions import Asked
-from palpate.stats.evidence.spans import (
+from palpate.stats.evidence import (
     MATCHES,
     Spans,
     count_matches,

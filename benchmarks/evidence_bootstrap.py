@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.stats import resample_counts
-from palpate.stats.evidence.spans import (
+from palpate.stats.evidence import (
     MATCHES,
     Spans,
     SpanScores,

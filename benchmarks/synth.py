@@ -11,8 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from palpate.synthetic import Plants, write_hospital
 from palpate.synthetic.calibrate import calibrate
-from palpate.synthetic.hospital import Plants, write_hospital
 
 MOST_SECONDS = 60.0
 MOST_RATIO = 11.0

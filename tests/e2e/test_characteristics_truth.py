@@ -32,9 +32,9 @@ from palpate.models.protocol import Probabilities
 from palpate.results import AuditResult
 from palpate.synthetic.calibrate import calibrate
 from palpate.synthetic.dice import Dice, stream
-from palpate.synthetic.notes.discharge import Summary
+from palpate.synthetic.notes.discharge import DischargeSummary
 from palpate.synthetic.notes.voice import ETHNICITY_MENTION_RATE
-from palpate.synthetic.patients.patients import Patient, Stay, simulate
+from palpate.synthetic.patients import Stay, SyntheticPatient, simulate
 from palpate.synthetic.plants import Plants
 from palpate.train import train
 from tests.audits.characteristics.altered_notes import answer
@@ -54,7 +54,7 @@ SAID = {
 GROUPS = (("gender", "female", "male"), ("ethnicity", "African American", "none"), ("ethnicity", "Hispanic", "none"))
 
 
-def first_stays(patients: Iterable[Patient]) -> list[tuple[Patient, Stay]]:
+def first_stays(patients: Iterable[SyntheticPatient]) -> list[tuple[SyntheticPatient, Stay]]:
     """Each adult's first stay that can end in a readmission."""
     found = []
     for patient in patients:
@@ -72,7 +72,7 @@ def hospital(n: int, *, seed: int, plants: Plants) -> tuple[Cohort, dict[str, fl
         simulate(n, seed=seed, site="a", source="iii", plants=plants, intercepts=intercepts)
     ):
         dice = Dice(stream(seed, 0, 0, patient.number, 1))
-        text = Summary(patient, stay, dice, style="iii", site="a").write().text()
+        text = DischargeSummary(patient, stay, dice, style="iii", site="a").write().text()
         case = f"{seed}-{patient.number}"
         base[case] = stay.logit_readmission - stay.parts["gender"] - stay.parts["ethnicity"]
         rows.append((case, case, text[: text.index("Physical Exam:")], int(stay.readmitted)))

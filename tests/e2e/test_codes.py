@@ -11,7 +11,7 @@ import pytest
 from palpate.commands import codes
 from palpate.data.annotations.evidence_tables import read_evidence
 from palpate.data.codes import gem_tables
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 from tests.data.annotations.webanno_files import write_project
 from tests.data.published import GEM, MDACE, needs_gem, needs_mdace
 from tests.e2e.command_line import CommandLine

@@ -246,7 +246,7 @@ def test_counts_above_255_are_not_wrapped():
     y, s, patient = np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.3, 0.2]), np.array([0, 0, 1, 2])
     rows = _rows.check_rows(y, s, ("auroc",), threshold=None, unit="patient", patient=patient, rows=None, weight=None)
     rows = rows._replace(draws=np.array([[2000]]))
-    chosen = module._Options(("auroc",), 0.95, 10, 40, np.uint64(1))
+    chosen = module.BootstrapOptions(("auroc",), 0.95, 10, 40, np.uint64(1))
     _, values = module._evaluate(rows, chosen)
     counts = _draws.draw_matrix(np.uint64(1), np.arange(40), rows.sizes[0], rows.draws[0])
     assert counts.max() > 255

@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
-from palpate.stats import adaptive_calibration_error, brier, brier_skill_score, calibration_curve
+from palpate.stats import (
+    NOISE,
+    adaptive_calibration_error,
+    bootstrap,
+    brier,
+    brier_skill_score,
+    calibration_curve,
+    error_interval,
+    percentile_interval,
+)
 
 
 def slow_error(y, s, n_bins, w=None):
@@ -104,3 +113,33 @@ def test_undefined_and_wrong():
             metric([0, 1], [0.1, 1.2])
     with pytest.raises(ValueError, match="n_bins"):
         adaptive_calibration_error([0, 1], [0.1, 0.2], n_bins=0)
+
+
+NOISY = ("adaptive_calibration_error", NOISE)
+
+
+def draw(g: np.random.Generator, n: int, shift: float) -> tuple[np.ndarray, np.ndarray]:
+    """Labels, and a model that is calibrated but for a shift of its log-odds."""
+    logit = g.normal(-1.2, 1.2, n)
+    y = g.random(n) < 1 / (1 + np.exp(-logit))
+    return y, 1 / (1 + np.exp(-logit - shift))
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("n", [300, 2000])
+def test_the_interval_of_the_calibration_error_holds_it(n: int, shift: float) -> None:
+    truth = 0.0 if shift == 0 else adaptive_calibration_error(*draw(np.random.default_rng(1), 1_000_000, shift))
+    g, n_sets, inside, by_percentiles = np.random.default_rng(2), 100, 0, 0
+    for _ in range(n_sets):
+        y, p = draw(g, n, shift)
+        found = bootstrap(y, p, metrics=NOISY, patient=np.arange(n), rng=g, n_replicates=300)
+        point, (error, noise) = found.point[0, 0, 0], found.values[0, :, 0]
+        low, high = error_interval(point, error, noise)
+        inside += low <= truth <= high
+        assert low <= point <= high
+        low, high = percentile_interval(error)
+        by_percentiles += low <= truth <= high
+    assert inside >= 92
+    assert inside >= by_percentiles
+    if shift == 0:
+        assert by_percentiles == 0, "what this is for"

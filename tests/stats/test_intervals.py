@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, false_discovery_control
+from scipy.stats import binomtest, false_discovery_control, permutation_test
 
 from palpate.stats import adjust, bootstrap_p_value, error_interval, percentile_interval, wilson_interval
+from palpate.stats.intervals import sign_flip_p_value
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
@@ -101,3 +103,27 @@ def test_error_interval_by_hand():
     assert error_interval(0.07, errors, noise, level=0.95).high == 0.07, "holds its estimate"
     assert np.isnan(error_interval(0.04, errors * np.nan, noise * np.nan)).all()
     assert error_interval([0.0], np.zeros((1, 10)), np.zeros((1, 10))).low == [0.0]
+
+
+def test_random_signs_equal_all_signs() -> None:
+    """Against every one of the 2**10 assignments, by counting and by scipy."""
+    rng = np.random.default_rng(3)
+    table = rng.normal(0.4, 1, size=(10, 4))
+    table[:, 3] = 0.0
+    found = sign_flip_p_value(table, rng=1, n_replicates=40_000)
+    signs = np.array(list(product((-1, 1), repeat=10)))
+    exact = (np.abs(signs @ table) >= np.abs(table.sum(axis=0)) - 1e-12).mean(axis=0)
+    np.testing.assert_allclose(found, exact, atol=0.01)
+    assert found[3] == 1.0
+    for k in range(3):
+        scipys = permutation_test(
+            (table[:, k],), np.mean, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
+        )
+        assert scipys.pvalue == pytest.approx(exact[k], abs=1e-12)
+
+
+def test_a_difference_in_every_patient_has_the_normal_tail() -> None:
+    found = sign_flip_p_value(np.full((100, 1), 1e-3), rng=1, n_replicates=500)
+    assert found[0] == pytest.approx(1.5e-23, rel=0.1), "two sides of 10 standard deviations"
+    with pytest.raises(ValueError, match=r"\[unit, column\]"):
+        sign_flip_p_value(np.zeros(3), rng=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palpate.synthetic.hospital import Plants, write_hospital
+from palpate.synthetic import Plants, write_hospital
 
 Read = Callable[[str], pl.DataFrame]
 

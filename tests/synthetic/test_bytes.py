@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+import palpate.synthetic as hospital
 from palpate.errors import InputError
-from palpate.synthetic import hospital
-from palpate.synthetic.hospital import Plants, write_hospital
+from palpate.synthetic import Plants, write_hospital
 from tests.synthetic.conftest import read
 
 

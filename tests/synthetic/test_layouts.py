@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palpate.synthetic.layouts.tables import schemas
+from palpate.synthetic.layouts import schemas
 from tests.synthetic.conftest import read
 
 # Written down here again, from the published documentation, so that a slip in schemas.yaml shows.

@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 
 from palpate.perturb.characteristics.grammar import in_words
+from palpate.synthetic import write_hospital
 from palpate.synthetic.dice import Dice
-from palpate.synthetic.hospital import write_hospital
-from palpate.synthetic.notes import family
-from palpate.synthetic.notes.prose import Draft, Grammar, mistype
+from palpate.synthetic.notes import Draft, Grammar, family, mistype
 from palpate.synthetic.patients.conditions import by_name
 from tests.synthetic.conftest import read
 

@@ -13,12 +13,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from palpate.synthetic.calibrate import calibrate, expected_auroc, probability
+from palpate.synthetic.patients import Stay, simulate
 from palpate.synthetic.patients.conditions import condition_names
 from palpate.synthetic.patients.findings import findings, labels
-from palpate.synthetic.patients.patients import Stay, simulate
 from palpate.synthetic.plants import Plants, Site
-from palpate.synthetic.ratings import expected_ratings, word_effects
-from palpate.synthetic.truth import describe
+from palpate.synthetic.truth import describe, expected_ratings, word_effects
 from tests.synthetic.conftest import read
 
 

@@ -22,7 +22,7 @@ from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
 from palpate.results.attributions import Asked
 from palpate.stats import percentile_interval
 from palpate.stats.bootstrap import resample_counts
-from palpate.stats.evidence.spans import MATCHES, Spans, count_matches, evidence_threshold, span_scores, spans, tokenise
+from palpate.stats.evidence import MATCHES, Spans, count_matches, evidence_threshold, span_scores, spans, tokenise
 from palpate.train import train
 from tests.train.training import read_back
 

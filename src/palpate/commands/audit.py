@@ -33,7 +33,7 @@ from palpate.run.execute.wanted import gather
 from palpate.run.gate import Condition, Verdict, judge, junit, parse
 from palpate.run.progress import NullProgress, RunProgress
 from palpate.run.runner import Job, LoadedModels, ModelEntry, make_plans, run
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 from palpate.synthetic.plants import Plants, Site, Truth
 
 

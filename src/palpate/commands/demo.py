@@ -24,7 +24,7 @@ import polars as pl
 from palpate.commands import audit as jobs
 from palpate.config import parse_settings
 from palpate.errors import InputError
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 from palpate.train import train
 
 _MARK = ".palpate-demo"

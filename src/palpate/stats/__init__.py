@@ -67,10 +67,10 @@ from palpate.stats.confusion import (
     sensitivity_at_threshold,
     specificity_at_threshold,
 )
+from palpate.stats.context import Strata, quantile_strata
 from palpate.stats.context.incremental import ContextGain, combine_logits, context_gain
 from palpate.stats.context.matched_bootstrap import MatchedReplicates, matched_bootstrap
 from palpate.stats.context.matching import Balance, MatchedPairs, balance, match_pairs
-from palpate.stats.context.strata import Strata, quantile_strata
 from palpate.stats.context.weighting import (
     ContextWeights,
     WeightLimits,
@@ -80,7 +80,7 @@ from palpate.stats.context.weighting import (
     reweighted_bootstrap,
     weight_warnings,
 )
-from palpate.stats.decision_curves import DecisionCurves, decision_curves
+from palpate.stats.curves import DecisionCurves, decision_curves
 from palpate.stats.discrimination import (
     OperatingPoint,
     auprc,
@@ -91,8 +91,14 @@ from palpate.stats.discrimination import (
     threshold_at_specificity,
     youden_threshold,
 )
-from palpate.stats.intervals import Interval, bootstrap_p_value, error_interval, percentile_interval, wilson_interval
-from palpate.stats.multiplicity import adjust
+from palpate.stats.intervals import (
+    Interval,
+    adjust,
+    bootstrap_p_value,
+    error_interval,
+    percentile_interval,
+    wilson_interval,
+)
 from palpate.stats.ranks import (
     average_ranks,
     pearson,

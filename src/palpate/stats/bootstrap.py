@@ -45,7 +45,9 @@ class Replicates(NamedTuple):
     values: NDArray[np.float64]  # [model, metric, label, replicate]
 
 
-class _Options(NamedTuple):
+class BootstrapOptions(NamedTuple):
+    """Checked options that all bootstraps of metrics share; see `bootstrap`."""
+
     metrics: tuple[str, ...]
     specificity: float
     n_bins: int
@@ -97,13 +99,13 @@ def bootstrap(
     average="macro" gives a label axis of length 1, the mean over labels, and never holds all labels' replicates in
     memory. For anything else about thousands of labels, call on slices of labels with one integer `rng`.
     """
-    options = _options(metrics, specificity, n_bins, n_replicates, rng)
+    options = check_options(metrics, specificity, n_bins, n_replicates, rng)
     if average not in ("none", "macro"):
         raise ValueError(f'average must be "none" or "macro", not {average!r}')
     checked = check_rows(
         y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=weight
     )
-    with _threads(n_threads):
+    with limited_threads(n_threads):
         return _macro(checked, options) if average == "macro" else _every_label(checked, options)
 
 
@@ -129,8 +131,8 @@ def resample_counts(
         positive = np.zeros((len(np.asarray(patient)), 1), np.bool_)
     codes, sizes = resampling_units(unit, patient, positive)
     numbers = np.arange(first, first + n_replicates, dtype=np.int64)
-    with _threads(None):
-        counts: NDArray[np.int32] = _draws.draw_matrix(_seed(rng), numbers, sizes[0], sizes[0])
+    with limited_threads(None):
+        counts: NDArray[np.int32] = _draws.draw_matrix(seed_of(rng), numbers, sizes[0], sizes[0])
     return counts[:, codes[:, 0]]
 
 
@@ -149,14 +151,14 @@ def _quotient(total: NDArray[np.float64], count: NDArray[Any]) -> NDArray[np.flo
     return out
 
 
-def _options(
+def check_options(
     metrics: Sequence[str], specificity: float, n_bins: int, n_replicates: int, rng: np.random.Generator | int
-) -> _Options:
+) -> BootstrapOptions:
     """Checked; the one place for all bootstraps of metrics."""
     least = _inputs.fraction(specificity, name="specificity")
     if n_bins < 1 or n_replicates < 0:
         raise ValueError("n_bins must be at least 1 and n_replicates at least 0")
-    return _Options(_known(metrics), least, n_bins, n_replicates, _seed(rng))
+    return BootstrapOptions(_known(metrics), least, n_bins, n_replicates, seed_of(rng))
 
 
 def _known(metrics: Sequence[str]) -> tuple[str, ...]:
@@ -169,7 +171,8 @@ def _known(metrics: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _seed(rng: np.random.Generator | int) -> np.uint64:
+def seed_of(rng: np.random.Generator | int) -> np.uint64:
+    """The seed of all replicates: one number drawn from a generator, or the integer itself."""
     if isinstance(rng, np.random.Generator):
         return np.uint64(rng.integers(0, 2**64, dtype=np.uint64))
     if not 0 <= int(rng) < 2**64:
@@ -178,7 +181,7 @@ def _seed(rng: np.random.Generator | int) -> np.uint64:
 
 
 @contextmanager
-def _threads(n_threads: int | None) -> Iterator[None]:
+def limited_threads(n_threads: int | None) -> Iterator[None]:
     """Numba's threads for a while. Its work queue cannot be entered twice, so callers take turns."""
     import numba
 
@@ -194,7 +197,7 @@ def _threads(n_threads: int | None) -> Iterator[None]:
             numba.set_num_threads(before)
 
 
-def _chunks(rows: Rows, options: _Options) -> Iterator[tuple[slice, Rows]]:
+def _chunks(rows: Rows, options: BootstrapOptions) -> Iterator[tuple[slice, Rows]]:
     """The labels a few at a time, so that sorted copies and unfinished values stay small."""
     n_models, n, n_labels = rows.score.shape
     n_values = n_models * len(options.metrics) * max(1, options.n_replicates)
@@ -216,7 +219,7 @@ def _chunks(rows: Rows, options: _Options) -> Iterator[tuple[slice, Rows]]:
         )
 
 
-def _every_label(rows: Rows, options: _Options) -> Replicates:
+def _every_label(rows: Rows, options: BootstrapOptions) -> Replicates:
     n_models, _, n_labels = rows.score.shape
     shape = (n_models, len(options.metrics), n_labels)
     point, values = np.empty(shape), np.empty((*shape, options.n_replicates))
@@ -225,7 +228,7 @@ def _every_label(rows: Rows, options: _Options) -> Replicates:
     return Replicates(options.metrics, point, values)
 
 
-def _macro(rows: Rows, options: _Options) -> Replicates:
+def _macro(rows: Rows, options: BootstrapOptions) -> Replicates:
     shape = (rows.score.shape[0], len(options.metrics))
     total, count = np.zeros((*shape, 1 + options.n_replicates)), np.zeros((*shape, 1 + options.n_replicates))
     for _, chunk in _chunks(rows, options):
@@ -238,9 +241,9 @@ def _macro(rows: Rows, options: _Options) -> Replicates:
     return Replicates(options.metrics, mean[..., 0], mean[..., 1:])
 
 
-def _evaluate(rows: Rows, options: _Options) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _evaluate(rows: Rows, options: BootstrapOptions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Point [model, metric, label] and values [model, metric, label, replicate] of a few labels."""
-    from palpate.stats.kernels import layout as _layout
+    from palpate.stats import layout as _layout
     from palpate.stats.kernels import walks as _walks
 
     n_models, _, n_labels = rows.score.shape
@@ -250,7 +253,7 @@ def _evaluate(rows: Rows, options: _Options) -> tuple[NDArray[np.float64], NDArr
     def walk(names: Sequence[str], replicates: NDArray[np.int64]) -> NDArray[np.float64]:
         wanted = value_columns(names, options.n_bins)
         out = np.empty((n_labels * n_models, wanted.size, replicates.size))
-        families = _families(names, options, weighted=rows.weight is not None)
+        families = metric_families(names, options, weighted=rows.weight is not None)
         _walks.replicate_metrics(options.seed, replicates, ranked, families, wanted, options.n_values, out)
         return out
 
@@ -283,10 +286,10 @@ def _fits_lanes(rows: Rows) -> bool:
 
 
 def _aurocs(
-    rows: Rows, options: _Options, walk: Callable[[Sequence[str], NDArray[np.int64]], NDArray[np.float64]]
+    rows: Rows, options: BootstrapOptions, walk: Callable[[Sequence[str], NDArray[np.int64]], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
+    from palpate.stats import layout as _layout
     from palpate.stats.kernels import lanes as _lanes
-    from palpate.stats.kernels import layout as _layout
 
     out = np.empty((rows.score.shape[0] * rows.score.shape[2], options.n_replicates))
     overflow = np.zeros(options.n_replicates, np.bool_)
@@ -297,7 +300,8 @@ def _aurocs(
     return out
 
 
-def _families(names: Sequence[str], options: _Options, *, weighted: bool) -> Any:
+def metric_families(names: Sequence[str], options: BootstrapOptions, *, weighted: bool) -> Any:
+    """Which families of metrics the kernels have to compute for these names, with their settings."""
     from palpate.stats.kernels.walks import Families
 
     return Families(

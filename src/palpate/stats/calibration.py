@@ -17,7 +17,7 @@ from palpate.stats.inputs import Floats, divide
 from palpate.stats.intervals import wilson_interval
 
 
-def _scored(y_true: ArrayLike, y_score: ArrayLike, weight: ArrayLike | None) -> _inputs.Scored:
+def _scored(y_true: ArrayLike, y_score: ArrayLike, weight: ArrayLike | None) -> _inputs.ScoredRows:
     rows = _inputs.scored(y_true, y_score, weight)
     _inputs.probabilities(rows.score)
     return rows
@@ -46,7 +46,7 @@ class _Bins(NamedTuple):
     squares: Floats
 
 
-def _bins(rows: _inputs.Scored, n_bins: int) -> _Bins | None:
+def _bins(rows: _inputs.ScoredRows, n_bins: int) -> _Bins | None:
     """Sums per bin of equal mass; none where there is nothing to bin."""
     if n_bins < 1:
         raise ValueError("n_bins must be at least 1")

@@ -1,19 +1,47 @@
-"""Ratios of sums under resampled patients, as one matrix product.
+"""Rows clustered by patient: sums over a patient's rows, and their ratios and counts under resampled patients.
 
 A mean over notes is a ratio: what the notes of a patient sum to, over how many there are, both summed over the drawn
-patients. With the counts of `resample_counts` as a matrix, all replicates of all ratios are counts times sums.
+patients. With the counts of `resample_counts` as a matrix, all replicates of all ratios are counts times sums. That
+product is dense. Where each patient is in one of many groups (one age of 73), nearly all of the matrix is 0, and
+`tally_replicates` uses a sparse product, whose cost depends on the other entries only.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
+from typing import NamedTuple
 
-from palpate.stats.bootstrap import resample_counts
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from palpate.stats.bootstrap import resample_counts, seed_of
 from palpate.stats.inputs import Floats, finite
 
 _BYTES_PER_CHUNK = 48_000_000
+_COUNTS_PER_CHUNK = 8_000_000
 _EXACT = 2.0**52
+
+
+class Units(NamedTuple):
+    """The resampling unit (patient) of each row, numbered from 0, and how many rows each unit has."""
+
+    code: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+def units_of(patient: ArrayLike) -> Units:
+    """Units, numbered in the order of their names."""
+    _, code, size = np.unique(np.asarray(patient), return_inverse=True, return_counts=True)
+    return Units(code.astype(np.int64), size.astype(np.int64))
+
+
+def sum_by_unit(values: ArrayLike, units: Units) -> Floats:
+    """[row, ...] values summed over the rows of each unit: [unit, ...]."""
+    table = np.asarray(values, np.float64)[np.argsort(units.code, kind="stable")]
+    if len(units.size) == len(table):
+        return table
+    starts = np.concatenate([[0], np.cumsum(units.size)[:-1]]).astype(np.int64)
+    return np.asarray(np.add.reduceat(table, starts, axis=0))
 
 
 def ratio_replicates(
@@ -34,8 +62,7 @@ def ratio_replicates(
     n_patients = above.shape[0] if above.ndim else 0
     if n_patients == 0:
         return resampled_ratios(above, below, np.zeros((n_replicates, 0)), over=over)
-    # One number is taken from a generator, as `bootstrap` does, and then serves every chunk.
-    seed = rng if not isinstance(rng, np.random.Generator) else int(rng.integers(0, 2**64, dtype=np.uint64))
+    seed = int(seed_of(rng))  # one for all chunks
     step = max(1, _BYTES_PER_CHUNK // (8 * n_patients))
     parts = [resampled_ratios(above, below, np.zeros((0, n_patients)), over=over)]
     for first in range(0, n_replicates, step):
@@ -81,6 +108,25 @@ def resampled_ratios(
         share = (some @ below)[:, index]
         total = (some @ whole) / scale
         np.divide(total.T, share.T, out=out[:, first : first + step], where=share.T > 0)
+    return out
+
+
+def tally_replicates(counts: sparse.csr_array, *, rng: int, n_replicates: int) -> NDArray[np.int64]:
+    """Bootstrap replicates of each column's sum, [column, replicate], from [unit, column] whole numbers.
+
+    The resamples are those of `bootstrap` and of `ratio_replicates` for the same integer `rng` and number of units.
+    """
+    n_units, n_columns = counts.shape
+    out = np.zeros((n_columns, n_replicates), dtype=np.int64)
+    if n_units == 0:
+        return out
+    columns = sparse.csr_array(counts.T).astype(np.int64)
+    everyone = np.arange(n_units)
+    step = max(1, _COUNTS_PER_CHUNK // n_units)
+    for first in range(0, n_replicates, step):
+        n = min(step, n_replicates - first)
+        drawn = resample_counts(rng=rng, n_replicates=n, patient=everyone, first=first)
+        out[:, first : first + n] = columns @ np.ascontiguousarray(drawn.T).astype(np.int64)
     return out
 
 

@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 Masses = NDArray[np.int64] | NDArray[np.float64]
 
 
-class Scored(NamedTuple):
+class ScoredRows(NamedTuple):
     """Checked rows; `mass` is integer 1 without weights, so sums stay exact."""
 
     positive: NDArray[np.bool_]
@@ -68,7 +68,7 @@ def fraction(value: float, *, name: str) -> float:
     return float(value)
 
 
-def scored(y_true: ArrayLike, y_score: ArrayLike, weight: ArrayLike | None) -> Scored:
+def scored(y_true: ArrayLike, y_score: ArrayLike, weight: ArrayLike | None) -> ScoredRows:
     """Checked one-dimensional rows for one label of one model."""
     positive = binary(y_true)
     score = finite(y_score, name="y_score")
@@ -77,8 +77,8 @@ def scored(y_true: ArrayLike, y_score: ArrayLike, weight: ArrayLike | None) -> S
     if positive.shape != score.shape:
         raise ValueError(f"y_true has {positive.size} rows but y_score has {score.size}")
     if weight is None:
-        return Scored(positive, score, np.ones(score.size, np.int64))
-    return Scored(positive, score, weights(weight, shape=score.shape))
+        return ScoredRows(positive, score, np.ones(score.size, np.int64))
+    return ScoredRows(positive, score, weights(weight, shape=score.shape))
 
 
 def divide(numerator: float, denominator: float) -> float:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.synthetic.patients.patients import Intercepts, Patient, population, simulate
+from palpate.synthetic.patients import Intercepts, SyntheticPatient, population, simulate
 from palpate.synthetic.plants import Plants, Site
 
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ class Calibration(NamedTuple):
     """Intercepts, the reference patients, and how well the latent logits discriminate."""
 
     intercepts: Intercepts
-    patients: tuple[Patient, ...]
+    patients: tuple[SyntheticPatient, ...]
     auroc_readmission: float
     auroc_mortality: float
 
@@ -54,7 +54,7 @@ def calibrate(plants: Plants, site: Site) -> Calibration:
     )
 
 
-def _reference(n_patients: int, plants: Plants, site: Site, intercepts: Intercepts) -> tuple[Patient, ...]:
+def _reference(n_patients: int, plants: Plants, site: Site, intercepts: Intercepts) -> tuple[SyntheticPatient, ...]:
     seed = _REFERENCE_SEED
     return tuple(simulate(n_patients, seed=seed, site=site, source="reference", plants=plants, intercepts=intercepts))
 

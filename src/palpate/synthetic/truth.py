@@ -1,19 +1,28 @@
-"""truth.json: what is planted, how strongly, and what follows from it."""
+"""What is known about the hospital: truth.json, and the ratings of three clinicians, who see the truth with some noise.
+
+truth.json says what is planted, how strongly, and what follows from it.
+"""
 
 from __future__ import annotations
 
+import csv
 from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from palpate.files import read_resource
 from palpate.synthetic.calibrate import calibrate
+from palpate.synthetic.dice import Dice, stream
 from palpate.synthetic.layouts.ade import PREVALENCE
 from palpate.synthetic.notes.discharge import TITLES_B
 from palpate.synthetic.notes.voice import ETHNICITY_MENTION_RATE
-from palpate.synthetic.patients.conditions import conditions
+from palpate.synthetic.patients import SEVERITY_MORTALITY, SEVERITY_READMISSION, population
+from palpate.synthetic.patients.conditions import by_name, conditions
 from palpate.synthetic.patients.findings import cxr_table, findings, names_of
-from palpate.synthetic.patients.patients import SEVERITY_MORTALITY, SEVERITY_READMISSION, population
-from palpate.synthetic.plants import SPURIOUS_RATE, SPURIOUS_WORD, Plants, Site
-from palpate.synthetic.ratings import expected_ratings, word_effects
+from palpate.synthetic.plants import SITES, SPURIOUS_RATE, SPURIOUS_WORD, Plants, Site
+
+RATERS = ("rater_1", "rater_2", "rater_3")
 
 
 def describe(plants: Plants, *, site: Site, seed: int, n_patients: int) -> dict[str, Any]:
@@ -92,3 +101,35 @@ def _cxr(plants: Plants, site: Site) -> dict[str, Any]:
         },
         "auroc": {name: names_of(values) for name, values in made.auroc.items()},
     }
+
+
+@lru_cache(maxsize=1)
+def _table() -> Any:
+    return read_resource("palpate.synthetic", "words.yaml")
+
+
+def word_effects() -> dict[str, float]:
+    """Log-odds of readmission that stand behind each rated word; 0 for plain words and the spurious one."""
+    effects = {word: by_name()[condition].readmission for word, condition in _table()["effects"].items()}
+    return effects | dict.fromkeys(_table()["plain"], 0.0)
+
+
+def expected_ratings() -> dict[str, float]:
+    """The rating before any noise."""
+    largest = max(condition.readmission for condition in conditions())
+    rated = {word: 1.3 + 3.6 * by_name()[name].readmission / largest for word, name in _table()["effects"].items()}
+    plain: dict[str, float] = _table()["plain"]
+    return rated | plain
+
+
+def write_ratings(path: Path, *, seed: int, site: Site) -> None:
+    """One row a word, one column a rater, scores 1 to 5."""
+    dice = Dice(stream(seed, SITES[site], 4))
+    noise = _table()["raters"]["noise"]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["word", *RATERS])
+        for word, mean in sorted(expected_ratings().items()):
+            spread = noise / 2 if word == SPURIOUS_WORD else noise
+            scores = [round(mean + spread * dice.normal()) for _ in RATERS]
+            writer.writerow([word, *(min(5, max(1, score)) for score in scores)])

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
-from scipy.stats import permutation_test
 
 from palpate.audits.characteristics.ages import NO_EFFECT, Roughness, mean_roughness, roughness
 from palpate.audits.characteristics.arms import ObservedGroups, age_run
 from palpate.audits.characteristics.measures import Curve, Resampling, Sums, measure
 from palpate.audits.characteristics.observed import amplification, deviations, observed_rates
 from palpate.stats import percentile_interval, resample_counts
+from palpate.stats.clustered import sum_by_unit, tally_replicates, units_of
 from palpate.stats.curves import CurveVariance, curve_variance
-from palpate.stats.signflips import sign_flip_p_value
-from palpate.stats.tallies import sum_by_unit, tally_replicates, units_of
+from palpate.stats.intervals import sign_flip_p_value
 
 RESAMPLING = Resampling(n_replicates=150, level=0.9, seed=7)
 
@@ -71,30 +68,6 @@ def test_everything_equals_the_slow_version_on_the_same_resamples() -> None:
     np.testing.assert_array_equal(found.p_value, expected)
 
 
-def test_random_signs_equal_all_signs() -> None:
-    """Against every one of the 2**10 assignments, by counting and by scipy."""
-    rng = np.random.default_rng(3)
-    table = rng.normal(0.4, 1, size=(10, 4))
-    table[:, 3] = 0.0
-    found = sign_flip_p_value(table, rng=1, n_replicates=40_000)
-    signs = np.array(list(product((-1, 1), repeat=10)))
-    exact = (np.abs(signs @ table) >= np.abs(table.sum(axis=0)) - 1e-12).mean(axis=0)
-    np.testing.assert_allclose(found, exact, atol=0.01)
-    assert found[3] == 1.0
-    for k in range(3):
-        scipys = permutation_test(
-            (table[:, k],), np.mean, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
-        )
-        assert scipys.pvalue == pytest.approx(exact[k], abs=1e-12)
-
-
-def test_a_difference_in_every_patient_has_the_normal_tail() -> None:
-    found = sign_flip_p_value(np.full((100, 1), 1e-3), rng=1, n_replicates=500)
-    assert found[0] == pytest.approx(1.5e-23, rel=0.1), "two sides of 10 standard deviations"
-    with pytest.raises(ValueError, match=r"\[unit, column\]"):
-        sign_flip_p_value(np.zeros(3), rng=1)
-
-
 def test_a_model_that_does_not_see_the_characteristic_is_exactly_0() -> None:
     p, _, threshold, patient = answers(n_groups=73)
     blind = np.repeat(p[:, :1], 73, axis=1)
@@ -142,20 +115,6 @@ def test_deviation_is_equation_1() -> None:
 
 
 # -- curves ---------------------------------------------------------------------------------------------
-
-
-def test_noise_of_known_curves() -> None:
-    ages = np.arange(18.0, 90)
-    share = lambda curve: np.divide(*curve_variance(curve))  # noqa: E731
-    assert share(0.1 + 0.004 * ages) == pytest.approx(0, abs=1e-20)
-    assert share(1 / (1 + np.exp(-(ages - 60) / 8))) < 1e-4
-    assert share(np.where(ages < 60, 0.1, 0.3)) == pytest.approx(4 / (3 * 72), rel=0.1)
-    assert share(np.where(ages % 2 == 0, 0.1, 0.2)) == pytest.approx(8 / 3, rel=0.02)
-    noise = np.random.default_rng(0).normal(size=(4000, 72))
-    assert curve_variance(noise).noise.mean() == pytest.approx(1, abs=0.02)
-    assert share(noise).mean() == pytest.approx(1, abs=0.02)
-    with pytest.raises(ValueError, match="3 points"):
-        curve_variance([1.0, 2.0])
 
 
 def planted_curve(

@@ -12,8 +12,8 @@ from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, ModelPredictions
 from palpate.synthetic.calibrate import calibrate, probability
 from palpate.synthetic.dice import stream
+from palpate.synthetic.patients import simulate
 from palpate.synthetic.patients.findings import cxr_table, findings, labels
-from palpate.synthetic.patients.patients import simulate
 from palpate.synthetic.plants import Plants
 
 

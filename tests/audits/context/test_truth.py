@@ -21,7 +21,7 @@ from palpate.audits.context import Context
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult
 from palpate.stats import match_pairs
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 from palpate.synthetic.patients.findings import labels
 from palpate.synthetic.plants import Plants
 from palpate.synthetic.truth import describe

@@ -18,7 +18,7 @@ from palpate.models import Model
 from palpate.models.protocol import Probabilities
 from palpate.results import AuditResult, ModelPredictions, Plan
 from palpate.results.attributions import Asked, Attributions
-from palpate.stats.evidence.spans import tokenise
+from palpate.stats.evidence import tokenise
 from palpate.testing import KeywordModel
 from tests.audits.evidence.evidence_charts import CODES, audit, charts, notes_table, quick, row, table, value
 

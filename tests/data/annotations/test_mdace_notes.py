@@ -16,7 +16,7 @@ from palpate.data.annotations.mdace import Annotation, Chart, Note
 from palpate.data.annotations.mdace_notes import merge_adjacent, tidy, trim_punctuation, with_notes
 from palpate.data.annotations.mdace_statistics import summarise
 from palpate.errors import CohortError
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from palpate.data.cohorts.cxr import PRIOR_MARK, CxrOptions, build_cxr
 from palpate.data.hospitals.mimic_cxr import LABELS
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.errors import CohortError
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 from tests.data.cohorts.cxr_files import STEM, Note, Study, dicom, write_xrays
 from tests.data.cohorts.test_synthetic_cohorts import rows
 from tests.data.mimic_files import START, Stay

@@ -29,7 +29,7 @@ from palpate.data.cohorts.mdace import (
 from palpate.data.cohorts.mdace_sources import ChartNote
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.errors import CohortError
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 from tests.data.mimic_files import START, Stay, hospital, note, write
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from palpate.data.cohorts.outcomes import build_outcomes
 from palpate.data.cohorts.readmission import ReadmissionOptions, build_readmission
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 from tests.data.cohorts.test_readmission import labels, slow_labels
 from tests.data.mimic_files import START, Stay
 

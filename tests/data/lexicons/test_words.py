@@ -9,7 +9,7 @@ import pytest
 
 from palpate.data.lexicons.words import read_ratings, read_replacements, read_words, write_rating_sheet
 from palpate.errors import InputError
-from palpate.synthetic.ratings import RATERS, expected_ratings, write_ratings
+from palpate.synthetic.truth import RATERS, expected_ratings, write_ratings
 
 
 def written(tmp_path: Path, text: str | bytes, name: str = "words.csv") -> Path:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from palpate.cases.edits import splice
 from palpate.perturb.characteristics import NAMES, Alterer, alter
-from palpate.synthetic.hospital import write_hospital
+from palpate.synthetic import write_hospital
 
 from .sentences import read_sentences
 

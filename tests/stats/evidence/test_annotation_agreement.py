@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from palpate.stats.evidence import spans, tokenise
 from palpate.stats.evidence.annotation_agreement import Marks, code_agreement, disagreements, marks_of
-from palpate.stats.evidence.spans import spans, tokenise
 
 Pairs = set[tuple[int, int]]
 DOCUMENT = [0, 0, 0, 1, 1, 2]

@@ -15,8 +15,8 @@ from palpate.audits.characteristics.measures import COLUMNS_PER_BLOCK, Measures,
 from palpate.audits.characteristics.observed import ObservedRates, Slope, amplification, observed_rates
 from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions, Plan
+from palpate.stats.clustered import Units, units_of
 from palpate.stats.curves import FEWEST_POINTS
-from palpate.stats.tallies import Units, units_of
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ and label are one matrix product. Differences are taken within a note, before an
 see the characteristic has differences of exactly 0, on the data and in every replicate.
 
 Intervals are percentiles of the bootstrap by patient; p-values are of random signs, a sign for each patient
-(`palpate.stats.signflips`): if the model does not care, which of the two texts is which is chance.
+(`palpate.stats.intervals`): if the model does not care, which of the two texts is which is chance.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from palpate.audits.characteristics.observed import ObservedRates, deviations
 from palpate.audits.kit.measured import FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST
 from palpate.cases.edits import Ints
 from palpate.stats import percentile_interval
-from palpate.stats.clustered import ratio_replicates
+from palpate.stats.clustered import Units, ratio_replicates, sum_by_unit
 from palpate.stats.curves import curve_variance
-from palpate.stats.signflips import sign_flip_p_value
-from palpate.stats.tallies import Units, sum_by_unit
+from palpate.stats.intervals import sign_flip_p_value
 
 Floats = NDArray[np.float64]
 COLUMNS_PER_BLOCK = 800

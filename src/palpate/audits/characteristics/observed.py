@@ -21,7 +21,7 @@ from scipy import sparse
 from palpate.audits.characteristics.arms import ObservedGroups
 from palpate.cases.edits import Ints
 from palpate.stats import percentile_interval, wilson_interval
-from palpate.stats.tallies import Units, tally_replicates
+from palpate.stats.clustered import Units, tally_replicates
 
 Floats = NDArray[np.float64]
 FEWEST_OBSERVED = 30

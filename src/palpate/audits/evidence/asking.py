@@ -23,7 +23,7 @@ from palpate.errors import ConfigError
 from palpate.perturb.occlusion import Pieces, coarse_pieces, pieces_that_matter, single_words
 from palpate.results import Explain, ModelPredictions, Plan
 from palpate.results.attributions import Attributions
-from palpate.stats.evidence.spans import Spans
+from palpate.stats.evidence import Spans
 
 Stage = Literal["cases", "evidence", "words", "removal"]
 AUTO, OCCLUDE, NONE = "auto", "occlusion", "none"

@@ -10,7 +10,7 @@ from palpate.audits.evidence.findings import HEADLINE, MATCH_NAMES, Story, way_i
 from palpate.audits.evidence.marking import Found
 from palpate.audits.evidence.measures import ALL, RANDOM, SHARES
 from palpate.results import Axis, Chart, Column, Examples, Table
-from palpate.stats.evidence.spans import MATCHES, MEASURES
+from palpate.stats.evidence import MATCHES, MEASURES
 
 _POINTS = 24
 """Of a curve: so many that each is drawn with a mark."""

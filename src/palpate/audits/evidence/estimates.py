@@ -17,8 +17,8 @@ from palpate.audits.evidence.measures import ALL, LOWER_BOUND, RANDOM, SHARES, M
 from palpate.audits.kit.measured import FEWEST_FOR_TEST, Correction, corrected
 from palpate.results import Estimate, finite
 from palpate.stats import bootstrap_p_value, percentile_interval
+from palpate.stats.evidence import AVERAGES, MATCHES, MEASURES
 from palpate.stats.evidence.faithfulness import MeanDrops
-from palpate.stats.evidence.spans import AVERAGES, MATCHES, MEASURES
 
 AUDIT = "evidence"
 LABEL = "all codes"

@@ -10,7 +10,7 @@ from palpate.audits.evidence.asking import Memory
 from palpate.audits.evidence.marking import Found
 from palpate.audits.evidence.measures import audited_gold
 from palpate.results import Examples, Plan
-from palpate.stats.evidence.spans import Spans
+from palpate.stats.evidence import Spans
 
 _MOST_SPANS = 4
 _LONGEST = 80

@@ -16,7 +16,7 @@ from palpate.cases.columns import quote
 from palpate.cases.edits import Ints
 from palpate.cases.evidence import EvidenceTable, NotesTable
 from palpate.errors import ConfigError
-from palpate.stats.evidence.spans import Spans, Words, spans, tokenise
+from palpate.stats.evidence import NoteWords, Spans, spans, tokenise
 
 Floats = NDArray[np.float64]
 UNKNOWN = "not known"
@@ -63,7 +63,7 @@ class Charts(NamedTuple):
     """Cases whose evidence is compared, by number: their rows in the cohort, their words, the note of each word."""
 
     rows: Ints
-    words: Words
+    words: NoteWords
     note: Ints
 
     def number(self, n_cases: int) -> Ints:

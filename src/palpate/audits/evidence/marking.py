@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from palpate.audits.evidence.inputs import Charts, Placed, spans_in
 from palpate.cases.edits import Ints
 from palpate.results.attributions import Attributions
-from palpate.stats.evidence.spans import Spans, ThresholdCurve, Words, cover, evidence_threshold, spans, token_runs
+from palpate.stats.evidence import NoteWords, Spans, ThresholdCurve, cover, evidence_threshold, spans, token_runs
 
 Floats = NDArray[np.float64]
 Scale = Literal["auto", "raw", "relative"]
@@ -65,10 +65,10 @@ class Found:
     scale: str = "raw"
 
 
-def head(words: Words, n: int) -> Words:
+def head(words: NoteWords, n: int) -> NoteWords:
     """The words of the first n charts."""
     stop = int(words.first[n])
-    return Words(words.texts[:n], words.note[:stop], words.begin[:stop], words.end[:stop], words.first[: n + 1])
+    return NoteWords(words.texts[:n], words.note[:stop], words.begin[:stop], words.end[:stop], words.first[: n + 1])
 
 
 def hard_evidence(charts: Charts, n_audited: int, placed: Placed, n_cases: int) -> Found:
@@ -154,7 +154,7 @@ def runs(charts: Charts, word: Ints, label: Ints) -> Spans:
     return Spans(chart, found.begin, found.end, found.code)
 
 
-def _single(words: Words, graded: Graded) -> Spans:
+def _single(words: NoteWords, graded: Graded) -> Spans:
     return Spans(words.note[graded.word], words.begin[graded.word], words.end[graded.word], graded.label)
 
 

@@ -20,7 +20,7 @@ from palpate.audits.evidence.marking import Found, head, runs
 from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions
 from palpate.stats import percentile_interval, ratio_replicates
-from palpate.stats.evidence.spans import (
+from palpate.stats.evidence import (
     Spans,
     Stratum,
     count_matches,

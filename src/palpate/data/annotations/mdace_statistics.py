@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from palpate.data.annotations.mdace import Chart
-from palpate.stats.evidence.spans import tokenise, words_in
+from palpate.stats.evidence import tokenise, words_in
 
 MAPPINGS = {
     "Human": "coder verified",

@@ -20,8 +20,8 @@ from palpate.data.annotations.mdace import Annotation
 from palpate.data.annotations.webanno import Document
 from palpate.data.cohorts.mdace import EVIDENCE, NOTES, join_notes
 from palpate.errors import CohortError
+from palpate.stats.evidence import NoteWords, spans, tokenise
 from palpate.stats.evidence.annotation_agreement import KINDS, Marks, Units, code_agreement, disagreements, marks_of
-from palpate.stats.evidence.spans import Words, spans, tokenise
 
 ChartIs = Literal["document", "project"]
 _EVERYBODY = "all"
@@ -155,7 +155,7 @@ class _Project:
             if texts.setdefault(k, one.content.text) != one.content.text:
                 problem = f"the annotators of '{one.document}' have different texts"
                 raise CohortError(problem, file=folder, hint="export the project again, all of it")
-        self._words: Words = tokenise([texts[k] for k in range(len(texts))], largest_number=None)
+        self._words: NoteWords = tokenise([texts[k] for k in range(len(texts))], largest_number=None)
         projects = sorted({project for project, _ in self._keys})
         by_project = [projects.index(project) for project, _ in self._keys]
         self._chart = np.arange(len(self._keys)) if chart == "document" else np.asarray(by_project)

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import check_rows
-from palpate.stats.bootstrap import _seed, bootstrap
-from palpate.stats.context.matched_bootstrap import context_of
+from palpate.stats.bootstrap import bootstrap, seed_of
+from palpate.stats.context import context_of
 from palpate.stats.inputs import Floats
 
 SCORES = ("context", "model", "both")
@@ -54,7 +54,7 @@ def context_gain(
     y_true, y_score (of one model, probabilities) and p_context are [n] or [n, labels]; `rows` restricts the rows that
     are fitted and measured. The resamples are those of `bootstrap` for the same integer `rng` and patients.
     """
-    seed = int(_seed(rng))
+    seed = int(seed_of(rng))
     checked = check_rows(
         y_true, y_score, ("brier",), threshold=None, unit="patient", patient=patient, rows=rows, weight=None
     )

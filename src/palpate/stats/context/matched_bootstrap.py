@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats.arguments import GAPS, Rows, Unit, check_rows, value_columns
-from palpate.stats.bootstrap import DATA, _families, _Options, _options, _threads, gaps_of
-from palpate.stats.context.matching import fixed_point, match_order, penalty, pretest
+from palpate.stats.bootstrap import DATA, BootstrapOptions, check_options, gaps_of, limited_threads, metric_families
+from palpate.stats.context import context_of
+from palpate.stats.context.matching import fixed_point, match_order, penalty
 from palpate.stats.inputs import Floats
 
 if TYPE_CHECKING:
-    from palpate.stats.kernels.matching import Placed
+    from palpate.stats.kernels.matching import MatchingOrder
     from palpate.stats.kernels.walks import Ranked
 
 
@@ -57,44 +58,33 @@ def matched_bootstrap(
     ([n]) are those of `match_pairs`; everything else is that of `bootstrap`. Calls with the same integer `rng` and the
     same units see the resamples that `bootstrap` sees, so matched and whole can be subtracted replicate by replicate.
     """
-    options = _options(metrics, specificity, n_bins, n_replicates, rng)
+    options = check_options(metrics, specificity, n_bins, n_replicates, rng)
     checked = check_rows(
         y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=None
     )
     chance = context_of(p_context, checked)
     price = penalty(caliper)
-    with _threads(n_threads):
+    with limited_threads(n_threads):
         return _evaluate(checked, chance, tie_break, price, options)
 
 
-def context_of(p_context: ArrayLike, rows: Rows) -> Floats:
-    """Checked pre-test probabilities, [n, labels]; rows that are not used may lack one."""
-    chance = np.asarray(p_context, np.float64)
-    n, n_labels = rows.positive.shape
-    if chance.shape == (n,):
-        chance = np.broadcast_to(chance[:, None], (n, n_labels))
-    if chance.shape != (n, n_labels):
-        raise ValueError(f"p_context has shape {chance.shape}, expected {(n,)} or {(n, n_labels)}")
-    return pretest(np.where(rows.used, chance, 0.5))
-
-
 def _evaluate(
-    rows: Rows, chance: Floats, tie_break: ArrayLike | None, price: int, options: _Options
+    rows: Rows, chance: Floats, tie_break: ArrayLike | None, price: int, options: BootstrapOptions
 ) -> MatchedReplicates:
-    from palpate.stats.kernels import layout as _layout
+    from palpate.stats import layout as _layout
     from palpate.stats.kernels import matching as _matching
 
     n_models, _, n_labels = rows.score.shape
     ranked = _layout.ranked(rows, options.n_bins)
-    placed = _place(rows, chance, tie_break, price, ranked)
+    ordered = _place(rows, chance, tie_break, price, ranked)
 
     def walk(names: Sequence[str], replicates: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
         wanted = value_columns(names, options.n_bins)
-        families = _families(names, options, weighted=False)
+        families = metric_families(names, options, weighted=False)
         out = np.empty((n_labels * n_models, wanted.size, replicates.size))
         pairs = np.zeros((n_labels, replicates.size), np.int64)
         _matching.replicate_matched(
-            options.seed, replicates, placed, ranked, families, wanted, options.n_values, out, pairs
+            options.seed, replicates, ordered, ranked, families, wanted, options.n_values, out, pairs
         )
         shape = (n_labels, n_models, wanted.size, replicates.size)
         return out.reshape(shape).transpose(1, 2, 0, 3), pairs
@@ -106,9 +96,9 @@ def _evaluate(
     return MatchedReplicates(options.metrics, point[..., 0], values, n_pairs[:, 0], replicate_pairs)
 
 
-def _place(rows: Rows, chance: Floats, tie_break: ArrayLike | None, price: int, ranked: Ranked) -> Placed:
+def _place(rows: Rows, chance: Floats, tie_break: ArrayLike | None, price: int, ranked: Ranked) -> MatchingOrder:
     """The rows of each label in the order of the matching, and where each ranked row is among them."""
-    from palpate.stats.kernels.matching import Placed
+    from palpate.stats.kernels.matching import MatchingOrder
 
     key = None if tie_break is None else np.asarray(tie_break)
     if key is not None and key.shape != (len(chance),):
@@ -127,7 +117,7 @@ def _place(rows: Rows, chance: Floats, tie_break: ArrayLike | None, price: int, 
             # The order of the rows in `ranked`.
             positions.append(found[np.argsort(-score, kind="stable")])
     group = np.cumsum(np.append(False, ranked.last[:-1])[: ranked.last.size])
-    return Placed(
+    return MatchingOrder(
         start=np.concatenate([[0], np.cumsum([part.size for part in places])]).astype(np.int64),
         unit=np.concatenate(units),
         positive=np.concatenate(positives),

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats import inputs as _inputs
+from palpate.stats.context import pretest
 from palpate.stats.discrimination import auroc
 from palpate.stats.inputs import Floats, divide
 
@@ -99,14 +100,6 @@ def balance(p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None)
         ks=float(np.abs(ahead[last]).max()),
         auroc=auroc(y_true, chance, weight=weight),
     )
-
-
-def pretest(p: ArrayLike) -> Floats:
-    """Pre-test probabilities as float64, if they are finite and in [0, 1]."""
-    chance = _inputs.finite(p, name="p")
-    if chance.size and not (float(chance.min()) >= 0.0 and float(chance.max()) <= 1.0):
-        raise ValueError("p must lie in [0, 1]")
-    return chance
 
 
 def match_order(p: Floats, positive: NDArray[np.bool_], tie_break: ArrayLike | None) -> NDArray[np.int64]:

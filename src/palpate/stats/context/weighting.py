@@ -18,9 +18,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import GAPS, Rows, Unit, check_rows, value_columns
-from palpate.stats.bootstrap import DATA, Replicates, _families, _Options, _options, _threads, gaps_of
-from palpate.stats.context.matched_bootstrap import context_of
-from palpate.stats.context.matching import Balance, balance, pretest
+from palpate.stats.bootstrap import (
+    DATA,
+    BootstrapOptions,
+    Replicates,
+    check_options,
+    gaps_of,
+    limited_threads,
+    metric_families,
+)
+from palpate.stats.context import context_of, pretest
+from palpate.stats.context.matching import Balance, balance
 from palpate.stats.inputs import Floats, divide
 
 CLIP = (0.001, 0.999)
@@ -154,14 +162,14 @@ def reweighted_bootstrap(
     Everything else is that of `bootstrap`, with the same resamples. The pre-test probabilities themselves are not
     fitted anew, so intervals do not hold the uncertainty of the pre-test model.
     """
-    options = _options(metrics, specificity, n_bins, n_replicates, rng)
+    options = check_options(metrics, specificity, n_bins, n_replicates, rng)
     checked = check_rows(
         y_true, y_score, options.metrics, threshold=threshold, unit=unit, patient=patient, rows=rows, weight=None
     )
     chance = context_of(p_context, checked)
     weighted = checked._replace(weight=inverse_probability(chance, checked.positive, clip))
     given = _prevalences(prevalence, checked.positive.shape[1])
-    with _threads(n_threads):
+    with limited_threads(n_threads):
         return _evaluate(weighted, given, options)
 
 
@@ -171,8 +179,8 @@ def inverse_probability(chance: Floats, positive: NDArray[np.bool_], clip: tuple
     return np.asarray(1.0 / np.where(positive, clipped, 1.0 - clipped))
 
 
-def _evaluate(rows: Rows, prevalence: Floats, options: _Options) -> Replicates:
-    from palpate.stats.kernels import layout as _layout
+def _evaluate(rows: Rows, prevalence: Floats, options: BootstrapOptions) -> Replicates:
+    from palpate.stats import layout as _layout
     from palpate.stats.kernels import weighting as _weighting
 
     n_models, _, n_labels = rows.score.shape
@@ -180,7 +188,7 @@ def _evaluate(rows: Rows, prevalence: Floats, options: _Options) -> Replicates:
 
     def walk(names: Sequence[str], replicates: NDArray[np.int64]) -> Floats:
         wanted = value_columns(names, options.n_bins)
-        families = _families(names, options, weighted=True)
+        families = metric_families(names, options, weighted=True)
         out = np.empty((n_labels * n_models, wanted.size, replicates.size))
         _weighting.replicate_reweighted(
             options.seed, replicates, prevalence, ranked, families, wanted, options.n_values, out

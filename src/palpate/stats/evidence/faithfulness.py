@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from palpate.stats.clustered import ratio_replicates
+from palpate.stats.clustered import ratio_replicates, sum_by_unit, units_of
 from palpate.stats.inputs import Floats, finite
-from palpate.stats.signflips import sign_flip_p_value
-from palpate.stats.tallies import sum_by_unit, units_of
+from palpate.stats.intervals import sign_flip_p_value
 
 
 class MeanDrops(NamedTuple):

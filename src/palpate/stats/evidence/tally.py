@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from palpate.stats.evidence.words import Covered, Ints, Spans, Words, cover, piece_strings
+from palpate.stats.evidence.words import Covered, Ints, NoteWords, Spans, cover, piece_strings
 
 MATCHES = ("token", "span", "token_anywhere", "span_anywhere", "overlap", "iou")
 
 Mask = NDArray[np.bool_]
 
 
-class Tally(NamedTuple):
+class SpanTally(NamedTuple):
     """Cells (chart and code) with anything in them, by code and then chart, and their counts."""
 
     chart: Ints
@@ -31,7 +31,7 @@ class Tally(NamedTuple):
     fn: Ints
 
 
-class Side(NamedTuple):
+class SpanSide(NamedTuple):
     """Gold or predicted spans: each span's cell and keys, and the pieces of all of them in one column."""
 
     has_words: Mask
@@ -44,17 +44,17 @@ class Side(NamedTuple):
     piece_saying: Ints
 
 
-class Prepared(NamedTuple):
+class PreparedSpans(NamedTuple):
     """Both sides, with keys that mean the same on both."""
 
-    gold: Side
-    predicted: Side
+    gold: SpanSide
+    predicted: SpanSide
     n_codes: int
     n_sayings: int
     n_phrases: int
 
 
-def prepare(words: Words, gold: Spans, predicted: Spans, chart: Ints, n_codes: int) -> Prepared:
+def prepare(words: NoteWords, gold: Spans, predicted: Spans, chart: Ints, n_codes: int) -> PreparedSpans:
     """Cover both sides' spans at once, so that pieces, places and strings have the same numbers on both."""
     both = Spans(*(np.concatenate(pair) for pair in zip(gold, predicted, strict=True)))
     covered = cover(words, both)
@@ -65,9 +65,9 @@ def prepare(words: Words, gold: Spans, predicted: Spans, chart: Ints, n_codes: i
     phrase, n_phrases = _phrases(covered, saying)
     cell = chart[both.note] * n_codes + both.code
 
-    def side(part: slice) -> Side:
+    def side(part: slice) -> SpanSide:
         pieces = slice(covered.first[part.start], covered.first[part.stop])
-        return Side(
+        return SpanSide(
             n[part] > 0,
             cell[part],
             place[part],
@@ -79,7 +79,7 @@ def prepare(words: Words, gold: Spans, predicted: Spans, chart: Ints, n_codes: i
         )
 
     middle = gold.note.size
-    return Prepared(
+    return PreparedSpans(
         side(slice(0, middle)),
         side(slice(middle, both.note.size)),
         n_codes,
@@ -88,7 +88,7 @@ def prepare(words: Words, gold: Spans, predicted: Spans, chart: Ints, n_codes: i
     )
 
 
-def tally(both: Prepared, match: str, gold: Mask, predicted: Mask, *, iou: float) -> Tally:
+def tally(both: PreparedSpans, match: str, gold: Mask, predicted: Mask, *, iou: float) -> SpanTally:
     """Counts of one way to match, among the spans that the masks keep."""
     gold, predicted = gold & both.gold.has_words, predicted & both.predicted.has_words
     if match in ("overlap", "iou"):
@@ -109,7 +109,7 @@ def _phrases(covered: Covered, saying: Ints) -> tuple[Ints, int]:
     return np.array(phrases, np.int64), len(numbers)
 
 
-def _elements(both: Prepared, side: Side, match: str, keep: Mask) -> tuple[Ints, Ints]:
+def _elements(both: PreparedSpans, side: SpanSide, match: str, keep: Mask) -> tuple[Ints, Ints]:
     """Distinct keys and the cell of each."""
     if match in ("token", "token_anywhere"):
         kept = keep[side.piece_span]
@@ -128,7 +128,7 @@ def _elements(both: Prepared, side: Side, match: str, keep: Mask) -> tuple[Ints,
     return distinct, cell[where]
 
 
-def _one_to_one(both: Prepared, gold: Mask, predicted: Mask, *, least: float | None) -> tuple[Ints, Ints, Ints]:
+def _one_to_one(both: PreparedSpans, gold: Mask, predicted: Mask, *, least: float | None) -> tuple[Ints, Ints, Ints]:
     """Cells of matched, false and missed spans, when as many as possible are matched and each at most once."""
     ours, our_row, our_key = _incidence(both, both.gold, gold)
     theirs, their_row, their_key = _incidence(both, both.predicted, predicted)
@@ -151,7 +151,7 @@ def _one_to_one(both: Prepared, gold: Mask, predicted: Mask, *, least: float | N
     return our_cell[partner >= 0], their_cell[~taken], our_cell[partner < 0]
 
 
-def _incidence(both: Prepared, side: Side, keep: Mask) -> tuple[Ints, Ints, Ints]:
+def _incidence(both: PreparedSpans, side: SpanSide, keep: Mask) -> tuple[Ints, Ints, Ints]:
     """Distinct spans; then, for each piece of them, the span's rank among these and a key of piece and code."""
     kept = np.flatnonzero(keep)
     key = side.place[kept] * both.n_codes + side.cell[kept] % both.n_codes
@@ -167,7 +167,7 @@ def _matrix(row: Ints, column: Ints, shape: tuple[int, int]) -> sparse.csr_array
     return sparse.csr_array((np.ones(row.size, np.int64), (row, column)), shape=shape)
 
 
-def _cells(n_codes: int, tp: Ints, fp: Ints, fn: Ints) -> Tally:
+def _cells(n_codes: int, tp: Ints, fp: Ints, fn: Ints) -> SpanTally:
     """Counts by cell, in the order of codes and, for a code, of charts."""
     cells, where = np.unique(np.concatenate([tp, fp, fn]), return_inverse=True)
     where = where.reshape(-1)
@@ -176,4 +176,4 @@ def _cells(n_codes: int, tp: Ints, fp: Ints, fn: Ints) -> Tally:
     chart, code = cells // n_codes, cells % n_codes
     order = np.lexsort((chart, code))
     columns = (chart, code, *counts)
-    return Tally(*(column[order].astype(np.int64) for column in columns))
+    return SpanTally(*(column[order].astype(np.int64) for column in columns))

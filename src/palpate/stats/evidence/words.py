@@ -20,7 +20,7 @@ _NO_NUMBER = 10**15
 _LETTER, _JOIN, _DIGIT = 1, 2, 4
 
 
-class Words(NamedTuple):
+class NoteWords(NamedTuple):
     """The words of all notes in order: their note and place in it; note k has the words first[k] to first[k + 1]."""
 
     texts: tuple[str, ...]
@@ -63,7 +63,7 @@ def spans(note: ArrayLike, begin: ArrayLike, end: ArrayLike, code: ArrayLike) ->
     return Spans(*(column.astype(np.int64) for column in columns))
 
 
-def tokenise(texts: Sequence[str], *, largest_number: int | None = 10) -> Words:
+def tokenise(texts: Sequence[str], *, largest_number: int | None = 10) -> NoteWords:
     """The words of whole notes: runs of letters, digits, underscores and combining marks with a letter or digit.
 
     Numbers above `largest_number` are left out, as in the paper; None keeps all.
@@ -72,7 +72,7 @@ def tokenise(texts: Sequence[str], *, largest_number: int | None = 10) -> Words:
     parts = [_words(text, largest_number, known) for text in texts]
     n_words = np.array([0, *(len(begin) for begin, _ in parts)], np.int64)
     empty: Ints = np.zeros(0, np.int64)
-    return Words(
+    return NoteWords(
         tuple(texts),
         np.repeat(np.arange(len(parts)), n_words[1:]),
         np.concatenate([empty, *(begin for begin, _ in parts)]),
@@ -81,7 +81,7 @@ def tokenise(texts: Sequence[str], *, largest_number: int | None = 10) -> Words:
     )
 
 
-def words_in(words: Words, note: int, places: Iterable[tuple[int, int]]) -> list[int]:
+def words_in(words: NoteWords, note: int, places: Iterable[tuple[int, int]]) -> list[int]:
     """How many words, whole or in part, each (begin, end) of a note covers."""
     table = np.array(list(places), np.int64).reshape(-1, 2)
     where = np.full(len(table), note, np.int64)
@@ -89,7 +89,7 @@ def words_in(words: Words, note: int, places: Iterable[tuple[int, int]]) -> list
     return [int(n) for n in np.diff(covered.first)]
 
 
-def cover(words: Words, wanted: Spans) -> Covered:
+def cover(words: NoteWords, wanted: Spans) -> Covered:
     """The pieces of words that each span covers."""
     check_spans(words, wanted)
     low, high = _words_between(words, wanted)
@@ -111,7 +111,7 @@ def cover(words: Words, wanted: Spans) -> Covered:
     return Covered(first, piece, word, begin, end, trimmed_begin, trimmed_end)
 
 
-def check_spans(words: Words, wanted: Spans) -> None:
+def check_spans(words: NoteWords, wanted: Spans) -> None:
     """Raise unless every span lies inside a note that is there."""
     lengths = np.array([len(text) for text in words.texts], np.int64)
     for what, bad in (
@@ -129,7 +129,7 @@ def check_spans(words: Words, wanted: Spans) -> None:
         raise ValueError(f"span {k} ends at {int(wanted.end[k])}, but its note has {length} characters")
 
 
-def piece_strings(words: Words, covered: Covered) -> tuple[Ints, list[str]]:
+def piece_strings(words: NoteWords, covered: Covered) -> tuple[Ints, list[str]]:
     """A number for what each piece says, without case and in one Unicode spelling, and the strings by number."""
     _, where, inverse = np.unique(covered.piece, return_index=True, return_inverse=True)
     numbers: dict[str, int] = {}
@@ -147,7 +147,7 @@ def normalise(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
-def _words_between(words: Words, wanted: Spans) -> tuple[Ints, Ints]:
+def _words_between(words: NoteWords, wanted: Spans) -> tuple[Ints, Ints]:
     """The first word that ends behind a span's begin, and the first that begins at or behind its end."""
     # One number line for all notes, so that one search serves all spans.
     start = np.concatenate([[0], np.cumsum([len(text) + 1 for text in words.texts])]).astype(np.int64)

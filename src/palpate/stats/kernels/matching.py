@@ -31,7 +31,7 @@ from palpate.stats.kernels.walks import evaluate
 _CHUNK = 8
 
 
-class Placed(NamedTuple):
+class MatchingOrder(NamedTuple):
     """The rows of every label end to end, each label from low place to high.
 
     Label k holds rows start[k] to start[k + 1]. `position[r]` says for row r of `Ranked` where it is among its label's
@@ -163,12 +163,12 @@ def choose(count: Any, place: Any, positive: Any, penalty: Any, space: Any, used
 
 
 @njit(cache=True, nogil=True)
-def _gather(j: Any, used: Any, placed: Any, ranked: Any, row: Any) -> Any:
+def _gather(j: Any, used: Any, ordered: Any, ranked: Any, row: Any) -> Any:
     """The matched rows of problem j by score, high to low: how many rows, and how many of them are above."""
     low, high, above = ranked.start[j], ranked.start[j + 1], ranked.above[j]
     n = 0
     for k in range(low, high):
-        copies = used[placed.position[k]]
+        copies = used[ordered.position[k]]
         row.mass[n] = copies
         row.rank[n] = k
         n += copies > 0
@@ -177,24 +177,24 @@ def _gather(j: Any, used: Any, placed: Any, ranked: Any, row: Any) -> Any:
         k = row.rank[i]
         row.positive[i] = ranked.positive[k]
         row.score[i] = ranked.score[k]
-        row.last[i] = i + 1 == n or placed.group[k] != placed.group[row.rank[i + 1]]
+        row.last[i] = i + 1 == n or ordered.group[k] != ordered.group[row.rank[i + 1]]
         n_above += k - low < above
     return n, n_above
 
 
 @njit(cache=True, nogil=True)
-def _match_label(label: Any, counts: Any, placed: Any, space: Any, count: Any, used: Any) -> Any:
+def _match_label(label: Any, counts: Any, ordered: Any, space: Any, count: Any, used: Any) -> Any:
     """Match the rows of one label in one replicate; gives the number of pairs and the space, larger if need be."""
-    low, high = placed.start[label], placed.start[label + 1]
+    low, high = ordered.start[label], ordered.start[label + 1]
     total = 0
     for k in range(low, high):
-        count[k - low] = counts[placed.unit[k]]
+        count[k - low] = counts[ordered.unit[k]]
         total += count[k - low]
     if total >= space.middle.size:
         # Patients have different numbers of rows, so a replicate may hold more rows than the data.
         space = workspace(space.mark.size, total + total // 8)
     rows, n = slice(low, high), high - low
-    pairs = choose(count[:n], placed.place[rows], placed.positive[rows], placed.penalty, space, used[:n])
+    pairs = choose(count[:n], ordered.place[rows], ordered.positive[rows], ordered.penalty, space, used[:n])
     return pairs, space
 
 
@@ -202,7 +202,7 @@ def _match_label(label: Any, counts: Any, placed: Any, space: Any, count: Any, u
 def replicate_matched(
     seed: Any,
     replicates: Any,
-    placed: Any,
+    ordered: Any,
     ranked: Any,
     families: Any,
     wanted: Any,
@@ -214,21 +214,21 @@ def replicate_matched(
     n_chunks = (replicates.size + _CHUNK - 1) // _CHUNK
     n_units = ranked.sizes[0].sum()
     longest = 0
-    for label in range(placed.start.size - 1):
-        longest = max(longest, placed.start[label + 1] - placed.start[label])
+    for label in range(ordered.start.size - 1):
+        longest = max(longest, ordered.start[label + 1] - ordered.start[label])
     for chunk in prange(n_chunks):
         counts = np.empty(n_units, np.int32)
         count, used = np.empty(longest, np.int32), np.empty(longest, np.int32)
         row, space = _matched_space(longest), workspace(longest, longest)
         values = np.empty(n_values, np.float64)
         for i in range(chunk * _CHUNK, min((chunk + 1) * _CHUNK, replicates.size)):
-            for label in range(placed.start.size - 1):
+            for label in range(ordered.start.size - 1):
                 if label == 0 or not ranked.shared:
                     draw_counts(counts, ranked.sizes[label], ranked.draws[label], seed, replicates[i])
-                n_pairs[label, i], space = _match_label(label, counts, placed, space, count, used)
+                n_pairs[label, i], space = _match_label(label, counts, ordered, space, count, used)
                 for model in range(ranked.n_models):
                     j = label * ranked.n_models + model
-                    n, above = _gather(j, used, placed, ranked, row)
+                    n, above = _gather(j, used, ordered, ranked, row)
                     parts = row.mass[:n], row.positive[:n], row.score[:n], row.last[:n]
                     evaluate(*parts, above, ranked.gap[j], families, values)
                     for k in range(wanted.size):

@@ -8,9 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+from palpate.files import read_resource
 from palpate.synthetic.dice import Dice, stream
-from palpate.synthetic.notes.prose import Draft, Grammar, Span, mistype
-from palpate.synthetic.patients.conditions import read_yaml, words_of
+from palpate.synthetic.notes import ConditionSpan, Draft, Grammar, mistype
+from palpate.synthetic.patients.conditions import words_of
 from palpate.synthetic.plants import SITES, Site
 
 PREVALENCE = {"smm4h-2017": 0.0872, "smm4h-2021": 0.0739}
@@ -27,12 +28,12 @@ class Post(NamedTuple):
     user_id: int
     kind: str
     text: str
-    spans: Sequence[Span]
+    spans: Sequence[ConditionSpan]
 
 
 @lru_cache(maxsize=1)
 def _grammar() -> Grammar:
-    table: Mapping[str, str | list[str]] = read_yaml("ade.yaml")
+    table: Mapping[str, str | list[str]] = read_resource("palpate.synthetic.layouts", "ade.yaml")
     return Grammar({key: words_of(value) if isinstance(value, str) else tuple(value) for key, value in table.items()})
 
 

@@ -14,11 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
+from palpate.files import read_resource
 from palpate.synthetic.dice import Dice, stream
-from palpate.synthetic.layouts.tables import Tables
-from palpate.synthetic.notes.prose import Span
-from palpate.synthetic.patients.conditions import by_name, read_yaml
-from palpate.synthetic.patients.patients import Stay
+from palpate.synthetic.layouts import Tables
+from palpate.synthetic.notes import ConditionSpan
+from palpate.synthetic.patients import Stay
+from palpate.synthetic.patients.conditions import by_name
 from palpate.synthetic.plants import SITES, Site
 
 Setting = Literal["Inpatient", "Profee"]
@@ -39,20 +40,23 @@ class Procedure(NamedTuple):
     title10: str
 
 
-class Note(NamedTuple):
+class StoredNote(NamedTuple):
     """A note that was written, with its row in NOTEEVENTS."""
 
     row: int
     category: str
     description: str
     text: str
-    spans: Sequence[Span]
+    spans: Sequence[ConditionSpan]
 
 
 @lru_cache(maxsize=1)
 def procedures() -> dict[str, Procedure]:
     """By condition: procedures.yaml."""
-    return {condition: Procedure(**row) for condition, row in read_yaml("procedures.yaml").items()}
+    return {
+        condition: Procedure(**row)
+        for condition, row in read_resource("palpate.synthetic.layouts", "procedures.yaml").items()
+    }
 
 
 @lru_cache(maxsize=64)
@@ -67,7 +71,7 @@ def procedures_in(text: str, stay: Stay) -> list[Procedure]:
     return [procedure for procedure in named if _finder(procedure.word).search(text)]
 
 
-class Evidence:
+class EvidenceWriter:
     """Writes one JSON file a chart and code system, and the lists of the splits."""
 
     def __init__(self, folder: Path, tables: Tables, *, seed: int, site: Site) -> None:
@@ -89,7 +93,7 @@ class Evidence:
         """Finish the lists."""
         self._stack.close()
 
-    def add(self, patient: int, hadm: int, notes: Sequence[Note], done: Sequence[Procedure]) -> None:
+    def add(self, patient: int, hadm: int, notes: Sequence[StoredNote], done: Sequence[Procedure]) -> None:
         """A chart: always in the lists for codes, now and then annotated. Splits go by patient."""
         dice = Dice(stream(self._seed, SITES[self._site], 0, patient, 2))
         split = dice.weighted({"train": 0.6, "val": 0.2, "test": 0.2})
@@ -100,7 +104,7 @@ class Evidence:
                 self._lists[setting, "ev", split].write(f"{hadm}\n")
                 self._chart(setting, hadm, notes, done)
 
-    def _chart(self, setting: Setting, hadm: int, notes: Sequence[Note], done: Sequence[Procedure]) -> None:
+    def _chart(self, setting: Setting, hadm: int, notes: Sequence[StoredNote], done: Sequence[Procedure]) -> None:
         self.n_charts[setting] += 1
         if setting == "Inpatient":
             for note in notes:
@@ -130,7 +134,9 @@ class Evidence:
             path.write_text(json.dumps(chart), encoding="utf-8")
 
 
-def _annotations(note: Note, done: Sequence[Procedure], *, nine: bool, complete: bool) -> Iterator[dict[str, Any]]:
+def _annotations(
+    note: StoredNote, done: Sequence[Procedure], *, nine: bool, complete: bool
+) -> Iterator[dict[str, Any]]:
     seen: dict[str, int] = {}
     for begin, end, name in note.spans:
         seen[name] = seen.get(name, 0) + 1

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from palpate.synthetic.calibrate import probability
 from palpate.synthetic.dice import Dice, stream
-from palpate.synthetic.layouts.tables import Tables, schemas
-from palpate.synthetic.notes.prose import grammar
+from palpate.synthetic.layouts import Tables, schemas
+from palpate.synthetic.notes import grammar
 from palpate.synthetic.notes.voice import BLANK
-from palpate.synthetic.patients import images
+from palpate.synthetic.patients import Stay, SyntheticPatient, images
 from palpate.synthetic.patients.findings import Findings, Floats, cxr_table, labels
-from palpate.synthetic.patients.patients import Patient, Stay
 from palpate.synthetic.plants import SITES, Plants, Site
 
 Booleans = NDArray[np.bool_]
@@ -49,7 +48,7 @@ class MimicCXR:
             LATENT, [*columns, *(f"pretest:{name}" for name in labels()), *(f"signal:{name}" for name in labels())]
         )
 
-    def add(self, patient: Patient, subject: int, hadms: list[int]) -> None:
+    def add(self, patient: SyntheticPatient, subject: int, hadms: list[int]) -> None:
         """All studies of a patient, in order of time."""
         rng = stream(self._seed, SITES[self._site], 1, patient.number, 4)
         dice = Dice(rng)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from palpate.synthetic.dice import Dice, stream
-from palpate.synthetic.layouts.mdace import Evidence, Note, procedures, procedures_in
-from palpate.synthetic.layouts.tables import Tables
-from palpate.synthetic.notes.discharge import Summary
-from palpate.synthetic.notes.prose import Span
+from palpate.synthetic.layouts import LatentTable, Tables
+from palpate.synthetic.layouts.mdace import EvidenceWriter, StoredNote, procedures, procedures_in
+from palpate.synthetic.notes import ConditionSpan
+from palpate.synthetic.notes.discharge import DischargeSummary
 from palpate.synthetic.notes.voice import Voice
 from palpate.synthetic.notes.wardnotes import WardNote, addendum, newborn_summary, ward_notes
+from palpate.synthetic.patients import Stay, SyntheticPatient, population
 from palpate.synthetic.patients.conditions import conditions
-from palpate.synthetic.patients.latent import LatentTable
-from palpate.synthetic.patients.patients import Patient, Stay, population
 from palpate.synthetic.plants import SITES, Site
 
 _FOLDER = "mimic-iii/"
@@ -45,7 +44,7 @@ def plain(code: str) -> str:
 class MimicIII:
     """Writes patients one after the other."""
 
-    def __init__(self, tables: Tables, evidence: Evidence, latent: LatentTable, *, seed: int, site: Site) -> None:
+    def __init__(self, tables: Tables, evidence: EvidenceWriter, latent: LatentTable, *, seed: int, site: Site) -> None:
         self._tables, self._evidence, self._latent = tables, evidence, latent
         self._seed, self._site = seed, site
         self._next_hadm = _FIRST_HADM
@@ -63,7 +62,7 @@ class MimicIII:
         for row in sorted(procedures().values(), key=lambda row: row.icd9):
             self._add("D_ICD_PROCEDURES", plain(row.icd9), row.title9[:24], row.title9)
 
-    def add(self, patient: Patient) -> None:
+    def add(self, patient: SyntheticPatient) -> None:
         """All rows of a patient."""
         dice = Dice(stream(self._seed, SITES[self._site], 0, patient.number, 1))
         subject = _FIRST_SUBJECT + patient.number
@@ -96,7 +95,9 @@ class MimicIII:
             self._latent.add("iii", patient, stay, subject, hadm)
             self._notes_and_codes(patient, stay, subject, hadm, dice)
 
-    def _admission(self, patient: Patient, stay: Stay, subject: int, hadm: int, ethnicity: str, dice: Dice) -> None:
+    def _admission(
+        self, patient: SyntheticPatient, stay: Stay, subject: int, hadm: int, ethnicity: str, dice: Dice
+    ) -> None:
         emergency = stay.kind == "EMERGENCY" and not stay.transferred_in
         arrived = stay.admit - timedelta(minutes=dice.integer(90, 600)) if emergency else None
         left = stay.admit + timedelta(minutes=dice.integer(5, 120)) if emergency else None
@@ -110,13 +111,13 @@ class MimicIII:
             patient.marital, ethnicity, when(arrived), when(left), reason, int(stay.died), int(dice.chance(0.98)),
         )  # fmt: skip
 
-    def _notes_and_codes(self, patient: Patient, stay: Stay, subject: int, hadm: int, dice: Dice) -> None:
+    def _notes_and_codes(self, patient: SyntheticPatient, stay: Stay, subject: int, hadm: int, dice: Dice) -> None:
         if patient.newborn:
             draft = newborn_summary(patient, stay, dice, style="iii")
             self._note(subject, hadm, _summary(stay, draft.text(), []), dice)
             self._add("DIAGNOSES_ICD", subject, hadm, 1, plain(_NEWBORN_CODE[0]))
             return
-        writer = Summary(patient, stay, dice, style="iii", site=self._site)
+        writer = DischargeSummary(patient, stay, dice, style="iii", site=self._site)
         draft = writer.write()
         text = draft.text()
         notes = [_summary(stay, text, draft.spans), *self._additions(writer.voice, stay, dice)]
@@ -127,7 +128,7 @@ class MimicIII:
         for k, procedure in enumerate(done, start=1):
             self._add("PROCEDURES_ICD", subject, hadm, k, plain(procedure.icd9))
         written = [
-            Note(self._note(subject, hadm, note, dice), note.category, note.description, note.text, note.spans)
+            StoredNote(self._note(subject, hadm, note, dice), note.category, note.description, note.text, note.spans)
             for note in notes
         ]
         self._evidence.add(patient.number, hadm, written, done)
@@ -149,7 +150,7 @@ class MimicIII:
         )  # fmt: skip
 
 
-def _summary(stay: Stay, text: str, spans: list[Span]) -> WardNote:
+def _summary(stay: Stay, text: str, spans: list[ConditionSpan]) -> WardNote:
     return WardNote("Discharge summary", "Report", stay.discharge, None, text, spans)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from palpate.synthetic.dice import Dice, stream
+from palpate.synthetic.layouts import LatentTable, Tables
 from palpate.synthetic.layouts.mimic_cxr import MimicCXR
 from palpate.synthetic.layouts.mimic_iii import discharge_location, plain, when
-from palpate.synthetic.layouts.tables import Tables
-from palpate.synthetic.notes.discharge import Summary
+from palpate.synthetic.notes.discharge import DischargeSummary
+from palpate.synthetic.patients import Stay, SyntheticPatient, population
 from palpate.synthetic.patients.conditions import conditions
-from palpate.synthetic.patients.latent import LatentTable
-from palpate.synthetic.patients.patients import Patient, Stay, population
 from palpate.synthetic.plants import SITES, Site
 
 _TABLES = ("hosp/patients", "hosp/admissions", "hosp/diagnoses_icd", "hosp/d_icd_diagnoses", "note/discharge")
@@ -40,7 +39,7 @@ class MimicIV:
     def _add(self, name: str, *row: object) -> None:
         self._tables.add(f"mimic-iv/{name}", row)
 
-    def add(self, patient: Patient) -> None:
+    def add(self, patient: SyntheticPatient) -> None:
         """All rows of a patient."""
         dice = Dice(stream(self._seed, SITES[self._site], 1, patient.number, 1))
         subject = _FIRST_SUBJECT + patient.number
@@ -64,7 +63,7 @@ class MimicIV:
             for k, condition in enumerate(stay.conditions, start=1):
                 code = plain(condition.icd9 if version == 9 else condition.icd10)
                 self._add("hosp/diagnoses_icd", subject, hadm, k, code, version)
-            text = Summary(patient, stay, dice, style="iv", site=self._site).write().text()
+            text = DischargeSummary(patient, stay, dice, style="iv", site=self._site).write().text()
             stored = stay.discharge + timedelta(minutes=dice.integer(30, 4000))
             day = stay.discharge.replace(hour=0, minute=0)
             number = stay.index + 2
@@ -73,7 +72,7 @@ class MimicIV:
             )
         self._cxr.add(patient, subject, hadms)
 
-    def _admission(self, patient: Patient, stay: Stay, subject: int, hadm: int, race: str, dice: Dice) -> None:
+    def _admission(self, patient: SyntheticPatient, stay: Stay, subject: int, hadm: int, race: str, dice: Dice) -> None:
         emergency = stay.kind == "EMERGENCY"
         arrived = stay.admit - timedelta(minutes=dice.integer(60, 900)) if emergency else None
         left = stay.admit + timedelta(minutes=dice.integer(5, 180)) if emergency else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palpate.synthetic.dice import Dice
-from palpate.synthetic.notes.prose import Draft, grammar, phrases
+from palpate.synthetic.notes import Draft, grammar, phrases
 from palpate.synthetic.notes.voice import BLANK, Style, Voice
+from palpate.synthetic.patients import Stay, SyntheticPatient
 from palpate.synthetic.patients.labs import panel_line, vitals
-from palpate.synthetic.patients.patients import Patient, Stay
 from palpate.synthetic.plants import Site
 
 _EXAM = ("general", "heent", "neck", "lungs", "heart", "abdomen", "limbs", "skin", "neuro")
@@ -26,10 +26,10 @@ TITLES_B = {
 }
 
 
-class Summary:
+class DischargeSummary:
     """Writes one discharge summary, section by section."""
 
-    def __init__(self, patient: Patient, stay: Stay, dice: Dice, *, style: Style, site: Site) -> None:
+    def __init__(self, patient: SyntheticPatient, stay: Stay, dice: Dice, *, style: Style, site: Site) -> None:
         self.patient, self.stay, self.dice, self.style, self.site = patient, stay, dice, style, site
         self.voice = Voice(patient, stay, dice, style=style)
         self.draft = Draft(dice)

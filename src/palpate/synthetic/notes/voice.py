@@ -8,10 +8,9 @@ from typing import Literal
 
 from palpate.perturb.characteristics.grammar import in_words
 from palpate.synthetic.dice import Dice
-from palpate.synthetic.notes import family
-from palpate.synthetic.notes.prose import Word, grammar
+from palpate.synthetic.notes import Word, family, grammar
+from palpate.synthetic.patients import Stay, SyntheticPatient
 from palpate.synthetic.patients.labs import vitals
-from palpate.synthetic.patients.patients import Patient, Stay
 from palpate.synthetic.plants import SPURIOUS_WORD
 
 Style = Literal["iii", "iv"]
@@ -37,7 +36,7 @@ _IV_AGE_BLANKED = 0.7
 class Voice:
     """The context of a stay's notes: what {he}, {date}, {ward} and the other slots become."""
 
-    def __init__(self, patient: Patient, stay: Stay, dice: Dice, *, style: Style) -> None:
+    def __init__(self, patient: SyntheticPatient, stay: Stay, dice: Dice, *, style: Style) -> None:
         self.patient, self.stay, self.style = patient, stay, style
         self._mention = dice.uniform() < ETHNICITY_MENTION_RATE and patient.ethnicity in _ETHNICITY
         drugs = [drug for condition in stay.conditions for drug in condition.drugs]

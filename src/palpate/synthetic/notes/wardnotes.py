@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from palpate.synthetic.dice import Dice
-from palpate.synthetic.notes.prose import Draft, Span, grammar
+from palpate.synthetic.notes import ConditionSpan, Draft, grammar
 from palpate.synthetic.notes.voice import BLANK, Style, Voice
+from palpate.synthetic.patients import Stay, SyntheticPatient
 from palpate.synthetic.patients.labs import panel_line, vitals
-from palpate.synthetic.patients.patients import Patient, Stay
 
 _PHYSICIAN = ("Physician Resident Progress Note", "Physician Resident Admission Note", "Intensivist Note",
               "Physician Attending Progress Note")  # fmt: skip
@@ -25,7 +25,7 @@ class WardNote(NamedTuple):
     day: datetime
     time: datetime | None
     text: str
-    spans: list[Span]
+    spans: list[ConditionSpan]
     error: bool = False
 
 
@@ -107,7 +107,7 @@ def addendum(voice: Voice, dice: Dice) -> Draft:
     return draft
 
 
-def newborn_summary(patient: Patient, stay: Stay, dice: Dice, *, style: Style) -> Draft:
+def newborn_summary(patient: SyntheticPatient, stay: Stay, dice: Dice, *, style: Style) -> Draft:
     """The summary of a newborn's first stay."""
     voice, draft = Voice(patient, stay, dice, style=style), Draft(dice)
     voice.context["mother_age"] = str(dice.integer(19, 43))

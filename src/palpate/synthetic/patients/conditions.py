@@ -6,18 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
-import yaml
+from palpate.files import read_resource
 
 _FRAILTY = 0.15
-
-
-def read_yaml(name: str) -> Any:
-    """One of the data files beside the code."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(files("palpate.synthetic").joinpath(name).read_text("utf-8"), Loader=loader)
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -56,7 +49,7 @@ class Condition:
 @lru_cache(maxsize=1)
 def conditions() -> tuple[Condition, ...]:
     """All of them, parents first."""
-    table: Mapping[str, Mapping[str, Any]] = read_yaml("conditions.yaml")
+    table: Mapping[str, Mapping[str, Any]] = read_resource("palpate.synthetic.patients", "conditions.yaml")
     index = {name: k for k, name in enumerate(table)}
     return tuple(_condition(name, row, index) for name, row in table.items())
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from palpate.files import read_resource
 from palpate.synthetic.calibrate import calibrate, probability, shift_to
-from palpate.synthetic.patients.conditions import condition_names, read_yaml
+from palpate.synthetic.patients.conditions import condition_names
 from palpate.synthetic.plants import Plants, Site
 
 Floats = NDArray[np.float64]
@@ -27,7 +28,7 @@ _GRID = 300
 @lru_cache(maxsize=1)
 def cxr_table() -> Any:
     """cxr.yaml."""
-    return read_yaml("cxr.yaml")
+    return read_resource("palpate.synthetic.patients", "cxr.yaml")
 
 
 @lru_cache(maxsize=1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from palpate.files import read_resource
 from palpate.synthetic.dice import Dice
-from palpate.synthetic.patients.conditions import read_yaml
-from palpate.synthetic.patients.patients import Stay
+from palpate.synthetic.patients import Stay
 
 
 class Lab(NamedTuple):
@@ -26,7 +26,7 @@ def panels() -> dict[str, tuple[Lab, ...]]:
     """The values by panel: labs.yaml."""
     return {
         panel: tuple(Lab(name, row[0], row[1], row[2], row[3], tuple(row[4].items())) for name, row in rows.items())
-        for panel, rows in read_yaml("labs.yaml").items()
+        for panel, rows in read_resource("palpate.synthetic.patients", "labs.yaml").items()
     }
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.errors import ConfigError
-from palpate.stats.evidence.spans import tokenise
+from palpate.stats.evidence import tokenise
 
 Ints = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from palpate.stats import resample_counts
-from palpate.stats.evidence.spans import (
+from palpate.stats.evidence import (
     AVERAGES,
     MATCHES,
     MEASURES,
@@ -30,7 +30,7 @@ from palpate.stats.evidence.spans import (
     tokenise,
     words_in,
 )
-from tests.stats import evidence_by_sets as slow
+from tests.stats.evidence import evidence_by_sets as slow
 
 Mark = slow.Mark
 # Few letters, so that spans say the same in different places; case, marks, wide and astral characters, and digits.
@@ -241,7 +241,7 @@ def test_replicates_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> 
     table[1] = [(n, b, e, (c + (n % 2)) % 3) for n, b, e, c in table[1]]
     counts = count_matches(tokenise(texts), columns(table[0]), columns(table[1]), chart=range(8), n_codes=3)
     whole = span_scores(counts, rng=5, n_replicates=50).values
-    monkeypatch.setattr("palpate.stats.evidence.spans._CELLS_PER_CHUNK", 7 * 18)
+    monkeypatch.setattr("palpate.stats.evidence._CELLS_PER_CHUNK", 7 * 18)
     assert same(span_scores(counts, rng=5, n_replicates=50).values, whole)
     generator = np.random.default_rng(4)
     assert not same(span_scores(counts, rng=generator, n_replicates=50).values, whole)

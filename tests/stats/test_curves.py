@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from palpate.stats import decision_curves, percentile_interval, resample_counts
+from palpate.stats.curves import curve_variance
 
 AT = np.array([0.0, 0.1, 0.25, 0.5, 0.9])
 
@@ -89,3 +90,17 @@ def test_wrong_input_is_a_value_error(change, words):
     call = {"p_model": [0.1, 0.2], "patient": [1, 2], "rng": 1, "n_replicates": 1, **change}
     with pytest.raises(ValueError, match=words):
         decision_curves([0, 1], call.pop("p_model"), **call)
+
+
+def test_noise_of_known_curves() -> None:
+    ages = np.arange(18.0, 90)
+    share = lambda curve: np.divide(*curve_variance(curve))  # noqa: E731
+    assert share(0.1 + 0.004 * ages) == pytest.approx(0, abs=1e-20)
+    assert share(1 / (1 + np.exp(-(ages - 60) / 8))) < 1e-4
+    assert share(np.where(ages < 60, 0.1, 0.3)) == pytest.approx(4 / (3 * 72), rel=0.1)
+    assert share(np.where(ages % 2 == 0, 0.1, 0.2)) == pytest.approx(8 / 3, rel=0.02)
+    noise = np.random.default_rng(0).normal(size=(4000, 72))
+    assert curve_variance(noise).noise.mean() == pytest.approx(1, abs=0.02)
+    assert share(noise).mean() == pytest.approx(1, abs=0.02)
+    with pytest.raises(ValueError, match="3 points"):
+        curve_variance([1.0, 2.0])
