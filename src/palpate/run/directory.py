@@ -19,11 +19,9 @@ characters that shells and table readers take for patterns.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +32,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from palpate.cases.hashing import KEY_BYTES
 from palpate.errors import RunError
+from palpate.files import replacing, write_atomically
 from palpate.results import AnyBlock, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.attributions import Attributions
 
@@ -42,21 +41,8 @@ _BLOCKS: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[AnyBlock, ...])
 _FINDINGS: TypeAdapter[tuple[Finding, ...]] = TypeAdapter(tuple[Finding, ...])
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the real name when all went well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield scratch
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
 def _write_json(path: Path, value: Any) -> None:
-    with _replacing(path) as scratch:
-        scratch.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
 def file_name(model: str) -> str:
@@ -156,7 +142,7 @@ class RunDirectory:
 
     def write_pending(self, model: str, keys: Sequence[bytes]) -> None:
         """The inputs that the model had not scored when the run started, in the order of scoring."""
-        with _replacing(self.path / "pending" / f"{file_name(model)}.npy") as scratch, scratch.open("wb") as file:
+        with replacing(self.path / "pending" / f"{file_name(model)}.npy") as scratch, scratch.open("wb") as file:
             np.save(file, np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES))
 
     def read_pending(self, model: str) -> list[bytes] | None:
@@ -235,12 +221,11 @@ class RunDirectory:
     # -- files ----------------------------------------------------------------------------------------
 
     def _write_text(self, name: str, text: str) -> Path:
-        with _replacing(self.path / name) as scratch:
-            scratch.write_text(text, encoding="utf-8")
+        write_atomically(self.path / name, text)
         return self.path / name
 
     def _write_frame(self, name: str, frame: pl.DataFrame) -> None:
-        with _replacing(self.path / name) as scratch:
+        with replacing(self.path / name) as scratch:
             frame.write_parquet(scratch)
 
     def _read_frame(self, name: str, *, optional: bool = False) -> Any:
