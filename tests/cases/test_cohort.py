@@ -80,7 +80,7 @@ def test_bad_frames(change, parts):
 
 
 def test_missing_label():
-    with pytest.raises(CohortError, match=r"column 'Age': there is no such column; the columns are 'age', "):
+    with pytest.raises(CohortError, match=r"column 'Age': column not found; the columns are 'age', "):
         Cohort.from_frame(GOOD, labels=("Age",))
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palpate.cases.edits import Edit, splice
-from palpate.cases.hashing import Pieces, key_of, keys_of_edits
+from palpate.cases.hashing import ReplacementHashes, key_of, keys_of_edits
 from tests.cases.test_edits import edited_texts
 
 
@@ -16,7 +16,7 @@ def test_the_key_of_an_edited_text_is_that_of_the_text_itself(
     text, edits = case
     variants = [edits, [], [edit for edit in other[1] if edit.end <= len(text)]]
     flat = [edit for variant in variants for edit in variant]
-    pieces = Pieces([edit.text for edit in flat])
+    pieces = ReplacementHashes([edit.text for edit in flat])
     first = np.concatenate([[0], np.cumsum([len(variant) for variant in variants])]).astype(np.int64)
     columns = (np.asarray(column, dtype=np.int64) for column in ([e.start for e in flat], [e.end for e in flat]))
     keys = keys_of_edits(text, first, *columns, np.arange(len(flat)), pieces)

@@ -348,7 +348,7 @@ def test_evidence_that_fits_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("case_id,label,start\na,b,1\n", "column 'end': there is no such column"),
+        ("case_id,label,start\na,b,1\n", "column 'end': column not found"),
         ("case_id,label,start,end\na,b,1,x\n", "row 1, column 'end': the cell is 'x'"),
         ("case_id,label,start,end\na,b,1,2\na,b,-1,2\n", "row 2, column 'start': the cell is '-1'"),
         ("case_id,label,start,end\na,b,4,4\n", "row 1, column 'end': the cell is '4'.*behind the start"),

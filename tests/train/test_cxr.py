@@ -121,7 +121,7 @@ def test_missing_images(tmp_path: Path) -> None:
     assert card["cohort"]["splits"]["train"]["n"] == 11
     for path in file.parent.glob("pictures/*"):
         path.unlink()
-    with pytest.raises(CohortError, match="no case of the cohort has its image"):
+    with pytest.raises(CohortError, match="no image file of the cohort exists"):
         train("cxr", read(file), tmp_path / "other", options | {"missing_images": "drop"})
 
 

@@ -1,1 +1,1 @@
-"""cases."""
+"""What is audited: the cohort, edits of its notes, evidence spans, and hashes of texts."""

@@ -1,9 +1,9 @@
 """The cohort: the cases to audit, as a table; the patient is the unit of splitting and of resampling.
 
-`cases` has one row a case with the columns `cohort`, `case_id`, `patient_id` and, where known, `split`,
-`time`, `text`, `image`, `prior` and the attributes. Labels are apart, as a sparse 0/1 matrix, because a
-coding task has thousands. Several cohorts in one run (internal and external, say) are one table, told apart
-by `cohort`.
+`cases` has one row per case, with the columns `cohort`, `case_id`, `patient_id` and, if known, `split`, `time`, `text`,
+`image`, `prior` and the attributes. Labels are stored separately, as a sparse 0/1 matrix, because a coding task has
+thousands. Several cohorts in one run (internal and external, say) form one table; the column `cohort` distinguishes
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy import sparse
 
 from palpate.cases.columns import (
     SPLITS,
-    Column,
+    ColumnCheck,
     attribute,
     check_one_split,
     check_unique,
@@ -41,7 +41,7 @@ __all__ = ["ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
 
 READ = {"split": splits, "time": times, "text": texts, "image": images, "prior": words}
 ROLES = ("case_id", "patient_id", *READ)
-ALONE = "each case counts as its own patient: no column tells which cases belong together"
+ALONE = "each case counts as its own patient: no column says which cases belong together"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +53,9 @@ class Cohort:
     y: sparse.csc_array
     attributes: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
-    """What a reader of the report should know of the table, as sentences; no part of the fingerprint."""
+    """What a reader of the report should know about the table, as sentences; not part of the fingerprint."""
     folders: Mapping[str, Path] = field(default_factory=dict)
-    """Where each cohort's file is, by its name: an image's relative path starts there; no part of the fingerprint."""
+    """The folder of each cohort's file, by name: relative image paths start there; not part of the fingerprint."""
 
     def __len__(self) -> int:
         return self.cases.height
@@ -67,22 +67,22 @@ class Cohort:
 
     @property
     def has_text(self) -> bool:
-        """Whether there is something to read."""
+        """Whether the cases have notes."""
         return "text" in self.cases.columns
 
     @cached_property
     def texts(self) -> list[str]:
-        """The notes, or empty strings where the cohort has none."""
+        """The notes, or empty strings if the cohort has none."""
         return self.cases["text"].to_list() if self.has_text else [""] * len(self)
 
     @property
     def has_images(self) -> bool:
-        """Whether there is something to look at."""
+        """Whether the cases have images."""
         return "image" in self.cases.columns
 
     @cached_property
     def images(self) -> list[str]:
-        """The files of the images, as absolute paths, or empty strings where the cohort has none."""
+        """The absolute paths of the images, or empty strings if the cohort has none."""
         if not self.has_images:
             return [""] * len(self)
         roots = {name: self.folders.get(name, Path()).absolute() for name in self.names}
@@ -90,33 +90,33 @@ class Cohort:
         return [str(roots[name] / image) for name, image in rows]
 
     def with_images(self) -> Cohort:
-        """Only the cases whose image is there; `facts` says how many were left out."""
+        """Only the cases whose image file exists; `facts` says how many were left out."""
         rows = np.flatnonzero(np.fromiter((Path(file).is_file() for file in self.images), bool, count=len(self)))
         if len(rows) == len(self):
             return self
         if not len(rows):
             raise CohortError(
-                f"no case of the cohort has its image; the first was looked for as {self.images[0]}",
-                hint="relative paths are taken from the cohort's file",
+                f"no image file of the cohort exists; the first one would be {self.images[0]}",
+                hint="relative paths start at the folder of the cohort's file",
             )
-        fact = f"{len(self) - len(rows):,} of {len(self):,} cases are left out: there is no file for their image"
+        fact = f"{len(self) - len(rows):,} of {len(self):,} cases are left out because their image file is missing"
         return replace(
             self, cases=self.cases[rows], y=sparse.csc_array(self.y.tocsr()[rows]), facts=(*self.facts, fact)
         )
 
     @cached_property
     def patients(self) -> NDArray[np.int64]:
-        """The patient of each row as a number; the same name in two cohorts is two patients."""
+        """The patient of each row as a number; the same id in two cohorts means two patients."""
         codes = self.cases.select(pl.struct("cohort", "patient_id").rank("dense")).to_series()
         return codes.to_numpy().astype(np.int64) - 1
 
     @property
     def n_patients(self) -> int:
-        """How many people the cases belong to."""
+        """How many patients the cases belong to."""
         return int(self.patients.max()) + 1 if len(self) else 0
 
     def rows(self, *, cohort: str | None = None, split: str | None = None) -> NDArray[np.int64]:
-        """Row numbers of one cohort and one split; `split` is ignored where the cohort has none."""
+        """Row numbers of one cohort and one split; `split` is ignored if the cohort has none."""
         keep = np.ones(len(self), dtype=bool)
         if cohort is not None:
             keep &= (self.cases["cohort"] == cohort).to_numpy()
@@ -126,7 +126,7 @@ class Cohort:
         return np.flatnonzero(keep)
 
     def y_true(self, rows: NDArray[np.int64], labels: Sequence[str] | None = None) -> NDArray[np.uint8]:
-        """Labels of some rows, dense: one column a label."""
+        """Labels of some rows as a dense array, one column per label."""
         wanted = self.labels if labels is None else tuple(labels)
         position = {name: k for k, name in enumerate(self.labels)}
         columns = self.y[:, [position[name] for name in wanted]]
@@ -134,7 +134,7 @@ class Cohort:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes when any cell or label changes; tells whether a run can be resumed."""
+        """Changes when any cell or label changes; decides whether a run can be resumed."""
         digest = hashlib.blake2b(digest_size=16)
         for column in self.cases.iter_columns():
             text = column.cast(pl.String) if column.dtype != pl.String else column
@@ -157,14 +157,14 @@ class Cohort:
         name: str = "cohort",
         attributes: Sequence[str] = (),
     ) -> Cohort:
-        """A cohort from a frame that has the columns above and 0/1 label columns; for use from Python.
+        """A cohort from a frame with the columns above and 0/1 label columns; for use from Python.
 
-        Checks what the file readers check. Columns without a role are kept, at the end, as they are.
+        Checks what the file readers check. Columns without a role are kept unchanged, at the end.
         """
         for column in (*labels, *attributes):
             if column not in frame.columns:
                 raise missing_column(column, frame.columns)
-        y = label_matrix((Column(frame[label]) for label in labels), n=frame.height)
+        y = label_matrix((ColumnCheck(frame[label]) for label in labels), n=frame.height)
         roles = {role: role for role in ROLES if role in frame.columns}
         table = arrange(frame, name=name, roles=roles, attributes={column: column for column in attributes})
         rest = [c for c in frame.columns if c not in table.cases.columns and c not in labels]
@@ -173,7 +173,7 @@ class Cohort:
 
 
 class Arranged(NamedTuple):
-    """The columns of `Cohort.cases`, checked, and what is to be told about them."""
+    """The checked columns of `Cohort.cases`, and what a reader should know about them."""
 
     cases: pl.DataFrame
     facts: tuple[str, ...]
@@ -190,29 +190,31 @@ def arrange(
 ) -> Arranged:
     """A user's table as the table of cases.
 
-    `roles` says which column has a role and `attributes` which column an attribute comes from, both by the
-    name that they get; `parse` turns attributes that are strings into numbers where all of them are.
+    `roles` and `attributes` map the new name of a column to its name in `frame`. With `parse`, attributes that are
+    strings become numbers if all of their values are numbers.
     """
 
-    def column(source: str) -> Column:
-        return Column(frame[source], file=file)
+    def column(source: str) -> ColumnCheck:
+        return ColumnCheck(frame[source], file=file)
 
     parts = {"cohort": pl.repeat(name, frame.height, dtype=pl.String, eager=True)}
     parts["case_id"] = ids(column(roles["case_id"])) if "case_id" in roles else _row_numbers(frame.height)
     parts["patient_id"] = ids(column(roles["patient_id"])) if "patient_id" in roles else parts["case_id"]
-    check_unique(Column(parts["case_id"], file=file, name=roles.get("case_id", "case_id")))
+    check_unique(ColumnCheck(parts["case_id"], file=file, name=roles.get("case_id", "case_id")))
     for role, read in READ.items():
         if role in roles:
             parts[role] = read(column(roles[role]))
     if "split" in parts:
-        patients = Column(parts["patient_id"], file=file, name=roles.get("patient_id", roles.get("case_id", "case_id")))
+        patients = ColumnCheck(
+            parts["patient_id"], file=file, name=roles.get("patient_id", roles.get("case_id", "case_id"))
+        )
         check_one_split(patients, parts["split"])
     for new, source in attributes.items():
         if new not in parts:
             parts[new] = attribute(column(source), parse=parse)
         elif new == "cohort" or roles.get(new) not in (source, new):
-            hint = f"rename the column: '{new}' has a meaning of its own in palpate"
-            raise column(source).error("the name can't be that of an attribute", hint=hint)
+            hint = f"rename the column: '{new}' has a special meaning in palpate"
+            raise column(source).error("an attribute can't have this name", hint=hint)
     alone = (parts["patient_id"] == parts["case_id"]).all() and frame.height > 0
     return Arranged(pl.DataFrame({new: values.alias(new) for new, values in parts.items()}), (ALONE,) if alone else ())
 

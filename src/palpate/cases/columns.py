@@ -1,9 +1,9 @@
-"""What the cells of a cohort's table must be, one function a role; for the file readers and for Python users.
+"""Checks of a cohort's columns, one function per role; for the file readers and for Python users.
 
-Each function takes a column under the user's own name and gives it back in palpate's type, or raises a
-`CohortError` that names the file (if there is one), the row and the column. Rows count from 1, without the
-header. An empty string is a missing value, because a CSV can't tell them apart. Messages never quote a long
-cell: a column named by mistake may hold notes.
+Each function takes a column under the user's own name and returns it in palpate's type, or raises a `CohortError` that
+names the file (if there is one), the row and the column. Rows count from 1, without the header. An empty string is a
+missing value, because a CSV file doesn't distinguish the two. Messages never quote a long cell: a column named by
+mistake may contain notes.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ INFINITE = r"(?i)^[+-]?(?:inf|infinity)$"
 FIX_ROW = "fill the cell or drop the row"
 
 
-class Column:
-    """A column of the user's table and where it is, for messages."""
+class ColumnCheck:
+    """A column of the user's table that is being checked, and where it comes from, for messages."""
 
     def __init__(self, values: pl.Series, *, file: Path | None = None, name: str | None = None) -> None:
         self.values, self.file = values, file
         self.name = values.name if name is None else name
 
     def error(self, problem: str, *, hint: str, at: int | None = None) -> CohortError:
-        """What is wrong with the cell at index `at`, counted from 0."""
+        """An error about the cell at index `at`, counted from 0."""
         row = None if at is None else at + 1
         return CohortError(problem, file=self.file, row=row, column=self.name, hint=hint)
 
@@ -56,7 +56,7 @@ class Column:
             raise self.error(problem, hint=hint, at=at)
 
     def refuse_value(self, where: pl.Series, problem: str, *, hint: str) -> None:
-        """The same, quoting the cell."""
+        """The same as `refuse`, quoting the cell."""
         at = first_true(where)
         if at is not None:
             raise self.error(f"the cell is {quote(self.values[at])}, {problem}", hint=hint, at=at)
@@ -69,70 +69,72 @@ def first_true(mask: pl.Series) -> int | None:
 
 
 def quote(value: object) -> str:
-    """A cell for a message, or only its length where it might be a sentence from a note."""
+    """A cell for a message, or only its length if it might be a sentence from a note."""
     text = str(value)
     harmless = not isinstance(value, str) or re.fullmatch(r"\S{1,24}|[0-9/:.,TZ +-]{1,32}", text)
     return f"'{text[:32]}'" if harmless else f"a text of {len(text)} characters"
 
 
 def missing_column(name: str, columns: Sequence[str], *, file: Path | None = None) -> CohortError:
-    """The error for a column that is not there: lists those that are, the most similar first."""
+    """The error for a missing column; lists the existing ones, the most similar first."""
     lowered = {column.lower(): column for column in reversed(columns)}
     close = [lowered[low] for low in difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.5)]
     listed = list(dict.fromkeys([*close, *columns]))
     rest = f" and {len(listed) - 10} more" if len(listed) > 10 else ""
     names = ", ".join(f"'{column}'" for column in listed[:10])
-    return CohortError("there is no such column", file=file, column=name, hint=f"the columns are {names}{rest}")
+    return CohortError("column not found", file=file, column=name, hint=f"the columns are {names}{rest}")
 
 
-def words(column: Column) -> pl.Series:
+def words(column: ColumnCheck) -> pl.Series:
     """Any scalar column as strings, with the empty string as null."""
     values, dtype = column.values, column.values.dtype
     if dtype.is_nested() or dtype == pl.Object:
-        raise column.error(f"the column holds {dtype}, not single values", hint="give a column with one value a cell")
+        raise column.error(
+            f"the column contains {dtype}, not single values", hint="choose a column with one value per cell"
+        )
     try:
         text = values.cast(pl.String)
-    except pl.exceptions.ComputeError:  # only bytes can fail to be strings
+    except pl.exceptions.ComputeError:  # only bytes can fail this cast
         bad = values.map_elements(lambda cell: not _is_utf8(cell), return_dtype=pl.Boolean)
         column.refuse(bad, "the bytes are not UTF-8", hint="save the text as UTF-8")
         raise
     return text.set(text.str.len_bytes() == 0, None)
 
 
-def ids(column: Column) -> pl.Series:
-    """Names of cases or patients: strings, none missing."""
+def ids(column: ColumnCheck) -> pl.Series:
+    """Ids of cases or patients: strings, none missing."""
     text = words(column)
     column.refuse(text.is_null() | _is_blank(text), "the cell is empty", hint=FIX_ROW)
     return text
 
 
-def texts(column: Column) -> pl.Series:
-    """Notes: strings with something to read in each."""
+def texts(column: ColumnCheck) -> pl.Series:
+    """Notes: strings, none missing or blank."""
     text = words(column)
     column.refuse(text.is_null(), "the cell is empty", hint="an empty note can't be audited, so drop the row")
     column.refuse(_is_blank(text), "the cell is blank", hint="a blank note can't be audited, so drop the row")
     return text
 
 
-def images(column: Column) -> pl.Series:
+def images(column: ColumnCheck) -> pl.Series:
     """Paths of images: strings, none missing."""
     text = words(column)
     column.refuse(text.is_null() | _is_blank(text), "the cell is empty", hint=FIX_ROW)
     return text
 
 
-def splits(column: Column) -> pl.Series:
-    """`train`, `validation` or `test`, from the names that are in use for them."""
+def splits(column: ColumnCheck) -> pl.Series:
+    """`train`, `validation` or `test`, from the names that are common for them."""
     text = words(column)
     column.refuse(text.is_null(), "the cell is empty", hint="write train, validation or test")
     plain = text.str.strip_chars().str.to_lowercase()
     known = plain.replace_strict(SPLIT_NAMES, default=None, return_dtype=pl.String)
-    column.refuse_value(known.is_null(), "which is no split", hint="write train, validation or test")
+    column.refuse_value(known.is_null(), "which is not a split", hint="write train, validation or test")
     return known
 
 
-def times(column: Column) -> pl.Series:
-    """Points in time, to the microsecond; those with a time zone become UTC. Null where not known."""
+def times(column: ColumnCheck) -> pl.Series:
+    """Points in time, to the microsecond; those with a time zone are converted to UTC. Null if unknown."""
     dtype = column.values.dtype
     if isinstance(dtype, pl.Datetime):
         utc = column.values.dt.convert_time_zone("UTC") if dtype.time_zone else column.values
@@ -148,7 +150,7 @@ def times(column: Column) -> pl.Series:
         parsed = parsed.scatter(left.arg_true(), _parse_time(text.filter(left), form))
     column.refuse_value(
         parsed.is_null() & text.is_not_null(),
-        "which is no time",
+        "which is not a time",
         hint="write it like 2180-07-23 or 2180-07-23T14:05:00",
     )
     return parsed
@@ -161,10 +163,10 @@ def _parse_time(text: pl.Series, form: str) -> pl.Series:
     return zoned.dt.replace_time_zone(None)
 
 
-def attribute(column: Column, *, parse: bool) -> pl.Series:
-    """Int64, Float64 or strings; null where not known, as a NaN among numbers says too.
+def attribute(column: ColumnCheck, *, parse: bool) -> pl.Series:
+    """Int64, Float64 or strings; null if unknown, which a NaN among numbers also means.
 
-    `parse` for formats that know no numbers (CSV).
+    `parse` is for formats without number types (CSV).
     """
     values, dtype = column.values, column.values.dtype
     if dtype.is_integer():
@@ -176,8 +178,8 @@ def attribute(column: Column, *, parse: bool) -> pl.Series:
     return _numbers(column, text) if parse else text
 
 
-def _numbers(column: Column, text: pl.Series) -> pl.Series:
-    """Numbers if all cells that are not empty are, else the strings."""
+def _numbers(column: ColumnCheck, text: pl.Series) -> pl.Series:
+    """Numbers if all non-empty cells are numbers, otherwise the strings."""
     plain = text.str.strip_chars()
     number = plain.str.contains(NUMBER)
     unknown, infinite = plain.str.contains(NOT_KNOWN), plain.str.contains(INFINITE)
@@ -191,16 +193,16 @@ def _numbers(column: Column, text: pl.Series) -> pl.Series:
     return _finite(column, plain.cast(pl.Float64))
 
 
-def _finite(column: Column, values: pl.Series) -> pl.Series:
+def _finite(column: ColumnCheck, values: pl.Series) -> pl.Series:
     _refuse_infinite(column, values.is_infinite())
     return values.fill_nan(None)
 
 
-def _refuse_infinite(column: Column, where: pl.Series) -> None:
-    column.refuse(where, "the number is infinite", hint="leave the cell empty where the value is not known")
+def _refuse_infinite(column: ColumnCheck, where: pl.Series) -> None:
+    column.refuse(where, "the number is infinite", hint="leave the cell empty if the value is unknown")
 
 
-def flags(column: Column) -> NDArray[np.uint8]:
+def flags(column: ColumnCheck) -> NDArray[np.uint8]:
     """A label: 0 or 1 in each row."""
     values, dtype = column.values, column.values.dtype
     hint = "write 0 or 1, or drop the row"
@@ -216,16 +218,16 @@ def flags(column: Column) -> NDArray[np.uint8]:
     return known.to_numpy()
 
 
-def label_matrix(columns: Iterable[Column], *, n: int) -> sparse.csc_array:
-    """Label columns as a sparse 0/1 matrix, one column after the other, so that no dense copy is made."""
+def label_matrix(columns: Iterable[ColumnCheck], *, n: int) -> sparse.csc_array:
+    """Label columns as a sparse 0/1 matrix, built column by column, so that there is never a dense copy."""
     rows = [np.flatnonzero(flags(column)) for column in columns]
     first = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
     index = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
     return sparse.csc_array((np.ones(len(index), dtype=np.uint8), index, first), shape=(n, len(rows)))
 
 
-def check_unique(cases: Column) -> None:
-    """Refuse a case id that stands in two rows."""
+def check_unique(cases: ColumnCheck) -> None:
+    """Refuse a case id that occurs in two rows."""
     second = first_true(~cases.values.is_first_distinct())
     if second is not None:
         first = first_true(cases.values == cases.values[second])
@@ -236,8 +238,8 @@ def check_unique(cases: Column) -> None:
         )
 
 
-def check_one_split(patients: Column, split: pl.Series) -> None:
-    """Refuse a patient with cases in two splits: what is learned from one would be tested on the other."""
+def check_one_split(patients: ColumnCheck, split: pl.Series) -> None:
+    """Refuse a patient with cases in two splits: the model would be tested on patients it was trained on."""
     pairs = pl.DataFrame({"patient": patients.values, "split": split, "row": np.arange(len(split))})
     pairs = pairs.unique(["patient", "split"], keep="first", maintain_order=True)
     second = first_true(~pairs["patient"].is_first_distinct())

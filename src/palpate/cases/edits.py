@@ -1,8 +1,8 @@
 """Variants: what an audit wants scored, as span replacements in columns.
 
-A variant is a parent text (a case of the cohort, or a text that the audit made) with zero or more
-replacements `(start, end, text)`. Text is spliced only when it is scored, so a million variants of long notes
-cost a few bytes each. `Inputs` is the same for a model: the rows of one batch.
+A variant is a parent text (a case of the cohort, or a text that the audit made) with zero or more replacements
+`(start, end, text)`. Text is spliced only when it is scored, so each of a million variants of long notes costs a few
+bytes. `Inputs` is the same for a model: the rows of one batch.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Edit(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """A case that can't be altered, in any group, and why."""
+    """A case that is altered in no group, because it can't be altered in one of them, and why."""
 
     case: int
     reason: str
 
 
 def splice(parent: str, edits: Iterable[Edit]) -> str:
-    """The parent text with its edits, which are sorted and do not overlap."""
+    """The parent text with its edits applied; they must be sorted and must not overlap."""
     pieces: list[str] = []
     position = 0
     for start, end, text in edits:
@@ -46,7 +46,7 @@ def splice(parent: str, edits: Iterable[Edit]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Edited:
-    """Rows that are parents with edits; row i has the edits `first_edit[i]` to `first_edit[i + 1]`."""
+    """Rows that are parents with edits; row i has the edits `first_edit[i]` to `first_edit[i + 1] - 1`."""
 
     parent: Ints
     first_edit: Ints
@@ -66,14 +66,15 @@ class _Edited:
             for k in range(first, last)
         ]
 
-    @property
+    @cached_property
     def n_edits(self) -> Ints:
-        """How many edits each row has; 0 is the parent itself."""
+        """How many edits each row has; 0 means the parent itself. Computed once: callers may read it in a loop."""
         return np.diff(self.first_edit)
 
     def edit_columns(self, rows: Ints) -> tuple[Ints, Ints]:
         """The edit indices of `rows`, and their new `first_edit`."""
-        counts = self.n_edits[rows]
+        # Only these rows: the runner calls this once per note.
+        counts = self.first_edit[rows + 1] - self.first_edit[rows]
         first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         index = np.repeat(self.first_edit[rows] - first[:-1], counts) + np.arange(first[-1])
         return index.astype(np.int64), first
@@ -83,8 +84,8 @@ class _Edited:
 class Variants(_Edited):
     """Everything one audit wants scored.
 
-    `parent` counts the cohort's rows first and then the texts in `made`, so a made text can be edited too.
-    `group` says which arm of the audit a row belongs to, as an index into `group_names`.
+    `parent` numbers the cohort's rows first and then the texts in `made`, so a made text can be edited too. `group` is
+    the arm of the audit that a row belongs to, as an index into `group_names`.
     """
 
     group: Ints
@@ -100,7 +101,7 @@ class Variants(_Edited):
 
     @classmethod
     def of_cases(cls, rows: Ints | Sequence[int], *, group: str = "original") -> Variants:
-        """Cases of the cohort as they are."""
+        """Cases of the cohort, unedited."""
         none = np.zeros(0, dtype=np.int64)
         n = len(rows)
         return cls(
@@ -133,7 +134,7 @@ class VariantsBuilder:
     _made: list[str] = field(default_factory=list)
 
     def add(self, parent: int, group: str, edits: Iterable[Edit] = ()) -> int:
-        """Ask for a case, edited or not; returns its row."""
+        """Add a case, edited or not; returns its row."""
         self._parent.append(parent)
         self._group.append(self._groups.setdefault(group, len(self._groups)))
         for start, end, text in edits:
@@ -142,12 +143,12 @@ class VariantsBuilder:
         return len(self._parent) - 1
 
     def make(self, text: str, group: str) -> int:
-        """Ask for a text that is no case of the cohort; returns its row."""
+        """Add a text that is not a case of the cohort; returns its row."""
         self._made.append(text)
         return self.add(self.n_cases + len(self._made) - 1, group)
 
     def build(self) -> Variants:
-        """The columns."""
+        """All variants that were added, in columns."""
         spans = np.asarray(self._spans, dtype=np.int64).reshape(-1, 3)
         return Variants(
             parent=np.asarray(self._parent, dtype=np.int64),
@@ -167,9 +168,9 @@ class Inputs(_Edited):
     """What a model is asked to score: rows, in columns, whose `texts` are spliced on first use.
 
     A model that reads text uses `texts`. A model that can work from differences uses `parents`, `parent` and
-    `edits(row)`. A model that looks answers up uses `case_ids`, `cohorts` and `n_edits`; a row that stands for
-    no case of the cohort has an empty case id. A model that reads images uses `images`, one file a row; there are
-    none where the cohort has none.
+    `edits(row)`. A model that looks predictions up uses `case_ids`, `cohorts` and `n_edits`; a row that is not a case
+    of the cohort has an empty case id. A model that reads images uses `images`, one file per row, empty if the cohort
+    has no images.
     """
 
     parents: Sequence[str]
@@ -209,7 +210,7 @@ class Inputs(_Edited):
         ]
 
     def without_edits(self, rows: NDArray[np.bool_]) -> Inputs:
-        """The same rows, with the parent itself where `rows` is true."""
+        """The same rows, but unedited where `rows` is true."""
         kept = np.repeat(~rows, self.n_edits)
         counts = np.where(rows, 0, self.n_edits)
         return replace(
@@ -221,7 +222,7 @@ class Inputs(_Edited):
         )
 
     def take(self, rows: Ints | Sequence[int]) -> Inputs:
-        """Some of the rows, with only the parents and replacements that these need."""
+        """Some of the rows, with only the parents and replacements that they need."""
         rows = np.asarray(rows, dtype=np.int64)
         index, first = self.edit_columns(rows)
         used, parent = np.unique(self.parent[rows], return_inverse=True)

@@ -1,7 +1,8 @@
-"""Evidence in columns: which characters of a case speak for a label, according to a coder or to a model.
+"""Evidence in columns: which characters of a case support a label, according to a coder or to a model.
 
-The same layout serves gold evidence, hard predictions (spans) and graded ones (spans with a score). Offsets are
-characters of the case's text; where they are those of a note (MDACE's files), a table of notes says where it lies.
+The same layout serves gold evidence, hard predictions (spans) and graded ones (spans with a score). Offsets count
+characters of the case's text. Where they count those of a note (MDACE's files), a table of notes says where in the text
+the note is.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ SUFFICIENT, COMPLETE = "sufficient", "complete"
 
 
 class _Table:
-    """A checked frame and the file it is from; its string is short, because an audit's fields are its saved spec."""
+    """A checked frame and its file; its string is short, because an audit's fields are its saved spec."""
 
     needed: tuple[str, ...] = ()
 
     def __init__(self, rows: pl.DataFrame, *, file: Path | None = None) -> None:
         missing = [name for name in self.needed if name not in rows.columns]
         if missing:
-            raise CohortError("there is no such column", file=file, column=missing[0], hint=f"give {self.needed}")
+            raise CohortError("column not found", file=file, column=missing[0], hint=f"give {self.needed}")
         self.rows, self.file = rows, file
 
     def __len__(self) -> int:
@@ -39,7 +40,7 @@ class _Table:
         return f"{len(self)} rows, {digest.hexdigest()}"
 
     def column(self, name: str) -> list[str | None] | None:
-        """A column of names, None where the table has none."""
+        """A column of strings; None if the table does not have it."""
         return self.rows[name].to_list() if name in self.rows.columns else None
 
     def numbers(self, name: str) -> NDArray[np.int64]:
@@ -47,14 +48,15 @@ class _Table:
         return self.rows[name].to_numpy().astype(np.int64)
 
     def error(self, problem: str, *, at: int, column: str, hint: str) -> CohortError:
-        """What is wrong in row `at`, counted from 0."""
+        """An error about row `at`, counted from 0."""
         return CohortError(problem, file=self.file, row=at + 1, column=column, hint=hint)
 
 
 class EvidenceTable(_Table):
     """Columns `case_id, label, start, end` and, where given, `score, note_id, code_system, completeness, type`.
 
-    With `in_notes`, offsets are those of the note; `places` then says where each row stands: its file and annotation.
+    With `in_notes`, offsets count characters of the note. `places` then says where each row comes from: its file and
+    annotation.
     """
 
     needed = EVIDENCE
@@ -72,11 +74,11 @@ class EvidenceTable(_Table):
 
     @property
     def score(self) -> NDArray[np.float64] | None:
-        """How much each row speaks for its label; None for evidence that is not graded."""
+        """How strongly each row supports its label; None for evidence that is not graded."""
         return self.rows["score"].to_numpy().astype(np.float64) if "score" in self.rows.columns else None
 
     def error(self, problem: str, *, at: int, column: str, hint: str) -> CohortError:
-        """What is wrong in row `at`: its row in a table, or its annotation in a chart's own file."""
+        """An error about row `at`: names its row in a table, or its annotation in a chart's own file."""
         if self._places is None:
             return super().error(problem, at=at, column=column, hint=hint)
         file, place = self._places[at]
@@ -84,6 +86,6 @@ class EvidenceTable(_Table):
 
 
 class NotesTable(_Table):
-    """Where each note lies in its case's text: `case_id, note_id, category, start, end`."""
+    """Where each note is in its case's text: `case_id, note_id, category, start, end`."""
 
     needed = NOTES

@@ -1,9 +1,9 @@
-"""Keys of texts: what stands for an input in caches and files. Equal texts have equal keys, edited or not.
+"""Hashes of texts: the key that identifies an input in caches and files. Equal texts have equal keys, edited or not.
 
-A key is a hash of two polynomials of the text's characters modulo 2^61 - 1, and its length. Polynomials can be put
-together from pieces, so the key of an edited note costs as much as the edit is long, not as the note is: a million
-word swaps in notes of 1,500 words are keyed in seconds, without making one of the texts. Two different texts share a
-key with a chance below 1e-25, and the last step, BLAKE2b, hides the polynomials' structure.
+A key is a hash of two polynomials of the text's characters modulo 2^61 - 1, and of its length. Polynomials can be
+computed piece by piece, so the cost of an edited note's key depends on the length of the edit, not on that of the note:
+a million word swaps in notes of 1,500 words are keyed in seconds, without creating any of the texts. Two different
+texts have the same key with a probability below 1e-25. The last step, BLAKE2b, hides the polynomials' structure.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def keys_of_edits(
     start: Ints,
     end: Ints,
     replacement: Ints,
-    pieces: Pieces,
+    pieces: ReplacementHashes,
 ) -> list[bytes]:
-    """The keys of a parent's edited copies; copy i has the edits `first_edit[i]` to `first_edit[i + 1]`."""
+    """The keys of a parent's edited copies; copy i has the edits `first_edit[i]` to `first_edit[i + 1] - 1`."""
     codes = _codes(parent)
     longest = len(codes) + (int(pieces.length[replacement].sum()) if len(replacement) else 0)
     powers = _powers(_room(longest))
@@ -47,7 +47,7 @@ def keys_of_edits(
     return [_finish(row, n) for row, n in zip(table, length.tolist(), strict=True)]
 
 
-class Pieces:
+class ReplacementHashes:
     """Replacement texts, hashed once."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -71,14 +71,14 @@ _known_powers: list[Words] = []
 
 
 def _powers(n: int) -> Words:
-    """The bases' powers up to n; kept, because most texts are shorter than the longest so far."""
+    """The powers of the bases up to n; kept, because most texts are shorter than the longest one so far."""
     if not _known_powers or len(_known_powers[0]) <= n:
         _known_powers[:] = [_make_powers(n)]
     return _known_powers[0]
 
 
 def _room(n: int) -> int:
-    """A power of two above n, so that powers are rarely made anew."""
+    """A power of two above n, so that the powers rarely have to be computed again."""
     return 1 << max(16, n.bit_length())
 
 

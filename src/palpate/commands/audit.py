@@ -127,7 +127,7 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
             "input_id": [key.hex() if cohort.has_text else None for key in first],
             "cohort": [inputs.cohorts[row] for row in rows],
             "case_id": [inputs.case_ids[row] for row in rows],
-            "edited": [bool(inputs.n_edits[row]) for row in rows],
+            "edited": inputs.n_edits[rows] > 0,
             "text": [splice(inputs.parents[int(inputs.parent[row])], inputs.edits(row)) for row in rows],
             **({"image": [inputs.images[row] for row in rows]} if inputs.images else {}),
         }

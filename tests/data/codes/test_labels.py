@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palpate.cases.cohort import Cohort
-from palpate.cases.columns import Column
+from palpate.cases.columns import ColumnCheck
 from palpate.data.codes.labels import code_lists, encode
 from palpate.data.tables import LabelList, TableSpec, read_cohort, write_cohort
 
@@ -42,7 +42,7 @@ def test_encode_is_the_slow_version(lists, only, min_count):
 @given(rows)
 def test_delimited_strings_are_lists(lists):
     joined = pl.Series("codes", [None if row is None else "|".join(row) for row in lists], dtype=pl.String)
-    a = encode(code_lists(Column(joined), "|"))
+    a = encode(code_lists(ColumnCheck(joined), "|"))
     b = encode(pl.Series("codes", lists, dtype=pl.List(pl.String)))
     assert a.labels == b.labels
     assert (a.y != b.y).nnz == 0
@@ -65,7 +65,7 @@ def test_every_format(tmp_path):
     [([[1, 2], [2]], pl.List(pl.Int64)), ([[1, 2], [2, 2]], pl.Array(pl.Int64, 2)), ([None, None], pl.Null)],
 )
 def test_lists_of_other_types(values, dtype):
-    coded = encode(code_lists(Column(pl.Series("c", values, dtype=dtype)), None))
+    coded = encode(code_lists(ColumnCheck(pl.Series("c", values, dtype=dtype)), None))
     assert coded.labels == (() if dtype == pl.Null else ("1", "2"))
 
 

@@ -298,7 +298,7 @@ def broken(folder: Path, table: str, column: str, cell: str) -> Path:
             "metadata",
             "StudyTime",
             "256000.0",
-            "row 2, column 'StudyTime': the cell is '256000.0', which is no time of day",
+            "row 2, column 'StudyTime': the cell is '256000.0', which is not a time of day",
         ),
         ("metadata", "study_id", "s1", "column 'study_id': the cell is 's1', which is no whole number"),
         ("metadata", "dicom_id", "", "row 2, column 'dicom_id': the cell is empty"),
@@ -323,7 +323,7 @@ def test_missing_parts(tmp_path: Path) -> None:
     write_xrays(tmp_path, STAYS, NOTES, [Study(1, 20, 10)])
     labels = tmp_path / "mimic-cxr-jpg" / f"{STEM}chexpert.csv"
     pl.read_csv(labels, infer_schema=False).drop("Pneumonia").write_csv(labels)
-    with pytest.raises(CohortError, match="column 'pneumonia': there is no such column"):
+    with pytest.raises(CohortError, match="column 'pneumonia': column not found"):
         build_cxr(tmp_path)
     labels.unlink()
     with pytest.raises(CohortError, match=r"the table mimic-cxr-2\.0\.0-chexpert of MIMIC-CXR-JPG is missing"):

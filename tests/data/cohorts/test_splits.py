@@ -73,5 +73,5 @@ def test_a_saved_split_with_a_patient_in_two(tmp_path: Path) -> None:
 def test_a_saved_split_without_a_column(header: str, column: str, tmp_path: Path) -> None:
     file = tmp_path / "s.csv"
     file.write_text(f"{header}\n1,train\n")
-    with pytest.raises(CohortError, match=f"s.csv, column '{column}': there is no such column"):
+    with pytest.raises(CohortError, match=f"s.csv, column '{column}': column not found"):
         read_splits(file)

@@ -81,7 +81,7 @@ def test_a_missing_column(suffix: str, tmp_path: Path) -> None:
         path.write_bytes(
             gzip.compress(frame.write_csv().encode()) if suffix.endswith("gz") else frame.write_csv().encode()
         )
-    assert refused(tmp_path).startswith(f"{path}, column 'DOB': there is no such column; the columns are ")
+    assert refused(tmp_path).startswith(f"{path}, column 'DOB': column not found; the columns are ")
 
 
 @pytest.mark.parametrize("table", ["PATIENTS", "ADMISSIONS", "NOTEEVENTS"])
@@ -122,7 +122,7 @@ def test_damaged_parquet(tmp_path: Path) -> None:
 def test_unparsable_dates(file: str, old: str, new: str, row: int, column: str, tmp_path: Path) -> None:
     message = edited(tmp_path, file, old, new)
     assert message.startswith(f"{tmp_path / file}, row {row}, column '{column}': the cell is ")
-    assert "which is no time; write it like 2180-07-23 14:05:00." in message
+    assert "which is not a time; write it like 2180-07-23 14:05:00." in message
 
 
 def test_a_date_in_a_note_that_is_not_needed_does_not_matter(tmp_path: Path) -> None:

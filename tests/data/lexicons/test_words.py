@@ -38,7 +38,7 @@ def test_lists_of_words(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("w.csv", "a,b\n1,2\n", r"w\.csv, column 'word': there is no such column"),
+        ("w.csv", "a,b\n1,2\n", r"w\.csv, column 'word': column not found"),
         ("w.csv", "word;n\nfever;1\n", None),
         ("w.csv", "word,n\nfever,1\nFEVER,2\n", r"row 2, column 'word': the word 'FEVER' is also in row 1"),
         ("w.csv", "word,n\nfever,1\n ,2\n", r"row 2, column 'word': the cell is empty"),
@@ -90,7 +90,7 @@ def test_another_scale(tmp_path: Path) -> None:
         ("word,a,b\nfever,1,\npain,2,\n", r"column 'b': this rater gave no score"),
         ("word,a\nfever,1\nFever,2\n", r"row 2, column 'word': the word 'Fever' is also in row 1"),
         ("word\nfever\n", r"there is no rater"),
-        ("term,a\nfever,1\n", r"column 'word': there is no such column.*'term'"),
+        ("term,a\nfever,1\n", r"column 'word': column not found.*'term'"),
         ("word;a\nfever;1\n", r"semicolons"),
         ("word,a,a\nfever,1,2\n", r"column 'a': the header has this column twice"),
         ("word,a\n", r"there are no words"),
@@ -123,7 +123,7 @@ def test_replacements(tmp_path: Path) -> None:
     [
         ("word,replacement\nfever,Fever\n", r"row 1, column 'replacement': the replacement is the word itself"),
         ("word,replacement\nfever,\n", r"row 1, column 'replacement': the cell is empty"),
-        ("word,new\nfever,x\n", r"column 'replacement': there is no such column"),
+        ("word,new\nfever,x\n", r"column 'replacement': column not found"),
     ],
 )
 def test_wrong_replacements(tmp_path: Path, text: str, message: str) -> None:

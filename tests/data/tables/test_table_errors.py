@@ -62,7 +62,7 @@ def test_unknown_suffix(tmp_path, name):
 
 def test_missing_column_lists_the_closest_first(table):
     sentence = message(table, HEADER + b"1,1,test,a,0\n", text="txet")
-    check(sentence, "column 'txet': there is no such column; the columns are 'text', 'case_id', 'patient_id'")
+    check(sentence, "column 'txet': column not found; the columns are 'text', 'case_id', 'patient_id'")
 
 
 def test_missing_column_of_many_is_short(table):
@@ -86,7 +86,7 @@ def test_missing_column_of_many_is_short(table):
     ],
 )
 def test_every_role_must_be_there(table, roles):
-    check(message(table, HEADER + b"1,1,test,a,0\n", **roles), "column 'no': there is no such column")
+    check(message(table, HEADER + b"1,1,test,a,0\n", **roles), "column 'no': column not found")
 
 
 def test_duplicate_case_names_both_rows(table):
@@ -215,7 +215,7 @@ def test_unknown_split(table, value):
     sentence = message(table, HEADER + f"1,1,{value},a,0\n".encode())
     check(
         sentence,
-        f"row 1, column 'split': the cell is '{value}', which is no split; write train, validation or test",
+        f"row 1, column 'split': the cell is '{value}', which is not a split; write train, validation or test",
     )
 
 
@@ -242,7 +242,7 @@ def test_empty_and_blank_text(table):
 @pytest.mark.parametrize("value", ["03/04/2020", "2020-02-30", "yesterday", "2020", "1589000000"])
 def test_unparsable_time(table, value):
     sentence = message(table, f"at,label:y\n2020-01-01,0\n{value},1\n".encode(), time="at")
-    check(sentence, f"row 2, column 'at': the cell is '{value}', which is no time; write it like 2180-07-23")
+    check(sentence, f"row 2, column 'at': the cell is '{value}', which is not a time; write it like 2180-07-23")
 
 
 def test_damaged_gzip(tmp_path):
@@ -305,7 +305,7 @@ def test_json_cell_that_is_no_single_value(tmp_path):
 
 def test_parquet_column_of_lists(tmp_path):
     pl.DataFrame({"text": [["Smith"]], "label:y": [0]}).write_parquet(tmp_path / "a.parquet")
-    check(message(tmp_path / "a.parquet"), "column 'text': the column holds List(String), not single values")
+    check(message(tmp_path / "a.parquet"), "column 'text': the column contains List(String), not single values")
 
 
 @pytest.mark.parametrize("cut", ["text", "head", "tail", "middle"])
@@ -364,11 +364,11 @@ def test_label_list_errors(tmp_path, table):
         "row 2, column 'labels': the cell is not a list of codes",
     )
     pl.DataFrame({"labels": [0, 1]}).write_parquet(tmp_path / "a.parquet")
-    check(message(tmp_path / "a.parquet"), "column 'labels': the column holds Int64, not lists of codes")
+    check(message(tmp_path / "a.parquet"), "column 'labels': the column contains Int64, not lists of codes")
 
 
 def test_attribute_that_takes_a_name_of_palpate(table):
     sentence = message(table, b"cohort,label:y\nicu,0\n", attributes=("cohort",))
-    check(sentence, "column 'cohort': the name can't be that of an attribute; rename the column")
+    check(sentence, "column 'cohort': an attribute can't have this name; rename the column")
     sentence = message(table, b"text,note,label:y\nicu,a,0\n", attributes=("text",), text="note")
     check(sentence, "column 'text'", "rename the column")

@@ -141,7 +141,7 @@ def test_wrong_files_and_options(tmp_path: Path) -> None:
         ("p.xlsx", {}, "can't be read from '.xlsx'"),
         ("p.jsonl", {}, "can't be read as .jsonl"),
         ("p.parquet", {}, "can't be read as .parquet"),
-        ("p.csv", {"columns": ["z"]}, "column 'z': there is no such column"),
+        ("p.csv", {"columns": ["z"]}, "column 'z': column not found"),
         ("p.csv", {"labels": ["a", "b"]}, "`labels` names 2 labels for 1 columns"),
     ):
         with pytest.raises(ConfigError) as caught:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from palpate.cases.columns import WHOLE_NUMBER, Column, ids, missing_column, words
+from palpate.cases.columns import WHOLE_NUMBER, ColumnCheck, ids, missing_column, words
 from palpate.cases.evidence import COMPLETE, EVIDENCE, NOTES, SUFFICIENT, EvidenceTable, NotesTable
 from palpate.data.annotations import mdace
 from palpate.data.tables.formats import format_of
@@ -26,31 +26,31 @@ def read_evidence(path: Path) -> EvidenceTable:
     if path.is_dir():
         return _from_charts(path)
     frame = _frame(path, EVIDENCE, _MORE)
-    parts = {name: ids(Column(frame[name], file=path)) for name in ("case_id", "label")}
-    parts |= {name: _whole(Column(frame[name], file=path)) for name in ("start", "end")}
+    parts = {name: ids(ColumnCheck(frame[name], file=path)) for name in ("case_id", "label")}
+    parts |= {name: _whole(ColumnCheck(frame[name], file=path)) for name in ("start", "end")}
     _check_spans(parts["start"], parts["end"], path)
     if "score" in frame.columns:
-        parts["score"] = _score(Column(frame["score"], file=path))
+        parts["score"] = _score(ColumnCheck(frame["score"], file=path))
     for name in ("note_id", "code_system", "completeness", "type"):
         if name in frame.columns:
-            parts[name] = words(Column(frame[name], file=path))
+            parts[name] = words(ColumnCheck(frame[name], file=path))
     if "completeness" in parts:
         known = parts["completeness"].is_null() | parts["completeness"].is_in([SUFFICIENT, COMPLETE])
         hint = f"write {SUFFICIENT} or {COMPLETE}, or leave the cell empty"
-        Column(parts["completeness"], file=path).refuse_value(~known, "which is neither", hint=hint)
+        ColumnCheck(parts["completeness"], file=path).refuse_value(~known, "which is neither", hint=hint)
     return EvidenceTable(pl.DataFrame(parts), file=path)
 
 
 def read_note_places(path: Path) -> NotesTable:
     """Where notes lie in the texts of their cases, from a table's file."""
     frame = _frame(path, NOTES, ())
-    parts = {name: ids(Column(frame[name], file=path)) for name in ("case_id", "note_id")}
-    parts["category"] = words(Column(frame["category"], file=path)).fill_null("").str.strip_chars()
-    parts |= {name: _whole(Column(frame[name], file=path)) for name in ("start", "end")}
+    parts = {name: ids(ColumnCheck(frame[name], file=path)) for name in ("case_id", "note_id")}
+    parts["category"] = words(ColumnCheck(frame["category"], file=path)).fill_null("").str.strip_chars()
+    parts |= {name: _whole(ColumnCheck(frame[name], file=path)) for name in ("start", "end")}
     _check_spans(parts["start"], parts["end"], path)
     table = pl.DataFrame(parts)
     again = ~table.select(pl.struct("case_id", "note_id").is_first_distinct()).to_series()
-    Column(table["note_id"], file=path).refuse_value(again, "which its case has twice", hint="keep one row a note")
+    ColumnCheck(table["note_id"], file=path).refuse_value(again, "which its case has twice", hint="keep one row a note")
     return NotesTable(table, file=path)
 
 
@@ -66,7 +66,7 @@ def _frame(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> pl.Dat
     return form.frame(path, [*needed, *(name for name in more if name in columns)], {})
 
 
-def _whole(column: Column) -> pl.Series:
+def _whole(column: ColumnCheck) -> pl.Series:
     """Whole numbers, none missing."""
     values = column.values
     if values.dtype.is_integer():
@@ -82,11 +82,11 @@ def _whole(column: Column) -> pl.Series:
 
 
 def _check_spans(start: pl.Series, end: pl.Series, path: Path) -> None:
-    Column(start.alias("start"), file=path).refuse_value(start < 0, "which is below 0", hint=_SPAN)
-    Column(end.alias("end"), file=path).refuse_value(end <= start, "which is not behind the start", hint=_SPAN)
+    ColumnCheck(start.alias("start"), file=path).refuse_value(start < 0, "which is below 0", hint=_SPAN)
+    ColumnCheck(end.alias("end"), file=path).refuse_value(end <= start, "which is not behind the start", hint=_SPAN)
 
 
-def _score(column: Column) -> pl.Series:
+def _score(column: ColumnCheck) -> pl.Series:
     """Finite numbers, none missing: a piece without a score is a row too many."""
     hint = "write a number, or leave the row out"
     text = words(column)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from palpate.cases.columns import Column
+from palpate.cases.columns import ColumnCheck
 
 
 class Coded(NamedTuple):
@@ -20,7 +20,7 @@ class Coded(NamedTuple):
     n_rare: int
 
 
-def code_lists(column: Column, delimiter: str | None) -> pl.Series:
+def code_lists(column: ColumnCheck, delimiter: str | None) -> pl.Series:
     """A column of lists of strings, or of strings with a delimiter, as lists."""
     values = column.values
     if isinstance(values.dtype, pl.Array):

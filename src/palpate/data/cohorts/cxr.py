@@ -124,7 +124,7 @@ def _check_cells(hospital: XrayHospital) -> None:
     refuse(METADATA.name, {"dicom_id": "dicom_id IS NULL"}, "", "fill the cell or drop the row")
     refuse(METADATA.name, {"studydate": "NOT is_study_date(studydate)"}, "which is no date", "write it like 21800506")
     clock = "write it like 93014.531, for half past nine and 14.531 seconds"
-    refuse(METADATA.name, {"studytime": "NOT is_study_clock(studytime)"}, "which is no time of day", clock)
+    refuse(METADATA.name, {"studytime": "NOT is_study_clock(studytime)"}, "which is not a time of day", clock)
     findings = {plain(label): f"NOT is_finding({plain(label)})" for label in LABELS}
     hint = "labels are 1.0 (positive), 0.0 (negative), -1.0 (uncertain) or empty"
     refuse(CHEXPERT.name, findings, "which is no label", hint)

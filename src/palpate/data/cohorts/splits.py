@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator
 
-from palpate.cases.columns import SPLITS, Column, check_one_split, ids, missing_column, splits
+from palpate.cases.columns import SPLITS, ColumnCheck, check_one_split, ids, missing_column, splits
 from palpate.data.tables.formats import format_of
 from palpate.errors import ConfigError
 
@@ -86,9 +86,9 @@ def read_splits(file: Path) -> pl.DataFrame:
         if found is None:
             raise missing_column(name, list(columns.values()), file=file)
     frame = form.frame(file, (str(patient), columns["split"]), {})
-    people = Column(frame[str(patient)], file=file)
-    names, kinds = ids(people), splits(Column(frame[columns["split"]], file=file))
-    check_one_split(Column(names, file=file, name=patient), kinds)
+    people = ColumnCheck(frame[str(patient)], file=file)
+    names, kinds = ids(people), splits(ColumnCheck(frame[columns["split"]], file=file))
+    check_one_split(ColumnCheck(names, file=file, name=patient), kinds)
     return pl.DataFrame({"patient_id": names, "split": kinds}).unique("patient_id", maintain_order=True)
 
 

@@ -34,7 +34,7 @@ TYPES: dict[str, pl.DataType] = {
     "TIMESTAMP": pl.Datetime("us"),
 }
 PROBLEMS = {
-    "time": ("NOT is_time({cell})", "which is no time", "write it like 2180-07-23 14:05:00"),
+    "time": ("NOT is_time({cell})", "which is not a time", "write it like 2180-07-23 14:05:00"),
     "id": ("NOT is_id({cell})", "which is no whole number", "ids are whole numbers in this layout"),
     "flag": ("NOT is_flag({cell})", "not 0 or 1", "write 0 or 1"),
     "empty": ("{cell} IS NULL", "", "fill the cell or drop the row"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from palpate.cases.columns import NUMBER, Column, missing_column, quote
+from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError, InputError
 from palpate.perturb.words import normalise_word, tokens
@@ -35,7 +35,7 @@ def read_words(path: Path) -> tuple[str, ...]:
         start = 1 if lines and lines[0].strip().lower() in _HEADINGS else 0
         listed = [(row, line) for row, line in enumerate(lines[start:], start=1) if line.strip()]
         words = pl.Series(WORD, [line for _, line in listed], dtype=pl.String)
-        return _checked(Column(words, file=path), rows=[row for row, _ in listed])
+        return _checked(ColumnCheck(words, file=path), rows=[row for row, _ in listed])
     columns = format_of(path).columns(path)
     name = _named(WORD, columns)
     if name is None and len(columns) != 1:
@@ -45,8 +45,8 @@ def read_words(path: Path) -> tuple[str, ...]:
     if name is None and columns[0].strip().lower() not in _HEADINGS:
         # Without a header, the line that would be one is the first word.
         words = pl.concat([pl.Series(values.name, [columns[0]], dtype=pl.String), values.cast(pl.String)])
-        return _checked(Column(words, file=path))
-    return _checked(Column(values.cast(pl.String), file=path))
+        return _checked(ColumnCheck(words, file=path))
+    return _checked(ColumnCheck(values.cast(pl.String), file=path))
 
 
 def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
@@ -69,8 +69,8 @@ def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
         why = "two raters have the same name" if wrong != "clinicians" else "the name stands for all raters together"
         raise CohortError(why, file=path, column=wrong, hint="rename the column")
     frame = form.frame(path, [name, *raters], {})
-    words = _checked(Column(frame[name].cast(pl.String), file=path))
-    scores = [_scores(Column(frame[rater].cast(pl.String), file=path), low, high) for rater in raters]
+    words = _checked(ColumnCheck(frame[name].cast(pl.String), file=path))
+    scores = [_scores(ColumnCheck(frame[rater].cast(pl.String), file=path), low, high) for rater in raters]
     return Ratings(words, tuple(names), np.column_stack(scores))
 
 
@@ -84,7 +84,7 @@ def read_replacements(path: Path) -> dict[str, tuple[str, ...]]:
         if found is None:
             raise _no_column(wanted, columns, path)
     frame = form.frame(path, [name for name in names if name is not None], {})
-    word, replacement = (Column(frame[name].cast(pl.String), file=path) for name in frame.columns)
+    word, replacement = (ColumnCheck(frame[name].cast(pl.String), file=path) for name in frame.columns)
     _refuse_no_word(word)
     _refuse_no_word(replacement)
     offered: dict[str, dict[str, None]] = {}
@@ -103,7 +103,7 @@ def write_rating_sheet(path: Path, words: Sequence[str], raters: Sequence[str], 
     names = [rater.strip() for rater in raters]
     if not names or "" in names or len({*names, WORD}) != len(names) + 1:
         raise InputError("the raters need names, each another one", hint=f"no rater can be called '{WORD}'")
-    _checked(Column(pl.Series(WORD, list(words), dtype=pl.String)))
+    _checked(ColumnCheck(pl.Series(WORD, list(words), dtype=pl.String)))
     if path.exists() and not overwrite:
         raise InputError("the file is there already", file=path, hint="it may hold scores, so give another name")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ def write_rating_sheet(path: Path, words: Sequence[str], raters: Sequence[str], 
 # --- cells --------------------------------------------------------------------------------------------------
 
 
-def _checked(column: Column, *, rows: Sequence[int] | None = None) -> tuple[str, ...]:
+def _checked(column: ColumnCheck, *, rows: Sequence[int] | None = None) -> tuple[str, ...]:
     """Words with single blanks; none empty, none twice. `rows` are their numbers in the file, if not 1, 2, 3."""
     numbers = rows or range(1, len(column.values) + 1)
     if not len(column.values):
@@ -135,7 +135,7 @@ def _checked(column: Column, *, rows: Sequence[int] | None = None) -> tuple[str,
     return tuple(" ".join(cell.split()) for cell in column.values)
 
 
-def _refuse_no_word(column: Column) -> None:
+def _refuse_no_word(column: ColumnCheck) -> None:
     for row, cell in enumerate(column.values):
         if not _has_word(cell):
             raise column.error(_no_word(cell), hint=_ONE_WORD, at=row)
@@ -149,7 +149,7 @@ def _no_word(cell: str | None) -> str:
     return "the cell is empty" if not (cell or "").strip() else f"{quote(cell)} has no letter and no digit"
 
 
-def _scores(column: Column, low: float, high: float) -> pl.Series:
+def _scores(column: ColumnCheck, low: float, high: float) -> pl.Series:
     """One rater's scores, NaN where there is none."""
     text = column.values.str.strip_chars()
     text = text.set(text.str.len_bytes() == 0, None)
@@ -178,7 +178,7 @@ def _named(wanted: str, columns: Sequence[str]) -> str | None:
 def _no_column(wanted: str, columns: Sequence[str], path: Path) -> CohortError:
     if len(columns) == 1 and ";" in columns[0]:
         hint = "the cells seem to be parted by semicolons, so save the file with commas"
-        return CohortError("there is no such column", file=path, column=wanted, hint=hint)
+        return CohortError("column not found", file=path, column=wanted, hint=hint)
     return missing_column(wanted, columns, file=path)
 
 

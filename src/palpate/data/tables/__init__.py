@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from scipy import sparse
 
 from palpate.cases.cohort import READ, Cohort, arrange
-from palpate.cases.columns import Column, label_matrix, missing_column
+from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
 from palpate.data.codes.labels import code_lists, encode
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
@@ -130,10 +130,10 @@ def _labels(
 ) -> tuple[tuple[str, ...], sparse.csc_array, tuple[str, ...]]:
     """Label names, their matrix, and what is to be told about them."""
     if chosen.label_list is None:
-        sources = (Column(frame[source], file=file) for source in chosen.labels.values())
+        sources = (ColumnCheck(frame[source], file=file) for source in chosen.labels.values())
         return tuple(chosen.labels), label_matrix(sources, n=frame.height), ()
     listed = chosen.label_list
-    column = Column(frame[listed.column], file=file)
+    column = ColumnCheck(frame[listed.column], file=file)
     coded = encode(code_lists(column, chosen.delimiter), only=listed.only, min_count=listed.min_count)
     if not coded.labels:
         rare = f" with at least {listed.min_count} cases" if coded.n_rare else ""

@@ -191,7 +191,7 @@ def _label_columns(frame: pl.DataFrame, own: PredictionsOptions, file: Path) -> 
     columns = others if wanted is None else wanted
     for name in columns:
         if name not in frame.columns:
-            raise ConfigError("there is no such column", file=file, column=name)
+            raise ConfigError("column not found", file=file, column=name)
     if not columns:
         raise ConfigError("has no column of probabilities", file=file)
     if own.labels and len(own.labels) != len(columns):

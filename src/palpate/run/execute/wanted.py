@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs, Ints
-from palpate.cases.hashing import KEY_BYTES, Pieces, key_of, keys_of_edits
+from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, key_of, keys_of_edits
 from palpate.errors import InputError
 from palpate.models.protocol import Model
 from palpate.results import Plan
@@ -64,7 +64,7 @@ class ScoringTable:
         keys = [self.parent_keys[p] for p in inputs.parent.tolist()]
         edited = np.flatnonzero(inputs.n_edits)
         edited = edited[np.argsort(inputs.parent[edited], kind="stable")]
-        pieces = Pieces(inputs.replacements)
+        pieces = ReplacementHashes(inputs.replacements)
         bounds = np.flatnonzero(np.diff(inputs.parent[edited], prepend=-1, append=-2))
         for begin, stop in pairwise(bounds.tolist()):
             rows = edited[begin:stop]

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from palpate.cases.columns import Column, ids, missing_column
+from palpate.cases.columns import ColumnCheck, ids, missing_column
 from palpate.errors import CohortError
 from palpate.models.networks.coding.words import Read
 from palpate.train.notes import Notes
@@ -62,10 +62,10 @@ def read_table(file: Path) -> pl.DataFrame:
     for name in COLUMNS:
         if name not in frame.columns:
             raise missing_column(name, frame.columns, file=file)
-    named = {name: ids(Column(frame[name], file=file)) for name in COLUMNS[:2]}
-    places = {name: _offsets(Column(frame[name], file=file)) for name in COLUMNS[2:]}
+    named = {name: ids(ColumnCheck(frame[name], file=file)) for name in COLUMNS[:2]}
+    places = {name: _offsets(ColumnCheck(frame[name], file=file)) for name in COLUMNS[2:]}
     empty = places["end"] <= places["start"]
-    Column(places["end"], file=file).refuse_value(
+    ColumnCheck(places["end"], file=file).refuse_value(
         empty, "which is not behind the start", hint="a span ends behind its start"
     )
     return pl.DataFrame({**named, **places})
@@ -84,7 +84,7 @@ def _read(file: Path) -> pl.DataFrame:
         raise CohortError(f"the file can't be read as {kind}", file=file, hint="write it again") from error
 
 
-def _offsets(column: Column) -> pl.Series:
+def _offsets(column: ColumnCheck) -> pl.Series:
     values = ids(column)
     numbers = values.cast(pl.Int64, strict=False)
     column.refuse_value(numbers.is_null() | (numbers < 0), "which is no offset", hint=_OFFSET)

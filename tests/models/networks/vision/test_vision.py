@@ -228,7 +228,7 @@ def test_cases_without_their_image_are_left_out_and_counted(
     )
     ran = palpate("audit", tmp_path / "a.yaml", "--out", tmp_path / "run")
     assert ran.code == 0
-    fact = "1 of 60 cases are left out: there is no file for their image"
+    fact = "1 of 60 cases are left out because their image file is missing"
     assert fact in (tmp_path / "run" / "report.html").read_text()
     left = read(file).with_images()
     assert left.facts[-1] == fact
@@ -240,7 +240,7 @@ def test_cases_without_their_image_are_left_out_and_counted(
         picture.unlink()
     ran = palpate("audit", tmp_path / "a.yaml", "--out", tmp_path / "none")
     assert ran.code == 2
-    assert "no case of the cohort has its image" in ran.err
+    assert "no image file of the cohort exists" in ran.err
 
 
 def test_answers_can_be_handed_on_as_a_table(home: Path, model: Any, table: Path, tmp_path: Path) -> None:
