@@ -34,7 +34,7 @@ def code_lists(column: ColumnCheck, delimiter: str | None) -> pl.Series:
     elif delimiter is not None and not values.dtype.is_nested():
         return values.cast(pl.String).str.split(delimiter)
     raise column.error(
-        f"the column holds {values.dtype}, not lists of codes",
+        f"the column contains {values.dtype}, not lists of codes",
         hint="name 0/1 columns in `labels`, and a column of codes in `label_list`",
     )
 
