@@ -1,128 +1,142 @@
-"""What the evidence audit shows: the paper's Table 9 with intervals, curves, strata, the plane of both qualities."""
+"""The evidence audit's tables and charts: the paper's Table 9 with intervals, strata, faithfulness, examples."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
-from palpate.audits.evidence.estimates import metric_name
-from palpate.audits.evidence.faithfulness_blocks import cell, faithful_blocks, point_of
-from palpate.audits.evidence.findings import HEADLINE, MATCH_NAMES, Story, way_in_words
-from palpate.audits.evidence.marking import Found
-from palpate.audits.evidence.measures import ALL, RANDOM, SHARES
-from palpate.results import Axis, Chart, Column, Examples, Table
-from palpate.stats.evidence import MATCHES, MEASURES
+import numpy as np
 
-_POINTS = 24
-"""Of a curve: so many that each is drawn with a mark."""
+from palpate.audits.evidence.estimates import AREA, fraction_name, metric_name
+from palpate.audits.evidence.faithfulness import ARMS, MARKED, Faithfulness
+from palpate.audits.evidence.findings import HEADLINE, EvidenceAnalysis, way_in_words
+from palpate.audits.evidence.marking import MarkedEvidence
+from palpate.audits.evidence.measures import RANDOM, SHARES
+from palpate.audits.kit import (
+    DIFFERENCE,
+    NO_INTERVAL,
+    columns,
+    difference_cells,
+    forest,
+    interval_cell,
+    number,
+    point,
+    table,
+)
+from palpate.results import Axis, Chart, Examples, Table
+from palpate.results.blocks import Cell
+from palpate.stats.evidence import MATCHES, MEASURES, Spans
+
+MATCH_NAMES = {
+    "token": "Token",
+    "span": "Exact span",
+    "token_anywhere": "Token, position independent",
+    "span_anywhere": "Exact span, position independent",
+    "overlap": "Overlap, one-to-one",
+    "iou": "IoU, one-to-one",
+}
 _SHARE_NAMES = {
     "charts_missed": "Charts with evidence in which it points at nothing",
     "codes_missed": "Codes of a chart for which it points at nothing",
     "codes_false": "Codes of a chart that it points at without gold evidence",
     "evidence_beyond_window": "Gold evidence beyond its window",
 }
+_POINTS = 24
+"""How many points of a curve are drawn: few enough for each to have a mark."""
+_MOST_SPANS, _LONGEST = 4, 80
+"""How many spans of an example are shown, and how many characters of each."""
 
 
-def blocks_of(story: Story, examples: Examples | None) -> tuple[Table | Chart | Examples, ...]:
-    """The section's tables and charts."""
-    blocks: list[Table | Chart | Examples] = [_f1_chart(story), _main_table(story), *_curves(story)]
-    blocks += [*_lengths(story), *_groups(story), *faithful_blocks(story)]
-    blocks += [_losses(story), _sources(story)]
-    blocks += [_differences(story)] if story.pairs else []
-    return (*blocks, *([examples] if examples is not None else []))
+def evidence_blocks(analysis: EvidenceAnalysis, *, n_examples: int) -> tuple[Table | Chart | Examples, ...]:
+    """The section's tables and charts; examples hold note text."""
+    blocks: list[Table | Chart | Examples] = [_f1_chart(analysis), _main_table(analysis), *_curves(analysis)]
+    blocks += [*_lengths(analysis), *_groups(analysis)]
+    blocks += [*_plane(analysis), *_drops_chart(analysis), *_drops_table(analysis)]
+    blocks += [_losses(analysis), _sources(analysis)]
+    blocks += [_differences(analysis)] if analysis.pairs else []
+    return (*blocks, *_examples(analysis, n_examples))
 
 
-def _bound(story: Story) -> str:
-    return " Precision and F1 are lower bounds, because the coders marked what suffices." if story.sufficient else ""
+def _intervals(analysis: EvidenceAnalysis) -> str:
+    return f"{analysis.charts.resampling.level:.0%} intervals by {analysis.charts.unit}"
 
 
-def _f1_chart(story: Story) -> Chart:
+def _bound(analysis: EvidenceAnalysis) -> str:
+    sufficient = analysis.charts.sufficient
+    return " Precision and F1 are lower bounds, because the coders marked what suffices." if sufficient else ""
+
+
+def _f1_chart(analysis: EvidenceAnalysis) -> Chart:
     data = [
-        point
+        each
         for match in MATCHES
-        for model in story.models
-        for point in point_of(story.find(metric_name(match, "f1"), model), match=MATCH_NAMES[match])
+        for model in analysis.models
+        for each in point(analysis.estimates.find(metric_name(match, "f1"), model), match=MATCH_NAMES[match])
     ]
-    return Chart(
-        kind="forest",
-        title="Agreement with the coders' evidence",
-        caption=f"F1 over all codes; bars are {story.level:.0%} intervals by chart. 1 is the very evidence that coders "
-        "marked. Position independent: the same words anywhere in the chart." + _bound(story),
-        description=f"F1 in {len(MATCHES)} ways to match evidence, with intervals, for {len(story.models)} models.",
+    return forest(
+        "Agreement with the coders' evidence",
+        f"F1 over all labels; bars are {_intervals(analysis)}. 1 is exactly the evidence that coders marked. "
+        "Position independent: the same words anywhere in the chart." + _bound(analysis),
+        f"F1 for {len(MATCHES)} ways to match evidence, with intervals, for {len(analysis.models)} models.",
         x=Axis(field="value", title="F1 (1 = as the coders)", low=0.0, high=1.0),
         y=Axis(field="match", title="Match"),
-        series="model",
-        data=tuple(data),
+        data=data,
     )
 
 
-def _main_table(story: Story) -> Table:
-    rows: list[tuple[Any, ...]] = []
-    for model in story.models:
+def _main_table(analysis: EvidenceAnalysis) -> Table:
+    find = analysis.estimates.find
+    rows: list[tuple[Cell, ...]] = []
+    measures = [*((name, "micro") for name in MEASURES), ("f1", "macro")]
+    for model in analysis.models:
         for match in MATCHES:
-            cells = [cell(story.find(metric_name(match, name), model)) for name in MEASURES]
-            by_code = cell(story.find(metric_name(match, "f1", "macro"), model))
-            rows.append((model, MATCH_NAMES[match], *cells, by_code))
-        random = [cell(story.find(metric_name("token", name), model, RANDOM)) for name in MEASURES]
+            cells = (interval_cell(find(metric_name(match, *measure), model)) for measure in measures)
+            rows.append((model, MATCH_NAMES[match], *cells))
+        random = [interval_cell(find(metric_name("token", *each), model, group=RANDOM)) for each in measures]
         if random[0][0] is not None:
-            macro = cell(story.find(metric_name("token", "f1", "macro"), model, RANDOM))
-            rows.append((f"{model}: {RANDOM}", MATCH_NAMES["token"], *random, macro))
-    return Table(
-        title="Precision, recall and F1 of evidence",
-        caption=f"Summed over codes, and F1 averaged over codes; with {story.level:.0%} intervals by chart "
-        f"({story.n_charts:,} charts). {RANDOM.capitalize()}: as many words, drawn at random." + _bound(story),
-        columns=(
-            Column(name="Model"),
-            Column(name="Match"),
-            Column(name="Precision", kind="interval"),
-            Column(name="Recall", kind="interval"),
-            Column(name="F1", kind="interval"),
-            Column(name="F1 by code", kind="interval"),
-        ),
-        rows=tuple(rows),
+            rows.append((f"{model}: {RANDOM}", MATCH_NAMES["token"], *random))
+    names = ("Precision", "Recall", "F1", "F1 by code")
+    return table(
+        "Precision, recall and F1 of evidence",
+        f"Summed over codes, and F1 averaged over codes; with {_intervals(analysis)} "
+        f"({analysis.charts.n:,} charts). {RANDOM.capitalize()}: as many words, drawn at random." + _bound(analysis),
+        columns("Model", "Match", *((name, "interval") for name in names)),
+        rows,
+        collapsed=False,
     )
 
 
-def _curves(story: Story) -> list[Chart]:
-    """Precision and recall over thresholds; the chosen one is a series of its own, so that it is seen."""
+def _curves(analysis: EvidenceAnalysis) -> list[Chart]:
+    """Precision and recall over thresholds; the chosen threshold is a series of its own, so that it stands out."""
     data: list[dict[str, Any]] = []
     chosen: list[dict[str, Any]] = []
-    told = []
-    for model, found in story.found.items():
-        if not isinstance(found, Found) or found.curve is None:
+    notes = []
+    for model, found in analysis.marked.items():
+        if not isinstance(found, MarkedEvidence) or found.curve is None:
             continue
         curve = found.curve
         away = abs(curve.threshold - (found.threshold or 0.0))
         near = int(away.argmin())
         step = -(-len(curve.threshold) // _POINTS)
-        for k in sorted({*range(0, len(curve.threshold), step), near}):
-            data.append(
-                {
-                    "model": model,
-                    "recall": float(curve.recall[k]),
-                    "precision": float(curve.precision[k]) if curve.precision[k] == curve.precision[k] else None,
-                    "text": f"threshold {curve.threshold[k]:g}",
-                }
-            )
+        drawn = {
+            k: {"recall": float(curve.recall[k]), "precision": float(p) if p == p else None}
+            for k in sorted({*range(0, len(curve.threshold), step), near})
+            for p in [curve.precision[k]]
+        }
+        data += [{"model": model, **at, "text": f"threshold {curve.threshold[k]:g}"} for k, at in drawn.items()]
         # A threshold that was given may lie beyond the steps, which end at 1.
-        if away[near] <= curve.threshold[0] and curve.precision[near] == curve.precision[near]:
+        if away[near] <= curve.threshold[0] and drawn[near]["precision"] is not None:
             where = f"{model}: threshold {found.threshold:g}"
-            chosen.append(
-                {
-                    "model": where,
-                    "recall": float(curve.recall[near]),
-                    "precision": float(curve.precision[near]),
-                    "text": where,
-                }
-            )
-        told.append(f"{model}: {found.threshold:g} ({found.threshold_origin}; the curve is that of {found.curve_on})")
+            chosen.append({"model": where, **drawn[near], "text": where})
+        notes.append(f"{model}: {found.threshold:g} ({found.threshold_origin}; the curve is for {found.curve_on})")
     if not data:
         return []
     return [
         Chart(
             kind="line",
-            title="From which score on a word is evidence",
-            caption="Token precision and recall at each threshold, and where the threshold is. "
-            + "; ".join(told)
+            title="The score from which a word is evidence",
+            caption="Token precision and recall at each threshold, and the threshold that is used. "
+            + "; ".join(notes)
             + ". Precision has no value where no word reaches the threshold.",
             description="Precision-recall curves of evidence with the chosen threshold of each model.",
             x=Axis(field="recall", title="Token recall", low=0.0, high=1.0),
@@ -133,157 +147,252 @@ def _curves(story: Story) -> list[Chart]:
     ]
 
 
-def _lengths(story: Story) -> list[Chart]:
+def _strata(analysis: EvidenceAnalysis, *kinds: str) -> list[str]:
+    """The groups of estimates that are strata of these kinds, in the order of the rows."""
+    groups = dict.fromkeys(row.group for row in analysis.estimates)
+    return [group for kind in kinds for group in groups if group.startswith(f"{kind}=")]
+
+
+def _lengths(analysis: EvidenceAnalysis) -> list[Chart]:
+    data: list[dict[str, Any]] = []
+    for match, group, model in product(("token", "span"), _strata(analysis, "length"), analysis.models):
+        span = analysis.estimates.find("span_recall", model, group=group)
+        row = analysis.estimates.find(metric_name(match, "recall"), model, group=group)
+        n = None if span is None else span.n_positive
+        data += point(row, n=n, length=group.partition("=")[2], match=MATCH_NAMES[match])
+    if not data:
+        return []
+    return [
+        forest(
+            "By length of the evidence",
+            "Recall of gold evidence of one word, two, and more (n: gold spans). Longer evidence is harder to find "
+            "exactly. There is no precision by length: a false prediction has no gold length.",
+            "Recall of evidence by its length, by token and by exact span, with intervals.",
+            x=Axis(field="value", title="Recall", low=0.0, high=1.0),
+            y=Axis(field="length", title="Gold evidence"),
+            facet="match",
+            data=data,
+        )
+    ]
+
+
+def _groups(analysis: EvidenceAnalysis) -> list[Table | Chart]:
+    data: list[dict[str, Any]] = []
+    rows: list[tuple[Cell, ...]] = []
+    metrics = [*(metric_name("token", measure) for measure in MEASURES), metric_name("span", "f1")]
+    for group, model in product(_strata(analysis, "category", "code system", "annotation"), analysis.measured):
+        what, _, name = group.partition("=")
+        row = analysis.estimates.find(HEADLINE, model, group=group)
+        n = row.n_positive if row is not None else None
+        if model in analysis.models:
+            data += point(row, group=f"{what.capitalize()}: {name}", n=n)
+        cells = (interval_cell(analysis.estimates.find(metric, model, group=group)) for metric in metrics)
+        rows.append((what.capitalize(), name, model, n, *cells))
+    chart = forest(
+        "By note category, code system and annotation",
+        "Evidence in notes of a category, for codes of a system, and in charts of a kind of annotation. Where coders "
+        "marked all evidence (complete), precision is exact; where they marked what suffices, it is a lower bound.",
+        "Token F1 of evidence by group, with intervals.",
+        x=Axis(field="value", title="Token F1", low=0.0, high=1.0),
+        y=Axis(field="group", title="Group"),
+        data=data,
+    )
+    names = ("Token precision", "Token recall", "Token F1", "Exact span F1")
+    numbers = table(
+        "Numbers by group",
+        "Gold words: words of gold evidence, each with a code.",
+        columns("By", "Group", "Model", ("Gold words", "integer"), *((name, "interval") for name in names)),
+        rows,
+        collapsed=True,
+    )
+    return [*([chart] if data else []), *([numbers] if rows else [])]
+
+
+def _plane(analysis: EvidenceAnalysis) -> list[Chart]:
+    """Plausibility along x, faithfulness along y, each with its interval."""
     data = []
-    for match in ("token", "span"):
-        for group in story.groups("length"):
-            for model in story.models:
-                whole = story.find("span_recall", model, group)
-                more = {"length": group.partition("=")[2], "match": MATCH_NAMES[match]}
-                n = None if whole is None else whole.n_positive
-                data += point_of(story.find(metric_name(match, "recall"), model, group), n=n, **more)
+    for model in analysis.models:
+        x = analysis.estimates.find(HEADLINE, model)
+        y = analysis.estimates.find("comprehensiveness_aopc", model, group=AREA, reference=RANDOM)
+        if x is None or y is None or x.value is None or y.value is None:
+            continue
+        text = f"{model}: token F1 {number(x.value)}, beyond random {number(y.value, signed=True)}"
+        ends = {"x_low": x.low, "x_high": x.high, "low": y.low, "high": y.high}
+        data.append({"model": model, "plausible": x.value, "faithful": y.value, **ends, "text": text})
     if not data:
         return []
     return [
         Chart(
-            kind="forest",
-            title="By length of the evidence",
-            caption="Recall of gold evidence of one word, two, and more (n: gold spans). Longer evidence is harder to "
-            "find whole. Precision can't be told by length: a false prediction has no gold length.",
-            description="Recall of evidence by its length, by token and by exact span, with intervals.",
-            x=Axis(field="value", title="Recall", low=0.0, high=1.0),
-            y=Axis(field="length", title="Gold evidence"),
+            kind="scatter",
+            title="Plausible and faithful",
+            caption="Further right: the model points at what coders point at. Above the line: its probability falls "
+            "more without those words than without as many random ones, so its predictions rest on them. Far right "
+            "but on the line: it gives good reasons that are not its own. Bars are "
+            f"{_intervals(analysis)}.",
+            description="Plausibility (token F1) and faithfulness (comprehensiveness beyond random) of each model.",
+            x=Axis(field="plausible", title="Plausible: token F1 with the coders", low=0.0, high=1.0),
+            y=Axis(field="faithful", title="Faithful: drop beyond random words"),
             series="model",
-            facet="match",
+            reference=0.0,
             data=tuple(data),
         )
     ]
 
 
-def _groups(story: Story) -> list[Table | Chart]:
-    groups = [group for what in ("category", "code system", "annotation") for group in story.groups(what)]
-    if not groups:
+def _drops_chart(analysis: EvidenceAnalysis) -> list[Chart]:
+    data: list[dict[str, Any]] = []
+    # The models' own lines come first, so that a model has the colour that it has in the other charts.
+    for (suffix, name), model in product((("", ""), ("_random", ": random words")), analysis.models):
+        found = analysis.faithfulness.get(model)
+        for arm, share in product(ARMS, found.fractions if isinstance(found, Faithfulness) else ()):
+            if share != MARKED:
+                row = analysis.estimates.find(f"{arm}{suffix}", model, group=fraction_name(share))
+                data += point(row, model=f"{model}{name}", fraction=float(share), arm=arm.capitalize())
+    if not data:
         return []
-    data, rows = [], []
-    for group in groups:
-        what, _, name = group.partition("=")
-        for model in story.measured:
-            row = story.find(HEADLINE, model, group)
-            n = row.n_positive if row is not None else None
-            if model in story.models:
-                data += point_of(row, group=f"{what.capitalize()}: {name}", n=n)
-            cells = [cell(story.find(metric_name("token", measure), model, group)) for measure in MEASURES]
-            span = cell(story.find(metric_name("span", "f1"), model, group))
-            rows.append((what.capitalize(), name, model, n, *cells, span))
-    caption = "Evidence in notes of a category, of codes of a system, in charts of a kind of annotation. "
-    caption += "Where coders marked all evidence (complete), precision is what it says; where they marked what "
-    caption += "suffices, it is a lower bound."
-    chart = Chart(
-        kind="forest",
-        title="By note category, code system and annotation",
-        caption=caption,
-        description="Token F1 of evidence by group, with intervals.",
-        x=Axis(field="value", title="Token F1", low=0.0, high=1.0),
-        y=Axis(field="group", title="Group"),
-        series="model",
-        data=tuple(data),
-    )
-    table = Table(
-        title="Numbers by group",
-        caption="Gold words: words of gold evidence, with a code.",
-        columns=(
-            Column(name="By"),
-            Column(name="Group"),
-            Column(name="Model"),
-            Column(name="Gold words", kind="integer"),
-            Column(name="Token precision", kind="interval"),
-            Column(name="Token recall", kind="interval"),
-            Column(name="Token F1", kind="interval"),
-            Column(name="Exact span F1", kind="interval"),
-        ),
-        rows=tuple(rows),
-        collapsed=True,
-    )
-    return [chart, table] if data else [table]
-
-
-def _losses(story: Story) -> Table:
-    rows = [
-        (model, _SHARE_NAMES[name], row.n if row is not None else None, cell(row))
-        for model in story.measured
-        for name in SHARES
-        for row in [story.find(name, model)]
+    return [
+        Chart(
+            kind="line",
+            title="What is left of the prediction without the evidence, and with nothing else",
+            caption="Comprehensiveness: how far the probability falls when the strongest words are taken out (high is "
+            "faithful). Sufficiency: how far it falls when all others are (near 0 is faithful). For labels that the "
+            "model predicts; the random words are as many.",
+            description="Mean drop of the probability by share of words, for evidence and for random words.",
+            x=Axis(field="fraction", title="Share of the chart's words", percent=True),
+            y=Axis(field="value", title="Drop of the probability"),
+            series="model",
+            facet="arm",
+            reference=0.0,
+            data=tuple(data),
+        )
     ]
-    return Table(
-        title="What is missed whole, and what is false whole",
-        caption="A chart without predictions has all its evidence missed; a code without gold evidence has all its "
-        "predictions false; evidence beyond the window counts as missed.",
-        columns=(
-            Column(name="Model"),
-            Column(name="What"),
-            Column(name="Of", kind="integer"),
-            Column(name="Share", kind="interval"),
-        ),
-        rows=tuple(rows),
-    )
 
 
-def _sources(story: Story) -> Table:
-    rows: list[tuple[Any, ...]] = []
-    for model, found in story.found.items():
+def _drops_table(analysis: EvidenceAnalysis) -> list[Table]:
+    find = analysis.estimates.find
+    rows: list[tuple[Cell, ...]] = []
+    for model, found in analysis.faithfulness.items():
         if isinstance(found, str):
-            rows.append((model, "none", None, "", story.cost.get(model, 0), found))
-        else:
-            scores = "no scores" if found.graded is None else found.scale
-            cost = story.cost.get(model, 0)
-            rows.append((model, way_in_words(found.origin), found.threshold, scores, cost, found.threshold_origin))
-    return Table(
-        title="Where the evidence comes from",
-        caption="Relative scores are shares of the strongest word's in the chart and label. Models are asked about "
-        "labels with gold evidence in the chart, and about those that they predict there. Texts asked: copies of "
-        "charts with words taken out.",
-        columns=(
-            Column(name="Model"),
-            Column(name="Evidence"),
-            Column(name="Threshold", kind="number"),
-            Column(name="Scores"),
-            Column(name="Texts asked", kind="integer", hint="edited copies of charts, for occlusion and faithfulness"),
-            Column(name="Why"),
-        ),
-        rows=tuple(rows),
+            rows.append((model, "–", "–", *[NO_INTERVAL] * 3, None, None, found))
+            continue
+        for arm in ARMS:
+            for metric, group in [*((arm, fraction_name(name)) for name in found.fractions), (f"{arm}_aopc", AREA)]:
+                levels = (interval_cell(find(name, model, group=group)) for name in (metric, f"{metric}_random"))
+                difference = difference_cells(find(metric, model, group=group, reference=RANDOM))
+                rows.append((model, arm.capitalize(), group, *levels, *difference))
+    if not rows:
+        return []
+    return [
+        table(
+            "Faithfulness in numbers",
+            f"Mean drops of the probability, with {_intervals(analysis)}; "
+            f"p-values are corrected ({analysis.charts.resampling.correction}).",
+            columns("Model", "What", "Words", ("Evidence", "interval"), ("Random words", "interval"), *DIFFERENCE),
+            rows,
+            collapsed=True,
+        )
+    ]
+
+
+def _losses(analysis: EvidenceAnalysis) -> Table:
+    rows = []
+    for model, name in product(analysis.measured, SHARES):
+        row = analysis.estimates.find(name, model)
+        rows.append((model, _SHARE_NAMES[name], None if row is None else row.n, interval_cell(row)))
+    return table(
+        "What is missed entirely, and what is entirely false",
+        "In a chart without predictions all evidence is missed; for a code without gold evidence all predictions are "
+        "false; evidence beyond the window counts as missed.",
+        columns("Model", "What", ("Of", "integer"), ("Share", "interval")),
+        rows,
+        collapsed=False,
     )
 
 
-def _differences(story: Story) -> Table:
-    rows = []
-    for model, reference in story.pairs:
-        for match in MATCHES:
-            for measure in MEASURES:
-                row = story.find(metric_name(match, measure), model, ALL, reference)
-                if row is not None:
-                    rows.append(
-                        (
-                            f"{model} − {reference}",
-                            MATCH_NAMES[match],
-                            {"f1": "F1"}.get(measure, measure.capitalize()),
-                            cell(row),
-                            row.p_value,
-                            row.significant,
-                            row.reason or "",
-                        )
-                    )
-    return Table(
-        title="Differences between models",
-        caption=f"Paired on the same resampled charts; p corrected by metric ({story.correction}).",
-        columns=(
-            Column(name="Models"),
-            Column(name="Match"),
-            Column(name="Measure"),
-            Column(name="Difference", kind="interval"),
-            Column(name="p, corrected", kind="p_value"),
-            Column(name="Significant", kind="flag"),
-            Column(name="Why not computed"),
+def _sources(analysis: EvidenceAnalysis) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for model, found in analysis.marked.items():
+        n = analysis.n_copies(model)
+        if isinstance(found, str):
+            rows.append((model, "none", None, "", n, found))
+        else:
+            scores = "no scores" if found.scored is None else found.scale
+            rows.append((model, way_in_words(found.origin), found.threshold, scores, n, found.threshold_origin))
+    return table(
+        "Where the evidence comes from",
+        "Relative scores are fractions of the strongest word's score for the chart and label. Models are asked about "
+        "labels with gold evidence in the chart and about those that they predict there.",
+        columns(
+            "Model",
+            "Evidence",
+            ("Threshold", "number"),
+            "Scores",
+            ("Texts scored", "integer", "copies of charts with words taken out, for occlusion and faithfulness"),
+            "Why",
         ),
-        rows=tuple(rows),
+        rows,
+        collapsed=False,
+    )
+
+
+def _differences(analysis: EvidenceAnalysis) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for (model, reference), match, measure in product(analysis.pairs, MATCHES, MEASURES):
+        row = analysis.estimates.find(metric_name(match, measure), model, reference=reference)
+        name = "F1" if measure == "f1" else measure.capitalize()
+        rows.append((f"{model} − {reference}", MATCH_NAMES[match], name, *difference_cells(row)))
+    return table(
+        "Differences between models",
+        f"Paired on the same resampled {analysis.charts.unit}s; p-values are corrected by metric "
+        f"({analysis.charts.resampling.correction}).",
+        columns("Models", "Match", "Measure", *DIFFERENCE),
+        rows,
         collapsed=True,
     )
+
+
+def _examples(analysis: EvidenceAnalysis, n: int) -> list[Examples]:
+    """For each model, codes of charts with gold evidence: those where it points elsewhere first."""
+    memory, labels = analysis.plan.memory, analysis.plan.labels
+    gold, case_ids = _places(memory.audited_gold), analysis.plan.cohort.cases["case_id"]
+    rows = []
+    for model, found in analysis.marked.items():
+        if isinstance(found, str):
+            continue
+        theirs = _places(found.spans)
+        order = sorted(gold, key=lambda pair: (_agree(gold[pair], theirs.get(pair, [])), pair))
+        for chart, label in order[:n]:
+            case, text = str(case_ids[int(memory.charts.rows[chart])]), memory.charts.words.texts[chart]
+            shown = (_shown(text, places.get((chart, label), [])) for places in (gold, theirs))
+            rows.append((model, case, labels[label], *shown))
+    if not rows:
+        return []
+    return [
+        Examples(
+            title="What coders and models point at",
+            caption="Codes of charts with gold evidence, first those where the model points elsewhere.",
+            columns=("Model", "Case", "Code", "Coders", "Model's evidence"),
+            rows=tuple(rows),
+            has_note_text=True,
+        )
+    ]
+
+
+def _places(side: Spans) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """The spans of each chart and label."""
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for k in np.lexsort((side.begin, side.note)).tolist():
+        pairs.setdefault((int(side.note[k]), int(side.code[k])), []).append((int(side.begin[k]), int(side.end[k])))
+    return pairs
+
+
+def _agree(gold: list[tuple[int, int]], predicted: list[tuple[int, int]]) -> bool:
+    """Whether any characters are shared."""
+    return any(low < end and begin < high for low, high in gold for begin, end in predicted)
+
+
+def _shown(text: str, places: list[tuple[int, int]]) -> str:
+    pieces = [" ".join(text[low:high].split()) for low, high in places[:_MOST_SPANS]]
+    shown = " · ".join(piece if len(piece) <= _LONGEST else f"{piece[:_LONGEST]}…" for piece in pieces)
+    more = len(places) - _MOST_SPANS
+    return (shown or "(nothing)") + (f" · and {more} more" if more > 0 else "")

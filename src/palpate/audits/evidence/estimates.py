@@ -1,41 +1,29 @@
-"""The evidence audit's numbers as rows of the long table: levels, differences, and why a number is not there.
+"""The evidence audit's numbers as rows: levels, differences, faithfulness, and why a number is missing.
 
 Metrics are named `MATCH_MEASURE` (`token_f1`), summed over codes, and `MATCH_MEASURE_by_code`, averaged over them.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.evidence.faithfulness import ARMS, MARKED, Faithful
-from palpate.audits.evidence.measures import ALL, LOWER_BOUND, RANDOM, SHARES, Measured, Scores
-from palpate.audits.kit.measured import FEWEST_FOR_TEST, Correction, corrected
-from palpate.results import Estimate, finite
+from palpate.audits.evidence.faithfulness import ARMS, MARKED, ArmDrops, Faithfulness
+from palpate.audits.evidence.marking import MarkedEvidence
+from palpate.audits.evidence.measures import ALL, RANDOM, SHARES, AuditedCharts, EvidenceMeasures, MatchScores
+from palpate.audits.kit import RowWriter, corrected, no_interval
+from palpate.results import ALL_LABELS, Estimate, Predictions
 from palpate.stats import bootstrap_p_value, percentile_interval
-from palpate.stats.evidence import AVERAGES, MATCHES, MEASURES
 from palpate.stats.evidence.faithfulness import MeanDrops
+from palpate.stats.evidence import AVERAGES, MATCHES, MEASURES
 
 AUDIT = "evidence"
-LABEL = "all codes"
 AREA = "mean over fractions"
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What all rows share."""
-
-    n_charts: int
-    n_units: int
-    """Charts, or patients, that are resampled."""
-    level: float
-    correction: Correction
-    sufficient: bool
-    """Whether some annotation marks what suffices and not all, so that precision is a lower bound."""
+LOWER_BOUND = "a lower bound: the annotators marked what suffices, and other evidence counts as false"
 
 
 def metric_name(match: str, measure: str, average: str = "micro") -> str:
@@ -43,237 +31,185 @@ def metric_name(match: str, measure: str, average: str = "micro") -> str:
     return f"{match}_{measure}" + ("_by_code" if average == "macro" else "")
 
 
-def score_rows(model: str, measured: Measured, facts: Facts) -> list[Estimate]:
-    """Levels of all strata, of random evidence, and the shares."""
-    rows = [
-        row
-        for k, group in enumerate(measured.scores.strata)
-        for row in _levels(model, measured.scores, k, group, facts)
-    ]
-    rows += _random_rows(model, measured.random, measured.chance, facts)
-    shares, alone = measured.shares, facts.n_units < 2
-    for k, name in enumerate(SHARES):
-        value = finite(shares.point[k])
-        low = None if value is None or alone else finite(shares.low[k])
-        rows.append(
-            Estimate(
-                AUDIT,
-                model,
-                name,
-                LABEL,
-                ALL,
-                value,
-                int(shares.n[k]),
-                low=low,
-                high=finite(shares.high[k]) if low is not None else None,
-                level=facts.level,
-                reason="nothing of which it could be a share" if value is None else _no_interval(low, facts.n_units),
-            )
-        )
+def fraction_name(fraction: str) -> str:
+    """A fraction of the words, as a group of estimates."""
+    return MARKED if fraction == MARKED else f"{100 * float(fraction):g}% of the words"
+
+
+def evidence_rows(
+    charts: AuditedCharts,
+    predictions: Predictions,
+    marked: Mapping[str, MarkedEvidence | str],
+    measured: Mapping[str, EvidenceMeasures],
+    faithfulness: Mapping[str, Faithfulness | str],
+) -> list[Estimate]:
+    """All rows: levels of models and ensembles, differences, faithfulness."""
+    writer = RowWriter(AUDIT, charts.resampling.level)
+    rows: list[Estimate] = []
+    for name in predictions:
+        if name in measured:
+            rows += _score_rows(writer, charts, name, measured[name])
+        else:
+            unknown = map(marked.get, predictions.members(name))
+            rows += _null_rows(writer, charts, name, next(why for why in unknown if isinstance(why, str)))
+        if name in measured and name in predictions.ensembles:
+            parts = [measured[member] for member in predictions.members(name)]
+            rows += _spread_rows(writer, charts, name, np.stack([part.scores.point[0] for part in parts]))
+    rows += _difference_rows(
+        writer, charts, {name: measured[name] for name in predictions.compared if name in measured}
+    )
+    # Members are corrected among themselves: a model is not tested more strictly for having more seeds.
+    for compared in (True, False):
+        drops = [
+            row
+            for name, found in faithfulness.items()
+            if (name in predictions.compared) == compared
+            for row in _faithfulness_rows(writer, charts, name, found)
+        ]
+        rows += corrected(drops, charts.resampling.correction, writer.level, headline=ALL_LABELS)
     return rows
 
 
-def _random_rows(model: str, random: Scores, chance: Sequence[float], facts: Facts) -> list[Estimate]:
-    """As many random words: a draw of them, and what they reach on average."""
-    nothing = "nothing is predicted, or there is no gold evidence"
-    expected = [
-        Estimate(AUDIT, model, f"chance_token_{name}", LABEL, ALL, value, facts.n_charts, reason=reason)
-        for name, each in zip(MEASURES, chance, strict=True)
-        for value in (finite(each),)
-        for reason in (nothing if value is None else None,)
-    ]
-    return [*_levels(model, random, 0, RANDOM, facts), *expected]
+def _score_rows(writer: RowWriter, charts: AuditedCharts, model: str, measured: EvidenceMeasures) -> Iterator[Estimate]:
+    """Levels of all strata, of random evidence, and the shares."""
+    for k, group in enumerate(measured.scores.strata):
+        yield from _levels(writer, charts, model, measured.scores, k, group)
+    yield from _levels(writer, charts, model, measured.random, 0, RANDOM)
+    for name, value in zip(MEASURES, measured.chance, strict=True):
+        reason = "nothing is predicted, or there is no gold evidence" if np.isnan(value) else None
+        yield writer.row(model, f"chance_token_{name}", ALL_LABELS, ALL, value, n=charts.n, reason=reason)
+    for name, value, low, high, n in zip(SHARES, *measured.shares[:3], measured.shares.n, strict=True):
+        row = writer.row(model, name, ALL_LABELS, ALL, value, n=int(n), interval=(low, high))
+        yield _explained(writer, row, charts.n_units, charts.unit, undefined="there is nothing to take a share of")
 
 
-def spread_rows(family: str, parts: Sequence[Measured], facts: Facts) -> list[Estimate]:
-    """The standard deviation over a model's checkpoints, of all evidence (`token_f1_sd`)."""
-    spread = np.std([part.scores.point[0] for part in parts], axis=0, ddof=1)
-    rows = []
+def _null_rows(writer: RowWriter, charts: AuditedCharts, model: str, reason: str) -> Iterator[Estimate]:
+    """A model that gives no evidence stays visible."""
+    for match in MATCHES:
+        for name in MEASURES:
+            yield writer.row(model, metric_name(match, name), ALL_LABELS, ALL, None, n=charts.n, reason=reason)
+
+
+def _spread_rows(
+    writer: RowWriter, charts: AuditedCharts, model: str, points: NDArray[np.float64]
+) -> Iterator[Estimate]:
+    """The standard deviation over an ensemble's members, of all evidence (`token_f1_sd`)."""
+    spread = points.std(axis=0, ddof=1)
     for m, a, j in np.ndindex(spread.shape):
         name = f"{metric_name(MATCHES[m], MEASURES[j], AVERAGES[a])}_sd"
-        value = finite(spread[m, a, j])
-        reason = None if value is not None else "undefined for one of the checkpoints"
-        rows.append(Estimate(AUDIT, family, name, LABEL, ALL, value, facts.n_charts, reason=reason))
-    return rows
+        reason = "undefined for one of the seeds" if np.isnan(spread[m, a, j]) else None
+        yield writer.row(model, name, ALL_LABELS, ALL, spread[m, a, j], n=charts.n, reason=reason)
 
 
-def null_rows(model: str, reason: str, facts: Facts) -> list[Estimate]:
-    """A model that gives no evidence stays visible."""
-    return [
-        Estimate(AUDIT, model, metric_name(match, name), LABEL, ALL, None, facts.n_charts, reason=reason)
-        for match in MATCHES
-        for name in MEASURES
-    ]
-
-
-def _levels(model: str, scores: Scores, k: int, group: str, facts: Facts) -> Iterator[Estimate]:
-    for m, a, j in np.ndindex(len(MATCHES), len(AVERAGES), len(MEASURES)):
-        value = finite(scores.point[k, m, a, j])
-        low = finite(scores.low[k, m, a, j]) if value is not None else None
-        yield Estimate(
-            AUDIT,
+def _levels(
+    writer: RowWriter, charts: AuditedCharts, model: str, scores: MatchScores, k: int, group: str
+) -> Iterator[Estimate]:
+    for m, a, j in np.ndindex(scores.point.shape[1:]):
+        row = writer.row(
             model,
             metric_name(MATCHES[m], MEASURES[j], AVERAGES[a]),
-            LABEL,
+            ALL_LABELS,
             group,
-            value,
-            facts.n_charts,
-            low=low,
-            high=finite(scores.high[k, m, a, j]) if low is not None else None,
-            level=facts.level,
+            scores.point[k, m, a, j],
+            n=charts.n,
             n_positive=int(scores.n_gold[k, m]),
-            reason=_reason(scores, k, m, j, group, value, low, facts),
+            interval=(scores.low[k, m, a, j], scores.high[k, m, a, j]),
         )
+        row = _explained(writer, row, charts.n_units, charts.unit, undefined=_undefined(scores, k, m, j, group))
+        if row.value is not None and charts.sufficient and MEASURES[j] != "recall" and group != "annotation=complete":
+            row = replace(row, reason="; ".join(filter(None, (row.reason, LOWER_BOUND))))
+        yield row
 
 
-def _reason(
-    scores: Scores, k: int, m: int, j: int, group: str, value: float | None, low: float | None, facts: Facts
-) -> str | None:
-    if value is None:
-        if group.startswith(("length=", "window=")) and MEASURES[j] != "recall":
-            return "recall only: a false prediction belongs to no such group"
-        if MEASURES[j] == "precision" and not scores.n_predicted[k, m]:
-            return "nothing is predicted"
-        return "no gold evidence" if not scores.n_gold[k, m] else "undefined: a denominator is 0"
-    why = _no_interval(low, facts.n_units)
-    reasons = [] if why is None else [why]
-    if facts.sufficient and MEASURES[j] != "recall" and group != "annotation=complete":
-        reasons.append(LOWER_BOUND)
-    return "; ".join(reasons) or None
+def _undefined(scores: MatchScores, k: int, m: int, j: int, group: str) -> str:
+    """Why a score is undefined, if it is."""
+    if group.startswith(("length=", "window=")) and MEASURES[j] != "recall":
+        return "recall only: a false prediction belongs to no such group"
+    if MEASURES[j] == "precision" and not scores.n_predicted[k, m]:
+        return "nothing is predicted"
+    return "undefined: a denominator is 0" if scores.n_gold[k, m] else "no gold evidence"
 
 
-def _no_interval(low: float | None, n_units: int) -> str | None:
-    """Why a number that is known has no interval; None if it has one."""
-    if low is not None:
-        return None
-    return "no interval: a single chart" if n_units < 2 else "no interval: undefined in more than 5% of the resamples"
+def _explained(
+    writer: RowWriter, row: Estimate, n_units: int, unit: str, *, undefined: str = "", tested: bool = False
+) -> Estimate:
+    """The row without what too few charts (or patients) cannot support, and with the reason for what is missing."""
+    if row.value is None:
+        return replace(row, reason=undefined)
+    row = writer.enough(row, n_units, f"{unit}s", tested=tested)
+    return replace(row, reason=no_interval(n_units, f"{unit}s")) if row.low is None and row.reason is None else row
 
 
-def difference_rows(measured: Mapping[str, Measured], facts: Facts) -> list[Estimate]:
+def _difference_rows(
+    writer: RowWriter, charts: AuditedCharts, measured: Mapping[str, EvidenceMeasures]
+) -> list[Estimate]:
     """Every pair of models, and each against random evidence, on the same resamples; p is corrected by metric."""
     pairs = [
-        row
-        for (first, theirs), (second, ours) in itertools.combinations(measured.items(), 2)
-        for row in _differences(second, first, ours.scores, theirs.scores, facts)
+        (model, reference, ours.scores, theirs.scores)
+        for (reference, theirs), (model, ours) in combinations(measured.items(), 2)
     ]
-    chance = [
-        row for name, each in measured.items() for row in _differences(name, RANDOM, each.scores, each.random, facts)
-    ]
-    return [
-        *corrected(pairs, facts.correction, facts.level, headline=LABEL),
-        *corrected(chance, facts.correction, facts.level, headline=LABEL),
-    ]
-
-
-def _differences(model: str, reference: str, ours: Scores, theirs: Scores, facts: Facts) -> Iterator[Estimate]:
-    values = ours.values[0] - theirs.values[0]
-    point = ours.point[0] - theirs.point[0]
-    low, high = percentile_interval(values, level=facts.level)
-    p_value = bootstrap_p_value(values, tail="normal")
-    tested = facts.n_units >= FEWEST_FOR_TEST
-    if facts.n_units < 2:
-        low, high = np.full_like(low, np.nan), np.full_like(high, np.nan)
-    for m, a, j in np.ndindex(point.shape):
-        value = finite(point[m, a, j])
-        lowest = finite(low[m, a, j]) if value is not None else None
-        reason = _no_interval(lowest, facts.n_units) if tested else f"not tested: fewer than {FEWEST_FOR_TEST} charts"
-        yield Estimate(
-            AUDIT,
-            model,
-            metric_name(MATCHES[m], MEASURES[j], AVERAGES[a]),
-            LABEL,
-            ALL,
-            value,
-            facts.n_charts,
-            reference=reference,
-            low=lowest,
-            high=finite(high[m, a, j]) if lowest is not None else None,
-            level=facts.level,
-            p_value=finite(p_value[m, a, j]) if value is not None and tested else None,
-            reason=reason if value is not None else "undefined for one of the two",
-        )
-
-
-def faithfulness_rows(model: str, found: Faithful | str, facts: Facts) -> list[Estimate]:
-    """Comprehensiveness and sufficiency by fraction and as their mean: evidence, random words, and the difference."""
-    if isinstance(found, str):
-        return [Estimate(AUDIT, model, f"{arm}_aopc", LABEL, AREA, None, 0, reason=found) for arm in ARMS]
-    rows = []
-    for arm in ARMS:
-        for j, name in enumerate(found.fractions):
-            rows += _drops(model, arm, fraction_name(name), j, *_of(found, arm, area=False), found.n_pairs, facts)
-        # Without scores there is one set of words and no curve; the mean stands for it, so that models can be compared.
-        rows += _drops(model, f"{arm}_aopc", AREA, 0, *_of(found, arm, area=True), found.n_pairs, facts)
+    chance = [(name, RANDOM, each.scores, each.random) for name, each in measured.items()]
+    rows: list[Estimate] = []
+    for family in (pairs, chance):
+        some = [row for comparison in family for row in _differences(writer, charts, *comparison)]
+        rows += corrected(some, charts.resampling.correction, writer.level, headline=ALL_LABELS)
     return rows
 
 
-def corrected_faithfulness(rows: Sequence[Estimate], facts: Facts) -> list[Estimate]:
-    """Rows of models, or of checkpoints, with p corrected by metric, among the rows that were tested."""
-    tested = [k for k, row in enumerate(rows) if row.reference is not None]
-    out = list(rows)
-    fixed = corrected([rows[k] for k in tested], facts.correction, facts.level, headline=LABEL)
-    for k, row in zip(tested, fixed, strict=True):
-        out[k] = row
-    return out
+def _differences(
+    writer: RowWriter, charts: AuditedCharts, model: str, reference: str, ours: MatchScores, theirs: MatchScores
+) -> Iterator[Estimate]:
+    point, values = ours.point[0] - theirs.point[0], ours.values[0] - theirs.values[0]
+    low, high = percentile_interval(values, level=writer.level)
+    p_value = bootstrap_p_value(values, tail="normal")
+    for m, a, j in np.ndindex(point.shape):
+        row = writer.row(
+            model,
+            metric_name(MATCHES[m], MEASURES[j], AVERAGES[a]),
+            ALL_LABELS,
+            ALL,
+            point[m, a, j],
+            n=charts.n,
+            reference=reference,
+            interval=(float(low[m, a, j]), float(high[m, a, j])),
+            p_value=float(p_value[m, a, j]),
+        )
+        undefined = "undefined for one of the two"
+        yield _explained(writer, row, charts.n_units, charts.unit, undefined=undefined, tested=True)
 
 
-def fraction_name(name: str) -> str:
-    """A fraction for people."""
-    return MARKED if name == MARKED else f"{100 * float(name):g}% of the words"
+def _faithfulness_rows(
+    writer: RowWriter, charts: AuditedCharts, model: str, found: Faithfulness | str
+) -> Iterator[Estimate]:
+    """Comprehensiveness and sufficiency by fraction and as their mean: evidence, random words, and the difference."""
+    for arm in ARMS:
+        if isinstance(found, str):
+            yield writer.row(model, f"{arm}_aopc", ALL_LABELS, AREA, None, n=0, reason=found)
+            continue
+        for j, name in enumerate(found.fractions):
+            yield from _drop_rows(writer, charts, model, arm, fraction_name(name), found.drops[arm], j, found.n_pairs)
+        # Without scores there is one set of words and no curve; the mean stands for it, so that models can be compared.
+        yield from _drop_rows(writer, charts, model, f"{arm}_aopc", AREA, found.areas[arm], 0, found.n_pairs)
 
 
-def _of(found: Faithful, arm: str, *, area: bool) -> tuple[MeanDrops, MeanDrops, MeanDrops]:
-    if area:
-        return found.aopc_evidence[arm], found.aopc_random[arm], found.aopc_less_random[arm]
-    return found.evidence[arm], found.random[arm], found.less_random[arm]
+def _drop_rows(
+    writer: RowWriter, charts: AuditedCharts, model: str, metric: str, group: str, arm: ArmDrops, j: int, n_pairs: int
+) -> Iterator[Estimate]:
+    def row(metric: str, drops: MeanDrops, reference: str | None = None) -> Estimate:
+        low, high = percentile_interval(drops.values[j], level=writer.level)
+        row = writer.row(
+            model,
+            metric,
+            ALL_LABELS,
+            group,
+            drops.point[j],
+            n=n_pairs,
+            interval=(float(low), float(high)),
+            reference=reference,
+            p_value=drops.p_value[j] if reference else None,
+        )
+        return _explained(writer, row, drops.n_charts, charts.unit, tested=reference is not None)
 
-
-def _drops(
-    model: str,
-    metric: str,
-    group: str,
-    j: int,
-    evidence: MeanDrops,
-    random: MeanDrops,
-    less: MeanDrops,
-    n_pairs: int,
-    facts: Facts,
-) -> list[Estimate]:
-    few = evidence.n_charts < FEWEST_FOR_TEST
-    level = _drop_row(model, metric, group, evidence.point[j], evidence.values[j], evidence, n_pairs, facts)
-    other = _drop_row(model, f"{metric}_random", group, random.point[j], random.values[j], random, n_pairs, facts)
-    both = _drop_row(model, metric, group, less.point[j], less.values[j], less, n_pairs, facts)
-    both = replace(
-        both,
-        reference=RANDOM,
-        p_value=None if few else finite(less.p_value[j]),
-        reason=f"not tested: fewer than {FEWEST_FOR_TEST} charts" if few else both.reason,
-    )
-    return [level, other, both]
-
-
-def _drop_row(
-    model: str,
-    metric: str,
-    group: str,
-    point: float,
-    values: NDArray[np.float64],
-    drops: MeanDrops,
-    n_pairs: int,
-    facts: Facts,
-) -> Estimate:
-    low, high = percentile_interval(values, level=facts.level)
-    lowest = finite(low) if drops.n_charts > 1 else None
-    return Estimate(
-        AUDIT,
-        model,
-        metric,
-        LABEL,
-        group,
-        finite(point),
-        n_pairs,
-        low=lowest,
-        high=finite(high) if lowest is not None else None,
-        level=facts.level,
-        reason=_no_interval(lowest, drops.n_charts),
-    )
+    yield row(metric, arm.evidence)
+    yield row(f"{metric}_random", arm.random)
+    yield row(metric, arm.difference, RANDOM)

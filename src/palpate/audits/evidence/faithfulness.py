@@ -1,7 +1,7 @@
-"""Faithfulness: the strongest words are taken out of a chart, or all others, and as many random words.
+"""Faithfulness: the strongest words are taken out of a chart, or all others; and as many random words.
 
 Comprehensiveness and sufficiency over fractions of the words (DeYoung et al. 2020), for the labels that the model
-predicts. Words beyond the model's window are never among them: taking out what nobody reads proves nothing.
+predicts. Words beyond the model's window are never taken out: removing what is not read proves nothing.
 """
 
 from __future__ import annotations
@@ -14,53 +14,44 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.evidence.asking import (
-    Additions,
-    Asking,
-    Memory,
-    Pairs,
-    cut_of,
-    visible_words,
-    why_no_removal,
-)
-from palpate.audits.evidence.marking import Found
+from palpate.audits.evidence.asking import Asking, EditedCopies, cut_of, visible_words, why_no_removal
+from palpate.audits.evidence.marking import MarkedEvidence
+from palpate.audits.evidence.measures import AuditedCharts
+from palpate.audits.evidence.plan import ChartLabelPairs, EvidenceMemory, Removal
 from palpate.cases.edits import Ints
 from palpate.perturb.occlusion import joined_gaps, only_words, without_words
-from palpate.results import ModelPredictions, Plan
-from palpate.stats.evidence import cover
+from palpate.results import ModelPredictions, Plan, Predictions
 from palpate.stats.evidence.faithfulness import MeanDrops, aopc, drop, mean_drops
+from palpate.stats.evidence import cover
 
 Floats = NDArray[np.float64]
 MARKED = "marked words"
 ARMS = ("comprehensiveness", "sufficiency")
 _MOST_EDITS = 6_000_000
-"""Spans that are taken out for one model, in all: a bound on memory for charts of many thousand words."""
+"""How many spans may be taken out for one model in all: this bounds the memory for charts of many thousand words."""
 
 
-class Removal(NamedTuple):
-    """What one model was asked: `variant` is [pair, arm, evidence or random, fraction]."""
+class ArmDrops(NamedTuple):
+    """Mean drops of the probability without the evidence, without random words, and their difference."""
 
-    pairs: Pairs
+    evidence: MeanDrops
+    random: MeanDrops
+    difference: MeanDrops
+
+
+class Faithfulness(NamedTuple):
+    """What taking words out did to one model's predictions."""
+
     fractions: tuple[str, ...]
-    variant: NDArray[np.int64]
-    reason: str = ""
-
-
-class Faithful(NamedTuple):
-    """What came of it. Columns of the tables: for each arm and fraction, evidence, random, and evidence less random."""
-
-    fractions: tuple[str, ...]
-    evidence: Mapping[str, MeanDrops]
-    random: Mapping[str, MeanDrops]
-    less_random: Mapping[str, MeanDrops]
-    aopc_evidence: Mapping[str, MeanDrops]
-    aopc_random: Mapping[str, MeanDrops]
-    aopc_less_random: Mapping[str, MeanDrops]
+    drops: Mapping[str, ArmDrops]
+    """By arm; one column per fraction."""
+    areas: Mapping[str, ArmDrops]
+    """By arm; the mean over the fractions."""
     n_pairs: int
-    """Of all checkpoints, where it is their mean."""
+    """For an ensemble, of all members together."""
 
 
-class _Chart(NamedTuple):
+class _ReadWords(NamedTuple):
     """The words of one chart that a model reads."""
 
     first: int
@@ -73,55 +64,57 @@ class _Chart(NamedTuple):
 
 
 def ask_removals(
-    plan: Plan,
-    predictions: Mapping[str, ModelPredictions],
-    found: Mapping[str, Found],
-    how: Asking,
+    plan: Plan[EvidenceMemory],
+    predictions: Predictions,
+    marked: Mapping[str, MarkedEvidence],
+    asking: Asking,
     *,
     fractions: Sequence[float],
     n_pairs: int,
-) -> Plan | None:
+) -> Plan[EvidenceMemory] | None:
     """Ask for charts without their strongest words, and with nothing else; None where no model can be asked."""
-    memory: Memory = plan.memory
-    more = Additions(plan, how.replace_with)
+    memory = plan.memory
+    more = EditedCopies(plan, asking.replace_with)
     removal: dict[str, Removal] = {}
-    for model, evidence in found.items():
+    for model, evidence in marked.items():
         answers = predictions[model]
-        if (nothing := not_removed(memory, answers, evidence, how)) is not None:
+        if (nothing := no_removal(memory, answers, evidence, asking)) is not None:
             removal[model] = nothing
             continue
-        pairs = _predicted(memory, answers, how)
+        pairs = _predicted(memory, answers, asking)
         rng = np.random.default_rng([memory.seed, len(pairs.chart)])
-        charts = _charts(memory, answers, np.unique(pairs.chart), rng)
-        graded = tuple(fractions) if evidence.graded is not None else ()
-        some = _sample(pairs, charts, n_pairs, graded, rng)
-        variant = _ask(more, model, memory, answers, evidence, some, charts, graded)
-        names = (*(f"{share:g}" for share in graded), MARKED)
-        removal[model] = Removal(some, names, variant)
+        charts = _read_words(memory, answers, np.unique(pairs.chart), rng)
+        shares = tuple(fractions) if evidence.scored is not None else ()
+        some = _sample(pairs, charts, n_pairs, shares, rng)
+        variant = _ask(more, model, memory, answers, evidence, some, charts, shares)
+        removal[model] = Removal(some, (*(f"{share:g}" for share in shares), MARKED), variant)
     if not any(len(each.pairs.chart) for each in removal.values()):
         return None
-    return more.plan(replace(memory, removal=removal, stage="removal"), list(predictions), "removal")
+    return more.plan(replace(memory, removal=removal, stage="removal"), list(predictions.scored), "removal")
 
 
-def not_removed(memory: Memory, answers: ModelPredictions, evidence: Found, how: Asking) -> Removal | None:
+def no_removal(
+    memory: EvidenceMemory, answers: ModelPredictions, evidence: MarkedEvidence, asking: Asking
+) -> Removal | None:
     """Why nothing can be taken out for a model; None if something can."""
     reason = why_no_removal(answers)
-    if not reason and not len(_predicted(memory, answers, how).chart):
-        reason = f"it predicts no label in the audited charts (p of {how.threshold_for(answers):g} or more)"
-    if not reason and evidence.graded is None and not len(evidence.spans.note):
+    if not reason and not len(_predicted(memory, answers, asking).chart):
+        reason = f"it predicts no label in the audited charts (p of {asking.threshold_for(answers):g} or more)"
+    if not reason and evidence.scored is None and not len(evidence.spans.note):
         reason = "it points at nothing"
     if not reason:
         return None
     none = np.zeros(0, np.int64)
-    return Removal(Pairs(none, none), (MARKED,), np.zeros((0, 2, 2, 1), np.int64), reason)
+    return Removal(ChartLabelPairs(none, none), (MARKED,), np.zeros((0, 2, 2, 1), np.int64), reason)
 
 
-def _predicted(memory: Memory, answers: ModelPredictions, how: Asking) -> Pairs:
-    positive = answers.p[: memory.n_audited] >= how.threshold_for(answers)
-    return Pairs(*(column.astype(np.int64) for column in np.nonzero(positive)))
+def _predicted(memory: EvidenceMemory, answers: ModelPredictions, asking: Asking) -> ChartLabelPairs:
+    return ChartLabelPairs(*np.nonzero(asking.predicted(answers, memory.n_audited)))
 
 
-def _charts(memory: Memory, answers: ModelPredictions, charts: Ints, rng: np.random.Generator) -> dict[int, _Chart]:
+def _read_words(
+    memory: EvidenceMemory, answers: ModelPredictions, charts: Ints, rng: np.random.Generator
+) -> dict[int, _ReadWords]:
     words, stop = memory.charts.words, visible_words(memory, answers)
     found = {}
     for chart in charts.tolist():
@@ -129,13 +122,17 @@ def _charts(memory: Memory, answers: ModelPredictions, charts: Ints, rng: np.ran
         if high > low:
             begin, end, text = words.begin[low:high], words.end[low:high], words.texts[chart]
             gaps = joined_gaps(text, begin, end)
-            found[chart] = _Chart(low, begin, end, gaps, len(text), rng.permutation(high - low))
+            found[chart] = _ReadWords(low, begin, end, gaps, len(text), rng.permutation(high - low))
     return found
 
 
 def _sample(
-    pairs: Pairs, charts: Mapping[int, _Chart], n_pairs: int, fractions: Sequence[float], rng: np.random.Generator
-) -> Pairs:
+    pairs: ChartLabelPairs,
+    charts: Mapping[int, _ReadWords],
+    n_pairs: int,
+    fractions: Sequence[float],
+    rng: np.random.Generator,
+) -> ChartLabelPairs:
     """Whole charts at random, until there are enough pairs or their edits would fill the memory."""
     kept: list[int] = []
     n_edits = 0.0
@@ -147,20 +144,20 @@ def _sample(
             break
         kept += mine
     chosen = np.sort(np.asarray(kept, np.int64))[:n_pairs]
-    return Pairs(pairs.chart[chosen], pairs.label[chosen])
+    return ChartLabelPairs(pairs.chart[chosen], pairs.label[chosen])
 
 
 def _ask(
-    more: Additions,
+    more: EditedCopies,
     model: str,
-    memory: Memory,
+    memory: EvidenceMemory,
     answers: ModelPredictions,
-    evidence: Found,
-    pairs: Pairs,
-    charts: Mapping[int, _Chart],
+    evidence: MarkedEvidence,
+    pairs: ChartLabelPairs,
+    charts: Mapping[int, _ReadWords],
     fractions: Sequence[float],
 ) -> NDArray[np.int64]:
-    """Variants of every pair, [pair, arm, evidence or random, fraction]; random words are drawn once a chart."""
+    """Variants of every pair, [pair, arm, evidence or random, fraction]; random words are drawn once per chart."""
     scores, marked = _strength(memory, evidence, pairs), _marked(memory, evidence)
     out = np.zeros((len(pairs.chart), 2, 2, len(fractions) + 1), np.int64)
     drawn: dict[tuple[int, int], tuple[int, int]] = {}
@@ -184,7 +181,9 @@ def _ask(
     return out
 
 
-def _both(more: Additions, parent: int, here: _Chart, taken: Ints, cut: int | None, chart: int) -> tuple[int, int]:
+def _both(
+    more: EditedCopies, parent: int, here: _ReadWords, taken: Ints, cut: int | None, chart: int
+) -> tuple[int, int]:
     """The chart without some words, and with nothing else."""
     words = np.sort(taken)
     out = without_words(here.begin, here.end, here.joined, words)
@@ -193,19 +192,19 @@ def _both(more: Additions, parent: int, here: _Chart, taken: Ints, cut: int | No
     return without, more.add(parent, only.start, only.end)
 
 
-def _strength(memory: Memory, evidence: Found, pairs: Pairs) -> list[tuple[Ints, Floats]]:
+def _strength(memory: EvidenceMemory, evidence: MarkedEvidence, pairs: ChartLabelPairs) -> list[tuple[Ints, Floats]]:
     """Words and scores of each pair, in columns: every word that a model reads may have one."""
-    if evidence.graded is None:
+    if evidence.scored is None:
         return [(np.zeros(0, np.int64), np.zeros(0))] * len(pairs.chart)
-    key = memory.charts.words.note[evidence.graded.word] * memory.n_codes + evidence.graded.label
+    key = memory.charts.words.note[evidence.scored.word] * memory.inputs.n_codes + evidence.scored.label
     order = np.argsort(key, kind="stable")
-    wanted = pairs.chart * memory.n_codes + pairs.label
+    wanted = pairs.chart * memory.inputs.n_codes + pairs.label
     low, high = (np.searchsorted(key[order], wanted, side=side) for side in ("left", "right"))
     rows = [order[i:j] for i, j in zip(low.tolist(), high.tolist(), strict=True)]
-    return [(evidence.graded.word[some], evidence.graded.score[some]) for some in rows]
+    return [(evidence.scored.word[some], evidence.scored.score[some]) for some in rows]
 
 
-def _marked(memory: Memory, evidence: Found) -> dict[tuple[int, int], list[int]]:
+def _marked(memory: EvidenceMemory, evidence: MarkedEvidence) -> dict[tuple[int, int], list[int]]:
     """Words of each chart and label that count as evidence."""
     covered = cover(memory.charts.words, evidence.spans)
     of = np.repeat(np.arange(len(evidence.spans.note)), np.diff(covered.first))
@@ -217,44 +216,44 @@ def _marked(memory: Memory, evidence: Found) -> dict[tuple[int, int], list[int]]
     return {key: sorted(words) for key, words in found.items()}
 
 
-def faithfulness(
-    parts: Sequence[tuple[Removal, ModelPredictions]], unit: Ints, *, rng: int, n_replicates: int
-) -> Faithful | str:
-    """Mean drops over pairs, with replicates by the unit of each audited chart; a string says why there are none.
+def measure_faithfulness(
+    charts: AuditedCharts, marked: Mapping[str, MarkedEvidence], predictions: Predictions, asking: Asking
+) -> dict[str, Faithfulness | str]:
+    """What taking words out did, for models and ensembles; a string says why nothing is known."""
+    removal = dict(charts.memory.removal)
+    for name, evidence in marked.items():
+        if name not in removal and (nothing := no_removal(charts.memory, predictions[name], evidence, asking)):
+            removal[name] = nothing
+    names = [
+        *removal,
+        *(name for name in predictions.ensembles if all(k in removal for k in predictions.members(name))),
+    ]
+    return {
+        name: _faithfulness(charts, [(removal[each], predictions[each]) for each in predictions.members(name)])
+        for name in names
+    }
 
-    Of several checkpoints of a model, the mean over the checkpoints.
-    """
+
+def _faithfulness(charts: AuditedCharts, parts: Sequence[tuple[Removal, ModelPredictions]]) -> Faithfulness | str:
+    """Mean drops over pairs, with replicates by chart or patient; for an ensemble, the mean over its members."""
     for removal, _ in parts:
         if not len(removal.pairs.chart):
             return removal.reason or "nothing was taken out"
-    if len({removal.fractions for removal, _ in parts}) > 1:
-        return "the evidence of some checkpoints has scores, and that of others has none"
+    fractions = parts[0][0].fractions
+    if any(removal.fractions != fractions for removal, _ in parts):
+        return "the evidence of some seeds has scores, and that of others has none"
     tables = [_drops(removal, answers) for removal, answers in parts]
     table, part = np.concatenate(tables), np.repeat(np.arange(len(parts)), [len(each) for each in tables])
-    chart = unit[np.concatenate([removal.pairs.chart for removal, _ in parts])]
-    graded = len(parts[0][0].fractions) - 1
-    means = partial(mean_drops, chart=chart, part=part, rng=rng, n_replicates=n_replicates)
-    rows: dict[str, dict[str, MeanDrops]] = {}
-    for name, some in (
-        ("evidence", table[:, :, 0]),
-        ("random", table[:, :, 1]),
-        ("less", table[:, :, 0] - table[:, :, 1]),
-    ):
-        for a, arm in enumerate(ARMS):
-            # Evidence without scores has no fractions: its one set of words stands for the curve.
-            area = aopc(some[:, a, :graded] if graded else some[:, a])
-            rows.setdefault(name, {})[arm] = means(some[:, a])
-            rows.setdefault(f"aopc_{name}", {})[arm] = means(area.reshape(-1, 1))
-    return Faithful(
-        parts[0][0].fractions,
-        rows["evidence"],
-        rows["random"],
-        rows["less"],
-        rows["aopc_evidence"],
-        rows["aopc_random"],
-        rows["aopc_less"],
-        len(chart),
-    )
+    unit, how = charts.units[np.concatenate([removal.pairs.chart for removal, _ in parts])], charts.resampling
+    means = partial(mean_drops, chart=unit, part=part, rng=how.seed, n_replicates=how.n_replicates)
+    drops, areas = {}, {}
+    for a, arm in enumerate(ARMS):
+        kinds = (table[:, a, 0], table[:, a, 1], table[:, a, 0] - table[:, a, 1])
+        drops[arm] = ArmDrops(*(means(kind) for kind in kinds))
+        # Evidence without scores has no fractions: its one set of words stands for the curve.
+        curves = (kind[:, :-1] if len(fractions) > 1 else kind for kind in kinds)
+        areas[arm] = ArmDrops(*(means(aopc(curve).reshape(-1, 1)) for curve in curves))
+    return Faithfulness(fractions, drops, areas, len(unit))
 
 
 def _drops(removal: Removal, answers: ModelPredictions) -> Floats:

@@ -1,25 +1,18 @@
-"""What the evidence audit has to say, in words: findings for the first screen, made from its estimates."""
+"""The evidence audit's findings: sentences for the first screen, made from its estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from palpate.audits.evidence.estimates import AREA, LABEL
-from palpate.audits.evidence.faithfulness import Faithful
-from palpate.audits.evidence.marking import TABLE, Found
-from palpate.audits.evidence.measures import ALL, RANDOM, Measured
-from palpate.results import Estimate, Finding
+from palpate.audits.evidence.estimates import AREA
+from palpate.audits.evidence.faithfulness import Faithfulness
+from palpate.audits.evidence.marking import TABLE, MarkedEvidence
+from palpate.audits.evidence.measures import RANDOM, AuditedCharts, EvidenceMeasures
+from palpate.audits.evidence.plan import EvidenceMemory
+from palpate.audits.kit import EstimateIndex, counted, interval, number, p_value, percent
+from palpate.results import Finding, Plan, Predictions
 
-MATCH_NAMES = {
-    "token": "Token",
-    "span": "Exact span",
-    "token_anywhere": "Token, position independent",
-    "span_anywhere": "Exact span, position independent",
-    "overlap": "Overlap, one-to-one",
-    "iou": "IoU, one-to-one",
-}
 HEADLINE = "token_f1"
 _MUCH_BEYOND = 0.05
 _MANY_MISSED = 0.10
@@ -27,115 +20,83 @@ _MANY_WITHOUT_GOLD = 0.10
 _MUCH_WORSE = 0.15
 
 
-@dataclass(frozen=True)
-class Story:
-    """What is told: the estimates, and what they are about."""
+@dataclass(frozen=True, eq=False)
+class EvidenceAnalysis:
+    """What findings and blocks are made from."""
 
-    rows: Sequence[Estimate]
-    found: Mapping[str, Found | str]
-    measured: Mapping[str, Measured]
-    faithful: Mapping[str, Faithful | str]
-    models: Sequence[str]
-    """Models that are compared: a model with several checkpoints stands for them."""
-    level: float
-    correction: str
-    n_charts: int
-    n_without_gold: int
-    sufficient: bool
-    windows: Mapping[str, str | None]
-    cost: Mapping[str, int]
-    """Copies of charts that each model was asked for."""
-    n_strange: int = 0
-    """Labels that models point at and the cohort does not have."""
-    n_wordless: int = 0
-    """Gold spans without a word, which count nowhere."""
-    family_of: Mapping[str, str] = field(default_factory=dict)
-    """The model that a checkpoint is one of."""
+    estimates: EstimateIndex
+    """By default of all labels and all evidence."""
+    plan: Plan[EvidenceMemory]
+    predictions: Predictions
+    charts: AuditedCharts
+    marked: Mapping[str, MarkedEvidence | str]
+    """What each scored model points at; a string says why that is not known."""
+    measured: Mapping[str, EvidenceMeasures]
+    faithfulness: Mapping[str, Faithfulness | str]
 
-    @cached_property
-    def index(self) -> dict[tuple[str, str, str, str | None], Estimate]:
-        """Estimates by what they are."""
-        return {(row.metric, row.model, row.group, row.reference): row for row in self.rows}
-
-    def find(self, metric: str, model: str, group: str = ALL, reference: str | None = None) -> Estimate | None:
-        """One estimate of all codes."""
-        return self.index.get((metric, model, group, reference))
-
-    def groups(self, what: str) -> list[str]:
-        """The strata of one kind, in the order of the rows."""
-        return list(dict.fromkeys(row.group for row in self.rows if row.group.startswith(f"{what}=")))
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Models that are compared: an ensemble stands for its members."""
+        return self.predictions.compared
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """(model, reference) of every comparison that was made."""
         return [
             (row.model, row.reference)
-            for row in self.rows
-            if row.metric == HEADLINE and row.label == LABEL and row.reference is not None and row.reference != RANDOM
+            for row in self.estimates
+            if row.metric == HEADLINE and row.reference is not None and row.reference != RANDOM
         ]
 
+    @property
+    def n_only_predicted(self) -> int:
+        """Labels that models point at and the cohort does not have."""
+        return self.plan.memory.inputs.n_codes - len(self.plan.labels)
 
-def number(value: float | None, *, signed: bool = False) -> str:
-    """Three digits, with a real minus sign where there is a sign."""
-    if value is None:
-        return "unknown"
-    return (f"{value:+.3f}" if signed else f"{value:.3f}").replace("-", "−")
-
-
-def percent(value: float | None) -> str:
-    """A share, with a digit where it is small."""
-    return "unknown" if value is None else f"{value:.1%}" if 0 < value < 0.1 else f"{value:.0%}"
+    def n_copies(self, model: str) -> int:
+        """How many edited copies of charts a model scored."""
+        only, n_charts = self.plan.requests.only, len(self.plan.memory.charts.rows)
+        return int(only[model][n_charts:].sum()) if model in only else 0
 
 
 def way_in_words(way: str) -> str:
-    """The name of a way to explain, for people."""
+    """The name of a way of explaining, for people."""
     return way.replace("_", " ").replace(" x ", " × ")
 
 
-def span_of(row: Estimate, *, signed: bool = False) -> str:
-    """The interval in words."""
-    if row.low is None:
-        return row.reason or "no interval"
-    return f"{row.level or 0.95:.0%} interval {number(row.low, signed=signed)} to {number(row.high, signed=signed)}"
-
-
-def findings_of(story: Story) -> tuple[Finding, ...]:
+def evidence_findings(analysis: EvidenceAnalysis) -> tuple[Finding, ...]:
     """The sentences, in the order in which a reader wants them."""
-    told: list[Finding] = []
-    for model in story.models:
-        told += _level_told(story, model)
-    told += _pairs_told(story)
-    for model in story.models:
-        told += [*_faithful_told(story, model), *_length_told(story, model), *_losses_told(story, model)]
-    return (*told, *_caveats(story))
+    found = [each for model in analysis.models for each in _agreement(analysis, model)]
+    found += _pairs(analysis)
+    for model in analysis.models:
+        found += [*_faithful(analysis, model), *_lengths(analysis, model), *_losses(analysis, model)]
+    return (*found, *_caveats(analysis))
 
 
-def _level_told(story: Story, model: str) -> list[Finding]:
-    row = story.find(HEADLINE, model)
-    found = story.found.get(model)
-    if isinstance(found, str):
-        return [Finding(sentence=f"{model}: its evidence was not compared: {found}.", tone="warning")]
-    if row is None or row.value is None:
-        return (
-            []
-            if row is None
-            else [Finding(sentence=f"{model}: no token F1 of evidence: {row.reason}.", tone="warning")]
-        )
-    if found is not None and not len(found.spans.note):
-        return [_nothing_told(model, found)]
-    by = _way_told(story, model)
-    precision, recall = story.find("token_precision", model), story.find("token_recall", model)
+def _agreement(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
+    """How well the evidence agrees with the coders', and whether that is more than chance."""
+    find, value = analysis.estimates.find, analysis.estimates.value
+    row, evidence = find(HEADLINE, model), analysis.marked.get(model)
+    if isinstance(evidence, str):
+        return [Finding(sentence=f"{model}: its evidence was not compared: {evidence}.", tone="warning")]
+    if row is None:
+        return []
+    if row.value is None:
+        return [Finding(sentence=f"{model}: no token F1 of evidence: {row.reason}.", tone="warning")]
+    if evidence is not None and not len(evidence.spans.note):
+        return [_nothing(model, evidence)]
     parts = ", ".join(
-        f"{name} {number(part.value)}"
-        for name, part in (("precision", precision), ("recall", recall))
-        if part is not None and part.value is not None
+        f"{name} {number(part)}"
+        for name in ("precision", "recall")
+        if (part := value(f"token_{name}", model)) is not None
     )
     sentence = (
-        f"{model}: its evidence{by} agrees with the coders' at token F1 {number(row.value)} ({span_of(row)}; {parts})"
+        f"{model}: its evidence{_by_way(analysis, model)} agrees with the coders' at token F1 {number(row.value)} "
+        f"({interval(row)}; {parts})"
     )
-    chance, gain = story.find("chance_token_f1", model), story.find(HEADLINE, model, reference=RANDOM)
-    if chance is not None and chance.value is not None:
-        sentence += f"; as many random words would reach {number(chance.value)}"
+    if (chance := value("chance_token_f1", model)) is not None:
+        sentence += f"; as many random words would reach {number(chance)}"
+    gain = find(HEADLINE, model, reference=RANDOM)
     if gain is not None and gain.low is not None and gain.low <= 0:
         worse = gain.high is not None and gain.high < 0
         verdict = "worse than chance" if worse else "not shown to be better than chance"
@@ -143,126 +104,116 @@ def _level_told(story: Story, model: str) -> list[Finding]:
     return [Finding(sentence=f"{sentence}.")]
 
 
-def _way_told(story: Story, model: str) -> str:
-    """Where the evidence comes from; a model of several checkpoints has it from them."""
-    members = [name for name, family in story.family_of.items() if family == model] or [model]
-    ways = {each.origin for each in map(story.found.get, members) if isinstance(each, Found)}
+def _by_way(analysis: EvidenceAnalysis, model: str) -> str:
+    """Where the evidence comes from; an ensemble has it from its members."""
+    members = map(analysis.marked.get, analysis.predictions.members(model))
+    ways = {evidence.origin for evidence in members if isinstance(evidence, MarkedEvidence)}
     return f" by {way_in_words(ways.pop())}" if len(ways) == 1 and TABLE not in ways else ""
 
 
-def _nothing_told(model: str, found: Found) -> Finding:
-    if found.threshold is None:
+def _nothing(model: str, evidence: MarkedEvidence) -> Finding:
+    if evidence.threshold is None:
         return Finding(sentence=f"{model} points at nothing in any chart.", tone="warning")
-    sentence = (
-        f"{model} points at nothing: no word reaches the threshold of {found.threshold:g} ({found.threshold_origin})"
-    )
-    if found.scale == "raw":
-        sentence += "; `scale: relative` would compare words with the chart's strongest"
-    return Finding(sentence=f"{sentence}.", tone="warning")
+    reached = f"no word reaches the threshold of {evidence.threshold:g} ({evidence.threshold_origin})"
+    advice = "; `scale: relative` would compare words with the chart's strongest" if evidence.scale == "raw" else ""
+    return Finding(sentence=f"{model} points at nothing: {reached}{advice}.", tone="warning")
 
 
-def _pairs_told(story: Story) -> list[Finding]:
-    told = []
-    for model, reference in story.pairs:
-        row = story.find(HEADLINE, model, reference=reference)
+def _pairs(analysis: EvidenceAnalysis) -> list[Finding]:
+    found = []
+    for model, reference in analysis.pairs:
+        row = analysis.estimates.find(HEADLINE, model, reference=reference)
         if row is None or row.value is None or not row.significant:
             continue
         better, worse = (model, reference) if row.value > 0 else (reference, model)
-        p = (
-            ""
-            if row.p_value is None
-            else ", corrected p < 0.001"
-            if row.p_value < 0.001
-            else f", corrected p = {row.p_value:.3f}"
+        size = f"{interval(row, signed=True)} for {model} less {reference}{p_value(row)}"
+        sentence = (
+            f"{better} points at the coders' evidence better than {worse}: "
+            f"token F1 {number(abs(row.value), signed=True)} ({size})."
         )
-        sentence = f"{better} points at the coders' evidence better than {worse}: token F1 "
-        sentence += (
-            f"{number(abs(row.value), signed=True)} ({span_of(row, signed=True)} for {model} less {reference}{p})."
-        )
-        told.append(Finding(sentence=sentence))
-    return told
+        found.append(Finding(sentence=sentence))
+    return found
 
 
-def _faithful_told(story: Story, model: str) -> list[Finding]:
-    """Whether the answer depends on what is pointed at; with plausible evidence, the worst case is that it does not."""
-    row = story.find("comprehensiveness_aopc", model, AREA, RANDOM)
-    if row is None or row.value is None:
+def _faithful(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
+    """Whether predictions depend on what is pointed at; the worst case is plausible evidence on which they do not."""
+    row = analysis.estimates.find("comprehensiveness_aopc", model, group=AREA, reference=RANDOM)
+    if row is None or row.value is None or row.significant is None:
         return []
-    plausible = story.find(HEADLINE, model, reference=RANDOM)
+    plausible = analysis.estimates.find(HEADLINE, model, reference=RANDOM)
     agrees = plausible is not None and plausible.low is not None and plausible.low > 0
+    size = interval(row, signed=True)
     if row.significant and row.value > 0:
         sentence = (
             f"{model}: taking out the words it points at lowers its probability by {number(row.value)} more than "
-            f"random words do ({span_of(row, signed=True)}): its answers rest on them."
+            f"taking out random words does ({size}): its predictions rest on them."
         )
         return [Finding(sentence=sentence, tone="good" if agrees else "neutral")]
-    if row.significant is None:
-        return []
     start = (
-        "its evidence is plausible, but its answers are not shown to rest on it"
+        "its evidence is plausible, but its predictions are not shown to rest on it"
         if agrees
-        else "its answers are not shown to rest on its evidence"
+        else "its predictions are not shown to rest on its evidence"
     )
     falls = "less than" if row.significant else "about as much as"
     sentence = (
         f"{model}: {start}: without those words its probability falls {falls} without random ones "
-        f"(difference {number(row.value, signed=True)}, {span_of(row, signed=True)})."
+        f"(difference {number(row.value, signed=True)}, {size})."
     )
     return [Finding(sentence=sentence, tone="warning")]
 
 
-def _length_told(story: Story, model: str) -> list[Finding]:
+def _lengths(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
     """The paper finds 91% of single tokens, and 18% of longer evidence."""
-    short, long = (story.find("span_recall", model, f"length={name}") for name in ("1 word", "3+ words"))
-    if short is None or long is None or short.value is None or long.value is None:
-        return []
-    if short.value - long.value <= _MUCH_WORSE:
+    lengths = (f"length={name}" for name in ("1 word", "3+ words"))
+    short, long = (analysis.estimates.value("span_recall", model, group=group) for group in lengths)
+    if short is None or long is None or short - long <= _MUCH_WORSE:
         return []
     sentence = (
-        f"{model} finds {percent(short.value)} of evidence of one word and {percent(long.value)} of evidence of three "
-        "words or more, exactly as marked."
+        f"{model} finds {percent(short)} of evidence of one word and {percent(long)} of evidence of three words or "
+        "more, exactly as marked."
     )
     return [Finding(sentence=sentence, tone="warning")]
 
 
-def _losses_told(story: Story, model: str) -> list[Finding]:
-    told = []
-    beyond = story.find("evidence_beyond_window", model)
-    if beyond is not None and beyond.value:
-        window = story.windows.get(model) or "its window"
-        sentence = f"{model} can't read {percent(beyond.value)} of the coders' evidence: it lies beyond {window}"
-        pointed = story.find("token_recall", model, "window=beyond")
-        all_the_same = pointed is not None and bool(pointed.value)
-        sentence += "; its table points at some of it all the same." if all_the_same else ", and counts as missed."
-        told.append(Finding(sentence=sentence, tone="warning" if beyond.value > _MUCH_BEYOND else "neutral"))
-    missed = story.find("charts_missed", model)
-    if missed is not None and missed.value is not None and missed.value > _MANY_MISSED:
-        sentence = f"{model} points at nothing in {percent(missed.value)} of the charts with evidence."
-        told.append(Finding(sentence=sentence, tone="warning"))
-    return told
+def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
+    found, value = [], analysis.estimates.value
+    if beyond := value("evidence_beyond_window", model):
+        first = analysis.predictions.members(model)[0]
+        window = analysis.predictions[first].facts.window or "its window"
+        sentence = f"{model} cannot read {percent(beyond)} of the coders' evidence: it lies beyond {window}"
+        pointed = value("token_recall", model, group="window=beyond")
+        sentence += "; its table points at some of it all the same." if pointed else ", and counts as missed."
+        found.append(Finding(sentence=sentence, tone="warning" if beyond > _MUCH_BEYOND else "neutral"))
+    missed = value("charts_missed", model)
+    if missed is not None and missed > _MANY_MISSED:
+        sentence = f"{model} points at nothing in {percent(missed)} of the charts with evidence."
+        found.append(Finding(sentence=sentence, tone="warning"))
+    return found
 
 
-def _caveats(story: Story) -> list[Finding]:
-    told = []
-    if story.n_without_gold > _MANY_WITHOUT_GOLD * story.n_charts:
+def _caveats(analysis: EvidenceAnalysis) -> list[Finding]:
+    found, memory = [], analysis.plan.memory
+    if memory.n_without_gold > _MANY_WITHOUT_GOLD * memory.n_audited:
         sentence = (
-            f"{story.n_without_gold:,} of {story.n_charts:,} charts have no gold evidence, and whatever is predicted "
-            "there counts as false; if they were not annotated, set `charts: annotated`."
+            f"{memory.n_without_gold:,} of {memory.n_audited:,} charts have no gold evidence, and whatever is "
+            "predicted there counts as false; if they were not annotated, set `charts: annotated`."
         )
-        told.append(Finding(sentence=sentence, tone="warning"))
-    if story.n_strange:
-        labels = "1 label that is" if story.n_strange == 1 else f"{story.n_strange:,} labels that are"
+        found.append(Finding(sentence=sentence, tone="warning"))
+    if n := analysis.n_only_predicted:
+        labels = f"{counted(n, 'label')} that {'is' if n == 1 else 'are'}"
         sentence = f"Models point at evidence for {labels} not among the cohort's; all of it counts as false."
-        told.append(Finding(sentence=sentence, tone="warning"))
-    if story.n_wordless:
-        one = story.n_wordless == 1
-        has, counts = ("1 gold span has", "counts") if one else (f"{story.n_wordless:,} gold spans have", "count")
-        sentence = f"{has} no word (punctuation, or numbers that `largest_number` leaves out) and {counts} nowhere."
-        told.append(Finding(sentence=sentence))
-    if story.sufficient:
+        found.append(Finding(sentence=sentence, tone="warning"))
+    if n := memory.n_wordless:
+        has, counts = ("has", "does not count") if n == 1 else ("have", "do not count")
+        sentence = (
+            f"{counted(n, 'gold span')} {has} no word (punctuation, or numbers that `largest_number` leaves out) and "
+            f"{counts}."
+        )
+        found.append(Finding(sentence=sentence))
+    if analysis.charts.sufficient:
         sentence = (
             "The coders marked evidence that suffices, not all of it: precision and F1 of evidence are lower bounds, "
             "and position-independent matches are the fairer ones."
         )
-        told.append(Finding(sentence=sentence))
-    return told
+        found.append(Finding(sentence=sentence))
+    return found

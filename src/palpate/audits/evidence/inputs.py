@@ -5,7 +5,7 @@ Everything that can be wrong with a table is refused here, before any model is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,27 +16,25 @@ from palpate.cases.columns import quote
 from palpate.cases.edits import Ints
 from palpate.cases.evidence import EvidenceTable, NotesTable
 from palpate.errors import ConfigError
-from palpate.stats.evidence import NoteWords, Spans, spans, tokenise
+from palpate.stats.evidence import Spans, NoteWords, spans, tokenise
 
-Floats = NDArray[np.float64]
-UNKNOWN = "not known"
-_NOT_THERE = "give evidence in notes that the case's text has, or build the cohort with notes=all"
+NOT_KNOWN = "not known"
 
 
-class Placed(NamedTuple):
-    """Spans of a table: rows of the cohort, indices of the audited labels, characters of the case's text."""
+class PlacedEvidence(NamedTuple):
+    """The spans of a table: rows of the cohort, indices of the audited labels, characters of the case's text."""
 
     row: Ints
     label: Ints
     start: Ints
     end: Ints
-    score: Floats | None
+    score: NDArray[np.float64] | None
     code_system: tuple[str, ...]
     completeness: tuple[str, ...]
 
 
-class Places(NamedTuple):
-    """Where notes lie, sorted by case and start; positions are on one number line over all cases."""
+class NotePositions(NamedTuple):
+    """Where the notes are, sorted by case and start; positions are on one number line over all cases."""
 
     base: Ints
     """Where each case begins on the line."""
@@ -56,72 +54,103 @@ class Places(NamedTuple):
 
     def categories(self, row: Ints, position: Ints) -> tuple[str, ...]:
         """The category of the note that holds a character."""
-        return tuple(UNKNOWN if k < 0 else self.category[k] or UNKNOWN for k in self.note_of(row, position).tolist())
+        notes = self.note_of(row, position).tolist()
+        return tuple(NOT_KNOWN if k < 0 else self.category[k] or NOT_KNOWN for k in notes)
+
+
+class PlacedInputs(NamedTuple):
+    """All tables of the audit."""
+
+    gold: PlacedEvidence
+    notes: NotePositions
+    predicted: Mapping[str, PlacedEvidence]
+    """Evidence that came as a table, by model."""
+    n_codes: int
+    """The audited labels, followed by those that only models point at."""
 
 
 class Charts(NamedTuple):
-    """Cases whose evidence is compared, by number: their rows in the cohort, their words, the note of each word."""
+    """The cases whose evidence is compared, numbered, the audited ones first."""
 
     rows: Ints
+    """Their rows in the cohort."""
+    number: Ints
+    """The chart of each row of the cohort; -1 for rows that are not compared."""
     words: NoteWords
     note: Ints
+    """The note of each word; -1 for none."""
 
-    def number(self, n_cases: int) -> Ints:
-        """The chart of each row of the cohort, -1 for rows that are none."""
-        of = np.full(n_cases, -1, np.int64)
-        of[self.rows] = np.arange(len(self.rows))
-        return of
+    def spans(self, placed: PlacedEvidence) -> Spans:
+        """The spans of a table that lie in these charts."""
+        number = self.number[placed.row]
+        kept = np.flatnonzero(number >= 0)
+        return spans(number[kept], placed.start[kept], placed.end[kept], placed.label[kept])
 
 
-def charts_of(cohort: Cohort, rows: Ints, places: Places, largest_number: int | None) -> Charts:
-    """Cut the cases into words, once and whole."""
+def charts_of(cohort: Cohort, rows: Ints, notes: NotePositions, largest_number: int | None) -> Charts:
+    """Cut the texts of the cases into words, once."""
     words = tokenise([cohort.texts[row] for row in rows.tolist()], largest_number=largest_number)
-    return Charts(rows, words, places.note_of(rows[words.note] if len(rows) else words.note, words.begin))
+    number = np.full(len(cohort), -1, np.int64)
+    number[rows] = np.arange(len(rows))
+    return Charts(rows, number, words, notes.note_of(rows[words.note] if len(rows) else words.note, words.begin))
 
 
-def spans_in(charts: Charts, placed: Placed, n_cases: int) -> Spans:
-    """The spans of a table that lie in these charts."""
-    number = charts.number(n_cases)[placed.row]
-    kept = np.flatnonzero(number >= 0)
-    return spans(number[kept], placed.start[kept], placed.end[kept], placed.label[kept])
+def place_inputs(
+    cohort: Cohort,
+    main: str,
+    labels: Sequence[str],
+    *,
+    gold: EvidenceTable,
+    notes: NotesTable | None,
+    predicted: Mapping[str, EvidenceTable],
+    only_these: bool,
+) -> PlacedInputs:
+    """Check all tables and place them on the cases of the cohort `main`.
+
+    Models may point at labels that the cohort does not have: codes that nobody gave, which count as false unless the
+    audit is about `only_these` labels.
+    """
+    positions = _place_notes(notes, cohort, main)
+    named = {label for table in predicted.values() for label in table.column("label") or [] if label}
+    codes = labels if only_these else (*labels, *sorted(named - set(cohort.labels)))
+    return PlacedInputs(
+        _place_evidence(gold, cohort, main, labels, positions, gold=True),
+        positions,
+        {name: _place_evidence(table, cohort, main, codes, positions) for name, table in predicted.items()},
+        len(codes),
+    )
 
 
-def place_notes(table: NotesTable | None, cohort: Cohort, main: str) -> Places:
+def _place_notes(table: NotesTable | None, cohort: Cohort, main: str) -> NotePositions:
     """The notes of the cases; none without a table."""
     base = np.concatenate([[0], np.cumsum([len(text) + 1 for text in cohort.texts])]).astype(np.int64)
     if table is None:
         none = np.zeros(0, np.int64)
-        return Places(base, none, none, (), {})
+        return NotePositions(base, none, none, (), {})
     row = _cases(table, cohort, main)
     start, end = table.numbers("start"), table.numbers("end")
     _check_ends(table, cohort, row, end)
     order = np.lexsort((start, row))
     begins, ends = base[row[order]] + start[order], base[row[order]] + end[order]
-    over = np.flatnonzero(begins[1:] < ends[:-1])
-    if over.size:
-        at = int(order[over[0] + 1])
-        problem = "the note begins before the one before it ends"
-        raise table.error(problem, at=at, column="start", hint="notes of a case lie one behind the other")
+    overlapping = np.flatnonzero(begins[1:] < ends[:-1])
+    if overlapping.size:
+        at = int(order[overlapping[0] + 1])
+        problem = "the note begins before the previous note ends"
+        raise table.error(problem, at=at, column="start", hint="the notes of a case must not overlap")
     categories, ids = table.column("category") or [], table.column("note_id") or []
     number = {(int(row[k]), str(ids[k])): position for position, k in enumerate(order.tolist())}
-    return Places(base, begins, ends, tuple(categories[k] or "" for k in order.tolist()), number)
+    return NotePositions(base, begins, ends, tuple(categories[k] or "" for k in order.tolist()), number)
 
 
-def strange_labels(tables: Iterable[EvidenceTable], cohort: Cohort) -> tuple[str, ...]:
-    """Labels that models point at and the cohort does not have: a code that nobody gave."""
-    given = {label for table in tables for label in table.column("label") or [] if label}
-    return tuple(sorted(given - set(cohort.labels)))
-
-
-def place_evidence(
-    table: EvidenceTable, cohort: Cohort, main: str, labels: Sequence[str], places: Places, *, gold: bool = False
-) -> Placed:
+def _place_evidence(
+    table: EvidenceTable, cohort: Cohort, main: str, labels: Sequence[str], notes: NotePositions, *, gold: bool = False
+) -> PlacedEvidence:
     """The rows of a table, checked; those of labels that are not audited are left out."""
     row = _cases(table, cohort, main)
-    label, known = _labels(table, cohort, labels, gold=gold)
+    label = _labels(table, cohort, labels, gold=gold)
     start, end = table.numbers("start"), table.numbers("end")
     if table.in_notes:
-        shift, room = _note_offsets(table, row, places)
+        shift, room = _note_offsets(table, row, notes)
         past = np.flatnonzero(end > room)
         if past.size:
             at = int(past[0])
@@ -129,47 +158,37 @@ def place_evidence(
             raise table.error(problem, at=at, column="end", hint="predict for the notes that were annotated, unchanged")
         start, end = start + shift, end + shift
     _check_ends(table, cohort, row, end)
-    kept = np.flatnonzero(known)
+    kept = np.flatnonzero(label >= 0)
 
     def some(name: str) -> tuple[str, ...]:
         column = table.column(name)
         return tuple("" if column is None else column[k] or "" for k in kept.tolist())
 
-    score = table.score
-    return Placed(
-        row[kept],
-        label[kept],
-        start[kept],
-        end[kept],
-        None if score is None else score[kept],
-        some("code_system"),
-        some("completeness"),
-    )
+    score = None if table.score is None else table.score[kept]
+    numbers = (row[kept], label[kept], start[kept], end[kept])
+    return PlacedEvidence(*numbers, score, some("code_system"), some("completeness"))
 
 
 def _cases(table: EvidenceTable | NotesTable, cohort: Cohort, main: str) -> Ints:
-    ids = cohort.cases["case_id"].to_list()
+    ids, given = cohort.cases["case_id"].to_list(), table.column("case_id") or []
     number = {ids[row]: row for row in cohort.rows(cohort=main).tolist()}
-    found = np.array([number.get(case, -1) for case in table.column("case_id") or []], np.int64)
+    found = np.array([number.get(case, -1) for case in given], np.int64)
     if bool(np.any(found < 0)):
         at = int(np.argmax(found < 0))
-        problem = f"the cohort has no case {quote((table.column('case_id') or [])[at])}"
+        problem = f"the cohort has no case {quote(given[at])}"
         raise table.error(problem, at=at, column="case_id", hint="use the cohort's case ids, or leave the row out")
     return found
 
 
-def _labels(
-    table: EvidenceTable, cohort: Cohort, labels: Sequence[str], *, gold: bool
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """The index of each row's label among the audited ones, and whether it is one of them."""
+def _labels(table: EvidenceTable, cohort: Cohort, labels: Sequence[str], *, gold: bool) -> Ints:
+    """The index of each row's label among the audited ones; -1 for labels that are not audited."""
     number = {label: k for k, label in enumerate(labels)}
     others, given = set(cohort.labels), table.column("label") or []
     for at, label in enumerate(given):
         if gold and label not in number and label not in others:
             hint = "use the cohort's labels, or leave the row out"
             raise table.error(f"the cohort has no label {quote(label)}", at=at, column="label", hint=hint)
-    found = np.array([number.get(label or "", -1) for label in given], np.int64)
-    return found, found >= 0
+    return np.array([number.get(label or "", -1) for label in given], np.int64)
 
 
 def _check_ends(table: EvidenceTable | NotesTable, cohort: Cohort, row: Ints, end: Ints) -> None:
@@ -177,23 +196,25 @@ def _check_ends(table: EvidenceTable | NotesTable, cohort: Cohort, row: Ints, en
     if bool(np.any(end > length)):
         at = int(np.argmax(end > length))
         problem = f"the span ends at {end[at]}, but the case's text has {length[at]} characters"
-        raise table.error(problem, at=at, column="end", hint="offsets are characters of the cohort's own text")
+        raise table.error(problem, at=at, column="end", hint="give offsets in characters of the cohort's own text")
 
 
-def _note_offsets(table: EvidenceTable, row: Ints, places: Places) -> tuple[Ints, Ints]:
+def _note_offsets(table: EvidenceTable, row: Ints, notes: NotePositions) -> tuple[Ints, Ints]:
     """Where each row's note begins in its case, and how long the note is."""
-    if not places.number:
+    if not notes.number:
         raise ConfigError(
-            "audit 'evidence': offsets in MDACE's files are those of notes, and nothing says where the notes lie",
+            "audit 'evidence': offsets in MDACE's files count from the start of a note, and no table says where the "
+            "notes are",
             file=table.file,
             hint="give the table of notes as `notes:`",
         )
     shift, room = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
     for at, (case, note) in enumerate(zip(row.tolist(), table.column("note_id") or [], strict=True)):
-        number = places.number.get((case, str(note)))
+        number = notes.number.get((case, str(note)))
         if number is None:
-            problem = f"note {quote(note)} is not among the notes of case {quote((table.column('case_id') or [])[at])}"
-            raise table.error(problem, at=at, column="note_id", hint=_NOT_THERE)
-        shift[at] = places.start[number] - places.base[case]
-        room[at] = places.end[number] - places.start[number]
+            problem = f"case {quote((table.column('case_id') or [])[at])} has no note {quote(note)}"
+            hint = "give evidence in notes that the case's text contains, or build the cohort with notes=all"
+            raise table.error(problem, at=at, column="note_id", hint=hint)
+        shift[at] = notes.start[number] - notes.base[case]
+        room[at] = notes.end[number] - notes.start[number]
     return shift, room

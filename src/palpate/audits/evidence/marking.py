@@ -1,7 +1,7 @@
-"""What a model points at: from scored pieces of text to words, from words at a threshold to spans.
+"""What a model points at: from scored pieces of text to words, and from words above a threshold to spans.
 
-A word has the highest score of the pieces that cover it, so word pieces of a tokenizer become words. The threshold is
-the one with the highest token F1 on the validation split (evidence paper, Section 6.2 and Appendix D); consecutive
+A word has the highest score of the pieces that cover it, so the word pieces of a tokenizer become words. The threshold
+is the one with the highest token F1 on the validation split (evidence paper, Section 6.2 and Appendix D); consecutive
 words at or above it are a predicted span.
 """
 
@@ -13,26 +13,28 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.evidence.inputs import Charts, Placed, spans_in
+from palpate.audits.evidence.asking import Asking, EvidenceSource, occlusion_attributions, sources_of
+from palpate.audits.evidence.inputs import Charts
+from palpate.audits.evidence.plan import EvidenceMemory
 from palpate.cases.edits import Ints
-from palpate.results.attributions import Attributions
-from palpate.stats.evidence import NoteWords, Spans, ThresholdCurve, cover, evidence_threshold, spans, token_runs
+from palpate.results import Attributions, ModelPredictions, Plan, Predictions
+from palpate.stats.evidence import Spans, ThresholdCurve, cover, evidence_threshold, spans, token_runs
 
 Floats = NDArray[np.float64]
 Scale = Literal["auto", "raw", "relative"]
 TABLE, OCCLUSION = "a table", "occlusion"
 
 
-class Graded(NamedTuple):
-    """Words (numbers over all charts) with a label and how much they speak for it; no pair comes twice."""
+class ScoredWords(NamedTuple):
+    """Words (numbers over all charts) with a label and how much they speak for it; each pair is there once."""
 
     word: Ints
     label: Ints
     score: Floats
 
-    def only(self, rows: NDArray[np.bool_]) -> Graded:
+    def where(self, chosen: NDArray[np.bool_]) -> ScoredWords:
         """Some of the rows."""
-        return Graded(self.word[rows], self.label[rows], self.score[rows])
+        return ScoredWords(self.word[chosen], self.label[chosen], self.score[chosen])
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ class Marking:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class MarkedEvidence:
     """What a model points at in the audited charts."""
 
     origin: str
     spans: Spans
-    graded: Graded | None = None
+    scored: ScoredWords | None = None
     """None where the evidence has no scores."""
     threshold: float | None = None
     threshold_origin: str = "the evidence has no scores"
@@ -65,43 +67,62 @@ class Found:
     scale: str = "raw"
 
 
-def head(words: NoteWords, n: int) -> NoteWords:
-    """The words of the first n charts."""
-    stop = int(words.first[n])
-    return NoteWords(words.texts[:n], words.note[:stop], words.begin[:stop], words.end[:stop], words.first[: n + 1])
+def mark_evidence(
+    plan: Plan[EvidenceMemory], predictions: Predictions, asking: Asking, marking: Marking
+) -> dict[str, MarkedEvidence | str]:
+    """What each model points at; a string says why that is not known."""
+    return {
+        name: source.reason or _mark(plan.memory, name, source, predictions[name], asking, marking)
+        for name, source in sources_of(plan, predictions, asking).items()
+    }
 
 
-def hard_evidence(charts: Charts, n_audited: int, placed: Placed, n_cases: int) -> Found:
-    """Spans as they were given."""
-    return Found(TABLE, _below(spans_in(charts, placed, n_cases), n_audited))
+def known_evidence(marked: dict[str, MarkedEvidence | str]) -> dict[str, MarkedEvidence]:
+    """The models whose evidence is known."""
+    return {name: evidence for name, evidence in marked.items() if isinstance(evidence, MarkedEvidence)}
 
 
-def scored_pieces(placed: Placed) -> Attributions:
-    """A table with scores as attributions."""
-    score = np.zeros(len(placed.row)) if placed.score is None else placed.score
-    return Attributions(placed.row, placed.label, placed.start, placed.end, score)
+def _mark(
+    memory: EvidenceMemory,
+    model: str,
+    source: EvidenceSource,
+    answers: ModelPredictions,
+    asking: Asking,
+    marking: Marking,
+) -> MarkedEvidence | str:
+    table = memory.table_of(model, answers)
+    if table is not None:
+        if table.score is None:
+            return MarkedEvidence(TABLE, memory.spans_in(memory.charts.spans(table), audited=True))
+        pieces, origin = Attributions(table.row, table.label, table.start, table.end, table.score), TABLE
+    elif source.kind == "explain":
+        if answers.attributions is None:
+            return "it was not asked to explain"
+        pieces, origin = answers.attributions, source.way
+    else:
+        pieces, origin = occlusion_attributions(memory, model, answers, asking), OCCLUSION
+    return _mark_scored(memory, pieces, origin, marking)
 
 
-def graded_evidence(
-    charts: Charts, n_audited: int, gold: Spans, pieces: Attributions, origin: str, how: Marking, n_cases: int
-) -> Found:
+def _mark_scored(memory: EvidenceMemory, pieces: Attributions, origin: str, marking: Marking) -> MarkedEvidence:
     """Scored pieces as words, and the spans of those that reach the threshold."""
-    graded, scale = graded_words(charts, pieces, origin, how.scale, n_cases)
-    last = int(charts.words.first[n_audited])
-    ours = graded.word < last
-    audited = graded.only(ours)
-    validation = _above(gold, n_audited)
-    chooses = how.threshold is None and validation.note.size > 0
-    looked_at = graded.only(~ours) if chooses else audited
-    judged = validation if chooses else _below(gold, n_audited)
-    step = how.step_for(origin)
-    curve = evidence_threshold(charts.words, judged, _single(charts.words, looked_at), looked_at.score, step=step)
-    threshold, why = _threshold(how, curve, chooses)
-    kept = audited.score >= threshold
-    return Found(
+    charts = memory.charts
+    scored, scale = score_words(charts, pieces, origin, marking.scale)
+    audited = scored.word < int(charts.words.first[memory.n_audited])
+    ours = scored.where(audited)
+    validation = memory.spans_in(memory.gold, audited=False)
+    chooses = marking.threshold is None and validation.note.size > 0
+    gold, words = (validation, scored.where(~audited)) if chooses else (memory.audited_gold, ours)
+    where = charts.words.note[words.word], charts.words.begin[words.word], charts.words.end[words.word]
+    curve = evidence_threshold(
+        charts.words, gold, Spans(*where, words.label), words.score, step=marking.step_for(origin)
+    )
+    threshold, why = _threshold(marking, curve, chooses)
+    kept = ours.where(ours.score >= threshold)
+    return MarkedEvidence(
         origin,
-        runs(charts, audited.word[kept], audited.label[kept]),
-        audited,
+        runs(charts, kept.word, kept.label),
+        ours,
         threshold,
         why,
         curve,
@@ -110,19 +131,19 @@ def graded_evidence(
     )
 
 
-def _threshold(how: Marking, curve: ThresholdCurve, chooses: bool) -> tuple[float, str]:
-    if how.threshold is not None:
-        return how.threshold, "given"
+def _threshold(marking: Marking, curve: ThresholdCurve, chooses: bool) -> tuple[float, str]:
+    if marking.threshold is not None:
+        return marking.threshold, "given"
     if curve.chosen is not None and chooses:
         return curve.chosen, "highest token F1 on the validation split"
-    return float(curve.threshold[0]), "the lowest: none finds gold evidence on the validation split"
+    return float(curve.threshold[0]), "the lowest: no threshold finds gold evidence on the validation split"
 
 
-def graded_words(
-    charts: Charts, pieces: Attributions, origin: str, scale: Scale, n_cases: int
-) -> tuple[Graded, Literal["raw", "relative"]]:
-    """Each word's highest score for each label, and whether scores are relative to the case's strongest."""
-    number = charts.number(n_cases)[pieces.row]
+def score_words(
+    charts: Charts, pieces: Attributions, origin: str, scale: Scale
+) -> tuple[ScoredWords, Literal["raw", "relative"]]:
+    """Each word's highest score for each label, and whether scores are relative to the strongest word of the case."""
+    number = charts.number[pieces.row]
     here = np.flatnonzero(number >= 0)
     covered = cover(charts.words, spans(number[here], pieces.start[here], pieces.end[here], pieces.label[here]))
     of = np.repeat(here, np.diff(covered.first))
@@ -137,7 +158,7 @@ def graded_words(
         largest = np.zeros(int(pair.max(initial=-1)) + 1)
         np.maximum.at(largest, pair, score)
         score = np.divide(score, largest[pair], out=np.zeros_like(score), where=largest[pair] > 0)
-    return Graded(word, label, score), "relative" if relative else "raw"
+    return ScoredWords(word, label, score), "relative" if relative else "raw"
 
 
 def _needs_scaling(origin: str, score: Floats) -> bool:
@@ -146,21 +167,9 @@ def _needs_scaling(origin: str, score: Floats) -> bool:
 
 
 def runs(charts: Charts, word: Ints, label: Ints) -> Spans:
-    """Consecutive words of one label as a span; a span ends with its note."""
+    """Consecutive words of one label as a span; a span ends where its note ends."""
     words = charts.words
     border = np.concatenate([[0], np.cumsum((np.diff(words.note) != 0) | (np.diff(charts.note) != 0))])
     found = token_runs(words._replace(note=border[: words.note.size]), word, label)
     chart = words.note[np.searchsorted(border, found.note, side="left")] if found.note.size else found.note
     return Spans(chart, found.begin, found.end, found.code)
-
-
-def _single(words: NoteWords, graded: Graded) -> Spans:
-    return Spans(words.note[graded.word], words.begin[graded.word], words.end[graded.word], graded.label)
-
-
-def _below(found: Spans, n: int) -> Spans:
-    return Spans(*(column[found.note < n] for column in found))
-
-
-def _above(found: Spans, n: int) -> Spans:
-    return Spans(*(column[found.note >= n] for column in found))
