@@ -222,7 +222,7 @@ def cell(row: int, **change: object) -> Callable[[pl.DataFrame], pl.DataFrame]:
         ("gold.csv", lambda frame: frame.drop("start"), ["column 'start'", "column not found"]),
         ("notes.csv", lambda frame: frame.drop("category"), ["column 'category'", "column not found"]),
         ("notes.csv", cell(2, note_id=0), ["row 2", "column 'note_id'", "twice"]),
-        ("notes.csv", cell(2, start=1), ["row 2", "column 'start'", "before it ends"]),
+        ("notes.csv", cell(2, start=1), ["row 2", "column 'start'", "before the previous note ends"]),
         ("notes.csv", cell(3, end=99_999), ["row 3", "column 'end'", "99999"]),
     ],
 )

@@ -11,17 +11,19 @@ import polars as pl
 
 from palpate import Cohort, RunDirectory
 from palpate.audits.evidence import Evidence
+from palpate.audits.evidence.plan import EvidenceMemory
 from palpate.cases.edits import Inputs
 from palpate.cases.evidence import EvidenceTable, NotesTable
 from palpate.models import Model, ModelSpec
-from palpate.results import AuditResult
-from palpate.results.attributions import Asked, Attributions
+from palpate.results import Asked, Attributions, AuditResult, Plan, Predictions
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.runner import Job, ModelEntry, run
 from palpate.testing import KeywordModel
 
 PHRASES = {"J18": "pneumonia", "A41": "severe sepsis", "I50": "acute heart failure", "E11": "diabetes"}
 CODES = tuple(PHRASES)
+SAYS = {code: {PHRASES[code]: 0.8, "tablet": 0.1} for code in CODES}
+"""What an `ExplainingModel` points at."""
 FILLER = (
     *("the", "patient", "was", "seen", "today", "and", "felt", "well", "on", "a", "tablet"),
     *("daily", "while", "walking", "home", "slowly", "again"),
@@ -29,7 +31,7 @@ FILLER = (
 
 
 def charts(n: int = 60, *, seed: int = 0, n_words: int = 40) -> tuple[Cohort, pl.DataFrame]:
-    """A cohort of charts and the table of gold evidence; two charts a patient."""
+    """A cohort of charts and the table of gold evidence; two charts per patient."""
     rng = np.random.default_rng(seed)
     rows, spans = [], []
     for k in range(n):
@@ -61,13 +63,25 @@ def quick(gold: pl.DataFrame, **options: Any) -> Evidence:
     return Evidence(**{"gold": table(gold), "n_replicates": 200, **options})
 
 
-def audit(evidence: Evidence, cohort: Cohort, folder: Path, *, seed: int = 0, **models: Model) -> AuditResult:
+def audit(
+    evidence: Evidence, cohort: Cohort, folder: Path, *, resume: bool = False, **models: Model | Sequence[Model]
+) -> AuditResult:
+    """Run the audit; a sequence of models is an ensemble, `toy[1]`, `toy[2]` and so on."""
     folder.mkdir(exist_ok=True)
-    contenders = [ModelEntry(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
     cache = ScoreCache(folder / "scores.sqlite")
-    (result,) = run(Job(cohort, contenders, {"evidence": evidence}, seed=seed), RunDirectory(folder / "run"), cache)
-    cache.close()
+    job = Job(cohort, [entry(name, model) for name, model in models.items()], {"evidence": evidence}, resume=resume)
+    try:
+        (result,) = run(job, RunDirectory(folder / "run"), cache)
+    finally:
+        cache.close()
     return result
+
+
+def entry(name: str, model: Model | Sequence[Model]) -> ModelEntry:
+    """A model of a run, or an ensemble."""
+    if isinstance(model, Model):
+        return ModelEntry(name, [ModelSpec(name, "")], loaded=[model])
+    return ModelEntry(name, [ModelSpec(f"{name}[{k + 1}]", "") for k in range(len(model))], loaded=model)
 
 
 def knower(**options: Any) -> KeywordModel:
@@ -94,8 +108,18 @@ def row(
     return rows.row(0, named=True)
 
 
+class Watched(Evidence):
+    """Keeps what it was given to analyse."""
+
+    seen: list[tuple[Plan[EvidenceMemory], Predictions]] = []  # noqa: RUF012  (shared on purpose)
+
+    def analyse(self, plan: Plan[EvidenceMemory], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+        self.seen[:] = [(plan, predictions)]
+        return super().analyse(plan, predictions, rng)
+
+
 class ExplainingModel(KeywordModel):
-    """Says, in one way, that it looked at some words; its answers are the keyword model's."""
+    """Says, in one way, that it looked at some words; its predictions are the keyword model's."""
 
     explains = ("pointing",)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,11 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palpate import Cohort
-from palpate.audits.evidence import Evidence
-from palpate.audits.evidence.marking import Marking
-from palpate.cases.cohort import stack
-from palpate.errors import CohortError, ConfigError
+from palpate.errors import ConfigError
 from tests.audits.evidence.evidence_charts import (
     CODES,
     PHRASES,
@@ -49,19 +44,6 @@ def test_perfect_evidence_is_exactly_one_and_nothing_is_exactly_zero(tmp_path: P
     assert value(result, "charts_missed") == 0.0
     assert value(result, "charts_missed", model="none") == 1.0
     assert value(result, "token_f1", model="none", reference="toy") == -1.0
-
-
-def test_a_code_that_nobody_gave_counts_as_false(tmp_path: Path) -> None:
-    cohort, gold = charts()
-    extra = gold.with_columns(label=pl.lit("Z99"))
-    evidence = quick(gold, predicted={"toy": table(pl.concat([gold, extra])), "pure": table(gold)}, **PLAIN)
-    result = audit(evidence, cohort, tmp_path, toy=knower(), pure=knower())
-    assert value(result, "token_recall") == 1.0
-    assert value(result, "token_precision") < 1.0
-    assert value(result, "codes_false") > 0.0
-    assert value(result, "codes_false", model="pure") == 0.0
-    assert value(result, "token_precision", model="pure") == 1.0
-    assert "1 label that is not among the cohort's" in " ".join(finding.sentence for finding in result.findings)
 
 
 def test_a_piece_of_a_word_is_no_match(tmp_path: Path) -> None:
@@ -224,63 +206,8 @@ def test_evidence_beyond_the_window_is_missed_and_told_apart(tmp_path: Path) -> 
     known = audit(
         quick(gold, predicted={"toy": table(gold)}, **PLAIN), cohort, tmp_path / "known", toy=knower(window_words=20)
     )
-    assert any("its table points at some of it" in finding.sentence for finding in known.findings)
+    assert any("its evidence includes some of it all the same" in finding.sentence for finding in known.findings)
     assert not any("counts as missed" in finding.sentence for finding in known.findings)
-
-
-def test_the_threshold_is_the_best_on_the_validation_split(tmp_path: Path) -> None:
-    cohort, gold = charts(80)
-    scored = gold.with_columns(score=pl.lit(0.6))
-    text = dict(zip(cohort.cases["case_id"], cohort.texts, strict=True))
-    noise = gold.select(
-        "case_id",
-        "label",
-        start=pl.lit(0),
-        end=pl.col("case_id").map_elements(lambda case: len(text[case].split()[0]), return_dtype=pl.Int64),
-        score=pl.lit(0.3),
-    )
-    both = pl.concat(
-        [scored.with_columns(pl.col("start", "end").cast(pl.Int64)), noise.with_columns(pl.col("start").cast(pl.Int64))]
-    )
-    result = audit(quick(gold, predicted={"toy": table(both)}, **PLAIN), cohort, tmp_path, toy=knower())
-    about = result.provenance["models"]["toy"]
-    assert about["threshold"] == 0.6
-    assert "validation" in about["threshold_from"]
-    assert value(result, "token_f1") > 0.97
-    lower = quick(gold, predicted={"toy": table(both)}, threshold=0.3, **PLAIN)
-    given = audit(lower, cohort, tmp_path / "given", toy=knower())
-    assert given.provenance["models"]["toy"]["threshold_from"] == "given"
-    assert value(given, "token_precision") < 0.8
-    high = audit(
-        quick(gold, predicted={"toy": table(both)}, threshold=5.0, **PLAIN), cohort, tmp_path / "h", toy=knower()
-    )
-    for found, series in ((given, {"toy", "toy: threshold 0.3"}), (high, {"toy"})):
-        (curve,) = [block for block in found.blocks if block.title.startswith("From which score")]
-        assert {point["model"] for point in curve.data} == series  # type: ignore[union-attr]
-
-
-def test_without_a_validation_split_scores_need_a_threshold(tmp_path: Path) -> None:
-    cohort, gold = charts(40)
-    frame = cohort.cases.with_columns(split=pl.lit("test"))
-    whole = Cohort(frame, cohort.labels, cohort.y)
-    scored = table(gold.with_columns(score=pl.lit(0.6)))
-    with pytest.raises(CohortError, match="threshold"):
-        audit(quick(gold, predicted={"toy": scored}, **PLAIN), whole, tmp_path, toy=knower())
-    result = audit(quick(gold, predicted={"toy": scored}, threshold=0.5, **PLAIN), whole, tmp_path / "b", toy=knower())
-    assert value(result, "token_f1") == 1.0
-
-
-def test_the_threshold_comes_from_the_validation_split_of_the_audited_cohort(tmp_path: Path) -> None:
-    first, _ = charts(20, seed=1)
-    second, gold = charts(80)
-    cases = first.cases.with_columns(
-        pl.lit("near").alias("cohort"), pl.concat_str(pl.lit("n"), "case_id").alias("case_id")
-    )
-    both = stack([Cohort(cases, first.labels, first.y), second])
-    evidence = quick(gold, predicted={"toy": table(gold.with_columns(score=pl.lit(0.6)))}, cohort="cohort", **PLAIN)
-    result = audit(evidence, both, tmp_path, toy=knower())
-    assert result.provenance["validation_charts"] > 0
-    assert "validation" in result.provenance["models"]["toy"]["threshold_from"]
 
 
 def test_models_are_compared_pairwise_with_corrected_p(tmp_path: Path) -> None:
@@ -302,30 +229,9 @@ def test_a_model_without_evidence_stays_visible(tmp_path: Path) -> None:
     assert "explain: none" in found["reason"]
 
 
-@pytest.mark.parametrize(
-    ("change", "column", "says"),
-    [
-        ({"case_id": "nobody"}, "case_id", "no case 'nobody'"),
-        ({"label": "Z99"}, "label", "no label 'Z99'"),
-        ({"end": 100_000}, "end", "ends at 100000"),
-    ],
-)
-def test_tables_are_refused_by_row_and_column(change: dict[str, object], column: str, says: str) -> None:
-    cohort, gold = charts(20)
-    rows = gold.to_dicts()
-    rows[2] |= change
-    spoilt = pl.DataFrame(rows, schema=gold.schema)
-    sides: list[dict[str, Any]] = [{"gold": table(spoilt)}]
-    if column != "label":  # a code that only a model gives is false, and no error
-        sides.append({"gold": table(gold), "predicted": {"toy": table(spoilt)}})
-    for options in sides:
-        with pytest.raises(CohortError, match=f"row 3, column '{column}'.*{says}"):
-            Evidence(**options).plan(cohort, RNG(0))
-
-
 def test_options_that_name_an_unknown_model_are_refused_before_scoring(tmp_path: Path) -> None:
     cohort, gold = charts(20)
-    with pytest.raises(ConfigError, match="no model 'tyo'"):
+    with pytest.raises(ConfigError, match="unknown model 'tyo'"):
         audit(quick(gold, predicted={"tyo": table(gold)}, **PLAIN), cohort, tmp_path, toy=knower())
 
 
@@ -357,11 +263,3 @@ def test_by_patient_the_intervals_are_wider_than_by_chart_where_charts_repeat(tm
         found = row(audit(evidence, cohort, tmp_path / unit, toy=knower()), "token_recall")
         width[unit] = found["high"] - found["low"]
     assert width["patient"] > 1.15 * width["chart"]
-
-
-@pytest.mark.parametrize(
-    ("origin", "step", "expected"),
-    [("attention", "auto", 0.02), ("tagging", "auto", 0.05), ("a table", "auto", 0.02), ("tagging", 0.1, 0.1)],
-)
-def test_thresholds_are_tried_in_the_steps_of_the_paper(origin: str, step: Any, expected: float) -> None:
-    assert Marking(None, step, "auto").step_for(origin) == expected

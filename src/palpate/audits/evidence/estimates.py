@@ -18,8 +18,8 @@ from palpate.audits.evidence.measures import ALL, RANDOM, SHARES, AuditedCharts,
 from palpate.audits.kit import RowWriter, corrected, no_interval
 from palpate.results import ALL_LABELS, Estimate, Predictions
 from palpate.stats import bootstrap_p_value, percentile_interval
-from palpate.stats.evidence.faithfulness import MeanDrops
 from palpate.stats.evidence import AVERAGES, MATCHES, MEASURES
+from palpate.stats.evidence.faithfulness import MeanDrops
 
 AUDIT = "evidence"
 AREA = "mean over fractions"

@@ -21,8 +21,8 @@ from palpate.audits.evidence.plan import ChartLabelPairs, EvidenceMemory, Remova
 from palpate.cases.edits import Ints
 from palpate.perturb.occlusion import joined_gaps, only_words, without_words
 from palpate.results import ModelPredictions, Plan, Predictions
-from palpate.stats.evidence.faithfulness import MeanDrops, aopc, drop, mean_drops
 from palpate.stats.evidence import cover
+from palpate.stats.evidence.faithfulness import MeanDrops, aopc, drop, mean_drops
 
 Floats = NDArray[np.float64]
 MARKED = "marked words"

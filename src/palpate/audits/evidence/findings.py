@@ -182,7 +182,7 @@ def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
         window = analysis.predictions[first].facts.window or "its window"
         sentence = f"{model} cannot read {percent(beyond)} of the coders' evidence: it lies beyond {window}"
         pointed = value("token_recall", model, group="window=beyond")
-        sentence += "; its table points at some of it all the same." if pointed else ", and counts as missed."
+        sentence += "; its evidence includes some of it all the same." if pointed else ", and counts as missed."
         found.append(Finding(sentence=sentence, tone="warning" if beyond > _MUCH_BEYOND else "neutral"))
     missed = value("charts_missed", model)
     if missed is not None and missed > _MANY_MISSED:

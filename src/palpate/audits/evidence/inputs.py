@@ -16,7 +16,7 @@ from palpate.cases.columns import quote
 from palpate.cases.edits import Ints
 from palpate.cases.evidence import EvidenceTable, NotesTable
 from palpate.errors import ConfigError
-from palpate.stats.evidence import Spans, NoteWords, spans, tokenise
+from palpate.stats.evidence import NoteWords, Spans, spans, tokenise
 
 NOT_KNOWN = "not known"
 

@@ -23,10 +23,11 @@ from palpate.cases.edits import Ints
 from palpate.cases.evidence import SUFFICIENT
 from palpate.results import ModelPredictions, Predictions
 from palpate.stats import percentile_interval, ratio_replicates
+from palpate.stats.clustered import sum_by_unit, units_of
 from palpate.stats.evidence import (
+    NoteWords,
     Spans,
     Stratum,
-    NoteWords,
     count_matches,
     cover,
     span_scores,
@@ -34,7 +35,6 @@ from palpate.stats.evidence import (
     strata_by_length,
     strata_by_window,
 )
-from palpate.stats.clustered import sum_by_unit, units_of
 
 Floats = NDArray[np.float64]
 ALL, RANDOM = "all", "random evidence"

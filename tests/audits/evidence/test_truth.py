@@ -9,18 +9,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.audits.evidence import Evidence
 from palpate.audits.evidence.asking import occlusion_attributions
 from palpate.cases.edits import Inputs
 from palpate.commands.audit import make_hospital
 from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
 from palpate.models import Model
 from palpate.models.protocol import Probabilities
-from palpate.results import AuditResult, ModelPredictions, Plan
-from palpate.results.attributions import Asked, Attributions
+from palpate.results import Asked, Attributions
 from palpate.stats.evidence import tokenise
 from palpate.testing import KeywordModel
-from tests.audits.evidence.evidence_charts import CODES, audit, charts, notes_table, quick, row, table, value
+from tests.audits.evidence.evidence_charts import CODES, Watched, audit, charts, notes_table, quick, row, table, value
 
 
 def test_on_the_hospital_the_oracle_is_exactly_1_and_random_evidence_is_at_chance(tmp_path: Path) -> None:
@@ -105,16 +103,6 @@ class LinearTorch(Model):
             ids = [self._words.setdefault(text[i:j].lower(), len(self._words) + 1) for i, j in places]
             read.append((ids, places))
         return read
-
-
-class Watched(Evidence):
-    """Keeps what it was given to analyse."""
-
-    seen: list[tuple[Plan, dict[str, ModelPredictions]]] = []  # noqa: RUF012  (shared on purpose)
-
-    def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
-        self.seen[:] = [(plan, predictions)]
-        return super().analyse(plan, predictions, rng)
 
 
 @pytest.mark.parametrize("way", ["gradient_x_input", "integrated_gradients", "occlusion"])

@@ -1,4 +1,4 @@
-"""Numbers of the evidence audit that can't be computed: null, each with its reason."""
+"""Numbers of the evidence audit that cannot be computed: null, each with its reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_single_chart_has_no_interval_and_every_undefined_number_has_a_reason(
     assert rows["high"].is_null().all()
     assert unexplained(rows).is_empty()
     why = row(result, "token_f1")["reason"]
-    assert why.startswith("no interval: a single chart")
+    assert why.startswith("no interval: fewer than 2 charts")
     assert "a lower bound" in why
     assert row(result, "token_recall")["reason"] == why.partition(";")[0]
 

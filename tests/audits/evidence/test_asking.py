@@ -10,26 +10,21 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate import Cohort, RunDirectory
-from palpate.audits.evidence import Evidence
-from palpate.audits.evidence.asking import Additions, asked_pairs, occlusion_attributions
-from palpate.audits.evidence.marking import graded_words, runs
+from palpate import Cohort
+from palpate.audits.evidence.asking import EditedCopies, asked_pairs, occlusion_attributions
 from palpate.cases.edits import Inputs, splice
 from palpate.errors import CohortError, ConfigError, ModelError
-from palpate.models import ModelSpec
-from palpate.results import AuditResult, ModelPredictions, Plan
-from palpate.results.attributions import Asked, Attributions
-from palpate.run.execute.cache import ScoreCache
-from palpate.run.runner import Job, ModelEntry, run
+from palpate.results import Asked, Attributions
 from palpate.testing import CountingModel, KeywordModel
 from tests.audits.evidence.evidence_charts import (
     CODES,
     PHRASES,
+    SAYS,
     ExplainingModel,
+    Watched,
     audit,
     charts,
     knower,
-    notes_table,
     quick,
     row,
     table,
@@ -37,17 +32,6 @@ from tests.audits.evidence.evidence_charts import (
 )
 
 ONLY = {"faithfulness": False}
-SAYS = {code: {PHRASES[code]: 0.8, "tablet": 0.1} for code in CODES}
-
-
-class Watched(Evidence):
-    """Keeps what it was given to analyse."""
-
-    seen: list[tuple[Plan, dict[str, ModelPredictions]]] = []  # noqa: RUF012  (shared on purpose)
-
-    def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
-        self.seen[:] = [(plan, predictions)]
-        return super().analyse(plan, predictions, rng)
 
 
 def watched(gold: pl.DataFrame, **options: Any) -> Watched:
@@ -163,14 +147,6 @@ def test_a_model_is_asked_only_for_its_own_copies(tmp_path: Path) -> None:
     assert written["variant"].to_list() == list(range(n_charts))
 
 
-def test_pieces_of_words_become_words(tmp_path: Path) -> None:
-    cohort, gold = charts(48)
-    pieces = {code: {part: 0.9 for word in PHRASES[code].split() for part in (word[:3], word[3:])} for code in CODES}
-    result = audit(quick(gold, **ONLY), cohort, tmp_path, toy=ExplainingModel(pieces))
-    assert value(result, "token_recall") == 1.0
-    assert value(result, "span_recall") == 1.0
-
-
 def test_a_table_comes_before_explaining_and_a_way_can_be_chosen(tmp_path: Path) -> None:
     cohort, gold = charts(48)
     model = ExplainingModel(SAYS)
@@ -179,7 +155,7 @@ def test_a_table_comes_before_explaining_and_a_way_can_be_chosen(tmp_path: Path)
     chosen = audit(quick(gold, explain={"toy": "occlusion"}, **ONLY), cohort, tmp_path / "b", toy=model)
     assert model.calls == 0
     assert chosen.provenance["models"]["toy"]["evidence"] == "occlusion"
-    with pytest.raises(ConfigError, match=r"'toy' does not explain by 'gradients'.*pointing, occlusion"):
+    with pytest.raises(ConfigError, match=r"'toy' cannot explain by 'gradients'.*pointing, occlusion"):
         audit(quick(gold, explain="gradients", **ONLY), cohort, tmp_path / "c", toy=model)
 
 
@@ -189,7 +165,7 @@ def test_what_does_not_fit_a_model_is_refused_before_it_is_asked_anything(explai
     lists = Cohort(cohort.cases.with_columns(split=pl.lit("test")), cohort.labels, cohort.y)
     for name, inner in (("speaks", ExplainingModel(SAYS)), ("mute", knower())):
         model = CountingModel(inner)
-        with pytest.raises((CohortError, ConfigError), match=r"threshold|does not explain by"):
+        with pytest.raises((CohortError, ConfigError), match=r"threshold|cannot explain by"):
             audit(quick(gold, explain=explain), lists, tmp_path / name, toy=model)
         assert model.calls == 0
     given = {"predicted": {"toy": table(gold)}, "explain": "auto"}
@@ -200,7 +176,7 @@ def test_what_a_window_cuts_off_leaves_nothing_where_it_was() -> None:
     """A mask stands for words that were taken out, never for text that the model had not read anyway."""
     cohort, gold = charts(8)
     plan = quick(gold, threshold=0.5).plan(cohort, np.random.default_rng(0))
-    more = Additions(plan, "[MASK]")
+    more = EditedCopies(plan, "[MASK]")
     row = int(plan.memory.charts.rows[0])
     text = cohort.texts[row]
     first, second, third = (len(" ".join(text.split()[:k])) for k in (1, 2, 3))
@@ -210,7 +186,7 @@ def test_what_a_window_cuts_off_leaves_nothing_where_it_was() -> None:
     found = [splice(text, larger.edits(k)) for k in made]
     masked = f"{text[: first + 1]}[MASK]{text[second:]}"
     assert found == [masked, f"{text[: first + 1]}[MASK]{text[second:third]}", f"{text[: first + 1]}[MASK]"]
-    again = Additions(replace(plan, variants=larger), "[MASK]")
+    again = EditedCopies(replace(plan, variants=larger), "[MASK]")
     last = again.add(row, *places)
     assert [splice(text, again.plan(plan.memory, ["toy"], "removal").variants.edits(k)) for k in (*made, last)] == [
         *found,
@@ -218,43 +194,11 @@ def test_what_a_window_cuts_off_leaves_nothing_where_it_was() -> None:
     ]
 
 
-def test_scores_without_a_scale_are_relative_to_the_strongest_word(tmp_path: Path) -> None:
-    cohort, gold = charts(48)
-    large = {code: {word: 40.0 * score for word, score in SAYS[code].items()} for code in CODES}
-    result = audit(quick(gold, **ONLY), cohort, tmp_path, toy=ExplainingModel(large))
-    assert result.provenance["models"]["toy"]["scores"] == "relative"
-    assert value(result, "token_f1") == 1.0
-
-
-def test_no_pieces_are_no_words() -> None:
-    cohort, gold = charts(8)
-    plan = quick(gold, threshold=0.5).plan(cohort, np.random.default_rng(0))
-    none = np.zeros(0, np.int64)
-    graded, scale = graded_words(
-        plan.memory.charts, Attributions(none, none, none, none, np.zeros(0)), "pointing", "auto", len(cohort)
-    )
-    assert len(graded.word) == 0
-    assert scale == "raw"
-
-
-def resumable(folder: Path, cohort: Cohort, evidence: Evidence, model: ExplainingModel, *, resume: bool) -> None:
-    cache = ScoreCache(folder / "scores.sqlite")
-    job = Job(
-        cohort, [ModelEntry("toy", [ModelSpec("toy", "")], loaded=[model])], {"evidence": evidence}, resume=resume
-    )
-    try:
-        run(job, RunDirectory(folder / "run"), cache)
-    finally:
-        cache.close()
-
-
 def test_a_run_that_died_while_explaining_resumes_with_the_same_bytes(tmp_path: Path) -> None:
     cohort, gold = charts(160)
     evidence = quick(gold)
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "died").mkdir()
     model = ExplainingModel(SAYS)
-    resumable(tmp_path / "whole", cohort, evidence, model, resume=False)
+    audit(evidence, cohort, tmp_path / "whole", toy=model)
     dying = ExplainingModel(SAYS)
     longest = max(
         cohort.rows(split="test").tolist(),
@@ -264,25 +208,22 @@ def test_a_run_that_died_while_explaining_resumes_with_the_same_bytes(tmp_path: 
     with pytest.raises(
         ModelError, match=f"model 'toy', case '{cohort.cases['case_id'][longest]}': RuntimeError while explaining"
     ):
-        resumable(tmp_path / "died", cohort, evidence, dying, resume=False)
+        audit(evidence, cohort, tmp_path / "died", toy=dying)
     kept = list((tmp_path / "died" / "run" / "attributions" / "evidence" / "toy").iterdir())
     assert kept
     again = ExplainingModel(SAYS)
-    resumable(tmp_path / "died", cohort, evidence, again, resume=True)
+    audit(evidence, cohort, tmp_path / "died", resume=True, toy=again)
     assert 0 < again.rows < model.rows
     for name in ("results/evidence.parquet", "results/evidence.json"):
         assert (tmp_path / "died" / "run" / name).read_bytes() == (tmp_path / "whole" / "run" / name).read_bytes()
 
 
-def test_checkpoints_explain_each_for_itself(tmp_path: Path) -> None:
-    """Their names have brackets, and so have the files that keep what they said between turns."""
+def test_members_of_an_ensemble_explain_themselves_one_by_one(tmp_path: Path) -> None:
+    """What each said is kept between turns, in files that are named after it."""
     cohort, gold = charts(64)
     half = {code: SAYS[code] for code in CODES[:2]}
-    specs = [ModelSpec(name, "") for name in ("toy[1]", "toy[2]")]
-    contender = ModelEntry("toy", specs, loaded=[ExplainingModel(SAYS), ExplainingModel(half, window_words=10_000)])
-    cache = ScoreCache(tmp_path / "scores.sqlite")
-    (result,) = run(Job(cohort, [contender], {"evidence": quick(gold)}), RunDirectory(tmp_path / "run"), cache)
-    cache.close()
+    members = [ExplainingModel(SAYS), ExplainingModel(half, window_words=10_000)]
+    result = audit(quick(gold), cohort, tmp_path, toy=members)
     assert value(result, "token_f1", model="toy[1]") == 1.0
     assert 0 < value(result, "token_recall", model="toy[2]") < 1
     each = [value(result, "token_f1", model=name) for name in ("toy[1]", "toy[2]")]
@@ -318,13 +259,13 @@ def test_answers_of_the_wrong_shape_are_refused(tmp_path: Path, change: dict[str
 @pytest.mark.parametrize(
     ("column", "value_", "says"),
     [
-        ("score", np.nan, "no finite number"),
+        ("score", np.nan, "not a finite number"),
         ("end", 10_000_000, "outside the text"),
         ("start", -1, "outside the text"),
         ("row", 99, "row that was not asked"),
     ],
 )
-def test_answers_that_can_not_be_are_refused(tmp_path: Path, column: str, value_: float, says: str) -> None:
+def test_impossible_answers_are_refused(tmp_path: Path, column: str, value_: float, says: str) -> None:
     cohort, gold = charts(24)
 
     class Spoilt(ExplainingModel):
@@ -355,35 +296,3 @@ def test_a_model_that_answers_by_case_and_has_no_table_says_so(tmp_path: Path) -
     faith = row(tabled, "comprehensiveness_aopc", group="mean over fractions")
     assert faith["value"] is None
     assert "looked up by case" in faith["reason"]
-
-
-def test_attention_that_never_reaches_a_threshold_points_at_nothing_and_says_what_to_do(tmp_path: Path) -> None:
-    cohort, gold = charts(48)
-    faint = {code: {word: score / 100 for word, score in SAYS[code].items()} for code in CODES}
-    result = audit(quick(gold, **ONLY), cohort, tmp_path, toy=ExplainingModel(faint))
-    assert value(result, "token_recall") == 0.0
-    assert any("scale: relative" in finding.sentence for finding in result.findings)
-    scaled = audit(quick(gold, scale="relative", **ONLY), cohort, tmp_path / "b", toy=ExplainingModel(faint))
-    assert value(scaled, "token_f1") == 1.0
-
-
-def test_a_predicted_span_ends_with_its_note_and_with_its_chart() -> None:
-    frame = pl.DataFrame({"case_id": ["a", "b"], "text": ["one two three four", "five six"], "J18": [1, 1]})
-    cohort = Cohort.from_frame(frame, labels=["J18"])
-    gold = pl.DataFrame({"case_id": ["a"], "label": ["J18"], "start": [0], "end": [3]})
-    places = pl.DataFrame(
-        {
-            "case_id": ["a", "a", "b"],
-            "note_id": ["1", "2", "3"],
-            "category": ["x", "y", "x"],
-            "start": [0, 8, 0],
-            "end": [7, 18, 8],
-        }
-    )
-    plan = quick(gold, notes=notes_table(places), threshold=0.5).plan(cohort, np.random.default_rng(0))
-    found = runs(plan.memory.charts, np.arange(6), np.zeros(6, np.int64))
-    assert list(zip(found.note.tolist(), found.begin.tolist(), found.end.tolist(), strict=True)) == [
-        (0, 0, 7),
-        (0, 8, 18),
-        (1, 0, 8),
-    ]

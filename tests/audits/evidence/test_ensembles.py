@@ -1,4 +1,4 @@
-"""A model of several checkpoints (seeds): its evidence is their mean, with strata, shares and faithfulness."""
+"""A model of several seeds: its evidence is the mean over them, with strata, shares and faithfulness."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate import Cohort, RunDirectory
-from palpate.audits.evidence import Evidence
-from palpate.models import Model, ModelSpec
 from palpate.results import AuditResult
-from palpate.run.execute.cache import ScoreCache
-from palpate.run.runner import Job, ModelEntry, run
 from palpate.testing import KeywordModel
 from tests.audits.evidence.evidence_charts import CODES, audit, charts, knower, quick, row, table, value
 
@@ -22,18 +17,8 @@ AREA = "mean over fractions"
 PLAIN: dict[str, Any] = {"faithfulness": False, "explain": "none"}
 
 
-def audit_seeds(evidence: Evidence, cohort: Cohort, folder: Path, *models: Model, **others: Model) -> AuditResult:
-    """`toy`, whose checkpoints are toy[1], toy[2], ..., and other models."""
-    contenders = [ModelEntry("toy", [ModelSpec(f"toy[{k + 1}]", "") for k in range(len(models))], loaded=models)]
-    contenders += [ModelEntry(name, [ModelSpec(name, "")], loaded=[model]) for name, model in others.items()]
-    cache = ScoreCache(folder / "scores.sqlite")
-    (result,) = run(Job(cohort, contenders, {"evidence": evidence}), RunDirectory(folder / "run"), cache)
-    cache.close()
-    return result
-
-
 def rows_of(result: AuditResult, model: str) -> pl.DataFrame:
-    """All numbers of a model, without its name and without the spread of checkpoints."""
+    """All numbers of a model, without its name and without the spread over seeds."""
     rows = result.estimates.filter(pl.col("model") == model, ~pl.col("metric").str.ends_with("_sd"))
     return rows.drop("model", "n", "p_value", "significant").sort("metric", "group", "reference", nulls_last=True)
 
@@ -44,11 +29,11 @@ def systems(gold: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def test_checkpoints_are_reported_as_their_mean_and_spread(tmp_path: Path) -> None:
+def test_an_ensemble_is_reported_as_mean_and_spread_of_its_members(tmp_path: Path) -> None:
     cohort, gold = charts(80)
     gold = systems(gold)
     parts = {"toy[1]": table(gold), "toy[2]": table(gold.filter(pl.col("label") != "J18"))}
-    result = audit_seeds(quick(gold, predicted=parts, **PLAIN), cohort, tmp_path, knower(), knower())
+    result = audit(quick(gold, predicted=parts, **PLAIN), cohort, tmp_path, toy=[knower(), knower()])
     each = [value(result, "token_f1", model=name) for name in parts]
     assert value(result, "token_f1_sd") == pytest.approx(np.std(each, ddof=1), abs=1e-12)
     for metric, group in (
@@ -70,29 +55,29 @@ def test_checkpoints_are_reported_as_their_mean_and_spread(tmp_path: Path) -> No
     assert gain["significant"]
 
 
-def test_equal_checkpoints_have_the_numbers_of_each_in_every_group(tmp_path: Path) -> None:
+def test_an_ensemble_of_equal_members_has_their_numbers_in_every_group(tmp_path: Path) -> None:
     cohort, gold = charts(80)
     scored = table(systems(gold).filter(pl.col("label") != "A41").with_columns(score=pl.lit(0.9)))
     window = {"window_words": 30}
     evidence = quick(systems(gold), predicted={"toy": scored})
-    result = audit_seeds(evidence, cohort, tmp_path, knower(**window), knower(**window))
+    result = audit(evidence, cohort, tmp_path, toy=[knower(**window), knower(**window)])
     mean, one = rows_of(result, "toy"), rows_of(result, "toy[1]")
     groups = {"length=2 words", "code system=ICD-9", "window=beyond", AREA, "5% of the words", "marked words"}
     assert groups <= set(mean["group"])
-    # Checkpoints are not compared with random evidence one by one.
+    # Members are not compared with random evidence one by one.
     mean = mean.filter(~(pl.col("reference") == "random evidence").fill_null(False) | (pl.col("group") != "all"))
     assert mean.select("metric", "group", "reference").equals(one.select("metric", "group", "reference"))
     for column in ("value", "low", "high"):
         np.testing.assert_allclose(mean[column].to_numpy(), one[column].to_numpy(), rtol=0, atol=1e-12)
 
 
-def test_checkpoints_of_different_faithfulness_have_their_mean(tmp_path: Path) -> None:
+def test_members_of_different_faithfulness_have_their_mean(tmp_path: Path) -> None:
     """The one rests on what is marked, the other on other words: half the drop."""
     cohort, gold = charts(160)
     predicted = {"toy": table(gold), "alone": table(gold)}
     evidence = quick(gold, predicted=predicted, code_threshold=0.5)
     other = KeywordModel({"tablet": dict.fromkeys(CODES, 0.8)}, bias=-0.5, labels=CODES)
-    result = audit_seeds(evidence, cohort, tmp_path, knower(), other, alone=knower())
+    result = audit(evidence, cohort, tmp_path, toy=[knower(), other], alone=knower())
     for reference in (None, "random evidence"):
         found = [
             row(result, "comprehensiveness_aopc", group=AREA, model=name, reference=reference)
@@ -102,7 +87,7 @@ def test_checkpoints_of_different_faithfulness_have_their_mean(tmp_path: Path) -
         assert found[0]["value"] == pytest.approx(mean, abs=1e-12)
         assert found[0]["low"] - 1e-12 <= mean <= found[0]["high"] + 1e-12
         assert found[0]["n"] == found[1]["n"] + found[2]["n"]
-    # Two models are tested, `toy` and `alone`, and apart from them two checkpoints: p is corrected for two, not four.
+    # Two models are tested, `toy` and `alone`, and apart from them two members: p is corrected for two, not four.
     single = audit(quick(gold, predicted={"alone": table(gold)}), cohort, tmp_path / "single", alone=knower())
     beyond: dict[str, Any] = {"group": AREA, "reference": "random evidence"}
     raw = row(single, "comprehensiveness_aopc", model="alone", **beyond)["p_value"]
@@ -114,10 +99,11 @@ def test_the_findings_are_about_the_model_and_not_about_each_seed(tmp_path: Path
     cohort, gold = charts(80)
     models = [KeywordModel({"tablet": 1.0}, bias=0.1 * k, labels=CODES) for k in range(2)]
     evidence = quick(gold, predicted={"toy": table(gold.with_columns(score=pl.lit(0.9)))})
-    result = audit_seeds(evidence, cohort, tmp_path, *models)
+    result = audit(evidence, cohort, tmp_path, toy=models)
     said = [finding.sentence for finding in result.findings]
     assert any(
-        line.startswith("toy: its evidence is plausible, but its answers are not shown to rest on it") for line in said
+        line.startswith("toy: its evidence is plausible, but its predictions are not shown to rest on it")
+        for line in said
     ), said
     assert not any("toy[" in line for line in said), said
     (plane,) = [block for block in result.blocks if block.title == "Plausible and faithful"]
@@ -126,10 +112,10 @@ def test_the_findings_are_about_the_model_and_not_about_each_seed(tmp_path: Path
     assert {line[0] for line in numbers.rows} == {"toy", "toy[1]", "toy[2]"}  # type: ignore[union-attr]
 
 
-def test_a_model_whose_checkpoints_lack_evidence_stays_visible(tmp_path: Path) -> None:
+def test_an_ensemble_with_a_member_without_evidence_stays_visible(tmp_path: Path) -> None:
     cohort, gold = charts(40)
     evidence = quick(gold, predicted={"toy[1]": table(gold)}, explain="none", code_threshold=0.5)
-    result = audit_seeds(evidence, cohort, tmp_path, knower(), knower(), other=knower())
+    result = audit(evidence, cohort, tmp_path, toy=[knower(), knower()], other=knower())
     found = row(result, "token_f1")
     assert found["value"] is None
     assert "explain: none" in found["reason"]
@@ -137,11 +123,11 @@ def test_a_model_whose_checkpoints_lack_evidence_stays_visible(tmp_path: Path) -
     assert any(finding.sentence.startswith("toy: no token F1 of evidence") for finding in result.findings)
 
 
-def test_checkpoints_of_which_one_predicts_nothing_have_no_mean_faithfulness(tmp_path: Path) -> None:
+def test_an_ensemble_with_a_member_that_predicts_nothing_has_no_mean_faithfulness(tmp_path: Path) -> None:
     cohort, gold = charts(40)
     silent = KeywordModel({"tablet": 0.0}, bias=-3.0, labels=CODES)
     evidence = quick(gold, predicted={"toy": table(gold)}, code_threshold=0.5)
-    result = audit_seeds(evidence, cohort, tmp_path, knower(), silent)
+    result = audit(evidence, cohort, tmp_path, toy=[knower(), silent])
     found = row(result, "comprehensiveness_aopc", group=AREA)
     assert found["value"] is None
     assert "predicts no label" in found["reason"]
