@@ -1,4 +1,4 @@
-"""Notes that name their patient, a small reader of them, and a model's answers to a plan; for tests of the audit."""
+"""Notes that name their patient, a small alterer of them, and a model's predictions for a plan; for tests of the audit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from palpate.audits.characteristics.arms import Memory, ObservedGroups
-from palpate.audits.characteristics.groups import ArmSpec
-from palpate.audits.characteristics.plan import alter_notes
-from palpate.audits.kit.scope import validation_rows
+from palpate.audits.characteristics.arms import ArmSpec
+from palpate.audits.characteristics.observed import ObservedGroups
+from palpate.audits.characteristics.plan import AlteredNotes, alter_notes
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit
 from palpate.models import Model
@@ -26,7 +25,7 @@ FINDINGS = ("fever", "cough", "falls", "chest pain", "stable vitals", "a rash")
 
 
 def frame(n: int = 240, *, seed: int = 0) -> pl.DataFrame:
-    """One-liners with age, some with ethnicity; two notes a patient; `ill` follows from fever, `frail` from falls."""
+    """One-liners with age, some with ethnicity; two notes per patient; `ill` follows from fever, `frail` from falls."""
     rng = np.random.default_rng(seed)
     patient = np.arange(n) // 2
     female = (rng.random(n // 2 + 1) < 0.5)[patient]
@@ -62,46 +61,44 @@ def notes(n: int = 240, *, labels: Sequence[str] = ("ill",), seed: int = 0) -> C
 
 
 class GenderWords:
-    """Reads "woman" and "man" and nothing else; a note about a uterus can't be made male."""
+    """Alters "woman" and "man" and nothing else; a note about a uterus can't be made male."""
 
-    groups: ClassVar = {"gender": ("female", "male", "transgender")}
     _nouns: ClassVar = {"female": "woman", "male": "man", "transgender": "transgender person"}
 
-    def read(self, text: str) -> str:
+    def plan(self, text: str) -> str:
         return text
 
     def present(self, found: str) -> Mapping[str, str | None]:
         match = re.search(r"\b(?:wo)?man\b", found)
         return {"gender": None if match is None else "female" if match[0] == "woman" else "male"}
 
-    def edits(self, found: str, groups: Mapping[str, str]) -> tuple[Sequence[Edit], str, str | None]:
+    def edits(self, found: str, group: Mapping[str, str]) -> tuple[Sequence[Edit], str, str | None]:
         match = re.search(r"\b(?:wo)?man\b", found)
         if match is None:
             return (), "skipped", "no mention"
-        if groups["gender"] == "male" and "uterus" in found:
+        if group["gender"] == "male" and "uterus" in found:
             return (), "skipped", "contradictory"
-        noun = self._nouns[groups["gender"]]
+        noun = self._nouns[group["gender"]]
         if noun == match[0]:
             return (), "kept", None
         return (Edit(*match.span(), noun),), "changed", None
 
 
-def gender_plan(cohort: Cohort, *, observed: ObservedGroups | None = None, reference: int = 1) -> Plan:
+def gender_plan(cohort: Cohort, *, observed: ObservedGroups | None = None, reference: int = 1) -> Plan[AlteredNotes]:
     """A plan made by hand, with `GenderWords`."""
-    rows = cohort.rows(split="test")
-    altered = alter_notes(cohort.texts, rows, [GENDER], [reference], GenderWords(), validation=validation_rows(cohort))
-    nothing = np.zeros(0, np.int64)
-    memory = Memory(
-        altered.arms,
-        altered.original,
-        altered.validation,
-        (observed or ObservedGroups(nothing, nothing, "", "not asked for"),),
+    return alter_notes(
+        cohort,
+        cohort.rows(split="test"),
+        cohort.labels,
+        specs=[GENDER],
+        references=[reference],
+        observed=[observed or ObservedGroups.none("not asked for")],
+        alterer=GenderWords(),
     )
-    return Plan(cohort, altered.variants, cohort.labels, skips=altered.skips, cases=rows, memory=memory)
 
 
-def answer(plan: Plan, model: Model, **more: object) -> ModelPredictions:
-    """A model's answers, by the runner's own path: distinct texts, nothing outside the window."""
+def answer(plan: Plan[AlteredNotes], model: Model, **more: object) -> ModelPredictions:
+    """A model's predictions, made the way the runner makes them: distinct texts, nothing outside the window."""
     wanted = want(gather(plan.cohort, {"characteristics": plan}), model)
     p = model.predict(wanted.take(np.arange(len(wanted.keys))))[wanted.distinct]
     columns = label_columns("m", model.labels, plan.labels)

@@ -1,36 +1,69 @@
-"""Arms of the characteristics audit: one characteristic, its groups, and the notes that are in all of them.
+"""Arms: a characteristic, its groups, the group that the others are compared with, and the notes that are in all.
 
-An arm is what the paper calls its test groups of one characteristic (Section 3, "Sample alterations"): the same
+An arm is what the paper calls the test groups of one characteristic (Section 3, "Sample alterations"): the same
 patients, once for each group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Ints
+from palpate.errors import ConfigError
 
 ACTIONS = ("changed", "added", "kept")
 AS_WRITTEN = "as written"
+NONE = "none"
+"""The group of notes that do not mention the characteristic."""
+YOUNGEST = 18
+"""The notes are about adults: children are described in other words."""
 OLDEST = 90
 """Where "90+" stands on an axis of ages."""
 
 
+@dataclass(frozen=True)
+class ArmSpec:
+    """The characteristics of an arm, and its groups: one value for each characteristic."""
+
+    parts: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """`gender`, or `gender+ethnicity`."""
+        return "+".join(self.parts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups in words."""
+        return tuple("+".join(group) for group in self.groups)
+
+    def mappings(self) -> list[dict[str, str]]:
+        """Each group as characteristic -> value."""
+        return [dict(zip(self.parts, group, strict=True)) for group in self.groups]
+
+    def values(self, part: int) -> list[str]:
+        """The values that one of the characteristics takes."""
+        return list(dict.fromkeys(group[part] for group in self.groups))
+
+
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """One characteristic, or a combination of several such as `gender+ethnicity`."""
+    """One characteristic, or a combination such as `gender+ethnicity`, with the notes that were altered."""
 
     name: str
     groups: tuple[str, ...]
     reference: int
     """Which group the others are compared with."""
     rows: Ints
-    """The cohort's rows that are in every group."""
+    """The rows of the cohort that are in every group."""
     first: int
     """The variant of note k in group g is first + k * len(groups) + g."""
     n_notes: int = 0
@@ -40,9 +73,15 @@ class Arm:
     reasons: Mapping[str, Ints] = field(default_factory=dict)
     """Why notes were skipped: for each reason, in how many notes it was given for each group."""
 
-    def group_name(self, group: int) -> str:
-        """A group as the table of estimates has it: `gender=female`."""
-        return f"{self.name}={self.groups[group]}"
+    @cached_property
+    def group_names(self) -> tuple[str, ...]:
+        """The groups as the table of estimates has them: `gender=female`."""
+        return tuple(f"{self.name}={group}" for group in self.groups)
+
+    @property
+    def reference_name(self) -> str:
+        """The reference group as the table of estimates has it."""
+        return self.group_names[self.reference]
 
     @property
     def as_written(self) -> str:
@@ -51,42 +90,45 @@ class Arm:
 
     @property
     def stop(self) -> int:
-        """The first variant behind those of this arm."""
+        """The first variant after those of this arm."""
         return self.first + len(self.rows) * len(self.groups)
 
     def cut(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rows of the plan's variants as [note, group, ...]."""
+        """Values of the plan's variants as [note, group, ...]."""
         part = values[self.first : self.stop]
         return part.reshape(len(self.rows), len(self.groups), *values.shape[1:])
 
-    @property
-    def ages(self) -> tuple[int, ...] | None:
-        """The groups as numbers, where they are ages; "90+" is 90."""
-        return ages_of(self.groups) if self.name == "age" else None
+
+def arm_specs(alter: Sequence[str], groups: Mapping[str, tuple[str, ...]]) -> list[ArmSpec]:
+    """The arms that `alter` names, from the groups of their characteristics."""
+    specs = []
+    for name in alter:
+        parts = tuple(part.strip() for part in name.split("+"))
+        if len(set(parts)) < len(parts):
+            raise ConfigError(f"audit 'characteristics', option 'alter': '{name}' names a characteristic twice")
+        combinations = tuple(product(*(groups[part] for part in parts)))
+        if len(combinations) < 2:
+            raise ConfigError(f"audit 'characteristics', option 'alter': '{name}' has fewer than two groups")
+        specs.append(ArmSpec(parts, combinations))
+    if not specs:
+        raise ConfigError("audit 'characteristics', option 'alter' names no characteristic")
+    if len({spec.name for spec in specs}) < len(specs):
+        raise ConfigError("audit 'characteristics', option 'alter' names a characteristic twice")
+    return specs
 
 
-class ObservedGroups(NamedTuple):
-    """Which group of an arm each training case belongs to."""
-
-    rows: Ints
-    """The training cases, as rows of the cohort."""
-    group: Ints
-    """Index of the group, -1 where it is not known or not audited."""
-    origin: str
-    """Where the groups come from, in words."""
-    reason: str | None = None
-    """Why there are none."""
-
-
-class Memory(NamedTuple):
-    """What the plan remembers until the answers are there."""
-
-    arms: tuple[Arm, ...]
-    original: Ints
-    """[cohort row] the variant that is the note as written; -1 where none is planned."""
-    validation: slice
-    observed: tuple[ObservedGroups, ...]
-    """One an arm."""
+def age_groups(ages: Sequence[int | str]) -> tuple[str, ...]:
+    """The ages as groups, checked: whole years below 90, and "90+"."""
+    groups = tuple(str(age) for age in ages)
+    for group in groups:
+        if group != "90+" and not (re.fullmatch("[0-9]{1,2}", group) and YOUNGEST <= int(group) < OLDEST):
+            raise ConfigError(
+                f"audit 'characteristics', option 'ages': '{group}' can't be written into a note",
+                hint=f"use whole years from {YOUNGEST} to {OLDEST - 1} and '90+'",
+            )
+    if len(set(groups)) < len(groups):
+        raise ConfigError("audit 'characteristics', option 'ages': an age is given twice")
+    return tuple(sorted(groups, key=age_number))
 
 
 def age_number(group: str) -> int:
@@ -94,20 +136,37 @@ def age_number(group: str) -> int:
     return int(group.rstrip("+"))
 
 
-def ages_of(groups: tuple[str, ...]) -> tuple[int, ...]:
-    """Groups of ages as numbers."""
-    return tuple(age_number(group) for group in groups)
+def references(
+    specs: Sequence[ArmSpec], chosen: Mapping[str, str | int], stated: Mapping[str, Sequence[str | None]]
+) -> list[int]:
+    """The reference group of every arm.
+
+    By default male; no mention, where a characteristic may go unmentioned; and the age nearest to the median of the
+    ages that the training notes (or the audited ones) state, so that few notes are moved far. A combination takes the
+    references of its parts.
+    """
+    for name in chosen:
+        if not any(name in spec.parts for spec in specs):
+            raise ConfigError(f"audit 'characteristics', option 'reference': '{name}' is not altered")
+    out = []
+    for spec in specs:
+        each = []
+        for k, part in enumerate(spec.parts):
+            groups = spec.values(k)
+            wanted = str(chosen[part]) if part in chosen else _default_reference(part, groups, stated.get(part, ()))
+            if wanted not in groups:
+                hint = f"the groups are: {', '.join(groups)}"
+                raise ConfigError(f"audit 'characteristics', option 'reference': {part} has no '{wanted}'", hint=hint)
+            each.append(wanted)
+        out.append(spec.groups.index(tuple(each)))
+    return out
 
 
-def age_run(groups: tuple[str, ...]) -> Ints:
-    """The longest run of equally spaced single ages, as indices of groups in order of age; "90+" is no single age."""
-    order = sorted((age_number(group), k) for k, group in enumerate(groups) if not group.endswith("+"))
-    best: list[int] = []
-    begin = 0
-    for k in range(1, len(order) + 1):
-        step = order[begin + 1][0] - order[begin][0] if begin + 1 < len(order) else 0
-        if k == len(order) or (k > begin + 1 and order[k][0] - order[k - 1][0] != step):
-            run = [index for _, index in order[begin:k]]
-            best = run if len(run) > len(best) else best
-            begin = k - 1
-    return np.asarray(best, dtype=np.int64)
+def _default_reference(part: str, groups: Sequence[str], stated: Sequence[str | None]) -> str:
+    if part == "age":
+        ages = [age_number(age) for age in stated if age is not None]
+        middle = float(np.median(ages)) if ages else (age_number(groups[0]) + age_number(groups[-1])) / 2
+        return min(groups, key=lambda group: abs(age_number(group) - middle))
+    if part == "gender" and "male" in groups:
+        return "male"
+    return NONE if NONE in groups else groups[0]

@@ -1,21 +1,19 @@
-"""What the characteristics audit has to say, in words: findings for the first screen, made from its estimates."""
+"""The characteristics audit's findings: sentences for the first screen, made from its estimates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from palpate.audits.characteristics.ages import sharpest_step
-from palpate.audits.characteristics.analysis import ArmAnalysis
-from palpate.audits.characteristics.arms import ObservedGroups
-from palpate.audits.characteristics.estimates import ALL_LABELS
+from palpate.audits.characteristics.age_curves import AgeStep, sharpest_steps
+from palpate.audits.characteristics.arms import NONE, Arm
+from palpate.audits.characteristics.measures import ArmMeasures, WindowCount
 from palpate.audits.characteristics.shifts import Shift
-from palpate.results import Estimate, Finding
+from palpate.audits.kit import EstimateIndex, interval, listed, number, p_value, percent
+from palpate.results import ALL_LABELS, Estimate, Finding
 
-Tone = Literal["good", "neutral", "warning"]
 MATTERS = 0.01
 """A mean difference, or a share of flipped decisions, from which a reader is warned."""
 _ROUGH = 0.10
@@ -24,231 +22,180 @@ _MUCH_SKIPPED = 0.20
 
 
 @dataclass(frozen=True, eq=False)
-class Story:
-    """What is told: the estimates, and what they are about."""
+class CharacteristicsAnalysis:
+    """What findings and blocks are made from."""
 
-    rows: Sequence[Estimate]
-    arms: Sequence[ArmAnalysis]
-    observed: Sequence[ObservedGroups]
+    estimates: EstimateIndex
+    arms: Sequence[ArmMeasures]
     models: Sequence[str]
-    families: Mapping[str, Sequence[str]]
+    ensembles: Mapping[str, Sequence[str]]
     labels: Sequence[str]
     level: float
     correction: str
     threshold_origin: Mapping[str, str]
+    """By scored model."""
     shifts: Sequence[Shift]
-    index: Mapping[tuple[str, str, str, str, str | None], Estimate]
 
     @property
     def single(self) -> bool:
         """Whether the task has one label (mortality, readmission)."""
         return len(self.labels) == 1
 
-    def find(self, metric: str, model: str, label: str, group: str, reference: str | None = None) -> Estimate | None:
-        """One estimate."""
-        return self.index.get((metric, model, label, group, reference))
-
-    def differences(self, model: str, found: ArmAnalysis) -> list[Estimate]:
-        """All paired differences of a model in an arm that were computed, the largest first."""
-        arm = found.arm
-        reference = arm.group_name(arm.reference)
+    def compared(self, metric: str, model: str, arm: Arm) -> list[Estimate]:
+        """The computed estimates of a model in an arm that compare a group with the reference group."""
         rows = [
-            self.find("difference", model, label, arm.group_name(g), reference)
-            for g in range(len(arm.groups))
+            self.estimates.find(metric, model, label=label, group=group, reference=arm.reference_name)
+            for group in arm.group_names
             for label in self.labels
         ]
-        return sorted((row for row in rows if row and row.value is not None), key=lambda row: -abs(row.value or 0.0))
+        return [row for row in rows if row is not None and row.value is not None]
 
     def flips(self, row: Estimate) -> float | None:
         """The share of decisions that flip where a difference was measured."""
-        found = self.find("flip_rate", row.model, row.label, row.group, row.reference)
-        return None if found is None else found.value
+        return self.estimates.value("flip_rate", row.model, label=row.label, group=row.group, reference=row.reference)
 
-    def outside(self, model: str, found: ArmAnalysis) -> float | None:
-        """The share of altered notes that lie outside the model's window; the mean over checkpoints."""
-        rows = [self.find("outside_window", name, "", found.arm.name) for name in self.families.get(model, [model])]
-        shares = [row.value for row in rows if row is not None and row.value is not None]
-        return float(np.mean(shares)) if shares else None
+    def window(self, model: str, found: ArmMeasures) -> WindowCount:
+        """How many altered notes lie outside a model's window; for an ensemble, over all of its members."""
+        each = [found.windows[member] for member in self.ensembles.get(model, [model])]
+        return WindowCount(*(sum(counts) for counts in zip(*each, strict=True)))
+
+    def steps(self, model: str, found: ArmMeasures) -> list[AgeStep]:
+        """For each label, the neighbouring ages between which the prediction changes most; none without a curve."""
+        return [] if found.run is None else sharpest_steps(found.models[model].mean_probability.value, found.run)
+
+    def risk(self, label: str) -> str:
+        """What is predicted, in a sentence."""
+        return "the predicted risk" if self.single else f"the predicted risk of '{label}'"
 
 
-def index_of(rows: Sequence[Estimate]) -> dict[tuple[str, str, str, str, str | None], Estimate]:
-    """Estimates by what they are."""
-    return {(row.metric, row.model, row.label, row.group, row.reference): row for row in rows}
-
-
-def findings_of(story: Story) -> tuple[Finding, ...]:
+def characteristics_findings(analysis: CharacteristicsAnalysis) -> tuple[Finding, ...]:
     """The sentences, in the order in which a reader wants them."""
-    told: list[Finding] = []
-    for found in story.arms:
+    findings: list[Finding] = []
+    for found in analysis.arms:
         if not len(found.arm.rows):
-            told.append(_nothing_altered(found))
+            sentence = f"No note could be altered for {found.arm.name}{_main_reason(found.arm)}."
+            findings.append(Finding(sentence=sentence, tone="warning"))
             continue
-        for model in story.models:
-            told.append(
-                _age_told(story, model, found) if found.arm.name == "age" else _effect_told(story, model, found)
-            )
-            told += _rough_told(story, model, found)
-    return (*told, *_amplified(story), *_unseen(story), *_skipped(story))
+        for model in analysis.models:
+            findings.append(_effect(analysis, model, found))
+            findings += _roughness(analysis, model, found)
+    return (*findings, *_amplified(analysis), *_unseen(analysis), *_skipped(analysis))
 
 
-def number(value: float | None, *, signed: bool = False) -> str:
-    """Three digits, or as many as a small number needs, with a real minus sign where there is a sign."""
-    if value is None:
-        return "unknown"
-    digits = 3 if value == 0 or abs(value) >= 0.0095 else 4
-    return f"{value:+.{digits}f}".replace("-", "−") if signed else f"{value:.{digits}f}".replace("-", "−")
+def _effect(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> Finding:
+    """What a characteristic does to a model's predictions."""
+    name = found.arm.name
+    rows = sorted(analysis.compared("difference", model, found.arm), key=lambda row: -abs(row.value or 0.0))
+    if all(row.significant is None for row in rows):
+        why = (rows[0].reason or "").removeprefix("not tested: ") if rows else "nothing to compare"
+        return Finding(sentence=f"{model}: the effect of {name} was not tested ({why}).")
+    significant = [row for row in rows if row.significant]
+    if not significant:
+        over = "" if analysis.single else f" on any of {len(analysis.labels)} labels"
+        nothing = f"changing {name} changes no prediction" if all(row.value == 0.0 for row in rows) else ""
+        sentence = f"{model}: {nothing or f'no significant effect of {name}'}{over}."
+        # For age that is no praise: risks do change with it.
+        return Finding(sentence=sentence, tone="neutral" if name == "age" else "good")
+    if name == "age":
+        return _age_effect(analysis, model, found)
+    return _largest_difference(analysis, found.arm, rows, significant)
 
 
-def percent(value: float | None) -> str:
-    """A share, with a digit where it is small."""
-    return "unknown" if value is None else f"{value:.1%}" if value < 0.1 else f"{value:.0%}"
+def _largest_difference(
+    analysis: CharacteristicsAnalysis, arm: Arm, rows: Sequence[Estimate], significant: Sequence[Estimate]
+) -> Finding:
+    """The largest significant difference of an unordered characteristic, and how many there are."""
+    row = significant[0]
+    verb = "raises" if (row.value or 0) > 0 else "lowers"
+    flips = analysis.flips(row)
+    flipped = "" if flips is None else f"; {percent(flips)} of decisions flip"
+    size = f"by {number(abs(row.value or 0))} ({interval(row, signed=True)}{p_value(row)}{flipped})"
+    sentence = f"{row.model}: {_alteration(arm, row.group)} {verb} {analysis.risk(row.label)} {size}."
+    if len(rows) > 1:
+        sentence += f" {len(significant)} of {len(rows)} differences are significant."
+    worst = max([abs(row.value or 0.0), *(analysis.flips(each) or 0.0 for each in significant)])
+    return Finding(sentence=sentence, tone="warning" if worst >= MATTERS else "neutral")
 
 
-def instead(found: ArmAnalysis, group: str) -> str:
-    """What was done to the note, in words: `female instead of male`."""
-    arm = found.arm
+def _alteration(arm: Arm, group: str) -> str:
+    """What was done to the note, in words: `naming the patient female instead of male`."""
     name, reference = group.partition("=")[2], arm.groups[arm.reference]
     if arm.name == "gender":
         return f"naming the patient {name} instead of {reference}"
-    if arm.name == "age":
-        return f"age {name} instead of {reference}"
-    if reference == "none":
+    if reference == NONE:
         return f"mentioning '{name}' instead of no {arm.name}"
-    if name == "none":
+    if name == NONE:
         return f"leaving out {arm.name} '{reference}'"
     return f"{arm.name} {name} instead of {reference}"
 
 
-def _span(row: Estimate) -> str:
-    if row.low is None:
-        return row.reason or "no interval"
-    return f"{row.level or 0.95:.0%} interval {number(row.low, signed=True)} to {number(row.high, signed=True)}"
-
-
-def _risk(story: Story, label: str) -> str:
-    return "the predicted risk" if story.single else f"the predicted risk of '{label}'"
-
-
-def _effect_told(story: Story, model: str, found: ArmAnalysis) -> Finding:
-    """A characteristic without an order: its largest significant difference, and how many there are."""
-    rows = story.differences(model, found)
-    name = found.arm.name
-    if all(row.significant is None for row in rows):
-        return _untested(model, name, rows)
-    told = [row for row in rows if row.significant]
-    if not told:
-        return _nothing_told(story, model, name, rows)
-    row = told[0]
-    verb = "raises" if (row.value or 0) > 0 else "lowers"
-    flips = story.flips(row)
-    flipped = "" if flips is None else f"; {percent(flips)} of decisions flip"
-    size = f"by {number(abs(row.value or 0))} ({_span(row)}; significant{flipped})"
-    sentence = f"{model}: {instead(found, row.group)} {verb} {_risk(story, row.label)} {size}."
-    if len(rows) > 1:
-        sentence += f" {len(told)} of {len(rows)} differences are significant."
-    worst = max([abs(row.value or 0.0), *(story.flips(each) or 0.0 for each in told)])
-    return Finding(sentence=sentence, tone="warning" if worst >= MATTERS else "neutral")
-
-
-def _untested(model: str, name: str, rows: Sequence[Estimate]) -> Finding:
-    why = (rows[0].reason or "").removeprefix("not tested: ") if rows else "nothing to compare"
-    return Finding(sentence=f"{model}: the effect of {name} was not tested ({why}).")
-
-
-def _nothing_told(story: Story, model: str, name: str, rows: Sequence[Estimate]) -> Finding:
-    """No difference is significant. For age that is no praise: risks do change with it."""
-    over = "" if story.single else f" on any of {len(story.labels)} labels"
-    tone: Tone = "neutral" if name == "age" else "good"
-    if all(row.value == 0.0 for row in rows):
-        return Finding(sentence=f"{model}: changing {name} changes no prediction{over}.", tone=tone)
-    return Finding(sentence=f"{model}: no significant effect of {name}{over}.", tone=tone)
-
-
-def _age_told(story: Story, model: str, found: ArmAnalysis) -> Finding:
-    """Age is a real risk factor: told is how far it moves the prediction, not how many ages differ."""
-    rows = story.differences(model, found)
-    if all(row.significant is None for row in rows):
-        return _untested(model, "age", rows)
-    if not any(row.significant for row in rows):
-        return _nothing_told(story, model, "age", rows)
-    mean = found.measures[model].mean_probability.value
+def _age_effect(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> Finding:
+    """Age is a real risk factor: what matters is how far it moves the prediction, not how many ages differ."""
+    mean = found.models[model].mean_probability.value
     j = int(np.argmax(mean.max(axis=0) - mean.min(axis=0)))
     low, high = int(mean[:, j].argmin()), int(mean[:, j].argmax())
-    most = "" if story.single else ", the most of all labels"
-    sentence = (
-        f"{model}: with nothing but the age changed, {_risk(story, story.labels[j])} goes from {number(mean[low, j])} "
-        f"at {found.arm.groups[low]} to {number(mean[high, j])} at {found.arm.groups[high]}{most}."
-    )
-    return Finding(sentence=sentence)
+    most = "" if analysis.single else ", the largest change of all labels"
+    risk, groups = analysis.risk(analysis.labels[j]), found.arm.groups
+    ends = f"{number(mean[low, j])} at {groups[low]} to {number(mean[high, j])} at {groups[high]}"
+    return Finding(sentence=f"{model}: with nothing but the age changed, {risk} goes from {ends}{most}.")
 
 
-def _rough_told(story: Story, model: str, found: ArmAnalysis) -> list[Finding]:
+def _roughness(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> list[Finding]:
     """The label whose age curve is the noisiest, if it is surely noisy."""
-    if found.run is None or model not in found.roughness:
+    if model not in found.roughness:
         return []
-    rows = [story.find("roughness", model, label, "age") for label in story.labels]
+    rows = [analysis.estimates.find("roughness", model, label=label, group="age") for label in analysis.labels]
     sure = [(row.low, j, row) for j, row in enumerate(rows) if row and row.low is not None and row.low > _ROUGH]
     if not sure:
         return []
     _, j, row = max(sure, key=lambda each: each[0])
-    step = sharpest_step(found.measures[model].mean_probability.value, found.run)[j]
-    groups = found.arm.groups
-    several = "" if story.single else f" ('{story.labels[j]}'; {len(sure)} of {len(rows)} labels are rough)"
+    step, groups = analysis.steps(model, found)[j], found.arm.groups
+    several = "" if analysis.single else f" ('{row.label}'; {len(sure)} of {len(rows)} labels have a rough curve)"
     sentence = (
         f"{model}: {percent(min(row.value or 0.0, 1.0))} of the variation of its age curve is noise between "
-        f"neighbouring ages{several}; "
-        f"from {groups[step.group]} to {groups[step.next_group]} the risk changes by "
+        f"neighbouring ages{several}; from {groups[step.group]} to {groups[step.next_group]} the risk changes by "
         f"{number(step.change, signed=True)}."
     )
     return [Finding(sentence=sentence, tone="warning")]
 
 
-def _amplified(story: Story) -> list[Finding]:
+def _amplified(analysis: CharacteristicsAnalysis) -> list[Finding]:
     """Where the model surely amplifies what the training data show."""
-    told = []
-    label = story.labels[0] if story.single else ALL_LABELS
-    for found in story.arms:
-        for model in story.models:
-            row = story.find("amplification", model, label, found.arm.name)
-            if row is None or row.value is None or row.low is None:
-                continue
-            sure = row.low > 1
-            size = (
-                f"{number(row.value)} times ({row.level or 0.95:.0%} interval {number(row.low)} to {number(row.high)})"
-            )
-            if sure:
+    label = analysis.labels[0] if analysis.single else ALL_LABELS
+    findings = []
+    for found in analysis.arms:
+        for model in analysis.models:
+            row = analysis.estimates.find("amplification", model, label=label, group=found.arm.name)
+            if row is not None and row.low is not None and row.low > 1:
+                size = f"{number(row.value)} times ({interval(row)})"
                 sentence = f"{model} amplifies the differences by {found.arm.name} in the training data: {size}."
-                told.append(Finding(sentence=sentence, tone="warning"))
-    return told
+                findings.append(Finding(sentence=sentence, tone="warning"))
+    return findings
 
 
-def _unseen(story: Story) -> list[Finding]:
-    told = []
-    for model in story.models:
-        shares = [(found.arm.name, story.outside(model, found)) for found in story.arms]
-        missed = [f"{percent(share)} of the edits of {name}" for name, share in shares if share]
+def _unseen(analysis: CharacteristicsAnalysis) -> list[Finding]:
+    findings = []
+    for model in analysis.models:
+        shares = [(found.arm.name, analysis.window(model, found).share) for found in analysis.arms]
+        missed = [f"{percent(share)} of the {name} edits" for name, share in shares if share]
         if missed:
-            sentence = f"{model} never saw {', '.join(missed)}: they lie outside its window and change nothing."
-            told.append(Finding(sentence=sentence, tone="warning"))
-    return told
+            sentence = f"{model} never saw {listed(missed)}: they lie outside its window and change nothing."
+            findings.append(Finding(sentence=sentence, tone="warning"))
+    return findings
 
 
-def _nothing_altered(found: ArmAnalysis) -> Finding:
-    why = _main_reason(found)
-    return Finding(sentence=f"No note could be altered for {found.arm.name}{why}.", tone="warning")
-
-
-def _main_reason(found: ArmAnalysis) -> str:
-    if not found.arm.reasons:
+def _main_reason(arm: Arm) -> str:
+    if not arm.reasons:
         return ""
-    return f", mostly because: {max(found.arm.reasons.items(), key=lambda item: int(item[1].max()))[0]}"
+    return f", mostly because: {max(arm.reasons.items(), key=lambda item: int(item[1].max()))[0]}"
 
 
-def _skipped(story: Story) -> list[Finding]:
-    told = []
-    for found in story.arms:
-        n, n_in = found.arm.n_notes, len(found.arm.rows)
-        if n_in and n - n_in > _MUCH_SKIPPED * n:
-            sentence = f"{n - n_in:,} of {n:,} notes could not be altered for {found.arm.name}{_main_reason(found)}."
-            told.append(Finding(sentence=sentence, tone="warning"))
-    return told
+def _skipped(analysis: CharacteristicsAnalysis) -> list[Finding]:
+    findings = []
+    for arm in (found.arm for found in analysis.arms if len(found.arm.rows)):
+        n_skipped = arm.n_notes - len(arm.rows)
+        if n_skipped > _MUCH_SKIPPED * arm.n_notes:
+            share = f"{n_skipped:,} of {arm.n_notes:,} notes"
+            sentence = f"{share} could not be altered for {arm.name}{_main_reason(arm)}."
+            findings.append(Finding(sentence=sentence, tone="warning"))
+    return findings

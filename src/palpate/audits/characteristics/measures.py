@@ -1,37 +1,48 @@
-"""What one model does in one arm: means, deviations, paired differences and flips, with replicates by patient.
+"""What the models do in one arm: means, deviations, paired differences and flips, with replicates by patient.
 
-All of it is linear in the notes' answers, so sums by patient are all that is needed, and the replicates of every group
-and label are one matrix product. Differences are taken within a note, before anything is summed: a model that does not
-see the characteristic has differences of exactly 0, on the data and in every replicate.
+All of it is linear in the predictions for the notes, so sums by patient are all that is needed, and the replicates of
+every group and label are one matrix product. Differences are taken within a note, before anything is summed: a model
+that does not see the characteristic has differences of exactly 0, on the data and in every replicate.
 
-Intervals are percentiles of the bootstrap by patient; p-values are of random signs, a sign for each patient
-(`palpate.stats.intervals`): if the model does not care, which of the two texts is which is chance.
+Intervals are percentiles of the bootstrap by patient. P-values are those of random signs, one sign per patient
+(`sign_flip_p_value`): if the model ignores the characteristic, it is chance which of the two texts is which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.characteristics.observed import ObservedRates, deviations
-from palpate.audits.kit.measured import FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST
+from palpate.audits.characteristics.age_curves import AgeCurve, Roughness, age_run, mean_roughness, roughness
+from palpate.audits.characteristics.arms import Arm
+from palpate.audits.characteristics.observed import (
+    ObservedGroups,
+    ObservedRates,
+    Slope,
+    amplification,
+    deviations,
+    observed_rates,
+)
+from palpate.audits.characteristics.plan import AlteredNotes
+from palpate.audits.kit import FEWEST_FOR_TEST, Resampling
 from palpate.cases.edits import Ints
-from palpate.stats import percentile_interval
-from palpate.stats.clustered import Units, ratio_replicates, sum_by_unit
-from palpate.stats.curves import curve_variance
+from palpate.results import ModelPredictions, Plan, Predictions
+from palpate.stats import percentile_interval, ratio_replicates
+from palpate.stats.curves import FEWEST_POINTS
 from palpate.stats.intervals import sign_flip_p_value
+from palpate.stats.clustered import Units, sum_by_unit, units_of
 
 Floats = NDArray[np.float64]
 COLUMNS_PER_BLOCK = 800
 """Groups x labels that are resampled at a time: some hundred megabytes with 10,000 replicates."""
 
 
-class Spread(NamedTuple):
-    """A number with its interval; arrays of one shape. NaN is undefined."""
+class EstimateArrays(NamedTuple):
+    """Numbers with their intervals; arrays of one shape. NaN is undefined."""
 
     value: Floats
     low: Floats
@@ -39,7 +50,7 @@ class Spread(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """A model's answers in an arm, summed over the notes of each unit; the last axis is the label."""
+    """A model's predictions in an arm, summed over the notes of each unit; the last axis is the label."""
 
     base: Floats
     """[unit, label] the reference group."""
@@ -50,11 +61,11 @@ class Sums(NamedTuple):
     flips: Floats
     """[unit, group, label] notes whose decision differs from that in the reference group."""
     flips_written: Floats
-    """[unit, group, label] notes whose decision differs from that of the note as written."""
+    """[unit, group, label] notes whose decision differs from that for the note as written."""
 
     @classmethod
     def of(cls, p: Floats, original: Floats, threshold: Floats, *, reference: int, units: Units) -> Sums:
-        """From p[note, group, label], the answers to the notes as written [note, label], and the labels' thresholds."""
+        """From p[note, group, label], the predictions for the notes as written [note, label], and the thresholds."""
         base = p[:, reference]
         decided = p >= threshold
         return cls(
@@ -67,26 +78,8 @@ class Sums(NamedTuple):
 
     @classmethod
     def mean(cls, members: Sequence[Sums]) -> Sums:
-        """Several checkpoints as one model."""
+        """The members of an ensemble as one model."""
         return cls(*(np.mean(parts, axis=0) for parts in zip(*members, strict=True)))
-
-
-@dataclass(frozen=True)
-class Resampling:
-    """How replicates are drawn and summarised."""
-
-    n_replicates: int
-    level: float
-    seed: int
-
-
-class Curve(NamedTuple):
-    """Noise and total variance of the age curve of each label: on the data, and [label, replicate]."""
-
-    noise: Floats
-    total: Floats
-    noise_values: Floats
-    total_values: Floats
 
 
 class Products(NamedTuple):
@@ -97,45 +90,45 @@ class Products(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Measures:
-    """One model, one arm; arrays are [group, label] unless they say otherwise."""
+class ModelMeasures:
+    """One model in one arm; arrays are [group, label] unless they say otherwise."""
 
-    mean_probability: Spread
-    as_written: Spread
+    mean_probability: EstimateArrays
+    as_written: EstimateArrays
     """[1, label]"""
-    deviation: Spread
-    difference: Spread
+    deviation: EstimateArrays
+    difference: EstimateArrays
     p_value: Floats
     """Of the differences, not corrected; NaN for the reference group and where there are too few patients."""
-    flip_rate: Spread
-    flip_rate_from_written: Spread
-    curve: Curve | None
+    flip_rate: EstimateArrays
+    flip_rate_from_written: EstimateArrays
+    curve: AgeCurve | None
     products: Products | None
 
     @classmethod
-    def joined(cls, blocks: Sequence[Measures]) -> Measures:
+    def joined(cls, blocks: Sequence[ModelMeasures]) -> ModelMeasures:
         """Blocks of labels as one."""
 
-        def spread(name: str) -> Spread:
+        def arrays(name: str) -> EstimateArrays:
             parts = [getattr(block, name) for block in blocks]
-            return Spread(*(np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)))
+            return EstimateArrays(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
 
         curves = [block.curve for block in blocks if block.curve is not None]
         products = [block.products for block in blocks if block.products is not None]
         return cls(
-            mean_probability=spread("mean_probability"),
-            as_written=spread("as_written"),
-            deviation=spread("deviation"),
-            difference=spread("difference"),
+            mean_probability=arrays("mean_probability"),
+            as_written=arrays("as_written"),
+            deviation=arrays("deviation"),
+            difference=arrays("difference"),
             p_value=np.concatenate([block.p_value for block in blocks], axis=1),
-            flip_rate=spread("flip_rate"),
-            flip_rate_from_written=spread("flip_rate_from_written"),
-            curve=Curve(*(np.concatenate(parts) for parts in zip(*curves, strict=True))) if curves else None,
+            flip_rate=arrays("flip_rate"),
+            flip_rate_from_written=arrays("flip_rate_from_written"),
+            curve=AgeCurve(*(np.concatenate(parts) for parts in zip(*curves, strict=True))) if curves else None,
             products=Products(*(np.concatenate(parts) for parts in zip(*products, strict=True))) if products else None,
         )
 
 
-def measure(
+def measure_model(
     sums: Sums,
     units: Units,
     resampling: Resampling,
@@ -143,29 +136,26 @@ def measure(
     reference: int,
     run: Ints | None = None,
     observed: ObservedRates | None = None,
-) -> Measures:
+) -> ModelMeasures:
     """All numbers of a block of labels.
 
     `run` are the groups that make the age curve, in order of age. `observed` has the same groups and labels in the
     training split, replicates included.
     """
     point, values = _means(sums, units, resampling)
-    few = len(units.size) < FEWEST_FOR_INTERVAL
 
-    def spread(on_data: Floats, replicates: Floats) -> Spread:
-        low, high = percentile_interval(replicates, level=resampling.level)
-        nothing = np.full_like(on_data, np.nan)
-        return Spread(on_data, nothing, nothing) if few else Spread(on_data, np.asarray(low), np.asarray(high))
+    def with_interval(value: Floats, replicates: Floats) -> EstimateArrays:
+        return EstimateArrays(value, *percentile_interval(replicates, level=resampling.level))
 
-    return Measures(
-        mean_probability=spread(point.base + point.moved, values.base + values.moved),
-        as_written=spread((point.base + point.written)[None], (values.base + values.written)[None]),
-        deviation=spread(deviations(point.moved), deviations(values.moved)),
-        difference=spread(point.moved, values.moved),
+    return ModelMeasures(
+        mean_probability=with_interval(point.base + point.moved, values.base + values.moved),
+        as_written=with_interval((point.base + point.written)[None], (values.base + values.written)[None]),
+        deviation=with_interval(deviations(point.moved), deviations(values.moved)),
+        difference=with_interval(point.moved, values.moved),
         p_value=_p_values(sums.moved, resampling, reference=reference),
-        flip_rate=spread(point.flips, values.flips),
-        flip_rate_from_written=spread(point.flips_written, values.flips_written),
-        curve=None if run is None else _curve(point.moved, values.moved, run),
+        flip_rate=with_interval(point.flips, values.flips),
+        flip_rate_from_written=with_interval(point.flips_written, values.flips_written),
+        curve=None if run is None else AgeCurve.of(point.moved[run], values.moved[run]),
         products=None if observed is None else _products(point.moved, values.moved, observed),
     )
 
@@ -202,14 +192,156 @@ def _p_values(moved: Floats, resampling: Resampling, *, reference: int) -> Float
     return p_value
 
 
-def _curve(point: Floats, values: Floats, run: Ints) -> Curve:
-    on_data, resampled = curve_variance(point[run], axis=0), curve_variance(values[run], axis=0)
-    return Curve(on_data.noise, on_data.total, resampled.noise, resampled.total)
-
-
 def _products(point: Floats, values: Floats, observed: ObservedRates) -> Products:
     known = observed.known
     return Products(
         (deviations(point[known]) * observed.deviation).sum(axis=0),
         (deviations(values[known]) * observed.deviation_values).sum(axis=0),
     )
+
+
+class WindowCount(NamedTuple):
+    """How many altered notes there are, and how many of them lie outside a model's window."""
+
+    n_altered: int
+    n_outside: int
+
+    @property
+    def share(self) -> float | None:
+        """The share of the altered notes that the model never saw; None where no note was altered."""
+        return self.n_outside / self.n_altered if self.n_altered else None
+
+
+@dataclass(frozen=True, eq=False)
+class ArmMeasures:
+    """Everything about one arm."""
+
+    arm: Arm
+    training: ObservedGroups
+    n_units: int
+    models: Mapping[str, ModelMeasures]
+    """By model, ensembles included; empty where no note could be altered."""
+    roughness: Mapping[str, Roughness]
+    run: Ints | None
+    """The groups that make the age curve."""
+    observed: ObservedRates | None
+    slopes: Mapping[str, Sequence[Slope]]
+    """By model: one per label and, where there are several labels, one over all of them at the end."""
+    windows: Mapping[str, WindowCount]
+    """By scored model."""
+
+
+def measure_arm(
+    plan: Plan[AlteredNotes],
+    predictions: Predictions,
+    threshold: Floats,
+    arm: Arm,
+    training: ObservedGroups,
+    *,
+    resampling: Resampling,
+    of_training: Resampling,
+) -> ArmMeasures:
+    """All models in one arm, a block of labels at a time; `threshold` is [scored model, label].
+
+    `of_training` are the settings for the training patients, who are resampled with a seed of their own.
+    """
+    units = _units(plan, arm.rows, resampling)
+    run = age_run(arm.groups) if arm.name == "age" else None
+    run = run if run is not None and len(run) >= FEWEST_POINTS else None
+    blocks: dict[str, list[ModelMeasures]] = {}
+    rates_blocks: list[ObservedRates] = []
+    square_blocks: list[Floats] = []
+    step = max(1, COLUMNS_PER_BLOCK // len(arm.groups))
+    for first in range(0, len(plan.labels) if len(arm.rows) else 0, step):
+        labels = slice(first, first + step)
+        rates = _observed(plan, training, labels, len(arm.groups), of_training)
+        known = rates if rates is not None and len(rates.known) > 1 else None
+        for name, sums in _all_sums(plan, predictions, threshold, arm, units, labels).items():
+            part = measure_model(sums, units, resampling, reference=arm.reference, run=run, observed=known)
+            blocks.setdefault(name, []).append(part)
+        if rates is not None:
+            rates_blocks.append(rates.without_replicates())
+            square_blocks.append((rates.deviation_values**2).sum(axis=0))
+    models = {name: ModelMeasures.joined(parts) for name, parts in blocks.items()}
+    observed = ObservedRates.joined(rates_blocks)
+    return ArmMeasures(
+        arm=arm,
+        training=training,
+        n_units=len(units.size),
+        models=models,
+        roughness=_roughness(models, predictions) if models and run is not None else {},
+        run=run,
+        observed=observed,
+        slopes=_slopes(models, observed, square_blocks, resampling.level),
+        windows={name: _window(plan, answers, arm) for name, answers in predictions.scored.items()},
+    )
+
+
+def _units(plan: Plan[AlteredNotes], rows: Ints, resampling: Resampling) -> Units:
+    return units_of(plan.cohort.patients[rows] if resampling.unit == "patient" else np.arange(len(rows)))
+
+
+def _all_sums(
+    plan: Plan[AlteredNotes], predictions: Predictions, threshold: Floats, arm: Arm, units: Units, labels: slice
+) -> dict[str, Sums]:
+    """The sums of every scored model, then those of every ensemble."""
+    original = plan.memory.original[arm.rows]
+    sums = {
+        name: Sums.of(
+            arm.cut(answers.p[:, labels]),
+            answers.p[original, labels],
+            threshold[m, labels],
+            reference=arm.reference,
+            units=units,
+        )
+        for m, (name, answers) in enumerate(predictions.scored.items())
+    }
+    wholes = {name: Sums.mean([sums[member] for member in each]) for name, each in predictions.ensembles.items()}
+    return sums | wholes
+
+
+def _observed(
+    plan: Plan[AlteredNotes], groups: ObservedGroups, labels: slice, n_groups: int, resampling: Resampling
+) -> ObservedRates | None:
+    if groups.reason is not None or not np.any(groups.group >= 0):
+        return None
+    y_true = plan.cohort.y_true(groups.rows, plan.labels[labels])
+    units = _units(plan, groups.rows, resampling)
+    return observed_rates(groups, y_true, units, n_groups=n_groups, resampling=resampling)
+
+
+def _roughness(models: Mapping[str, ModelMeasures], predictions: Predictions) -> dict[str, Roughness]:
+    found = {
+        name: roughness(each.curve)
+        for name, each in models.items()
+        if each.curve is not None and name in predictions.scored
+    }
+    wholes = {name: mean_roughness([found[member] for member in each]) for name, each in predictions.ensembles.items()}
+    return found | wholes
+
+
+def _slopes(
+    models: Mapping[str, ModelMeasures], observed: ObservedRates | None, square_blocks: Sequence[Floats], level: float
+) -> dict[str, list[Slope]]:
+    if observed is None or len(observed.known) < 2:
+        return {}
+    squares, square_values = (observed.deviation**2).sum(axis=0), np.concatenate(square_blocks)
+    out = {}
+    for name, each in models.items():
+        if each.products is None:
+            continue
+        point, values = each.products
+        slopes = [
+            amplification(point[j], values[j], squares[j], square_values[j], level=level) for j in range(len(squares))
+        ]
+        if len(squares) > 1:
+            whole = (point.sum(), values.sum(axis=0), squares.sum(), square_values.sum(axis=0))
+            slopes.append(amplification(*whole, level=level))
+        out[name] = slopes
+    return out
+
+
+def _window(plan: Plan[AlteredNotes], answers: ModelPredictions, arm: Arm) -> WindowCount:
+    part = slice(arm.first, arm.stop)
+    altered = plan.variants.n_edits[part] > 0
+    return WindowCount(int(altered.sum()), int((altered & ~answers.seen[part]).sum()))

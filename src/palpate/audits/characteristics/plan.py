@@ -1,63 +1,102 @@
-"""From notes to variants: every note is read once and then altered to every group of every arm.
+"""From notes to variants: every note is scanned once and then altered to every group of every arm.
 
 A note that can't be altered to one group of an arm is left out of all of its groups (the paper's code kept it in the
-groups before, so that groups held different patients). Variants are written into columns, note by note; altered or not,
-a text costs a few bytes.
+earlier groups, so that groups held different patients). Variants are written into columns, note by note, so that each
+costs a few bytes, altered or not.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from palpate.audits.characteristics.arms import ACTIONS, Arm
-from palpate.audits.characteristics.groups import ArmSpec
+from palpate.audits.characteristics.arms import ACTIONS, Arm, ArmSpec
+from palpate.audits.characteristics.observed import ObservedGroups
+from palpate.audits.kit import validation_rows
+from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Ints, Skip, Variants
+from palpate.errors import ConfigError
+from palpate.perturb.characteristics import NAMES, Alterer, Contradictory, Definition
+from palpate.results import Plan
 
 SKIPPED = "skipped"
 
 
-class ReadsNotes(Protocol):
-    """The text engine, as the plan uses it."""
+class AltersNotes(Protocol):
+    """What the plan needs of `palpate.perturb.characteristics.Alterer`."""
 
-    def read(self, text: str) -> Any:
-        """What there is to know about a note; found once, used for all groups."""
+    def plan(self, text: str) -> Any:
+        """Scan a note, once for all groups."""
         ...
 
-    def present(self, found: Any) -> Mapping[str, str | None]:
-        """The group that the note gives its patient, for each characteristic; None where it says nothing."""
-        ...
-
-    def edits(self, found: Any, groups: Mapping[str, str]) -> tuple[Sequence[Edit], str, str | None]:
-        """The edits that make the note one of these groups, the action, and the reason of a skip."""
+    def edits(self, found: Any, group: Mapping[str, str]) -> tuple[Sequence[Edit], str, str | None]:
+        """The edits that put the note's patient into these groups, the action, and the reason for a skip."""
         ...
 
 
-class Altered(NamedTuple):
-    """All arms, as columns of `Variants`, and the notes that were left out."""
+class AlteredNotes(NamedTuple):
+    """What the plan remembers until the predictions are there."""
 
     arms: tuple[Arm, ...]
-    variants: Variants
     original: Ints
-    """[cohort row] the variant that is the note as written, -1 where none."""
+    """[row of the cohort] the variant that is the note as written; -1 where none is planned."""
     validation: slice
-    skips: tuple[Skip, ...]
+    observed: tuple[ObservedGroups, ...]
+    """One per arm."""
+
+
+def note_alterer(alter: Sequence[str], definitions: Sequence[Definition], contradictory: Contradictory) -> Alterer:
+    """The text engine, for the characteristics that `alter` names and no others."""
+    own = {definition.name: definition for definition in definitions}
+    if len(own) < len(definitions):
+        raise ConfigError("audit 'characteristics', option 'definitions': a characteristic is defined twice")
+    known = dict.fromkeys((*NAMES, *own))
+    asked = dict.fromkeys(part.strip() for name in alter for part in name.split("+"))
+    unknown = next((part for part in asked if part not in known), None)
+    if unknown is not None:
+        raise ConfigError(
+            f"audit 'characteristics', option 'alter': unknown characteristic '{unknown}'",
+            hint=f"use one of: {', '.join(known)}; define others in `definitions`",
+        )
+    return Alterer([own.get(part, part) for part in asked], contradictory=contradictory)
+
+
+def sample_patients(cohort: Cohort, rows: Ints, max_notes: int | None, rng: np.random.Generator) -> Ints:
+    """All rows, or those of patients drawn at random until the next one does not fit into `max_notes`."""
+    if max_notes is None or len(rows) <= max_notes:
+        return rows
+    patient = cohort.patients[rows]
+    names, size = np.unique(patient, return_counts=True)
+    order = rng.permutation(len(names))
+    fits = np.cumsum(size[order]) <= max_notes
+    if not fits[0]:
+        raise ConfigError(
+            "audit 'characteristics', option 'max_notes': a single patient has more notes",
+            hint=f"use at least {int(size.max())}",
+        )
+    return rows[np.isin(patient, names[order[fits]])]
+
+
+def stated_groups(texts: Sequence[str], rows: Ints, alterer: Alterer) -> dict[str, list[str | None]]:
+    """The group that each note gives its patient, for each characteristic; None where it says nothing."""
+    present = [alterer.detection(alterer.plan(texts[row])).present for row in rows.tolist()]
+    return {part: [each[part] for each in present] for part in alterer.characteristics}
 
 
 @dataclass
-class _Columns:
-    """The variants of one arm while they are collected; note-major."""
+class _ArmVariants:
+    """The variants of one arm while they are collected, note by note."""
 
     spec: ArmSpec
     mappings: list[dict[str, str]] = field(init=False)
     rows: list[int] = field(default_factory=list)
     n_edits: list[int] = field(default_factory=list)
-    start: list[int] = field(default_factory=list)
-    end: list[int] = field(default_factory=list)
-    replacement: list[int] = field(default_factory=list)
+    edits: array[int] = field(default_factory=lambda: array("q"))
+    """Start, end and index of the replacement of each edit, one after the other: there may be millions."""
     actions: Ints = field(init=False)
     reasons: dict[str, Ints] = field(default_factory=dict)
 
@@ -65,86 +104,83 @@ class _Columns:
         self.mappings = self.spec.mappings()
         self.actions = np.zeros((len(self.spec.groups), len(ACTIONS)), dtype=np.int64)
 
-    def add(self, row: int, reader: ReadsNotes, found: Any, words: dict[str, int]) -> str | None:
-        """Alter one note to all groups; if one can't be made, forget the note and give the reason."""
-        made = [reader.edits(found, groups) for groups in self.mappings]
-        skipped = [(g, reason or "no reason given") for g, (_, action, reason) in enumerate(made) if action == SKIPPED]
+    def add(self, row: int, alterer: AltersNotes, found: Any, replacements: dict[str, int]) -> str | None:
+        """Alter one note to all groups; if one of them can't be made, leave the note out and return the reason."""
+        outcomes = [alterer.edits(found, groups) for groups in self.mappings]
+        skipped = [(g, why or "no reason given") for g, (_, action, why) in enumerate(outcomes) if action == SKIPPED]
         if skipped:
             for g, reason in skipped:
-                self.reasons.setdefault(reason, np.zeros(len(made), dtype=np.int64))[g] += 1
+                self.reasons.setdefault(reason, np.zeros(len(outcomes), dtype=np.int64))[g] += 1
             return skipped[0][1]
         self.rows.append(row)
-        for g, (edits, action, _) in enumerate(made):
+        for g, (edits, action, _) in enumerate(outcomes):
             self.actions[g, ACTIONS.index(action)] += 1
             self.n_edits.append(len(edits))
             for start, end, text in edits:
-                self.start.append(start)
-                self.end.append(end)
-                self.replacement.append(words.setdefault(text, len(words)))
+                self.edits.extend((start, end, replacements.setdefault(text, len(replacements))))
         return None
 
     def arm(self, reference: int, first: int, n_notes: int) -> Arm:
-        return Arm(
-            name=self.spec.name,
-            groups=self.spec.names,
-            reference=reference,
-            rows=np.asarray(self.rows, dtype=np.int64),
-            first=first,
-            n_notes=n_notes,
-            actions=self.actions,
-            reasons=dict(self.reasons),
-        )
+        """The finished arm, whose variants begin at `first`."""
+        rows = np.asarray(self.rows, dtype=np.int64)
+        return Arm(self.spec.name, self.spec.names, reference, rows, first, n_notes, self.actions, self.reasons)
 
 
 def alter_notes(
-    texts: Sequence[str],
+    cohort: Cohort,
     rows: Ints,
+    labels: tuple[str, ...],
+    *,
     specs: Sequence[ArmSpec],
     references: Sequence[int],
-    reader: ReadsNotes,
-    *,
-    validation: Ints,
-) -> Altered:
-    """Alter the notes in `rows` to all groups of all arms; `validation` rows are added as they are."""
-    columns = [_Columns(spec) for spec in specs]
-    words: dict[str, int] = {}
+    observed: Sequence[ObservedGroups],
+    alterer: AltersNotes,
+) -> Plan[AlteredNotes]:
+    """The notes in `rows` in every group of every arm, then as written, then the validation split for the threshold."""
+    texts, parts = cohort.texts, [_ArmVariants(spec) for spec in specs]
+    replacements: dict[str, int] = {}
     skips: list[Skip] = []
     for row in rows.tolist():
-        found = reader.read(texts[row])
-        for part in columns:
-            reason = part.add(row, reader, found, words)
+        found = alterer.plan(texts[row])
+        for part in parts:
+            reason = part.add(row, alterer, found, replacements)
             if reason is not None:
                 skips.append(Skip(row, f"{part.spec.name}: {reason}"))
-    arms, first = [], 0
-    for part, reference in zip(columns, references, strict=True):
-        arms.append(part.arm(reference, first, len(rows)))
-        first = arms[-1].stop
-    inside = np.unique(np.concatenate([arm.rows for arm in arms]))
+    arms: list[Arm] = []
+    for part, reference in zip(parts, references, strict=True):
+        arms.append(part.arm(reference, arms[-1].stop if arms else 0, len(rows)))
+    inside, validation = np.unique(np.concatenate([arm.rows for arm in arms])), validation_rows(cohort)
+    first = arms[-1].stop
+    last = first + len(inside)
     original = np.full(len(texts), -1, dtype=np.int64)
-    original[inside] = first + np.arange(len(inside))
-    variants = _variants(columns, arms, np.concatenate([inside, validation]), words)
-    return Altered(
-        tuple(arms), variants, original, slice(first + len(inside), first + len(inside) + len(validation)), tuple(skips)
+    original[inside] = np.arange(first, last)
+    return Plan(
+        cohort,
+        _variants(parts, arms, np.concatenate([inside, validation]), replacements),
+        labels,
+        skips=tuple(skips),
+        cases=rows,
+        memory=AlteredNotes(tuple(arms), original, slice(last, last + len(validation)), tuple(observed)),
     )
 
 
-def _variants(columns: Sequence[_Columns], arms: Sequence[Arm], unaltered: Ints, words: Mapping[str, int]) -> Variants:
-    names = ["original", *(arm.group_name(g) for arm in arms for g in range(len(arm.groups)))]
+def _variants(
+    parts: Sequence[_ArmVariants], arms: Sequence[Arm], unaltered: Ints, replacements: Mapping[str, int]
+) -> Variants:
+    names = ["original", *(name for arm in arms for name in arm.group_names)]
     before = np.cumsum([1, *(len(arm.groups) for arm in arms)])
     parent = [np.repeat(arm.rows, len(arm.groups)) for arm in arms]
     group = [np.tile(at + np.arange(len(arm.groups)), len(arm.rows)) for at, arm in zip(before, arms, strict=False)]
-    counts = np.concatenate([*(_ints(part.n_edits) for part in columns), np.zeros(len(unaltered), np.int64)])
+    counts = np.concatenate([*(np.asarray(part.n_edits, np.int64) for part in parts), np.zeros_like(unaltered)])
+    edits = np.concatenate([np.asarray(part.edits, np.int64).reshape(-1, 3) for part in parts])
+    start, end, replacement = np.ascontiguousarray(edits.T)
     return Variants(
         parent=np.concatenate([*parent, unaltered]),
         first_edit=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        start=np.concatenate([_ints(part.start) for part in columns]),
-        end=np.concatenate([_ints(part.end) for part in columns]),
-        replacement=np.concatenate([_ints(part.replacement) for part in columns]),
-        replacements=tuple(words),
-        group=np.concatenate([*group, np.zeros(len(unaltered), np.int64)]),
+        start=start,
+        end=end,
+        replacement=replacement,
+        replacements=tuple(replacements),
+        group=np.concatenate([*group, np.zeros_like(unaltered)]),
         group_names=tuple(names),
     )
-
-
-def _ints(values: Sequence[int]) -> Ints:
-    return np.asarray(values, dtype=np.int64)

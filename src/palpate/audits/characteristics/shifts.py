@@ -1,22 +1,23 @@
-"""The notes whose prediction an alteration moves furthest, and, only if asked for, what was altered in them."""
+"""The notes whose prediction an alteration moves furthest and, only if asked for, what was altered in them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from palpate.audits.characteristics.arms import Arm, Memory
+from palpate.audits.characteristics.arms import Arm
+from palpate.audits.characteristics.plan import AlteredNotes
 from palpate.cases.edits import Edit, splice
-from palpate.results import Examples, ModelPredictions, Plan
+from palpate.results import Examples, ModelPredictions, Plan, Predictions
 
 _CONTEXT = 45
 _LONGEST = 240
 
 
 class Shift(NamedTuple):
-    """One note, altered to the group, and of the label, for which its prediction moves furthest."""
+    """One note, altered to the group and seen for the label for which its prediction moves furthest."""
 
     model: str
     case_id: str
@@ -27,25 +28,22 @@ class Shift(NamedTuple):
     after: float
 
 
-def largest_shifts(
-    plan: Plan, predictions: Mapping[str, ModelPredictions], models: Sequence[str], n: int
-) -> list[Shift]:
-    """For each model and arm, the `n` notes that move furthest from the note as written; a note that stays is none."""
-    memory: Memory = plan.memory
+def largest_shifts(plan: Plan[AlteredNotes], predictions: Predictions, n: int) -> list[Shift]:
+    """For each scored model and arm, the `n` notes that move furthest from the note as written, where they move."""
     shifts: list[Shift] = []
-    for model in models:
-        for arm in memory.arms:
-            shifts += _of_arm(plan, model, predictions[model], arm, memory, n) if len(arm.rows) else []
+    for model, answers in predictions.scored.items():
+        for arm in plan.memory.arms:
+            shifts += _in_arm(plan, model, answers, arm, n) if len(arm.rows) else []
     return shifts
 
 
-def _of_arm(plan: Plan, model: str, answers: ModelPredictions, arm: Arm, memory: Memory, n: int) -> list[Shift]:
-    before = answers.p[memory.original[arm.rows]]
+def _in_arm(plan: Plan[AlteredNotes], model: str, answers: ModelPredictions, arm: Arm, n: int) -> list[Shift]:
+    before = answers.p[plan.memory.original[arm.rows]]
     after = arm.cut(answers.p)
     moved = np.abs(after - before[:, None]).reshape(len(arm.rows), -1)
     furthest = moved.argmax(axis=1)
     size = moved[np.arange(len(moved)), furthest]
-    # Ties by the note's place, so that the list does not depend on the sort.
+    # Ties go by the note's place, so that the list does not depend on the sort.
     order = np.argsort(-size, kind="stable")[:n]
     case_ids = plan.cohort.cases["case_id"]
     shifts = []
@@ -57,7 +55,7 @@ def _of_arm(plan: Plan, model: str, answers: ModelPredictions, arm: Arm, memory:
                 case_id=str(case_ids[int(arm.rows[k])]),
                 variant=arm.first + k * len(arm.groups) + g,
                 label=plan.labels[j],
-                group=arm.group_name(g),
+                group=arm.group_names[g],
                 before=float(before[k, j]),
                 after=float(after[k, g, j]),
             )
@@ -65,13 +63,10 @@ def _of_arm(plan: Plan, model: str, answers: ModelPredictions, arm: Arm, memory:
     return shifts
 
 
-def examples_of(plan: Plan, shifts: Sequence[Shift]) -> Examples:
-    """What was altered in the notes of `shifts`, with a little of the text around; holds note text."""
-    rows, told = [], set()
-    for shift in shifts:
-        if shift.variant in told:
-            continue
-        told.add(shift.variant)
+def altered_excerpts(plan: Plan[AlteredNotes], shifts: Sequence[Shift]) -> Examples:
+    """What was altered in the notes of `shifts`, with a little of the text around it; holds note text."""
+    rows = []
+    for shift in {shift.variant: shift for shift in shifts}.values():
         parent = plan.cohort.texts[int(plan.variants.parent[shift.variant])]
         before, after = _excerpts(parent, plan.variants.edits(shift.variant))
         rows.append((shift.case_id, shift.group, before, after))
