@@ -29,7 +29,7 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
 from palpate.models import Model, ModelSpec, load_model
 from palpate.models.protocol import Probabilities
-from palpate.results import AuditResult
+from palpate.results import AuditResult, Predictions
 from palpate.synthetic.calibrate import calibrate
 from palpate.synthetic.dice import Dice, stream
 from palpate.synthetic.notes.discharge import DischargeSummary
@@ -132,7 +132,7 @@ def planted(plants: Plants, *, jitter: float = 0.0) -> dict[tuple[str, str], flo
 
 def audited(cohort: Cohort, model: Model, *, seed: int, audit: Characteristics = AUDIT) -> AuditResult:
     plan = audit.plan(cohort, np.random.default_rng(seed))
-    return audit.analyse(plan, {"oracle": answer(plan, model)}, np.random.default_rng(seed + 1))
+    return audit.analyse(plan, Predictions({"oracle": answer(plan, model)}), np.random.default_rng(seed + 1))
 
 
 def differences(result: AuditResult) -> dict[tuple[str, str], dict[str, object]]:

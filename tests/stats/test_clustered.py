@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from palpate.stats import clustered as module
 from palpate.stats import percentile_interval, ratio_replicates, resample_counts, resampled_ratios
+from palpate.stats.clustered import sum_by_unit, tally_replicates, units_of
 
 
 def slow(above, below, over, counts):
@@ -109,3 +111,14 @@ def test_interval_covers():
         low, high = percentile_interval(resampled_ratios(sums[:, None], notes[:, None], counts))
         inside.append(low[0] <= 1.0 <= high[0])
     assert 0.93 <= np.mean(inside) <= 0.97
+
+
+def test_tallies_equal_counting() -> None:
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 3, size=(40, 6))
+    drawn = tally_replicates(sparse.csr_array(table), rng=3, n_replicates=25)
+    counts = resample_counts(rng=3, n_replicates=25, patient=np.arange(40))
+    np.testing.assert_array_equal(drawn, (counts @ table).T)
+    patient = rng.integers(0, 9, size=40)
+    expected = [table[patient == u].sum(axis=0) for u in np.unique(patient)]
+    np.testing.assert_array_equal(sum_by_unit(table, units_of(patient)), expected)

@@ -1,4 +1,4 @@
-"""Notes that name their patient, a small alterer of them, and a model's predictions for a plan; for tests of the audit."""
+"""Notes that name their patient, a small alterer of them, and a model's predictions for a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The characteristics audit whole: notes altered by the text engine, models known in closed form, blocks."""
+"""The whole characteristics audit: notes altered by the text engine, models known in closed form, blocks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from palpate.audits.characteristics import Characteristics
+from palpate.audits.characteristics.plan import AlteredNotes
 from palpate.cases.cohort import Cohort, stack
 from palpate.cases.edits import Inputs, splice
 from palpate.errors import CohortError, ConfigError
@@ -19,7 +20,7 @@ from palpate.models import Model
 from palpate.models.protocol import Probabilities
 from palpate.perturb.characteristics import load_definition
 from palpate.report.html import render
-from palpate.results import AuditResult, Chart, Plan, Table
+from palpate.results import AuditResult, Chart, Plan, Predictions, Table
 from palpate.testing import KeywordModel
 from tests.audits.characteristics.altered_notes import ETHNICITIES, answer, frame, notes
 
@@ -39,10 +40,10 @@ class AgeModel(Model):
         return 1 / (1 + np.exp(-(self.logit[ages] + fever)))[:, None]
 
 
-def run(audit: Characteristics, cohort: Cohort, **models: Model) -> tuple[Plan, AuditResult]:
+def run(audit: Characteristics, cohort: Cohort, **models: Model) -> tuple[Plan[AlteredNotes], AuditResult]:
     plan = audit.plan(cohort, np.random.default_rng(0))
     answers = {name: answer(plan, model) for name, model in models.items()}
-    return plan, audit.analyse(plan, answers, np.random.default_rng(1))
+    return plan, audit.analyse(plan, Predictions(answers), np.random.default_rng(1))
 
 
 def rows(result: AuditResult, metric: str, **where: str) -> list[dict[str, object]]:
@@ -57,7 +58,7 @@ def one(result: AuditResult, metric: str, **where: str) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def default() -> tuple[Plan, AuditResult]:
+def default() -> tuple[Plan[AlteredNotes], AuditResult]:
     """Gender, 73 ages and ethnicity, with two models."""
     cohort = notes(180)
     women = KeywordModel({"woman": 0.3, "she": 0.2, "asian": -0.5, "fever": 1.0}, bias=-1.0)
@@ -65,7 +66,7 @@ def default() -> tuple[Plan, AuditResult]:
     return run(QUICK, cohort, women=women, smooth=smooth)
 
 
-def test_every_note_is_in_every_group_of_every_arm(default: tuple[Plan, AuditResult]) -> None:
+def test_every_note_is_in_every_group_of_every_arm(default: tuple[Plan[AlteredNotes], AuditResult]) -> None:
     plan, _ = default
     arms = {arm.name: arm for arm in plan.memory.arms}
     test = plan.cohort.rows(split="test")
@@ -76,7 +77,7 @@ def test_every_note_is_in_every_group_of_every_arm(default: tuple[Plan, AuditRes
     assert arms["ethnicity"].groups == ETHNICITIES
 
 
-def test_the_texts_say_what_their_group_says(default: tuple[Plan, AuditResult]) -> None:
+def test_the_texts_say_what_their_group_says(default: tuple[Plan[AlteredNotes], AuditResult]) -> None:
     plan, _ = default
     text = lambda v: splice(plan.cohort.texts[int(plan.variants.parent[v])], plan.variants.edits(int(v)))  # noqa: E731
     for v in plan.variants.rows_of("gender=female"):
@@ -90,7 +91,7 @@ def test_the_texts_say_what_their_group_says(default: tuple[Plan, AuditResult]) 
         assert not re.search(r"White|African|Hispanic|Asian", text(v))
 
 
-def test_differences_of_gender_are_the_closed_form(default: tuple[Plan, AuditResult]) -> None:
+def test_differences_of_gender_are_the_closed_form(default: tuple[Plan[AlteredNotes], AuditResult]) -> None:
     plan, result = default
     fever = np.asarray(["fever" in plan.cohort.texts[int(row)] for row in plan.memory.arms[0].rows])
     asian = np.asarray(["Asian" in plan.cohort.texts[int(row)] for row in plan.memory.arms[0].rows])
@@ -106,7 +107,7 @@ def test_differences_of_gender_are_the_closed_form(default: tuple[Plan, AuditRes
     assert all(row["value"] == 0.0 for row in rows(result, "difference", model="women") if "age=" in str(row["group"]))
 
 
-def test_age_curves_and_their_roughness(default: tuple[Plan, AuditResult]) -> None:
+def test_age_curves_and_their_roughness(default: tuple[Plan[AlteredNotes], AuditResult]) -> None:
     plan, result = default
     reference = plan.memory.arms[1].groups[plan.memory.arms[1].reference]
     train = plan.cohort.cases.filter(pl.col("split") == "train")["age"]
@@ -125,7 +126,7 @@ def test_age_curves_and_their_roughness(default: tuple[Plan, AuditResult]) -> No
     assert told.tone == "warning"
 
 
-def test_the_first_screen_and_the_section(default: tuple[Plan, AuditResult]) -> None:
+def test_the_first_screen_and_the_section(default: tuple[Plan[AlteredNotes], AuditResult]) -> None:
     _, result = default
     sentences = [finding.sentence for finding in result.findings]
     assert any(s.startswith("women: naming the patient female instead of male raises") for s in sentences)
@@ -140,7 +141,7 @@ def test_the_first_screen_and_the_section(default: tuple[Plan, AuditResult]) -> 
     table = next(block for block in result.blocks if block.title == "Ethnicity: every group")
     assert isinstance(table, Table)
     told = {(row[0], row[1]): row for row in table.rows}
-    assert told["women", "Asian"][3] == tuple(
+    assert told["women", "Asian"][5] == tuple(
         one(result, "difference", model="women", group="ethnicity=Asian")[end] for end in ("value", "low", "high")
     )
     page = render({"title": "t", "models": [], "cohorts": []}, [result])
@@ -201,7 +202,7 @@ def test_contradictory_notes_are_left_out_of_all_groups_or_altered() -> None:
     assert arm.rows.tolist() == [row for row in test if row not in left_out]
     assert {skip.case for skip in plan.skips} == set(left_out)
     for g in range(3):
-        assert plan.variants.parent[plan.variants.rows_of(arm.group_name(g))].tolist() == arm.rows.tolist()
+        assert plan.variants.parent[plan.variants.rows_of(arm.group_names[g])].tolist() == arm.rows.tolist()
     actions = next(block for block in result.blocks if block.title == "What was done to the notes")
     assert isinstance(actions, Table)
     assert {row[1]: row[5] for row in actions.rows} == dict.fromkeys(arm.groups, len(left_out))
@@ -226,14 +227,14 @@ def test_another_cohort_can_be_audited_with_the_first_ones_training_split() -> N
     plan = replace(QUICK, alter=("gender",), cohort="away").plan(both, np.random.default_rng(0))
     assert set(plan.memory.arms[0].rows) == set(both.rows(cohort="away"))
     assert set(plan.memory.observed[0].rows) == set(both.rows(cohort="home", split="train"))
-    with pytest.raises(ConfigError, match="there is no cohort 'abroad'; there are: home, away"):
+    with pytest.raises(ConfigError, match="unknown cohort 'abroad'; the cohorts are: home, away"):
         replace(QUICK, cohort="abroad").plan(both, np.random.default_rng(0))
 
 
 def test_wrong_options_are_refused_before_any_work() -> None:
     cohort, rng = notes(), np.random.default_rng(0)
     for audit, error, said in (
-        (replace(QUICK, alter=("colour",)), ConfigError, "there is no characteristic 'colour'; there are: gender, age"),
+        (replace(QUICK, alter=("colour",)), ConfigError, "unknown characteristic 'colour'; use one of: gender, age"),
         (replace(QUICK, labels=("dead",)), ConfigError, "no label 'dead'"),
         (replace(QUICK, ages=(30, 200)), ConfigError, "'200' can't be written"),
         (replace(QUICK, split="nowhere"), CohortError, "no case in split 'nowhere'"),
@@ -242,7 +243,7 @@ def test_wrong_options_are_refused_before_any_work() -> None:
         with pytest.raises(error, match=said):
             audit.plan(cohort, rng)
     table = Cohort.from_frame(frame().drop("frail", "text"), labels=["ill"], name="home")
-    with pytest.raises(CohortError, match="alters notes"):
+    with pytest.raises(CohortError, match="audit 'characteristics' reads notes"):
         QUICK.plan(table, rng)
 
 

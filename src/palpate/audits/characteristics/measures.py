@@ -32,9 +32,9 @@ from palpate.audits.kit import FEWEST_FOR_TEST, Resampling
 from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions, Plan, Predictions
 from palpate.stats import percentile_interval, ratio_replicates
+from palpate.stats.clustered import Units, sum_by_unit, units_of
 from palpate.stats.curves import FEWEST_POINTS
 from palpate.stats.intervals import sign_flip_p_value
-from palpate.stats.clustered import Units, sum_by_unit, units_of
 
 Floats = NDArray[np.float64]
 COLUMNS_PER_BLOCK = 800

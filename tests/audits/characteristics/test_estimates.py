@@ -1,4 +1,4 @@
-"""The characteristics audit from answers to results, on plans made by hand and models known in closed form."""
+"""From predictions to estimates and findings, on plans made by hand and models known in closed form."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from palpate.audits.characteristics import Characteristics
-from palpate.audits.characteristics.arms import ObservedGroups
-from palpate.audits.characteristics.groups import by_attributes
-from palpate.audits.kit.scope import training_rows
+from palpate.audits.characteristics.observed import ObservedGroups, by_attributes
+from palpate.audits.characteristics.plan import AlteredNotes
+from palpate.audits.kit import training_rows
 from palpate.cases.cohort import Cohort
-from palpate.results import AuditResult, Chart, Examples, Plan, Table
+from palpate.results import AuditResult, Chart, Examples, Plan, Predictions, Table
 from palpate.testing import KeywordModel
 from tests.audits.characteristics.altered_notes import GENDER, answer, gender_plan, notes
 
@@ -21,9 +21,9 @@ QUICK = Characteristics(n_replicates=300, threshold=0.4)
 SEXIST = KeywordModel({"woman": 0.7, "man": -0.2, "transgender": -1.1, "fever": 1.3}, bias=-1.0)
 
 
-def analysed(plan: Plan, audit: Characteristics = QUICK, **models: KeywordModel) -> AuditResult:
+def analysed(plan: Plan[AlteredNotes], audit: Characteristics = QUICK, **models: KeywordModel) -> AuditResult:
     answers = {name: answer(plan, model) for name, model in models.items()}
-    return audit.analyse(plan, answers, np.random.default_rng(1))
+    return audit.analyse(plan, Predictions(answers), np.random.default_rng(1))
 
 
 def value(result: AuditResult, metric: str, **where: str | None) -> dict[str, object]:
@@ -34,8 +34,8 @@ def value(result: AuditResult, metric: str, **where: str | None) -> dict[str, ob
     return rows.row(0, named=True)
 
 
-def closed_form(cohort: Cohort, plan: Plan, weight: float, bias: float = -1.0) -> np.ndarray:
-    """What a model that adds `weight` for the patient's gender answers to each audited note."""
+def closed_form(cohort: Cohort, plan: Plan[AlteredNotes], weight: float, bias: float = -1.0) -> np.ndarray:
+    """What a model that adds `weight` for the patient's gender predicts for each audited note."""
     texts = [cohort.texts[int(row)] for row in plan.memory.arms[0].rows]
     return 1 / (1 + np.exp(-(bias + weight + 1.3 * np.asarray(["fever" in text for text in texts]))))
 
@@ -86,11 +86,11 @@ def test_a_model_that_cannot_see_the_characteristic_gives_exactly_0(model: Keywo
     assert "changes no prediction" in result.findings[0].sentence
 
 
-def test_edits_outside_the_window_are_counted_and_told() -> None:
+def test_edits_outside_the_window_are_counted_and_reported() -> None:
     result = analysed(gender_plan(notes()), m=KeywordModel({"fever": 1.0}, window_words=4))
     row = value(result, "outside_window", group="gender", model="m")
     assert row["value"] == 1.0
-    assert any("never saw 100% of the edits of gender" in finding.sentence for finding in result.findings)
+    assert any("never saw 100% of the gender edits" in finding.sentence for finding in result.findings)
     seen = analysed(gender_plan(notes()), m=SEXIST)
     assert value(seen, "outside_window", group="gender")["value"] == 0.0
     assert not any("never saw" in finding.sentence for finding in seen.findings)
@@ -132,7 +132,7 @@ def test_labels_in_blocks_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch)
     model = KeywordModel({"woman": {"ill": 0.5, "frail": -0.3}}, labels=("ill", "frail"))
     observed = by_attributes(GENDER, cohort, training_rows(cohort))
     whole = analysed(gender_plan(cohort, observed=observed), m=model)
-    monkeypatch.setattr("palpate.audits.characteristics.analysis.COLUMNS_PER_BLOCK", 1)
+    monkeypatch.setattr("palpate.audits.characteristics.measures.COLUMNS_PER_BLOCK", 1)
     parts = analysed(gender_plan(cohort, observed=observed), m=model)
     assert whole.estimates.equals(parts.estimates)
 
@@ -177,13 +177,13 @@ def test_what_can_not_be_observed_says_why() -> None:
     assert "training cases" in str(value(result, "amplification", group="gender")["reason"])
 
 
-def test_checkpoints_are_told_as_one_model() -> None:
+def test_the_findings_are_about_an_ensemble_and_not_its_members() -> None:
     plan = gender_plan(notes())
     weights = (0.2, 0.6)
     answers = {
-        f"bert[{k}]": answer(plan, KeywordModel({"woman": w}), family="bert") for k, w in enumerate(weights, start=1)
+        f"bert[{k}]": answer(plan, KeywordModel({"woman": w}), ensemble="bert") for k, w in enumerate(weights, start=1)
     }
-    result = QUICK.analyse(plan, answers, np.random.default_rng(1))
+    result = QUICK.analyse(plan, Predictions(answers), np.random.default_rng(1))
     rows = {
         name: value(result, "difference", model=name, group="gender=female", reference="gender=male")
         for name in ("bert[1]", "bert[2]", "bert")
@@ -192,13 +192,13 @@ def test_checkpoints_are_told_as_one_model() -> None:
     assert all("[" not in finding.sentence.split(":")[0] for finding in result.findings)
 
 
-def test_checkpoints_decide_whatever_another_model_lacks() -> None:
+def test_an_ensemble_decides_whatever_another_model_lacks() -> None:
     """A model without a threshold of its own takes none away from the others."""
     cohort = notes(labels=("ill",))
     plan = gender_plan(replace(cohort, y=cohort.y * 0))
-    answers = {f"bert[{k}]": replace(answer(plan, SEXIST, family="bert"), threshold=0.5) for k in (1, 2)}
+    answers = {f"bert[{k}]": replace(answer(plan, SEXIST, ensemble="bert"), threshold=0.5) for k in (1, 2)}
     answers["bare"] = answer(plan, SEXIST)
-    result = replace(QUICK, threshold="auto").analyse(plan, answers, np.random.default_rng(1))
+    result = replace(QUICK, threshold="auto").analyse(plan, Predictions(answers), np.random.default_rng(1))
     flips = {
         name: value(result, "flip_rate", model=name, group="gender=female", reference="gender=male")
         for name in ("bert[1]", "bert", "bare")
@@ -208,9 +208,21 @@ def test_checkpoints_decide_whatever_another_model_lacks() -> None:
     assert (flips["bare"]["value"], flips["bare"]["reason"]) == (None, "no threshold")
 
 
-def test_too_few_patients_are_told_once() -> None:
+def test_too_few_patients_are_reported_once() -> None:
     result = analysed(gender_plan(notes(24)), m=SEXIST)
     assert result.findings[0].sentence == "m: the effect of gender was not tested (fewer than 10 patients)."
+    row = value(result, "difference", group="gender=female", reference="gender=male")
+    assert (row["p_value"], row["reason"]) == (None, "not tested: fewer than 10 patients")
+    assert row["low"] is not None
+
+
+def test_one_patient_has_no_interval() -> None:
+    cohort = notes(24)
+    alone = replace(cohort, cases=cohort.cases.with_columns(patient_id=pl.lit("p")))
+    rows = analysed(gender_plan(alone), m=SEXIST).estimates.filter(pl.col("metric") != "outside_window")
+    known = rows.filter(pl.col("value").is_not_null())
+    assert known["low"].null_count() == known["high"].null_count() == known.height == 3 + 1 + 3 + 2 + 2 + 3
+    assert set(known["reason"]) == {"no interval: fewer than 2 patients"}
 
 
 def test_no_note_could_be_altered() -> None:
