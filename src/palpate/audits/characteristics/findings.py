@@ -112,7 +112,9 @@ def _largest_difference(
     size = f"by {number(abs(row.value or 0))} ({interval(row, signed=True)}{p_value(row)}{flipped})"
     sentence = f"{row.model}: {_alteration(arm, row.group)} {verb} {analysis.risk(row.label)} {size}."
     if len(rows) > 1:
-        sentence += f" {len(significant)} of {len(rows)} differences are significant."
+        sentence += (
+            f" {len(significant)} of {len(rows)} differences {'is' if len(significant) == 1 else 'are'} significant."
+        )
     worst = max([abs(row.value or 0.0), *(analysis.flips(each) or 0.0 for each in significant)])
     return Finding(sentence=sentence, tone="warning" if worst >= MATTERS else "neutral")
 
