@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from palpate.audits.vocabulary import Vocabulary
-from palpate.audits.vocabulary.inputs import WordsTold, choose_common
+from palpate.audits.vocabulary.words import PatientCounts, choose_common_words
 from palpate.cases.edits import splice
 from palpate.commands.audit import read_training_cohort
 from palpate.data.lexicons.psytar import Extraction, extract_effects, write_effects
@@ -34,8 +34,8 @@ def write_word_sheet(
     elif cohort is not None and words is None:
         cases = read_training_cohort(cohort)
         rows = cases.rows(split="train")
-        told = WordsTold.of(cases, rows)
-        listed = choose_common(cases, rows, cases.labels, told, how=how, n=n, min_notes=Vocabulary.min_notes)
+        counts = PatientCounts.of(cases, rows)
+        listed = choose_common_words(cases, rows, cases.labels, counts, how=how, n=n, min_notes=Vocabulary.min_notes)
     else:
         raise ConfigError("give either --words FILE or --cohort FILE")
     write_rating_sheet(out, listed, [f"rater_{k}" for k in range(1, raters + 1)])

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
 from palpate.cases.cohort import Cohort, stack
 from palpate.errors import CohortError, ConfigError
-from palpate.kit import audited_cohort, audited_labels, audited_rows, require_text, training_rows, validation_rows
+from palpate.kit import (
+    audited_cohort,
+    audited_labels,
+    audited_rows,
+    most_frequent_labels,
+    require_text,
+    training_rows,
+    validation_rows,
+)
 
 FRAME = pl.DataFrame(
     {
@@ -43,12 +52,18 @@ def test_the_most_common_labels_among_the_audited_cases_keep_the_order_of_the_co
     assert audited_labels("toy", COHORT, ["never", "rare"], rows=rows, most_common=1) == ("never", "rare")
 
 
+def test_of_equally_frequent_labels_the_first_are_kept() -> None:
+    assert most_frequent_labels(LABELS, np.array([1, 2, 2, 2]), 2) == ("common", "never")
+
+
 def test_unknown_and_reserved_labels_are_refused() -> None:
     with pytest.raises(ConfigError, match="no label 'rar'; its labels are: rare, common"):
         audited_labels("toy", COHORT, ["rar"])
     with pytest.raises(ConfigError, match="'half' is the name of an average"):
         audited_labels("toy", COHORT, None, reserved=("half",))
     assert audited_labels("toy", COHORT, ["half"], reserved=("half",)) == ("half",)
+    with pytest.raises(CohortError, match="audit 'toy': the cohort has no labels"):
+        audited_labels("toy", Cohort.from_frame(FRAME, labels=[]), None)
 
 
 def test_a_cohort_without_text_is_refused() -> None:

@@ -13,7 +13,7 @@ from palpate.audits.vocabulary import Budget, RatingSheet, Vocabulary
 from palpate.cases.edits import splice
 from palpate.errors import CohortError, ConfigError, InputError
 from palpate.models import Model, ModelSpec
-from palpate.results import AuditResult, ModelPredictions, Plan
+from palpate.results import AuditResult, ModelPredictions, Plan, Predictions
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.wanted import gather
 from palpate.run.runner import Job, ModelEntry, run
@@ -45,8 +45,8 @@ def quick(**options: object) -> Vocabulary:
 
 
 def audit(vocabulary: Vocabulary, cohort: Cohort, tmp_path: Path, **models: Model) -> AuditResult:
-    contenders = [ModelEntry(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
-    job = Job(cohort, contenders, {"vocabulary": vocabulary})
+    entries = [ModelEntry(name, [ModelSpec(name, "")], loaded=[model]) for name, model in models.items()]
+    job = Job(cohort, entries, {"vocabulary": vocabulary})
     cache = ScoreCache(tmp_path / "scores.sqlite")
     (result,) = run(job, RunDirectory(tmp_path / "run"), cache)
     cache.close()
@@ -58,6 +58,10 @@ def values(result: AuditResult, metric: str, model: str = "toy") -> dict[str, fl
         pl.col("metric") == metric, pl.col("model") == model, pl.col("reference").is_null(), pl.col("label") == "ill"
     )
     return dict(zip(rows["group"].to_list(), rows["value"].to_list(), strict=True))
+
+
+def predicted(p: np.ndarray) -> Predictions:
+    return Predictions({"toy": ModelPredictions(("ill",), p, np.ones(len(p), dtype=bool))})
 
 
 def asked(plan: Plan) -> set[tuple[object, ...]]:
@@ -96,7 +100,7 @@ def test_scores_are_the_closed_form_and_unaffected_words_are_exactly_zero(tmp_pa
 
 def test_all_filters_give_their_own_scores_and_the_whole_is_their_mean(tmp_path: Path) -> None:
     result = audit(quick(), notes(), tmp_path, toy=KeywordModel(WEIGHTS, labels=("ill",)))
-    parts = [values(result, f"sensitivity_{family}") for family in ("uniform", "unigram", "context")]
+    parts = [values(result, f"sensitivity_{name}") for name in ("uniform", "unigram", "context")]
     whole = values(result, "sensitivity")
     assert whole["sepsis"] == pytest.approx(np.mean([part["sepsis"] for part in parts]), rel=0.2)
     assert set(whole) == {*WEIGHTS, "tablet"}
@@ -192,8 +196,7 @@ def test_what_a_later_turn_asks_holds_what_the_earlier_one_asked() -> None:
     first = audit_.plan(cohort, RNG(0))
     rng = RNG(1)
     answers = rng.random((len(first.variants), 1))
-    predictions = {"toy": ModelPredictions(("ill",), answers, np.ones(len(answers), dtype=bool))}
-    second = audit_.plan_again(first, predictions, RNG(2))
+    second = audit_.plan_again(first, predicted(answers), RNG(2))
     assert second is not None
     assert asked(first) < asked(second)
 
@@ -209,8 +212,7 @@ def test_a_budget_has_no_more_turns_than_it_says() -> None:
         answers = np.full((len(plan.variants), 1), 0.5)
         moved = swaps.variant[swaps.word == n_turns % 2]
         answers[moved, 0] = RNG(1).random(len(moved))
-        predictions = {"toy": ModelPredictions(("ill",), answers, np.ones(len(answers), dtype=bool))}
-        again = vocabulary.plan_again(plan, predictions, RNG(2))
+        again = vocabulary.plan_again(plan, predicted(answers), RNG(2))
         if again is None:
             break
         plan, n_turns = again, n_turns + 1
@@ -270,10 +272,10 @@ def test_the_same_seed_gives_the_same_result_and_plan_needs_no_model(tmp_path: P
     ("options", "error", "says"),
     [
         ({"words": ("fever", "Fever")}, InputError, "twice|more than once|same"),
-        ({"cohort": "nowhere"}, ConfigError, "no cohort 'nowhere'"),
+        ({"cohort": "nowhere"}, ConfigError, "unknown cohort 'nowhere'"),
         ({"labels": ("dead",)}, ConfigError, "no label 'dead'"),
         ({"split": "nothing"}, CohortError, "no case in split"),
-        ({"language_model": "hf:x"}, ConfigError, "not at hand"),
+        ({"language_model": "hf:x"}, ConfigError, "made without models"),
     ],
 )
 def test_bad_options_get_one_clear_sentence(options: dict[str, object], error: type[Exception], says: str) -> None:
@@ -282,9 +284,9 @@ def test_bad_options_get_one_clear_sentence(options: dict[str, object], error: t
 
 
 def test_a_label_that_has_the_name_of_the_average_is_refused() -> None:
-    frame = notes(40).cases.drop("cohort").with_columns(average=pl.lit(1), late=pl.lit(0))
-    cohort = Cohort.from_frame(frame, labels=["average", "late"])
-    with pytest.raises(ConfigError, match="mean over labels"):
+    frame = notes(40).cases.drop("cohort").with_columns(macro=pl.lit(1), late=pl.lit(0))
+    cohort = Cohort.from_frame(frame, labels=["macro", "late"])
+    with pytest.raises(ConfigError, match="'macro' is the name of an average"):
         quick().plan(cohort, RNG(0))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
 
-from palpate.audits.kit.thresholds import ThresholdRule
-from palpate.audits.vocabulary.analysis import Settings, analyse_swaps
-from palpate.audits.vocabulary.findings import ordinal
+from palpate.audits.vocabulary import Vocabulary
+from palpate.audits.vocabulary.clinicians import as_sheet
 from palpate.models.protocol import Model
 from palpate.perturb.words import Ratings
 from palpate.report.charts import draw
@@ -23,7 +20,6 @@ PLAIN = ("larkspur", "table", "window", "pencil", "carpet", "corridor")
 WORDS = (*IMPORTANT, *PLAIN)
 SOUND = {word: 2.4 - 0.4 * k for k, word in enumerate(IMPORTANT)}
 SPURIOUS = {"larkspur": 2.0, "table": 0.9, "sepsis": 0.3, "stroke": 0.1, "pencil": 0.2}
-SETTINGS = Settings(n_replicates=300)
 
 
 def rated(*, words: tuple[str, ...] = WORDS, raters: int = 3) -> Ratings:
@@ -37,17 +33,15 @@ def case() -> Case:
     return build(hospital(random_notes(100, WORDS, chance=0.4)), (*WORDS, "absent"))
 
 
-def run(case: Case, models: dict[str, Model], ratings: Ratings | None = None, **settings: object) -> AuditResult:
-    options = replace(SETTINGS, **settings)  # type: ignore[arg-type]
-    answers = case.ask(models)
-    return analyse_swaps(
-        swaps=case.swaps,
-        plan=case.plan,
-        predictions=answers,
-        ratings=ratings,
-        settings=options,
-        rng=np.random.default_rng(3),
-    )
+def run(
+    case: Case,
+    models: dict[str, Model],
+    ratings: Ratings | None = None,
+    ensembles: dict[str, str] | None = None,
+    **options: object,
+) -> AuditResult:
+    audit = Vocabulary(**{"n_replicates": 300, "raters": as_sheet(ratings), **options})  # type: ignore[arg-type]
+    return audit.analyse(case.plan, case.ask(models, ensembles=ensembles), np.random.default_rng(3))
 
 
 MODELS: dict[str, Model] = {"logistic": KeywordModel(SOUND, bias=-4.0), "xgboost": KeywordModel(SPURIOUS, bias=-1.0)}
@@ -99,7 +93,7 @@ def test_the_model_that_agrees_less_with_the_clinicians_is_told(result: AuditRes
     assert row["significant"] is True
     assert "logistic agrees better with the clinicians than xgboost: " in sentences(result)
     assert "can't be told from chance" in sentences(result, "warning")
-    assert "how well the clinicians agree with each other: Krippendorff's alpha" in sentences(result)
+    assert "no better than they agree with each other: Krippendorff's alpha" in sentences(result)
 
 
 def test_rank_differences_are_paired_and_corrected_over_words(case: Case, result: AuditResult) -> None:
@@ -217,22 +211,14 @@ def test_several_labels_lead_with_their_average() -> None:
     found = run(case, models, rated(), labels_shown=2, n_replicates=100)
     assert "larkspur" in sentences(found)
     assert "averaged over 3 labels" in sentences(found)
-    assert set(found.estimates.filter(pl.col("metric") == "sensitivity")["label"]) > {"average"}
+    assert set(found.estimates.filter(pl.col("metric") == "sensitivity")["label"]) > {"macro"}
     assert found.estimates.filter(pl.col("metric") == "sensitivity")["label"].n_unique() == 3
     assert isinstance(block(found, "Every label"), Table)
 
 
-def test_checkpoints_are_told_as_one_model(case: Case) -> None:
+def test_findings_speak_of_an_ensemble_as_one_model(case: Case) -> None:
     members: dict[str, Model] = {f"x[{k}]": KeywordModel({"larkspur": 1.0 + k}) for k in range(2)}
-    answers = case.ask({**members, "solo": MODELS["logistic"]}, **{name: {"family": "x"} for name in members})
-    found = analyse_swaps(
-        swaps=case.swaps,
-        plan=case.plan,
-        predictions=answers,
-        ratings=rated(),
-        settings=SETTINGS,
-        rng=np.random.default_rng(0),
-    )
+    found = run(case, {**members, "solo": MODELS["logistic"]}, rated(), dict.fromkeys(members, "x"))
     each = [value(found, "sensitivity", model=name, group="larkspur")["value"] for name in members]
     assert value(found, "sensitivity", model="x", group="larkspur")["value"] == pytest.approx(np.mean(each))  # type: ignore[arg-type]
     sd = value(found, "sensitivity_sd", model="x", group="larkspur")["value"]
@@ -243,7 +229,7 @@ def test_checkpoints_are_told_as_one_model(case: Case) -> None:
 
 
 def test_flips_use_the_thresholds_of_the_performance_audit(case: Case) -> None:
-    never = run(case, {"m": MODELS["xgboost"]}, threshold=ThresholdRule(1.0))
+    never = run(case, {"m": MODELS["xgboost"]}, threshold=1.0)
     assert (never.estimates.filter(pl.col("metric") == "flip_rate")["value"].drop_nulls() == 0).all()
     found = run(case, {"m": MODELS["xgboost"]})
     assert found.provenance["threshold"] == {"m": "reaches 70% recall on the validation split"}
@@ -267,10 +253,3 @@ def test_no_note_text_is_in_the_result(result: AuditResult) -> None:
     told = "".join(each.model_dump_json() for each in result.blocks) + sentences(result)
     assert "walks" not in told
     assert "eats" not in told
-
-
-@pytest.mark.parametrize(
-    ("place", "word"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (23, "23rd")]
-)
-def test_ordinals(place: int, word: str) -> None:
-    assert ordinal(place) == word

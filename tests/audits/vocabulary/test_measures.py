@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from palpate.audits.kit import Resampling, Thresholds
 from palpate.audits.vocabulary.measures import (
-    AVERAGE,
-    Contestants,
-    Swaps,
+    SwapEffects,
     affordable_replicates,
     lay_out,
     rank_words,
-    score,
-    sums_by_label,
+    score_words,
     unsettled_words,
 )
+from palpate.results import MACRO, Predictions
 from palpate.stats import percentile_interval, resample_counts
 from palpate.testing import KeywordModel
 from tests.audits.vocabulary.vocabulary_cases import Case, build, hospital, random_notes
@@ -32,18 +31,17 @@ def case() -> Case:
     return build(hospital(random_notes(120, list(WEIGHTS))), WORDS)
 
 
-def contestants_of(case: Case, models: dict[str, KeywordModel], threshold: float = 0.5) -> Contestants:
-    answers = case.ask(models)
-    return Contestants(answers, np.full((len(models), len(case.plan.labels)), threshold))
-
-
-def scored(case: Case, models: dict[str, KeywordModel], *, n_replicates: int = 200, threshold: float = 0.5, scheme=0):
+def effects_of(case: Case, predictions: Predictions, threshold: object = 0.5, scheme: int = 0) -> SwapEffects:
     layout = lay_out(case.swaps, case.plan.cohort.patients, scheme=scheme)
-    contestants = contestants_of(case, models, threshold)
-    sums = dict(sums_by_label(contestants, layout, case.plan.labels, case.plan.labels))
-    return {
-        label: score(label, each, layout, level=0.95, n_replicates=n_replicates, seed=7) for label, each in sums.items()
-    }, layout
+    values = np.broadcast_to(threshold, (len(predictions.scored), len(case.plan.labels)))
+    return SwapEffects(layout, predictions, Thresholds(values, {}), case.plan.labels)
+
+
+def scored(case: Case, models: dict[str, KeywordModel], *, n_replicates: int = 200, scheme: int = 0):
+    effects = effects_of(case, case.ask(models), scheme=scheme)
+    how = Resampling(n_replicates=n_replicates, seed=7)
+    sums = effects.by_label(case.plan.labels)
+    return {label: score_words(label, each, effects.layout, how) for label, each in sums}, effects.layout
 
 
 def sigmoid(x: float) -> float:
@@ -105,9 +103,9 @@ def test_a_note_is_the_plain_mean_over_its_filters_whatever_their_family() -> No
 def test_notes_weigh_alike_whatever_their_number_of_filters() -> None:
     """A note with one filter counts as much as a note with four: the mean over notes is of note-level means."""
     case = build(hospital(["fever.", "fever rest."] * 5, per_patient=1), ["fever"], both_schemes=False)
-    thin = (case.swaps.family == 1) | (case.swaps.note % 2 == 0)
-    kept = {name: getattr(case.swaps, name)[thin] for name in ("word", "note", "family", "scheme", "variant")}
-    case = case._replace(swaps=replace(case.swaps, **kept))
+    thin = (case.swaps.filter == 1) | (case.swaps.note % 2 == 0)
+    kept = {name: getattr(case.swaps, name)[thin] for name in ("word", "note", "filter", "scheme", "variant")}
+    case = case.with_swaps(**kept)
     found, _ = scored(case, {"m": KeywordModel({"fever": 1.0, "delta": -2.0})})
     small, large = abs(sigmoid(1.0) - 0.5), abs(sigmoid(1.0) - sigmoid(-2.0))
     even = np.mean([small, small, small, large])
@@ -166,9 +164,9 @@ def test_labels_and_their_average() -> None:
     case = build(hospital(random_notes(60, list(WEIGHTS)), labels=labels), WORDS, both_schemes=False)
     model = KeywordModel({"fever": {"a": 1.0, "b": 0.2}, "cough": {"b": 2.0}}, labels=labels)
     found, _ = scored(case, {"m": model})
-    assert set(found) == {"a", "b", AVERAGE}
+    assert set(found) == {"a", "b", MACRO}
     mean = (found["a"].value + found["b"].value) / 2
-    np.testing.assert_allclose(found[AVERAGE].value, mean, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(found[MACRO].value, mean, rtol=0, atol=1e-15)
     assert found["a"].rank[0, 0] == 1
     assert found["b"].rank[0, WORDS.index("cough")] == 1
 
@@ -176,14 +174,12 @@ def test_labels_and_their_average() -> None:
 def test_flips_without_a_threshold_are_undefined_and_the_average_is_over_the_others() -> None:
     labels = ("a", "b")
     case = build(hospital(random_notes(60, list(WEIGHTS)), labels=labels), WORDS, both_schemes=False)
-    layout = lay_out(case.swaps, case.plan.cohort.patients)
-    answers = case.ask({"m": KeywordModel(WEIGHTS, labels=labels)})
-    contestants = Contestants(answers, np.array([[0.5, np.nan]]))
-    sums = dict(sums_by_label(contestants, layout, labels, labels))
+    effects = effects_of(case, case.ask({"m": KeywordModel(WEIGHTS, labels=labels)}), [[0.5, np.nan]])
+    layout, sums = effects.layout, dict(effects.by_label(labels))
     flips = {label: layout.means(each)[0, 2, 0, 0] for label, each in sums.items()}
     assert np.isnan(flips["b"])
-    assert flips[AVERAGE] == flips["a"] > 0
-    undefined = score("b", sums["b"], layout, level=0.95, n_replicates=100, seed=1)
+    assert flips[MACRO] == flips["a"] > 0
+    undefined = score_words("b", sums["b"], layout, Resampling(n_replicates=100, seed=1))
     assert np.isnan(undefined.low[:, 2]).all()
     assert not np.isnan(undefined.low[:, 0, 0, 0]).any()
 
@@ -191,23 +187,21 @@ def test_flips_without_a_threshold_are_undefined_and_the_average_is_over_the_oth
 def test_swaps_outside_the_window_count_as_no_change_and_are_counted() -> None:
     texts = ["fever rest rest rest rest.", "rest rest rest rest fever."] * 10
     case = build(hospital(texts, per_patient=2), ["fever"], both_schemes=False)
-    answers = case.ask({"m": KeywordModel({"fever": 1.0}, window_words=2)})
-    contestants = Contestants(answers, np.full((1, 1), 0.5))
-    layout = lay_out(case.swaps, case.plan.cohort.patients)
-    assert contestants.outside(layout)[0, 0] == 0.5
-    value = layout.means(contestants.sums(layout, 0))[0, 0, 0, 0]
+    effects = effects_of(case, case.ask({"m": KeywordModel({"fever": 1.0}, window_words=2)}))
+    assert effects.outside()[0, 0] == 0.5
+    assert effects.outside_overall() == {"m": 0.5}
+    value = effects.layout.means(effects.sums(0))[0, 0, 0, 0]
     assert value == pytest.approx((sigmoid(1.0) - 0.5) / 2, abs=1e-12)
 
 
-def test_checkpoints_are_one_model_by_the_mean_of_their_scores(case: Case) -> None:
+def test_an_ensemble_has_the_mean_of_its_members_scores(case: Case) -> None:
     models = {"x[1]": KeywordModel({"fever": 1.0}), "x[2]": KeywordModel({"cough": 3.0})}
-    answers = case.ask(models, **{name: {"family": "x"} for name in models})
-    contestants = Contestants(answers, np.full((2, 1), 0.5))
-    layout = lay_out(case.swaps, case.plan.cohort.patients)
-    assert contestants.names == ("x[1]", "x[2]", "x")
-    assert contestants.compared == ["x"]
-    value = layout.means(contestants.sums(layout, 0))
+    effects = effects_of(case, case.ask(models, ensembles=dict.fromkeys(models, "x")))
+    value = effects.layout.means(effects.sums(0))
+    assert len(value) == 3
     np.testing.assert_allclose(value[2], value[:2].mean(axis=0), rtol=0, atol=1e-15)
+    assert list(effects.by_compared(value)) == ["x"]
+    np.testing.assert_array_equal(effects.by_compared(value)["x"], value[2])
 
 
 def test_ranks() -> None:
@@ -225,9 +219,9 @@ def test_thousands_of_words_get_fewer_resamples(case: Case) -> None:
 
 
 def test_a_swapped_note_needs_its_original(case: Case) -> None:
-    broken: Swaps = replace(case.swaps, original=np.full(len(case.swaps.original), -1))
+    broken = case.with_swaps(original=np.full(len(case.swaps.original), -1))
     with pytest.raises(ValueError, match="unedited"):
-        lay_out(broken, case.plan.cohort.patients)
+        lay_out(broken.swaps, case.plan.cohort.patients)
 
 
 def test_no_swap_at_all() -> None:
@@ -244,7 +238,7 @@ def test_unsettled_words(case: Case) -> None:
     answers = case.ask({"m": KeywordModel({**WEIGHTS, "sepsis": -1.65})})
 
     def open_words(width: float | None, top: int | None) -> set[str]:
-        found = unsettled_words(case.swaps, case.plan, answers, width=width, top=top, **options)
+        found = unsettled_words(case.plan, answers, width=width, top=top, **options)
         return {word for word, is_open in zip(WORDS, found, strict=True) if is_open}
 
     assert open_words(None, 1) == {"fever", "sepsis"}

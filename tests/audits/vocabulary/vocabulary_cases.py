@@ -1,34 +1,38 @@
-"""Small vocabulary audits built by hand: notes, swaps as the audit's plan would make them, and models' answers."""
+"""Small vocabulary audits built by hand: notes, swaps as the audit's plan would make them, and models' predictions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from palpate.audits.vocabulary.measures import Swaps
+from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Inputs, VariantsBuilder
 from palpate.models.protocol import Model
-from palpate.results import ModelPredictions, Plan
+from palpate.results import ModelPredictions, Plan, Predictions
 
-FAMILIES = ("uniform", "context")
 SUBSTITUTES = {"uniform": ("alpha", "beta", "gamma"), "context": ("delta",)}
 
 
-class Memory(NamedTuple):
-    validation: slice
-
-
 class Case(NamedTuple):
-    swaps: Swaps
-    plan: Plan
+    plan: Plan[PlannedSwaps]
 
-    def ask(self, models: Mapping[str, Model], **more: Mapping[str, object]) -> dict[str, ModelPredictions]:
-        """What the runner would hand to the audit."""
+    @property
+    def swaps(self) -> Swaps:
+        return self.plan.memory.swaps
+
+    def with_swaps(self, **changes: object) -> Case:
+        """The same with other columns of its swaps."""
+        return Case(replace(self.plan, memory=self.plan.memory._replace(swaps=replace(self.swaps, **changes))))
+
+    def ask(self, models: Mapping[str, Model], *, ensembles: Mapping[str, str] | None = None) -> Predictions:
+        """What the runner would hand to the audit; `ensembles` says which model is a member of which."""
         variants, cohort = self.plan.variants, self.plan.cohort
         inputs = Inputs(
             parent=variants.parent,
@@ -46,9 +50,9 @@ class Case(NamedTuple):
             ends = model.visible_ends(cohort.texts)[variants.parent]
             first = np.array([min((e.start for e in variants.edits(row)), default=-1) for row in range(len(variants))])
             answers[name] = ModelPredictions(
-                self.plan.labels, model.predict(inputs), first < ends, **more.get(name, {})
+                self.plan.labels, model.predict(inputs), first < ends, ensemble=(ensembles or {}).get(name)
             )
-        return answers
+        return Predictions(answers)
 
 
 def hospital(texts: Sequence[str], *, labels: Sequence[str] = ("ill",), per_patient: int = 2, seed: int = 0) -> Cohort:
@@ -89,20 +93,21 @@ def build(
             n_occurrences[w] += len(found)
             n_notes[w] += bool(found)
             for scheme, spans in ((0, found[:1]), (1, found if both_schemes else [])):
-                for f, family in enumerate(substitutes):
-                    for text in substitutes[family] if spans else ():
+                for f, name in enumerate(substitutes):
+                    for text in substitutes[name] if spans else ():
                         edits = [Edit(start, end, text) for start, end in spans]
                         columns.append((w, row, f, scheme, builder.add(int(row), "swap", edits)))
     first = len(builder._parent)
     for row in validation:
         builder.add(int(row), "validation")
-    word, note, family, scheme, variant = np.array(columns, dtype=np.int64).reshape(-1, 5).T
+    word, note, number, scheme, variant = np.array(columns, dtype=np.int64).reshape(-1, 5).T
     swaps = Swaps(
         words=tuple(words),
-        families=tuple(substitutes),
+        filters=tuple(substitutes),
         word=word,
         note=note,
-        family=family,
+        filter=number,
+        schemes=("first occurrence", "all occurrences"),
         scheme=scheme,
         variant=variant,
         original=original,
@@ -110,8 +115,9 @@ def build(
         n_notes=n_notes,
         reasons=tuple("in no note" if n == 0 else None for n in n_notes),
     )
-    memory = Memory(slice(first, first + len(validation)))
-    return Case(swaps, Plan(cohort, builder.build(), cohort.labels, cases=rows, memory=memory))
+    candidates = SimpleNamespace(origin={})  # all that an analysis needs of them
+    memory = PlannedSwaps(candidates, swaps, n_notes, 1, slice(first, first + len(validation)))  # type: ignore[arg-type]
+    return Case(Plan(cohort, builder.build(), cohort.labels, cases=rows, memory=memory))
 
 
 def random_notes(n: int, words: Sequence[str], *, seed: int = 0, chance: float = 0.5) -> list[str]:

@@ -68,14 +68,21 @@ def audited_labels(
     chosen = tuple(labels or cohort.labels)
     if not labels and most_common is not None and rows is not None and len(chosen) > most_common:
         positive = np.asarray(cohort.y.tocsr()[rows].sum(axis=0, dtype=np.int64)).ravel()
-        kept = np.sort(np.argsort(-positive, kind="stable")[:most_common])
-        chosen = tuple(cohort.labels[int(j)] for j in kept)
+        chosen = most_frequent_labels(cohort.labels, positive, most_common)
+    if not chosen:
+        raise CohortError(f"audit '{audit}': the cohort has no labels", hint="set `labels:` of the cohort")
     taken = [name for name in reserved if name in chosen]
     if taken and len(chosen) > 1:
         raise ConfigError(
             f"audit '{audit}': '{taken[0]}' is the name of an average over labels", hint="rename that label"
         )
     return chosen
+
+
+def most_frequent_labels(labels: Sequence[str], n_positive: Ints, n: int) -> tuple[str, ...]:
+    """The n labels with most positive cases, in the order of `labels`; of equals the first."""
+    kept = np.sort(np.argsort(-n_positive, kind="stable")[:n])
+    return tuple(labels[int(j)] for j in kept)
 
 
 def training_rows(cohort: Cohort, name: str | None = None) -> Ints:

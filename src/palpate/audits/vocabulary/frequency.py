@@ -1,71 +1,75 @@
-"""Whether rank is only frequency: rank against occurrences both ways of swapping (paper, Figures 1 and 2)."""
+"""Whether a word's rank only reflects its frequency: swapping the first occurrence against swapping all of them.
+
+If all occurrences are swapped, frequent words move a model more for being frequent (vocabulary paper, Figures 1 and 2
+and Appendix E.1).
+"""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from palpate.audits.vocabulary.findings import Story
-from palpate.results import Axis, Cell, Chart, Column, Estimate, Table
+from palpate.audits.vocabulary.correlations import WordCorrelations
+from palpate.audits.vocabulary.measures import Floats, SwapEffects, in_both_schemes, lay_out, rank_words
+from palpate.audits.vocabulary.plan import Swaps
+from palpate.cases.edits import Ints
+from palpate.results import Estimate
 
 
-def frequency_blocks(story: Story) -> list[Table | Chart]:
-    """The scatter plots and the correlations; nothing where too few words have a score."""
-    return [_scatter(story), _correlations(story)] if story.n_ranked > 1 else []
+@dataclass(frozen=True, eq=False)
+class SchemeScores:
+    """The compared models' scores for the overall label under each way of swapping, on the same notes and words."""
+
+    sensitivity: Mapping[str, Mapping[str, Floats]]
+    """[words] by scheme and model; NaN for words that some scheme lacks, so that ranks are among the same words."""
+    n_occurrences: Ints
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is swapped: the audit's own way first."""
+        return tuple(self.sensitivity)
+
+    @property
+    def rank(self) -> dict[tuple[str, str], Floats]:
+        """[words] by model and scheme."""
+        models = self.sensitivity[self.names[0]]
+        return {(model, name): rank_words(self.sensitivity[name][model]) for model in models for name in self.names}
 
 
-def _scatter(story: Story) -> Chart:
-    data = [
-        {
-            "text": story.words[w],
-            "frequency": math.log10(int(story.n_occurrences[w])),
-            "rank": float(ranks[w]),
-            "panel": f"{model} · {scheme}",
-            "model": model,
-        }
-        for (model, scheme), ranks in story.scheme_rank.items()
-        for w in map(int, np.flatnonzero(~np.isnan(ranks)))
-        if story.n_occurrences[w] > 0
-    ]
-    schemes = list(dict.fromkeys(scheme for _, scheme in story.scheme_rank))
-    return Chart(
-        kind="scatter",
-        title="Rank and frequency",
-        caption=f"Each word's rank against how often it occurs, when the {' or the '.join(schemes)} of it in a note is "
-        "swapped. Points that fall to the right say that frequent words rank higher, perhaps only for being frequent.",
-        description="Sensitivity rank of each word against the logarithm of its number of occurrences.",
-        x=Axis(field="frequency", title="Occurrences (log10)"),
-        y=Axis(field="rank", title="Rank (1 = moves the model most)"),
-        series="model",
-        facet="panel" if len(story.scheme_rank) > 1 else None,
-        data=tuple(data),
-    )
+def score_schemes(swaps: Swaps, patients: Ints, effects: SwapEffects) -> SchemeScores:
+    """The audit's own scheme, and the other one where it was planned."""
+    layouts = [effects.layout]
+    if np.any(swaps.scheme == 1):
+        layouts = [lay_out(in_both_schemes(swaps), patients), lay_out(swaps, patients, scheme=1)]
+    scores = []
+    for layout in layouts:
+        sums = replace(effects, layout=layout).overall()
+        scores.append(layout.means(sums)[:, 0, 0])
+    known = ~np.isnan(np.concatenate(scores)).any(axis=0)
+    sensitivity = {
+        scheme: effects.by_compared(np.where(known, values, np.nan))
+        for scheme, values in zip(swaps.schemes[: len(scores)], scores, strict=True)
+    }
+    return SchemeScores(sensitivity, swaps.n_occurrences)
 
 
-def _correlations(story: Story) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    own, other = story.settings.schemes
-    for model in story.models:
-        for metric, name in (("frequency_pearson", "Pearson"), ("frequency_spearman", "Spearman")):
-            for group, reference, what in ((own, None, own), (other, None, other), (other, own, f"{other} − {own}")):
-                row = story.find(metric, model=model, group=group, reference=reference)
-                if row is not None:
-                    rows.append((model, what, name, *_cells(row)))
-    return Table(
-        title="Correlation of rank and frequency",
-        caption="Negative: frequent words rank higher. Intervals resample words.",
-        columns=(
-            Column(name="Model"),
-            Column(name="What is swapped"),
-            Column(name="Correlation"),
-            Column(name="Value", kind="interval"),
-            Column(name="Words", kind="integer"),
-            Column(name="Why not computed"),
-        ),
-        rows=tuple(rows),
-    )
+def frequency_rows(scores: SchemeScores, label: str, over_words: WordCorrelations) -> list[Estimate]:
+    """Rank against frequency under each scheme, and the other scheme less the audit's own; p is not corrected yet.
 
-
-def _cells(row: Estimate) -> tuple[Cell, ...]:
-    return (row.value, row.low, row.high), row.n, row.reason or ""
+    Rank 1 is the most sensitive, so a negative correlation says that frequent words come first.
+    """
+    frequency = scores.n_occurrences.astype(np.float64)
+    own, *others = scores.names
+    rows = []
+    for model in scores.sensitivity[own]:
+        for kind in ("pearson", "spearman"):
+            about = (model, f"frequency_{kind}", label)
+            found = {
+                scheme: over_words.correlate(-values[model], frequency, kind=kind)
+                for scheme, values in scores.sensitivity.items()
+            }
+            rows += [over_words.row(each, *about, scheme) for scheme, each in found.items()]
+            rows += [over_words.difference(found[other], found[own], *about, other, reference=own) for other in others]
+    return rows

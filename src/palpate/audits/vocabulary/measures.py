@@ -1,18 +1,18 @@
 """How much each word moves a model: the token sensitivity score (vocabulary paper, Section 2.3).
 
-A note's score for a word is the plain mean over its filters of |f(x) - f(g(x))|, whatever family a filter is of, as in
-the paper; so a family with more filters weighs more. A word's score is the mean over the notes that contain it. The
-same means are taken of the signed change, f(g(x)) - f(x), which is positive where the risk rises once the word is
-replaced, and of whether the decision flips; and all of them within one family of filters.
+A note's score for a word is the plain mean over its substitutes of |f(x) - f(g(x))|, whichever filter they come from,
+as in the paper; so a filter with more substitutes weighs more. A word's score is the mean over the notes that contain
+it. The same means are taken of the signed change, f(g(x)) - f(x), which is positive where the risk rises once the word
+is replaced, and of whether the decision flips; and all of them within one filter.
 
 A mean over notes is a ratio of sums over patients, so all its bootstrap replicates are one matrix product. A swap
 outside the model's window changes nothing, and its 0 stays in the mean: the model can't react to what it can't read.
-Intervals are about other patients; the filters are held fixed.
+Intervals are about other patients; the substitutes are held fixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from palpate.audits.kit.ensembles import families_of, members_of
+from palpate.audits.kit import Resampling, Thresholds, append_ensembles
+from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps
 from palpate.cases.edits import Ints
-from palpate.results import ModelPredictions, Plan
+from palpate.results import MACRO, Plan, Predictions
 from palpate.stats import percentile_interval, resample_counts, resampled_ratios
 
 Floats = NDArray[np.float64]
 
-AVERAGE = "average"
 MEASURES = ("sensitivity", "signed_change", "flip_rate", "flipped_notes")
 _DECIMALS = 12
 """Scores nearer than this share a rank: their difference is rounding."""
@@ -42,33 +42,8 @@ _MOST_VALUES = 100_000_000
 _FEWEST_REPLICATES = 1_000
 
 
-@dataclass(frozen=True, eq=False)
-class Swaps:
-    """One row a swap: a word in a note replaced with one substitute."""
-
-    words: tuple[str, ...]
-    families: tuple[str, ...]
-    """Families of filters, e.g. ("uniform", "unigram", "context")."""
-    word: Ints
-    note: Ints
-    """The row of the cohort."""
-    family: Ints
-    scheme: Ints
-    """0: the audit's own (first or all occurrences); 1: the other one, planned for the frequency diagnostic."""
-    variant: Ints
-    """The row of the plan's variants that holds the swapped text."""
-    original: Ints
-    """[cohort] the row of the plan's variants with the unedited note, -1 where there is none."""
-    n_occurrences: Ints
-    """[words] in the audited notes."""
-    n_notes: Ints
-    """[words] notes that contain the word, also those that were not sampled."""
-    reasons: tuple[str | None, ...]
-    """[words] why a word has no swap."""
-
-
 class _Pool(NamedTuple):
-    """A set of filters (all, or one family): which swaps, their note's cell, and how many swaps a cell has."""
+    """The swaps of all filters, or of one: which they are, the (word, note) cell of each, and the size of each cell."""
 
     rows: Ints
     cell: Ints
@@ -78,14 +53,13 @@ class _Pool(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class SwapLayout:
     """The swaps of one scheme by word, note and patient; the same for all models.
 
-    A slot is a pair of word and patient, sorted by word. Pools are all filters first, and then each family.
+    A slot is a pair of word and patient, sorted by word. The pools are all filters together, then each filter.
     """
 
     pools: tuple[_Pool, ...]
-    families: tuple[str, ...]
     variant: Ints
     original: Ints
     swap_word: Ints
@@ -113,7 +87,7 @@ class Layout:
         return np.bincount(self.swap_word, minlength=self.n_words)
 
     def sums(self, values: Floats, *, of_any: bool = False) -> Floats:
-        """[pool, slot] sums over a patient's notes of the mean over a note's filters, or of whether any is above 0."""
+        """[pool, slot] sums over a patient's notes of the mean over a note's swaps, or of whether any is above 0."""
         out = np.zeros(self.notes.shape)
         for k, pool in enumerate(self.pools):
             total = np.bincount(pool.cell, weights=values[pool.rows], minlength=len(pool.size))
@@ -141,14 +115,14 @@ def in_both_schemes(swaps: Swaps) -> Swaps:
     """The swaps of notes and words that were swapped both ways, so that the two ways are compared on the same notes."""
     place = swaps.word * len(swaps.original) + swaps.note
     kept = np.isin(place, place[swaps.scheme == 1])
-    columns = ("word", "note", "family", "scheme", "variant")
+    columns = ("word", "note", "filter", "scheme", "variant")
     return replace(swaps, **{name: getattr(swaps, name)[kept] for name in columns})
 
 
-def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0) -> Layout:
+def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0) -> SwapLayout:
     """Sort the swaps of one scheme; `patients` is the patient of each row of the cohort."""
     rows = np.flatnonzero(swaps.scheme == scheme)
-    word, note, family = swaps.word[rows], swaps.note[rows], swaps.family[rows]
+    word, note, number = swaps.word[rows], swaps.note[rows], swaps.filter[rows]
     original = swaps.original[note]
     if np.any(original < 0):
         raise ValueError("a swapped note must be scored unedited too")
@@ -159,12 +133,11 @@ def lay_out(swaps: Swaps, patients: Ints, *, scheme: int = 0) -> Layout:
     slots, slot_of_swap = np.unique(word * max(n_patients, 1) + patient_of[note], return_inverse=True)
     pools = tuple(
         _pool(np.flatnonzero(chosen), word * len(patients) + note, slot_of_swap)
-        for chosen in (np.ones(len(rows), dtype=bool), *(family == k for k in range(len(swaps.families))))
+        for chosen in (np.ones(len(rows), dtype=bool), *(number == k for k in range(len(swaps.filters))))
     )
     notes = np.stack([np.bincount(pool.slot, minlength=len(slots)).astype(np.float64) for pool in pools])
-    return Layout(
+    return SwapLayout(
         pools=pools,
-        families=swaps.families,
         variant=swaps.variant[rows],
         original=original,
         swap_word=word,
@@ -182,83 +155,96 @@ def _pool(rows: Ints, key: Ints, slot: Ints) -> _Pool:
 
 
 @dataclass(frozen=True, eq=False)
-class Contestants:
-    """The models' answers, and how to read decisions from them; a model with checkpoints is their mean."""
+class SwapEffects:
+    """What the swaps did to the models' predictions; the first axis of every result is `predictions.names`."""
 
-    predictions: Mapping[str, ModelPredictions]
-    threshold: Floats
-    """[checkpoint, label]; NaN where there is none."""
-
-    @cached_property
-    def families(self) -> dict[str, list[str]]:
-        """Checkpoints by the model that they belong to."""
-        return families_of(self.predictions)
+    layout: SwapLayout
+    predictions: Predictions
+    thresholds: Thresholds
+    labels: Sequence[str]
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Every checkpoint, and then every model that has several."""
-        return (*self.predictions, *self.families)
+    def compared(self) -> list[int]:
+        """Where the models that are compared stand among all models."""
+        return [self.predictions.names.index(name) for name in self.predictions.compared]
 
-    @cached_property
-    def compared(self) -> list[str]:
-        """The models that are told apart: a model with several checkpoints in the place of these."""
-        return [name for name in self.names if name not in members_of(self.families)]
+    def by_compared(self, values: Floats) -> dict[str, Floats]:
+        """The rows of [model, ...] of the models that are compared."""
+        return dict(zip(self.predictions.compared, values[self.compared], strict=True))
 
-    def joined(self, values: Floats) -> Floats:
-        """[checkpoint, ...] with the means over checkpoints behind."""
-        place = list(self.predictions)
-        means = [values[[place.index(name) for name in each]].mean(axis=0) for each in self.families.values()]
-        return np.concatenate([values, np.stack(means)]) if means else values
+    @property
+    def has_score(self) -> NDArray[np.bool_]:
+        """[words] Which words were swapped in some note."""
+        return self.layout.n_patients_of > 0
 
-    def sums(self, layout: Layout, label: int) -> Floats:
-        """[model, measure, pool, slot] for one label."""
-        out = np.zeros((len(self.predictions), len(MEASURES), *layout.notes.shape))
-        for m, answers in enumerate(self.predictions.values()):
+    def sums(self, label: int) -> Floats:
+        """[model, measure, pool, slot] for one label; an ensemble has the mean of its members' sums."""
+        layout, scored = self.layout, self.predictions.scored
+        out = np.zeros((len(scored), len(MEASURES), *layout.notes.shape))
+        for m, answers in enumerate(scored.values()):
             p = answers.p[:, label]
             before, after = p[layout.original], p[layout.variant]
-            cut = self.threshold[m, label]
+            cut = self.thresholds.values[m, label]
             out[m, 0] = layout.sums(np.abs(after - before))
             out[m, 1] = layout.sums(after - before)
             flips = ((after >= cut) != (before >= cut)).astype(np.float64)
             out[m, 2] = np.nan if np.isnan(cut) else layout.sums(flips)
             out[m, 3] = np.nan if np.isnan(cut) else layout.sums(flips, of_any=True)
-        return self.joined(out)
+        return append_ensembles(out, self.predictions)
 
-    def outside(self, layout: Layout) -> Floats:
+    def by_label(self, shown: Sequence[str]) -> Iterator[tuple[str, Floats]]:
+        """(label, [model, measure, pool, slot]) of the labels to show, and the mean over all labels if several.
+
+        A label without a threshold has no flips; the mean of flips is over the labels that have one.
+        """
+        total: Floats | None = None
+        known: Ints = np.zeros(1, dtype=np.int64)
+        for k, label in enumerate(self.labels):
+            sums = self.sums(k)
+            if label in shown:
+                yield label, sums
+            if len(self.labels) > 1:
+                defined = ~np.isnan(sums)
+                filled = np.where(defined, sums, 0.0)
+                total, known = (
+                    (filled, defined.astype(np.int64)) if total is None else (total + filled, known + defined)
+                )
+        if total is not None:
+            mean = np.full(total.shape, np.nan)
+            np.divide(total, known, out=mean, where=known > 0)
+            yield MACRO, mean
+
+    @property
+    def overall_label(self) -> str:
+        """The only label, or the mean over all labels."""
+        return self.labels[0] if len(self.labels) == 1 else MACRO
+
+    def overall(self) -> Floats:
+        """[model, measure, pool, slot] for the overall label."""
+        _, sums = next(self.by_label((self.overall_label,)))
+        return sums
+
+    def outside(self) -> Floats:
         """[model, word] share of the swaps that lie outside the model's window; NaN where a word has no swap."""
+        layout, scored = self.layout, self.predictions.scored
         n = layout.n_swaps
-        shares = np.full((len(self.predictions), layout.n_words), np.nan)
-        for m, answers in enumerate(self.predictions.values()):
+        shares = np.full((len(scored), layout.n_words), np.nan)
+        for m, answers in enumerate(scored.values()):
             unseen = np.bincount(layout.swap_word[~answers.seen[layout.variant]], minlength=layout.n_words)
             np.divide(unseen, n, out=shares[m], where=n > 0)
-        return self.joined(shares)
+        return append_ensembles(shares, self.predictions)
+
+    def outside_overall(self) -> dict[str, float]:
+        """The share of all swaps that each compared model can't see; nothing where there is no swap."""
+        n = self.layout.n_swaps
+        if not n.sum():
+            return {}
+        shares = np.nan_to_num(self.outside()) @ n / n.sum()
+        return {name: float(share) for name, share in self.by_compared(shares).items()}
 
 
-def sums_by_label(
-    contestants: Contestants, layout: Layout, labels: Sequence[str], shown: Sequence[str]
-) -> Iterator[tuple[str, Floats]]:
-    """(label, [model, measure, pool, slot]) of the labels to show, and their average over all labels if several.
-
-    A label without a threshold has no flips; the average of flips is over the labels that have one.
-    """
-    total: Floats | None = None
-    known: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-    for k, label in enumerate(labels):
-        sums = contestants.sums(layout, k)
-        if label in shown:
-            yield label, sums
-        if len(labels) > 1:
-            defined = ~np.isnan(sums)
-            filled = np.where(defined, sums, 0.0)
-            total, known = (filled, defined.astype(np.int64)) if total is None else (total + filled, known + defined)
-    if total is not None:
-        average = np.full(total.shape, np.nan)
-        np.divide(total, known, out=average, where=known > 0)
-        yield AVERAGE, average
-
-
-class Scores(NamedTuple):
-    """What one label's swaps say of every word; NaN is undefined."""
+class WordScores(NamedTuple):
+    """What one label's swaps say about every word; NaN is undefined."""
 
     label: str
     value: Floats
@@ -271,19 +257,20 @@ class Scores(NamedTuple):
     """[model, word, replicate]"""
 
 
-def score(label: str, sums: Floats, layout: Layout, *, level: float, n_replicates: int, seed: int) -> Scores:
-    """Scores with intervals, and ranks with their replicates; all under the same resampled patients."""
+def score_words(label: str, sums: Floats, layout: SwapLayout, resampling: Resampling) -> WordScores:
+    """Scores with intervals, and ranks with their replicates; all on the same resampled patients."""
+    n_replicates = resampling.n_replicates
     value = layout.means(sums)
     low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
     sensitivity = np.full((sums.shape[0], layout.n_words, n_replicates), np.nan)
-    counts = _draw(layout.n_patients, n_replicates, seed)
+    counts = _draw(layout.n_patients, n_replicates, resampling.seed)
     for part in _word_chunks(layout, sums, n_replicates):
         replicates = _replicates(layout, sums, part, counts)
-        low[..., part], high[..., part] = percentile_interval(replicates, level=level)
+        low[..., part], high[..., part] = percentile_interval(replicates, level=resampling.level)
         sensitivity[:, part] = replicates[:, 0, 0]
     low[np.isnan(value)] = high[np.isnan(value)] = np.nan
     rank = np.stack([rank_words(row) for row in value[:, 0, 0]])
-    return Scores(label, value, low, high, rank, _rank_replicates(sensitivity, value[:, 0, 0]))
+    return WordScores(label, value, low, high, rank, _rank_replicates(sensitivity, value[:, 0, 0]))
 
 
 def rank_words(sensitivity: Floats) -> Floats:
@@ -295,7 +282,7 @@ def rank_words(sensitivity: Floats) -> Floats:
     return out
 
 
-def affordable_replicates(layout: Layout, n_models: int, wanted: int) -> int:
+def affordable_replicates(layout: SwapLayout, n_models: int, wanted: int) -> int:
     """How many resamples there are time and memory for; thousands of words get fewer than were asked for."""
     by_values = _MOST_VALUES // max(1, n_models * len(MEASURES) * len(layout.pools) * layout.n_words)
     by_ranks = _MOST_RANK_BYTES // max(1, 8 * n_models * layout.n_words)
@@ -313,7 +300,7 @@ def _draw(n_patients: int, n_replicates: int, seed: int) -> NDArray[np.uint8]:
     return out
 
 
-def _word_chunks(layout: Layout, sums: Floats, n_replicates: int) -> Iterator[slice]:
+def _word_chunks(layout: SwapLayout, sums: Floats, n_replicates: int) -> Iterator[slice]:
     columns = int(np.prod(sums.shape[:-1]))
     step = max(1, _MOST_BYTES // (8 * columns * max(layout.n_patients, n_replicates, 1)))
     if len(layout.slot_word) < _RARE * layout.n_words * layout.n_patients:
@@ -322,7 +309,7 @@ def _word_chunks(layout: Layout, sums: Floats, n_replicates: int) -> Iterator[sl
         yield slice(first, min(first + step, layout.n_words))
 
 
-def _replicates(layout: Layout, sums: Floats, part: slice, counts: NDArray[np.uint8]) -> Floats:
+def _replicates(layout: SwapLayout, sums: Floats, part: slice, counts: NDArray[np.uint8]) -> Floats:
     """[model, measure, pool, word, replicate] of some words."""
     first, last = np.searchsorted(layout.slot_word, [part.start, part.stop])
     n_words, n_pools = part.stop - part.start, sums.shape[-2]
@@ -360,9 +347,8 @@ def _rank_replicates(sensitivity: Floats, value: Floats) -> Floats:
 
 
 def unsettled_words(
-    swaps: Swaps,
-    plan: Plan,
-    predictions: Mapping[str, ModelPredictions],
+    plan: Plan[PlannedSwaps],
+    predictions: Predictions,
     *,
     width: float | None,
     top: int | None,
@@ -375,13 +361,12 @@ def unsettled_words(
     the interval of its rank lies wholly within the first `top` or wholly behind them. A word without swaps is settled:
     more notes can't help. A word whose interval can't be computed is not.
     """
-    layout = lay_out(swaps, plan.cohort.patients)
-    contestants = Contestants(predictions, np.full((len(predictions), len(plan.labels)), np.nan))
-    shown = plan.labels if len(plan.labels) == 1 else ()
-    label, sums = next(iter(sums_by_label(contestants, layout, plan.labels, shown)))
-    keep = [contestants.names.index(name) for name in contestants.compared]
-    seed = int(rng.integers(2**63))
-    scores = score(label, sums[keep, :1, :1], layout, level=level, n_replicates=_FEWEST_REPLICATES, seed=seed)
+    layout = lay_out(plan.memory.swaps, plan.cohort.patients)
+    no_thresholds = Thresholds(np.full((len(predictions.scored), len(plan.labels)), np.nan), {})
+    effects = SwapEffects(layout, predictions, no_thresholds, plan.labels)
+    sums = effects.overall()[effects.compared, :1, :1]
+    resampling = Resampling(level, _FEWEST_REPLICATES, seed=int(rng.integers(2**63)))
+    scores = score_words(effects.overall_label, sums, layout, resampling)
     settled = layout.n_notes[0] == 0
     if width is not None:
         settled |= np.all(scores.high[:, 0, 0] - scores.low[:, 0, 0] < width, axis=0)

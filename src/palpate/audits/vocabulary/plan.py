@@ -1,8 +1,8 @@
 """From words, notes and substitutes to the swaps that are scored, in columns (vocabulary paper, Sections 2.3 and 4).
 
-A *pair* is a note and a word that it contains. An *offer* is a pair with one substitute. Without a budget all offers
-are taken; with one, each word gets some notes and each note some substitutes, and more in later turns. The order in
-which notes are taken is drawn once, so a later turn holds the earlier ones.
+Without a budget, every substitute is swapped in for every word in every note. With one, each word gets some notes and
+each note some substitutes, and more in later turns. The order in which a word's notes are taken is drawn once, so a
+later turn contains the earlier ones.
 """
 
 from __future__ import annotations
@@ -15,156 +15,236 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.audits.kit import validation_rows
+from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.words import Hits
 from palpate.perturb.words.substitutes import Substitutes, match_case
+from palpate.results import Plan
 
 FIRST: Final = "first"
 ALL: Final = "all"
-_SHAPES = ("ab", "Ab", "AB")
-"""A word of each way of writing: lower, Capitalised, CAPITALS."""
+SCHEMES = {FIRST: "first occurrence", ALL: "all occurrences"}
+_CASINGS = ("ab", "Ab", "AB")
+"""An example of each way to write a word: lower, Capitalised, CAPITALS."""
 
 
-class Pairs(NamedTuple):
-    """One row a (note, word) pair; the hits of pair k are `first_hit[k]` to `first_hit[k + 1]`."""
+class NoteWords(NamedTuple):
+    """One row per note and word that it contains; the hits of row k are `first_hit[k]` to `first_hit[k + 1]`."""
 
     note: Ints
     word: Ints
     first_hit: Ints
+    hits: Hits
 
     @property
     def n_hits(self) -> Ints:
-        """How often the word stands in the note."""
+        """How often the word occurs in the note."""
         return np.diff(self.first_hit)
 
+    @property
+    def first_hits(self) -> Hits:
+        """Where the word occurs first."""
+        return self.hits.take(self.first_hit[:-1])
+
     @classmethod
-    def of(cls, hits: Hits) -> Pairs:
-        """The pairs of hits that are sorted by text, word and place."""
+    def of(cls, hits: Hits) -> NoteWords:
+        """From hits that are sorted by text, word and place."""
         new = np.ones(len(hits.text), dtype=bool)
         new[1:] = (hits.text[1:] != hits.text[:-1]) | (hits.word[1:] != hits.word[:-1])
         first = np.flatnonzero(new)
-        return cls(hits.text[first], hits.word[first], np.append(first, len(new)).astype(np.int64))
+        return cls(hits.text[first], hits.word[first], np.append(first, len(new)).astype(np.int64), hits)
 
 
-class Offers(NamedTuple):
-    """One row a (pair, substitute), sorted by pair."""
+class Substitutions(NamedTuple):
+    """One row per note, word and substitute for it, sorted by `pair`, which is a row of `NoteWords`."""
 
     pair: Ints
-    family: Ints
+    filter: Ints
     substitute: Ints
+
+    @classmethod
+    def of(
+        cls, pairs: NoteWords, offered: Mapping[str, tuple[Substitutes, bool]]
+    ) -> tuple[Substitutions, tuple[str, ...]]:
+        """All substitutions, and the texts that `substitute` points at.
+
+        `offered` has each filter's substitutes, and whether their rows are pairs (otherwise they are words).
+        """
+        texts: list[str] = []
+        columns: list[tuple[Ints, Ints, Ints]] = []
+        for k, (substitutes, by_pair) in enumerate(offered.values()):
+            choice = substitutes.choice if by_pair else substitutes.choice[pairs.word]
+            pair, place = np.nonzero(choice >= 0)
+            columns.append((pair, np.full(len(pair), k), choice[pair, place] + len(texts)))
+            texts += substitutes.pool
+        pair, number, substitute = (np.concatenate(parts).astype(np.int64) for parts in zip(*columns, strict=True))
+        order = np.argsort(pair, kind="stable")
+        return cls(pair[order], number[order], substitute[order]), tuple(texts)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Substitutions:
+        """At most `n` substitutes of each pair, drawn."""
+        kept = _first_of_each(self.pair, rng.random(len(self.pair)), np.full(len(self.pair), n))
+        return Substitutions(*(column[kept] for column in self))
+
+
+def _first_of_each(key: Ints, draw: NDArray[np.float64], most: Ints) -> NDArray[np.bool_]:
+    """Which rows are among the first `most` of their key, in the order of `draw`."""
+    order = np.lexsort((draw, key))
+    ordered = key[order]
+    place = np.arange(len(order)) - np.searchsorted(ordered, ordered, side="left")
+    taken = np.zeros(len(order), dtype=bool)
+    taken[order] = place < most[order]
+    return taken
 
 
 @dataclass(frozen=True, eq=False)
-class Universe:
+class CandidateSwaps:
     """Everything that could be swapped: what a budget draws from."""
 
     words: tuple[str, ...]
-    families: tuple[str, ...]
+    filters: tuple[str, ...]
+    origin: Mapping[str, str]
+    """Where each filter's substitutes come from, in words."""
     texts: Sequence[str]
     rows: Ints
     """The cohort's row of each text."""
-    hits: Hits
-    pairs: Pairs
-    offers: Offers
+    pairs: NoteWords
+    substitutions: Substitutions
     substitutes: tuple[str, ...]
     draw: NDArray[np.float64]
     """A random number for each pair: a word's notes are taken by it, smallest first."""
-    keep_case: bool = True
+    schemes: tuple[str, str]
+    """Which occurrences are swapped: `FIRST` or `ALL`, and the other one for the frequency diagnostic."""
+    keep_case: bool
+    diagnostic_notes: int
+    """How many notes of each word are swapped the other way too."""
+    finds_threshold: bool
+    """Whether a threshold must be found, which takes all audited notes where there is no validation split."""
 
-    def take_notes(self, n_notes: Ints) -> NDArray[np.bool_]:
-        """Which pairs are taken when word k may have `n_notes[k]` notes."""
-        order = np.lexsort((self.draw, self.pairs.word))
-        word = self.pairs.word[order]
-        place = np.arange(len(order)) - np.searchsorted(word, word, side="left")
-        taken = np.zeros(len(order), dtype=bool)
-        taken[order] = place < n_notes[word]
-        return taken
+    def choose(self, n_notes: Ints) -> Ints:
+        """The substitutions that are taken when word k may have `n_notes[k]` notes."""
+        taken = _first_of_each(self.pairs.word, self.draw, n_notes[self.pairs.word])
+        return np.flatnonzero(taken[self.substitutions.pair])
 
-    def edits(self, offers: Ints, scheme: str) -> tuple[Ints, Ints, Ints, list[str], Ints]:
-        """The edits of some offers: start, end, replacement, the replacements, and how many edits each offer has."""
-        pair = self.offers.pair[offers]
-        n = self.pairs.n_hits[pair] if scheme == ALL else np.ones(len(offers), dtype=np.int64)
-        owner = np.repeat(np.arange(len(offers)), n)
-        within = np.arange(len(owner)) - np.repeat(np.cumsum(n) - n, n)
+    def variants(self, chosen: Ints, scheme: Ints, *, unedited: Ints) -> Variants:
+        """`unedited` cases of the cohort first, then one row per chosen substitution, under its scheme."""
+        pair = self.substitutions.pair[chosen]
+        swaps_all = np.asarray([name == ALL for name in self.schemes])[scheme]
+        n_edits = np.where(swaps_all, self.pairs.n_hits[pair], 1)
+        owner = np.repeat(np.arange(len(chosen)), n_edits)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(n_edits) - n_edits, n_edits)
         hit = self.pairs.first_hit[pair][owner] + within
-        substitute = self.offers.substitute[offers][owner]
-        surface = self._surfaces[hit] if self.keep_case else np.zeros(len(hit), dtype=np.int64)
-        used, replacement = np.unique(substitute * len(_SHAPES) + surface, return_inverse=True)
-        cased = (divmod(k, len(_SHAPES)) for k in used.tolist())
-        texts = [match_case(self.substitutes[word], _SHAPES[shape]) for word, shape in cased]
-        return self.hits.start[hit], self.hits.end[hit], replacement.astype(np.int64), texts, n
+        casing = self._casings[hit] if self.keep_case else np.zeros(len(hit), dtype=np.int64)
+        substitute = self.substitutions.substitute[chosen][owner]
+        used, replacement = np.unique(substitute * len(_CASINGS) + casing, return_inverse=True)
+        written = (divmod(k, len(_CASINGS)) for k in used.tolist())
+        return Variants(
+            parent=np.concatenate([unedited, self.rows[self.pairs.note[pair]]]).astype(np.int64),
+            first_edit=np.concatenate([np.zeros(len(unedited) + 1, dtype=np.int64), np.cumsum(n_edits)]),
+            start=self.pairs.hits.start[hit],
+            end=self.pairs.hits.end[hit],
+            replacement=replacement.astype(np.int64),
+            replacements=tuple(match_case(self.substitutes[k], _CASINGS[case]) for k, case in written),
+            group=np.concatenate([np.zeros(len(unedited), dtype=np.int64), 1 + scheme]),
+            group_names=("original", *(f"{name} swapped" for name in self.schemes)),
+        )
 
     @cached_property
-    def _surfaces(self) -> Ints:
-        """How each hit is written, as an index into `_SHAPES`."""
-        spans = zip(self.hits.text.tolist(), self.hits.start.tolist(), self.hits.end.tolist(), strict=True)
-        shapes = (match_case(_SHAPES[0], self.texts[t][s:e]) for t, s, e in spans)
-        return np.fromiter(map(_SHAPES.index, shapes), np.int64, count=len(self.hits.text))
+    def _casings(self) -> Ints:
+        """How each hit is written, as an index into `_CASINGS`."""
+        hits = self.pairs.hits
+        spans = zip(hits.text.tolist(), hits.start.tolist(), hits.end.tolist(), strict=True)
+        written = (match_case(_CASINGS[0], self.texts[text][start:end]) for text, start, end in spans)
+        return np.fromiter(map(_CASINGS.index, written), np.int64, count=len(hits.text))
 
 
-class Chosen(NamedTuple):
-    """Offers that are scored, and under which scheme."""
+@dataclass(frozen=True, eq=False)
+class Swaps:
+    """One row per swap: a word in a note replaced with one substitute."""
 
-    offer: Ints
+    words: tuple[str, ...]
+    filters: tuple[str, ...]
+    """Names of the filters, e.g. ("uniform", "unigram", "context")."""
+    word: Ints
+    note: Ints
+    """The row of the cohort."""
+    filter: Ints
+    schemes: tuple[str, str]
+    """What is swapped in a note: the audit's own way, and the other one, planned for the frequency diagnostic."""
     scheme: Ints
+    variant: Ints
+    """The row of the plan's variants that holds the swapped text."""
+    original: Ints
+    """[cohort] the row of the plan's variants with the unedited note, -1 where there is none."""
+    n_occurrences: Ints
+    """[words] in the audited notes."""
+    n_notes: Ints
+    """[words] notes that contain the word, whether or not they were sampled."""
+    reasons: tuple[str | None, ...]
+    """[words] why a word has no swap."""
+
+    @property
+    def originals(self) -> Ints:
+        """The rows of the plan's variants that hold unedited notes."""
+        return self.original[self.original >= 0]
 
 
-def chosen_variants(
-    universe: Universe, chosen: Chosen, schemes: Sequence[str], *, unedited: Ints
-) -> tuple[Variants, Ints]:
-    """The variants: `unedited` cases of the cohort first, then one row a chosen offer; and the rows of the latter."""
-    parts = []
-    for number, scheme in enumerate(schemes):
-        offers = chosen.offer[chosen.scheme == number]
-        parts.append((offers, *universe.edits(offers, scheme)))
-    words: list[str] = []
-    shifted = []
-    for _, _, _, replacement, texts, _ in parts:
-        shifted.append(replacement + len(words))
-        words += texts
-    n_edits = np.concatenate([np.zeros(len(unedited), np.int64), *(part[5] for part in parts)])
-    parent = [universe.rows[universe.pairs.note[universe.offers.pair[part[0]]]] for part in parts]
-    group = np.repeat([0, *range(1, len(parts) + 1)], [len(unedited), *(len(part[0]) for part in parts)])
-    variants = Variants(
-        parent=np.concatenate([unedited, *parent]).astype(np.int64),
-        first_edit=np.concatenate([[0], np.cumsum(n_edits)]).astype(np.int64),
-        start=np.concatenate([part[1] for part in parts]),
-        end=np.concatenate([part[2] for part in parts]),
-        replacement=np.concatenate(shifted),
-        replacements=tuple(words),
-        group=group.astype(np.int64),
-        group_names=("original", *(f"{scheme} swapped" for scheme in schemes)),
+class PlannedSwaps(NamedTuple):
+    """What the audit remembers of one turn's plan."""
+
+    candidates: CandidateSwaps
+    swaps: Swaps
+    n_notes: Ints
+    """How many notes each word may have so far."""
+    turn: int
+    """Counted from 1."""
+    validation: slice
+    """Rows of the plan's variants that hold the validation split."""
+
+    @property
+    def all_scored(self) -> NDArray[np.bool_]:
+        """[words] Whether every note that contains the word is in the plan."""
+        return self.n_notes >= self.swaps.n_notes
+
+
+def plan_swaps(
+    cohort: Cohort, labels: tuple[str, ...], candidates: CandidateSwaps, n_notes: Ints, *, turn: int
+) -> Plan[PlannedSwaps]:
+    """The plan in which word k has at most `n_notes[k]` notes."""
+    pairs, substitutions, n_words = candidates.pairs, candidates.substitutions, len(candidates.words)
+    main, other = candidates.choose(n_notes), candidates.choose(np.minimum(n_notes, candidates.diagnostic_notes))
+    chosen, scheme = np.concatenate([main, other]), np.repeat([0, 1], [len(main), len(other)])
+    validation = validation_rows(cohort)
+    notes = np.unique(pairs.note[substitutions.pair[main]])
+    if candidates.finds_threshold and not len(validation):
+        notes = np.arange(len(candidates.rows))
+    unedited = np.concatenate([candidates.rows[notes], validation])
+    original = np.full(len(cohort), -1, dtype=np.int64)
+    original[candidates.rows[notes]] = np.arange(len(notes))
+    pair = substitutions.pair[chosen]
+    n_with_word = np.bincount(pairs.word, minlength=n_words)
+    n_offered = np.bincount(pairs.word[substitutions.pair], minlength=n_words)
+    swaps = Swaps(
+        words=candidates.words,
+        filters=candidates.filters,
+        word=pairs.word[pair],
+        note=candidates.rows[pairs.note[pair]],
+        filter=substitutions.filter[chosen],
+        schemes=(SCHEMES[candidates.schemes[0]], SCHEMES[candidates.schemes[1]]),
+        scheme=scheme,
+        variant=len(unedited) + np.arange(len(chosen)),
+        original=original,
+        n_occurrences=np.bincount(pairs.hits.word, minlength=n_words),
+        n_notes=n_with_word,
+        reasons=tuple(map(_why_no_swap, n_with_word.tolist(), n_offered.tolist())),
     )
-    row = np.zeros(len(chosen.offer), dtype=np.int64)
-    begin = len(unedited)
-    for number in range(len(schemes)):
-        mine = np.flatnonzero(chosen.scheme == number)
-        row[mine] = begin + np.arange(len(mine))
-        begin += len(mine)
-    return variants, row
+    variants = candidates.variants(chosen, scheme, unedited=unedited)
+    memory = PlannedSwaps(candidates, swaps, n_notes, turn, slice(len(notes), len(unedited)))
+    return Plan(cohort, variants, labels, cases=candidates.rows, memory=memory)
 
 
-def offers_of(pairs: Pairs, substitutes: Mapping[str, tuple[Substitutes, bool]]) -> tuple[Offers, tuple[str, ...]]:
-    """All offers, sorted by pair, and the substitutes that they name.
-
-    `substitutes` holds for each family its substitutes, and whether their rows are pairs (else they are words).
-    """
-    pool: list[str] = []
-    columns: list[tuple[Ints, Ints, Ints]] = []
-    for family, (offered, by_pair) in enumerate(substitutes.values()):
-        choice = offered.choice if by_pair else offered.choice[pairs.word]
-        pair, place = np.nonzero(choice >= 0)
-        columns.append((pair, np.full(len(pair), family), choice[pair, place] + len(pool)))
-        pool += offered.pool
-    pair, family_of, substitute = (np.concatenate(parts).astype(np.int64) for parts in zip(*columns, strict=True))
-    order = np.argsort(pair, kind="stable")
-    return Offers(pair[order], family_of[order], substitute[order]), tuple(pool)
-
-
-def some_offers(offers: Offers, n: int, rng: np.random.Generator) -> Offers:
-    """At most `n` offers of each pair, drawn."""
-    order = np.lexsort((rng.random(len(offers.pair)), offers.pair))
-    pair = offers.pair[order]
-    place = np.arange(len(order)) - np.searchsorted(pair, pair, side="left")
-    kept = np.sort(order[place < n])
-    return Offers(*(column[kept] for column in offers))
+def _why_no_swap(n_notes: int, n_offered: int) -> str | None:
+    if not n_notes:
+        return "in no note"
+    return None if n_offered else "no substitute"
