@@ -10,32 +10,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from palpate.audits.capabilities.analysis import Memory, Settings, analyse_answers
-from palpate.audits.capabilities.blocks import blocks_of
-from palpate.audits.capabilities.examples import failures
-from palpate.audits.capabilities.findings import Story, findings_of
-from palpate.audits.capabilities.plan import Examined, examine
-from palpate.audits.kit.measured import Correction
-from palpate.audits.kit.scope import training_rows, validation_rows
-from palpate.audits.kit.thresholds import ThresholdRule, check_rule
+from palpate.audits.capabilities.blocks import capabilities_blocks
+from palpate.audits.capabilities.estimates import capability_rows
+from palpate.audits.capabilities.examples import find_failures
+from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings
+from palpate.audits.capabilities.measures import measure_capabilities
+from palpate.audits.capabilities.plan import PlannedSuite, plan_suite
+from palpate.audits.kit import (
+    Correction,
+    Count,
+    EstimateIndex,
+    Recall,
+    Replicates,
+    Resampling,
+    RowWriter,
+    Share,
+    Threshold,
+    ThresholdRule,
+    audited_cohort,
+    audited_labels,
+    check_rule,
+    validation_rows,
+)
 from palpate.cases.cohort import Cohort
-from palpate.cases.edits import Ints, Variants
-from palpate.errors import CohortError, ConfigError
+from palpate.errors import ConfigError
 from palpate.perturb.suites import Cases, Suite, read_suite
-from palpate.results import AuditResult, ModelPredictions, Plan, estimates_frame
+from palpate.results import AuditResult, Plan, Predictions, estimates_frame
 
 Value = str | dict[str, str | float]
-_GROUPS = ("held out", "validation", "template", "changed")
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a model can do, by sentences with known answers."""
+    """What a model can do, tested by sentences with known answers."""
 
     name: ClassVar[str] = "capabilities"
 
@@ -47,12 +59,13 @@ class Capabilities:
     """Also the suite's further capabilities, which are reported apart."""
     slots: dict[str, str | tuple[Value, ...]] | None = field(default=None, metadata={"values": "lexicon"})
     """Other values for some slots: `{finding: [pneumonia, PNA]}`; or a lexicon's file, `{effect: mine.yaml}`."""
-    sizes: dict[str, Annotated[int, Field(ge=1)]] | None = None
-    """Other numbers of values a slot in the default run."""
+    sizes: dict[str, Count] | None = None
+    """Other numbers of values per slot in the default run."""
     without_tags: tuple[str, ...] = ()
     """Leave out templates with one of these tags."""
-    n: Annotated[int, Field(ge=1)] | None = None
-    """A sample of so many cases from all variations and fill-ins, every template alike, instead of the default run."""
+    n: Count | None = None
+    """A sample of this many cases from all variations and fill-ins, with as many from every template, instead of the
+    default run."""
     positive: str | None = None
     """The word for the positive label in a CSV or JSONL suite; by default labels are 1 and 0."""
     label: str | None = None
@@ -61,71 +74,60 @@ class Capabilities:
     """Which cohort is the baseline; the first by default."""
     split: str = "test"
     """Which split is held out, for the baseline."""
-    threshold: Annotated[float, Field(ge=0, le=1)] | Literal["auto", "recall", "youden"] = "auto"
+    threshold: Threshold = "auto"
     """Where a probability becomes a decision, as in the performance audit."""
-    target_recall: Annotated[float, Field(gt=0, le=1)] = 0.70
-    n_replicates: Annotated[int, Field(ge=100)] = 10_000
-    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    target_recall: Recall = 0.70
+    n_replicates: Replicates = 10_000
+    level: Share = 0.95
     correction: Correction = "bonferroni"
     examples: Annotated[int, Field(ge=0)] = 2
     """How many failing sentences are shown for each model, test and label."""
     include_text: bool = False
-    """Show finished cases (JSONL) that fail; sentences from templates are shown in any case."""
+    """Show finished cases (JSONL) that fail; sentences from templates are always shown."""
 
-    def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan:
+    def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[PlannedSuite]:
         """The suite's sentences, the held-out cases for the baseline, and the validation split for the threshold."""
         suite = self._suite()
-        label, has_label = self._label(cohort, suite)
-        if has_label:
-            check_rule(self._rule, cohort)
-        main = self.cohort or cohort.names[0]
-        if main not in cohort.names:
-            raise ConfigError(f"audit 'capabilities': there is no cohort '{main}'", hint=", ".join(cohort.names))
-        held_out = cohort.rows(cohort=main, split=self.split) if has_label else np.zeros(0, dtype=np.int64)
-        validation = validation_rows(cohort) if has_label else np.zeros(0, dtype=np.int64)
+        label, main = self._label(cohort, suite), audited_cohort(self.name, cohort, self.cohort)
+        held_out = validation = np.zeros(0, dtype=np.int64)
+        if cohort.labels:
+            check_rule(self._threshold_rule, cohort)
+            held_out, validation = cohort.rows(cohort=main, split=self.split), validation_rows(cohort)
         cases = self._cases(suite, rng)
         if not len(cases):
-            raise ConfigError(f"audit 'capabilities': suite '{suite.name}' has no case for these options")
-        first_row = len(held_out) + len(validation)
-        examined = examine(
-            suite,
-            cases,
-            first_row=first_row,
-            training=_training(cohort),
-            capabilities=self.capabilities,
-        )
-        variants = _variants(cohort, held_out, validation, cases, examined)
-        memory = Memory(slice(0, len(held_out)), slice(len(held_out), first_row), examined, has_label, self.split)
-        return Plan(cohort, variants, (label,), cases=held_out, memory=memory)
+            raise ConfigError(
+                f"audit '{self.name}': suite '{suite.name}' has no case for these options",
+                hint="choose other `capabilities:`, `slots:` or `without_tags:`",
+            )
+        return plan_suite(cohort, label, held_out, validation, suite, cases, self.capabilities or ())
 
-    def analyse(self, plan: Plan, predictions: dict[str, ModelPredictions], rng: np.random.Generator) -> AuditResult:
+    def analyse(self, plan: Plan[PlannedSuite], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Pass rates, their differences to the baseline and between models, and what fails."""
-        memory: Memory = plan.memory
-        settings = Settings(self.level, self.n_replicates, self.correction, self._rule)
-        found = analyse_answers(plan, predictions, settings, rng)
-        story = Story(
-            rows=found.rows,
-            examined=memory.examined,
-            models=found.scribe.compared,
-            passed=found.answered.passed[[found.answered.models.index(name) for name in found.scribe.compared]],
-            baselines=found.baselines,
-            values=found.values,
-            failures=failures(plan, found.answered, found.scribe.compared, self._n_examples),
-            threshold_origin=found.thresholds.origin,
-            level=self.level,
-            correction=self.correction,
+        examined = plan.memory.examined
+        how = Resampling(self.level, self.n_replicates, self.correction)
+        measured = measure_capabilities(
+            plan, predictions, rule=self._threshold_rule, split=self.split, how=how, rng=rng
+        )
+        rows = capability_rows(plan, predictions, measured, RowWriter(self.name, self.level), how)
+        analysis = CapabilitiesAnalysis(
+            estimates=EstimateIndex(rows, label=plan.labels[0]),
+            examined=examined,
+            models=predictions.compared,
+            measured=measured,
+            failures=find_failures(plan, measured.answers, predictions.compared, self._n_examples),
+            how=how,
         )
         return AuditResult(
             audit=self.name,
-            estimates=estimates_frame(found.rows),
-            blocks=blocks_of(story),
-            findings=findings_of(story),
+            estimates=estimates_frame(rows),
+            blocks=capabilities_blocks(analysis),
+            findings=capabilities_findings(analysis),
             provenance={
-                "suite": memory.examined.suite,
-                "suite_fingerprint": memory.examined.fingerprint,
-                "n_cases": len(memory.examined),
-                "n_templates": len(memory.examined.templates),
-                "threshold": found.thresholds.origin,
+                "suite": examined.suite,
+                "suite_fingerprint": examined.fingerprint,
+                "n_cases": examined.n_cases,
+                "n_templates": len(examined.templates),
+                "threshold": measured.thresholds.origin,
                 "n_replicates": self.n_replicates,
                 "unit": "base template for sentences, patient for held-out cases",
             },
@@ -137,7 +139,7 @@ class Capabilities:
         return self.examples if self.include_text or Path(self.suite).suffix != ".jsonl" else 0
 
     @property
-    def _rule(self) -> ThresholdRule:
+    def _threshold_rule(self) -> ThresholdRule:
         return ThresholdRule(self.threshold, self.target_recall)
 
     def _suite(self) -> Suite:
@@ -147,7 +149,7 @@ class Capabilities:
             chosen = suite.choose[0]
             some = ", ".join(suite.lexicons[chosen].values[:1])
             raise ConfigError(
-                f"audit 'capabilities': suite '{suite.name}' needs a choice for slot '{chosen}'",
+                f"audit '{self.name}': suite '{suite.name}' needs a choice for slot '{chosen}'",
                 hint=f"say what the model looks for, such as `slots: {{{chosen}: [{some}]}}`",
             )
         if self.without_tags:
@@ -159,43 +161,13 @@ class Capabilities:
             return suite.default_cases(rng, capabilities=self.capabilities, further=self.further)
         return suite.sample(self.n, rng, capabilities=self.capabilities, further=self.further, balance="template")
 
-    def _label(self, cohort: Cohort, suite: Suite) -> tuple[str, bool]:
-        """The label that is asked for, and whether the cohort has it."""
+    def _label(self, cohort: Cohort, suite: Suite) -> str:
+        """The label that the suite is about; without labels in the cohort, the suite's own word."""
         if not cohort.labels:
-            return self.label or suite.labels.positive, False
-        if self.label is None:
-            if len(cohort.labels) > 1:
-                raise ConfigError(
-                    f"audit 'capabilities': the cohort has {len(cohort.labels)} labels",
-                    hint=f"set `label:` to the one that '{suite.labels.positive}' of the suite stands for",
-                )
-            return cohort.labels[0], True
-        if self.label not in cohort.labels:
-            hint = f"it has {', '.join(cohort.labels[:10])}"
-            raise CohortError(f"audit 'capabilities': the cohort has no label '{self.label}'", hint=hint)
-        return self.label, True
-
-
-def _training(cohort: Cohort) -> list[str] | None:
-    """The notes of the first cohort's training split; None where there is none."""
-    rows = training_rows(cohort)
-    return [cohort.texts[row] for row in rows.tolist()] if len(rows) and cohort.has_text else None
-
-
-def _variants(cohort: Cohort, held_out: Ints, validation: Ints, cases: Cases, examined: Examined) -> Variants:
-    """Held-out cases, validation cases, the sentences, and the second sentences of pairs."""
-    made = (*cases.texts, *(text for text in cases.changed if text))
-    parent = np.concatenate([held_out, validation, len(cohort) + np.arange(len(made))]).astype(np.int64)
-    sizes = [len(held_out), len(validation), len(cases), int((examined.second >= 0).sum())]
-    none = np.zeros(0, dtype=np.int64)
-    return Variants(
-        parent=parent,
-        first_edit=np.zeros(len(parent) + 1, dtype=np.int64),
-        start=none,
-        end=none,
-        replacement=none,
-        replacements=(),
-        group=np.repeat(np.arange(len(sizes)), sizes).astype(np.int64),
-        group_names=_GROUPS,
-        made=made,
-    )
+            return self.label or suite.labels.positive
+        if self.label is None and len(cohort.labels) > 1:
+            raise ConfigError(
+                f"audit '{self.name}': the cohort has {len(cohort.labels)} labels",
+                hint=f"set `label:` to the one that '{suite.labels.positive}' of the suite stands for",
+            )
+        return audited_labels(self.name, cohort, None if self.label is None else (self.label,))[0]

@@ -1,4 +1,4 @@
-"""The failing sentences worth reading: the surest mistakes of each test, from different templates."""
+"""The failing sentences worth reading: the most confident mistakes in each test, from different templates."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palpate.audits.capabilities.analysis import Answered, Memory
-from palpate.audits.capabilities.measures import Floats
-from palpate.audits.capabilities.plan import Examined
+from palpate.audits.capabilities.measures import Answers, movements
+from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite
+from palpate.audits.capabilities.rates import Floats
 from palpate.results import Plan
 
 
@@ -17,56 +17,42 @@ class Failure(NamedTuple):
     """One sentence, or pair of sentences, that a model gets wrong."""
 
     model: str
-    cell: int
-    template: str
+    test: LabelledTest
     change: str
-    p: float
-    p_changed: float | None
-    text: str
-    changed: str
+    p: tuple[float, ...]
+    """The prediction, or both predictions of a pair."""
+    texts: tuple[str, ...]
 
 
-def failures(plan: Plan, answered: Answered, models: Sequence[str], n: int) -> list[Failure]:
-    """At most `n` for each model and cell, the surest mistake first, each from another template."""
-    memory: Memory = plan.memory
-    examined = memory.examined
+def find_failures(plan: Plan[PlannedSuite], answers: Answers, models: Sequence[str], n: int) -> list[Failure]:
+    """At most `n` for each model, test and label, the most confident mistake first, each from another template."""
+    examined = plan.memory.examined
     out = []
-    for name in models:
-        m = answered.models.index(name)
-        p = answered.p[m]
-        wrong = _wrongness(examined, p)
-        for k, cell in enumerate(examined.cells):
-            if cell.test.type == "MFT" and not answered.decides[m]:
+    for m in map(answers.models.index, models):
+        name, p = answers.models[m], answers.p[m]
+        wrongness = _wrongness(examined, p)
+        for test in examined.tests:
+            if test.decides and not answers.decides[name]:
                 continue
-            failed = np.flatnonzero((examined.cell == k) & (answered.passed[m] < 0.5))
-            ordered = failed[np.argsort(-wrong[failed], kind="stable")]
+            failed = test.cases[answers.passed[m, test.cases] < 0.5]
+            ordered = failed[np.argsort(-wrongness[failed], kind="stable")]
             _, first = np.unique(examined.template[ordered], return_index=True)
             for case in ordered[np.sort(first)][:n].tolist():
-                text, changed = examined.texts(plan.variants, case)
-                second = int(examined.second[case])
-                out.append(
-                    Failure(
-                        model=name,
-                        cell=k,
-                        template=examined.templates[int(examined.template[case])],
-                        change=examined.changes[int(examined.change[case])],
-                        p=float(p[examined.first[case]]),
-                        p_changed=float(p[second]) if second >= 0 else None,
-                        text=text,
-                        changed=changed,
-                    )
-                )
+                change = examined.changes[int(examined.change[case])]
+                rows = [int(row) for row in (examined.first[case], examined.second[case]) if row >= 0]
+                texts = tuple(plan.variants.made[int(plan.variants.parent[row]) - len(plan.cohort)] for row in rows)
+                out.append(Failure(name, test, change, tuple(float(p[row]) for row in rows), texts))
     return out
 
 
-def _wrongness(examined: Examined, p: Floats) -> Floats:
+def _wrongness(examined: ExaminedCases, p: Floats) -> Floats:
     """[case] how wrong an answer is, if it is wrong."""
-    before, moved = p[examined.first], examined.moved(p)
-    out = np.zeros(len(examined))
-    for k, cell in enumerate(examined.cells):
-        rows = examined.cell == k
-        if cell.test.type == "MFT":
-            out[rows] = 1 - before[rows] if cell.positive else before[rows]
+    before, moved = p[examined.first], movements(examined, p)
+    out = np.zeros(examined.n_cases)
+    for test in examined.tests:
+        rows = test.cases
+        if test.decides:
+            out[rows] = 1 - before[rows] if test.positive else before[rows]
         else:
-            out[rows] = moved[rows] if cell.test.type == "INV" else -moved[rows]
+            out[rows] = moved[rows] if test.test.type == "INV" else -moved[rows]
     return out

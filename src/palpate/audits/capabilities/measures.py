@@ -1,213 +1,211 @@
-"""Pass rates with intervals that speak of other wordings: resampled by base template (ADE template paper, Section 5).
+"""From predictions to pass rates: which sentences each model gets right, how its predictions move, and its recall.
 
-The cases of a template are the same sentence with other words in its slots, so they tell little that is new; the
-template is what is resampled. A test may have two or three, and their rates lie near the ends. So an interval is the
-widest of three: the percentile interval, widened by what Student's t has over the normal distribution, times the root
-of k / (k - 1) for k templates; Wilson's, with the number of independent cases that would vary as much (Dean and Pagano
-2015), and t in the place of the normal; and, where all templates agree (each passes at least 90% of its cases, or at
-most 10%), so that nothing is known of a wording that fails, Wilson's with templates as n. Sums and differences of
-independent rates get their interval from those of their parts (Zou and Donner 2008).
+A model of several seeds passes as often as its members do on average. Intervals are made in `rates`, and pass rates by
+what fills a slot in `slot_values`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import erfc
-from scipy.stats import norm, t
 
+from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite
+from palpate.audits.capabilities.rates import (
+    ClusterBootstrap,
+    ClusteredRates,
+    Floats,
+    count_by,
+    mean_movements,
+    pass_rates,
+)
+from palpate.audits.capabilities.slot_values import ValueRates, value_rates
+from palpate.audits.kit import Resampling, ThresholdRule, Thresholds, append_ensembles, decide_thresholds
 from palpate.cases.edits import Ints
-from palpate.stats import percentile_interval, ratio_replicates, resample_counts, resampled_ratios, wilson_interval
+from palpate.results import Plan, Predictions
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-_MOST_KEPT = 150
-"""Units whose draws are kept: suites have tens of templates, cohorts thousands of patients."""
-AGREE = 0.90
-"""Templates agree if all pass at least this share of their cases, or all fail it."""
+ROUNDING = 1e-9
+"""A probability that moved by less has not moved."""
 
 
-@dataclass(frozen=True)
-class Resampling:
-    """How intervals are made. As many templates are drawn once only, whatever they are templates of."""
+class Answers(NamedTuple):
+    """What each model answers: the scored models, then each ensemble as the mean over its members."""
 
-    level: float
-    n_replicates: int
-    seed: int
-    _drawn: dict[int, NDArray[np.int32]] = field(default_factory=dict, compare=False, repr=False)
-
-    def ratios(self, passed: Floats, n: Ints) -> Floats:
-        """Replicates of sum(passed) / sum(n), [column, replicate], from [unit, column] and [unit]."""
-        over = np.zeros(passed.shape[1], dtype=np.int64)
-        n_units = len(n)
-        if n_units > _MOST_KEPT:
-            return ratio_replicates(passed, n[:, None], over=over, rng=self.seed, n_replicates=self.n_replicates)
-        if n_units not in self._drawn:
-            units = np.arange(n_units)
-            self._drawn[n_units] = resample_counts(rng=self.seed, n_replicates=self.n_replicates, patient=units)
-        return resampled_ratios(passed, n[:, None], self._drawn[n_units], over=over)
-
-
-class Tally(NamedTuple):
-    """Cases by template (or patient): how many passed, [unit, column], and how many there are, [unit]."""
-
+    models: tuple[str, ...]
+    decides: dict[str, bool]
+    """Whether a model has a threshold."""
+    p: Floats
+    """[model, variant]"""
     passed: Floats
-    n: Ints
+    """[model, case]; 0 where a model needs a threshold and has none."""
+    moved: Floats
+    """[model, case] how far the prediction moves in a pair. The mean prediction of several seeds would move less than
+    each of them: some movements cancel."""
+    flipped: Floats
+    """[model, case] whether the second text of a pair gets another decision."""
+    held_out: Floats
+    """[model, held-out case] whether the decision is positive."""
+
+
+class Baseline(NamedTuple):
+    """Held-out cases of one label; None, with a reason, where there are none."""
+
+    label: str
+    rates: ClusteredRates | None
+    reason: str | None
 
     @property
-    def n_units(self) -> int:
-        """How many templates (or patients) can be drawn."""
-        return int((self.n > 0).sum())
-
-    @property
-    def rates(self) -> Floats:
-        """[unit, column]: the pass rate of each unit."""
-        return np.asarray(self.passed / np.maximum(self.n, 1)[:, None])
+    def group(self) -> str:
+        """Its name in the estimates."""
+        return f"held-out: {self.label}"
 
 
-class Rates(NamedTuple):
-    """Numbers with their intervals, arrays of one shape; the ends are always there, even for one template."""
+class PairRates(NamedTuple):
+    """An INV or DIR test: the movement, the flips, and the pass rate of each change (where there are several)."""
 
-    value: Floats
-    low: Floats
-    high: Floats
-
-
-class Measured(NamedTuple):
-    """The pass rates of one group of cases, a column a model, and the replicates that they share."""
-
-    rates: Rates
-    values: Floats
-    """[column, replicate]"""
-    agree: Flags
-    """Whether all templates agree."""
-    n_units: int
-    n: int
+    movement: ClusteredRates
+    flips: ClusteredRates
+    changes: dict[str, ClusteredRates]
 
 
-def tally(passed: Floats, unit: Ints) -> Tally:
-    """Sum [case, column] by unit; units are numbered anew, in the order of their numbers."""
-    _, code, n = np.unique(unit, return_inverse=True, return_counts=True)
-    table = np.zeros((len(n), passed.shape[1]))
-    np.add.at(table, code, passed)
-    return Tally(table, n.astype(np.int64))
+class CapabilityMeasures(NamedTuple):
+    """All that is measured."""
+
+    answers: Answers
+    thresholds: Thresholds
+    baselines: dict[bool, Baseline]
+    """The held-out recall of the positive and of the negative label."""
+    tests: dict[LabelledTest, ClusteredRates]
+    """The pass rate of each test and label."""
+    pairs: dict[LabelledTest, PairRates]
+    values: list[ValueRates]
 
 
-def measure(counts: Tally, how: Resampling) -> Measured:
-    """Pass rates over all cases, resampled by unit."""
-    n_columns = counts.passed.shape[1]
-    n = int(counts.n.sum())
-    if n == 0:
-        nothing = np.full(n_columns, np.nan)
-        return Measured(Rates(nothing, nothing, nothing), np.zeros((n_columns, 0)), np.zeros(n_columns, bool), 0, 0)
-    point = counts.passed.sum(axis=0) / n
-    values = how.ratios(counts.passed, counts.n)
-    rates = counts.rates
-    agree = (rates.min(axis=0) >= AGREE) | (rates.max(axis=0) <= 1 - AGREE)
-    low, high = widened(point, values, counts.n_units, level=how.level)
-    for n_independent, where in (
-        (_effective(counts, point, how.level), np.ones(n_columns, dtype=bool)),
-        (np.full(n_columns, counts.n_units), agree | (counts.n_units < 2)),
-    ):
-        wilson = wilson_interval(np.clip(point, 0, 1), n_independent, level=how.level)
-        low = np.where(where, np.fmin(low, wilson.low), low)
-        high = np.where(where, np.fmax(high, wilson.high), high)
-    return Measured(Rates(point, np.clip(low, 0, 1), np.clip(high, 0, 1)), values, agree, counts.n_units, n)
+def measure_capabilities(
+    plan: Plan[PlannedSuite],
+    predictions: Predictions,
+    *,
+    rule: ThresholdRule,
+    split: str,
+    how: Resampling,
+    rng: np.random.Generator,
+) -> CapabilityMeasures:
+    """Pass rates by test, by change and by slot value, and the held-out recall to compare them with."""
+    by_template, by_patient = (
+        ClusterBootstrap(replace(how, seed=int(seed)), unit)
+        for seed, unit in zip(rng.integers(2**63, size=2), ("templates", "patients"), strict=True)
+    )
+    examined = plan.memory.examined
+    thresholds = find_thresholds(plan, predictions, rule)
+    answers = answers_of(plan, predictions, thresholds.values[:, 0])
+    template = examined.template
+    return CapabilityMeasures(
+        answers,
+        thresholds,
+        _baselines(plan, answers, by_patient, split),
+        {
+            test: pass_rates(count_by(template[test.cases], answers.passed[:, test.cases]), by_template)
+            for test in examined.tests
+        },
+        {test: _pair_rates(examined, answers, test.cases, by_template) for test in examined.tests if not test.decides},
+        value_rates(examined, answers.passed, by_template, rng),
+    )
 
 
-def _effective(counts: Tally, point: Floats, level: float) -> Floats:
-    """How many independent cases would vary as much, fewer by the square of what t has over the normal distribution.
-
-    0, which is no number, for one unit and where nothing varies.
-    """
-    k, n = counts.n_units, int(counts.n.sum())
-    if k < 2:
-        return np.zeros(point.shape)
-    residual = counts.passed - counts.n[:, None] * point
-    variance = (residual**2).sum(axis=0) * k / (k - 1) / n**2
-    spread = point * (1 - point)
-    varies = (variance > 1e-12) & (spread > 1e-12)
-    n_independent = np.where(varies, np.minimum(spread / np.where(varies, variance, 1.0), n), 0.0)
-    return np.asarray(n_independent / _t_over_normal(k, level) ** 2)
-
-
-def _t_over_normal(n_units: int, level: float) -> float:
-    tail = 0.5 + level / 2
-    return float(t.ppf(tail, n_units - 1) / norm.ppf(tail))
+def find_thresholds(plan: Plan[PlannedSuite], predictions: Predictions, rule: ThresholdRule) -> Thresholds:
+    """As in the other audits; without the label in the cohort, only a given threshold or a model's own."""
+    scored, memory = predictions.scored, plan.memory
+    if plan.cohort.labels:
+        return decide_thresholds(plan, scored, rule=rule, validation=memory.validation, main=memory.held_out)
+    values, origin = np.full((len(scored), 1), np.nan), {}
+    for m, (name, answers) in enumerate(scored.items()):
+        if not isinstance(rule.threshold, str):
+            values[m], origin[name] = rule.threshold, "given"
+        elif rule.threshold == "auto" and answers.threshold is not None:
+            values[m], origin[name] = answers.threshold, "stored with the model"
+        else:
+            origin[name] = "none: the cohort does not have the label"
+    return Thresholds(values, origin)
 
 
-def measure_mean(counts: Tally, how: Resampling) -> Measured:
-    """Means of numbers that are no shares (they lie between -1 and 1), resampled by unit.
-
-    Units that are all alike tell nothing of how others would vary, so there is no interval: its ends are NaN.
-    """
-    point = counts.passed.sum(axis=0) / int(counts.n.sum())
-    values = how.ratios(counts.passed, counts.n)
-    low, high = widened(point, values, counts.n_units, level=how.level)
-    alike = np.ptp(counts.rates, axis=0) <= 1e-9
-    low, high = (np.where(alike, np.nan, np.clip(end, -1, 1)) for end in (low, high))
-    rates = Rates(point, low, high)
-    return Measured(rates, values, np.zeros(len(point), dtype=bool), counts.n_units, int(counts.n.sum()))
-
-
-def widened(point: Floats, values: Floats, n_units: int, *, level: float) -> tuple[Floats, Floats]:
-    """The percentile interval, wider for few units; NaN for one."""
-    if n_units < 2:
-        return np.full(point.shape, np.nan), np.full(point.shape, np.nan)
-    wider = np.sqrt(n_units / (n_units - 1)) * _t_over_normal(n_units, level)
-    low, high = percentile_interval(values, level=level)
-    return point - wider * (point - low), point + wider * (high - point)
+def answers_of(plan: Plan[PlannedSuite], predictions: Predictions, threshold: Floats) -> Answers:
+    """What each model passes, how far it moves, and what it decides; `threshold` is [scored model]."""
+    examined = plan.memory.examined
+    p = np.stack([answers.p[:, 0] for answers in predictions.scored.values()])
+    decided = p >= threshold[:, None]
+    known = ~np.isnan(append_ensembles(threshold, predictions))
+    passed = np.stack([_passed(examined, each, cut) for each, cut in zip(p, threshold.tolist(), strict=True)])
+    moved = np.stack([movements(examined, each) for each in p])
+    flipped = (decided[:, examined.first] != decided[:, examined.second]).astype(np.float64)
+    held_out = decided[:, plan.memory.held_out].astype(np.float64)
+    return Answers(
+        predictions.names,
+        dict(zip(predictions.names, known.tolist(), strict=True)),
+        append_ensembles(p, predictions),
+        np.nan_to_num(append_ensembles(passed, predictions)),
+        *(append_ensembles(values, predictions) for values in (moved, flipped, held_out)),
+    )
 
 
-def paired_difference(measured: Measured, a: int, b: int, *, level: float) -> Rates:
-    """Column a less column b, on the same resamples; as of independent rates where either's templates agree."""
-    value = measured.rates.value[a] - measured.rates.value[b]
-    apart = difference(_column(measured.rates, a), _column(measured.rates, b))
-    if measured.n_units < 2 or measured.agree[a] or measured.agree[b]:
-        return apart
-    low, high = widened(np.asarray(value), measured.values[a] - measured.values[b], measured.n_units, level=level)
-    return Rates(np.asarray(value), np.clip(low, -1, 1), np.clip(high, -1, 1))
+def _passed(examined: ExaminedCases, p: Floats, threshold: float) -> Floats:
+    """[case] 1 where a model passes, 0 where it does not, NaN where that needs a threshold and there is none."""
+    before = p[examined.first]
+    moved = p[examined.second] - before
+    out = np.zeros(examined.n_cases)
+    for labelled in examined.tests:
+        rows, test = labelled.cases, labelled.test
+        if test.type == "MFT":
+            out[rows] = np.nan if np.isnan(threshold) else (before[rows] >= threshold) == bool(labelled.positive)
+        elif test.type == "INV":
+            out[rows] = np.abs(moved[rows]) <= (test.tolerance or 0.0) + ROUNDING
+        else:
+            onward = moved[rows] if test.direction == "up" else -moved[rows]
+            # A margin of 0 still asks for a movement.
+            out[rows] = (onward > ROUNDING) & (onward >= (test.margin or 0.0) - ROUNDING)
+    return out
 
 
-def _column(rates: Rates, column: int) -> Rates:
-    return Rates(*(np.asarray(part[column]) for part in rates))
+def movements(examined: ExaminedCases, p: Floats) -> Floats:
+    """[case] how far the prediction moves in the expected direction, or for INV in either; NaN if it is no pair."""
+    out = np.full(examined.n_cases, np.nan)
+    for test in examined.tests:
+        change = p[examined.second[test.cases]] - p[examined.first[test.cases]]
+        if not test.decides:
+            out[test.cases] = {None: np.abs(change), "up": change, "down": -change}[test.test.direction]
+    return out
 
 
-def difference(first: Rates, second: Rates) -> Rates:
-    """One rate less another that is independent of it."""
-    value = first.value - second.value
-    below = np.hypot(first.value - first.low, second.high - second.value)
-    above = np.hypot(first.high - first.value, second.value - second.low)
-    return Rates(value, value - below, value + above)
+def _baselines(
+    plan: Plan[PlannedSuite], answers: Answers, bootstrap: ClusterBootstrap, split: str
+) -> dict[bool, Baseline]:
+    """The held-out recall of each of the two labels, resampled by patient."""
+    examined, rows = plan.memory.examined, plan.variants.parent[plan.memory.held_out]
+    out = {}
+    for positive, name in ((True, examined.positive), (False, examined.negative)):
+        if not plan.cohort.labels:
+            out[positive] = Baseline(name, None, f"the cohort has no label '{plan.labels[0]}'")
+            continue
+        mine = np.flatnonzero(plan.cohort.y_true(rows, plan.labels)[:, 0] == int(positive))
+        if not len(mine):
+            kind = "positive" if positive else "negative"
+            out[positive] = Baseline(name, None, f"no {kind} case in split '{split}'")
+            continue
+        right = answers.held_out[:, mine] if positive else 1 - answers.held_out[:, mine]
+        out[positive] = Baseline(name, pass_rates(count_by(plan.cohort.patients[rows[mine]], right), bootstrap), None)
+    return out
 
 
-def mean(parts: Rates) -> Rates:
-    """The mean of independent rates along the first axis, each counted alike."""
-    n = len(parts.value)
-    value = parts.value.mean(axis=0)
-    below = np.sqrt(((parts.value - parts.low) ** 2).sum(axis=0)) / n
-    above = np.sqrt(((parts.high - parts.value) ** 2).sum(axis=0)) / n
-    return Rates(value, value - below, value + above)
-
-
-def stack(parts: list[Rates]) -> Rates:
-    """Several rates as one, along a new first axis."""
-    return Rates(*(np.stack([np.asarray(part[k]) for part in parts]) for k in range(3)))
-
-
-def p_of_interval(rates: Rates, *, level: float, n_replicates: int) -> Floats:
-    """Two-sided p of "no difference": that of a normal distribution which has the interval's end on the side of 0.
-
-    So p is below 1 - level just where the interval leaves 0 out.
-    """
-    z = norm.ppf(0.5 + level / 2)
-    value = np.asarray(rates.value)
-    error = np.where(value > 0, value - rates.low, rates.high - value) / z
-    known = error > 0
-    p = np.asarray(erfc(np.abs(value) / np.where(known, error, 1.0) / np.sqrt(2)))
-    # An interval without width comes from resamples that are all alike, and there are not more of them than this.
-    p = np.where(known, p, 2 / (n_replicates + 1))
-    return np.asarray(np.where(np.isnan(value), np.nan, np.where(value == 0, 1.0, p)))
+def _pair_rates(examined: ExaminedCases, answers: Answers, rows: Ints, bootstrap: ClusterBootstrap) -> PairRates:
+    changes = {}
+    found = np.unique(examined.change[rows]).tolist()
+    for change in found if len(found) > 1 else ():
+        some = rows[examined.change[rows] == change]
+        counts = count_by(examined.template[some], answers.passed[:, some])
+        changes[examined.changes[change]] = pass_rates(counts, bootstrap)
+    template = examined.template[rows]
+    return PairRates(
+        mean_movements(count_by(template, answers.moved[:, rows]), bootstrap),
+        pass_rates(count_by(template, answers.flipped[:, rows]), bootstrap),
+        changes,
+    )

@@ -1,87 +1,92 @@
-"""A suite's cases in columns, for the capabilities audit: what is asked, what passes, what fills the slots."""
+"""What the capabilities audit wants scored: a suite's sentences in columns, held-out cases and the validation split."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from palpate.audits.kit import training_rows
+from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.suites import Cases, Suite, Test
 from palpate.perturb.words import find_words
 from palpate.perturb.words.tokens import normalise_word
+from palpate.results import Plan
 
-Floats = NDArray[np.float64]
-ROUNDING = 1e-9
-"""A probability that moved by less has not moved."""
+PARTS = ("main", "further")
+"""The parts of a suite, which are reported apart."""
+_GROUPS = ("held out", "validation", "template", "changed")
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What a pass rate is about: the cases of one test with one label (or with none, where only movement counts)."""
+@dataclass(frozen=True, eq=False)
+class LabelledTest:
+    """What a pass rate is about: one test with one label, or without a label where only the movement counts."""
 
     capability: str
-    title: str
-    """The capability's title."""
+    capability_title: str
     part: str
     test: Test
     label: str
     """The suite's word for the label, or empty."""
     positive: bool | None
+    cases: Ints
+    """Its cases, as indices into the columns of `ExaminedCases`."""
+
+    @property
+    def decides(self) -> bool:
+        """Whether it needs decisions (MFT); pairs of sentences (INV, DIR) only need probabilities."""
+        return self.test.type == "MFT"
 
     @property
     def group(self) -> str:
-        """Its name among the estimates."""
-        return f"{self.family}: {self.label}" if self.label else self.family
+        """Its name in the estimates."""
+        return f"{self.test_group}: {self.label}" if self.label else self.test_group
 
     @property
-    def family(self) -> str:
-        """The name of the test, whatever the label."""
+    def test_group(self) -> str:
+        """The name of the test in the estimates, both labels together."""
         return f"{self.capability}/{self.test.id}"
 
     @property
-    def said(self) -> str:
+    def title(self) -> str:
         """Its name for readers."""
-        return f"{self.test_said}: {self.label}" if self.label else self.test_said
+        return f"{self.test_title}: {self.label}" if self.label else self.test_title
 
     @property
-    def test_said(self) -> str:
-        """The test's name for readers; an untitled test of a capability is the capability's."""
-        test = self.test.title
-        if test in ("", self.test.id, self.test.id.replace("_", " ")):
-            test = self.title if self.test.id == self.capability else self.test.id.replace("_", " ").capitalize()
-        if test == self.title:
-            return self.title
-        return test if test.lower().startswith(self.title.lower()) else f"{self.title}: {test}"
+    def test_title(self) -> str:
+        """The test's name for readers; an untitled test with its capability's name has the capability's title."""
+        title, whole = self.test.title, self.capability_title
+        if title in ("", self.test.id, self.test.id.replace("_", " ")):
+            title = whole if self.test.id == self.capability else _spoken(self.test.id)
+        return title if title.lower().startswith(whole.lower()) else f"{whole}: {title}"
 
 
-class SlotUse(NamedTuple):
+class SlotValues(NamedTuple):
     """What fills one slot in this run."""
 
     values: tuple[str, ...]
     code: Ints
     """[case] the index of its value, -1 without the slot."""
     mentions: Ints
-    """[value] in the training notes, in any case."""
+    """[value] how often it is in the training notes, in upper or lower case."""
     exact: Ints
-    """[value] of these, those written exactly so."""
+    """[value] how many of these mentions are written exactly so."""
 
 
 @dataclass(frozen=True, eq=False)
-class Examined:
-    """The cases of a run, in columns; the columns `first` and `second` are rows of the plan's variants."""
+class ExaminedCases:
+    """The cases of a run, in columns; `first` and `second` are rows of the plan's variants."""
 
     suite: str
     positive: str
     negative: str
     fingerprint: str
-    cells: tuple[Cell, ...]
-    cell: Ints
+    n_cases: int
+    tests: tuple[LabelledTest, ...]
     templates: tuple[str, ...]
     template: Ints
     change: Ints
@@ -89,87 +94,77 @@ class Examined:
     changes: tuple[str, ...]
     first: Ints
     second: Ints
-    """-1 where a case is no pair."""
-    slots: Mapping[str, SlotUse]
+    """-1 where a case is not a pair."""
+    slots: Mapping[str, SlotValues]
     n_training: int | None
-    """How many training notes there are to count words in; None: no training split."""
+    """How many training notes mentions are counted in; None without a training split."""
     dropped: tuple[str, ...]
 
-    def __len__(self) -> int:
-        return len(self.cell)
+    def tests_of(self, part: str, *, decides: bool | None = None) -> list[LabelledTest]:
+        """The tests and labels of a part; `decides`: only MFT, or only pairs of sentences (INV and DIR)."""
+        return [test for test in self.tests if test.part == part and decides in (None, test.decides)]
 
-    @cached_property
-    def cell_of_template(self) -> Ints:
-        """A template belongs to one cell."""
-        out = np.zeros(len(self.templates), dtype=np.int64)
-        out[self.template] = self.cell
-        return out
+    def both_labels(self, part: str) -> list[tuple[LabelledTest, LabelledTest]]:
+        """The tests of a part that have both labels: (positive, negative)."""
+        found: dict[str, list[LabelledTest]] = {}
+        for test in self.tests_of(part, decides=True):
+            found.setdefault(test.test_group, []).append(test)
+        pairs = (sorted(tests, key=lambda test: not test.positive) for tests in found.values() if len(tests) == 2)
+        return [(positive, negative) for positive, negative in pairs]
 
-    def texts(self, variants: Variants, case: int) -> tuple[str, str]:
-        """The text of a case, and its second text or an empty one."""
-        n_cases = int(variants.parent[self.first[0]]) if len(self) else 0
-        rows = (int(self.first[case]), int(self.second[case]))
-        first, second = (variants.made[int(variants.parent[row]) - n_cases] if row >= 0 else "" for row in rows)
-        return first, second
-
-    def passed(self, p: Floats, threshold: float) -> Floats:
-        """[case] 1 where a model passes, 0 where it does not, NaN where that needs a threshold and there is none."""
-        before = p[self.first]
-        moved = p[self.second] - before
-        out = np.zeros(len(self))
-        for k, cell in enumerate(self.cells):
-            rows = self.cell == k
-            test = cell.test
-            if test.type == "MFT":
-                decided = before[rows] >= threshold
-                out[rows] = np.nan if np.isnan(threshold) else decided == bool(cell.positive)
-            elif test.type == "INV":
-                out[rows] = np.abs(moved[rows]) <= (test.tolerance or 0.0) + ROUNDING
-            else:
-                onward = moved[rows] if test.direction == "up" else -moved[rows]
-                # A margin of 0 still asks for a movement.
-                out[rows] = (onward > ROUNDING) & (onward >= (test.margin or 0.0) - ROUNDING)
-        return out
-
-    def moved(self, p: Floats) -> Floats:
-        """[case] how far the prediction went: in the expected direction, or for INV whichever; NaN for no pair."""
-        change = np.where(self.second >= 0, p[self.second] - p[self.first], np.nan)
-        signs = {"INV": 0.0, "up": 1.0, "down": -1.0}
-        sign = np.array([signs.get(cell.test.direction or cell.test.type, np.nan) for cell in self.cells])[self.cell]
-        return np.where(sign == 0, np.abs(change), sign * change)
+    def capabilities(self, part: str) -> dict[str, list[LabelledTest]]:
+        """The capabilities of a part with their tests."""
+        found: dict[str, list[LabelledTest]] = {}
+        for test in self.tests_of(part):
+            found.setdefault(test.capability, []).append(test)
+        return found
 
 
-def examine(
-    suite: Suite, cases: Cases, *, first_row: int, training: Sequence[str] | None, capabilities: Sequence[str] | None
-) -> Examined:
+class PlannedSuite(NamedTuple):
+    """What the plan remembers: the cases, and which rows of its variants are the cohort's."""
+
+    examined: ExaminedCases
+    held_out: slice
+    validation: slice
+
+
+def plan_suite(
+    cohort: Cohort, label: str, held_out: Ints, validation: Ints, suite: Suite, cases: Cases, chosen: Sequence[str]
+) -> Plan[PlannedSuite]:
+    """Held-out cases, validation cases, the sentences, and the second sentences of pairs."""
+    first_row = len(held_out) + len(validation)
+    training = training_rows(cohort)
+    notes = [cohort.texts[row] for row in training.tolist()] if len(training) and cohort.has_text else None
+    made = (*cases.texts, *(text for text in cases.changed if text))
+    sizes = [len(held_out), len(validation), len(cases), len(made) - len(cases)]
+    parent = np.concatenate([held_out, validation, len(cohort) + np.arange(len(made))]).astype(np.int64)
+    group = np.repeat(np.arange(len(sizes)), sizes).astype(np.int64)
+    memory = PlannedSuite(
+        examine_cases(suite, cases, first_row=first_row, training=notes, capabilities=chosen),
+        slice(0, len(held_out)),
+        slice(len(held_out), first_row),
+    )
+    variants = replace(Variants.of_cases(parent), group=group, group_names=_GROUPS, made=made)
+    return Plan(cohort, variants, (label,), cases=held_out, memory=memory)
+
+
+def examine_cases(
+    suite: Suite, cases: Cases, *, first_row: int, training: Sequence[str] | None, capabilities: Sequence[str]
+) -> ExaminedCases:
     """The columns of some cases; their texts are the variants from `first_row` on, then the second texts of pairs."""
-    places: dict[tuple[str, str, bool | None], int] = {}
-    cells: list[Cell] = []
-    of_unit = []
-    for unit in suite.units:
-        key = (unit.capability.id, unit.test.id, unit.template.label)
-        if key not in places:
-            places[key] = len(cells)
-            label = unit.template.label
-            title = unit.capability.title or unit.capability.id.replace("_", " ").capitalize()
-            cells.append(
-                Cell(unit.capability.id, title, unit.capability.part, unit.test, suite.labels.name(label), label)
-            )
-        of_unit.append(places[key])
-    used, cell = np.unique(np.array(of_unit, dtype=np.int64)[cases.unit], return_inverse=True)
     names, template = np.unique(np.array(cases.names("template"), dtype=object), return_inverse=True)
     changes, change = np.unique(np.array(cases.names("change"), dtype=object), return_inverse=True)
     pairs = np.array([bool(text) for text in cases.changed], dtype=bool)
     second = np.full(len(cases), -1, dtype=np.int64)
     second[pairs] = first_row + len(cases) + np.arange(int(pairs.sum()))
-    chosen = set(capabilities or ())
-    return Examined(
+    capability_of = {unit.template.id: unit.capability.id for unit in suite.units}
+    return ExaminedCases(
         suite=suite.name,
         positive=suite.labels.positive,
         negative=suite.labels.negative,
         fingerprint=fingerprint(suite),
-        cells=tuple(cells[int(k)] for k in used),
-        cell=cell.astype(np.int64),
+        n_cases=len(cases),
+        tests=_labelled_tests(suite, cases),
         templates=tuple(map(str, names)),
         template=template.astype(np.int64),
         change=change.astype(np.int64),
@@ -181,16 +176,32 @@ def examine(
         dropped=tuple(
             f"{name} ({f'{under}: ' if under else ''}{reason})"
             for name, under, reason in suite.dropped
-            if not chosen or _capability_of(suite, name) in chosen
+            if not capabilities or capability_of[name] in capabilities
         ),
     )
 
 
-def _capability_of(suite: Suite, template: str) -> str:
-    return next(unit.capability.id for unit in suite.units if unit.template.id == template)
+def _labelled_tests(suite: Suite, cases: Cases) -> tuple[LabelledTest, ...]:
+    """The suite's tests by label, as far as they have cases."""
+    keys = [(unit.capability.id, unit.test.id, unit.template.label) for unit in suite.units]
+    units = dict(zip(reversed(keys), reversed(suite.units), strict=True))
+    codes = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+    code = np.array([codes[key] for key in keys])[cases.unit]
+    tests = []
+    for key, k in codes.items():
+        mine, unit = np.flatnonzero(code == k), units[key]
+        capability, label = unit.capability, unit.template.label
+        title, name = capability.title or _spoken(capability.id), suite.labels.name(label)
+        if len(mine):
+            tests.append(LabelledTest(capability.id, title, capability.part, unit.test, name, label, mine))
+    return tuple(tests)
 
 
-def _slots(cases: Cases, training: Sequence[str] | None) -> dict[str, SlotUse]:
+def _spoken(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _slots(cases: Cases, training: Sequence[str] | None) -> dict[str, SlotValues]:
     """The slots that the cases fill, in the suite's order, with how often each value is in the training notes."""
     found: dict[str, tuple[tuple[str, ...], Ints]] = {}
     for slot, index in cases.fill.items():
@@ -201,15 +212,15 @@ def _slots(cases: Cases, training: Sequence[str] | None) -> dict[str, SlotUse]:
         code[index >= 0] = np.searchsorted(used, index[index >= 0])
         entries = cases.lexicons[slot].entries
         found[slot] = (tuple(entries[int(k)].value for k in used), code)
-    counted = _mentions({value for values, _ in found.values() for value in values}, training or ())
+    mentions = _mentions({value for values, _ in found.values() for value in values}, training or ())
     return {
-        slot: SlotUse(values, code, *(np.array([counted[value][k] for value in values]) for k in (0, 1)))
+        slot: SlotValues(values, code, *(np.array([mentions[value][k] for value in values]) for k in (0, 1)))
         for slot, (values, code) in found.items()
     }
 
 
 def _mentions(values: set[str], texts: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """How often each value is in the texts, in any case and exactly as it is."""
+    """How often each value is in the texts, in upper or lower case, and exactly as it is written."""
     spelled = {value: normalise_word(value) for value in values}
     words = sorted({word for word in spelled.values() if any(map(str.isalnum, word))})
     if not texts or not words:

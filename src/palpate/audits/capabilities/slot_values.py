@@ -1,24 +1,23 @@
 """Does the drug's name matter? Pass rates by what fills a slot, and a test that they are all alike.
 
 ADE template paper, Section 5.2, Figure 4 and Table 7. Every value stands in the same templates, so values are compared
-within a template: its pass rate with this name less its mean over names. If names do not matter, these are as good as
-shuffled among the names of the template (a permutation test with the statistic of Friedman and Cochran's Q, for rates).
-Each template counts alike, and the two labels are kept apart: a name that pulls towards a label helps there what it
-costs on the other.
+within a template: its pass rate with this name less its mean over names. If names do not matter, these differences are
+as good as shuffled among the names of the template (a permutation test with the statistic of Friedman and Cochran's Q,
+for rates). Each template counts alike, and the two labels are kept apart: a name that pulls towards one label gains
+there what it loses on the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from palpate.audits.capabilities.measures import Measured, Resampling, Tally, measure
-from palpate.audits.capabilities.plan import Examined
-from palpate.audits.kit.measured import FEWEST_FOR_INTERVAL
+from palpate.audits.capabilities.plan import ExaminedCases
+from palpate.audits.capabilities.rates import ClusterBootstrap, ClusterCounts, ClusteredRates, pass_rates
+from palpate.audits.kit import FEWEST_FOR_INTERVAL
 from palpate.cases.edits import Ints
 
 Floats = NDArray[np.float64]
@@ -28,34 +27,36 @@ MOST_VALUES = 200
 _CELLS_PER_CHUNK = 4_000_000
 
 
-class Scope(NamedTuple):
+class LabelledCapability(NamedTuple):
     """The cases of one capability with one label."""
 
     capability: str
-    title: str
+    capability_title: str
     part: str
     label: str
 
     @property
     def group(self) -> str:
-        """Its name among the estimates."""
+        """Its name in the estimates."""
         return f"{self.capability}: {self.label}"
 
     @property
-    def said(self) -> str:
+    def title(self) -> str:
         """Its name for readers."""
-        return f"{self.title}: {self.label}"
+        return f"{self.capability_title}: {self.label}"
 
 
 class ValueRates(NamedTuple):
-    """What a slot's values do in one scope."""
+    """The pass rates with each value of a slot, for one capability and label."""
 
-    scope: Scope
+    scope: LabelledCapability
     slot: str
-    values: Ints
-    """Which values of the slot stand in the scope."""
-    measured: list[Measured]
-    """For each of them, the mean over templates of their pass rates; a column a model."""
+    names: tuple[str, ...]
+    """The values."""
+    codes: Ints
+    """Their places among all values of the slot."""
+    rates: list[ClusteredRates]
+    """For each value, the mean over templates of their pass rates; one column per model."""
     spread: Floats
     """[model] the highest rate less the lowest."""
     p_value: Floats
@@ -63,43 +64,56 @@ class ValueRates(NamedTuple):
     n_templates: int
     n_cases: int
 
+    @property
+    def group(self) -> str:
+        """Its name in the estimates."""
+        return f"{self.scope.group} | {self.slot}"
 
-def scopes_of(examined: Examined) -> list[tuple[Scope, NDArray[np.bool_]]]:
-    """The capabilities by label, for tests that ask for a label; with a mask of their cases."""
-    found: dict[Scope, list[int]] = {}
-    for k, cell in enumerate(examined.cells):
-        if cell.test.type == "MFT":
-            found.setdefault(Scope(cell.capability, cell.title, cell.part, cell.label), []).append(k)
-    return [(scope, np.isin(examined.cell, cells)) for scope, cells in found.items()]
+    @property
+    def value_groups(self) -> list[str]:
+        """The names of the values in the estimates."""
+        return [f"{self.group}: {name}" for name in self.names]
 
 
-def value_rates(examined: Examined, passed: Floats, how: Resampling, rng: np.random.Generator) -> list[ValueRates]:
-    """Every scope and slot with at least two values; `passed` is [model, case], NaN where not known."""
+def value_rates(
+    examined: ExaminedCases, passed: Floats, bootstrap: ClusterBootstrap, rng: np.random.Generator
+) -> list[ValueRates]:
+    """Every capability, label and slot with at least two values, for tests that ask for a label.
+
+    `passed` is [model, case].
+    """
+    scopes: dict[LabelledCapability, list[Ints]] = {}
+    for test in examined.tests:
+        if test.decides:
+            scope = LabelledCapability(test.capability, test.capability_title, test.part, test.label)
+            scopes.setdefault(scope, []).append(test.cases)
     out = []
-    for scope, inside in scopes_of(examined):
+    for scope, cases in scopes.items():
+        inside = np.sort(np.concatenate(cases))
         for slot, use in examined.slots.items():
-            rows = np.flatnonzero(inside & (use.code >= 0))
+            rows = inside[use.code[inside] >= 0]
             values, code = np.unique(use.code[rows], return_inverse=True)
             if not 2 <= len(values) <= MOST_VALUES:
                 continue
+            names = tuple(use.values[v] for v in values.tolist())
             table = template_rates(passed[:, rows], examined.template[rows], code, len(values))
             there: NDArray[np.bool_] = ~np.isnan(table[0])
-            measured = [_measure_value(table[..., v], there[:, v], how) for v in range(len(values))]
-            rates = np.stack([part.rates.value for part in measured], axis=1)
+            rates = [_mean_over_templates(table[..., v], there[:, v], bootstrap) for v in range(len(values))]
+            point = np.stack([part.rates.value for part in rates], axis=1)
             p_value = equality_p(np.nan_to_num(table), there, n_permutations=PERMUTATIONS, rng=rng)
-            spread = rates.max(axis=1) - rates.min(axis=1)
-            out.append(ValueRates(scope, slot, values, measured, spread, p_value, table.shape[1], len(rows)))
+            spread = point.max(axis=1) - point.min(axis=1)
+            out.append(ValueRates(scope, slot, names, values, rates, spread, p_value, table.shape[1], len(rows)))
     return out
 
 
-def _measure_value(rates: Floats, there: NDArray[np.bool_], how: Resampling) -> Measured:
+def _mean_over_templates(rates: Floats, there: NDArray[np.bool_], bootstrap: ClusterBootstrap) -> ClusteredRates:
     """The mean over the templates that have the value, of [model, template] rates."""
     mine = np.flatnonzero(there)
-    return measure(Tally(rates[:, mine].T, np.ones(len(mine), dtype=np.int64)), how)
+    return pass_rates(ClusterCounts(rates[:, mine].T, np.ones(len(mine), dtype=np.int64)), bootstrap)
 
 
 def template_rates(passed: Floats, template: Ints, value: Ints, n_values: int) -> Floats:
-    """[model, template, value] pass rates of each value in each template; NaN where it does not stand in it."""
+    """[model, template, value] pass rates of each value in each template; NaN where a template lacks the value."""
     names, row = np.unique(template, return_inverse=True)
     cell = row * n_values + value
     n = np.bincount(cell, minlength=len(names) * n_values)
@@ -109,10 +123,10 @@ def template_rates(passed: Floats, template: Ints, value: Ints, n_values: int) -
 
 
 def equality_p(rates: Floats, there: NDArray[np.bool_], *, n_permutations: int, rng: np.random.Generator) -> Floats:
-    """P of "no value is better than another", for each model: [model, template, value] rates, [template, value] there.
+    """The p-value of "no value is better than another", for each model.
 
-    All models see the same permutations. Where the templates order the values all alike, p is counted; else it is
-    never below 1 / (permutations + 1).
+    `rates` is [model, template, value], and `there` is [template, value]. All models see the same permutations. Where
+    all templates order the values alike, p is computed exactly; otherwise it is never below 1 / (permutations + 1).
     """
     several = there.sum(axis=1) >= 2
     rates, there = rates[:, several], there[several]
@@ -132,8 +146,8 @@ def equality_p(rates: Floats, there: NDArray[np.bool_], *, n_permutations: int, 
             statistic = (totals**2 / n_templates).sum(axis=-1)
             reached[m] += int((statistic >= observed[m] * (1 - 1e-9) - 1e-12).sum())
     p = (reached + 1) / (n_permutations + 1)
-    counted = np.array([_p_of_agreement(each, there) for each in residual])
-    return np.where(np.isnan(counted), p, counted)
+    exact = np.array([_p_of_agreement(each, there) for each in residual])
+    return np.where(np.isnan(exact), p, exact)
 
 
 def _shuffles(there: NDArray[np.bool_], n: int, rng: np.random.Generator) -> Ints:
@@ -155,10 +169,10 @@ def _permuted_sums(residual: Floats, there: NDArray[np.bool_], order: Ints) -> F
 
 
 def _p_of_agreement(residual: Floats, there: NDArray[np.bool_]) -> float:
-    """P where all templates that vary do so in the same way; NaN where they do not.
+    """The exact p-value where all templates that vary do so in the same way; NaN where they do not.
 
-    No shuffle has a larger statistic, and one has the same only if all templates stay alike: one in as many as there
-    are distinct orders, for each template after the first. Values that tie have fewer orders than n!.
+    No shuffle has a larger statistic, and a shuffle has the same one only if all templates stay alike: for each
+    template after the first, one in as many as there are distinct orders (fewer than n! where values tie).
     """
     varies = (residual**2).sum(axis=1) > 1e-12
     alike = residual[varies]
@@ -168,11 +182,3 @@ def _p_of_agreement(residual: Floats, there: NDArray[np.bool_]) -> float:
     ties = np.diff(np.flatnonzero(np.concatenate([[True], gaps, [True]])))
     log_orders = gammaln(alike.shape[1] + 1) - gammaln(ties + 1).sum()
     return float(np.exp(-(len(alike) - 1) * log_orders))
-
-
-def most_told(found: Sequence[ValueRates]) -> str | None:
-    """The slot that most cases have: the one to draw."""
-    n: dict[str, int] = {}
-    for part in found:
-        n[part.slot] = n.get(part.slot, 0) + part.n_cases
-    return max(n, key=lambda slot: n[slot]) if n else None
