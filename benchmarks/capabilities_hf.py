@@ -1,10 +1,10 @@
-"""The suite `ade` on a transformer: how much of the time of scoring it is not the transformer.
+"""The suite `ade` on a transformer: how much of the scoring time is not the transformer's.
 
 The default run's 11,265 short sentences, through the runner, against the bare forward passes for the same distinct
 texts, tokenised beforehand and batched by length. Claim: at most 1.05 times as long. Exit code 1 if not. The whole
 audit (planning and analysis too) is printed beside it.
 
-Time is processor time of all threads, and torch has one: other work on the machine then counts little.
+Time is processor time of all threads, and torch has one, so other work on the machine hardly matters.
 
     python benchmarks/capabilities_hf.py [--sentences 4000] [--hidden 384] [--layers 6]
 """

@@ -8,9 +8,9 @@ run it, in a process of its own: imports, the 11,265 sentences, the held-out cas
 and the results on disk; once more with the report. For comparison the same sentences are scored one at a time, as the
 paper's code does, and nothing else.
 
-The clock is that of the processor, over all threads, so other work on the machine does not matter much. It prints the
-seconds and their ratio, and fails if the audit takes 10 seconds or more. The first run after an installation also
-compiles, which is not counted.
+Time is processor time of all threads, so other work on the machine hardly matters. It prints the seconds and their
+ratio, and fails if the audit takes 10 seconds or more. The first run after an installation also compiles, which is not
+counted.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def train(cohort: Cohort) -> Pipeline:
 
 
 def audit(folder: Path, *, report: bool) -> None:
-    """What is timed, but for the start of Python."""
+    """What is timed, besides the start of Python."""
     with (folder / "trained.pickle").open("rb") as file:  # written by this script a moment ago
         cohort, pipeline = pickle.load(file)
     model = estimator_model(pipeline, Options(), fingerprint="benchmark", file=Path("benchmark"))
@@ -90,7 +90,7 @@ def audit(folder: Path, *, report: bool) -> None:
 
 
 def in_own_process(folder: Path, *options: str) -> float:
-    """The processor's seconds of an audit, from the start of Python to its end."""
+    """Processor seconds of an audit, from the start of Python to its end."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, __file__, "--audit", str(folder), *options], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

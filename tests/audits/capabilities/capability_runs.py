@@ -12,11 +12,12 @@ import polars as pl
 
 from palpate import Cohort
 from palpate.audits.capabilities import Capabilities
+from palpate.audits.capabilities.plan import PlannedSuite
 from palpate.cases.edits import Inputs
 from palpate.models import Model
 from palpate.models.protocol import Probabilities
 from palpate.perturb.suites import load_suite
-from palpate.results import AuditResult, ModelPredictions, Plan
+from palpate.results import AuditResult, ModelPredictions, Plan, Predictions
 from tests.perturb.suites.rule_reader import effect_is_negated
 
 RNG = np.random.default_rng
@@ -80,7 +81,7 @@ capabilities:
 
 
 def cohort_of(texts: Sequence[str], y: Sequence[int], split: Sequence[str] | None = None, label: str = "ADE") -> Cohort:
-    """A note a patient."""
+    """One note per patient."""
     frame = pl.DataFrame(
         {
             "case_id": [str(k) for k in range(len(texts))],
@@ -106,21 +107,23 @@ def quick(**options: Any) -> Capabilities:
     return Capabilities(**{"n_replicates": 200, "threshold": 0.5, **options})
 
 
-def ask(plan: Plan, models: Mapping[str, Model], **more: Mapping[str, Any]) -> dict[str, ModelPredictions]:
-    """What the runner would hand to the audit."""
+def ask(plan: Plan[PlannedSuite], models: Mapping[str, Model], **ensembles: str) -> Predictions:
+    """What the runner would hand to the audit; `ensembles` names the one that a model is a member of."""
     n = len(plan.cohort)
     parents = plan.variants.parent.tolist()
     texts = [plan.cohort.texts[p] if p < n else plan.variants.made[p - n] for p in parents]
-    return {
-        name: ModelPredictions(
-            plan.labels,
-            model.predict(Inputs.from_texts(texts)),
-            np.ones(len(texts), dtype=bool),
-            threshold=model.threshold,
-            **more.get(name, {}),
-        )
-        for name, model in models.items()
-    }
+    return Predictions(
+        {
+            name: ModelPredictions(
+                plan.labels,
+                model.predict(Inputs.from_texts(texts)),
+                np.ones(len(texts), dtype=bool),
+                threshold=model.threshold,
+                ensemble=ensembles.get(name),
+            )
+            for name, model in models.items()
+        }
+    )
 
 
 def audit(capabilities: Capabilities, cohort: Cohort, **models: Model) -> AuditResult:

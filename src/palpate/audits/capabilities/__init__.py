@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from palpate.audits.capabilities.blocks import capabilities_blocks
-from palpate.audits.capabilities.estimates import capability_rows
+from palpate.audits.capabilities.estimates import CapabilityRows, capability_rows
 from palpate.audits.capabilities.examples import find_failures
 from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings
 from palpate.audits.capabilities.measures import measure_capabilities
@@ -108,7 +108,8 @@ class Capabilities:
         measured = measure_capabilities(
             plan, predictions, rule=self._threshold_rule, split=self.split, how=how, rng=rng
         )
-        rows = capability_rows(plan, predictions, measured, RowWriter(self.name, self.level), how)
+        writer = RowWriter(self.name, self.level)
+        rows = capability_rows(CapabilityRows(writer, plan.labels[0], predictions, measured, how), examined)
         analysis = CapabilitiesAnalysis(
             estimates=EstimateIndex(rows, label=plan.labels[0]),
             examined=examined,

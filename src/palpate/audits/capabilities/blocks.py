@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from palpate.audits.capabilities.examples import failing_sentences
 from palpate.audits.capabilities.findings import CapabilitiesAnalysis
 from palpate.audits.capabilities.slot_values import ValueRates
 from palpate.audits.kit import (
@@ -37,11 +38,13 @@ _DIFFERENCE = Column(name="Difference (points)", kind="interval")
 
 
 def capabilities_blocks(analysis: CapabilitiesAnalysis) -> tuple[Table | Chart | Examples, ...]:
-    """The section's charts and tables."""
-    blocks: list[Table | Chart | Examples] = []
-    for part in analysis.parts:
-        blocks += [_titled(block, part) for block in _blocks_of_part(analysis, part)]
-    return tuple(blocks)
+    """The section's charts and tables; charts with nothing to draw are left out."""
+    return tuple(
+        _titled(block, part)
+        for part in analysis.parts
+        for block in _blocks_of_part(analysis, part)
+        if not isinstance(block, Chart) or block.data
+    )
 
 
 def _titled(block: Table | Chart | Examples, part: str) -> Table | Chart | Examples:
@@ -64,7 +67,7 @@ def _blocks_of_part(analysis: CapabilitiesAnalysis, part: str) -> list[Table | C
     if decided:
         known = [model for model in analysis.models if analysis.measured.answers.decides[model]]
         blocks += [_by_template(analysis, part, model) for model in known[:MOST_HISTOGRAMS]]
-    return blocks + _examples(analysis, part)
+    return blocks + failing_sentences(analysis.failures, part)
 
 
 def _against_baseline(analysis: CapabilitiesAnalysis, part: str) -> Chart:
@@ -313,27 +316,3 @@ def _by_template(analysis: CapabilitiesAnalysis, part: str, model: str) -> Chart
         facet="test",
         data=tuple(data),
     )
-
-
-def _examples(analysis: CapabilitiesAnalysis, part: str) -> list[Table | Chart | Examples]:
-    rows = []
-    for each in analysis.failures:
-        if each.test.part != part:
-            continue
-        expected = each.test.label
-        if not each.test.decides:
-            movement = {"up": "goes up", "down": "goes down"}.get(each.test.test.direction or "", "stays")
-            expected = f"{movement} ({each.change})" if each.change else movement
-        sentence, risk = " → ".join(each.texts), " → ".join(map(percent, each.p))
-        rows.append((each.model, each.test.title, sentence, expected, risk))
-    if not rows:
-        return []
-    return [
-        Examples(
-            title="Sentences that fail",
-            caption="The most confident mistakes of each model in each test and label, each from another template. "
-            "They are made from templates; no patient wrote them.",
-            columns=("Model", "Test", "Sentence", "Expected", "Predicted risk"),
-            rows=tuple(rows),
-        )
-    ]

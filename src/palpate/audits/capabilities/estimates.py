@@ -16,24 +16,17 @@ template_pass_rate    one base template; templates are what is resampled, so it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from palpate.audits.capabilities.measures import Baseline, CapabilityMeasures
-from palpate.audits.capabilities.plan import PARTS, ExaminedCases, LabelledTest, PlannedSuite
+from palpate.audits.capabilities.plan import PARTS, ExaminedCases, LabelledTest
 from palpate.audits.capabilities.rates import AveragedRates, ClusteredRates, Rates, difference, p_of_interval
 from palpate.audits.capabilities.slot_values import ValueRates
-from palpate.audits.kit import (
-    FEWEST_FOR_INTERVAL,
-    Resampling,
-    RowWriter,
-    corrected,
-    ensemble_spread,
-    pairs_of,
-)
-from palpate.results import Estimate, Plan, Predictions
+from palpate.audits.kit import FEWEST_FOR_INTERVAL, Resampling, RowWriter, corrected, ensemble_spread, pairs_of
+from palpate.results import Estimate, Predictions
 
 Found = ClusteredRates | AveragedRates
 UNKNOWN = Rates(*(np.asarray(math.nan) for _ in range(3)))
@@ -47,8 +40,7 @@ class CapabilityRows:
     writer: RowWriter
     label: str
     predictions: Predictions
-    decides: dict[str, bool]
-    """Whether each model has a threshold."""
+    measured: CapabilityMeasures
     how: Resampling
 
     def number(
@@ -64,7 +56,7 @@ class CapabilityRows:
         reason: str | None = None,
     ) -> Estimate:
         """A number without an interval; `decides`: whether it needs a threshold."""
-        if decides and not self.decides[model]:
+        if decides and not self.measured.answers.decides[model]:
             value, reason = math.nan, NO_THRESHOLD
         return self.writer.row(model, metric, self.label, group, value, n=n, p_value=p_value, reason=reason)
 
@@ -80,23 +72,15 @@ class CapabilityRows:
         reference: str | None = None,
     ) -> Estimate:
         """A number with its interval; against a `reference` also with p, which is not corrected yet."""
-        known = not decides or (self.decides[model] and self.decides.get(reference or "", True))
+        has_threshold = self.measured.answers.decides
+        known = not decides or (has_threshold[model] and has_threshold.get(reference or "", True))
         value, low, high = (float(part) if known else math.nan for part in rates)
         reason = None if known else NO_THRESHOLD
         if not math.isnan(value) and math.isnan(low) and found.n_units >= FEWEST_FOR_INTERVAL:
             reason = f"no interval: all {found.unit} are alike"
-        row = self.writer.row(
-            model,
-            metric,
-            self.label,
-            group,
-            value,
-            n=found.n,
-            interval=(low, high),
-            reference=reference,
-            p_value=None if reference is None else float(p_of_interval(rates, self.how)),
-            reason=reason,
-        )
+        p_value = None if reference is None else float(p_of_interval(rates, self.how))
+        at = (model, metric, self.label, group, value)
+        row = self.writer.row(*at, n=found.n, interval=(low, high), reference=reference, p_value=p_value, reason=reason)
         return self.writer.enough(row, found.n_units, found.unit, tested=reference is not None)
 
     def levels(self, metric: str, group: str, found: Found, *, decides: bool = True) -> list[Estimate]:
@@ -107,52 +91,45 @@ class CapabilityRows:
         ]
 
     def between_models(self, metric: str, group: str, found: Found, *, decides: bool = True) -> list[Estimate]:
-        """Each pair of models, on the same templates (or patients)."""
+        """One row per pair of models, on the same templates (or patients)."""
         rows, names = [], self.predictions.names
         for model, reference in pairs_of(self.predictions.compared):
             rates = found.paired_difference(names.index(model), names.index(reference), level=self.how.level)
             rows.append(self.rate(model, metric, group, rates, found, decides=decides, reference=reference))
         return rows
 
-    def against_baseline(self, test: LabelledTest, found: ClusteredRates, baseline: Baseline) -> Iterator[Estimate]:
-        """A test's pass rate less the held-out recall of its label."""
+    def against_baseline(self, group: str, found: ClusteredRates, baseline: Baseline) -> Iterator[Estimate]:
+        """The pass rate of a test and label less the held-out recall of that label."""
+        other = baseline.rates
+        fewer = found if other is None or found.n_units <= other.n_units else other
+        units = replace(found, n_units=fewer.n_units, unit=fewer.unit)
         for name in self.predictions.compared:
-            m, other = self.predictions.names.index(name), baseline.rates
-            if other is None:
-                row = self.rate(name, "pass_rate", test.group, UNKNOWN, found, reference=baseline.group)
-                yield replace(row, reason=baseline.reason)
-                continue
-            rates = difference(found.rates.column(m), other.rates.column(m))
-            fewer = other if other.n_units < found.n_units else found
-            fewer = replace(found, n_units=fewer.n_units, unit=fewer.unit)
-            yield self.rate(name, "pass_rate", test.group, rates, fewer, reference=baseline.group)
+            m = self.predictions.names.index(name)
+            rates = UNKNOWN if other is None else difference(found.rates.column(m), other.rates.column(m))
+            row = self.rate(name, "pass_rate", group, rates, units, reference=baseline.group)
+            yield row if other is not None else replace(row, reason=baseline.reason)
 
     def corrected(self, rows: Sequence[Estimate]) -> list[Estimate]:
         """The rows with p corrected."""
-        return corrected(rows, self.how.correction, self.how.level, headline=self.label)
+        return corrected(rows, self.how.correction, self.how.level)
 
 
-def capability_rows(
-    plan: Plan[PlannedSuite],
-    predictions: Predictions,
-    measured: CapabilityMeasures,
-    row_writer: RowWriter,
-    how: Resampling,
-) -> list[Estimate]:
+def capability_rows(writer: CapabilityRows, examined: ExaminedCases) -> list[Estimate]:
     """All rows; those of the suite's further capabilities follow those of its main ones."""
-    examined = plan.memory.examined
-    writer = CapabilityRows(row_writer, plan.labels[0], predictions, measured.answers.decides, how)
+    measured = writer.measured
     rows = [row for baseline in measured.baselines.values() for row in _recalls(writer, baseline)]
     for part in PARTS:
-        rows += _tests(writer, examined, measured, part)
-        rows += _averages(writer, examined, measured, part)
+        rows += _tests(writer, examined.tests_of(part))
+        both = {tests[0].test_group: tests for tests in examined.both_labels(part)}
+        rows += _averages(writer, "balanced_pass_rate", both)
+        rows += _averages(writer, "capability_pass_rate", examined.capabilities(part))
         rows += _values(writer, [found for found in measured.values if found.scope.part == part])
     for test, pair in measured.pairs.items():
         rows += writer.levels("movement", test.group, pair.movement, decides=False)
         rows += writer.levels("flip_rate", test.group, pair.flips)
         for change, found in pair.changes.items():
             rows += writer.levels("change_pass_rate", f"{test.group} | {change}", found, decides=False)
-    return [*rows, *_mentions(writer, examined), *_templates(writer, examined, measured)]
+    return [*rows, *_mentions(writer, examined), *_templates(writer, examined)]
 
 
 def _recalls(writer: CapabilityRows, baseline: Baseline) -> list[Estimate]:
@@ -165,81 +142,60 @@ def _recalls(writer: CapabilityRows, baseline: Baseline) -> list[Estimate]:
     return writer.levels("recall", baseline.group, baseline.rates) + writer.corrected(pairs)
 
 
-def _tests(writer: CapabilityRows, examined: ExaminedCases, measured: CapabilityMeasures, part: str) -> list[Estimate]:
+def _tests(writer: CapabilityRows, tests: Sequence[LabelledTest]) -> list[Estimate]:
     """Pass rates of tests and labels, their spread over seeds, and differences to the baseline and between models."""
-    levels: list[Estimate] = []
-    below: list[Estimate] = []
-    pairs: list[Estimate] = []
-    for test in examined.tests_of(part):
-        found = measured.tests[test]
-        levels += writer.levels("pass_rate", test.group, found, decides=test.decides)
+    levels, below, pairs = list[Estimate](), list[Estimate](), list[Estimate]()
+    for test in tests:
+        group, found = test.group, writer.measured.tests[test]
+        levels += writer.levels("pass_rate", group, found, decides=test.decides)
         spread = ensemble_spread(found.rates.value, writer.predictions)
-        levels += [writer.number(name, "pass_rate_sd", test.group, float(sd), n=found.n) for name, sd in spread.items()]
-        pairs += writer.between_models("pass_rate", test.group, found, decides=test.decides)
+        levels += [writer.number(name, "pass_rate_sd", group, float(sd), n=found.n) for name, sd in spread.items()]
+        pairs += writer.between_models("pass_rate", group, found, decides=test.decides)
         if test.decides and test.positive is not None:
-            below += writer.against_baseline(test, found, measured.baselines[test.positive])
+            below += writer.against_baseline(group, found, writer.measured.baselines[test.positive])
     return levels + writer.corrected(below) + writer.corrected(pairs)
 
 
-def _averages(
-    writer: CapabilityRows, examined: ExaminedCases, measured: CapabilityMeasures, part: str
-) -> list[Estimate]:
-    """Tests with both labels, and capabilities."""
-    rows: list[Estimate] = []
-    for metric, groups in (
-        ("balanced_pass_rate", {both[0].test_group: both for both in examined.both_labels(part)}),
-        ("capability_pass_rate", examined.capabilities(part)),
-    ):
-        pairs: list[Estimate] = []
-        for name, tests in groups.items():
-            found = AveragedRates([measured.tests[test] for test in tests])
-            decides = any(test.decides for test in tests)
-            rows += writer.levels(metric, name, found, decides=decides)
-            pairs += writer.between_models(metric, name, found, decides=decides)
-        rows += writer.corrected(pairs)
-    return rows
+def _averages(writer: CapabilityRows, metric: str, groups: Mapping[str, Sequence[LabelledTest]]) -> list[Estimate]:
+    """The mean over the tests and labels of each group."""
+    levels, pairs = list[Estimate](), list[Estimate]()
+    for name, tests in groups.items():
+        found = AveragedRates([writer.measured.tests[test] for test in tests])
+        decides = any(test.decides for test in tests)
+        levels += writer.levels(metric, name, found, decides=decides)
+        pairs += writer.between_models(metric, name, found, decides=decides)
+    return levels + writer.corrected(pairs)
 
 
 def _values(writer: CapabilityRows, found: Sequence[ValueRates]) -> list[Estimate]:
     """The rate with each value of a slot, and how far they are apart, with p."""
-    rows: list[Estimate] = []
-    spreads: list[Estimate] = []
-    names = writer.predictions.names
+    levels, spreads = list[Estimate](), list[Estimate]()
     for each in found:
         for group, rates in zip(each.value_groups, each.rates, strict=True):
-            rows += writer.levels("value_pass_rate", group, rates)
+            levels += writer.levels("value_pass_rate", group, rates)
         for name in writer.predictions.compared:
-            m = names.index(name)
-            p_value, n = float(each.p_value[m]), each.n_cases
+            m = writer.predictions.names.index(name)
+            p_value, size = float(each.p_value[m]), (each.group, float(each.spread[m]))
             reason = f"not tested: fewer than {FEWEST_FOR_INTERVAL} templates" if math.isnan(p_value) else None
-            spreads.append(
-                writer.number(name, "value_spread", each.group, each.spread[m], n=n, p_value=p_value, reason=reason)
-            )
-    return rows + writer.corrected(spreads)
+            spreads.append(writer.number(name, "value_spread", *size, n=each.n_cases, p_value=p_value, reason=reason))
+    return levels + writer.corrected(spreads)
 
 
 def _mentions(writer: CapabilityRows, examined: ExaminedCases) -> Iterator[Estimate]:
     """How often each value of a slot is in the training notes; the same for every model."""
-    n = examined.n_training
+    n, reason = examined.n_training, None if examined.n_training is not None else "no training notes"
     for slot, use in examined.slots.items():
         for value, mentions in zip(use.values, use.mentions.tolist(), strict=True):
+            size = (f"{slot}: {value}", math.nan if n is None else mentions)
             for name in writer.predictions.compared:
-                yield writer.number(
-                    name,
-                    "value_training_mentions",
-                    f"{slot}: {value}",
-                    math.nan if n is None else mentions,
-                    n=n or 0,
-                    decides=False,
-                    reason="no training notes" if n is None else None,
-                )
+                yield writer.number(name, "value_training_mentions", *size, n=n or 0, decides=False, reason=reason)
 
 
-def _templates(writer: CapabilityRows, examined: ExaminedCases, measured: CapabilityMeasures) -> Iterator[Estimate]:
+def _templates(writer: CapabilityRows, examined: ExaminedCases) -> Iterator[Estimate]:
     """The pass rate of every base template."""
     n = np.bincount(examined.template)
     decides = {k for test in examined.tests if test.decides for k in examined.template[test.cases].tolist()}
-    for model, passed in zip(writer.predictions.names, measured.answers.passed, strict=True):
+    for model, passed in zip(writer.predictions.names, writer.measured.answers.passed, strict=True):
         rates = np.bincount(examined.template, weights=passed) / n
         for k, name in enumerate(examined.templates):
             yield writer.number(model, "template_pass_rate", name, rates[k], n=int(n[k]), decides=k in decides)

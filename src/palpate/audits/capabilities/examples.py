@@ -10,7 +10,8 @@ import numpy as np
 from palpate.audits.capabilities.measures import Answers, movements
 from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite
 from palpate.audits.capabilities.rates import Floats
-from palpate.results import Plan
+from palpate.audits.kit import percent
+from palpate.results import Chart, Examples, Plan, Table
 
 
 class Failure(NamedTuple):
@@ -56,3 +57,28 @@ def _wrongness(examined: ExaminedCases, p: Floats) -> Floats:
         else:
             out[rows] = moved[rows] if test.test.type == "INV" else -moved[rows]
     return out
+
+
+def failing_sentences(failures: Sequence[Failure], part: str) -> list[Table | Chart | Examples]:
+    """The failures of a part as a block; none where there are none."""
+    rows = []
+    for each in failures:
+        if each.test.part != part:
+            continue
+        expected = each.test.label
+        if not each.test.decides:
+            movement = {"up": "goes up", "down": "goes down"}.get(each.test.test.direction or "", "stays")
+            expected = f"{movement} ({each.change})" if each.change else movement
+        sentence, risk = " → ".join(each.texts), " → ".join(map(percent, each.p))
+        rows.append((each.model, each.test.title, sentence, expected, risk))
+    if not rows:
+        return []
+    return [
+        Examples(
+            title="Sentences that fail",
+            caption="The most confident mistakes of each model in each test and label, each from another template. "
+            "They are made from templates; no patient wrote them.",
+            columns=("Model", "Test", "Sentence", "Expected", "Predicted risk"),
+            rows=tuple(rows),
+        )
+    ]

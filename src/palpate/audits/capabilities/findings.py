@@ -151,7 +151,7 @@ def _against_baseline(analysis: CapabilitiesAnalysis, model: str, part: str) -> 
         (gap for gap in gaps if gap.below),
         key=lambda gap: (not gap.difference.significant, gap.difference.value or 0.0),
     )
-    n = f"{len(gaps)} {'further ' if part == 'further' else ''}tests (labels counted separately)"
+    n = counted(len(gaps), "further test" if part == "further" else "test") + " (labels counted separately)"
     if below:
         first, *others = below
         recall = analysis.estimates.value("recall", model, group=analysis.baseline(first.test))
@@ -163,7 +163,8 @@ def _against_baseline(analysis: CapabilitiesAnalysis, model: str, part: str) -> 
         return [Finding(sentence=sentence, tone="warning")]
     least = min(gap.level.value or 0 for gap in gaps)
     if least >= HIGH:
-        return [Finding(sentence=f"{model} passes at least {percent(least)} of each of the {n}.", tone="good")]
+        sentence = f"{model} passes at least {percent(least)} of the sentences in each of the {n}."
+        return [Finding(sentence=sentence, tone="good")]
     return [Finding(sentence=f"{model} is not clearly worse than on held-out cases in any of the {n}.")]
 
 
