@@ -16,6 +16,7 @@ from scipy.stats import chi2_contingency
 from palpate.cases.edits import Edit, splice
 from palpate.errors import InputError
 from palpate.perturb.words import (
+    STOP_WORDS,
     check_words,
     choose_words,
     count_words,
@@ -23,7 +24,6 @@ from palpate.perturb.words import (
     normalise_word,
     tokens,
 )
-from palpate.perturb.words.stop_words import STOP_WORDS
 from palpate.perturb.words.tokens import pieces, tokenise
 
 LETTERS = "ab ABéÉe\u0301ßİıſΣς1 2.,-'’\n_/+()x\u0300"

@@ -16,8 +16,7 @@ import polars as pl
 from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError, InputError
-from palpate.perturb.words import normalise_word, tokens
-from palpate.perturb.words.ratings import Ratings
+from palpate.perturb.words import Ratings, normalise_word, tokens
 
 WORD, REPLACEMENT = "word", "replacement"
 _HEADINGS = {"word", "words", "term", "terms", "token", "tokens"}

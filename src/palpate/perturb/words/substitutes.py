@@ -22,9 +22,9 @@ from scipy import sparse
 
 from palpate.cases.edits import Ints
 from palpate.errors import InputError
-from palpate.perturb.words import Hits, occurrence_counts
+from palpate.perturb.words import Hits
 from palpate.perturb.words.inflections import Forms, gives_away
-from palpate.perturb.words.tokens import Tokenised, is_plain_word, normalise_word, pieces, tokenise
+from palpate.perturb.words.tokens import Tokenised, is_plain_word, normalise_word, occurrence_counts, pieces, tokenise
 
 _SPECIAL = re.compile(r"\[[^\]]*\]|<[^>]*>|\{[^}]*\}")
 _WORDPIECE, _BYTE_LEVEL, _SENTENCEPIECE = "##", "\u0120", "\u2581"

@@ -17,16 +17,16 @@ it is: characters whose lower case is longer ("İ", "ß") shift nothing.
 from __future__ import annotations
 
 import re
-import sys
-import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from palpate.cases.edits import Ints
+from palpate.cases.words import caseless, word_characters
 
 Codes = NDArray[np.int32]
 
@@ -54,21 +54,7 @@ _ASCII_TOKEN = _token_pattern(r"\w")
 @lru_cache(maxsize=1)
 def _any_token() -> re.Pattern[str]:
     """The same with combining marks, which Python's `\\w` leaves out."""
-    return _token_pattern(word_character())
-
-
-@lru_cache(maxsize=1)
-def word_character() -> str:
-    """A character class, as a pattern: letters, digits, underscore and combining marks."""
-    marks = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("M")]
-    ranges: list[list[int]] = []
-    for code in marks:
-        if ranges and code == ranges[-1][1] + 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    marked = "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
-    return rf"[\w{marked}]"
+    return _token_pattern(word_characters())
 
 
 def _pattern_for(text: str) -> re.Pattern[str]:
@@ -94,9 +80,7 @@ def normalise_word(word: str) -> str:
     plain = " ".join(word.split())
     if plain.isascii():
         return plain.lower()
-    plain = plain.translate(_MARKS_OF_ONE_KIND)
-    # Unicode's canonical caseless match: folding alone would tell apart "É" from "E" with an accent behind.
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", plain).casefold())
+    return caseless(plain.translate(_MARKS_OF_ONE_KIND))
 
 
 def is_plain_word(word: str) -> bool:
@@ -156,3 +140,19 @@ def tokenise(texts: Sequence[str]) -> Tokenised:
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     return Tokenised(place[np.concatenate(parts)], first, tuple(known.words[code] for code in order))
+
+
+def occurrence_counts(tokenised: Tokenised) -> Any:
+    """Texts by words, sparse, how often the text has the word."""
+    shape = (len(tokenised.first) - 1, len(tokenised.words))
+    ones = np.ones(len(tokenised.codes), dtype=np.int64)
+    counted = sparse.csr_array((ones, tokenised.codes, tokenised.first), shape=shape)
+    counted.sum_duplicates()
+    return counted
+
+
+def presence(tokenised: Tokenised) -> Any:
+    """Texts by words, sparse, 1 where the text has the word."""
+    counted = occurrence_counts(tokenised)
+    counted.data[:] = 1
+    return counted

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from palpate.cases.words import caseless, is_word_character
+
 Ints = NDArray[np.int64]
 
 _NO_NUMBER = 10**15
@@ -136,15 +138,8 @@ def piece_strings(words: NoteWords, covered: Covered) -> tuple[Ints, list[str]]:
     of_piece = np.empty(where.size, np.int64)
     for k, at in enumerate(where.tolist()):
         text = words.texts[words.note[covered.word[at]]][covered.piece_begin[at] : covered.piece_end[at]]
-        of_piece[k] = numbers.setdefault(normalise(text), len(numbers))
+        of_piece[k] = numbers.setdefault(caseless(text), len(numbers))
     return of_piece[inverse.reshape(-1)], list(numbers)
-
-
-def normalise(text: str) -> str:
-    """The form in which strings are compared: Unicode's canonical caseless match."""
-    if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
 def _words_between(words: NoteWords, wanted: Spans) -> tuple[Ints, Ints]:
@@ -164,7 +159,7 @@ def _classify(code: int) -> tuple[int, int]:
         return _LETTER | _DIGIT, unicodedata.decimal(character)
     if character.isalnum():
         return _LETTER, 0
-    return (_JOIN if character == "_" or unicodedata.category(character).startswith("M") else 0), 0
+    return (_JOIN if is_word_character(character) else 0), 0
 
 
 _ASCII = np.array([_classify(code) for code in range(128)], np.uint8)
