@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.perturb.characteristics.grammar import in_words
 from palpate.synthetic import write_hospital
 from palpate.synthetic.dice import Dice
 from palpate.synthetic.notes import Draft, Grammar, family, mistype
@@ -204,10 +203,6 @@ def test_grammar_fills_every_kind_of_slot() -> None:
     assert re.fullmatch(r"Apple [1-3], RED, she, She, 0\.[5-9]", filled)
     with pytest.raises(KeyError):
         grammar.fill("{unknown}", dice, {})
-
-
-def test_numbers_in_words() -> None:
-    assert [in_words(n) for n in (18, 20, 63, 89)] == ["eighteen", "twenty", "sixty-three", "eighty-nine"]
 
 
 @pytest.mark.slow

@@ -220,7 +220,8 @@ def test_no_text_breaks_it(text: str) -> None:
     found = alterer.plan(text)
     for name in NAMES:
         for group in alterer.groups(name)[:5]:
-            alterer.edits(found, (name, group))
+            outcome = alterer.edits(found, (name, group))
+            assert (outcome.action == "skipped") == (outcome.reason is not None)
 
 
 _SEXED = re.compile(

@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.stats import chi2_contingency
@@ -129,11 +129,10 @@ def slow_find(text: str, word: str) -> list[tuple[int, int]]:
     st.lists(st.sampled_from(["a", "B", "ab", "a b", " ", "  ", "\n", "-", "'", "'s", ".", "é", "A"]), max_size=25),
     st.lists(st.sampled_from(["a", "b", "ab", "a b", "b a", "é", "a b a"]), unique=True, min_size=1),
 )
-@example(["a", "'s", "-", "a"], ["a"])
 def test_one_pass_finds_what_one_search_per_word_finds(parts: list[str], words: list[str]) -> None:
     text = "".join(parts)
-    if "'s-" in text or "''" in text:
-        return  # a possessive ends a word, which look-arounds of fixed width can't say
+    # A possessive ends a word, which look-arounds of fixed width can't say.
+    assume("'s-" not in text and "''" not in text)
     hits = find_words([text], words)
     for k, word in enumerate(words):
         mine = hits.take(hits.word == k)
