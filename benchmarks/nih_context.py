@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from palpate.audits.context.measures import PRETEST
+from palpate.audits.context.groups import PRETEST
 from palpate.commands import audit as jobs
 
 LABELS = (

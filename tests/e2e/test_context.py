@@ -59,7 +59,7 @@ def test_bad_labels_are_rows_with_a_reason_and_the_run_goes_on(tmp_path: Path, p
     assert found["rare", "all"]["reason"] == "no positive case"
     assert found["flat", "all"]["value"] > 0.8
     assert "the same for all cases" in found["flat", "matched"]["reason"]
-    assert found["unknown", "all"]["reason"] == "no column holds a pre-test probability of this label"
+    assert found["unknown", "all"]["reason"] == "no column holds a pre-test probability for this label"
     assert estimates.filter(pl.col("value").is_null() & pl.col("reason").is_null()).height == 0
     before = (tmp_path / "run/report.html").read_bytes()
     assert palpate("report", tmp_path / "run").code == 0
@@ -69,13 +69,13 @@ def test_bad_labels_are_rows_with_a_reason_and_the_run_goes_on(tmp_path: Path, p
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("context: [notes]", "is to use notes, and the cohort has no `prior:`"),
+        ("context: [notes]", "option 'context': 'notes' needs the cohort's `prior:`"),
         ("context: [tea]", "option 'context"),
-        ("pretest: {effusion: guess}", "the cohort has no column 'guess'; name it under the cohort's `attributes:`"),
+        ("pretest: {effusion: guess}", "the cohort has no column 'guess'; list it under the cohort's `attributes:`"),
         ("attributes: [age]", "the cohort has no attribute 'age'"),
         ("caliper: 2", "option 'caliper'"),
         ("calliper: 0.1", "option 'calliper': unknown option"),
-        ("quantiles: [0.8, 0.2]", "they must rise"),
+        ("quantiles: [0.8, 0.2]", "they must increase"),
     ],
 )
 def test_wrong_options_are_one_sentence(tmp_path: Path, palpate: CommandLine, options: str, sentence: str) -> None:
@@ -141,7 +141,7 @@ def test_a_card_without_its_probabilities_is_refused(tmp_path: Path, palpate: Co
     (tmp_path / "audit.yaml").write_text(CONFIG % {"attributes": PRETEST, "options": options})
     ran = palpate("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run")
     assert ran.code == 2
-    assert "option 'card': the cohort has no ready pre-test probability" in ran.err
+    assert "option 'card': the cohort has no ready pre-test probabilities" in ran.err
 
 
 def test_a_card_of_other_labels_is_refused(tmp_path: Path, palpate: CommandLine) -> None:
@@ -152,7 +152,7 @@ def test_a_card_of_other_labels_is_refused(tmp_path: Path, palpate: CommandLine)
     )
     ran = palpate("audit", tmp_path / "audit.yaml", "--out", tmp_path / "run")
     assert ran.code == 2
-    assert "option 'card': the card tells of no model of the audited labels" in ran.err
+    assert "option 'card': the card describes no model of an audited label" in ran.err
 
 
 def test_a_card_of_another_training_is_refused(tmp_path: Path, palpate: CommandLine) -> None:
@@ -179,6 +179,6 @@ def test_a_card_of_another_training_is_refused(tmp_path: Path, palpate: CommandL
         ran = palpate("audit", tmp_path / "audit.yaml", "--out", run)
         told[cohort, seed] = ran.err if ran.code else (run / "report.html").read_text()
         assert ran.code == (2 if seed == 2 else 0), ran.err
-    assert "pre-test probabilities are of another training" in told["made-1/cohort", 2]
-    unsure = "does not say whether they are those of the card"
+    assert "pre-test probabilities come from another training run" in told["made-1/cohort", 2]
+    unsure = "does not say whether the models of the card made them"
     assert [unsure in page for page in told.values()] == [False, False, True, False]

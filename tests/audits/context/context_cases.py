@@ -9,7 +9,7 @@ import polars as pl
 
 from palpate.audits.context import Context
 from palpate.cases.cohort import Cohort
-from palpate.results import AuditResult, ModelPredictions
+from palpate.results import AuditResult, ModelPredictions, Predictions
 from palpate.synthetic.calibrate import calibrate, probability
 from palpate.synthetic.dice import stream
 from palpate.synthetic.patients import simulate
@@ -87,16 +87,18 @@ def told_by_history() -> dict[str, tuple[str, ...]]:
     return {label: tuple(row["history"]) for label, row in cxr_table()["labels"].items()}
 
 
-def run(audit: Context, cohort: Cohort, scores: dict[str, np.ndarray], seed: int = 1, **family: str) -> AuditResult:
-    """The audit on models that are known by their answers, [row of the cohort, label of the cohort]."""
+def run(audit: Context, cohort: Cohort, scores: dict[str, np.ndarray], seed: int = 1, **ensemble: str) -> AuditResult:
+    """The audit on models that are known by their predictions, [row of the cohort, label of the cohort]."""
     plan = audit.plan(cohort, np.random.default_rng(0))
     rows = plan.variants.parent
     columns = [cohort.labels.index(label) for label in plan.labels]
     answers = {
-        name: ModelPredictions(plan.labels, p[np.ix_(rows, columns)], np.ones(len(rows), bool), family=family.get(name))
+        name: ModelPredictions(
+            plan.labels, p[np.ix_(rows, columns)], np.ones(len(rows), bool), ensemble=ensemble.get(name)
+        )
         for name, p in scores.items()
     }
-    return audit.analyse(plan, answers, np.random.default_rng(seed))
+    return audit.analyse(plan, Predictions(answers), np.random.default_rng(seed))
 
 
 def row(

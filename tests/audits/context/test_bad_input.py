@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from palpate.audits.context import Context
-from palpate.audits.context.measures import PRETEST
+from palpate.audits.context.groups import PRETEST
 from palpate.cases.cohort import Cohort
 from palpate.errors import CohortError
 from tests.audits.context.context_cases import cohort_of, column_of, frame_of, planted, row, run
@@ -39,7 +39,9 @@ def test_a_constant_probability_gives_reasons_and_the_rest_goes_on() -> None:
         assert "the same for all cases" in str(row(found, "auroc", "m", "ill", group, "all")["reason"])
     assert row(found, "auroc", PRETEST, "ill")["value"] == 0.5
     told = [finding.sentence for finding in found.findings]
-    assert "The pre-test probability of 'ill' is the same for all cases: it can't divide, match or weight them." in told
+    assert (
+        "The pre-test probability of 'ill' is the same for all cases, so it can't divide, match or weight them." in told
+    )
     assert not any("distinct values" in sentence for sentence in told)
     for group, n in (("all", frame.height), ("matched", 0), ("re-weighted", 0)):
         balance = row(found, "context_smd", PRETEST, "ill", group)
@@ -68,8 +70,8 @@ def test_no_sentence_is_sure_of_weights_that_are_not_to_be_relied_on() -> None:
     fall = row(found, "auroc", "m", "sure", "re-weighted", "all")
     assert fall["value"] is not None
     assert (fall["significant"], fall["p_value"]) == (None, None)
-    assert fall["reason"] == "not tested: the weights are not to be relied on"
-    assert any("Do not rely on the re-weighted numbers of" in each and "'sure'" in each for each in told)
+    assert fall["reason"] == "not tested: the weights are not reliable"
+    assert any("Do not rely on the re-weighted numbers for" in each and "'sure'" in each for each in told)
     assert not any("(re-weighted)" in each and ("'sure'" in each or "On average" in each) for each in told)
 
 
@@ -105,7 +107,9 @@ def test_cases_without_a_probability_are_left_out_and_counted(missing: float | N
     found = run(audit, cohort, {"m": score})
     assert row(found, "auroc", "m", "ill")["n"] == 300
     assert any("100 of 400 cases are left out" in finding.sentence for finding in found.findings)
-    with pytest.raises(CohortError, match="every audited case has no pre-test probability"):
+    with pytest.raises(
+        CohortError, match=r"nothing was known before about any audited case \(no pre-test probability\)"
+    ):
         audit.plan(cohort_of(frame.with_columns(pretest_ill=pl.lit(missing, pl.Float64))), np.random.default_rng(0))
 
 
@@ -126,12 +130,12 @@ def test_a_label_whose_column_is_empty_has_the_true_reason_and_another_goes_on()
     assert row(found, "auroc_gain_over_context", "m", "other", reference=PRETEST)["reason"] == why
     assert row(found, "auroc", "m", "ill")["value"] is not None
     told = [finding.sentence for finding in found.findings]
-    assert f"Nothing can be said of 'other': {why}." in told
+    assert f"Nothing can be said about 'other': {why}." in told
     assert "For 'holes', 90 of 400 cases are left out: no pre-test probability." in told
 
 
 def test_intervals_of_differences_hold_for_all_that_are_told() -> None:
-    """Tested and told ones by hand; calibration errors have none, as chance makes them larger in smaller groups."""
+    """Tested and told ones by hand; calibration errors have none, as they are larger in smaller groups by chance."""
     frame, score = frame_of(1200)
     found = run(QUICK, cohort_of(frame), {"m": score}).estimates.filter(pl.col("reference").is_not_null())
     told = found.filter(pl.col("p_value").is_null() & pl.col("low").is_not_null())
@@ -145,7 +149,7 @@ def test_intervals_of_differences_hold_for_all_that_are_told() -> None:
     errors = found.filter(metric="adaptive_calibration_error")
     assert errors["low"].null_count() == errors.height
     assert errors["value"].null_count() == 0
-    assert errors["reason"].str.starts_with("no interval: chance").all()
+    assert errors["reason"].str.starts_with("no interval: by chance").all()
 
 
 def test_cases_without_an_earlier_note_are_left_out_and_counted() -> None:

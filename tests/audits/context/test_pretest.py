@@ -14,11 +14,10 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from palpate.audits.context import Context
-from palpate.audits.context.earlier import earlier_labels
-from palpate.audits.context.features import Features
-from palpate.audits.context.measures import PRETEST
+from palpate.audits.context.features import HistoryFeatures
+from palpate.audits.context.groups import PRETEST
 from palpate.audits.context.pretest import fit_pretest
-from palpate.audits.context.sources import choose_sources
+from palpate.audits.context.sources import choose_sources, earlier_labels
 from palpate.cases.cohort import Cohort
 from palpate.results import Table
 from palpate.stats import auroc
@@ -138,7 +137,7 @@ def test_earlier_films_and_attributes_make_a_calibrated_pretest_probability() ->
 
 
 def fitted(cohort: Cohort, y: np.ndarray, training: np.ndarray, audited: np.ndarray, **parts: object) -> np.ndarray:
-    features = Features(**parts)  # type: ignore[arg-type]
+    features = HistoryFeatures(**parts)  # type: ignore[arg-type]
     return fit_pretest(features, y, cohort.patients, training=training, audited=audited, seed=0).p
 
 
@@ -183,7 +182,7 @@ def test_missing_and_rare_values_of_attributes() -> None:
         sex=pl.when(pl.int_range(pl.len()) == 7).then(pl.lit("X")).otherwise(pl.col("sex")),
     )
     odd = replace(cohort, cases=cases)
-    learned = Features(attributes=[("age", cases["age"]), ("sex", cases["sex"])]).learn(np.arange(100))
+    learned = HistoryFeatures(attributes=[("age", cases["age"]), ("sex", cases["sex"])]).learn(np.arange(100))
     assert learned.names == ("age", "age is missing", "sex = F", "sex = M")
     table = learned.table(np.arange(100))
     assert np.allclose(table.mean(axis=0), 0)
@@ -253,7 +252,7 @@ def test_notes_of_nobody_and_words_of_no_use_do_not_stop_the_fit(seed: int) -> N
     notes = [None if rng.random() < 0.5 else "word" for _ in range(n)]
     y = (rng.random((n, 1)) < 0.5).astype(np.uint8)
     found = fit_pretest(
-        Features(notes=notes), y, np.arange(n), training=np.arange(40), audited=np.arange(40, n), seed=seed
+        HistoryFeatures(notes=notes), y, np.arange(n), training=np.arange(40), audited=np.arange(40, n), seed=seed
     )
     if found.reason[0] is None:
         assert np.all((found.p > 0) & (found.p < 1))
@@ -268,7 +267,7 @@ def test_words_are_weighed_as_scikit_learn_would_from_the_learned_notes_alone() 
     notes = [" ".join(rng.choice(words, 25, p=often / often.sum())) if k % 7 else None for k in range(300)]
     notes += ["secret secret secret"] * 20
     learned, asked = np.arange(200), np.arange(200, 320)
-    found = Features(notes=notes).learn(learned)
+    found = HistoryFeatures(notes=notes).learn(learned)
     theirs = TfidfVectorizer(max_features=8192, min_df=5, max_df=0.9, sublinear_tf=True)
     theirs.fit([notes[k] or "" for k in learned])
     expected = theirs.transform([notes[k] or "" for k in asked]).toarray()

@@ -78,7 +78,7 @@ def test_the_shortcut_falls_by_what_the_truth_implies() -> None:
         assert mean["value"] == pytest.approx(wanted, abs=0.02)
         assert mean["significant"] is (model == "shortcut")
     told = [finding.sentence for finding in result.findings]
-    assert any("the AUROC of honest is significantly lower for none of" in sentence for sentence in told)
+    assert any("the AUROC of honest is not significantly lower for any of the" in sentence for sentence in told)
 
 
 def alarms(result: AuditResult) -> list[tuple[str, str, str]]:

@@ -1,221 +1,183 @@
-"""What the context audit shows: tables, and the charts of `context_charts`."""
+"""The context audit's tables, made from its estimates, with the charts of `charts`."""
 
 from __future__ import annotations
 
 from palpate.audits.context.charts import (
     calibration_by_stratum,
-    decision_chart,
+    decision_curve_charts,
+    held_equal_forest,
+    mention_forest,
     pretest_calibration,
     score_distributions,
-    settings_forest,
     strata_forest,
 )
-from palpate.audits.context.findings import NAMES, WARNINGS, Story
-from palpate.audits.context.groups import MATCHED, REWEIGHTED, WHOLE
-from palpate.audits.context.measures import METRICS, PRETEST
-from palpate.results import Cell, Chart, Column, Estimate, Table
+from palpate.audits.context.findings import WARNINGS, ContextAnalysis
+from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE
+from palpate.audits.context.incremental import MODEL_OVER_CONTEXT, OVER_CONTEXT, WITH_CONTEXT
+from palpate.audits.context.measures import METRICS
+from palpate.audits.kit import DIFFERENCE, columns, difference_cells, interval_cell, reason_of, table
+from palpate.results import METRIC_NAMES, Cell, Chart, Column, Table, finite
 
-_GAINS = (
-    ("auroc_with_context", None, "Both"),
-    ("auroc_gain_over_context", PRETEST, "Gain over history"),
-    ("auroc_model_over_context", PRETEST, "Model less history"),
-)
+_ABOUT_PRETEST = ("auroc", "auprc", "adaptive_calibration_error", "brier_skill_score")
 
 
-def blocks_of(story: Story) -> tuple[Table | Chart, ...]:
+def context_blocks(analysis: ContextAnalysis) -> tuple[Table | Chart, ...]:
     """The section's tables and charts."""
-    blocks: list[Table | Chart] = [settings_forest(story), _differences_table(story, controlled=True)]
-    blocks += [strata_forest(story), *_mention_forest(story), _differences_table(story, controlled=False)]
-    blocks += [_gain_table(story), *decision_chart(story)]
-    blocks += score_distributions(story)
-    blocks += [*calibration_by_stratum(story), _pretest_table(story), pretest_calibration(story), _balance_table(story)]
-    return (*blocks, _all_metrics_table(story))
+    return (
+        held_equal_forest(analysis),
+        _differences_table(analysis, held_equal=True),
+        strata_forest(analysis),
+        *mention_forest(analysis),
+        _differences_table(analysis, held_equal=False),
+        _gain_table(analysis),
+        *decision_curve_charts(analysis),
+        *score_distributions(analysis),
+        *calibration_by_stratum(analysis),
+        _pretest_table(analysis),
+        pretest_calibration(analysis),
+        _balance_table(analysis),
+        _all_metrics_table(analysis),
+    )
 
 
-def _mention_forest(story: Story) -> list[Chart]:
-    names = story.names("mention")
-    return [strata_forest(story, mention=True)] if names else []
+def _intervals(metrics: tuple[str, ...]) -> tuple[Column, ...]:
+    return columns(*((METRIC_NAMES[metric], "interval") for metric in metrics))
 
 
-def _cell(row: Estimate | None) -> tuple[float | None, float | None, float | None]:
-    return (None, None, None) if row is None else (row.value, row.low, row.high)
-
-
-def _differences_table(story: Story, *, controlled: bool) -> Table:
-    groups = (MATCHED, REWEIGHTED)
-    rows: list[tuple[Cell, ...]] = [
-        (
-            row.model,
-            row.label,
-            f"{row.group} − {row.reference}",
-            NAMES[row.metric],
-            _cell(row),
-            row.p_value,
-            row.significant,
-            row.reason or "",
-        )
-        for row in story.rows
-        if row.reference is not None and row.metric in NAMES and row.model in story.models
-        if (row.group in groups) == controlled
+def _differences_table(analysis: ContextAnalysis, *, held_equal: bool) -> Table:
+    rows = [
+        (row.model, row.label, f"{row.group} − {row.reference}", METRIC_NAMES[row.metric], *difference_cells(row))
+        for row in analysis.estimates
+        if row.reference is not None and row.metric in METRICS
+        if (row.group in (MATCHED, REWEIGHTED)) == held_equal
     ]
-    title = "What changes when the history is held equal" if controlled else "Differences between groups"
-    return Table(
-        title=title,
-        caption=f"p-values are corrected ({story.correction}) over everything that this audit tests: all labels, "
-        f"models, metrics and questions, {story.n_tested:,} tests. The {story.level:.0%} intervals hold for all "
-        "tested differences at once, and likewise for all that are not tested. The remark says why one is not tested.",
-        columns=(
-            Column(name="Model"),
-            Column(name="Label"),
-            Column(name="Groups"),
-            Column(name="Metric"),
-            Column(name="Difference", kind="interval"),
-            Column(name="p, corrected", kind="p_value"),
-            Column(name="Significant", kind="flag"),
-            Column(name="Remark"),
-        ),
-        rows=tuple(rows),
+    resampling = analysis.measuring.resampling
+    return table(
+        "What changes when the history is held equal" if held_equal else "Differences between groups",
+        f"p-values are corrected ({resampling.correction}) over everything that this audit tests: all labels, models, "
+        f"metrics and questions, {analysis.n_tested:,} tests. The {resampling.level:.0%} intervals hold for all tested "
+        "differences at once, and likewise for all that are not tested. The last column says why one is not tested.",
+        columns("Model", "Label", "Groups", "Metric", *DIFFERENCE),
+        rows,
         collapsed=True,
     )
 
 
-def _gain_table(story: Story) -> Table:
+def _gain_table(analysis: ContextAnalysis) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for model in story.models:
-        for label in story.labels:
-            gains = [story.find(metric, model, label, WHOLE, reference) for metric, reference, _ in _GAINS]
-            history, alone = (story.find("auroc", name, label, WHOLE) for name in (PRETEST, model))
-            tested = gains[1]
-            rows.append(
-                (
-                    model,
-                    label,
-                    _cell(history),
-                    _cell(alone),
-                    *map(_cell, gains),
-                    tested.significant if tested else None,
-                    (tested.reason if tested else None) or "",
-                )
+    find = analysis.estimates.find
+    for model in analysis.models:
+        for label in analysis.labels:
+            gain = find(OVER_CONTEXT, model, label=label, reference=PRETEST)
+            found = (
+                find("auroc", PRETEST, label=label),
+                find("auroc", model, label=label),
+                find(WITH_CONTEXT, model, label=label),
+                gain,
+                find(MODEL_OVER_CONTEXT, model, label=label, reference=PRETEST),
             )
-    return Table(
-        title="What the model adds to the history",
-        caption="AUROC of the pre-test probability (history), of the model, and of both joined by a logistic "
-        "regression that never saw the patient it is judged on. The gain is what the model is worth to somebody who "
-        "knows the history.",
-        columns=(
-            Column(name="Model"),
-            Column(name="Label"),
-            Column(name="History", kind="interval"),
-            Column(name="Model alone", kind="interval"),
-            *(Column(name=name, kind="interval") for _, _, name in _GAINS),
-            Column(name="Gain significant", kind="flag"),
-            Column(name="Remark"),
-        ),
-        rows=tuple(rows),
+            rows.append((model, label, *map(interval_cell, found), gain.significant if gain else None, reason_of(gain)))
+    numbers = ("History", "Model alone", "Both", "Gain over history", "Model less history")
+    return table(
+        "What the model adds to the history",
+        "AUROC of the pre-test probability (history), of the model, and of both combined by a logistic regression that "
+        "never saw the patient it is judged on. The gain is what the model is worth to someone who knows the history.",
+        columns("Model", "Label", *((name, "interval") for name in numbers), ("Gain significant", "flag"), "Remark"),
+        rows,
+        collapsed=False,
     )
 
 
-def _pretest_table(story: Story) -> Table:
-    metrics = ("auroc", "auprc", "adaptive_calibration_error", "brier_skill_score")
-    # Single words of notes are note text too.
-    may_show = story.include_text or "notes" not in story.pretest.origin
+def _pretest_table(analysis: ContextAnalysis) -> Table:
+    pretest = analysis.pretest
+    may_show = analysis.include_text or not pretest.reads_notes
     rows: list[tuple[Cell, ...]] = []
-    for j, label in enumerate(story.labels):
-        found = [story.find(metric, PRETEST, label, WHOLE) for metric in metrics]
-        trained = story.pretest.training_auroc[j]
-        words = ", ".join(story.pretest.heaviest[j]) if may_show else ""
+    for j, label in enumerate(analysis.labels):
+        found = [analysis.estimates.find(metric, PRETEST, label=label) for metric in _ABOUT_PRETEST]
         first = found[0]
         rows.append(
             (
                 label,
-                story.pretest.model[j],
+                pretest.model[j],
                 first.n if first else 0,
                 first.n_positive if first else 0,
-                *map(_cell, found),
-                None if trained != trained else float(trained),
-                story.strata[j].n_values,
-                words,
-                story.pretest.reason[j] or (first.reason if first else None) or "",
+                *map(interval_cell, found),
+                finite(pretest.training_auroc[j]),
+                analysis.strata[j].n_values,
+                ", ".join(pretest.heaviest[j]) if may_show else "",
+                pretest.reason[j] or reason_of(first),
             )
         )
-    return Table(
-        title="The pre-test probability",
-        caption=f"How well the history predicts each label on the audited cases ({story.pretest.origin})."
-        + (" In training: AUROC out of fold, by patient." if any(row[8] is not None for row in rows) else ""),
-        columns=(
-            Column(name="Label"),
-            Column(name="Model"),
-            Column(name="Cases", kind="integer"),
-            Column(name="Positive", kind="integer"),
-            *(Column(name=NAMES[metric], kind="interval") for metric in metrics),
-            Column(name="AUROC in training", kind="number"),
-            Column(name="Distinct values", kind="integer"),
-            Column(name="Weighs most"),
-            Column(name="Remark"),
+    trained = any(row[8] is not None for row in rows)
+    return table(
+        "The pre-test probability",
+        f"How well the history predicts each label on the audited cases ({pretest.origin})."
+        + (" In training: AUROC out of fold, by patient." if trained else ""),
+        columns(
+            "Label",
+            "Model",
+            ("Cases", "integer"),
+            ("Positive", "integer"),
+            *_intervals(_ABOUT_PRETEST),
+            ("AUROC in training", "number"),
+            ("Distinct values", "integer"),
+            "Largest weights",
+            "Remark",
         ),
-        rows=tuple(rows),
+        rows,
+        collapsed=False,
     )
 
 
-def _balance_table(story: Story) -> Table:
-    names = {WHOLE: "before", MATCHED: MATCHED, REWEIGHTED: REWEIGHTED}
+def _balance_table(analysis: ContextAnalysis) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for row in story.beyond.balance:
-        numbers = [None if value != value else float(value) for value in row.found]
-        effective = [None if value != value else float(value) for value in row.effective]
+    for row in analysis.measures.balance:
+        numbers, effective = map(finite, row.found), map(finite, row.effective)
         warned = "; ".join(WARNINGS[each.kind].format(value=each.value) for each in row.warnings)
         warned = "the pairs are not alike" if row.unlike else warned
-        undefined = row.reason or "" if numbers[0] is None else ""
-        rows.append((row.label, names[row.group], warned or undefined, row.n, *numbers, *effective))
-    caliper = "no caliper" if story.caliper is None else f"caliper {story.caliper:g}"
-    return Table(
-        title="Balance before and after",
-        caption="How the pre-test probability lies in positive and negative cases. After matching and re-weighting the "
-        "standardised difference should be near 0 and the AUROC of the history near 0.5; if not, the number is still "
-        f"partly history. Matching with {caliper}. The effective sample size says how many equally weighted cases tell "
-        "as much.",
-        columns=(
-            Column(name="Label"),
-            Column(name="Setting"),
-            Column(name="Warning"),
-            Column(name="Cases", kind="integer"),
-            Column(name="Mean, positive", kind="number"),
-            Column(name="Mean, negative", kind="number"),
-            Column(name="Standardised difference", kind="number"),
-            Column(name="KS distance", kind="number"),
-            Column(name="AUROC of history", kind="number"),
-            Column(name="Effective positives", kind="number"),
-            Column(name="Effective negatives", kind="number"),
-        ),
-        rows=tuple(rows),
-        collapsed=len(rows) > 20,
+        undefined = row.reason if finite(row.found[0]) is None else ""
+        setting = "before" if row.group == WHOLE else row.group
+        rows.append((row.label, setting, warned or undefined, row.n, *numbers, *effective))
+    caliper = "no caliper" if analysis.measuring.caliper is None else f"caliper {analysis.measuring.caliper:g}"
+    numeric = (
+        "Mean, positive",
+        "Mean, negative",
+        "Standardised difference",
+        "KS distance",
+        "AUROC of history",
+        "Effective positives",
+        "Effective negatives",
+    )
+    return table(
+        "Balance before and after",
+        "How the pre-test probability is distributed in positive and negative cases. After matching and re-weighting, "
+        "the standardised difference should be near 0 and the AUROC of the history near 0.5; if not, the number is "
+        f"still partly history. Matching with {caliper}. The effective sample size is the number of equally weighted "
+        "cases that would be as informative.",
+        columns("Label", "Setting", "Warning", ("Cases", "integer"), *((name, "number") for name in numeric)),
+        rows,
     )
 
 
-def _all_metrics_table(story: Story) -> Table:
+def _all_metrics_table(analysis: ContextAnalysis) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    groups = [group.name for group in story.groups] + [MATCHED, REWEIGHTED]
-    for model in story.models:
-        for label in story.labels:
+    groups = [group.name for group in analysis.groups] + [MATCHED, REWEIGHTED]
+    for model in analysis.models:
+        for label in analysis.labels:
             for group in groups:
-                found = [story.find(metric, model, label, group) for metric in METRICS]
+                found = [analysis.estimates.find(metric, model, label=label, group=group) for metric in METRICS]
                 first = found[0]
                 if first is not None:
-                    remark = first.reason or ""
-                    rows.append((model, label, group, first.n, first.n_positive, *map(_cell, found), remark))
-    return Table(
-        title="Every metric in every group",
-        caption=f"{story.level:.0%} intervals, one by one. Local threshold: {story.specificity:.0%} specificity within "
-        f"the group; global: {story.specificity:.0%} specificity on all cases.",
-        columns=(
-            Column(name="Model"),
-            Column(name="Label"),
-            Column(name="Group"),
-            Column(name="Cases", kind="integer"),
-            Column(name="Positive", kind="integer"),
-            *(Column(name=NAMES[metric], kind="interval") for metric in METRICS),
-            Column(name="Remark"),
+                    counts = (first.n, first.n_positive)
+                    rows.append((model, label, group, *counts, *map(interval_cell, found), reason_of(first)))
+    specificity = f"{analysis.measuring.specificity:.0%} specificity"
+    return table(
+        "Every metric in every group",
+        f"{analysis.measuring.resampling.level:.0%} intervals, not corrected for multiplicity. "
+        f"Local threshold: {specificity} within the group; global: {specificity} on all cases.",
+        columns(
+            "Model", "Label", "Group", ("Cases", "integer"), ("Positive", "integer"), *_intervals(METRICS), "Remark"
         ),
-        rows=tuple(rows),
+        rows,
         collapsed=True,
     )

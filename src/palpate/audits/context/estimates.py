@@ -1,103 +1,123 @@
-"""The context audit's numbers as rows of the long table; differences are in `context_differences`.
+"""The context audit's numbers as rows of the long table.
 
 `group` is `all`, a stratum (`top 25%`), `prior mention`, `matched` or `re-weighted`; `reference` names the group that a
-difference is against, or `pre-test probability` where a model is compared with what the history alone tells. That is
+difference is against, or `pre-test probability` where a model is compared with what the history alone says. That is
 also the name under which the pre-test probability is measured, as a model of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from palpate.audits.context.differences import AUDIT, Facts
-from palpate.audits.context.groups import REWEIGHTED, WHOLE, percent
-from palpate.audits.context.incremental import Beyond
-from palpate.audits.context.measures import MACRO, PRETEST
-from palpate.audits.kit.measured import Measured, levels
-from palpate.results import Estimate, finite
+from palpate.audits.context.balance import BalanceRow, unreliable
+from palpate.audits.context.cases import ContextMeasuring
+from palpate.audits.context.differences import (
+    TOO_FEW_TO_COMBINE,
+    DifferenceRules,
+    comparisons,
+    difference_rows,
+    gain_differences,
+    group_differences,
+)
+from palpate.audits.context.groups import PRETEST, REWEIGHTED, WHOLE, CaseGroup, share_name
+from palpate.audits.context.incremental import GAINS, WITH_CONTEXT, IncrementalValue
+from palpate.audits.context.measures import ContextMeasures
+from palpate.audits.kit import MetricReplicates, RowWriter, level_rows, spread_rows
+from palpate.results import MACRO, Estimate, Predictions, finite
 from palpate.stats import percentile_interval
 
-
-def level_rows(parts: Sequence[Measured], facts: Facts) -> list[Estimate]:
-    """One row a group, model, metric and label."""
-    return [_explained(row, part, facts) for part in parts for row in levels(AUDIT, part, level=facts.level)]
+Reasons = tuple[str | None, ...]
 
 
-def _explained(row: Estimate, part: Measured, facts: Facts) -> Estimate:
-    if row.value is not None or row.label not in part.labels or row.label == MACRO:
-        return row
-    own = facts.reasons.get(part.population)
-    reason = None if own is None else own[part.labels.index(row.label)]
-    return replace(row, reason=reason) if reason is not None and row.n == 0 else row
+def context_rows(
+    writer: RowWriter,
+    measures: ContextMeasures,
+    groups: Sequence[CaseGroup],
+    predictions: Predictions,
+    measuring: ContextMeasuring,
+) -> list[Estimate]:
+    """All rows: levels, differences, the history alone, what models add to it, balance, and spread over seeds."""
+    parts, averages, found = measures.parts, measures.averages, measures.incremental
+    rules = DifferenceRules(predictions.compared, measuring.specificity, measures.reasons, unreliable(measures.balance))
+    wanted, labels = comparisons(groups), parts[WHOLE].labels
+    differences = [
+        *group_differences(parts, wanted, rules),
+        *group_differences(averages, wanted, rules),
+        *gain_differences(found, rules, labels),
+    ]
+    return [
+        *_levels(writer, [*parts.values(), *averages.values()], measures.reasons),
+        *difference_rows(writer, differences, rules.models, measuring.resampling.correction),
+        *_levels(writer, measures.history, measures.reasons),
+        *_joint_rows(writer, found, rules.models, labels, measures.reasons[WHOLE]),
+        *_benefit_rows(writer, found, labels, measures.reasons[WHOLE]),
+        *_balance_rows(writer, measures.balance),
+        *spread_rows(writer, parts.values(), predictions),
+    ]
 
 
-def beyond_rows(beyond: Beyond, facts: Facts, labels: Sequence[str]) -> list[Estimate]:
-    """What the model adds to the context, what acting on it is worth, and how far weights and pairs can be trusted."""
-    return [*_joined_rows(beyond, facts, labels), *_benefit_rows(beyond, facts, labels), *_balance_rows(beyond)]
+def _levels(writer: RowWriter, parts: Iterable[MetricReplicates], reasons: Mapping[str, Reasons]) -> Iterator[Estimate]:
+    """One row per group, model, metric and label; an empty group has the reason for that."""
+    for part in parts:
+        own = dict(zip(part.labels, reasons[part.population], strict=True)) if part.labels != (MACRO,) else {}
+        for row in level_rows(writer, part):
+            why = own.get(row.label)
+            yield replace(row, reason=why) if row.value is None and row.n == 0 and why is not None else row
 
 
-def _joined_rows(beyond: Beyond, facts: Facts, labels: Sequence[str]) -> Iterator[Estimate]:
-    """AUROC of model and context together."""
-    for name in (name for name in facts.models if name in beyond.gains):
-        point, values = beyond.gains[name].auroc_with_context
-        low, high = percentile_interval(values, level=facts.level)
+def _joint_rows(
+    writer: RowWriter, found: IncrementalValue, models: Sequence[str], labels: Sequence[str], why: Reasons
+) -> Iterator[Estimate]:
+    """AUROC of model and history together."""
+    k = GAINS.index(WITH_CONTEXT)
+    for m, name in ((found.models.index(name), name) for name in models):
+        low, high = percentile_interval(found.values[m, k], level=writer.level)
         for j, label in enumerate(labels):
-            value = finite(point[j])
-            nothing = facts.reasons[WHOLE][j] or "too few cases of one class to combine model and context"
-            yield Estimate(
-                audit=AUDIT,
-                model=name,
-                metric="auroc_with_context",
-                label=label,
-                group=WHOLE,
-                value=value,
-                low=None if value is None else finite(low[j]),
-                high=None if value is None else finite(high[j]),
-                level=facts.level,
-                n=int(beyond.n[j]),
-                n_positive=int(beyond.n_positive[j]),
-                reason=nothing if value is None else None,
+            value = finite(found.point[m, k, j])
+            yield writer.row(
+                name,
+                WITH_CONTEXT,
+                label,
+                WHOLE,
+                value,
+                n=int(found.n[j]),
+                n_positive=int(found.n_positive[j]),
+                interval=(low[j], high[j]),
+                reason=(why[j] or TOO_FEW_TO_COMBINE) if value is None else None,
             )
 
 
-def _benefit_rows(beyond: Beyond, facts: Facts, labels: Sequence[str]) -> Iterator[Estimate]:
-    for curve in beyond.curves:
+def _benefit_rows(
+    writer: RowWriter, found: IncrementalValue, labels: Sequence[str], why: Reasons
+) -> Iterator[Estimate]:
+    """What acting on a model, on the history or on both is worth."""
+    for curve in found.curves:
         for k, name in enumerate(curve.names):
-            low, high = percentile_interval(curve.values[k], level=facts.level)
+            low, high = percentile_interval(curve.values[k], level=writer.level)
             for t, threshold in enumerate(curve.thresholds):
                 value = finite(curve.point[k, t])
-                yield Estimate(
-                    audit=AUDIT,
-                    model=name,
-                    metric="net_benefit",
-                    label=labels[curve.label],
-                    group=f"acting at {percent(threshold, digits=6)}",
-                    value=value,
-                    low=None if value is None else finite(low[t]),
-                    high=None if value is None else finite(high[t]),
-                    level=facts.level,
-                    n=int(beyond.n[curve.label]),
-                    n_positive=int(beyond.n_positive[curve.label]),
-                    reason=None if value is not None else facts.reasons[WHOLE][curve.label] or "no case",
+                yield writer.row(
+                    name,
+                    "net_benefit",
+                    labels[curve.label],
+                    f"acting at {share_name(threshold, digits=6)}",
+                    value,
+                    n=int(found.n[curve.label]),
+                    n_positive=int(found.n_positive[curve.label]),
+                    interval=(low[t], high[t]),
+                    reason=(why[curve.label] or "no case") if value is None else None,
                 )
 
 
-def _balance_rows(beyond: Beyond) -> Iterator[Estimate]:
-    for row in beyond.balance:
+def _balance_rows(writer: RowWriter, balance: Iterable[BalanceRow]) -> Iterator[Estimate]:
+    """How far pairs and weights can be relied on."""
+    for row in balance:
         numbers = {"context_smd": row.found.smd, "context_ks": row.found.ks}
         if row.group == REWEIGHTED:
             numbers |= {"effective_positives": row.effective[0], "effective_negatives": row.effective[1]}
         for metric, number in numbers.items():
-            value = finite(number)
-            yield Estimate(
-                audit=AUDIT,
-                model=PRETEST,
-                metric=metric,
-                label=row.label,
-                group=row.group,
-                value=value,
-                n=row.n,
-                n_positive=row.n_positive,
-                reason=None if value is not None else row.reason,
+            reason = row.reason if finite(number) is None else None
+            yield writer.row(
+                PRETEST, metric, row.label, row.group, number, n=row.n, n_positive=row.n_positive, reason=reason
             )

@@ -1,36 +1,44 @@
 """Every metric of every model and label: on all cases, in strata, by prior mention, matched, and re-weighted.
 
 All groups share the resamples of patients, so groups are compared replicate by replicate. Matching is redone and
-weights are made anew in each resample (context paper, Sections 3.4 and 3.5). The pre-test probability is measured as a
-model of its own: on the matched and the re-weighted cases its AUROC shows what is left of the context.
+weights are computed anew in each resample (context paper, Sections 3.4 and 3.5). The pre-test probability is measured
+as a model of its own: on matched and re-weighted cases, its AUROC shows what is left of the context.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.context.groups import CONSTANT, MATCHED, REWEIGHTED, WHOLE, Group, Mask, constant_labels
-from palpate.audits.kit.measured import Measured
+from palpate.audits.context.balance import BalanceRow, balance_rows
+from palpate.audits.context.cases import AuditedCases, ContextMeasuring, global_thresholds
+from palpate.audits.context.groups import (
+    CONSTANT,
+    MATCHED,
+    PRETEST,
+    REWEIGHTED,
+    WHOLE,
+    CaseGroup,
+    Mask,
+    constant_labels,
+)
+from palpate.audits.context.incremental import IncrementalValue, incremental_value
+from palpate.audits.kit import MetricReplicates, class_units
 from palpate.cases.edits import Ints
+from palpate.results import MACRO, Predictions
 from palpate.stats import (
     NOISE,
     bootstrap,
     context_weights,
     macro_average,
-    match_pairs,
     matched_bootstrap,
     reweighted_bootstrap,
-    threshold_at_specificity,
 )
 
-Floats = NDArray[np.float64]
-PRETEST = "pre-test probability"
-MACRO = "macro"
 _STATS = (
     "auroc",
     "auprc",
@@ -50,120 +58,124 @@ METRICS = (
     "adaptive_calibration_error",
     "brier_skill_score",
 )
+"""What `_STATS` are called here, where there is a local and a global threshold."""
 FEWEST_TESTED = 30
 """Patients with, and without, a label that a test needs. At a level corrected for 13 labels and three strata, bootstrap
-tests of AUROC cry wolf 13 times too often with 10 positive patients, 3 times with 20, and hardly with 30."""
+tests of AUROC raise false alarms 13 times too often with 10 positive patients, 3 times with 20, and hardly with 30."""
 NO_PAIRS = "no pair of a positive and a negative within the caliper"
 NO_THRESHOLD = "undefined: no global threshold"
 
 
-class Cases(NamedTuple):
-    """The audited cases and every model's answers."""
+class ContextMeasures(NamedTuple):
+    """Everything that was measured."""
 
-    y_true: NDArray[np.uint8]
-    y_score: Floats
-    """[model, case, label]"""
-    p: Floats
-    """[case, label], finite everywhere; meant only where `known`."""
-    known: Mask
-    models: tuple[str, ...]
-    labels: tuple[str, ...]
-    patient: Ints
-    tie_break: Ints
-    """Which of equal cases is matched first; belongs to the case, not to its place in the table."""
-    threshold: Floats
-    """[model, label] global: at the wanted specificity on all cases with a pre-test probability."""
+    parts: Mapping[str, MetricReplicates]
+    """By group, with ensembles."""
+    averages: Mapping[str, MetricReplicates]
+    """Means over labels, by group; empty where there are too few labels."""
+    history: Sequence[MetricReplicates]
+    """The pre-test probability as a model of its own, and its means over labels."""
+    incremental: IncrementalValue
+    balance: Sequence[BalanceRow]
+    reasons: Mapping[str, tuple[str | None, ...]]
+    """By group, for each label: why there is nothing to measure."""
 
 
-@dataclass(frozen=True)
-class Measuring:
-    """How metrics are computed and resampled."""
-
-    specificity: float
-    n_bins: int
-    unit: Literal["patient", "case"]
-    n_replicates: int
-    caliper: float | None
-    clip: tuple[float, float]
-    seed: int
-
-    def options(self, cases: Cases) -> dict[str, Any]:
-        """What every bootstrap gets, so that all share their resamples."""
-        return {
-            "metrics": _STATS,
-            "threshold": cases.threshold,
-            "specificity": self.specificity,
-            "n_bins": self.n_bins,
-            "unit": self.unit,
-            "patient": cases.patient,
-            "rng": self.seed,
-            "n_replicates": self.n_replicates,
-        }
+def measure_context(
+    cases: AuditedCases,
+    groups: Sequence[CaseGroup],
+    predictions: Predictions,
+    measuring: ContextMeasuring,
+    decision_thresholds: Sequence[float],
+) -> ContextMeasures:
+    """Every model in every group, the history alone, what models add to it, and whether it is held equal."""
+    reasons = missing_reasons(cases, groups)
+    parts = {name: part.with_ensembles(predictions) for name, part in _measure(cases, groups, measuring).items()}
+    history = _measure_pretest(cases, measuring)
+    return ContextMeasures(
+        parts=parts,
+        averages=_averages(parts),
+        history=(*history.values(), *_averages(history).values()),
+        incremental=incremental_value(cases, predictions, measuring, decision_thresholds),
+        balance=balance_rows(cases, measuring.clip, reasons[WHOLE]),
+        reasons=reasons,
+    )
 
 
-def global_thresholds(y_true: NDArray[np.uint8], y_score: Floats, known: Mask, specificity: float) -> Floats:
-    """[model, label], found once, on the data."""
-    out = np.full((len(y_score), y_true.shape[1]), np.nan)
-    for m, j in np.ndindex(out.shape):
-        rows = known[:, j]
-        out[m, j] = threshold_at_specificity(y_true[rows, j], y_score[m, rows, j], specificity=specificity)
-    return out
-
-
-def measure(cases: Cases, groups: Sequence[Group], measuring: Measuring) -> dict[str, Measured]:
-    """Every group's metrics, and those of the matched and the re-weighted cases."""
-    options = measuring.options(cases)
+def _measure(
+    cases: AuditedCases, groups: Sequence[CaseGroup], measuring: ContextMeasuring
+) -> dict[str, MetricReplicates]:
+    """The metrics of every group, and those of the matched and the re-weighted cases."""
+    options = {**measuring.options(cases), "metrics": _STATS}
     parts = {}
     for group in groups:
         found = bootstrap(cases.y_true, cases.y_score, rows=group.rows, **options)
-        parts[group.name] = _measured(cases, group.name, group.rows, found.point, found.values, measuring)
-    usable = cases.known & ~constant_labels(cases.p, cases.known)
-    matched = matched_bootstrap(
-        cases.y_true,
-        cases.y_score,
-        cases.p,
-        rows=usable,
-        caliper=measuring.caliper,
-        tie_break=cases.tie_break,
-        **options,
-    )
-    rows = matched_rows(cases, usable, measuring.caliper)
-    parts[MATCHED] = _measured(cases, MATCHED, rows, matched.point, matched.values, measuring)
-    weighted = reweighted_bootstrap(cases.y_true, cases.y_score, cases.p, rows=usable, clip=measuring.clip, **options)
-    part = _measured(cases, REWEIGHTED, usable, weighted.point, weighted.values, measuring)
-    parts[REWEIGHTED] = replace(part, n_units=np.minimum(part.n_units, _effective(cases, usable, measuring.clip)))
-    return parts
+        parts[group.name] = _part(cases, group.name, group.rows, found, measuring)
+    matched, weighted = _held_equal(cases, measuring, options)
+    n_units = np.minimum(weighted.n_units, _effective(cases, measuring.clip))
+    return {**parts, MATCHED: matched, REWEIGHTED: replace(weighted, n_units=n_units)}
 
 
-def measure_pretest(cases: Cases, measuring: Measuring) -> list[Measured]:
+def _measure_pretest(cases: AuditedCases, measuring: ContextMeasuring) -> dict[str, MetricReplicates]:
     """The pre-test probability as a model of its own: on all cases, and its AUROC matched and re-weighted."""
     score = cases.p[None]
-    alone = cases._replace(
+    alone = replace(
+        cases,
         y_score=score,
         models=(PRETEST,),
         threshold=global_thresholds(cases.y_true, score, cases.known, measuring.specificity),
     )
     options = measuring.options(alone)
-    whole = bootstrap(cases.y_true, score, rows=cases.known, **options)
-    usable = cases.known & ~constant_labels(cases.p, cases.known)
-    options |= {"metrics": ("auroc",), "threshold": None, "rows": usable}
-    matched = matched_bootstrap(
-        cases.y_true, score, cases.p, caliper=measuring.caliper, tie_break=cases.tie_break, **options
+    found = bootstrap(alone.y_true, score, rows=alone.known, metrics=_STATS, **options)
+    parts = _held_equal(alone, measuring, {**options, "metrics": ("auroc",), "threshold": None})
+    matched, weighted = (replace(part, metrics=("auroc",)) for part in parts)
+    whole = _part(alone, WHOLE, alone.known, found, measuring)
+    return {WHOLE: whole, MATCHED: matched, REWEIGHTED: weighted}
+
+
+def _held_equal(
+    cases: AuditedCases, measuring: ContextMeasuring, options: Mapping[str, Any]
+) -> tuple[MetricReplicates, MetricReplicates]:
+    """The matched and the re-weighted cases."""
+    values = cases.y_true, cases.y_score, cases.p
+    more = {**options, "rows": cases.usable}
+    matched = matched_bootstrap(*values, caliper=measuring.caliper, tie_break=cases.tie_break, **more)
+    weighted = reweighted_bootstrap(*values, clip=measuring.clip, **more)
+    return (
+        _part(cases, MATCHED, cases.paired, matched, measuring),
+        _part(cases, REWEIGHTED, cases.usable, weighted, measuring),
     )
-    weighted = reweighted_bootstrap(cases.y_true, score, cases.p, clip=measuring.clip, **options)
-    rows = matched_rows(cases, usable, measuring.caliper)
-    return [
-        _measured(alone, WHOLE, cases.known, whole.point, whole.values, measuring),
-        replace(_measured(alone, MATCHED, rows, matched.point, matched.values, measuring), metrics=("auroc",)),
-        replace(_measured(alone, REWEIGHTED, usable, weighted.point, weighted.values, measuring), metrics=("auroc",)),
-    ]
 
 
-def special_reasons(cases: Cases, groups: Sequence[Group]) -> dict[str, tuple[str | None, ...]]:
-    """Why a group has nothing to measure for a label, where more is known than that no case is in it."""
+def _part(cases: AuditedCases, name: str, rows: Mask, found: Any, measuring: ContextMeasuring) -> MetricReplicates:
+    return MetricReplicates(
+        population=name,
+        models=cases.models,
+        metrics=(*METRICS, NOISE),
+        labels=cases.labels,
+        point=found.point,
+        values=found.values,
+        n=rows.sum(axis=0, dtype=np.int64),
+        n_positive=(rows & (cases.y_true > 0)).sum(axis=0, dtype=np.int64),
+        n_units=class_units(cases.y_true, cases.patient, measuring.resampling.unit, rows),
+        why_undefined=NO_THRESHOLD if np.isnan(cases.threshold).any() else "",
+    )
+
+
+def _effective(cases: AuditedCases, clip: tuple[float, float]) -> Ints:
+    """[2, label] effective numbers of positives and negatives: two of a hundred cases may hold all the weight."""
+    out: Ints = np.zeros((2, len(cases.labels)), dtype=np.int64)
+    for j in range(len(cases.labels)):
+        rows = cases.usable[:, j]
+        found = context_weights(cases.p[rows, j], cases.y_true[rows, j], clip=clip)
+        out[:, j] = np.nan_to_num([found.effective_positives, found.effective_negatives])
+    return out
+
+
+def missing_reasons(cases: AuditedCases, groups: Sequence[CaseGroup]) -> dict[str, tuple[str | None, ...]]:
+    """By group, for each label: why there is nothing to measure, where more is known than that no case is in it."""
     same = constant_labels(cases.p, cases.known)
-    everyone = groups[0].reason
-    why = tuple(CONSTANT if same[j] else everyone[j] for j in range(len(cases.labels)))
+    why = tuple(CONSTANT if same[j] else reason for j, reason in enumerate(groups[0].reason))
     one_class = [_one_class(cases.y_true[cases.known[:, j], j]) for j in range(len(cases.labels))]
     paired = tuple(reason or missing or NO_PAIRS for reason, missing in zip(why, one_class, strict=True))
     return {group.name: group.reason for group in groups} | {MATCHED: paired, REWEIGHTED: why}
@@ -175,72 +187,26 @@ def _one_class(y_true: NDArray[np.uint8]) -> str | None:
     return "no negative case" if y_true.all() else None
 
 
-def matched_rows(cases: Cases, usable: Mask, caliper: float | None) -> Mask:
-    """[case, label] who is in a pair, on the data."""
-    out = np.zeros_like(usable)
-    for j in range(usable.shape[1]):
-        rows = np.flatnonzero(usable[:, j])
-        pairs = match_pairs(cases.p[rows, j], cases.y_true[rows, j], caliper=caliper, tie_break=cases.tie_break[rows])
-        out[rows[np.concatenate(pairs)], j] = True
-    return out
-
-
-def _measured(cases: Cases, name: str, rows: Mask, point: Floats, values: Floats, measuring: Measuring) -> Measured:
-    positive = cases.y_true.astype(bool)
-    return Measured(
-        population=name,
-        models=cases.models,
-        metrics=(*METRICS, NOISE),
-        labels=cases.labels,
-        point=point,
-        values=values,
-        n=rows.sum(axis=0, dtype=np.int64),
-        n_positive=(rows & positive).sum(axis=0, dtype=np.int64),
-        n_units=np.stack([_units(cases, rows & side, measuring.unit) for side in (positive, ~positive)]),
-        why_undefined=NO_THRESHOLD if np.isnan(cases.threshold).any() else "",
-    )
-
-
-def _units(cases: Cases, rows: Mask, unit: Literal["patient", "case"]) -> Ints:
-    if unit == "case":
-        counts: Ints = rows.sum(axis=0, dtype=np.int64)
-        return counts
-    return np.asarray([np.unique(cases.patient[rows[:, j]]).size for j in range(rows.shape[1])], dtype=np.int64)
-
-
-def _effective(cases: Cases, usable: Mask, clip: tuple[float, float]) -> Ints:
-    """[2, label] effective numbers of positives and negatives: of a hundred cases, two may hold all the weight."""
-    out: Ints = np.zeros((2, usable.shape[1]), dtype=np.int64)
-    for j in range(usable.shape[1]):
-        rows = usable[:, j]
-        found = context_weights(cases.p[rows, j], cases.y_true[rows, j], clip=clip)
-        out[:, j] = np.nan_to_num([found.effective_positives, found.effective_negatives])
-    return out
-
-
-def macro_parts(parts: dict[str, Measured], names: Sequence[str]) -> dict[str, Measured]:
-    """The mean over labels in some groups, over the labels that have enough patients in all of them."""
-    labels = parts[names[0]].labels
-    if len(labels) == 1:
+def _averages(parts: Mapping[str, MetricReplicates]) -> dict[str, MetricReplicates]:
+    """The mean over labels on all, matched and re-weighted cases, over labels with enough patients in all three."""
+    chosen = [parts[name] for name in (WHOLE, MATCHED, REWEIGHTED)]
+    if len(chosen[0].labels) == 1:
         return {}
-    chosen = [parts[name] for name in names]
     enough = np.all([part.n_units.min(axis=0) >= FEWEST_TESTED for part in chosen], axis=0)
     defined = np.all([~np.isnan(part.point).any(axis=(0, 1)) for part in chosen], axis=0)
     kept = np.flatnonzero(enough & defined)
-    if len(kept) < 2:
-        return {}
-    return {part.population: _macro(part, kept) for part in chosen}
+    return {part.population: _macro(part, kept) for part in chosen} if len(kept) >= 2 else {}
 
 
-def _macro(part: Measured, kept: Ints) -> Measured:
-    return Measured(
+def _macro(part: MetricReplicates, kept: Ints) -> MetricReplicates:
+    return MetricReplicates(
         population=part.population,
         models=part.models,
         metrics=part.metrics,
         labels=(MACRO,),
         point=macro_average(part.point[:, :, kept], axis=2)[:, :, None],
         values=macro_average(part.values[:, :, kept], axis=2)[:, :, None, :],
-        # Counts are of pairs of a case and a label.
+        # Case–label pairs are counted, not cases.
         n=part.n[kept].sum(keepdims=True),
         n_positive=part.n_positive[kept].sum(keepdims=True),
         n_units=part.n_units[:, kept].min(axis=1, keepdims=True),

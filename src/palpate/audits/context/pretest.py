@@ -1,10 +1,10 @@
 """The pre-test probability of each case and label: taken from the cohort, or fitted to what was known before.
 
-A ready probability is a column of the cohort (`palpate train pretest` writes such columns). Where there is none, a
-plain model is fitted (context paper, Section 3.2, in small): a logistic regression on named attributes, on labels that
-earlier cases of the patient have, and on tf-idf of earlier notes. It learns from the training split and is then
-rescaled (Platt) on probabilities that are out of fold by patient, never on the audited cases. Without a training split
-the audited cases themselves are divided into folds by patient, and each is predicted from the others.
+Ready probabilities are columns of the cohort (`palpate train pretest` writes them). Where there are none, a simple
+model is fitted (after Section 3.2 of the context paper): a logistic regression on named attributes, on the labels of
+earlier cases of the patient, and on tf-idf of earlier notes. It learns from the training split and is then calibrated
+(Platt) on probabilities that are out of fold by patient, never on the audited cases. Without a training split, the
+audited cases themselves are divided into folds by patient, and each fold is predicted from the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.context.features import EncodedFeatures, Features
+from palpate.audits.context.features import EncodedFeatures, HistoryFeatures
+from palpate.audits.context.sources import EarlierLabels, Sources, number_column
+from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.stats import auroc
 from palpate.stats.context.incremental import patient_folds
@@ -25,56 +27,81 @@ Floats = NDArray[np.float64]
 N_FOLDS = 5
 FEWEST_TO_FIT = 10
 EMPTY_COLUMN = "its column of pre-test probabilities is empty"
-NO_COLUMN = "no column holds a pre-test probability of this label"
+NO_COLUMN = "no column holds a pre-test probability for this label"
 NOTHING_TO_LEARN = "no pre-test model: no word of the earlier notes and no attribute is frequent enough"
 JOB = "pretest job"
-"""The attribute of a cohort by `palpate train pretest` that says which training its probabilities are of."""
-UNCHECKED = "; the cohort does not say whether they are those of the card"
+"""The attribute that `palpate train pretest` adds to a cohort: which training run made its probabilities."""
+UNCHECKED = "; the cohort does not say whether the models of the card made them"
 _FURTHEST = 1e-6
 _HEAVIEST = 10
 
 
-class Pretest(NamedTuple):
+class PretestProbabilities(NamedTuple):
     """Pre-test probabilities of the audited cases."""
 
     p: Floats
-    """[case, label]; nan where there is none."""
+    """[case, label]; NaN where there is none."""
     origin: str
-    """In words, where they come from."""
+    """Where they come from, in words."""
     reason: tuple[str | None, ...]
     """Why a label has none."""
     training_auroc: Floats
-    """[label] out of fold on the training split; nan where nothing was fitted on one."""
+    """[label] out of fold on the training split; NaN where no model was fitted on one."""
     heaviest: tuple[tuple[str, ...], ...]
-    """Of each label the features with the largest coefficients; empty where nothing was fitted on a training split."""
+    """For each label, the features with the largest coefficients; empty without a model of a training split."""
     model: tuple[str, ...]
-    """Of each label which model it is; empty where that is not known."""
+    """For each label, which kind of model it is; empty where that is not known."""
+    reads_notes: bool = False
+    """Whether the features are words of notes: single words are note text too."""
 
 
 @dataclass(frozen=True)
 class PretestModel:
-    """What the card of `palpate train pretest` tells of a label's model."""
+    """What the card of `palpate train pretest` says about the model of one label."""
 
     name: str
     training_auroc: float | None = None
     heaviest: tuple[str, ...] = ()
     reads_notes: bool = True
     job: str = ""
-    """Which training, as the cohort's attribute `JOB` names it; empty where the card does not say."""
+    """Which training run, as the cohort's attribute `JOB` names it; empty where the card does not say."""
 
 
-def ready(columns: Sequence[tuple[str, Any] | None]) -> Pretest:
-    """Probabilities from columns of the cohort: (name, values) for each label, None where there is none."""
-    n = next(len(found[1]) for found in columns if found is not None)
-    nothing = np.full(n, np.nan)
-    p = np.column_stack([nothing if found is None else np.asarray(found[1], np.float64) for found in columns])
+def pretest_of(
+    cohort: Cohort,
+    labels: tuple[str, ...],
+    sources: Sources,
+    past: EarlierLabels | None,
+    *,
+    training: Ints,
+    audited: Ints,
+    seed: int,
+) -> PretestProbabilities:
+    """The pre-test probabilities of the audited rows, ready or fitted."""
+    if sources.kinds == ("pretest",):
+        names = [sources.columns.get(label) for label in labels]
+        return ready([None if name is None else number_column(cohort, name)[audited] for name in names])
+    features = HistoryFeatures(
+        attributes=[(name, cohort.cases[name]) for name in sources.attributes if "attributes" in sources.kinds],
+        earlier=past if "earlier" in sources.kinds else None,
+        labels=labels,
+        notes=cohort.cases["prior"].to_list() if "notes" in sources.kinds else None,
+    )
+    y_true = cohort.y_true(np.arange(len(cohort)), labels)
+    return fit_pretest(features, y_true, cohort.patients, training=training, audited=audited, seed=seed)
+
+
+def ready(columns: Sequence[Floats | None]) -> PretestProbabilities:
+    """Probabilities from columns of the cohort, one for each label; None where there is none."""
+    n = next(len(column) for column in columns if column is not None)
+    p = np.column_stack([np.full(n, np.nan) if column is None else column for column in columns])
     empty = np.isnan(p).all(axis=0)
-    return Pretest(
+    return PretestProbabilities(
         p=p,
         origin="columns of the cohort",
         reason=tuple(
-            NO_COLUMN if found is None else EMPTY_COLUMN if nobody else None
-            for found, nobody in zip(columns, empty, strict=True)
+            NO_COLUMN if column is None else EMPTY_COLUMN if nobody else None
+            for column, nobody in zip(columns, empty, strict=True)
         ),
         training_auroc=np.full(len(columns), np.nan),
         heaviest=((),) * len(columns),
@@ -82,22 +109,26 @@ def ready(columns: Sequence[tuple[str, Any] | None]) -> Pretest:
     )
 
 
-def explain(pretest: Pretest, labels: Sequence[str], card: Mapping[str, PretestModel], *, checked: bool) -> Pretest:
-    """Ready probabilities with what is known of the models that made them; `checked`: both name the same training."""
-    told = [card.get(label) for label in labels]
-    read = "earlier notes" if any(each is None or each.reads_notes for each in told) else "attributes"
+def explain(
+    pretest: PretestProbabilities, labels: Sequence[str], card: Mapping[str, PretestModel], *, checked: bool
+) -> PretestProbabilities:
+    """Ready probabilities with what the card says about their models; `checked`: both name the same training run."""
+    models = [card.get(label) for label in labels]
+    reads_notes = any(model is None or model.reads_notes for model in models)
+    read = "earlier notes" if reads_notes else "attributes"
     return pretest._replace(
         origin=f"{pretest.origin}, by models of {read}{'' if checked else UNCHECKED}",
-        training_auroc=np.asarray([np.nan if each is None else each.training_auroc for each in told], np.float64),
-        heaviest=tuple(() if each is None else each.heaviest for each in told),
-        model=tuple("" if each is None else each.name for each in told),
+        training_auroc=np.asarray([np.nan if model is None else model.training_auroc for model in models], np.float64),
+        heaviest=tuple(() if model is None else model.heaviest for model in models),
+        model=tuple("" if model is None else model.name for model in models),
+        reads_notes=reads_notes,
     )
 
 
 def fit_pretest(
-    features: Features, y_true: NDArray[np.uint8], patient: Ints, *, training: Ints, audited: Ints, seed: int
-) -> Pretest:
-    """Every label's fit; `y_true`, [row, label], and `patient` are of all rows of the cohort."""
+    features: HistoryFeatures, y_true: NDArray[np.uint8], patient: Ints, *, training: Ints, audited: Ints, seed: int
+) -> PretestProbabilities:
+    """A model for each label; `y_true`, [row, label], and `patient` are those of all rows of the cohort."""
     learned = training if len(training) else audited
     n_labels = y_true.shape[1]
     where = "the training split" if len(training) else "other patients among the audited cases, in five folds"
@@ -122,15 +153,17 @@ def fit_pretest(
                 training_auroc[j] = auroc(y_true[training, j], logits[:, j])
                 heaviest[j] = _heaviest(model, encoded)
         else:
-            # Each case is predicted from other patients; a rescaling would have to learn from the case itself.
+            # Each case is predicted from other patients; calibration would have to learn from the case itself.
             p[:, fitted] = _probability(logits[:, fitted])
     origin = f"fitted to {features.described} on {where}"
     names = tuple("LogisticRegression" if j in fitted else "" for j in range(n_labels))
-    return Pretest(p, origin, tuple(reasons), training_auroc, tuple(heaviest), names)
+    return PretestProbabilities(
+        p, origin, tuple(reasons), training_auroc, tuple(heaviest), names, features.notes is not None
+    )
 
 
 def _places(training: Ints, audited: Ints) -> Ints:
-    """Where an audited row is among the training rows, -1 if it is not: such a row gets its out-of-fold answer."""
+    """Where an audited row is among the training rows (it then gets its out-of-fold prediction); -1 if it is not."""
     order = np.argsort(training)
     at = np.minimum(np.searchsorted(training, audited, sorter=order), len(training) - 1)
     return np.where(training[order[at]] == audited, order[at], -1)
@@ -144,9 +177,9 @@ def _why_not(y_true: NDArray[np.uint8], patient: Ints, where: str) -> str | None
 
 
 def _out_of_fold(
-    features: Features, y_true: NDArray[np.uint8], patient: Ints, rows: Ints, fitted: Sequence[int], seed: int
+    features: HistoryFeatures, y_true: NDArray[np.uint8], patient: Ints, rows: Ints, fitted: Sequence[int], seed: int
 ) -> Floats:
-    """Log-odds of rows by models that have not seen their patients, [row, label]; one set of folds for all labels."""
+    """Log-odds from models that have not seen the row's patient, [row, label]; all labels share the folds."""
     rng = np.random.default_rng([seed, 1])
     fold = patient_folds(patient, np.asarray(y_true[:, list(fitted)].any(axis=1), dtype=bool), n_folds=N_FOLDS, rng=rng)
     logits = np.zeros(y_true.shape)
@@ -160,13 +193,13 @@ def _out_of_fold(
 
 
 def _logistic(x: Any, y_true: NDArray[np.uint8], encoded: EncodedFeatures) -> Any:
-    """A logistic regression with an L2 penalty of 1; the base rate where a fold has one class or no feature."""
+    """A logistic regression with an L2 penalty of 1; the prevalence where a fold has one class or no feature."""
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
 
     if len(np.unique(y_true)) < 2 or not encoded.names:
         return DummyClassifier(strategy="prior").fit(np.zeros((len(y_true), 1)), y_true)
-    # Words are many and sparse, columns of a table few and dense: each solver suits its own.
+    # Words are many and sparse, other columns few and dense: each has a solver that suits it.
     solver = "liblinear" if encoded.sparse else "newton-cholesky"
     return LogisticRegression(C=1.0, solver=solver, max_iter=2000, random_state=0).fit(x, y_true)
 
@@ -180,7 +213,7 @@ def _decision(model: Any, x: Any) -> Floats:
 
 
 def _platt(logit: Floats, y_true: NDArray[np.uint8]) -> tuple[float, float]:
-    """Slope and intercept that make log-odds calibrated."""
+    """Slope and intercept that calibrate log-odds."""
     from sklearn.linear_model import LogisticRegression
 
     spread = float(logit.std()) or 1.0
@@ -189,7 +222,7 @@ def _platt(logit: Floats, y_true: NDArray[np.uint8]) -> tuple[float, float]:
 
 
 def _heaviest(model: Any, encoded: EncodedFeatures) -> tuple[str, ...]:
-    """The features with the largest coefficients, with their direction."""
+    """The features with the largest coefficients, with their sign."""
     weight = model.coef_[0]
     order = np.argsort(-np.abs(weight), kind="stable")[:_HEAVIEST]
     return tuple(f"{'+' if weight[k] > 0 else '−'} {encoded.names[k]}" for k in order if weight[k] != 0)

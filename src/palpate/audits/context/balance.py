@@ -1,0 +1,73 @@
+"""Whether the history is held equal: how it lies in positive and negative cases before, matched, and re-weighted.
+
+Weights and pairs that do not hold the history equal make a number meaningless; it is then reported, but not tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.audits.context.cases import AuditedCases
+from palpate.audits.context.groups import MATCHED, REWEIGHTED, WHOLE
+from palpate.stats import Balance, WeightWarning, balance, context_weights, weight_warnings
+
+Floats = NDArray[np.float64]
+UNMATCHED = 0.55
+"""Above this AUROC of the matched cases' pre-test probability, the pairs are not alike."""
+_UNKNOWN = float("nan")
+
+
+class BalanceRow(NamedTuple):
+    """How the history lies in the two classes of a label, in one group."""
+
+    label: str
+    group: str
+    found: Balance
+    n: int
+    n_positive: int
+    effective: tuple[float, float]
+    """Effective numbers of positives and negatives."""
+    warnings: tuple[WeightWarning, ...]
+    """Why numbers under these weights are not reliable."""
+    reason: str
+    """Why there is no balance, where there is none."""
+
+    @property
+    def unlike(self) -> bool:
+        """Whether pairs were made that are not alike."""
+        return self.group == MATCHED and self.found.auroc > UNMATCHED
+
+
+def unreliable(rows: Iterable[BalanceRow]) -> frozenset[tuple[str, str]]:
+    """(group, label) where the history is not held equal: pairs that are not alike, weights that mean nothing."""
+    return frozenset((row.group, row.label) for row in rows if row.warnings or row.unlike)
+
+
+def balance_rows(cases: AuditedCases, clip: tuple[float, float], reasons: Sequence[str | None]) -> list[BalanceRow]:
+    """For each label: before, matched, and re-weighted. `reasons` say why a label has no pre-test probability."""
+    return [row for j, reason in enumerate(reasons) for row in _label_rows(cases, j, clip, reason)]
+
+
+def _label_rows(cases: AuditedCases, j: int, clip: tuple[float, float], reason: str | None) -> list[BalanceRow]:
+    rows = np.flatnonzero(cases.known[:, j])
+    p, y, paired, varies = cases.p[rows, j], cases.y_true[rows, j], cases.paired[rows, j], cases.usable[:, j].any()
+    n, n_positive, n_pairs = len(y), int(y.sum()), int(paired.sum()) / 2
+    weights = context_weights(p, y, clip=clip)
+    effective = (weights.effective_positives, weights.effective_negatives) if varies else (_UNKNOWN, _UNKNOWN)
+    warnings = weight_warnings(p, y, weights.weight) if varies and 0 < n_positive < n else ()
+    settings: list[tuple[str, Floats | None, tuple[float, float], tuple[WeightWarning, ...]]] = [
+        (WHOLE, None, (float(n_positive), float(n - n_positive)), ()),
+        (MATCHED, paired.astype(np.float64), (n_pairs, n_pairs), ()),
+        (REWEIGHTED, weights.weight * varies, effective, warnings),
+    ]
+    why = reason or "one class is missing, or the pre-test probability does not vary"
+    out = []
+    for group, weight, sizes, warned in settings:
+        used = weight > 0 if weight is not None else np.ones(n, bool)
+        found = balance(p, y, weight=weight) if n else Balance(*[_UNKNOWN] * 5)
+        out.append(BalanceRow(cases.labels[j], group, found, int(used.sum()), int(y[used].sum()), sizes, warned, why))
+    return out

@@ -1,0 +1,116 @@
+"""The audited cases: labels, predictions, pre-test probabilities and matched pairs; and how they are measured."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.audits.context.groups import Mask, constant_labels
+from palpate.audits.context.plan import KnownHistory
+from palpate.audits.kit import Resampling
+from palpate.cases.edits import Ints
+from palpate.results import Plan, Predictions
+from palpate.stats import match_pairs, threshold_at_specificity
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ContextMeasuring:
+    """How metrics are computed, and how cases are matched, weighted and resampled."""
+
+    resampling: Resampling
+    specificity: float
+    n_bins: int
+    caliper: float | None
+    clip: tuple[float, float]
+
+    def options(self, cases: AuditedCases) -> dict[str, Any]:
+        """What every bootstrap gets, so that all share their resamples."""
+        return {
+            "threshold": cases.threshold,
+            "specificity": self.specificity,
+            "n_bins": self.n_bins,
+            "unit": self.resampling.unit,
+            "patient": cases.patient,
+            "rng": self.resampling.seed,
+            "n_replicates": self.resampling.n_replicates,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedCases:
+    """The audited cases and the predictions of every scored model."""
+
+    y_true: NDArray[np.uint8]
+    y_score: Floats
+    """[model, case, label]"""
+    p: Floats
+    """[case, label] pre-test probabilities, finite everywhere; meaningful only where `known`."""
+    known: Mask
+    models: tuple[str, ...]
+    labels: tuple[str, ...]
+    patient: Ints
+    usable: Mask
+    """[case, label] whether a case can be matched and weighted: its pre-test probability is known, and varies."""
+    paired: Mask
+    """[case, label] whether a case is in a matched pair, on the data."""
+    tie_break: Ints
+    """Which of equal cases is matched first; it belongs to the case, not to its place in the table."""
+    threshold: Floats
+    """[model, label] the global threshold: at the wanted specificity on all cases with a pre-test probability."""
+
+
+def audited_cases(
+    plan: Plan[KnownHistory], predictions: Predictions, p_pretest: Floats, measuring: ContextMeasuring
+) -> AuditedCases:
+    """The plan's cases with their labels, predictions and pre-test probabilities (NaN where there is none)."""
+    rows = plan.variants.parent
+    y_true = plan.cohort.y_true(rows, plan.labels)
+    known = ~np.isnan(p_pretest)
+    p = np.where(known, p_pretest, 0.5)
+    usable = known & ~constant_labels(p, known)
+    tie_break = _order_of(plan.cohort.cases["case_id"].gather(rows).to_list())
+    y_score = np.stack([answers.p for answers in predictions.scored.values()])
+    return AuditedCases(
+        y_true=y_true,
+        y_score=y_score,
+        p=p,
+        known=known,
+        models=tuple(predictions.scored),
+        labels=plan.labels,
+        patient=plan.cohort.patients[rows],
+        usable=usable,
+        paired=_paired(y_true, p, usable, measuring.caliper, tie_break),
+        tie_break=tie_break,
+        threshold=global_thresholds(y_true, y_score, known, measuring.specificity),
+    )
+
+
+def _order_of(names: Sequence[str]) -> Ints:
+    """A number that depends on the case's name alone, so that ties in matching do not depend on the order of rows."""
+    digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
+    return np.asarray([int.from_bytes(digest, "little", signed=True) for digest in digests], dtype=np.int64)
+
+
+def _paired(y_true: NDArray[np.uint8], p: Floats, usable: Mask, caliper: float | None, tie_break: Ints) -> Mask:
+    out = np.zeros_like(usable)
+    for j in range(out.shape[1]):
+        rows = np.flatnonzero(usable[:, j])
+        pairs = match_pairs(p[rows, j], y_true[rows, j], caliper=caliper, tie_break=tie_break[rows])
+        out[rows[np.concatenate(pairs)], j] = True
+    return out
+
+
+def global_thresholds(y_true: NDArray[np.uint8], y_score: Floats, known: Mask, specificity: float) -> Floats:
+    """[model, label], found once, on the data."""
+    out = np.full((len(y_score), y_true.shape[1]), np.nan)
+    for m, j in np.ndindex(out.shape):
+        rows = known[:, j]
+        out[m, j] = threshold_at_specificity(y_true[rows, j], y_score[m, rows, j], specificity=specificity)
+    return out
