@@ -2,13 +2,13 @@
 
     python benchmarks/evidence_bootstrap.py [--replicates 10000] [--checked 4]
 
-The size is that of MDACE's inpatient part: 302 charts of 19,000 words in two notes each, 1,000 codes, 13 gold spans a
-chart and as many predictions as a supervised model makes, some right, some beside, some elsewhere. `palpate` is timed
-from the texts to the last replicate of six matches, micro and macro, on two threads; compiling is not counted (a
-warm-up on a few charts comes first). The clock is the processor's, of both threads together, so that other work on the
-machine does not matter: on two free cores the wall clock shows less. The obvious way gets the words of each span for
-nothing, then rebuilds sets of tuples for each replicate; it is timed on a few replicates and scaled. Exits with 1 if
-one of the values that both computed is not equal to the last bit, if the ratio is below 50, or if palpate takes 10 s.
+The size is that of MDACE's inpatient part: 302 charts of 19,000 words in two notes each, 1,000 codes, 13 gold spans per
+chart, and as many predictions as a supervised model makes, some right, some beside, some elsewhere. `palpate` is timed
+from the texts to the last replicate of six matches, micro and macro, on two threads; compilation is not counted (a
+warm-up on a few charts comes first). What is timed is processor time, of both threads together, so that other work on
+the machine does not matter: on two free cores the wall clock shows less. The obvious way gets the words of each span
+for free, then rebuilds sets of tuples for each replicate; it is timed on a few replicates and scaled. Exits with 1
+if a value that both computed is not equal to the last bit, if the ratio is below 50, or if palpate takes 10 s.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Charts = dict[int, list[Phrase]]
 
 
 def make_texts(rng: np.random.Generator) -> list[str]:
-    """Two notes a chart, of words with the frequencies of a language, some numbers and punctuation."""
+    """Two notes per chart, of words with the frequencies of a language, some numbers and punctuation."""
     share = 1 / np.arange(1, 20_001)
     vocabulary = np.array([f"word{k}" if k % 7 else str(k) for k in range(20_000)])
     half = N_WORDS // 2
