@@ -21,20 +21,15 @@ from palpate.audits.capabilities.examples import find_failures
 from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings
 from palpate.audits.capabilities.measures import measure_capabilities
 from palpate.audits.capabilities.plan import PlannedSuite, plan_suite
-from palpate.audits.kit import (
-    Correction,
+from palpate.audits.kit import Correction, EstimateIndex, Resampling, RowWriter, ThresholdRule, check_rule
+from palpate.audits.kit.scope import (
     Count,
-    EstimateIndex,
     Recall,
     Replicates,
-    Resampling,
-    RowWriter,
     Share,
     Threshold,
-    ThresholdRule,
     audited_cohort,
     audited_labels,
-    check_rule,
     validation_rows,
 )
 from palpate.cases.cohort import Cohort

@@ -28,7 +28,7 @@ from palpate.audits.capabilities.slot_values import ValueRates
 from palpate.audits.kit import FEWEST_FOR_INTERVAL, Resampling, RowWriter, corrected, ensemble_spread, pairs_of
 from palpate.results import Estimate, Predictions
 
-Found = ClusteredRates | AveragedRates
+AnyRates = ClusteredRates | AveragedRates
 UNKNOWN = Rates(*(np.asarray(math.nan) for _ in range(3)))
 NO_THRESHOLD = "no threshold could be found; set `threshold:` to a number"
 
@@ -66,7 +66,7 @@ class CapabilityRows:
         metric: str,
         group: str,
         rates: Rates,
-        found: Found,
+        found: AnyRates,
         *,
         decides: bool = True,
         reference: str | None = None,
@@ -83,14 +83,14 @@ class CapabilityRows:
         row = self.writer.row(*at, n=found.n, interval=(low, high), reference=reference, p_value=p_value, reason=reason)
         return self.writer.enough(row, found.n_units, found.unit, tested=reference is not None)
 
-    def levels(self, metric: str, group: str, found: Found, *, decides: bool = True) -> list[Estimate]:
+    def levels(self, metric: str, group: str, found: AnyRates, *, decides: bool = True) -> list[Estimate]:
         """One row per model."""
         return [
             self.rate(name, metric, group, found.rates.column(m), found, decides=decides)
             for m, name in enumerate(self.predictions.names)
         ]
 
-    def between_models(self, metric: str, group: str, found: Found, *, decides: bool = True) -> list[Estimate]:
+    def between_models(self, metric: str, group: str, found: AnyRates, *, decides: bool = True) -> list[Estimate]:
         """One row per pair of models, on the same templates (or patients)."""
         rows, names = [], self.predictions.names
         for model, reference in pairs_of(self.predictions.compared):
