@@ -9,16 +9,7 @@ from palpate.audits.characteristics.arms import ACTIONS, age_number
 from palpate.audits.characteristics.estimates import TRAINING
 from palpate.audits.characteristics.findings import CharacteristicsAnalysis
 from palpate.audits.characteristics.measures import ArmMeasures
-from palpate.audits.kit import (
-    DIFFERENCE,
-    columns,
-    difference_cells,
-    forest,
-    interval_cell,
-    point,
-    reason_of,
-    table,
-)
+from palpate.audits.kit import DIFFERENCE, columns, difference_cells, forest, interval_cell, point, reason_of, table
 from palpate.results import ALL_LABELS, Axis, Chart, Estimate, Examples, Table
 
 MOST_HEAT_COLUMNS = 20
@@ -345,14 +336,6 @@ def _shifts(analysis: CharacteristicsAnalysis) -> Table:
         "Largest single shifts",
         "Notes whose prediction moves furthest from that for the note as written, with the group and label for which "
         "each moves furthest.",
-        columns(
-            "Model",
-            "Case",
-            "Altered to",
-            "Label",
-            ("Before", "number"),
-            ("After", "number"),
-            ("Shift", "number"),
-        ),
+        columns("Model", "Case", "Altered to", "Label", ("Before", "number"), ("After", "number"), ("Shift", "number")),
         rows,
     )

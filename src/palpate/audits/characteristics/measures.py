@@ -11,8 +11,8 @@ Intervals are percentiles of the bootstrap by patient. P-values are those of ran
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,23 +109,15 @@ class ModelMeasures:
     def joined(cls, blocks: Sequence[ModelMeasures]) -> ModelMeasures:
         """Blocks of labels as one."""
 
-        def arrays(name: str) -> EstimateArrays:
-            parts = [getattr(block, name) for block in blocks]
-            return EstimateArrays(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
+        def join(name: str) -> Any:
+            parts, axis = [getattr(block, name) for block in blocks], 0 if name in ("curve", "products") else 1
+            if parts[0] is None:
+                return None
+            if isinstance(parts[0], np.ndarray):
+                return np.concatenate(parts, axis=axis)
+            return type(parts[0])(*(np.concatenate(arrays, axis=axis) for arrays in zip(*parts, strict=True)))
 
-        curves = [block.curve for block in blocks if block.curve is not None]
-        products = [block.products for block in blocks if block.products is not None]
-        return cls(
-            mean_probability=arrays("mean_probability"),
-            as_written=arrays("as_written"),
-            deviation=arrays("deviation"),
-            difference=arrays("difference"),
-            p_value=np.concatenate([block.p_value for block in blocks], axis=1),
-            flip_rate=arrays("flip_rate"),
-            flip_rate_from_written=arrays("flip_rate_from_written"),
-            curve=AgeCurve(*(np.concatenate(parts) for parts in zip(*curves, strict=True))) if curves else None,
-            products=Products(*(np.concatenate(parts) for parts in zip(*products, strict=True))) if products else None,
-        )
+        return cls(**{each.name: join(each.name) for each in fields(cls)})
 
 
 def measure_model(
