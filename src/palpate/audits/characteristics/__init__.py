@@ -24,17 +24,10 @@ from palpate.audits.characteristics.observed import ObservedGroups, by_attribute
 from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, sample_patients, stated_groups
 from palpate.audits.characteristics.shifts import altered_excerpts, largest_shifts
 from palpate.audits.kit import (
-    Correction,
-    Count,
     EstimateIndex,
-    Recall,
-    Replicates,
     Resampling,
     RowWriter,
-    Share,
-    Threshold,
     ThresholdRule,
-    Unit,
     audited_cohort,
     audited_labels,
     audited_rows,
@@ -43,6 +36,8 @@ from palpate.audits.kit import (
     require_text,
     training_rows,
 )
+from palpate.audits.kit.resampling import Correction
+from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.perturb.characteristics import Contradictory, Definition
