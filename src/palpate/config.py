@@ -177,15 +177,16 @@ def _closest(word: str, model: type[BaseModel]) -> str:
 _YAML = (".yaml", ".yml")
 
 
-def _reader(kind: str) -> Callable[[Path], Any]:
+def _reader(kind: str) -> Callable[..., Any]:
     """What turns a file into the value of an audit's field."""
+    from palpate.data import suites
     from palpate.data.annotations import evidence_tables
     from palpate.data.lexicons import words
     from palpate.data.tables import pretest_cards
     from palpate.perturb.characteristics import load_definition
     from palpate.perturb.suites.lexicons import slot_values
 
-    readers: dict[str, Callable[[Path], Any]] = {
+    readers: dict[str, Callable[..., Any]] = {
         "words": words.read_words,
         "ratings": words.read_ratings,
         "replacements": words.read_replacements,
@@ -193,6 +194,7 @@ def _reader(kind: str) -> Callable[[Path], Any]:
         "evidence": evidence_tables.read_evidence,
         "notes": evidence_tables.read_note_places,
         "lexicon": slot_values,
+        "suite": suites.read_suite_file,
         "pretest card": pretest_cards.read_pretest_card,
     }
     return readers[kind]
@@ -202,12 +204,14 @@ def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str
     """The options with the content of files instead of their names.
 
     An audit itself reads no file of the user's: a field with `metadata={"file": KIND}` may be given as a file's name
-    (or as a list of names, where the field is a list), and one with `metadata={"path": True}` is found from the
-    configuration's folder. With `metadata={"source": KIND}` any name is that of a file or folder; where the field is a
-    mapping, each of its values is.
+    (or as a list of names, where the field is a list). With `metadata={"source": KIND}` any name is that of a file or
+    folder; where the field is a mapping, each of its values is. A file whose meaning depends on other options
+    (`"read with"`) waits until these are checked: `_read_last`.
     """
     read = dict(options)
     for field in dataclasses.fields(kind):
+        if "read with" in field.metadata:
+            continue
         value = options.get(field.name)
         if "file" in field.metadata and isinstance(value, str) and Path(value).suffix:
             read[field.name] = _reader(field.metadata["file"])(folder / value)
@@ -228,9 +232,18 @@ def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str
                 if isinstance(value, str)
                 else {key: source(folder / item) if isinstance(item, str) else item for key, item in value.items()}
             )
-        elif "path" in field.metadata and isinstance(value, str) and Path(value).suffix:
-            read[field.name] = str(folder / value)
     return read
+
+
+def _read_last(audit: Any, folder: Path) -> Any:
+    """The audit with the content of files in the place of their names, for files that other options help to read."""
+    read = {}
+    for field in dataclasses.fields(audit):
+        value = getattr(audit, field.name)
+        if "read with" in field.metadata and isinstance(value, str) and Path(value).suffix:
+            given = {name: getattr(audit, name) for name in field.metadata["read with"]}
+            read[field.name] = _reader(field.metadata["file"])(folder / value, **given)
+    return dataclasses.replace(audit, **read) if read else audit
 
 
 def make_audit(name: str, options: dict[str, Any], *, folder: Path = Path(), include_text: bool = False) -> Any:
@@ -250,8 +263,9 @@ def make_audit(name: str, options: dict[str, Any], *, folder: Path = Path(), inc
     if unknown:
         raise ConfigError(f"audit '{name}', option '{unknown[0]}': unknown option", hint=hint)
     try:
-        return TypeAdapter(kind).validate_python(_read_files(kind, options, folder))
+        audit = TypeAdapter(kind).validate_python(_read_files(kind, options, folder))
     except ValidationError as error:
         wrong = first_problem(error)
         option = ".".join(str(part) for part in wrong.path if isinstance(part, int) or part in options)
         raise ConfigError(f"audit '{name}', option '{option}': {wrong.problem}", hint=hint) from None
+    return _read_last(audit, folder)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from tests.data.lexicons.test_psytar import ROWS, needs_spacy, workbook
 from tests.e2e.command_line import CommandLine
+from tests.e2e.conftest import CONFIG
 
 SUITE = """\
 suite: pain
@@ -115,3 +118,38 @@ def test_effect_phrases_of_a_workbook_become_a_lexicon(tmp_path: Path, palpate: 
     ran = palpate("suite", "expand", "ade", "--set", f"effect={out}", "--n", 200, "--out", tmp_path / "cases.csv")
     assert ran.code == 0, ran.err
     assert pl.read_csv(tmp_path / "cases.csv")["text"].str.contains("(?i)sore knees").any()
+
+
+CSV = 'capability,label,template\nnegation,0,"No fever in {where}."\nnegation,1,"Much fever in {where}."\n'
+JSONL = '{"text": "No fever.", "label": 0}\n{"text": "Much fever.", "label": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "slots"),
+    [
+        ("pain.yaml", SUITE, {}),
+        ("theirs.csv", CSV, {"where": ["the ward", "the clinic"]}),
+        ("cases.jsonl", JSONL, {}),
+    ],
+)
+def test_an_audit_takes_the_users_own_suite(
+    project: Path, palpate: CommandLine, name: str, content: str, slots: dict[str, list[str]]
+) -> None:
+    (project / name).write_text(content)
+    options = {"suite": name, "threshold": 0.5, "n_replicates": 100, **({"slots": slots} if slots else {})}
+    config = CONFIG.replace("performance: {n_replicates: 200}", f"capabilities: {json.dumps(options)}")
+    (project / "audit.yaml").write_text(config)
+    ran = palpate("audit", project / "audit.yaml", "--out", project / "run")
+    assert ran.code == 0, ran.err
+    spec = json.loads((project / "run" / "manifest.json").read_text())["audits"]["capabilities"]
+    assert spec["suite"] == str(project / name)
+    assert spec["slots"] == (slots or None)
+    assert pl.read_parquet(project / "run" / "results" / "capabilities.parquet").height > 0
+
+
+def test_a_suites_file_is_read_before_the_cohort(project: Path, palpate: CommandLine) -> None:
+    config = CONFIG.replace("performance: {n_replicates: 200}", "capabilities: {suite: nowhere.yaml}")
+    (project / "audit.yaml").write_text(config.replace("notes.csv", "nowhere.csv"))
+    ran = palpate("audit", project / "audit.yaml")
+    assert ran.code == 2
+    assert "nowhere.yaml: suite not found" in ran.err

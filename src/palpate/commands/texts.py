@@ -15,9 +15,10 @@ from palpate.cases.edits import splice
 from palpate.commands.audit import read_training_cohort
 from palpate.data.lexicons.psytar import Extraction, extract_effects, write_effects
 from palpate.data.lexicons.words import read_words, write_rating_sheet
+from palpate.data.suites import read_suite, write_cases
 from palpate.errors import ConfigError, InputError
 from palpate.perturb.characteristics import Alteration, Alterer, Contradictory, load_definition
-from palpate.perturb.suites import Suite, read_suite, write_cases
+from palpate.perturb.suites import Suite
 from palpate.perturb.suites.lexicons import Attribute, slot_values
 from palpate.perturb.words import Choice, check_words
 

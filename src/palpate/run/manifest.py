@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,8 +65,16 @@ def _model_entry(spec: ModelSpec, model: Model, ensemble: str | None) -> dict[st
 
 def _spec(audit: Audit) -> dict[str, Any]:
     """An audit's fields, as JSON."""
-    spec: dict[str, Any] = json.loads(json.dumps(asdict(audit), default=str))  # type: ignore[call-overload]
+    values = {field.name: getattr(audit, field.name) for field in fields(audit)}  # type: ignore[arg-type]
+    spec: dict[str, Any] = json.loads(json.dumps(values, default=_plain))
     return spec
+
+
+def _plain(value: Any) -> Any:
+    """A dataclass as its fields, unless it has a string of its own: a suite is its file, a table its digest."""
+    if is_dataclass(value) and not isinstance(value, type) and "__str__" not in vars(type(value)):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return str(value)
 
 
 def describe_cohorts(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> list[dict[str, Any]]:

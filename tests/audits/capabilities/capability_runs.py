@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from palpate import Cohort
 from palpate.audits.capabilities import Capabilities
 from palpate.audits.capabilities.plan import PlannedSuite
 from palpate.cases.edits import Inputs
+from palpate.data.suites import read_suite_file
 from palpate.models import Model
 from palpate.models.protocol import Probabilities
 from palpate.perturb.suites import load_suite
@@ -104,6 +106,10 @@ def tweets(n: int = 120) -> Cohort:
 
 
 def quick(**options: Any) -> Capabilities:
+    """The audit with few replicates; a suite's path is read as the configuration does it."""
+    if isinstance(options.get("suite"), Path):
+        given = {name: options[name] for name in ("positive", "slots") if name in options}
+        options["suite"] = read_suite_file(options["suite"], **given)
     return Capabilities(**{"n_replicates": 200, "threshold": 0.5, **options})
 
 

@@ -119,7 +119,7 @@ def test_slots_sizes_tags_and_samples_change_what_is_asked(tmp_path: Path) -> No
     assert len(sampled.templates) == 99
     tagged = MIRRORED.replace("{id: b3,", "{id: b3, tags: [odd],").replace("{id: a3,", "{id: a3, tags: [odd],")
     suite = write(tmp_path, tagged)
-    assert len(quick(suite=str(suite), without_tags=("odd",)).plan(tweets(), RNG(0)).memory.examined.templates) == 4
+    assert len(quick(suite=suite, without_tags=("odd",)).plan(tweets(), RNG(0)).memory.examined.templates) == 4
 
 
 def test_the_notes_suite_wants_to_know_what_the_model_looks_for() -> None:
@@ -147,11 +147,11 @@ def test_templates_from_csv_and_cases_from_jsonl(tmp_path: Path) -> None:
     )
     model = KeywordModel({"without": -5.0}, bias=1.0, labels=("ADE",))
     slots = {"drug": ("Zoloft", "Prozac"), "thing": ("nausea",)}
-    result = audit(quick(suite=str(table), slots=slots, positive="ADE"), tweets(), toy=model)
+    result = audit(quick(suite=table, slots=slots, positive="ADE"), tweets(), toy=model)
     assert values(result, "pass_rate") == {"negation/negation: no ADE": 1.0, "negation/negation: ADE": 1.0}
     lines = tmp_path / "cases.jsonl"
     lines.write_text('{"text": "No nausea.", "label": 0}\n{"text": "Nausea.", "label": 1}\n')
-    result = audit(quick(suite=str(lines)), tweets(), toy=model)
+    result = audit(quick(suite=lines), tweets(), toy=model)
     assert sorted(values(result, "pass_rate").values()) == [0.0, 1.0]
 
 
@@ -196,7 +196,7 @@ def test_the_spec_is_plain_and_is_read_from_yaml_values() -> None:
 def test_the_fingerprint_knows_the_suites_content(tmp_path: Path) -> None:
     def print_of(text: str) -> str:
         suite = write(tmp_path, text)
-        return quick(suite=str(suite)).plan(tweets(), RNG(0)).memory.examined.fingerprint
+        return quick(suite=suite).plan(tweets(), RNG(0)).memory.examined.fingerprint
 
     first = print_of(MIRRORED)
     assert print_of(MIRRORED) == first
@@ -253,7 +253,7 @@ def test_seeds_are_reported_as_their_mean_and_spread() -> None:
 
 def test_seeds_that_move_apart_have_moved(tmp_path: Path) -> None:
     """One goes up and the other down: their mean prediction stays, and each of them has moved."""
-    capabilities = quick(suite=str(write(tmp_path, PAIRS)))
+    capabilities = quick(suite=write(tmp_path, PAIRS))
     plan = capabilities.plan(tweets(), RNG(0))
     weights = {"m-1": 1.0, "m-2": -1.0}
     models = {name: KeywordModel({"urgent": w, "please": w}, labels=("ADE",)) for name, w in weights.items()}

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from palpate.cases.edits import Inputs
 from palpate.models import Model
 from palpate.models.protocol import Probabilities
-from palpate.perturb.suites import load_suite
+from palpate.perturb.suites import load_suite, read_suite_yaml
 from palpate.testing import KeywordModel
 from tests.audits.capabilities.capability_runs import (
     MIRRORED,
@@ -90,15 +90,15 @@ def test_a_rule_written_for_negation_passes_negation_only() -> None:
 
 def test_a_bag_of_words_passes_exactly_one_side_of_each_mirrored_pair(tmp_path: Path) -> None:
     suite = write(tmp_path, MIRRORED)
-    cases = load_suite(suite).default_cases(RNG(0))
+    cases = read_suite_yaml(suite).default_cases(RNG(0))
     pipeline = make_pipeline(CountVectorizer(), LogisticRegression(C=1e6, max_iter=5000)).fit(cases.texts, cases.label)
-    result = audit(quick(suite=str(suite)), tweets(), words=Fitted(pipeline))
+    result = audit(quick(suite=suite), tweets(), words=Fitted(pipeline))
     found = values(result, "pass_rate")
     # Both sides have the same words, so the same probability: one of the two is wrong, always.
     assert found["order/order: ADE"] + found["order/order: no ADE"] == pytest.approx(1.0, abs=1e-12)
     assert values(result, "balanced_pass_rate")["order/order"] == pytest.approx(0.5, abs=1e-12)
     bigrams = make_pipeline(CountVectorizer(ngram_range=(1, 3)), LogisticRegression(C=1e6, max_iter=5000))
-    reads_order = audit(quick(suite=str(suite)), tweets(), words=Fitted(bigrams.fit(cases.texts, cases.label)))
+    reads_order = audit(quick(suite=suite), tweets(), words=Fitted(bigrams.fit(cases.texts, cases.label)))
     assert values(reads_order, "balanced_pass_rate")["order/order"] == 1.0
 
 
@@ -119,7 +119,7 @@ def test_pairs_have_the_keyword_models_closed_form(tmp_path: Path) -> None:
     weights = {"pain": 1.0, "severe": 2.0, "please": 0.3, "urgent": 1.0, "denies": -1.5}
     model = KeywordModel(weights, labels=("ill",))
     cohort = cohort_of(["Pain.", "Well.", "Severe pain.", "Fine."], [1, 0, 1, 0], label="ill")
-    result = audit(quick(suite=str(suite), threshold=0.7), cohort, toy=model)
+    result = audit(quick(suite=suite, threshold=0.7), cohort, toy=model)
     moves = {
         "please": [sigmoid(1.3) - sigmoid(1.0), sigmoid(3.3) - sigmoid(3.0)],
         "urgent": [sigmoid(2.0) - sigmoid(1.0), sigmoid(4.0) - sigmoid(3.0)],
@@ -152,7 +152,7 @@ def test_pairs_have_the_keyword_models_closed_form(tmp_path: Path) -> None:
 
 def test_a_change_of_exactly_the_tolerance_passes_and_no_movement_is_no_direction(tmp_path: Path) -> None:
     suite = write(tmp_path, PAIRS)
-    still = audit(quick(suite=str(suite)), tweets(), still=KeywordModel({}, labels=("ADE",)))
+    still = audit(quick(suite=suite), tweets(), still=KeywordModel({}, labels=("ADE",)))
     assert values(still, "pass_rate") == {"shorthand/polite: ill": 1.0, "denial/denied": 0.0, "denial/any": 0.0}
 
     class Steps(Model):
@@ -161,7 +161,7 @@ def test_a_change_of_exactly_the_tolerance_passes_and_no_movement_is_no_directio
         def predict(self, inputs: Inputs) -> Probabilities:
             return np.array([[0.8 if re.search("Please|Urgent", text) else 0.7] for text in inputs.texts])
 
-    exact = audit(quick(suite=str(suite)), tweets(), steps=Steps())
+    exact = audit(quick(suite=suite), tweets(), steps=Steps())
     assert 0.8 - 0.7 > 0.1  # in binary
     assert values(exact, "pass_rate")["shorthand/polite: ill"] == 1.0
 

@@ -16,7 +16,7 @@ from palpate.data.lexicons.noun_phrases import Tagger, load_tagger, reject_tags,
 from palpate.data.lexicons.psytar import AGAIN, KEPT, extract_effects, lexicon_text, read_mentions, write_effects
 from palpate.data.tables.workbook import read_sheet
 from palpate.errors import InputError, MissingExtra
-from palpate.perturb.suites import load_suite
+from palpate.perturb.suites import read_suite_yaml
 
 _PSYTAR = Path(__file__).parents[4] / "shared" / "data" / "psytar" / "PsyTAR_dataset.xlsx"
 _HAS_MODEL = importlib.util.find_spec("spacy") and any(map(importlib.util.find_spec, noun_phrases.MODELS))
@@ -185,7 +185,7 @@ capabilities:
       - {id: plain, type: MFT, templates: [{id: t1, label: ADE, text: "I have {effect}."}]}
 """
     )
-    suite = load_suite(str(tmp_path / "suite.yaml"))
+    suite = read_suite_yaml(tmp_path / "suite.yaml")
     texts = suite.cases(list(range(suite.size()))).texts
     assert sorted(texts) == sorted(f"I have {phrase}." for phrase in found.phrases)
     assert "a rule" in lexicon_text(found)

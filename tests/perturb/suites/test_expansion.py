@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palpate.errors import ConfigError
-from palpate.perturb.suites import Suite, load_suite
+from palpate.perturb.suites import Suite, load_suite, read_suite_yaml
 from palpate.perturb.suites.lexicons import Lexicon, make_entry
 from palpate.perturb.suites.patterns import parse
 from palpate.perturb.suites.schema import Capability, Relation, Template, Test
@@ -67,7 +67,7 @@ capabilities:
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Suite:
-    return load_suite(write(tmp_path, MIXED))
+    return read_suite_yaml(write(tmp_path, MIXED))
 
 
 def test_every_number_is_a_case_and_relations_are_exact(mixed: Suite) -> None:
@@ -215,7 +215,9 @@ def test_chosen_capability_must_exist(mixed: Suite) -> None:
 
 
 def test_other_values_for_a_slot(tmp_path: Path) -> None:
-    suite = load_suite(write(tmp_path, HEAD + ONE_TEST)).with_slots({"drug": ["Prozac", "Xanax"], "effect": "hives"})
+    suite = read_suite_yaml(write(tmp_path, HEAD + ONE_TEST)).with_slots(
+        {"drug": ["Prozac", "Xanax"], "effect": "hives"}
+    )
     assert sorted(suite.cases(range(suite.size())).texts) == sorted(
         f"I {verb} {drug} without hives." for verb in ("took", "tried") for drug in ("Prozac", "Xanax")
     )
@@ -228,7 +230,7 @@ def test_other_values_for_a_slot(tmp_path: Path) -> None:
 
 
 def test_other_sizes(tmp_path: Path) -> None:
-    suite = load_suite(write(tmp_path, HEAD + ONE_TEST))
+    suite = read_suite_yaml(write(tmp_path, HEAD + ONE_TEST))
     assert suite.size(full=False) == 6
     assert suite.with_sizes({"drug": 1, "effect": 1}).size(full=False) == 1
     with pytest.raises(ConfigError, match="has no slot 'dose'"):
@@ -239,7 +241,7 @@ def test_other_sizes(tmp_path: Path) -> None:
 def test_a_size_in_the_suite_counts_for_tied_slots(tmp_path: Path, slot: str) -> None:
     tied = f"slots: {{other: drug}}\nrelations:\n  - {{different: [drug, other]}}\nsizes: {{{slot}: 2}}\n"
     test = ONE_TEST.replace("{drug} without {effect}", "{drug} and {other}")
-    suite = load_suite(write(tmp_path, HEAD + tied + test))
+    suite = read_suite_yaml(write(tmp_path, HEAD + tied + test))
     assert suite.size(full=False) == 2
     assert suite.size() == 2 * 3 * 2
 

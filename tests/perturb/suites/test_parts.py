@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.perturb.suites import find_flaws, list_suites, load_suite, loader
+from palpate.perturb.suites import find_flaws, list_suites, load_suite, loader, read_suite_yaml
 from palpate.perturb.suites.lexicons import misspell
 from palpate.perturb.suites.patterns import PatternError, Slot, parse
 from palpate.perturb.suites.wellformed import problems_of
@@ -86,7 +86,7 @@ def test_articles_forms_and_attributes(tmp_path: Path) -> None:
               - {id: t2, text: "{drug:capital} hurts."}
               - {id: t3, text: "I took {drug:short}."}
     """
-    suite = load_suite(write(tmp_path, f"    suite: s{text}{rest}"))
+    suite = read_suite_yaml(write(tmp_path, f"    suite: s{text}{rest}"))
     texts = suite.cases(range(suite.size())).texts
     assert texts[:4] == ["I took an Effexor.", "I took a Zoloft.", "I took an hourly pill.", "I took aspirin."]
     assert texts[4:8] == ["Effexor hurts.", "Zoloft hurts.", "Hourly pill hurts.", "Aspirin hurts."]
@@ -100,7 +100,7 @@ def test_lexicon_union(tmp_path: Path) -> None:
 capabilities:
   - {id: c, tests: [{id: t, type: MFT, label: ADE, templates: [{id: t1, text: "A {both}."}]}]}
 """
-    suite = load_suite(write(tmp_path, HEAD + "  both: {union: [a.yaml, b.yaml]}\n" + body))
+    suite = read_suite_yaml(write(tmp_path, HEAD + "  both: {union: [a.yaml, b.yaml]}\n" + body))
     assert suite.cases(range(3)).texts == ["A x.", "A y.", "A z."]
 
 
@@ -147,7 +147,7 @@ lexicons: {{drug: {values}}}
 capabilities:
   - {{id: c, tests: [{{id: t, type: MFT, label: positive, templates: [{{id: t1, text: "{template}"}}]}}]}}
 """
-    flaws = find_flaws(load_suite(write(tmp_path, body)))
+    flaws = find_flaws(read_suite_yaml(write(tmp_path, body)))
     assert len(flaws) == 1
     assert flaws[0].template == "t1"
 
@@ -178,7 +178,7 @@ def test_the_suite_in_the_docstring_loads(tmp_path: Path) -> None:
               - {id: o1, text: "I took {drug} {longer} ago and have had {effect} for {shorter}."}
     """
     write(tmp_path, more, "more.yaml")
-    suite = load_suite(write(tmp_path, text))
+    suite = read_suite_yaml(write(tmp_path, text))
     assert [capability.id for capability in suite.capabilities] == ["negation", "order"]
     assert suite.size() == 2 * 2 * 2 + 2 * 2
     assert suite.cases([8]).texts == ["I took Zoloft 1 week ago and have had nausea for 1 day."]

@@ -9,11 +9,10 @@ the drug's name (Figure 4) and by template (Figures 5 and 6). All three test typ
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, InstanceOf
 
 from palpate.audits.capabilities.blocks import capabilities_blocks
 from palpate.audits.capabilities.estimates import CapabilityRows, capability_rows
@@ -34,7 +33,7 @@ from palpate.audits.kit.scope import (
 )
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
-from palpate.perturb.suites import Cases, Suite, read_suite
+from palpate.perturb.suites import Cases, Suite, load_suite
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
 
 Value = str | dict[str, str | float]
@@ -46,7 +45,9 @@ class Capabilities:
 
     name: ClassVar[str] = "capabilities"
 
-    suite: str = field(default="ade", metadata={"path": True})
+    suite: str | InstanceOf[Suite] = field(
+        default="ade", metadata={"file": "suite", "read with": ("positive", "slots")}
+    )
     """`ade`, `notes`, or a file: a suite in YAML, templates in CSV, or finished cases in JSONL."""
     capabilities: tuple[str, ...] | None = None
     """Which capabilities of the suite; by default its main ones."""
@@ -132,7 +133,7 @@ class Capabilities:
     @property
     def _n_examples(self) -> int:
         """Templates are not patients, but finished cases may be notes."""
-        return self.examples if self.include_text or Path(self.suite).suffix != ".jsonl" else 0
+        return self.examples if self.include_text or not str(self.suite).endswith(".jsonl") else 0
 
     @property
     def _threshold_rule(self) -> ThresholdRule:
@@ -140,7 +141,9 @@ class Capabilities:
 
     def _suite(self) -> Suite:
         """The suite with the options that change it."""
-        suite = read_suite(self.suite, positive=self.positive, slots=self.slots or {})
+        suite = load_suite(self.suite) if isinstance(self.suite, str) else self.suite
+        if self.slots:
+            suite = suite.with_slots(self.slots)
         if suite.choose:
             chosen = suite.choose[0]
             some = ", ".join(suite.lexicons[chosen].values[:1])

@@ -5,8 +5,7 @@ variations with all fill-ins without writing them out.
 """
 
 from palpate.perturb.suites.cases import Case, Cases, Filled
-from palpate.perturb.suites.exchange import import_csv, import_jsonl, read_suite, write_cases
-from palpate.perturb.suites.loader import list_suites, load_suite
+from palpate.perturb.suites.loader import list_suites, load_suite, read_suite_yaml
 from palpate.perturb.suites.schema import Capability, Change, Labels, Relation, Template, Test
 from palpate.perturb.suites.suite import Dropped, Suite
 from palpate.perturb.suites.wellformed import Flaw, find_flaws
@@ -25,10 +24,7 @@ __all__ = [
     "Template",
     "Test",
     "find_flaws",
-    "import_csv",
-    "import_jsonl",
     "list_suites",
     "load_suite",
-    "read_suite",
-    "write_cases",
+    "read_suite_yaml",
 ]

@@ -48,15 +48,16 @@ def list_suites() -> list[str]:
     return sorted(file.stem for file in suites_folder().glob("*.yaml"))
 
 
-def load_suite(name_or_path: str | Path) -> Suite:
-    """One of palpate's own suites by its name, or a suite from a YAML file."""
-    if str(name_or_path) in list_suites():
-        file = suites_folder() / f"{name_or_path}.yaml"
-    else:
-        file = Path(name_or_path)
-        if not file.is_file():
-            hint = f"give a path to a YAML file, or one of {', '.join(list_suites())}"
-            raise ConfigError(f"there is no suite '{name_or_path}'", hint=hint)
+def load_suite(name: str) -> Suite:
+    """One of palpate's own suites, by its name."""
+    if name not in list_suites():
+        hint = f"give one of {', '.join(list_suites())}, or a file: YAML, CSV or JSONL"
+        raise ConfigError(f"there is no suite '{name}'", hint=hint)
+    return read_suite_yaml(suites_folder() / f"{name}.yaml")
+
+
+def read_suite_yaml(file: Path) -> Suite:
+    """A suite from its YAML file."""
     return _Reader(file).read()
 
 

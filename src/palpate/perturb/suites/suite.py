@@ -35,7 +35,7 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suite:
-    """A template suite; made by `load_suite`, `import_csv` or `import_jsonl`, never changed."""
+    """A template suite: one of palpate's own (`load_suite`) or a user's (`data.suites`); never changed."""
 
     name: str
     capabilities: tuple[Capability, ...]
@@ -54,6 +54,10 @@ class Suite:
 
     def __repr__(self) -> str:
         return f"Suite({self.name!r}, {len(self.templates)} base templates)"
+
+    def __str__(self) -> str:
+        """Its file, or its name: what the saved spec of an audit says of its suite."""
+        return str(self.file or self.name)
 
     @cached_property
     def _built(self) -> tuple[tuple[Unit, ...], tuple[Dropped, ...]]:

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from palpate.data.suites import import_csv, import_jsonl, read_suite, write_cases
 from palpate.errors import ConfigError
-from palpate.perturb.suites import import_csv, import_jsonl, load_suite, write_cases
+from palpate.perturb.suites import load_suite, read_suite_yaml
 from tests.perturb.suites.small import HEAD, ONE_TEST, write
 
 
@@ -74,6 +75,14 @@ def test_bad_csv(tmp_path: Path, rows: str, message: str) -> None:
     assert "t.csv" in str(caught.value)
 
 
+def test_a_suite_that_is_not_there(tmp_path: Path) -> None:
+    for name in (str(tmp_path / "mine.yaml"), str(tmp_path / "mine.csv"), f"{tmp_path}.d"):
+        with pytest.raises(ConfigError, match=r"suite not found; give a YAML, CSV or JSONL file, .*: ade, notes"):
+            read_suite(name)
+    with pytest.raises(ConfigError, match=r"there is no suite 'nope'; give one of ade, notes"):
+        read_suite("nope")
+
+
 def test_csv_third_label(tmp_path: Path) -> None:
     file = write(tmp_path, "capability,label,template\nc,ADE,A.\nc,no ADE,B.\nc,maybe,C.\n", "t.csv")
     with pytest.raises(ConfigError, match="row 3, column 'label': 'maybe' is a third label"):
@@ -102,7 +111,7 @@ def test_written_cases_come_back(tmp_path: Path) -> None:
 
 
 def test_csv_of_cases(tmp_path: Path) -> None:
-    suite = load_suite(write(tmp_path, HEAD + ONE_TEST))
+    suite = read_suite_yaml(write(tmp_path, HEAD + ONE_TEST))
     file = tmp_path / "cases.csv"
     assert write_cases(suite.sample_batches(12, np.random.default_rng(0), batch=5), file) == 12
     with file.open(encoding="utf-8", newline="") as stream:
@@ -115,7 +124,7 @@ def test_csv_of_cases(tmp_path: Path) -> None:
 
 
 def test_other_endings_are_refused(tmp_path: Path) -> None:
-    suite = load_suite(write(tmp_path, HEAD + ONE_TEST))
+    suite = read_suite_yaml(write(tmp_path, HEAD + ONE_TEST))
     with pytest.raises(ConfigError, match=r"name the file \.csv or \.jsonl"):
         write_cases(suite.cases([0]), tmp_path / "cases.xlsx")
 

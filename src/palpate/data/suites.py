@@ -1,4 +1,4 @@
-"""Suites and cases that come from elsewhere or go there: CSV of templates, JSONL of cases.
+"""A user's own template suites: YAML, CSV of templates, JSONL of cases, and lexicons; and cases written to a file.
 
 A label is read as a whole word, never guessed from a part of its name: 1/0, true/false, yes/no, positive/negative, or
 the word given as `positive` against one other word.
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TextIO, cast
 from palpate.errors import ConfigError
 from palpate.perturb.suites.cases import Case, Cases
 from palpate.perturb.suites.lexicons import Attribute, Lexicon, load_lexicon, make_entry
-from palpate.perturb.suites.loader import check_templates, load_suite, suites_folder
+from palpate.perturb.suites.loader import check_templates, list_suites, load_suite, read_suite_yaml, suites_folder
 from palpate.perturb.suites.patterns import Flat, PatternError, parse
 from palpate.perturb.suites.schema import TYPES, Capability, Direction, Labels, Relation, Template, Test, TestType
 from palpate.perturb.suites.suite import Suite
@@ -52,21 +52,30 @@ class _Row(NamedTuple):
     rule: tuple[float | None, Direction | None, float | None]
 
 
-def read_suite(
-    name: str, *, positive: str | None = None, slots: Mapping[str, str | Sequence[str | Mapping[str, Attribute]]]
-) -> Suite:
-    """A suite by its name, or from a YAML file, a CSV file of templates or a JSONL file of cases.
+Slots = Mapping[str, str | Sequence[str | Mapping[str, Attribute]]]
+"""Values of slots, by the slot's name: one text, or texts and entries with attributes."""
 
-    `positive` is the word for the positive label in CSV and JSONL files; `slots` gives some slots other values.
-    """
-    file = Path(name)
-    if file.suffix == ".csv":
-        suite = import_csv(file, lexicons={slot: _texts(values) for slot, values in slots.items()}, positive=positive)
-    elif file.suffix == ".jsonl":
-        suite = import_jsonl(file, positive=positive)
-    else:
-        suite = load_suite(name)
+
+def read_suite(name: str, *, positive: str | None = None, slots: Slots | None = None) -> Suite:
+    """One of palpate's own suites by its name, or a suite from a file; `slots` gives some slots other values."""
+    own = name in list_suites() or not Path(name).suffix
+    suite = load_suite(name) if own else read_suite_file(Path(name), positive=positive, slots=slots)
     return suite.with_slots(slots) if slots else suite
+
+
+def read_suite_file(file: Path, *, positive: str | None = None, slots: Slots | None = None) -> Suite:
+    """A suite from a YAML file, a CSV file of templates or a JSONL file of cases.
+
+    `positive` is the word for the positive label in CSV and JSONL files. Slots of a CSV file that no lexicon of palpate
+    fills get their values from `slots`; apart from that, the suite is as the file has it.
+    """
+    if not file.is_file():
+        hint = f"give a YAML, CSV or JSONL file, or one of palpate's own suites: {', '.join(list_suites())}"
+        raise ConfigError("suite not found", file=file, hint=hint)
+    if file.suffix == ".csv":
+        lexicons = {slot: _texts(values) for slot, values in (slots or {}).items()}
+        return import_csv(file, lexicons=lexicons, positive=positive)
+    return import_jsonl(file, positive=positive) if file.suffix == ".jsonl" else read_suite_yaml(file)
 
 
 def _texts(values: str | Sequence[str | Mapping[str, Attribute]]) -> list[str]:
