@@ -22,9 +22,9 @@ from sklearn.metrics import log_loss
 
 from ade_minilm import Encoder
 from palpate.cases.cohort import Cohort
-from palpate.commands import audit as jobs
+from palpate.commands.audit import audit
+from palpate.data.cohorts import write_built_cohort
 from palpate.data.cohorts.ade import build_ade
-from palpate.data.cohorts.built import write_built
 from palpate.train import train
 
 CONFIG = """\
@@ -51,7 +51,7 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     built = build_ade(args.corpus)
-    write_built(built, args.out / "ade.parquet")
+    write_built_cohort(built, args.out / "ade.parquet")
     print(built.flow_table)
     train_tfidf(built.cohort, args.out / "tfidf", args.ngrams)
     fingerprint = train_minilm(built.cohort, args.minilm, args.out)
@@ -59,7 +59,7 @@ def main() -> None:
     config.write_text(CONFIG.format(fingerprint=fingerprint), encoding="utf-8")
     if not args.only_train:
         shutil.rmtree(args.out / "run", ignore_errors=True)
-        outcome = jobs.audit(config, out=args.out / "run", workers=1)
+        outcome = audit(config, out=args.out / "run", workers=1)
         tell(pl.concat([result.estimates for result in outcome.results], how="diagonal_relaxed"))
         print(outcome.report)
 

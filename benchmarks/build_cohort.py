@@ -41,7 +41,7 @@ SECTIONS = (
 BUILD = """
 import sys, time
 from pathlib import Path
-from palpate.data.cohorts.built import write_built
+from palpate.data.cohorts import write_built_cohort
 from palpate.data.cohorts.outcomes import build_outcomes
 from palpate.data.cohorts.readmission import build_readmission
 
@@ -56,7 +56,7 @@ def say(text):
 build = {"readmission": build_readmission, "outcomes": build_outcomes}[sys.argv[2]]
 built = build(Path(sys.argv[1]), progress=say)
 say("writing")
-write_built(built, Path(sys.argv[1]) / "cohort.parquet")
+write_built_cohort(built, Path(sys.argv[1]) / "cohort.parquet")
 print(len(built.cohort), time.perf_counter() - began, peak())
 """
 

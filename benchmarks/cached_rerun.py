@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from hf_scoring import make_notes, write_checkpoint
-from palpate.commands import audit as jobs
+from palpate.commands.audit import audit
 
 CONFIG = """\
 cohort: {file: notes.parquet, labels: [ill]}
@@ -31,7 +31,7 @@ cache: scores.sqlite
 def run(folder: Path) -> tuple[float, dict[str, bytes]]:
     shutil.rmtree(folder / "run", ignore_errors=True)
     began = time.perf_counter()
-    jobs.audit(folder / "audit.yaml", out=folder / "run")
+    audit(folder / "audit.yaml", out=folder / "run")
     seconds = time.perf_counter() - began
     written = [*(folder / "run").glob("results/*"), *(folder / "run").glob("predictions/*")]
     return seconds, {path.name: path.read_bytes() for path in written}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
-from palpate.commands.audit import make_hospital
+from palpate.commands.build import make_hospital
 from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
 from palpate.models import Model, ModelSpec, load_model
 from palpate.results.attributions import Asked

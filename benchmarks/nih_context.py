@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from palpate.audits.context.groups import PRETEST
-from palpate.commands import audit as jobs
+from palpate.commands.audit import audit
 
 LABELS = (
     "Atelectasis", "Cardiomegaly", "Effusion", "Infiltration", "Mass", "Nodule", "Pneumonia", "Pneumothorax",
@@ -63,7 +63,7 @@ def main() -> None:
         encoding="utf-8",
     )
     start, processor = time.perf_counter(), time.process_time()
-    outcome = jobs.audit(config, out=args.out / f"run{time.time_ns()}", workers=1)
+    outcome = audit(config, out=args.out / f"run{time.time_ns()}", workers=1)
     spent = time.process_time() - processor
     print(f"{time.perf_counter() - start:.0f} s, {spent:.0f} processor seconds")
     (result,) = outcome.results

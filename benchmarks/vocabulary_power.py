@@ -17,7 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from palpate.commands import audit as jobs
+from palpate.commands import build
+from palpate.commands.audit import audit
 from palpate.train import train
 
 TOP = 3
@@ -35,13 +36,13 @@ def audit_one(seed: int, *, strength: float | None, n_patients: int) -> Mapping[
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plants = [] if strength is None else [f"spurious_word={strength}"]
-        truth = jobs.make_hospital(
+        truth = build.make_hospital(
             folder / "hospital", n_patients=n_patients, seed=seed, site="a", images=False, overrides=plants
         )
-        jobs.build_cohort("readmission", folder / "hospital" / "mimic-iii", folder / "cohort.parquet")
-        train("tfidf-xgboost", jobs.read_training_cohort(folder / "cohort.parquet"), folder / "model", {})
+        build.build_cohort("readmission", folder / "hospital" / "mimic-iii", folder / "cohort.parquet")
+        train("tfidf-xgboost", build.read_training_cohort(folder / "cohort.parquet"), folder / "model", {})
         (folder / "audit.yaml").write_text(_CONFIG, encoding="utf-8")
-        outcome = jobs.audit(folder / "audit.yaml")
+        outcome = audit(folder / "audit.yaml")
     (result,) = outcome.results
     word = truth["spurious_word"]["word"]
     row = result.estimates.filter(pl.col("reference").is_null(), metric="rank", model="xgboost", group=word).row(

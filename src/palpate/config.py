@@ -179,17 +179,16 @@ _YAML = (".yaml", ".yml")
 
 def _reader(kind: str) -> Callable[..., Any]:
     """What turns a file into the value of an audit's field."""
-    from palpate.data import suites
+    from palpate.data import lexicons, suites
     from palpate.data.annotations import evidence_tables
-    from palpate.data.lexicons import words
     from palpate.data.tables import pretest_cards
     from palpate.perturb.characteristics import load_definition
     from palpate.perturb.suites.lexicons import slot_values
 
     readers: dict[str, Callable[..., Any]] = {
-        "words": words.read_words,
-        "ratings": words.read_ratings,
-        "replacements": words.read_replacements,
+        "words": lexicons.read_words,
+        "ratings": lexicons.read_ratings,
+        "replacements": lexicons.read_replacements,
         "definition": load_definition,
         "evidence": evidence_tables.read_evidence,
         "notes": evidence_tables.read_note_places,

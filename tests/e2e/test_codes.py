@@ -95,7 +95,7 @@ def test_wrong_options(palpate: CommandLine, made: Path, tmp_path: Path, setting
     ("change", "said"),
     [
         ({"end": 10**6}, "annotation 1: the span goes from"),
-        ({"code_system": "ICD-11"}, "annotation 1: the code system 'ICD-11' is not known"),
+        ({"code_system": "ICD-11"}, "annotation 1: unknown code system 'ICD-11'"),
         ({"note_id": 10**9}, "note 1000000000 is not in NOTEEVENTS"),
     ],
 )
@@ -137,7 +137,7 @@ def test_codes_are_mapped_and_each_says_how(palpate: CommandLine, tmp_path: Path
     assert "790.4" in rows["R74.01"]
     assert "R74.0 " in rows["R74.01"]
     assert "neither the code nor a parent" in rows["F32.A"]
-    assert "no table for ICD-10-PCS was given; CMS has it" in rows["5A09357"]
+    assert "no table was given for ICD-10-PCS; CMS publishes it" in rows["5A09357"]
     target = tmp_path / "out" / "mapped.csv"
     ran = palpate("codes", "map", "5A09357", *given, "--pcs-gem", tmp_path / "pcs.txt", "--out", target)
     assert ran.code == 0, ran.err
@@ -151,15 +151,15 @@ def test_codes_are_mapped_and_each_says_how(palpate: CommandLine, tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "there is no code to map"),
-        ([""], "a code is empty"),
-        (["I10", "  "], "a code is empty"),
-        (["--file", "nowhere.txt"], "nowhere.txt: there is no such file"),
-        (["I10", "--gem", "bad.txt"], "bad.txt, row 1: the line is none of such a table"),
+        ([], "no codes were given"),
+        ([""], "one of the codes is empty"),
+        (["I10", "  "], "one of the codes is empty"),
+        (["--file", "nowhere.txt"], "nowhere.txt: file not found"),
+        (["I10", "--gem", "bad.txt"], "bad.txt, row 1: this line is not a GEM row"),
         (["I10", "--out", "mapped.xlsx"], "mapped.xlsx: a table is written as CSV or Parquet"),
         (["--file", "other.csv"], "other.csv, column 'code'"),
-        (["--file", "empty.txt"], "empty.txt: there is no code in the file"),
-        (["--file", "numbers.parquet"], "the codes are numbers, without leading zeros"),
+        (["--file", "empty.txt"], "empty.txt: the file has no codes"),
+        (["--file", "numbers.parquet"], "the codes are numbers, so leading zeros are lost"),
     ],
 )
 def test_wrong_mappings(
@@ -230,7 +230,7 @@ def test_the_check_of_mdaces_own_mapping(palpate: CommandLine, tmp_path: Path) -
     shares = {tuple(line.split()[:2]): line.split()[-1] for line in ran.out.splitlines() if line.startswith("MapType")}
     for kind in ("EXACT", "APPROX"):
         assert float(shares[f"MapType.{kind}", "ICD-10-CM"].rstrip("%")) >= 99.0
-    assert "G90.51 has no ICD-9 side" in ran.out
+    assert "G90.51 has no ICD-9 code" in ran.out
     misses = pl.read_csv(target, infer_schema=False)
     assert misses["explanation"].null_count() == 0
     assert misses.filter(pl.col("system") == "ICD-10-PCS")["our_type"].unique().to_list() == ["NO_TABLE"]
@@ -258,7 +258,7 @@ def test_a_project_is_imported(palpate: CommandLine, tmp_path: Path) -> None:
     words = ["--annotator", "anna", "--cohort", tmp_path / "notes.parquet"]
     ran = palpate("codes", "import", folder, "--out", tmp_path / "evidence.csv", *words)
     assert ran.code == 0, ran.err
-    assert "2 spans of 2 codes in 2 cases" in ran.out
+    assert "2 spans for 2 codes in 2 cases" in ran.out
     evidence = pl.read_csv(tmp_path / "evidence.csv", infer_schema=False)
     assert evidence.select("case_id", "label", "start", "end").rows() == [
         ("one", "R07.9", "0", "10"),
@@ -278,6 +278,6 @@ def test_wrong_projects(palpate: CommandLine, tmp_path: Path) -> None:
     for words in (["agreement", folder], ["import", folder, "--out", tmp_path / "e.csv"]):
         ran = palpate("codes", *words)
         assert ran.code == 2
-        assert f"{file}, row 6: the line does not begin with a token's number" in ran.err
+        assert f"{file}, row 6: the line does not start with a token's number" in ran.err
         assert "Chest" not in ran.err
     assert palpate("codes", "agreement", tmp_path / "nowhere").code == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palpate.commands import audit as jobs
+from palpate.commands.audit import audit
 from palpate.commands.demo import write_demo
 from tests.report.browser import Browser
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
     config = write_demo(folder / "demo", n_patients=800)
-    return jobs.audit(config, overrides=["performance.n_replicates=500"]).report
+    return audit(config, overrides=["performance.n_replicates=500"]).report
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from palpate.commands import audit as jobs
+from palpate.commands import build
+from palpate.commands.audit import audit
 from palpate.train import train
 from tests.e2e.command_line import CommandLine
 
@@ -139,15 +140,15 @@ def test_the_planted_word_is_found_and_only_where_it_was_planted(tmp_path: Path)
     for name, plants in (("on", []), ("off", ["spurious_word=0"])):
         folder = tmp_path / name
         hospital = folder / "hospital"
-        truth = jobs.make_hospital(hospital, n_patients=5000, seed=1, site="a", images=False, overrides=plants)
-        jobs.build_cohort("readmission", hospital / "mimic-iii", folder / "cohort.parquet")
-        train("tfidf-xgboost", jobs.read_training_cohort(folder / "cohort.parquet"), folder / "model", {})
+        truth = build.make_hospital(hospital, n_patients=5000, seed=1, site="a", images=False, overrides=plants)
+        build.build_cohort("readmission", hospital / "mimic-iii", folder / "cohort.parquet")
+        train("tfidf-xgboost", build.read_training_cohort(folder / "cohort.parquet"), folder / "model", {})
         (folder / "audit.yaml").write_text(
             "cohort: cohort.parquet\nmodels: {xgboost: 'palpate:model'}\n"
             "audits:\n  vocabulary: {raters: hospital/clinician_ratings.csv, n_replicates: 1000}\n"
             "cache: scores.sqlite\n"
         )
-        jobs.audit(folder / "audit.yaml", out=folder / "run")
+        audit(folder / "audit.yaml", out=folder / "run")
         word = truth["spurious_word"]["word"]
         rank[name] = estimates(folder / "run", metric="rank", model="xgboost", group=word)["value"].item()
         rated_rank[name] = estimates(folder / "run", metric="rank", model="clinicians", group=word)["value"].item()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
-from palpate.commands.audit import make_hospital
+from palpate.commands.build import make_hospital
 from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
 from palpate.results.attributions import Asked
 from palpate.stats import percentile_interval

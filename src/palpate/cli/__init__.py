@@ -12,14 +12,13 @@ import sys
 
 from rich.markup import escape
 
-from palpate.cli import audits, codes, suites, texts
-from palpate.cli import build as making
+from palpate.cli import audits, build, codes, suites, words
 from palpate.cli.app import app, err
 from palpate.errors import PalpateError
 
 __all__ = ["app", "main"]
 
-COMMANDS = (audits, making, texts, suites, codes)
+COMMANDS = (audits, build, words, suites, codes)
 """Importing a module of commands adds them to the application."""
 
 

@@ -26,10 +26,8 @@ out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() el
 err = Console(stderr=True, highlight=False, emoji=False)
 
 ConfigFile = Annotated[Path, typer.Argument(help="The configuration, audit.yaml.", show_default=False)]
-Only = Annotated[list[str] | None, typer.Option("--only", help="Run only this audit; may be given again.")]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="OPTION=VALUE", help="Set an option; may be given again.")
-]
+Only = Annotated[list[str] | None, typer.Option("--only", help="Run only this audit; repeatable.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="OPTION=VALUE", help="Set an option; repeatable.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 

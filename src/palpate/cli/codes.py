@@ -14,32 +14,36 @@ from palpate.cli.app import Debug, app, out
 if TYPE_CHECKING:
     import polars as pl
 
-codes_app = typer.Typer(help="ICD codes: mappings, and the evidence that coders mark.", no_args_is_help=True)
+codes_app = typer.Typer(help="ICD codes: how they map, and the evidence that coders mark.", no_args_is_help=True)
 app.add_typer(codes_app, name="codes")
 
 MdaceFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Folder with MDACE's charts (Inpatient/, Profee/).", show_default=False)
+    Path,
+    typer.Argument(metavar="DIR", help="The folder with MDACE's charts (Inpatient/, Profee/).", show_default=False),
 ]
 ProjectFolder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="An exported WebAnno project, or several.", show_default=False)
+    Path,
+    typer.Argument(metavar="FOLDER", help="An exported WebAnno project, or a folder of several.", show_default=False),
 ]
-GemFile = Annotated[Path | None, typer.Option("--gem", help="CMS's table for diagnoses, 2018_I10gem.txt.")]
-PcsGemFile = Annotated[Path | None, typer.Option("--pcs-gem", help="CMS's table for procedures, gem_pcsi9.txt.")]
-Mimic = Annotated[Path | None, typer.Option("--mimic", help="Folder with MIMIC-III's tables.")]
-TableOut = Annotated[Path | None, typer.Option("--out", help="Write the table: a .csv or .parquet file.")]
+GemFile = Annotated[Path | None, typer.Option("--gem", help="CMS's table for diagnoses, such as 2018_I10gem.txt.")]
+PcsGemFile = Annotated[
+    Path | None, typer.Option("--pcs-gem", help="CMS's table for procedures, such as gem_pcsi9.txt.")
+]
+Mimic = Annotated[Path | None, typer.Option("--mimic", help="The folder with MIMIC-III's tables.")]
+TableOut = Annotated[Path | None, typer.Option("--out", help="Write the table to a .csv or .parquet file.")]
 Layer = Annotated[
-    str | None, typer.Option("--layer", help="The layer of the codes; default: the only one with values.")
+    str | None, typer.Option("--layer", help="The layer with the codes; default: the only one with values.")
 ]
-Feature = Annotated[str | None, typer.Option("--feature", help="The layer's feature that holds the code.")]
+Feature = Annotated[str | None, typer.Option("--feature", help="The feature of the layer that holds the code.")]
 ChartIs = Annotated[
-    Literal["document", "project"], typer.Option("--chart", help="What a chart is: a document, or a whole project.")
+    Literal["document", "project"], typer.Option("--chart", help="Whether a chart is a document or a whole project.")
 ]
 _MOST_ROWS = 40
 _TABLES = {
     "3": "Table 3: what was annotated",
     "4": "Table 4: evidence by category of note",
     "5": "Table 5: billed and annotated codes",
-    "6": "Table 6: how ICD-9 codes were reached",
+    "6": "Table 6: how ICD-9 codes were mapped",
 }
 
 
@@ -47,29 +51,29 @@ _TABLES = {
 def codes_map(
     codes: Annotated[list[str] | None, typer.Argument(metavar="CODE", help="ICD-10 codes.")] = None,
     file: Annotated[
-        Path | None, typer.Option(help="A file of codes: one a line, or a table with a column `code`.")
+        Path | None, typer.Option(help="A file of codes: one per line, or a table with a column `code`.")
     ] = None,
     to: Annotated[Literal["icd9"], typer.Option(help="The code system to map to.")] = "icd9",  # noqa: ARG001
     system: Annotated[
-        Literal["auto", "ICD-10-CM", "ICD-10-PCS"], typer.Option(help="What the codes are; auto: by their form.")
+        Literal["auto", "ICD-10-CM", "ICD-10-PCS"], typer.Option(help="The system of the codes; auto: by their form.")
     ] = "auto",
     gem: GemFile = None,
     pcs_gem: PcsGemFile = None,
     known: Annotated[
-        Path | None, typer.Option(help="A code set in a file: of several matches, the one in it is taken.")
+        Path | None, typer.Option(help="A file of codes; of several matches, one in this file is preferred.")
     ] = None,
     table: TableOut = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Map ICD-10 codes to ICD-9; says how each was reached, or why it was not."""
+    """Map ICD-10 codes to ICD-9, and show how each was mapped or why it was not."""
     from palpate.commands import codes as work
     from palpate.errors import ConfigError
 
     work.check_table(table)
     if not codes and file is None:
-        raise ConfigError("there is no code to map", hint="give codes, or a --file of them")
+        raise ConfigError("no codes were given", hint="give codes, or a --file of codes")
     if not all(code.strip() for code in codes or ()):
-        raise ConfigError("a code is empty", hint="give codes such as E11.9, separated by blanks")
+        raise ConfigError("one of the codes is empty", hint="give codes such as E11.9, separated by blanks")
     listed = [*(codes or []), *(work.read_codes(file) if file is not None else [])]
     prefer = work.read_codes(known) if known is not None else ()
     mapped = work.map_codes(listed, work.make_code_map(gem, pcs_gem), system=system, known=prefer)
@@ -91,9 +95,9 @@ def codes_check(
     table: TableOut = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Map MDACE's ICD-10 side again and compare with its ICD-9 side, by the type that MDACE gives; explains each miss.
+    """Map MDACE's ICD-10 charts, compare them with its ICD-9 charts by type of mapping, and explain each difference.
 
-    With --mimic, the billed codes decide between several matches, as they did for MDACE.
+    With --mimic, billed codes decide between several matches, as they did for MDACE.
     """
     import polars as pl
 
@@ -107,7 +111,7 @@ def codes_check(
     out.print(f"\n{misses.height:,} codes differ, in {misses['n'].sum():,} spans:")
     _show(misses.drop("our_type"))
     for stay, note, code in agreement.unpaired:
-        out.print(f"{code} has no ICD-9 side (admission {stay}, note {note})", markup=False, soft_wrap=True)
+        out.print(f"{code} has no ICD-9 code (admission {stay}, note {note})", markup=False, soft_wrap=True)
     if table is not None:
         work.write_table(misses, table)
         out.print(f"All differences: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
@@ -120,7 +124,7 @@ def codes_statistics(
     table: TableOut = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Count charts, notes, codes and evidence as the paper's Tables 3 to 6; Table 5 needs --mimic."""
+    """Count charts, notes, codes and evidence as in the paper's Tables 3 to 6; Table 5 needs --mimic."""
     import polars as pl
 
     from palpate.commands import codes as work
@@ -150,15 +154,18 @@ def codes_agreement(
     feature: Feature = None,
     chart: ChartIs = "document",
     units: Annotated[
-        Literal["pairs", "sets"], typer.Option(help="A unit is a word with a code, or a word with all its codes.")
+        Literal["pairs", "sets"],
+        typer.Option(help="Whether a unit is a word with one code (pairs) or with all its codes (sets)."),
     ] = "pairs",
-    table: Annotated[Path | None, typer.Option("--out", help="Write every disagreement: .csv or .parquet.")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--out", help="Write every disagreement to a .csv or .parquet file.")
+    ] = None,
     include_text: Annotated[
-        bool, typer.Option("--include-text", help="Write the words that were marked, too: they are patients' notes.")
+        bool, typer.Option("--include-text", help="Also write the marked words, which are from patients' notes.")
     ] = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """How well annotators agree on codes and evidence: alpha, kappa, Hooper's consistency, kinds of difference."""
+    """Measure annotators' agreement on codes and evidence: alpha, kappa, Hooper's consistency, kinds of difference."""
     from palpate.commands import codes as work
     from palpate.data.annotations.webanno_projects import measure_agreement
 
@@ -177,18 +184,19 @@ def codes_import(
     folder: ProjectFolder,
     file: Annotated[Path, typer.Option("--out", help="The evidence: a .csv or .parquet file.", show_default=False)],
     annotator: Annotated[
-        str | None, typer.Option(help="Whose spans; CURATION_USER: the curated ones. Default: the only annotator's.")
+        str | None,
+        typer.Option(help="Whose spans to import; CURATION_USER: the curated ones; default: the only annotator."),
     ] = None,
     layer: Layer = None,
     feature: Feature = None,
     code_system: Annotated[str, typer.Option(help="ICD-10-CM, ICD-10-PCS, ICD-9-CM, ICD-9-PCS or CPT.")] = "ICD-10-CM",
     chart: ChartIs = "document",
     cohort: Annotated[
-        Path | None, typer.Option(help="Also write the texts with their codes as a cohort, a .parquet file.")
+        Path | None, typer.Option(help="Also write the texts with their codes as a cohort, to a .parquet file.")
     ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Turn a WebAnno project into a table of evidence, so that models can be scored by it."""
+    """Turn a WebAnno project into a table of evidence for the evidence audit."""
     from palpate.commands import codes as work
     from palpate.data.annotations.webanno_projects import import_evidence
 
@@ -198,14 +206,14 @@ def codes_import(
     )
     work.write_import(imported, file, cohort)
     n_codes = imported.evidence["label"].n_unique()
-    told = f"{imported.evidence.height:,} spans of {n_codes:,} codes in {imported.cases.height:,} cases"
-    out.print(f"Evidence: [bold]{escape(str(file))}[/bold], {told}", soft_wrap=True)
+    counts = f"{imported.evidence.height:,} spans for {n_codes:,} codes in {imported.cases.height:,} cases"
+    out.print(f"Evidence: [bold]{escape(str(file))}[/bold], {counts}", soft_wrap=True)
     if cohort is not None:
         out.print(f"Cohort: [bold]{escape(str(cohort))}[/bold]", soft_wrap=True)
 
 
 def _show(frame: pl.DataFrame) -> None:
-    """A frame as a table; of many rows the first."""
+    """Print a frame as a table; only the first rows if there are many."""
     shown = Table(box=None, pad_edge=False)
     for column in frame.columns:
         shown.add_column(column.replace("_", " "), overflow="fold")
@@ -231,6 +239,6 @@ def _count(row: dict[str, object]) -> str:
 
 
 def _miss_fields() -> tuple[str, ...]:
-    from palpate.data.annotations.mdace_mapping import Miss
+    from palpate.data.annotations.mdace_mapping import MappingMiss
 
-    return Miss._fields
+    return MappingMiss._fields

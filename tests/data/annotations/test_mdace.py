@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.data.annotations import mdace
-from palpate.data.annotations.mdace import Annotation, Chart, Note
+from palpate.data.annotations import AnnotatedChart, AnnotatedNote, Annotation, mdace
 from palpate.data.annotations.mdace_statistics import (
-    Comparison,
+    CodeComparison,
     by_category,
     by_mapping,
     compare_codes,
@@ -138,16 +137,16 @@ ANNOTATION = st.builds(
     WORDS,
 )
 NOTE = st.builds(
-    lambda category, spans, said, text: Note(0, category, tuple(spans), said, text),
+    lambda category, spans, said, text: AnnotatedNote(0, category, tuple(spans), said, text),
     WORDS,
     st.lists(ANNOTATION, max_size=4),
     WORDS,
     st.none() | st.text(min_size=80, max_size=90),
 )
 CHART = st.builds(
-    lambda hadm, notes, comment, place: Chart(
+    lambda hadm, notes, comment, place: AnnotatedChart(
         hadm,
-        tuple(Note(k, n.category, n.annotations, n.description, n.text) for k, n in enumerate(notes)),
+        tuple(AnnotatedNote(k, n.category, n.annotations, n.description, n.text) for k, n in enumerate(notes)),
         comment,
         *place,
     ),
@@ -159,7 +158,9 @@ CHART = st.builds(
 
 
 @given(CHART, st.booleans())
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, chart: Chart, include_text: bool) -> None:
+def test_what_is_written_is_read(
+    tmp_path_factory: pytest.TempPathFactory, chart: AnnotatedChart, include_text: bool
+) -> None:
     folder = tmp_path_factory.mktemp("charts")
     mdace.write([chart], folder, include_text=include_text)
     (found,) = mdace.read(folder)
@@ -169,12 +170,12 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, chart
         chart.setting,
         chart.system,
     )
-    bare = [Note(n.note_id, n.category, n.annotations, n.description) for n in chart.notes]
+    bare = [AnnotatedNote(n.note_id, n.category, n.annotations, n.description) for n in chart.notes]
     assert list(found.notes) == (list(chart.notes) if include_text else bare)
 
 
 def test_no_text_is_written_unless_asked(tmp_path: Path) -> None:
-    chart = Chart(7, (Note(1, "ECG", (), text="secret words"),))
+    chart = AnnotatedChart(7, (AnnotatedNote(1, "ECG", (), text="secret words"),))
     mdace.write([chart], tmp_path / "plain")
     mdace.write([chart], tmp_path / "told", include_text=True)
     assert "secret" not in (tmp_path / "plain" / "7.json").read_text()
@@ -182,18 +183,22 @@ def test_no_text_is_written_unless_asked(tmp_path: Path) -> None:
 
 
 def test_two_charts_for_one_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CohortError, match="admission 7 is there twice"):
-        mdace.write([Chart(7, ()), Chart(7, ())], tmp_path)
+    with pytest.raises(CohortError, match="admission 7 occurs twice"):
+        mdace.write([AnnotatedChart(7, ()), AnnotatedChart(7, ())], tmp_path)
 
 
 def test_statistics_by_hand() -> None:
     text = "Chest pain, BMI 45. Fever."
-    one = Note(1, " ECG", (Annotation(0, 10, "R07.9", "ICD-10-CM"), Annotation(12, 18, "Z68", "ICD-10-CM")), text=text)
-    two = Note(2, "Echo", (Annotation(20, 25, "R50.9", "ICD-10-CM"), Annotation(0, 5, "99233", "CPT")), text=text)
-    charts = [Chart(1, (one, two)), Chart(2, (two,))]
+    one = AnnotatedNote(
+        1, " ECG", (Annotation(0, 10, "R07.9", "ICD-10-CM"), Annotation(12, 18, "Z68", "ICD-10-CM")), text=text
+    )
+    two = AnnotatedNote(
+        2, "Echo", (Annotation(20, 25, "R50.9", "ICD-10-CM"), Annotation(0, 5, "99233", "CPT")), text=text
+    )
+    charts = [AnnotatedChart(1, (one, two)), AnnotatedChart(2, (two,))]
     assert summarise(charts) == (2, 3, 4, 6, (2 + 2 + 1 + 1 + 1 + 1) / 6)
     assert by_category(charts) == [("Echo", 4, 400 / 6), ("ECG", 2, 200 / 6)]
-    assert compare_codes(charts, {1: ["R079", "I10"], 2: ["99233"]}) == Comparison(2, 6, 1, 1, 2.5)
+    assert compare_codes(charts, {1: ["R079", "I10"], 2: ["99233"]}) == CodeComparison(2, 6, 1, 1, 2.5)
     assert compare_codes([], {}).mean_added is None
 
 
@@ -223,13 +228,13 @@ def refused(path: Path) -> str:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"code_system": "ICD-11"}, "note 3, annotation 1: the code system 'ICD-11' is not known; there are ICD-9-CM"),
+        ({"code_system": "ICD-11"}, "note 3, annotation 1: unknown code system 'ICD-11'; use one of ICD-9-CM"),
         ({"begin": 5}, "note 3, annotation 1: the span goes from 5 to 5"),
         ({"begin": -1}, "note 3, annotation 1: the span goes from -1 to 5"),
         ({"begin": "2"}, "note 3, annotation 1: begin is not a whole number"),
         ({"begin": True}, "note 3, annotation 1: begin is not a whole number"),
         ({"code": " "}, "note 3, annotation 1: the code is empty"),
-        ({"code": 401}, "note 3, annotation 1: code is not text"),
+        ({"code": 401}, "note 3, annotation 1: code is not a string"),
     ],
 )
 def test_bad_annotations(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
@@ -248,10 +253,10 @@ def test_an_offset_past_the_end_of_a_text_that_is_there(tmp_path: Path) -> None:
     [
         (lambda chart: chart.pop("hadm_id"), "the chart: hadm_id is missing"),
         (lambda chart: chart.update(notes={}), "the chart: notes is not a list"),
-        (lambda chart: chart["notes"].append(5), "note number 2 is not an object"),
-        (lambda chart: chart["notes"].append(chart["notes"][0]), "note 3 is there twice"),
+        (lambda chart: chart["notes"].append(5), "note number 2 is not a JSON object"),
+        (lambda chart: chart["notes"].append(chart["notes"][0]), "note 3 occurs twice"),
         (lambda chart: chart["notes"][0].pop("annotations"), "note 3: annotations is missing"),
-        (lambda chart: chart["notes"][0].update(annotations=["x"]), "note 3, annotation 1: this is not an object"),
+        (lambda chart: chart["notes"][0].update(annotations=["x"]), "note 3, annotation 1: not a JSON object"),
     ],
 )
 def test_bad_charts(tmp_path: Path, change: Any, said: str) -> None:
@@ -262,20 +267,20 @@ def test_files_that_are_no_charts(tmp_path: Path) -> None:
     path = tmp_path / "7.json"
     path.write_text('{"hadm_id": 7,\n "notes": [secret]}')
     message = refused(path)
-    assert "row 2: this is not JSON" in message
+    assert "row 2: the file is not JSON" in message
     assert "secret" not in message
     path.write_text("[]")
-    assert "a chart is an object" in refused(path)
+    assert "the file is not a JSON object with hadm_id and notes" in refused(path)
     path.write_bytes(b"\xff\xfe")
     assert "not UTF-8" in refused(path)
 
 
 def test_folders_that_have_none(tmp_path: Path) -> None:
-    with pytest.raises(CohortError, match="there is no such folder"):
+    with pytest.raises(CohortError, match="folder not found"):
         mdace.read(tmp_path / "nowhere")
-    with pytest.raises(CohortError, match="the folder has no chart of Profee ICD-9"):
+    with pytest.raises(CohortError, match="the folder has no charts for Profee ICD-9"):
         mdace.read(tmp_path, setting="Profee", system="ICD-9")
-    with pytest.raises(CohortError, match="no setting is named 'Outpatient'; there are Inpatient, Profee"):
+    with pytest.raises(CohortError, match="unknown setting 'Outpatient'; use one of Inpatient, Profee"):
         mdace.read(tmp_path, setting="Outpatient")
     for folder in ("1.0", "1.1"):
         (tmp_path / folder).mkdir()
@@ -287,11 +292,11 @@ def test_folders_that_have_none(tmp_path: Path) -> None:
 def test_bad_splits(tmp_path: Path) -> None:
     place = tmp_path / "splits" / "Profee"
     place.mkdir(parents=True)
-    with pytest.raises(CohortError, match="the list of charts is missing"):
+    with pytest.raises(CohortError, match="list of charts not found"):
         mdace.read_splits(tmp_path, "Profee")
     for name, lines in (("train", "1\n2\n"), ("val", "3\n"), ("test", "4\nx\n")):
         (place / f"MDace-ev-{name}.csv").write_text(lines)
-    with pytest.raises(CohortError, match="row 2: the line is 'x', which is no whole number"):
+    with pytest.raises(CohortError, match="row 2: the line is 'x', which is not a whole number"):
         mdace.read_splits(tmp_path, "Profee")
     (place / "MDace-ev-test.csv").write_text("2\n")
     with pytest.raises(CohortError, match="row 1: admission 2 is also in the train split"):

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from palpate.data.annotations import mdace
-from palpate.data.annotations.mdace import Annotation, Chart, Note
+from palpate.data.annotations import AnnotatedChart, AnnotatedNote, Annotation, mdace
 from palpate.data.annotations.mdace_notes import merge_adjacent, tidy, trim_punctuation, with_notes
 from palpate.data.annotations.mdace_statistics import summarise
 from palpate.errors import CohortError
@@ -118,12 +117,12 @@ def test_trim(spans: list[Annotation]) -> None:
 
 
 def test_tidy_trims_then_merges() -> None:
-    note = Note(3, "ECG", (mark(0, 2), mark(2, 4), mark(4, 5), mark(8, 11)), text=TEXT)
-    chart = Chart(1, (note,))
+    note = AnnotatedNote(3, "ECG", (mark(0, 2), mark(2, 4), mark(4, 5), mark(8, 11)), text=TEXT)
+    chart = AnnotatedChart(1, (note,))
     assert [(a.begin, a.end) for a in tidy(chart, trim=True, merge="blanks").notes[0].annotations] == [(0, 3), (9, 10)]
     assert tidy(chart) == chart
     with pytest.raises(CohortError, match="note 3 has no text"):
-        tidy(Chart(1, (replace(note, text=None),)), trim=True)
+        tidy(AnnotatedChart(1, (replace(note, text=None),)), trim=True)
 
 
 def test_symbols_that_mean_something_are_kept() -> None:
@@ -136,13 +135,15 @@ def test_symbols_that_mean_something_are_kept() -> None:
 HEADER = "ROW_ID,SUBJECT_ID,HADM_ID,CATEGORY,TEXT\n"
 
 
-def merge(folder: Path, rows: str, *, end: int = 5, suffix: str = ".csv") -> list[Chart]:
+def merge(folder: Path, rows: str, *, end: int = 5, suffix: str = ".csv") -> list[AnnotatedChart]:
     if suffix == ".csv.gz":
         with gzip.open(folder / "NOTEEVENTS.csv.gz", "wt") as file:
             file.write(HEADER + rows)
     else:
         (folder / "NOTEEVENTS.csv").write_text(HEADER + rows)
-    return with_notes([Chart(7, (Note(3, "ECG", (mark(0, end),)),), file=Path("7-ICD-10.json"))], folder)
+    return with_notes(
+        [AnnotatedChart(7, (AnnotatedNote(3, "ECG", (mark(0, end),)),), file=Path("7-ICD-10.json"))], folder
+    )
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
@@ -154,7 +155,7 @@ def test_formats(tmp_path: Path, suffix: str) -> None:
 def test_parquet(tmp_path: Path) -> None:
     columns = {"row_id": [3], "subject_id": [1], "hadm_id": [7], "category": ["ECG"], "text": [" sinus"]}
     pl.DataFrame(columns).write_parquet(tmp_path / "noteevents.parquet")
-    (chart,) = with_notes([Chart(7, (Note(3, "ECG", ()),))], tmp_path)
+    (chart,) = with_notes([AnnotatedChart(7, (AnnotatedNote(3, "ECG", ()),))], tmp_path)
     assert chart.notes[0].text == " sinus"
 
 
@@ -165,8 +166,8 @@ def test_parquet(tmp_path: Path) -> None:
         ("4,1,7,ECG,sinus\n", "7-ICD-10.json: note 3 is not in NOTEEVENTS of"),
         ("3,1,8,ECG,sinus\n", "7-ICD-10.json: note 3 belongs to admission 8 in NOTEEVENTS, not to 7"),
         ("3,1,7,ECG,sinus\n3,1,7,ECG,sinus\n", "NOTEEVENTS.csv, column 'ROW_ID': ROW_ID 3 is in two rows"),
-        ("3,1,,ECG,sinus\n", "NOTEEVENTS.csv, column 'HADM_ID': the note 3 has no HADM_ID"),
-        ("3,1,7,ECG,\n", "NOTEEVENTS.csv, column 'TEXT': the note 3 has no TEXT"),
+        ("3,1,,ECG,sinus\n", "NOTEEVENTS.csv, column 'HADM_ID': note 3 has no HADM_ID"),
+        ("3,1,7,ECG,\n", "NOTEEVENTS.csv, column 'TEXT': note 3 has no TEXT"),
     ],
 )
 def test_bad_merges(tmp_path: Path, rows: str, said: str) -> None:
@@ -179,10 +180,10 @@ def test_bad_merges(tmp_path: Path, rows: str, said: str) -> None:
 def test_notes_of_two_patients_in_one_admission(tmp_path: Path) -> None:
     (tmp_path / "NOTEEVENTS.csv").write_text(HEADER + "3,1,7,ECG,sinus\n4,2,7,ECG,sinus\n")
     with pytest.raises(CohortError, match="the notes of admission 7 belong to several patients"):
-        with_notes([Chart(7, (Note(3, "ECG", ()), Note(4, "ECG", ())))], tmp_path)
+        with_notes([AnnotatedChart(7, (AnnotatedNote(3, "ECG", ()), AnnotatedNote(4, "ECG", ())))], tmp_path)
 
 
 def test_no_table(tmp_path: Path) -> None:
     with pytest.raises(CohortError, match="the table NOTEEVENTS is missing"):
-        with_notes([Chart(7, (Note(3, "ECG", ()),))], tmp_path)
-    assert with_notes([Chart(7, ())], tmp_path) == [Chart(7, ())]
+        with_notes([AnnotatedChart(7, (AnnotatedNote(3, "ECG", ()),))], tmp_path)
+    assert with_notes([AnnotatedChart(7, ())], tmp_path) == [AnnotatedChart(7, ())]

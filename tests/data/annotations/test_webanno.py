@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from palpate.data.annotations import webanno
-from palpate.data.annotations.webanno import Span
+from palpate.data.annotations.webanno import LayerSpan
 from palpate.errors import CohortError
 
 LAYER = "webanno.custom.Code"
@@ -43,11 +43,11 @@ def test_a_file(tmp_path: Path) -> None:
     document = webanno.read(write(tmp_path, SAMPLE))
     assert document.text == "Acute chest pain, stable.  No\tfever\nnow"
     assert document.spans == (
-        Span(0, 16, LAYER, {"code": "R07.9", "note": None}),
-        Span(6, 16, LAYER, {"code": "R07.89", "note": "sure_"}),
-        Span(18, 24, LAYER, {"code": "I10", "note": "a|b\\"}),
-        Span(20, 22, LAYER, {"code": "E11", "note": None}),
-        Span(30, 35, LAYER, {"code": None, "note": None}),
+        LayerSpan(0, 16, LAYER, {"code": "R07.9", "note": None}),
+        LayerSpan(6, 16, LAYER, {"code": "R07.89", "note": "sure_"}),
+        LayerSpan(18, 24, LAYER, {"code": "I10", "note": "a|b\\"}),
+        LayerSpan(20, 22, LAYER, {"code": "E11", "note": None}),
+        LayerSpan(30, 35, LAYER, {"code": None, "note": None}),
     )
 
 
@@ -60,9 +60,9 @@ def test_evidence(tmp_path: Path) -> None:
         (18, 24, "I10", "ICD-10-CM", "Human"),
         (20, 22, "E11", "ICD-10-CM", "Human"),
     ]
-    with pytest.raises(CohortError, match=re.escape(f"there are {LAYER} (code, note)")):
+    with pytest.raises(CohortError, match=re.escape(f"the layers are: {LAYER} (code, note)")):
         webanno.evidence(document, layer="Code", feature="icd", code_system="ICD-10-CM")
-    with pytest.raises(CohortError, match="the code system 'ICD-11' is not known"):
+    with pytest.raises(CohortError, match="unknown code system 'ICD-11'"):
         webanno.evidence(document, layer="Code", feature="code", code_system="ICD-11")
 
 
@@ -91,8 +91,8 @@ def test_other_layers_are_read_over(tmp_path: Path) -> None:
     )
     document = webanno.read(write(tmp_path, head + lines))
     assert document.spans == (
-        Span(0, 1, "de.Frame", {"value": "v"}),
-        Span(0, 3, "webanno.custom.Plain", {"": None}),
+        LayerSpan(0, 1, "de.Frame", {"value": "v"}),
+        LayerSpan(0, 3, "webanno.custom.Plain", {"": None}),
     )
 
 
@@ -188,20 +188,24 @@ def test_a_project(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("#FORMAT=WebAnno TSV 3.3", "#FORMAT=WebAnno TSV 2", "row 1: the file does not begin with #FORMAT"),
-        ("#T_SP=webanno", "#T_XX=webanno", "row 2: the header names a layer in a way that is not known"),
-        ("1-1\t0-5\tAcute\tR07.9[1]\t*[1]\t", "1-1\t0-5\tAcute\tR07.9[1]", "row 6: the line has 4 cells, and"),
-        ("1-1\t0-5", "1-1\t0:5", "row 6: the line does not begin with a token's number and its offsets"),
-        ("1-1\t0-5", "x\t0-5", "row 6: the line does not begin with a token's number and its offsets"),
+        ("#FORMAT=WebAnno TSV 3.3", "#FORMAT=WebAnno TSV 2", "row 1: the file does not start with #FORMAT"),
+        ("#T_SP=webanno", "#T_XX=webanno", "row 2: the header describes a layer in an unknown form"),
+        ("1-1\t0-5\tAcute\tR07.9[1]\t*[1]\t", "1-1\t0-5\tAcute\tR07.9[1]", "row 6: the line has 4 cells, but"),
+        ("1-1\t0-5", "1-1\t0:5", "row 6: the line does not start with a token's number and its offsets"),
+        ("1-1\t0-5", "x\t0-5", "row 6: the line does not start with a token's number and its offsets"),
         ("1-2\t6-11", "1-2\t11-6", "row 7: the token goes from 11 to 6"),
         ("1-2\t6-11", "1-2\t6-6", "row 7: the token goes from 6 to 6"),
         ("1-5.1\t20-22", "1-5.1\t22-20", "row 11: the token goes from 22 to 20"),
-        ("1-2\t6-11", "1-2\t7-12", "row 7: the token is not what the text has from 7 to 12"),
-        ("1-6\t24-25\t.", "1-6\t24-99\t.", "row 12: the token goes to 99, but its sentence ends at 25"),
-        ("2-1\t27-29", "2-1\t17-19", "row 15: the sentence overlaps the one before"),
+        ("1-2\t6-11", "1-2\t7-12", "row 7: the token differs from the text from 7 to 12"),
+        ("1-6\t24-25\t.", "1-6\t24-99\t.", "row 12: the token ends at 99, but its sentence ends at 25"),
+        ("2-1\t27-29", "2-1\t17-19", "row 15: the sentence overlaps the previous one"),
         ("Acute\tR07.9[1]\t*[1]", "Acute\tR07.9[1]|I10\t*[1]", "row 6: the columns of the layer webanno.custom.Code"),
         ("Acute\tR07.9[1]\t*[1]", "Acute\tR07.9[1]\t*[2]", "disagree on the annotation's number"),
-        ("Acute\tR07.9[1]", "Acute\tR07.0[1]", "row 7: annotation [1] of the layer webanno.custom.Code has another"),
+        (
+            "Acute\tR07.9[1]",
+            "Acute\tR07.0[1]",
+            "row 7: annotation [1] of the layer webanno.custom.Code has two different",
+        ),
         ("#Text=Acute chest pain, stable.\n", "", "row 5: a token comes before the text of its sentence"),
         ("1-1\t0-5\tAcute", "1-1\t0-5\tAkute", "row 6: the token is not in the text of its sentence"),
     ],
@@ -218,7 +222,7 @@ def test_bad_files(tmp_path: Path, old: str, new: str, said: str) -> None:
 
 
 def test_files_that_are_not_there_or_no_text(tmp_path: Path) -> None:
-    with pytest.raises(CohortError, match="there is no such file"):
+    with pytest.raises(CohortError, match="file not found"):
         webanno.read(tmp_path / "nowhere.tsv")
     (tmp_path / "x.tsv").write_bytes(b"\xff\xff")
     with pytest.raises(CohortError, match="not UTF-8"):

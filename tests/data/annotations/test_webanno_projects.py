@@ -99,7 +99,7 @@ def test_what_is_not_defined_is_null_with_a_reason(tmp_path: Path) -> None:
     }
     (row,) = measure_agreement(write_project(tmp_path, documents)).measures.iter_rows(named=True)
     assert row["kappa"] is row["hooper"] is None
-    assert row["reason"].startswith("alpha, kappa, hooper: nothing that could differ")
+    assert row["reason"].startswith("alpha, kappa, hooper: undefined, because")
 
 
 def test_several_projects(tmp_path: Path) -> None:
@@ -153,11 +153,11 @@ def test_the_curated_version(tmp_path: Path) -> None:
 
 def test_whose_spans(tmp_path: Path) -> None:
     folder = write_project(tmp_path, DOCUMENTS)
-    with pytest.raises(CohortError, match="say --annotator, one of anna, ben, or CURATION_USER"):
+    with pytest.raises(CohortError, match="choose --annotator: anna, ben, or CURATION_USER"):
         import_evidence(folder)
-    with pytest.raises(CohortError, match="there is no annotator 'eve'; there are anna, ben"):
+    with pytest.raises(CohortError, match="unknown annotator 'eve'; choose one of anna, ben"):
         import_evidence(folder, annotator="eve")
-    with pytest.raises(CohortError, match="the code system 'ICD-11' is not known"):
+    with pytest.raises(CohortError, match="unknown code system 'ICD-11'"):
         import_evidence(folder, annotator="anna", code_system="ICD-11")
 
 
@@ -165,17 +165,19 @@ def test_which_layer(tmp_path: Path) -> None:
     folder = write_project(tmp_path, DOCUMENTS)
     extra = tsv(ONE, [("seen", "VB")], layer="de.pos.POS", feature="PosValue")
     (folder / "annotation" / "one.txt" / "anna.tsv").write_text(extra)
-    with pytest.raises(CohortError, match="several span layers have values; say --layer and --feature") as caught:
+    with pytest.raises(
+        CohortError, match="several span layers have values; choose one with --layer and --feature"
+    ) as caught:
         measure_agreement(folder)
     assert f"de.pos.POS (PosValue), {LAYER} (code)" in str(caught.value)
-    with pytest.raises(CohortError, match="no span layer fits"):
+    with pytest.raises(CohortError, match="no span layer matches"):
         measure_agreement(folder, layer="Cods")
     assert measure_agreement(folder, layer="Code").measures["n_spans"][0] == 5
 
 
 def test_one_annotator_and_different_texts(tmp_path: Path) -> None:
     alone = {"one.txt": (ONE, {"anna": [("fever", "R50.9")]})}
-    with pytest.raises(CohortError, match="all documents are by one annotator, 'anna'"):
+    with pytest.raises(CohortError, match="all documents are by the same annotator, 'anna'"):
         measure_agreement(write_project(tmp_path / "a", alone))
     folder = write_project(tmp_path / "b", DOCUMENTS)
     (folder / "annotation" / "one.txt" / "ben.tsv").write_text(tsv(ONE + " Well.", [("fever", "R50.9")]))

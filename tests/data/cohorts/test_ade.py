@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palpate.data.cohorts import BuiltCohort, write_built_cohort
 from palpate.data.cohorts.ade import AdeOptions, build_ade, mark_copies, text_key
-from palpate.data.cohorts.built import Built, write_built
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.errors import CohortError
 from palpate.synthetic.layouts.ade import write_posts
@@ -26,13 +26,13 @@ def write(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def labels(built: Built) -> dict[str, int]:
+def labels(built: BuiltCohort) -> dict[str, int]:
     """The label of each text."""
     y = built.cohort.y.toarray().ravel().tolist()
     return dict(zip(built.cohort.texts, y, strict=True))
 
 
-def dropped(built: Built) -> dict[str, int]:
+def dropped(built: BuiltCohort) -> dict[str, int]:
     """How many each reason cost."""
     return {step.reason: step.n_dropped for step in built.flow if step.n_dropped}
 
@@ -68,7 +68,7 @@ def test_three_sources_are_merged(tmp_path: Path) -> None:
     assert cases["11"]["patient_id"] == cases["12"]["patient_id"] == "user 901"
     assert cases["21"]["patient_id"] == cases["21#2"]["patient_id"]
     told = "posts: smm4h-2021 2 (2 files), smm4h-2017 2 (1 files), nade 1 (1 files)"
-    assert built.flow[0].name == f"{told}; left alone: 1 files of no known source"
+    assert built.flow[0].name == f"{told}; not read: 1 files of unknown source"
 
 
 def test_a_header_says_what_the_columns_are(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_unlabelled_and_lost_posts_are_counted(tmp_path: Path) -> None:
     built = build_ade(write(tmp_path, files))
     assert dropped(built) == {
         "the text is empty or was not available": 2,
-        "no file says whether it is an ADE": 1,
+        "no file has a class for the post": 1,
     }
     assert len(built.cohort) == 5
 
@@ -188,7 +188,7 @@ def test_the_synthetic_posts(tmp_path: Path) -> None:
 
 def test_the_file_gives_the_cohort_back(tmp_path: Path) -> None:
     built = build_ade(write(tmp_path / "in", POSTS), name="posts")
-    write_built(built, tmp_path / "posts.parquet")
+    write_built_cohort(built, tmp_path / "posts.parquet")
     read = read_cohort(TableSpec(file=tmp_path / "posts.parquet"), name="posts")
     assert read.fingerprint == built.cohort.fingerprint
     again = build_ade(tmp_path / "in", name="posts", options=AdeOptions(splits=tmp_path / "posts.parquet.splits.csv"))
@@ -198,24 +198,27 @@ def test_the_file_gives_the_cohort_back(tmp_path: Path) -> None:
 WRONG = {
     "a class that is none": (
         {"2017.tsv": "1\t9\t0\tfine\n2\t9\t3\tx\n"},
-        "2017.tsv, row 2, column 'class': '3' is no class",
+        "2017.tsv, row 2, column 'class': '3' is not a class",
     ),
     "two classes": (
         {"2021/tweets.tsv": "1\ta\n", "2021/class.tsv": "tweet_id\tlabel\n1\tADE\n1\tNoADE\n"},
         "class.tsv, row 3, column 'class': post 1 has two classes",
     ),
-    "a broken row": ({"2017.tsv": "1\t9\t0\tfine\nand on\n"}, "2017.tsv, row 2: there are 1 columns, not 4"),
-    "no text": ({"2017.tsv": "1\t9\t0\n"}, "2017.tsv, row 1: a file of smm4h-2017 without a header has the columns"),
+    "a broken row": ({"2017.tsv": "1\t9\t0\tfine\nand on\n"}, "2017.tsv, row 2: expected 4 columns but found 1"),
+    "no text": (
+        {"2017.tsv": "1\t9\t0\n"},
+        "2017.tsv, row 1: the file has 3 columns, but smm4h-2017 without a header has",
+    ),
     "no text under a header": (
         {"2017.tsv": "tweet_id\tuser_id\n1\t9\n"},
-        "2017.tsv, row 1: there is no column with the text",
+        "2017.tsv, row 1: no column holds the text",
     ),
-    "a column twice": ({"2017.tsv": "id\ttext\ttweet\n1\ta\tb\n"}, "2017.tsv, row 1: two columns are the text"),
+    "a column twice": ({"2017.tsv": "id\ttext\ttweet\n1\ta\tb\n"}, "2017.tsv, row 1: two columns hold the text"),
     "an empty id": ({"nade.tsv": "1\tfine\n\tx\n"}, "nade.tsv, row 2, column 'tweet_id': the id is empty"),
     "an empty file": ({"2017.tsv": "\n"}, "2017.tsv: the file is empty"),
     "two marks": ({"nade_2021.tsv": "1\ta\n"}, "'nade_2021.tsv' has the marks of smm4h-2021 and nade"),
-    "no known file": ({"posts.tsv": "1\ta\n"}, "no file like **/*.tsv is of a known source"),
-    "nothing left": ({"2021/tweets.tsv": "1\ta\n"}, "nothing is left for the cohort after 'with a class'"),
+    "no known file": ({"posts.tsv": "1\ta\n"}, "no file that matches **/*.tsv belongs to a known source"),
+    "nothing left": ({"2021/tweets.tsv": "1\ta\n"}, "no cases are left after the step 'with a class'"),
 }
 
 
@@ -228,7 +231,7 @@ def test_wrong_files_are_named(case: str, tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_and_a_missing_folder(tmp_path: Path) -> None:
     (tmp_path / "2017.tsv").write_bytes(b"1\t9\t0\tfine\n2\t9\t0\tcaf\xe9\n")
-    with pytest.raises(CohortError, match=r"2017\.tsv, row 2: the file is no UTF-8 text"):
+    with pytest.raises(CohortError, match=r"2017\.tsv, row 2: the file is not UTF-8 text"):
         build_ade(tmp_path)
-    with pytest.raises(CohortError, match="there is no such folder"):
+    with pytest.raises(CohortError, match="folder not found"):
         build_ade(tmp_path / "elsewhere")

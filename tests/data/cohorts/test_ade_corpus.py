@@ -58,7 +58,7 @@ def test_one_case_a_sentence_with_its_spans(tmp_path: Path) -> None:
 
 def test_the_source_can_be_asked_for(tmp_path: Path) -> None:
     (tmp_path / "2017.tsv").write_text("1\t9\t0\tfine\n")
-    with pytest.raises(CohortError, match=r"there is no DRUG-AE\.rel"):
+    with pytest.raises(CohortError, match=r"DRUG-AE\.rel not found in the folder"):
         build_ade(tmp_path, options=AdeOptions(source="ade-corpus"))
     corpus(tmp_path)
     assert len(build_ade(tmp_path).cohort) == 4
@@ -68,11 +68,14 @@ def test_the_source_can_be_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("relations", "message"),
     [
-        ("8|Lithium tremor.|tremor|8|14\n", "DRUG-AE.rel, row 1: there are 5 fields"),
-        (f"{RELATIONS}\n8|Lithium tremor.|tremor|8|14|Lithium|3|10\n", "row 6: drug and effect do not stand"),
-        ("8|Lithium tremor.|tremor|8|14|Lithium|x|7\n", "row 1, column 'begin of drug': 'x' is no offset"),
-        ("PMC|Lithium tremor.|tremor|8|14|Lithium|0|7\n", "row 1, column 'pmid': 'PMC' is no PubMed id"),
-        ("8|Lithium tremor.||8|8|Lithium|0|7\n", "row 1: drug and effect do not stand"),
+        ("8|Lithium tremor.|tremor|8|14\n", "DRUG-AE.rel, row 1: expected 8 fields separated by '|' but found 5"),
+        (
+            f"{RELATIONS}\n8|Lithium tremor.|tremor|8|14|Lithium|3|10\n",
+            "row 6: the sentence does not contain the drug and the effect",
+        ),
+        ("8|Lithium tremor.|tremor|8|14|Lithium|x|7\n", "row 1, column 'begin of drug': 'x' is not an offset"),
+        ("PMC|Lithium tremor.|tremor|8|14|Lithium|0|7\n", "row 1, column 'pmid': 'PMC' is not a PubMed id"),
+        ("8|Lithium tremor.||8|8|Lithium|0|7\n", "row 1: the sentence does not contain the drug and the effect"),
     ],
 )
 def test_wrong_relations_are_named(relations: str, message: str, tmp_path: Path) -> None:
@@ -82,7 +85,7 @@ def test_wrong_relations_are_named(relations: str, message: str, tmp_path: Path)
 
 @pytest.mark.parametrize("line", ["7 POS Something.", "7 NEG ", "7"])
 def test_wrong_negatives_are_named(line: str, tmp_path: Path) -> None:
-    with pytest.raises(CohortError, match=r"ADE-NEG\.txt, row 2: the row is not of the form"):
+    with pytest.raises(CohortError, match=r"ADE-NEG\.txt, row 2: the row does not have the form"):
         build_ade(corpus(tmp_path, negatives=f"7 NEG Fine.\n{line}\n"))
 
 

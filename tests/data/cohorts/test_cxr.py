@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palpate.data.cohorts.built import Built, write_built
-from palpate.data.cohorts.cxr import PRIOR_MARK, CxrOptions, build_cxr
+from palpate.data.cohorts import BuiltCohort, write_built_cohort
+from palpate.data.cohorts.cxr import PRIOR_MARK, CxrCohortOptions, build_cxr
 from palpate.data.hospitals.mimic_cxr import LABELS
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.errors import CohortError
@@ -27,12 +27,12 @@ from tests.e2e.command_line import CommandLine
 SECOND = 1 / 86400
 
 
-def build(folder: Path, stays: list[Stay], notes: list[Note], studies: list[Study], **options: object) -> Built:
+def build(folder: Path, stays: list[Stay], notes: list[Note], studies: list[Study], **options: object) -> BuiltCohort:
     write_xrays(folder, stays, notes, studies)
-    return build_cxr(folder, options=CxrOptions.model_validate(options))
+    return build_cxr(folder, options=CxrCohortOptions.model_validate(options))
 
 
-def priors(built: Built) -> dict[str, list[str]]:
+def priors(built: BuiltCohort) -> dict[str, list[str]]:
     """The earlier notes of each case."""
     cases = built.cohort.cases
     return {case: text.split(PRIOR_MARK) for case, text in zip(cases["case_id"], cases["prior"], strict=True)}
@@ -96,7 +96,7 @@ def test_charted_later_than_the_study(tmp_path: Path) -> None:
     assert priors(built) == {dicom(studies[1], 0): ["late"]}
     dropped = {step.reason: step.n_dropped for step in built.flow if step.n_dropped}
     assert dropped == {
-        "charttime is empty, so no study can be said to come after it": 1,
+        "charttime is empty, so it is unknown whether the note precedes a study": 1,
         "no summary of an earlier stay was charted before it": 1,
     }
 
@@ -130,17 +130,17 @@ def test_what_earlier_studies_found(tmp_path: Path) -> None:
 def test_images_and_studies(tmp_path: Path) -> None:
     studies = [Study(1, 20, 10, views=("LATERAL", "AP", "PA")), Study(1, 30, 11, views=("LATERAL",))]
     write_xrays(tmp_path, STAYS, NOTES, studies)
-    every = build_cxr(tmp_path, options=CxrOptions(image_folder=""))
+    every = build_cxr(tmp_path, options=CxrCohortOptions(image_folder=""))
     assert every.cohort.cases["image"][0] == f"files/p1/p1/s10/{dicom(studies[0], 0)}.jpg"
     assert len(every.cohort) == 4
     assert every.cohort.cases["prior"].n_unique() == 1
-    one = build_cxr(tmp_path, options=CxrOptions(per="study", image_folder="x/"))
+    one = build_cxr(tmp_path, options=CxrCohortOptions(per="study", image_folder="x/"))
     assert one.cohort.cases["case_id"].to_list() == ["10", "11"]
     assert one.cohort.cases["image"].to_list() == [
         f"x/files/p1/p1/s10/{dicom(studies[0], 2)}.jpg",
         f"x/files/p1/p1/s11/{dicom(studies[1], 0)}.jpg",
     ]
-    frontal = build_cxr(tmp_path, options=CxrOptions(views="frontal"))
+    frontal = build_cxr(tmp_path, options=CxrCohortOptions(views="frontal"))
     assert frontal.cohort.cases["case_id"].to_list() == [dicom(studies[0], 1), dicom(studies[0], 2)]
     assert Path(frontal.cohort.cases["image"][0]).is_relative_to((tmp_path / "mimic-cxr-jpg").resolve())
 
@@ -151,9 +151,9 @@ def test_notes_options(tmp_path: Path) -> None:
     write_xrays(tmp_path, STAYS, notes, studies)
     (every,) = priors(build_cxr(tmp_path)).values()
     assert every == ["one", "one more", "two", "three"]  # the copy of "one" is no further note
-    (last,) = priors(build_cxr(tmp_path, options=CxrOptions(max_notes=2))).values()
+    (last,) = priors(build_cxr(tmp_path, options=CxrCohortOptions(max_notes=2))).values()
     assert last == ["two", "three"]
-    (without,) = priors(build_cxr(tmp_path, options=CxrOptions(addenda="leave"))).values()
+    (without,) = priors(build_cxr(tmp_path, options=CxrCohortOptions(addenda="leave"))).values()
     assert without == ["one", "two", "three"]
 
 
@@ -194,9 +194,9 @@ def built_in_scratch(stays: list[Stay], notes: list[Note], studies: list[Study])
     scratch = Path(tempfile.mkdtemp())
     try:
         write_xrays(scratch, stays, notes, studies)
-        return build_cxr(scratch, options=CxrOptions(image_folder="")).cohort.cases
+        return build_cxr(scratch, options=CxrCohortOptions(image_folder="")).cohort.cases
     except CohortError as error:
-        if "nothing is left" not in str(error):
+        if "no cases are left" not in str(error):
             raise
         return None
     finally:
@@ -272,7 +272,7 @@ def test_synthetic_hospital(hospital: Path, tmp_path: Path) -> None:
     }
     for time, prior in zip(cases["time"], cases["prior"], strict=True):
         assert all(when[note.strip()] < str(time) for note in prior.split(PRIOR_MARK))
-    write_built(built, tmp_path / "cxr.parquet")
+    write_built_cohort(built, tmp_path / "cxr.parquet")
     again = read_cohort(TableSpec(file=tmp_path / "cxr.parquet"), name="cxr")
     assert again.cases.drop("cohort").equals(cases.drop("cohort").select(again.cases.columns[1:]))
     assert (again.y != built.cohort.y).nnz == 0
@@ -292,15 +292,15 @@ def broken(folder: Path, table: str, column: str, cell: str) -> Path:
 @pytest.mark.parametrize(
     ("table", "column", "cell", "said"),
     [
-        ("metadata", "StudyDate", "2180-05-06", "column 'StudyDate': the cell is '2180-05-06', which is no date"),
-        ("metadata", "StudyDate", "21801306", "which is no date"),
+        ("metadata", "StudyDate", "2180-05-06", "column 'StudyDate': the cell is '2180-05-06', which is not a date"),
+        ("metadata", "StudyDate", "21801306", "which is not a date"),
         (
             "metadata",
             "StudyTime",
             "256000.0",
             "row 2, column 'StudyTime': the cell is '256000.0', which is not a time of day",
         ),
-        ("metadata", "study_id", "s1", "column 'study_id': the cell is 's1', which is no whole number"),
+        ("metadata", "study_id", "s1", "column 'study_id': the cell is 's1', which is not a whole number"),
         ("metadata", "dicom_id", "", "row 2, column 'dicom_id': the cell is empty"),
         (
             "metadata",
@@ -308,8 +308,8 @@ def broken(folder: Path, table: str, column: str, cell: str) -> Path:
             "0000000a-00000000",
             "row 2, column 'dicom_id': dicom_id '0000000a-00000000' is also in row 1",
         ),
-        ("chexpert", "Lung Opacity", "2.0", "row 2, column 'Lung Opacity': the cell is '2.0', which is no label"),
-        ("chexpert", "Edema", "yes", "row 2, column 'Edema': the cell is 'yes', which is no label"),
+        ("chexpert", "Lung Opacity", "2.0", "row 2, column 'Lung Opacity': the cell is '2.0', which is not a label"),
+        ("chexpert", "Edema", "yes", "row 2, column 'Edema': the cell is 'yes', which is not a label"),
     ],
 )
 def test_wrong_cells(tmp_path: Path, table: str, column: str, cell: str, said: str) -> None:
@@ -331,7 +331,7 @@ def test_missing_parts(tmp_path: Path) -> None:
     (tmp_path / "mimic-iv" / "note" / "discharge.csv").unlink()
     with pytest.raises(CohortError, match="the table DISCHARGE is missing"):
         build_cxr(tmp_path)
-    with pytest.raises(CohortError, match="there is no such folder"):
+    with pytest.raises(CohortError, match="folder not found"):
         build_cxr(tmp_path / "nowhere")
 
 

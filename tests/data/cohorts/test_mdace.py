@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.data.annotations import mdace
+from palpate.data.annotations import AnnotatedChart, AnnotatedNote, Annotation, mdace
 from palpate.data.annotations.evidence_tables import read_evidence, read_note_places
-from palpate.data.annotations.mdace import Annotation, Chart, Note
-from palpate.data.cohorts.built import Built, write_built
+from palpate.data.cohorts import BuiltCohort, write_built_cohort
 from palpate.data.cohorts.mdace import (
     NOTE_MARK,
     MdaceOptions,
@@ -33,15 +32,15 @@ from palpate.synthetic import write_hospital
 from tests.data.mimic_files import START, Stay, hospital, note, write
 
 
-def build(source: Path, **options: Any) -> Built:
+def build(source: Path, **options: Any) -> BuiltCohort:
     return build_mdace(source, options=MdaceOptions(**options))
 
 
-def texts_of(built: Built) -> dict[str, str]:
+def texts_of(built: BuiltCohort) -> dict[str, str]:
     return dict(zip(built.cohort.cases["case_id"], built.cohort.texts, strict=True))
 
 
-def labels_of(built: Built) -> dict[str, set[str]]:
+def labels_of(built: BuiltCohort) -> dict[str, set[str]]:
     y = built.cohort.y.tocsr()
     return {
         case: {built.cohort.labels[k] for k in y[[row]].indices}
@@ -60,25 +59,25 @@ def test_joined_notes_are_where_they_are_said_to_be(texts: list[str]) -> None:
 
 
 @st.composite
-def marked_notes(draw: st.DrawFn) -> list[Note]:
+def marked_notes(draw: st.DrawFn) -> list[AnnotatedNote]:
     notes = []
     for number in range(draw(st.integers(1, 5))):
         text = draw(st.text(min_size=1, max_size=30))
         ends = st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).filter(lambda p: p[0] != p[1])
         spans = [Annotation(min(p), max(p), draw(st.sampled_from("AB")), "CPT") for p in draw(st.lists(ends))]
-        notes.append(Note(number, "ECG", tuple(spans), text=text))
+        notes.append(AnnotatedNote(number, "ECG", tuple(spans), text=text))
     return notes
 
 
 @given(marked_notes(), st.randoms(use_true_random=False), st.data())
 def test_evidence_covers_the_same_words_in_the_case_as_in_its_note(
-    notes: list[Note], random: Any, data: st.DataObject
+    notes: list[AnnotatedNote], random: Any, data: st.DataObject
 ) -> None:
     kept = data.draw(st.lists(st.sampled_from(notes), unique=True, min_size=1))
     joined = join_notes([note.text or "" for note in kept])
     starts = {note.note_id: at for note, at in zip(kept, joined.starts, strict=True)}
     random.shuffle(notes)
-    rows = evidence_rows(Chart(7, tuple(notes)), starts)
+    rows = evidence_rows(AnnotatedChart(7, tuple(notes)), starts)
     said = [(row[1], row[4], joined.text[row[2] : row[3]]) for row in rows]  # type: ignore[misc]
     wanted = [
         (a.code, str(note.note_id), (note.text or "")[a.begin : a.end])
@@ -107,9 +106,9 @@ def test_summaries_come_first_then_time() -> None:
         a_note(7, 0, is_error=True),
         a_note(8, 0, text=" \n"),
     ]
-    chart = Chart(7, tuple(Note(k, "ECG", (Annotation(0, 1, "I10", "ICD-10-CM"),)) for k in (6, 7)))
+    chart = AnnotatedChart(7, tuple(AnnotatedNote(k, "ECG", (Annotation(0, 1, "I10", "ICD-10-CM"),)) for k in (6, 7)))
 
-    def ids(which: str, of: Chart | None = chart) -> list[int]:
+    def ids(which: str, of: AnnotatedChart | None = chart) -> list[int]:
         return [one.note_id for one in choose_notes(notes, of, which)]
 
     assert ids("all") == [4, 5, 7, 3, 6, 1, 2], "an error that a coder took evidence from stays"
@@ -189,7 +188,7 @@ def test_charts_without_evidence_come_along_for_training(made: Path) -> None:
 
 def test_the_files_are_read_back(made: Path, tmp_path: Path) -> None:
     built = build(made, trim=True, merge="punctuation")
-    write_built(built, tmp_path / "m.parquet")
+    write_built_cohort(built, tmp_path / "m.parquet")
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         *("m.evidence.parquet", "m.notes.parquet", "m.parquet", "m.parquet.flow.csv", "m.parquet.splits.csv"),
     ]
@@ -201,7 +200,7 @@ def test_the_files_are_read_back(made: Path, tmp_path: Path) -> None:
 
 def test_the_same_source_gives_the_same_bytes(made: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_built(build(made), tmp_path / name / "m.parquet")
+        write_built_cohort(build(made), tmp_path / name / "m.parquet")
     for file in (tmp_path / "a").iterdir():
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
 
@@ -303,7 +302,7 @@ def test_folders_by_name(tmp_path: Path) -> None:
         build(tmp_path / "b")
     with pytest.raises(CohortError, match="the table NOTEEVENTS is missing"):
         build(folder / "mdace")
-    with pytest.raises(CohortError, match="there is no such folder"):
+    with pytest.raises(CohortError, match="folder not found"):
         build(tmp_path / "c")
 
 
@@ -317,11 +316,11 @@ def test_folders_by_name(tmp_path: Path) -> None:
         ),
         ([chart_json(71, {8: [(0, 5, "V10")]})], None, "note 8 is not in NOTEEVENTS of"),
         ([chart_json(71, {2: [(0, 5, "V10")]})], None, "note 2 belongs to admission 72 in NOTEEVENTS, not to 71"),
-        ([chart_json(71, PAIN, code_system="ICD-11")], None, "the code system 'ICD-11' is not known"),
+        ([chart_json(71, PAIN, code_system="ICD-11")], None, "unknown code system 'ICD-11'"),
         ([chart_json(71, PAIN)], [note(1, STAYS[0], TEXT)] * 2, "column 'ROW_ID': ROW_ID 1 is in two rows"),
-        ([chart_json(71, PAIN)], [note(1, STAYS[0], "")], "column 'TEXT': the note 1 has no TEXT"),
+        ([chart_json(71, PAIN)], [note(1, STAYS[0], "")], "column 'TEXT': note 1 has no TEXT"),
         ([chart_json(71, PAIN)], [note(1, replace(STAYS[0], id="x"), TEXT)], "HADM_ID"),
-        ([chart_json(72, {}), chart_json(71, {})], None, "nothing is left for the cohort after 'charts with a code'"),
+        ([chart_json(72, {}), chart_json(71, {})], None, "no cases are left after the step 'charts with a code'"),
     ],
 )
 def test_bad_sources(tmp_path: Path, charts: Any, rows: Any, said: str) -> None:
@@ -335,5 +334,5 @@ def test_bad_sources(tmp_path: Path, charts: Any, rows: Any, said: str) -> None:
 def test_options_that_do_not_go_together() -> None:
     with pytest.raises(ValueError, match="billed codes are ICD-9"):
         MdaceOptions(charts="code-ev", system="ICD-10")
-    with pytest.raises(ValueError, match="take split=mdace"):
+    with pytest.raises(ValueError, match="use split=mdace"):
         MdaceOptions(charts="code-ev", split="draw")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palpate.data.cohorts.built import Built, write_built
+from palpate.data.cohorts import BuiltCohort, write_built_cohort
 from palpate.data.cohorts.outcomes import OutcomesOptions, build_outcomes
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.errors import CohortError
@@ -27,14 +27,14 @@ def summary(stay: Stay) -> str:
     return f"HPI:\nstory of {stay.id}\n\nHospital Course:\nsecret of {stay.id}\n"
 
 
-def build(folder: Path, **options: object) -> Built:
+def build(folder: Path, **options: object) -> BuiltCohort:
     notes = [note(stay.id, stay, summary(stay)) for stay in STAYS[:-1]]
     notes.append(note(6, STAYS[-1], "Hospital Course: secret"))
     tables = hospital(STAYS, notes, CODES)
     return build_outcomes(write(folder, tables), options=OutcomesOptions.model_validate(options))
 
 
-def groups(built: Built) -> dict[str, set[str]]:
+def groups(built: BuiltCohort) -> dict[str, set[str]]:
     dense = built.cohort.y.toarray()
     names = built.cohort.labels
     return {
@@ -57,7 +57,7 @@ def test_both_tasks(tmp_path: Path) -> None:
     assert dropped == {
         "newborn": 1,
         "no ICD-9 code in DIAGNOSES_ICD": 1,
-        "no chief complaint, present illness or medical history is found in it": 1,
+        "no chief complaint, present illness or medical history was found": 1,
     }
 
 
@@ -86,7 +86,7 @@ def test_formats_give_the_same_cohort_and_it_can_be_read_back(tmp_path: Path) ->
         build_outcomes(write(tmp_path / suffix, tables, suffix=suffix)) for suffix in (".csv", ".csv.gz", ".parquet")
     ]
     assert len({built.cohort.fingerprint for built in made}) == 1
-    write_built(made[0], tmp_path / "outcomes.parquet")
+    write_built_cohort(made[0], tmp_path / "outcomes.parquet")
     again = read_cohort(TableSpec(file=tmp_path / "outcomes.parquet"), name="outcomes")
     assert again.labels == made[0].cohort.labels
     assert again.fingerprint == made[0].cohort.fingerprint
@@ -107,7 +107,7 @@ def test_the_first_summary_and_no_addendum_is_cut(tmp_path: Path) -> None:
 
 def test_no_note_has_an_admission_section(tmp_path: Path) -> None:
     folder = write(tmp_path, hospital(STAYS, [note(1, STAYS[0], "Hospital Course: long")], CODES))
-    with pytest.raises(CohortError, match="nothing is left for the cohort after 'admission notes'"):
+    with pytest.raises(CohortError, match="no cases are left after the step 'admission notes'"):
         build_outcomes(folder)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palpate.data.cohorts.built import Built, check_output, side_files, write_built
+from palpate.data.cohorts import BuiltCohort, check_output, side_files, write_built_cohort
 from palpate.data.cohorts.readmission import ReadmissionOptions, build_readmission
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.errors import CohortError
@@ -21,7 +21,7 @@ from tests.data.mimic_files import LAST, START, Stay, as_iv, hospital, note, wit
 SECOND = 1 / 86400
 
 
-def labels(built: Built) -> dict[int, int]:
+def labels(built: BuiltCohort) -> dict[int, int]:
     """The label of each stay that is in the cohort."""
     ids = [int(case) for case in built.cohort.cases["case_id"]]
     return dict(zip(ids, built.cohort.y.toarray().ravel().tolist(), strict=True))
@@ -73,7 +73,7 @@ def slow_labels(stays: list[Stay], options: ReadmissionOptions) -> dict[int, int
     return answer
 
 
-def build(folder: Path, stays: list[Stay], **options: object) -> Built:
+def build(folder: Path, stays: list[Stay], **options: object) -> BuiltCohort:
     chosen = ReadmissionOptions.model_validate(options)
     return build_readmission(write(folder, hospital(stays)), options=chosen)
 
@@ -195,7 +195,7 @@ def test_drawn_histories(
     expected = slow_labels(stays, options)
     folder = write(tmp_path_factory.mktemp("drawn"), hospital(stays))
     if not expected:
-        with pytest.raises(CohortError, match="nothing is left"):
+        with pytest.raises(CohortError, match="no cases are left"):
             build_readmission(folder, options=options)
         return
     built = build_readmission(folder, options=options)
@@ -302,7 +302,7 @@ def test_notes_without_a_stay_are_counted(tmp_path: Path) -> None:
         "HADM_ID is empty": 1,
         "HADM_ID is not in ADMISSIONS": 1,
         "SUBJECT_ID differs from the one in ADMISSIONS": 1,
-        "an addendum without its summary": 1,
+        "an addendum without a summary": 1,
     }
     assert (built.flow[0].n_cases, built.flow[0].n_patients) == (6, 3)
 
@@ -310,7 +310,7 @@ def test_notes_without_a_stay_are_counted(tmp_path: Path) -> None:
 def test_files_beside_the_cohort(tmp_path: Path) -> None:
     built = build(tmp_path / "tables", people(30))
     out = tmp_path / "made" / "readmission.parquet"
-    write_built(built, out)
+    write_built_cohort(built, out)
     flow_file, splits_file = side_files(out)
     assert sorted(path.name for path in out.parent.iterdir()) == sorted(p.name for p in (out, flow_file, splits_file))
     again = read_cohort(TableSpec(file=out), name="readmission")
@@ -330,9 +330,9 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("palpate.data.cohorts.built.write_cohort", full)
+    monkeypatch.setattr("palpate.data.cohorts.write_cohort", full)
     with pytest.raises(CohortError, match="No space left"):
-        write_built(built, out)
+        write_built_cohort(built, out)
     assert list(out.parent.iterdir()) == []
 
 

@@ -58,7 +58,7 @@ def test_the_seed_matters_and_ratios_have_any_scale() -> None:
 
 @pytest.mark.parametrize("ratios", [(0.5, 0.5), (0, 0, 0), (-1, 1, 1), (float("nan"), 1, 1), ()])
 def test_bad_ratios(ratios) -> None:
-    with pytest.raises(ConfigError, match="three numbers"):
+    with pytest.raises(ConfigError, match="three ratios"):
         assign_splits(["a"], [True], ratios=ratios)
 
 

@@ -1,8 +1,9 @@
-"""Effect phrases from a workbook: the reader of cells, the words and patterns that are refused, the lexicon file."""
+"""Effect phrases from a workbook: its cells, the words and patterns that are refused, the lexicon file."""
 
 from __future__ import annotations
 
 import importlib.util
+import struct
 import zipfile
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from palpate.data.lexicons import noun_phrases
 from palpate.data.lexicons.noun_phrases import Tagger, load_tagger, reject_tags, reject_words
 from palpate.data.lexicons.psytar import AGAIN, KEPT, extract_effects, lexicon_text, read_mentions, write_effects
-from palpate.data.tables.workbook import read_sheet
 from palpate.errors import InputError, MissingExtra
 from palpate.perturb.suites import read_suite_yaml
 
@@ -24,6 +24,8 @@ needs_spacy = pytest.mark.skipif(not _HAS_MODEL, reason="the extra 'nlp' is not 
 
 _MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 _LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_KEEP = 'xml:space="preserve"'
+_PACKAGE = 'xmlns="http://schemas.openxmlformats.org/package/2006/relationships"'
 
 
 def workbook(file: Path, rows: list[list[str]], *, sheet: str = "ADR_Identified", inline: bool = False) -> Path:
@@ -42,7 +44,9 @@ def workbook(file: Path, rows: list[list[str]], *, sheet: str = "ADR_Identified"
                 cells.append(f'<c r="{place}"/>')
         lines.append(f'<row r="{number}">{"".join(cells)}</row>')
     # A text in two fonts is in two pieces.
-    shared = "".join(f"<si><r><t>{escape(t[:2])}</t></r><r><t>{escape(t[2:])}</t></r></si>" for t in texts)
+    shared = "".join(
+        f"<si><r><t {_KEEP}>{escape(t[:2])}</t></r><r><t {_KEEP}>{escape(t[2:])}</t></r></si>" for t in texts
+    )
     with zipfile.ZipFile(file, "w") as package:
         package.writestr(
             "xl/workbook.xml",
@@ -50,13 +54,35 @@ def workbook(file: Path, rows: list[list[str]], *, sheet: str = "ADR_Identified"
         )
         package.writestr(
             "xl/_rels/workbook.xml.rels",
-            '<Relationships><Relationship Id="r0" Target="no.xml"/>'
-            '<Relationship Id="r1" Target="worksheets/one.xml"/></Relationships>',
+            f'<Relationships {_PACKAGE}><Relationship Id="r0" Target="no.xml"/>'
+            f'<Relationship Id="r1" Type="{_LINKS}/worksheet" Target="worksheets/one.xml"/></Relationships>',
+        )
+        package.writestr(
+            "_rels/.rels",
+            f'<Relationships {_PACKAGE}><Relationship Id="r1" Type="{_LINKS}/officeDocument" '
+            'Target="xl/workbook.xml"/></Relationships>',
         )
         table = f"<sheetData>{''.join(lines)}</sheetData>"
         package.writestr("xl/worksheets/one.xml", f"<worksheet {_MAIN}>{table}</worksheet>")
         if not inline:
             package.writestr("xl/sharedStrings.xml", f"<sst {_MAIN}>{shared}</sst>")
+    return file
+
+
+def encrypted_workbook(file: Path) -> Path:
+    """What Excel saves with a password: an OLE container with a stream `EncryptedPackage`, here without content."""
+    free, end = 0xFFFFFFFF, 0xFFFFFFFE
+
+    def entry(name: str, kind: int, child: int) -> bytes:
+        written = name.encode("utf-16-le") + bytes(2)
+        tree = struct.pack("<HBB3I", len(written), kind, 1, free, free, child)
+        return written.ljust(64, bytes(1)) + tree + bytes(36) + struct.pack("<IQ", end, 0)
+
+    head = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(16) + struct.pack("<5H", 0x3E, 3, 0xFFFE, 9, 6) + bytes(6)
+    head += struct.pack("<118I", 0, 1, 1, 0, 4096, end, 0, end, 0, 0, *[free] * 108)
+    sectors = struct.pack("<128I", 0xFFFFFFFD, end, *[free] * 126)
+    folder = entry("Root Entry", 5, 1) + entry("EncryptedPackage", 2, free)
+    file.write_bytes(head + sectors + folder.ljust(512, bytes(1)))
     return file
 
 
@@ -73,23 +99,31 @@ ROWS = [
 @pytest.mark.parametrize("inline", [True, False])
 def test_cells_are_read_by_the_first_row(tmp_path: Path, inline: bool) -> None:
     file = workbook(tmp_path / "w.xlsx", ROWS, inline=inline)
-    rows = list(read_sheet(file, "ADR_Identified"))
-    assert rows[1] == {"id": "2", "sentences": "Sore knees & no sleep", "ADR1": "Sore knees", "ADR2": "sore  knees"}
-    assert rows[2] == {"id": "3", "ADR2": "sore knees"}
-    assert len(rows) == 5
+    assert read_mentions(file) == [
+        *("sore knees", "slept badly", "Sore knees", "sore  knees", "sore knees", "no sleep", "pain/ache"),
+    ]
+
+
+def test_of_two_columns_with_the_same_name_the_first_counts(tmp_path: Path) -> None:
+    rows = [["ADR1", "ADR1", "", " ADR2 "], ["sore knees", "cough", "chills", "hives"]]
+    assert read_mentions(workbook(tmp_path / "w.xlsx", rows)) == ["sore knees", "hives"]
 
 
 def test_wrong_workbooks_are_named(tmp_path: Path) -> None:
     (tmp_path / "no.xlsx").write_text("id,ADR1")
-    with pytest.raises(InputError, match=r"no\.xlsx: the file is no Excel workbook"):
+    with pytest.raises(InputError, match=r"no\.xlsx: the file is not an Excel workbook \(\.xlsx\), or it is damaged"):
         read_mentions(tmp_path / "no.xlsx")
-    with pytest.raises(InputError, match="can't be read"):
+    with pytest.raises(InputError, match=r"absent\.xlsx: file not found"):
         read_mentions(tmp_path / "absent.xlsx")
-    with pytest.raises(InputError, match="there is no sheet 'ADR_Identified'; there are: other"):
+    with pytest.raises(InputError, match="can't be read"):
+        read_mentions(tmp_path)
+    with pytest.raises(InputError, match="the workbook is protected by a password"):
+        read_mentions(encrypted_workbook(tmp_path / "secret.xlsx"))
+    with pytest.raises(InputError, match="there is no sheet 'ADR_Identified'; the sheets are: other"):
         read_mentions(workbook(tmp_path / "a.xlsx", ROWS, sheet="other"))
     with pytest.raises(InputError, match="has no reactions in columns ADR1"):
         read_mentions(workbook(tmp_path / "b.xlsx", [row[:2] for row in ROWS]))
-    with pytest.raises(InputError, match="is empty"):
+    with pytest.raises(InputError, match="has no reactions in columns ADR1"):
         read_mentions(workbook(tmp_path / "c.xlsx", []))
     whole = (tmp_path / "a.xlsx").read_bytes()
     (tmp_path / "cut.xlsx").write_bytes(whole[: len(whole) // 2])
@@ -108,7 +142,7 @@ def test_wrong_workbooks_are_named(tmp_path: Path) -> None:
         ("a cramp in the arch of my left foot", "more than 7 tokens"),
         ("No appetite", "a negation"),
         ("eyes that don't focus", "a negation"),
-        ("nausea after lunch", "a word of time or order"),
+        ("nausea after lunch", "a word for time or order"),
         ("Zoloft headache", "the name of a drug"),
         ("-", "no letters"),
     ],
@@ -195,9 +229,9 @@ capabilities:
 
 def test_files_that_are_no_lexicon_are_refused(tmp_path: Path) -> None:
     found = extract_effects(workbook(tmp_path / "w.xlsx", ROWS), tagger=RULE)
-    with pytest.raises(InputError, match=r"let the name end in \.yaml"):
+    with pytest.raises(InputError, match=r"give a file name that ends in \.yaml"):
         write_effects(found, tmp_path / "out.csv")
-    with pytest.raises(InputError, match="no phrase is left"):
+    with pytest.raises(InputError, match="no phrases are left"):
         write_effects(found._replace(phrases=()), tmp_path / "out.yaml")
 
 

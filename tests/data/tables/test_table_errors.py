@@ -43,12 +43,12 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_no_such_file(table):
-    assert message(table) == f"{table}: there is no such file; check the path."
+    assert message(table) == f"{table}: file not found; check the path."
 
 
 def test_a_directory_is_no_file(table):
     table.mkdir()
-    check(message(table), "there is no such file")
+    check(message(table), "file not found")
 
 
 @pytest.mark.parametrize("name", ["table.xlsx", "table", "table.csv.bz2", "csv"])
@@ -150,7 +150,7 @@ def test_empty_file(tmp_path, name, content):
 
 
 def test_no_rows(tmp_path, table):
-    check(message(table, HEADER), "the table has no rows; give one row a case")
+    check(message(table, HEADER), "the table has no rows; give one row per case")
     pl.DataFrame({"label:y": []}, schema={"label:y": pl.Int64}).write_parquet(tmp_path / "a.parquet")
     check(message(tmp_path / "a.parquet"), "the table has no rows")
 
@@ -190,9 +190,9 @@ def test_bad_byte_in_json(tmp_path):
 
 def test_half_a_surrogate_pair_in_json(tmp_path):
     rows = b'{"text": "a", "label:y": 0}\n{"text": "\\ud83d", "label:y": 0}\n'
-    check(message(tmp_path / "a.jsonl", rows), "row 2, column 'text': the cell has half a character")
+    check(message(tmp_path / "a.jsonl", rows), "row 2, column 'text': the cell contains an unpaired surrogate")
     far = b'{"text": "a", "label:y": 0}\n' * 4500 + rows.splitlines()[1]
-    check(message(tmp_path / "b.jsonl", far), "row 4501, column 'text': the cell has half a character")
+    check(message(tmp_path / "b.jsonl", far), "row 4501, column 'text': the cell contains an unpaired surrogate")
 
 
 def test_bytes_in_parquet_that_are_no_text(tmp_path):
@@ -265,14 +265,14 @@ def test_ragged_row(table, row, n):
     sentence = message(table, HEADER + b'1,1,test,"a\na",0\n' + row)
     check(
         sentence,
-        f"row 2: the row has {n} cells and the header 5; put cells that hold the delimiter or a line end",
+        f"row 2: the row has {n} cells and the header has 5; quote cells that contain the delimiter or a line break",
     )
 
 
 def test_a_bare_carriage_return_is_refused_and_not_guessed_at(table):
     # What csv.writer before Python 3.13 leaves without quotes: a line end for some readers and text for others.
     sentence = message(table, HEADER + b"1,1,test,a,0\n2,2,test,b\rc,0\n")
-    check(sentence, "row 2: the row has 4 cells and the header 5", "a line end in quotes")
+    check(sentence, "row 2: the row has 4 cells and the header has 5", "a line break")
 
 
 @pytest.mark.parametrize("row", [b'2,2,test,"b" c,0\n', b'2,2,test,"never closed,0\n'])
@@ -288,7 +288,7 @@ def test_malformed_json(tmp_path, line):
     rows = f'{{"text": "a", "label:y": 0}}\n\n{line}\n'
     check(
         message(tmp_path / "a.jsonl", rows.encode()),
-        "row 2: the line is not JSON; write one JSON object a line",
+        "row 2: the line is not JSON; write one JSON object per line",
     )
 
 
@@ -315,7 +315,7 @@ def test_corrupt_parquet(tmp_path, cut):
     whole = path.read_bytes()
     middle = whole[:100] + b"\xff" * (len(whole) // 2) + whole[100 + len(whole) // 2 :]
     content = {"text": b"not parquet", "head": whole[100:], "tail": whole[:-100], "middle": middle}[cut]
-    check(message(path, content), "the Parquet file is damaged or is no Parquet; copy or export the file again")
+    check(message(path, content), "the file is damaged or is not a Parquet file; copy or export the file again")
 
 
 def test_a_panic_of_polars_is_an_error_too(tmp_path, monkeypatch):
@@ -325,7 +325,7 @@ def test_a_panic_of_polars_is_an_error_too(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"label:y": [0]}).write_parquet(path)
     monkeypatch.setattr(pl, "read_parquet", panic)
-    check(message(path), "the Parquet file is damaged")
+    check(message(path), "the file is damaged or is not a Parquet file")
 
 
 def test_column_twice_in_the_header(table):
@@ -346,7 +346,7 @@ def test_label_twice(table, labels):
 @pytest.mark.parametrize("labels", [None, ()])
 def test_no_labels(table, labels):
     sentence = message(table, b"case_id,labels,text\n1,0,a\n", labels=labels)
-    check(sentence, "there are no label columns; name the 0/1 columns in `labels`")
+    check(sentence, "no label columns; name the 0/1 columns in `labels`")
 
 
 def test_label_without_a_name(table):
@@ -355,7 +355,7 @@ def test_label_without_a_name(table):
 
 def test_label_list_errors(tmp_path, table):
     codes = {"label_list": {"column": "codes", "min_count": 2}}
-    check(message(table, b"codes\nA;B\nC\n", **codes), "column 'codes': there is no label with at least 2 cases")
+    check(message(table, b"codes\nA;B\nC\n", **codes), "column 'codes': no labels with at least 2 cases")
     codes = {"label_list": {"column": "codes", "only": ["A", "A"]}}
     check(message(table, b"codes\nA;B\nC\n", **codes), "column 'A': the label is given twice")
     rows = "\n".join(json.dumps({"labels": cell}) for cell in (["A"], 1))

@@ -1,8 +1,9 @@
-"""Readers of evidence: tables of spans, folders in MDACE's layout, and tables of where notes lie.
+"""Evidence for the evidence audit: tables of spans, folders in MDACE's layout, and tables of the positions of notes.
 
-A table (CSV, TSV, JSON Lines, each also as .gz, or Parquet) has a row for each span: `case_id`, `label`, `start` and
-`end`, in characters of the case's text. With a column `score` it is graded. A folder is read as MDACE's JSON files,
-whose offsets are those of the note. Rows in messages count the file's records from 1, without the header.
+A table (CSV, TSV, JSON Lines, each also as .gz, or Parquet) has one row per span: `case_id`, `label`, `start` and
+`end`, in characters of the case's text. With a column `score` the evidence is graded. A folder is read as MDACE's JSON
+files, whose offsets are relative to the note. Rows in messages are the file's records, counted from 1 without the
+header.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ import polars as pl
 
 from palpate.cases.columns import WHOLE_NUMBER, ColumnCheck, ids, missing_column, words
 from palpate.cases.evidence import COMPLETE, EVIDENCE, NOTES, SUFFICIENT, EvidenceTable, NotesTable
-from palpate.data.annotations import mdace
+from palpate.data.annotations import mdace, place_of
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 
 _MORE = ("score", "note_id", "code_system", "completeness", "type")
-_SPAN = "a span begins at 0 or later and ends behind its begin, in characters"
+_SPAN = "a span starts at 0 or later and ends after its start, in characters"
 
 
 def read_evidence(path: Path) -> EvidenceTable:
-    """Evidence from a table's file, or from a folder in MDACE's layout."""
+    """Read evidence from a table, or from a folder in MDACE's layout."""
     if path.is_dir():
         return _from_charts(path)
     frame = _frame(path, EVIDENCE, _MORE)
@@ -42,7 +43,7 @@ def read_evidence(path: Path) -> EvidenceTable:
 
 
 def read_note_places(path: Path) -> NotesTable:
-    """Where notes lie in the texts of their cases, from a table's file."""
+    """Read the positions of notes in the texts of their cases from a table."""
     frame = _frame(path, NOTES, ())
     parts = {name: ids(ColumnCheck(frame[name], file=path)) for name in ("case_id", "note_id")}
     parts["category"] = words(ColumnCheck(frame["category"], file=path)).fill_null("").str.strip_chars()
@@ -50,15 +51,17 @@ def read_note_places(path: Path) -> NotesTable:
     _check_spans(parts["start"], parts["end"], path)
     table = pl.DataFrame(parts)
     again = ~table.select(pl.struct("case_id", "note_id").is_first_distinct()).to_series()
-    ColumnCheck(table["note_id"], file=path).refuse_value(again, "which its case has twice", hint="keep one row a note")
+    ColumnCheck(table["note_id"], file=path).refuse_value(
+        again, "which occurs twice in its case", hint="keep one row per note"
+    )
     return NotesTable(table, file=path)
 
 
 def _frame(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> pl.DataFrame:
-    """The columns that are wanted, as they are in the file."""
+    """The wanted columns, as they are in the file."""
     form = format_of(path)
     if path.stat().st_size == 0:
-        raise CohortError("the file is empty", file=path, hint=f"write a header: {','.join(needed)}")
+        raise CohortError("the file is empty", file=path, hint=f"start it with the header {','.join(needed)}")
     columns = form.columns(path)
     for name in needed:
         if name not in columns:
@@ -67,7 +70,7 @@ def _frame(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> pl.Dat
 
 
 def _whole(column: ColumnCheck) -> pl.Series:
-    """Whole numbers, none missing."""
+    """A column of whole numbers without empty cells."""
     values = column.values
     if values.dtype.is_integer():
         column.refuse(values.is_null(), "the cell is empty", hint=_SPAN)
@@ -75,7 +78,7 @@ def _whole(column: ColumnCheck) -> pl.Series:
     text = words(column).str.strip_chars()
     column.refuse(text.is_null(), "the cell is empty", hint=_SPAN)
     plain = text.str.replace(r"\.0$", "")
-    column.refuse_value(~plain.str.contains(WHOLE_NUMBER), "which is no whole number", hint=_SPAN)
+    column.refuse_value(~plain.str.contains(WHOLE_NUMBER), "which is not a whole number", hint=_SPAN)
     number = plain.cast(pl.Int64, strict=False)
     column.refuse_value(number.is_null(), "which is too large", hint=_SPAN)
     return number
@@ -83,21 +86,21 @@ def _whole(column: ColumnCheck) -> pl.Series:
 
 def _check_spans(start: pl.Series, end: pl.Series, path: Path) -> None:
     ColumnCheck(start.alias("start"), file=path).refuse_value(start < 0, "which is below 0", hint=_SPAN)
-    ColumnCheck(end.alias("end"), file=path).refuse_value(end <= start, "which is not behind the start", hint=_SPAN)
+    ColumnCheck(end.alias("end"), file=path).refuse_value(end <= start, "which is not after the start", hint=_SPAN)
 
 
 def _score(column: ColumnCheck) -> pl.Series:
-    """Finite numbers, none missing: a piece without a score is a row too many."""
+    """A column of finite numbers without empty cells: a span without a score does not belong in the table."""
     hint = "write a number, or leave the row out"
     text = words(column)
     column.refuse(text.is_null(), "the score is empty", hint=hint)
     number = text.str.strip_chars().cast(pl.Float64, strict=False)
-    column.refuse_value(number.is_null() | ~number.is_finite(), "which is no finite number", hint=hint)
+    column.refuse_value(number.is_null() | ~number.is_finite(), "which is not a finite number", hint=hint)
     return number
 
 
 def _from_charts(folder: Path) -> EvidenceTable:
-    """Every annotation below a folder; a case is an admission."""
+    """Every annotation in a folder of charts; a case is an admission."""
     rows, places = [], []
     for chart in mdace.read(folder):
         for note in chart.notes:
@@ -114,7 +117,7 @@ def _from_charts(folder: Path) -> EvidenceTable:
                         span.type,
                     )
                 )
-                places.append((chart.file, mdace.place_of(note.note_id, number)))
+                places.append((chart.file, place_of(note.note_id, number)))
     names = (*EVIDENCE, "note_id", "code_system", "completeness", "type")
     schema = {name: pl.Int64 if name in ("start", "end") else pl.String for name in names}
     frame = pl.DataFrame(rows, schema=schema, orient="row")

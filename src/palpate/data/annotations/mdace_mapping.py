@@ -1,7 +1,7 @@
-"""Own code mapping against MDACE's ICD-9 side, span by span (evidence paper, Table 6 and Appendix B).
+"""palpate's code mapping compared with MDACE's, span by span (evidence paper, Table 6 and Appendix B).
 
-MDACE has each span twice, with an ICD-10 and an ICD-9 code, and says how it got from one to the other. Mapping the
-ICD-10 side again shows whether `gems` does what the paper did, and each difference gets an explanation.
+MDACE has each span twice, with an ICD-10 and an ICD-9 code, and says how one was derived from the other. Mapping the
+ICD-10 codes again shows whether `data.codes` does what the paper did; each difference gets an explanation.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from palpate.data.annotations.mdace import Annotation, Chart
+from palpate.data.annotations import AnnotatedChart, Annotation
+from palpate.data.codes import TARGETS, CodeMap, MappedCode, dotted
 from palpate.data.codes.gem_tables import Gem, plain_code
-from palpate.data.codes.gems import TARGETS, CodeMap, Mapped, dotted
 from palpate.errors import CohortError
 
 
-class Miss(NamedTuple):
-    """Spans whose mapping is not MDACE's: both codes, MDACE's type, ours, and why they differ."""
+class MappingMiss(NamedTuple):
+    """Spans whose mapping differs from MDACE's: both codes and types, how many spans, and why they differ."""
 
     code: str
     system: str
@@ -29,37 +29,37 @@ class Miss(NamedTuple):
     explanation: str
 
 
-class Agreement(NamedTuple):
-    """By MDACE's mapping type and code system: spans, and how many of them got the same code here."""
+class MappingAgreement(NamedTuple):
+    """By MDACE's mapping type and code system: the number of spans, and how many of them have the same code here."""
 
     counts: dict[tuple[str, str], tuple[int, int]]
-    misses: list[Miss]
+    misses: list[MappingMiss]
     unpaired: list[tuple[int, int, str]]
-    """Admission, note and ICD-10 code of spans that MDACE could not map."""
+    """Admission, note and ICD-10 code of spans without an ICD-9 code in MDACE."""
 
     def share(self, kind: str, system: str = "ICD-10-CM") -> float | None:
-        """The share of spans of a type that got the same code; None if there are none."""
+        """The share of spans of a type with the same code; None if there are none."""
         n, same = self.counts.get((kind, system), (0, 0))
         return same / n if n else None
 
 
 def compare_mapping(
-    tens: Iterable[Chart],
-    nines: Iterable[Chart],
+    tens: Iterable[AnnotatedChart],
+    nines: Iterable[AnnotatedChart],
     code_map: CodeMap,
     *,
     prefer: Mapping[int, Collection[str]] | None = None,
-) -> Agreement:
-    """Map the ICD-10 side and compare with the ICD-9 side; `prefer` has the billed codes of each admission."""
+) -> MappingAgreement:
+    """Map the ICD-10 charts and compare them with the ICD-9 charts; `prefer` has each admission's billed codes."""
     other = {(chart.setting, chart.hadm_id): chart for chart in nines}
     tally: Counter[tuple[str, str, str, str, str]] = Counter()
-    mapped: dict[tuple[str, str, str, str, str], Mapped | None] = {}
+    mapped: dict[tuple[str, str, str, str, str], MappedCode | None] = {}
     unpaired: list[tuple[int, int, str]] = []
     for chart in tens:
         nine = other.get((chart.setting, chart.hadm_id))
         if nine is None:
-            problem = f"admission {chart.hadm_id} has no ICD-9 side"
-            raise CohortError(problem, file=chart.file, hint="give both code systems of the same charts")
+            problem = f"admission {chart.hadm_id} has no ICD-9 chart"
+            raise CohortError(problem, file=chart.file, hint="give the same charts in both code systems")
         given = (prefer or {}).get(chart.hadm_id, ())
         for note_id, ten, theirs in _pairs(chart, nine):
             if theirs is None:
@@ -71,7 +71,7 @@ def compare_mapping(
                 if known
                 else None
             )
-            # CPT codes are the same on both sides and no subject of a mapping.
+            # CPT codes are the same in both charts and are not mapped.
             if known or plain_code(ten.code) != plain_code(theirs.code):
                 key = (ten.code, ten.code_system, theirs.code, theirs.type, (ours.code or "") if ours else "")
                 tally[key] += 1
@@ -81,12 +81,12 @@ def compare_mapping(
 
 def _agreement(
     tally: Mapping[tuple[str, str, str, str, str], int],
-    mapped: Mapping[tuple[str, str, str, str, str], Mapped | None],
+    mapped: Mapping[tuple[str, str, str, str, str], MappedCode | None],
     unpaired: list[tuple[int, int, str]],
     code_map: CodeMap,
-) -> Agreement:
+) -> MappingAgreement:
     counts: dict[tuple[str, str], tuple[int, int]] = {}
-    misses: list[Miss] = []
+    misses: list[MappingMiss] = []
     for key, n in sorted(tally.items()):
         code, system, theirs, kind, ours = key
         same = bool(ours) and plain_code(ours) == plain_code(theirs)
@@ -96,27 +96,27 @@ def _agreement(
             result = mapped[key]
             gem = code_map.procedures if system == "ICD-10-PCS" else code_map.diagnoses
             why = _explain(theirs, kind, result, gem, system)
-            misses.append(Miss(code, system, theirs, kind, ours or None, result.type if result else "", n, why))
-    return Agreement(counts, sorted(misses, key=lambda miss: (miss.their_type, -miss.n, miss.code)), unpaired)
+            misses.append(MappingMiss(code, system, theirs, kind, ours or None, result.type if result else "", n, why))
+    return MappingAgreement(counts, sorted(misses, key=lambda miss: (miss.their_type, -miss.n, miss.code)), unpaired)
 
 
-def _explain(theirs: str, kind: str, ours: Mapped | None, gem: Gem | None, system: str) -> str:
+def _explain(theirs: str, kind: str, ours: MappedCode | None, gem: Gem | None, system: str) -> str:
     if ours is None:
-        return f"the ICD-10 side says {system}, which is not mapped; the code is probably written without its dot"
+        return f"the ICD-10 chart says {system}, which is not mapped; the code is probably written without its dot"
     if ours.code is None:
         return ours.reason or ours.type
     entries = (gem or {}).get(plain_code(ours.via or ours.source), ())
     candidates = sorted({dotted(entry.target, TARGETS[system]) for entry in entries})
     through = f" through its parent {ours.via}" if ours.via else ""
     if plain_code(theirs) in {plain_code(code) for code in candidates}:
-        return f"both are in the table{through}, among {', '.join(candidates)}; the choice differs"
+        return f"both codes are in the table{through}, among {', '.join(candidates)}; the choice differs"
     if kind == "Human":
-        return f"a coder chose a code that the table does not have{through}; it has {', '.join(candidates)}"
-    return f"this table has {', '.join(candidates)}{through}; MDACE used another year's"
+        return f"a coder chose a code that is not in the table{through}, which has {', '.join(candidates)}"
+    return f"this table has {', '.join(candidates)}{through}; MDACE used the table of another year"
 
 
-def _pairs(ten: Chart, nine: Chart) -> Iterator[tuple[int, Annotation, Annotation | None]]:
-    """Each ICD-10 annotation with the ICD-9 annotation of the same span; those of one span come in the same order."""
+def _pairs(ten: AnnotatedChart, nine: AnnotatedChart) -> Iterator[tuple[int, Annotation, Annotation | None]]:
+    """Each ICD-10 annotation with the ICD-9 annotation of the same span; several of one span are in the same order."""
     notes = {note.note_id: note for note in nine.notes}
     for note in ten.notes:
         there: defaultdict[tuple[int, int], list[Annotation]] = defaultdict(list)

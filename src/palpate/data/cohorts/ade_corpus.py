@@ -1,8 +1,8 @@
-"""The ADE corpus, version 2: sentences of PubMed case reports with and without a drug's adverse effect.
+"""The ADE corpus, version 2: sentences from PubMed case reports with and without an adverse effect of a drug.
 
-`DRUG-AE.rel` has one relation a row, `pmid|sentence|effect|begin|end|drug|begin|end`, and `ADE-NEG.txt` one sentence
-without a relation a row, `pmid NEG sentence` (Gurulingappa et al. 2012). The offsets count from the abstract's start,
-which the files do not hold; drug and effect are placed in the sentence by the distance between them.
+`DRUG-AE.rel` has one relation per row, `pmid|sentence|effect|begin|end|drug|begin|end`, and `ADE-NEG.txt` has one
+sentence without a relation per row, `pmid NEG sentence` (Gurulingappa et al. 2012). Offsets are relative to the
+abstract, which is not in the files, so drug and effect are located in the sentence by the distance between them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SCHEMA = {
 _FIELDS = ("pmid", "sentence", "effect", "begin", "end", "drug", "begin of drug", "end of drug")
 
 
-class Relation(NamedTuple):
-    """A drug and its effect in a sentence; the spans are of the sentence."""
+class DrugEffect(NamedTuple):
+    """A drug and its adverse effect in a sentence; spans are characters of the sentence."""
 
     pmid: str
     sentence: str
@@ -38,14 +38,15 @@ class Relation(NamedTuple):
 
 
 def is_ade_corpus(folder: Path) -> bool:
-    """Whether the two files are there."""
+    """Whether the folder has the corpus's two files."""
     return (folder / RELATIONS).is_file() and (folder / NEGATIVES).is_file()
 
 
 def read_ade_corpus(folder: Path) -> pl.DataFrame:
-    """Sentences with a relation, once for each abstract, then those without.
+    """Sentences with a relation, once per abstract, then those without one.
 
-    `drug_spans` and `effect_spans` are the distinct places in the sentence, as `12-24 30-41`; null without a relation.
+    `drug_spans` and `effect_spans` are the distinct spans in the sentence, as in `12-24 30-41`; null without a
+    relation.
     """
     spans: dict[tuple[str, str], tuple[set[tuple[int, int]], set[tuple[int, int]]]] = {}
     for relation in read_relations(folder / RELATIONS):
@@ -60,13 +61,16 @@ def read_ade_corpus(folder: Path) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def read_relations(file: Path) -> Iterator[Relation]:
-    """The relations of `DRUG-AE.rel`, with places in the sentence."""
+def read_relations(file: Path) -> Iterator[DrugEffect]:
+    """The relations in `DRUG-AE.rel`, with their spans in the sentence."""
     for row, line in _lines(file):
         cells = line.split("|")
         if len(cells) != len(_FIELDS):
             raise CohortError(
-                f"there are {len(cells)} fields between '|', not {len(_FIELDS)}", file=file, row=row, hint="check it"
+                f"expected {len(_FIELDS)} fields separated by '|' but found {len(cells)}",
+                file=file,
+                row=row,
+                hint="correct the row",
             )
         offsets = {name: _offset(cells[at], name, file, row) for at, name in enumerate(_FIELDS) if at in (3, 4, 6, 7)}
         pmid, sentence, effect, drug = cells[0], cells[1], cells[2], cells[5]
@@ -75,21 +79,23 @@ def read_relations(file: Path) -> Iterator[Relation]:
         begin = next((at for at in starts if at + distance >= 0 and sentence.startswith(drug, at + distance)), None)
         if begin is None or not drug:
             raise CohortError(
-                "drug and effect do not stand in the sentence at the distance that their offsets give",
+                "the sentence does not contain the drug and the effect at the distance that their offsets imply",
                 file=file,
                 row=row,
                 hint="check the offsets",
             )
         at = begin + distance
-        yield Relation(_pmid(pmid, file, row), sentence, (begin, begin + len(effect)), (at, at + len(drug)))
+        yield DrugEffect(_pmid(pmid, file, row), sentence, (begin, begin + len(effect)), (at, at + len(drug)))
 
 
 def read_negatives(file: Path) -> Iterator[tuple[str, str]]:
-    """The abstract and the sentence of each row of `ADE-NEG.txt`."""
+    """The abstract and the sentence in each row of `ADE-NEG.txt`."""
     for row, line in _lines(file):
         pmid, mark, sentence = [*line.split(" ", 2), "", ""][:3]
         if mark != "NEG" or not sentence.strip():
-            raise CohortError("the row is not of the form `pmid NEG sentence`", file=file, row=row, hint="check it")
+            raise CohortError(
+                "the row does not have the form `pmid NEG sentence`", file=file, row=row, hint="correct it"
+            )
         yield _pmid(pmid, file, row), sentence
 
 
@@ -97,9 +103,11 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise CohortError("the file is no UTF-8 text", file=file, hint="download it again") from None
+        raise CohortError("the file is not UTF-8 text", file=file, hint="download it again") from None
     except OSError as error:
-        raise CohortError(f"the file can't be read ({error.strerror})", file=file, hint="check it") from None
+        raise CohortError(
+            f"the file can't be read ({error.strerror})", file=file, hint="check its permissions"
+        ) from None
     for row, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield row, line.removesuffix("\r")
@@ -107,13 +115,17 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 def _offset(cell: str, name: str, file: Path, row: int) -> int:
     if not cell.isdecimal():
-        raise CohortError(f"'{cell[:20]}' is no offset", file=file, row=row, column=name, hint="check it")
+        raise CohortError(
+            f"'{cell[:20]}' is not an offset", file=file, row=row, column=name, hint="write a whole number"
+        )
     return int(cell)
 
 
 def _pmid(cell: str, file: Path, row: int) -> str:
     if not cell.isdecimal():
-        raise CohortError(f"'{cell[:20]}' is no PubMed id", file=file, row=row, column="pmid", hint="check it")
+        raise CohortError(
+            f"'{cell[:20]}' is not a PubMed id", file=file, row=row, column="pmid", hint="write a whole number"
+        )
     return cell
 
 

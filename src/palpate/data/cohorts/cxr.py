@@ -1,12 +1,13 @@
 """The chest X-ray cohort: images with the discharge summaries of the patient's earlier admissions.
 
-Context paper, Section 3.1 and Appendix A. A note is context of a study if its admission began and ended before the
-study and the note was charted before it: strictly, to the second. Notes of the current and of later admissions never
-are. Everything that the labeler did not call positive is negative. The SQL is in `sql/cxr_studies.sql` and
+Context paper, Section 3.1 and Appendix A. A note is context for a study if its admission began and ended before the
+study and the note was charted before it: strictly before, to the second. Notes from the current or a later admission
+never are. Whatever the labeler did not call positive is negative. The SQL is in `sql/cxr_studies.sql` and
 `sql/cxr.sql`.
 
-The earlier notes of a case are one text, `prior`, in order of time, with `PRIOR_MARK` between them. Besides, a case has
-what earlier studies of the patient found: `earlier_LABEL` is 1 if any did, 0 if none, empty if there was none.
+The earlier notes of a case are one text, `prior`, in order of time, with `PRIOR_MARK` between them. A case also has
+what earlier studies of the patient found: `earlier_LABEL` is 1 if any study found it, 0 if none did, and empty if there
+was no earlier study.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
 from palpate.cases.cohort import Cohort
-from palpate.data.cohorts.built import Built, FlowStep, follow, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
 from palpate.data.cohorts.splits import Ratios
-from palpate.data.hospitals.mimic_cxr import CHEXPERT, LABELS, METADATA, XrayHospital, plain
-from palpate.data.hospitals.mimic_iv import MIMIC_IV
-from palpate.data.hospitals.sources import Say, open_hospital
+from palpate.data.hospitals import Announce, Hospital, open_hospital, sql_name
+from palpate.data.hospitals.mimic import MIMIC_IV
+from palpate.data.hospitals.mimic_cxr import CHEXPERT, LABELS, METADATA, attach_tables
 
 CONTEXT_RATIOS = (0.8, 0.1, 0.1)
 PRIOR_MARK = "\n\n===== NEXT NOTE =====\n\n"
-"""Between two earlier notes; `palpate train pretest` tells notes apart by it."""
+"""The separator between two earlier notes; `palpate train pretest` splits notes at it."""
 ATTRIBUTES = ("age", "gender", "n_prior_admissions", "n_prior_notes", "n_earlier_studies")
 EARLIER = tuple(f"earlier_{label}" for label in LABELS)
 _BLOCK = 500
@@ -37,14 +38,17 @@ _NOTES = {
     "unknown stay": ("notes whose stay is known", "hadm_id is not in admissions"),
     "other patient": ("notes of the stay's patient", "subject_id differs from the one in admissions"),
     "no discharge": ("notes of a stay that ended", "dischtime is empty"),
-    "no chart time": ("notes with a chart time", "charttime is empty, so no study can be said to come after it"),
+    "no chart time": (
+        "notes with a chart time",
+        "charttime is empty, so it is unknown whether the note precedes a study",
+    ),
 }
 _IMAGES = {
     "no time": ("images with a time", "StudyDate or StudyTime is empty"),
     "no labels": ("images with labels", "the study is not in the table of labels"),
     "unknown patient": ("images of known patients", "subject_id is not in MIMIC-IV's patients"),
     "view": ("views: {views}", "not a frontal view"),
-    "further image": ("a case an image or a study: {per}", "further image of the study"),
+    "further image": ("one case per {per}", "further image of the study"),
     "no earlier admission": ("with an earlier admission", "no admission ended before the study"),
     "no earlier note": (
         "with an earlier discharge summary",
@@ -53,21 +57,21 @@ _IMAGES = {
 }
 
 
-class CxrOptions(BaseModel):
-    """Which images, and which notes are their context."""
+class CxrCohortOptions(BaseModel):
+    """Which images are cases, and which notes are their context."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     per: Literal["image", "study"] = "image"
-    """What a case is: an image, named by its dicom_id, as in the paper; or a study, with one image, frontal if any."""
+    """What a case is: an image with its dicom_id, as in the paper; or a study with one image, frontal if possible."""
     views: Literal["all", "frontal"] = "all"
-    """frontal: only images with the view PA or AP."""
+    """`frontal`: only images with view position PA or AP."""
     addenda: Literal["join", "leave"] = "join"
-    """Addenda to discharge summaries are notes like others, or are left out."""
+    """Whether addenda to discharge summaries count as notes (`join`) or are left out (`leave`)."""
     max_notes: int | None = Field(default=None, ge=1)
-    """Only so many of the latest earlier notes; None: all, as in the paper."""
+    """Keep at most this many of the most recent earlier notes; None: all, as in the paper."""
     image_folder: str | None = None
-    """What stands before `files/p10/...` in the path of an image; default: the folder of MIMIC-CXR-JPG's tables."""
+    """The folder of `files/p10/...` in the path of an image; default: the folder of MIMIC-CXR-JPG's tables."""
     ratios: Ratios = CONTEXT_RATIOS
     seed: int = 0
     splits: Path | None = None
@@ -75,27 +79,26 @@ class CxrOptions(BaseModel):
 
 
 def build_cxr(
-    source: Path, *, options: CxrOptions | None = None, name: str = "cxr", progress: Say | None = None
-) -> Built:
-    """The chest X-ray cohort of a folder that has MIMIC-IV and MIMIC-CXR-JPG in it or below it."""
-    chosen = options or CxrOptions()
-    with open_hospital(source, progress=progress) as opened:
-        hospital = XrayHospital(opened)
-        hospital.attach_all()
+    source: Path, *, options: CxrCohortOptions | None = None, name: str = "cxr", progress: Announce | None = None
+) -> BuiltCohort:
+    """Build the chest X-ray cohort from a folder with MIMIC-IV and MIMIC-CXR-JPG in it or below it."""
+    chosen = options or CxrCohortOptions()
+    with open_hospital(source, progress=progress) as hospital:
+        cxr_folder = attach_tables(hospital)
         flow = _stage(hospital, chosen)
         refuse_empty(flow, source)
         hospital.progress("joining earlier notes")
-        frame = _cases(hospital, chosen).join(
+        frame = _cases(hospital, chosen, cxr_folder).join(
             _priors(hospital, chosen), on=["patient_id", "n_prior_notes"], how="left", maintain_order="left"
         )
     any_positive = frame.select(pl.any_horizontal(*(pl.col(label) == 1 for label in LABELS))).to_series()
     frame, step = split_cases(frame, any_positive, ratios=chosen.ratios, seed=chosen.seed, file=chosen.splits)
     cohort = Cohort.from_frame(frame, labels=LABELS, name=name, attributes=(*ATTRIBUTES, *EARLIER))
-    return Built(cohort, (*flow, step))
+    return BuiltCohort(cohort, (*flow, step))
 
 
-def _stage(hospital: XrayHospital, options: CxrOptions) -> list[FlowStep]:
-    """Make `labelled`, `history` and `contexts`; gives the flow of notes, then that of images."""
+def _stage(hospital: Hospital, options: CxrCohortOptions) -> list[FlowStep]:
+    """Create the tables `labelled`, `history` and `contexts`; returns the flow of notes, then that of images."""
     hospital.run("cxr_cells")
     _check_cells(hospital)
     hospital.progress("reading studies")
@@ -115,30 +118,32 @@ def _stage(hospital: XrayHospital, options: CxrOptions) -> list[FlowStep]:
     ):
         rows = hospital.frame(f"SELECT subject_id, dropped FROM {table}")
         flow.append(FlowStep(start, rows.height, rows["subject_id"].n_unique()))
-        flow += follow(rows, {key: (text.format(**settings), why) for key, (text, why) in steps.items()})
+        flow += flow_steps(rows, {key: (text.format(**settings), why) for key, (text, why) in steps.items()})
     return flow
 
 
-def _check_cells(hospital: XrayHospital) -> None:
+def _check_cells(hospital: Hospital) -> None:
     refuse = hospital.refuse_cells
     refuse(METADATA.name, {"dicom_id": "dicom_id IS NULL"}, "", "fill the cell or drop the row")
-    refuse(METADATA.name, {"studydate": "NOT is_study_date(studydate)"}, "which is no date", "write it like 21800506")
+    refuse(
+        METADATA.name, {"studydate": "NOT is_study_date(studydate)"}, "which is not a date", "write it like 21800506"
+    )
     clock = "write it like 93014.531, for half past nine and 14.531 seconds"
     refuse(METADATA.name, {"studytime": "NOT is_study_clock(studytime)"}, "which is not a time of day", clock)
-    findings = {plain(label): f"NOT is_finding({plain(label)})" for label in LABELS}
+    findings = {sql_name(label): f"NOT is_finding({sql_name(label)})" for label in LABELS}
     hint = "labels are 1.0 (positive), 0.0 (negative), -1.0 (uncertain) or empty"
-    refuse(CHEXPERT.name, findings, "which is no label", hint)
+    refuse(CHEXPERT.name, findings, "which is not a label", hint)
 
 
-def _cases(hospital: XrayHospital, options: CxrOptions) -> pl.DataFrame:
-    """The images that are kept, by patient and time, in a cohort's columns."""
-    named = [f'{plain(label)} AS "{label}"' for label in LABELS]
-    named += [f'earlier_{plain(label)} AS "earlier_{label}"' for label in LABELS]
+def _cases(hospital: Hospital, options: CxrCohortOptions, cxr_folder: Path) -> pl.DataFrame:
+    """The images that are kept, sorted by patient and time, with a cohort's columns."""
+    named = [f'{sql_name(label)} AS "{label}"' for label in LABELS]
+    named += [f'earlier_{sql_name(label)} AS "earlier_{label}"' for label in LABELS]
     listed = ", ".join(("dicom_id", "study_id", "subject_id", "time", *ATTRIBUTES, *named))
     frame = hospital.frame(
         f"SELECT {listed} FROM labelled WHERE dropped IS NULL ORDER BY subject_id, time, study_id, dicom_id"
     )
-    root = str(hospital.cxr_folder.resolve()) if options.image_folder is None else options.image_folder
+    root = str(cxr_folder.resolve()) if options.image_folder is None else options.image_folder
     patient, study = pl.col("subject_id").cast(pl.String), pl.col("study_id").cast(pl.String)
     folder = pl.concat_str(pl.lit("files/p"), patient.str.slice(0, 2), pl.lit("/p"), patient, pl.lit("/s"), study)
     path = pl.concat_str(folder, pl.lit("/"), "dicom_id", pl.lit(".jpg"))
@@ -149,8 +154,8 @@ def _cases(hospital: XrayHospital, options: CxrOptions) -> pl.DataFrame:
     ).drop("dicom_id", "study_id", "subject_id")
 
 
-def _priors(hospital: XrayHospital, options: CxrOptions) -> pl.DataFrame:
-    """Each different context as one text, some patients at a time: `patient_id`, `n_prior_notes`, `prior`."""
+def _priors(hospital: Hospital, options: CxrCohortOptions) -> pl.DataFrame:
+    """Each distinct context as one text, some patients at a time: `patient_id`, `n_prior_notes`, `prior`."""
     (n_contexts,) = hospital.frame("SELECT count(*) AS n FROM contexts").row(0)
     first = "0" if options.max_notes is None else f"contexts.n_prior_notes - {options.max_notes}"
     parts = []
@@ -161,7 +166,7 @@ def _priors(hospital: XrayHospital, options: CxrOptions) -> pl.DataFrame:
             f"AND history.place <= contexts.n_prior_notes AND history.place > {first} "
             f"WHERE contexts.number > {start} AND contexts.number <= {start + _BLOCK}"
         )
-        # Rows of a patient are neighbours in the file, so a block of patients is a narrow range of the notes.
+        # The rows of a patient are adjacent in the file, so a block of patients is a narrow range of notes.
         low, high = hospital.frame(f"SELECT min(note_row) AS low, max(note_row) AS high FROM ({wanted})").row(0)
         parts.append(
             hospital.frame(

@@ -1,10 +1,10 @@
-"""The coding cohort: charts with their notes as one text, codes as labels, and where coders saw the evidence.
+"""The coding cohort: charts with their notes as one text, codes as labels, and the evidence that coders marked.
 
-Evidence paper, Sections 3, 4 and 6.1. A case is a chart (an admission). Its text is its notes, discharge summaries
-first and the others by time, with `NOTE_MARK` between them; offsets of evidence are moved from the note to this text.
-Splits are MDACE's lists. They go by chart, so a patient may be in two of them: see `patients`.
+Evidence paper, Sections 3, 4 and 6.1. A case is a chart (an admission). Its text consists of its notes, discharge
+summaries first and the others by time, with `NOTE_MARK` between them; offsets of evidence are converted from the note
+to this text. Splits are MDACE's lists. They list charts, so a patient may be in two of them: see `patients`.
 
-With `charts: code-ev`, charts that nobody annotated come along for training, with the codes that they were billed with.
+With `charts: code-ev`, charts without annotations are added for training, with the codes that they were billed with.
 The SQL is in `sql/mdace.sql` and `sql/billed.sql`.
 """
 
@@ -18,19 +18,18 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from palpate.cases.cohort import Cohort
-from palpate.data.annotations import mdace
-from palpate.data.annotations.mdace import Chart
+from palpate.data.annotations import AnnotatedChart, mdace
 from palpate.data.annotations.mdace_notes import tidy
-from palpate.data.codes.gems import dotted
-from palpate.data.codes.labels import encode
-from palpate.data.cohorts.built import Built, FlowStep, follow, refuse_empty, split_cases
+from palpate.data.codes import dotted
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
 from palpate.data.cohorts.mdace_sources import ChartNote, find_folders, read_chart_notes
 from palpate.data.cohorts.splits import Ratios
+from palpate.data.hospitals import Announce
 from palpate.data.hospitals.discharge import ATTRIBUTES
-from palpate.data.hospitals.sources import Say
+from palpate.data.tables.labels import encode
 
 NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
-"""Between two notes of a chart; it belongs to neither."""
+"""The separator between two notes of a chart; it belongs to neither."""
 EVIDENCE = {
     **{"case_id": pl.String(), "label": pl.String(), "start": pl.Int64(), "end": pl.Int64(), "note_id": pl.String()},
     **{"code_system": pl.String(), "completeness": pl.String(), "type": pl.String()},
@@ -47,7 +46,7 @@ def _capitalised(value: object) -> object:
 
 
 class MdaceOptions(BaseModel):
-    """Which charts, which of their notes, and what is done to the spans."""
+    """Which charts, which of their notes, and how spans are cleaned up."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,52 +54,52 @@ class MdaceOptions(BaseModel):
     """Inpatient charts have sufficient evidence, Profee charts complete evidence."""
     system: Literal["ICD-9", "ICD-10"] = "ICD-9"
     charts: Literal["ev", "code-ev"] = "ev"
-    """ev: the annotated charts. code-ev: also those that have only billed codes, for training."""
+    """`ev`: the annotated charts; `code-ev`: also charts with billed codes only, for training."""
     notes: Literal["discharge", "annotated", "all"] = "discharge"
-    """Discharge summaries, as in the paper's Table 9; the notes that have evidence; or every note of the admission."""
+    """Discharge summaries, as in the paper's Table 9; notes with evidence; or all notes of the admission."""
     labels: Literal["auto", "annotated", "both"] = "auto"
-    """both: the billed ICD-9 codes too, the paper's final codes; auto: these for code-ev, annotated codes for ev."""
+    """`both`: also billed ICD-9 codes, the paper's final codes; `auto`: `both` for code-ev, else `annotated`."""
     trim: bool = False
-    """Spans lose blanks and punctuation at their ends."""
+    """Whether spans lose blanks and punctuation at their ends."""
     merge: Literal["none", "blanks", "punctuation"] = "none"
-    """Spans of one code with nothing else between them become one."""
+    """Whether spans of the same code are merged if there are only blanks (or also punctuation) between them."""
     patients: Literal["apart", "charts"] = "apart"
-    """apart: a chart is left out if its patient also has one in a later split. charts: each is its own patient."""
+    """`apart`: drop a chart if its patient also has one in a later split; `charts`: each chart is its own patient."""
     split: Literal["mdace", "draw"] = "mdace"
-    """MDACE's lists, or drawn by patient in `ratios` with `seed`."""
+    """MDACE's lists, or a split drawn by patient in `ratios` with `seed`."""
     ratios: Ratios = (0.6, 0.2, 0.2)
     seed: int = 0
     mdace: Path | None = None
-    """The folder with MDACE's files, if it is not in the source."""
+    """The folder with MDACE's files, if they are not in the source."""
     mimic: Path | None = None
     """The folder with NOTEEVENTS, if it is not in the source."""
 
     @model_validator(mode="after")
     def _billed_codes_are_icd_9(self) -> MdaceOptions:
         if self.system == "ICD-10" and self.adds_billed:
-            raise ValueError("billed codes are ICD-9: take system=ICD-9, or charts=ev and labels=annotated")
+            raise ValueError("billed codes are ICD-9: use system=ICD-9, or charts=ev and labels=annotated")
         if self.charts == "code-ev" and self.split == "draw":
-            raise ValueError("charts=code-ev is a list of MDACE's: take split=mdace")
+            raise ValueError("charts=code-ev is one of MDACE's lists: use split=mdace")
         return self
 
     @property
     def adds_billed(self) -> bool:
-        """Whether billed codes are labels."""
+        """Whether billed codes are labels too."""
         return self.labels == "both" or (self.labels == "auto" and self.charts == "code-ev")
 
 
-class Joined(NamedTuple):
-    """Several notes as one text, and where each begins in it."""
+class JoinedNotes(NamedTuple):
+    """Several notes as one text, and where each of them starts."""
 
     text: str
     starts: tuple[int, ...]
 
 
-class _Case(NamedTuple):
-    """A chart with its chosen notes, and why it is left out, if it is."""
+class _ChartCase(NamedTuple):
+    """A chart with its chosen notes and codes."""
 
     hadm_id: int
-    chart: Chart | None
+    chart: AnnotatedChart | None
     notes: tuple[ChartNote, ...]
     codes: tuple[str, ...]
     split: str | None
@@ -111,15 +110,16 @@ class _Case(NamedTuple):
 
     @property
     def dropped(self) -> str | None:
+        """Why the chart is left out; None if it is kept."""
         if self.split is None:
             return "no split"
         return "no note" if not self.notes else None if self.codes else "no code"
 
 
 def build_mdace(
-    source: Path, *, options: MdaceOptions | None = None, name: str = "mdace", progress: Say | None = None
-) -> Built:
-    """The coding cohort of a folder that has MDACE and MIMIC-III in it or below it, with its evidence and notes."""
+    source: Path, *, options: MdaceOptions | None = None, name: str = "mdace", progress: Announce | None = None
+) -> BuiltCohort:
+    """Build the coding cohort, its evidence and its notes from a folder with MDACE and MIMIC-III in it or below it."""
     chosen = options or MdaceOptions()
     folders = find_folders(source, mdace_folder=chosen.mdace, mimic=chosen.mimic)
     charts = list(mdace.read(folders.mdace, setting=chosen.setting, system=chosen.system))
@@ -136,7 +136,7 @@ def build_mdace(
     between = None if chosen.merge == "none" else chosen.merge
     tidied = {chart.hadm_id: tidy(chart, trim=chosen.trim, merge=between) for chart in found.charts}
     cases = [
-        _Case(
+        _ChartCase(
             hadm_id,
             tidied.get(hadm_id),
             choose_notes(found.notes.get(hadm_id, ()), tidied.get(hadm_id), chosen.notes),
@@ -150,11 +150,11 @@ def build_mdace(
     return _assemble(kept, flow, chosen, found.stays, name)
 
 
-def choose_notes(notes: Iterable[ChartNote], chart: Chart | None, which: str) -> tuple[ChartNote, ...]:
-    """The notes of a chart's text in order: discharge summaries, addenda behind them, then the others by time.
+def choose_notes(notes: Iterable[ChartNote], chart: AnnotatedChart | None, which: str) -> tuple[ChartNote, ...]:
+    """The notes of a chart's text in order: discharge summaries, their addenda, then the others by time.
 
-    Notes that are marked as errors, or blank, are left out, unless a coder took evidence from them. A chart that nobody
-    annotated has its discharge summaries, unless all notes are wanted.
+    Notes that are blank or marked as errors are left out, unless a coder marked evidence in them. A chart without
+    annotations has its discharge summaries, unless all notes are wanted.
     """
     evident = {note.note_id for note in chart.notes if note.annotations} if chart else set()
     usable = [note for note in notes if note.note_id in evident or not (note.is_error or not note.text.strip())]
@@ -165,17 +165,17 @@ def choose_notes(notes: Iterable[ChartNote], chart: Chart | None, which: str) ->
     return tuple(sorted(usable, key=lambda note: note.order))
 
 
-def join_notes(texts: Sequence[str]) -> Joined:
-    """The notes as one text; note k is `text[starts[k] : starts[k] + len(texts[k])]`."""
+def join_notes(texts: Sequence[str]) -> JoinedNotes:
+    """Join notes into one text; note k is `text[starts[k] : starts[k] + len(texts[k])]`."""
     starts, at = [], 0
     for text in texts:
         starts.append(at)
         at += len(text) + len(NOTE_MARK)
-    return Joined(NOTE_MARK.join(texts), tuple(starts))
+    return JoinedNotes(NOTE_MARK.join(texts), tuple(starts))
 
 
-def evidence_rows(chart: Chart, starts: Mapping[int, int]) -> list[tuple[object, ...]]:
-    """The chart's spans in characters of its text, for the notes that the text has, as rows of `EVIDENCE`."""
+def evidence_rows(chart: AnnotatedChart, starts: Mapping[int, int]) -> list[tuple[object, ...]]:
+    """The chart's spans as rows of `EVIDENCE`, in characters of its text, for the notes that are in the text."""
     return [
         (
             *(str(chart.hadm_id), a.code, starts[note.note_id] + a.begin, starts[note.note_id] + a.end),
@@ -187,13 +187,13 @@ def evidence_rows(chart: Chart, starts: Mapping[int, int]) -> list[tuple[object,
     ]
 
 
-def _codes(chart: Chart | None, billed: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+def _codes(chart: AnnotatedChart | None, billed: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     annotated = {a.code for note in chart.notes for a in note.annotations} if chart else set()
     return tuple(sorted(annotated | {dotted(code, system) for system, codes in billed.items() for code in codes}))
 
 
-def _screen(cases: Sequence[_Case], options: MdaceOptions) -> tuple[list[_Case], list[FlowStep]]:
-    """The charts that stay, and the flow: no list, no note, no code, a patient of a later split."""
+def _screen(cases: Sequence[_ChartCase], options: MdaceOptions) -> tuple[list[_ChartCase], list[FlowStep]]:
+    """The charts that are kept, and the flow: in no list, no note, no code, a patient in a later split."""
     latest: dict[int | None, int] = {}
     if options.patients == "apart" and options.split == "mdace":
         for case in cases:
@@ -210,20 +210,20 @@ def _screen(cases: Sequence[_Case], options: MdaceOptions) -> tuple[list[_Case],
     )
     lists = "any chart" if options.split == "draw" else f"MDACE's lists ({options.charts})"
     steps = {
-        "no split": (f"charts of {lists}", "the chart is in no list of a split"),
-        "no note": (f"charts with notes (notes: {options.notes})", "NOTEEVENTS has no such note of the admission"),
+        "no split": (f"charts of {lists}", "the chart is not in a list"),
+        "no note": (f"charts with notes (notes: {options.notes})", "NOTEEVENTS has no such note for the admission"),
         "no code": ("charts with a code", "no code was annotated or billed"),
         "other split": ("each patient in one split", "the patient also has a chart in a later split"),
     }
     known = rows["subject_id"].drop_nulls().n_unique()
-    flow = [FlowStep(f"charts of {options.setting}, {options.system}", rows.height, known), *follow(rows, steps)]
+    flow = [FlowStep(f"charts of {options.setting}, {options.system}", rows.height, known), *flow_steps(rows, steps)]
     return [case for case, why in zip(cases, dropped, strict=True) if why is None], flow
 
 
 def _assemble(
-    cases: Sequence[_Case], flow: list[FlowStep], options: MdaceOptions, stays: pl.DataFrame | None, name: str
-) -> Built:
-    """Texts, labels and the two tables beside the cohort."""
+    cases: Sequence[_ChartCase], flow: list[FlowStep], options: MdaceOptions, stays: pl.DataFrame | None, name: str
+) -> BuiltCohort:
+    """The cohort with texts and labels, and the two tables that go with it."""
     rows, evidence, notes, n_spans = [], list[tuple[object, ...]](), list[tuple[object, ...]](), 0
     for case in cases:
         case_id = str(case.hadm_id)
@@ -253,4 +253,4 @@ def _assemble(
         "evidence": pl.DataFrame(evidence, schema=EVIDENCE, orient="row"),
         "notes": pl.DataFrame(notes, schema=NOTES, orient="row"),
     }
-    return Built(cohort, tuple(flow), tables)
+    return BuiltCohort(cohort, tuple(flow), tables)

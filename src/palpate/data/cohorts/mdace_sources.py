@@ -1,4 +1,4 @@
-"""Where MDACE's files and MIMIC-III's tables are, and what the coding cohort needs of them: one query a table."""
+"""Where MDACE's files and MIMIC-III's tables are, and what the coding cohort reads from them: one query per table."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import NamedTuple
 
 import polars as pl
 
-from palpate.data.annotations.mdace import SETTINGS, Chart
-from palpate.data.annotations.mdace_notes import Found, keep_note, merge_notes
+from palpate.data.annotations import SETTINGS, AnnotatedChart
+from palpate.data.annotations.mdace_notes import FoundNotes, keep_note, merge_notes
+from palpate.data.hospitals import Announce, Hospital, has_table, open_hospital
 from palpate.data.hospitals.discharge import ATTRIBUTES
-from palpate.data.hospitals.mimic_iii import ADMISSIONS, DIAGNOSES_ICD, NOTEEVENTS, PATIENTS, PROCEDURES_ICD
-from palpate.data.hospitals.sources import Hospital, Say, has_table, open_hospital
+from palpate.data.hospitals.mimic import ADMISSIONS, DIAGNOSES_ICD, NOTEEVENTS, PATIENTS, PROCEDURES_ICD
 from palpate.errors import CohortError
 
 _LAST = datetime.max
 
 
-class Folders(NamedTuple):
-    """Where the two halves of the source are."""
+class SourceFolders(NamedTuple):
+    """The folders of the two data sets."""
 
     mdace: Path
     mimic: Path
 
 
 class ChartNote(NamedTuple):
-    """A note of an admission, as NOTEEVENTS has it."""
+    """A note of an admission, as it is in NOTEEVENTS."""
 
     note_id: int
     subject_id: int
@@ -40,45 +40,47 @@ class ChartNote(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, bool, datetime, int]:
-        """Its place in the chart's text."""
+        """What notes are sorted by in the chart's text."""
         return (not self.is_summary, self.is_summary and self.is_addendum, self.written or _LAST, self.note_id)
 
 
-class Sourced(NamedTuple):
-    """Annotated charts with their text, the notes of all admissions, billed codes by system, and what stays were."""
+class ChartSources(NamedTuple):
+    """Annotated charts with text, the notes of all admissions, billed codes by system, and attributes of the stays."""
 
-    charts: list[Chart]
+    charts: list[AnnotatedChart]
     notes: Mapping[int, Sequence[ChartNote]]
     billed: Mapping[int, Mapping[str, Sequence[str]]]
     stays: pl.DataFrame | None
 
 
-def find_folders(source: Path, *, mdace_folder: Path | None = None, mimic: Path | None = None) -> Folders:
-    """MDACE's folder and MIMIC-III's: as given, else the source itself, else a folder in it."""
+def find_folders(source: Path, *, mdace_folder: Path | None = None, mimic: Path | None = None) -> SourceFolders:
+    """The folders of MDACE and MIMIC-III: as given, or the source itself, or a folder in it."""
     if not source.is_dir():
-        raise CohortError("there is no such folder", file=source, hint="give the folder with MDACE and MIMIC-III")
+        raise CohortError("folder not found", file=source, hint="give the folder with MDACE and MIMIC-III")
     places = [source, *sorted(place for place in source.iterdir() if place.is_dir())]
     annotated = mdace_folder or next((place for place in places if _has_settings(place)), None)
     if annotated is None:
-        hint = "palpate looks for Inpatient/ or Profee/ in it and one folder below; --set mdace=DIR says where they are"
+        hint = (
+            "palpate looks for Inpatient/ or Profee/ here and one folder below; set another folder with --set mdace=DIR"
+        )
         raise CohortError("the folder has no annotated charts", file=source, hint=hint)
     tables = mimic or next((place for place in places if has_table(place, NOTEEVENTS)), None)
     if tables is None:
-        hint = "palpate looks in it and one folder below; --set mimic=DIR says where the table is"
+        hint = "palpate looks for it here and one folder below; set another folder with --set mimic=DIR"
         raise CohortError("the table NOTEEVENTS is missing", file=source, hint=hint)
-    return Folders(annotated, tables)
+    return SourceFolders(annotated, tables)
 
 
 def read_chart_notes(
-    charts: Sequence[Chart],
+    charts: Sequence[AnnotatedChart],
     wanted: Collection[int],
     folder: Path,
     *,
     only_summaries: bool,
     billed: bool,
-    progress: Say | None = None,
-) -> Sourced:
-    """Read MIMIC-III's tables for the wanted admissions and for every annotated note, which is checked."""
+    progress: Announce | None = None,
+) -> ChartSources:
+    """Read MIMIC-III's tables for the wanted admissions, and read and check every annotated note."""
     annotated = sorted({note.note_id for chart in charts for note in chart.notes})
     with open_hospital(folder, progress=progress) as hospital:
         _keep_numbers(hospital, "charts", "hadm_id", sorted(wanted))
@@ -96,11 +98,11 @@ def read_chart_notes(
         merged = merge_notes(charts, found, folder)
         codes = _billed(hospital) if billed else {}
         stays = _stays(hospital, folder)
-    return Sourced(merged, notes, codes, stays)
+    return ChartSources(merged, notes, codes, stays)
 
 
-def read_billed(folder: Path, *, progress: Say | None = None) -> dict[int, dict[str, list[str]]]:
-    """The ICD-9 codes that each admission was billed with, without dots, by code system."""
+def read_billed(folder: Path, *, progress: Announce | None = None) -> dict[int, dict[str, list[str]]]:
+    """The ICD-9 codes that each admission was billed with, by code system and without dots."""
     with open_hospital(folder, progress=progress) as hospital:
         return _billed(hospital)
 
@@ -114,13 +116,13 @@ def _keep_numbers(hospital: Hospital, table: str, column: str, numbers: Sequence
     hospital.connection.execute(f"INSERT INTO {table} SELECT unnest(?::BIGINT[])", [list(numbers)])
 
 
-def _notes(hospital: Hospital, annotated: set[int], file: Path) -> tuple[Found, dict[int, list[ChartNote]]]:
-    """What annotations need, and the notes of each admission; a note without an admission is no chart's."""
+def _notes(hospital: Hospital, annotated: set[int], file: Path) -> tuple[FoundNotes, dict[int, list[ChartNote]]]:
+    """The annotated notes, and all notes by admission; a note without an admission belongs to no chart."""
     query = (
         "SELECT note_id, hadm_id, subject_id, written, category, is_summary, is_addendum, is_error, text "
         "FROM chart_notes ORDER BY note_id"
     )
-    found: Found = {}
+    found: FoundNotes = {}
     notes: dict[int, list[ChartNote]] = {}
     seen: set[int] = set()
     for frame in hospital.frames(query):
@@ -154,7 +156,7 @@ def _billed(hospital: Hospital) -> dict[int, dict[str, list[str]]]:
 
 
 def _stays(hospital: Hospital, folder: Path) -> pl.DataFrame | None:
-    """Discharge time and the attributes of other cohorts, by case; None if the folder lacks the tables."""
+    """Discharge time and patient attributes by case; None if the folder does not have the tables."""
     if not (has_table(folder, PATIENTS) and has_table(folder, ADMISSIONS)):
         return None
     for table in (PATIENTS, ADMISSIONS):

@@ -1,8 +1,8 @@
 """The outcomes cohort: admission notes, with death in hospital and the diagnosis groups at discharge.
 
-Behavioural-testing paper, section 4.1, which takes the tasks of van Aken et al. 2021: 48,745 admission notes of
-MIMIC-III, of which 9,829 are the test set. The note is what `sections` keeps of the stay's first discharge summary:
-a later summary of the same stay may tell, as history, what happened in its first part, and addenda are written
+Behavioural-testing paper, section 4.1, which takes the tasks from van Aken et al. 2021: 48,745 admission notes from
+MIMIC-III, of which 9,829 are the test set. The note is what `sections` keeps of the stay's first discharge summary: a
+later summary of the same stay may report, as history, what happened during its first part, and addenda are written
 afterwards. Diagnoses are ICD-9 groups, the code up to the point: 428, V45, E849. The SQL is in `sql/outcomes.sql`.
 """
 
@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy import sparse
 
 from palpate.cases.cohort import Cohort
-from palpate.data.codes.labels import encode
-from palpate.data.cohorts.built import Built, FlowStep, follow, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
 from palpate.data.cohorts.splits import BEHAVIOUR_RATIOS, Ratios
-from palpate.data.hospitals.discharge import ATTRIBUTES, Kept, choose_layout, join_cases, read_parts, stage_documents
-from palpate.data.hospitals.mimic_iii import DIAGNOSES_ICD, MIMIC_III
+from palpate.data.hospitals import Announce, Hospital, open_hospital
+from palpate.data.hospitals.discharge import ATTRIBUTES, Kept, join_cases, read_parts, stage_documents
+from palpate.data.hospitals.mimic import DIAGNOSES_ICD, MIMIC_III, choose_layout
 from palpate.data.hospitals.sections import admission_note
-from palpate.data.hospitals.sources import Hospital, Say, open_hospital
+from palpate.data.tables.labels import encode
 from palpate.errors import CohortError
 
 MORTALITY = "mortality"
@@ -31,16 +31,16 @@ Task = Literal["mortality", "diagnoses", "both"]
 
 
 class OutcomesOptions(BaseModel):
-    """Which outcomes, and which stays."""
+    """Which outcomes are labels, and which stays are cases."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     task: Task = "both"
     newborns: Kept = "drop"
     summaries: Literal["first", "last"] = "first"
-    """Of several summaries of one stay, the one to cut: the first knows least of how the stay went."""
+    """Which of several summaries of a stay is used: the first one says least about how the stay went."""
     min_count: int = Field(default=1, ge=1)
-    """Diagnosis groups with fewer cases are no labels; their cases stay."""
+    """Diagnosis groups with fewer cases do not become labels; the cases are kept."""
     ratios: Ratios = BEHAVIOUR_RATIOS
     seed: int = 0
     splits: Path | None = None
@@ -52,16 +52,16 @@ def build_outcomes(
     *,
     options: OutcomesOptions | None = None,
     name: str = "outcomes",
-    progress: Say | None = None,
-) -> Built:
-    """The outcomes cohort of a folder in the layout of MIMIC-III."""
+    progress: Announce | None = None,
+) -> BuiltCohort:
+    """Build the outcomes cohort from a folder in the layout of MIMIC-III."""
     chosen = options or OutcomesOptions()
     with open_hospital(source, progress=progress) as hospital:
         if choose_layout(source) is not MIMIC_III:
             raise CohortError(
-                "the outcomes cohort is made from MIMIC-III, and this folder has the layout of MIMIC-IV",
+                "the outcomes cohort needs MIMIC-III, but this folder has the layout of MIMIC-IV",
                 file=source,
-                hint="give the folder that holds NOTEEVENTS",
+                hint="give the folder with NOTEEVENTS",
             )
         if chosen.task == MORTALITY:
             hospital.connection.execute("CREATE TABLE diagnosed (hadm_id BIGINT, codes VARCHAR[])")
@@ -71,20 +71,20 @@ def build_outcomes(
         flow = stage_documents(hospital, MIMIC_III, summaries=chosen.summaries, addenda="leave")
         hospital.progress("labelling")
         hospital.run("outcomes", chosen.model_dump())
-        flow += follow(hospital.frame("SELECT subject_id, dropped FROM labelled"), _steps(chosen))
+        flow += flow_steps(hospital.frame("SELECT subject_id, dropped FROM labelled"), _steps(chosen))
         refuse_empty(flow, source)
         frame = _read(hospital)
-    reason = "no chief complaint, present illness or medical history is found in it"
+    reason = "no chief complaint, present illness or medical history was found"
     n_dropped = flow[-1].n_cases - frame.height
     flow.append(FlowStep("admission notes", frame.height, frame["patient_id"].n_unique(), n_dropped, reason))
     refuse_empty(flow, source)
     died = frame[MORTALITY]
     frame, step = split_cases(frame, died, ratios=chosen.ratios, seed=chosen.seed, file=chosen.splits)
-    return Built(_cohort(frame, chosen, name, source), (*flow, step))
+    return BuiltCohort(_cohort(frame, chosen, name, source), (*flow, step))
 
 
 def _steps(options: OutcomesOptions) -> dict[str, tuple[str, str]]:
-    """Names and reasons of what `outcomes.sql` drops, in its order."""
+    """The steps of `outcomes.sql` in its order: names, and reasons for dropping a stay."""
     coded = "not needed" if options.task == MORTALITY else "no ICD-9 code in DIAGNOSES_ICD"
     return {
         "newborn": (f"not newborn (newborns: {options.newborns})", "newborn"),
@@ -93,7 +93,7 @@ def _steps(options: OutcomesOptions) -> dict[str, tuple[str, str]]:
 
 
 def _read(hospital: Hospital) -> pl.DataFrame:
-    """The kept stays with their admission notes; of the full summaries, some are held at a time."""
+    """The stays that are kept, with their admission notes; full summaries are in memory only in batches."""
     hospital.progress("cutting admission notes")
     parts = []
     for part in read_parts(hospital):
@@ -103,7 +103,7 @@ def _read(hospital: Hospital) -> pl.DataFrame:
 
 
 def _cohort(frame: pl.DataFrame, options: OutcomesOptions, name: str, source: Path) -> Cohort:
-    """The cohort with the labels of the task; diagnosis groups are held sparse."""
+    """The cohort with the labels of the task; diagnosis groups are sparse."""
     whole = Cohort.from_frame(frame.drop("codes"), labels=[MORTALITY], name=name, attributes=ATTRIBUTES)
     if options.task == MORTALITY:
         return whole

@@ -1,12 +1,12 @@
-"""The readmission cohort: one row a discharge summary, positive if the patient was admitted again within 30 days.
+"""The readmission cohort: one row per stay with a discharge summary, positive if it was followed by a readmission.
 
-Vocabulary paper, appendix A.2. Exactly: with the patient's stays in order of ADMITTIME, a stay is positive if the
-next ADMITTIME is at or after DISCHTIME and at most 30 times 24 hours later; the 30th day to the second is
-positive, a second more is not. A stay discharged less than 30 days before the last ADMITTIME in the table is left
-out, whatever its label, because its readmission may not have been seen. The SQL is in `sql/readmission.sql`.
+Vocabulary paper, appendix A.2. With the patient's stays in order of ADMITTIME, a stay is positive if the next ADMITTIME
+is at or after DISCHTIME and at most 30 times 24 hours later; exactly 30 days to the second is positive, one second more
+is not. A stay discharged less than 30 days before the last ADMITTIME in the table is left out, whatever its label,
+because its readmission may not have been observed. The SQL is in `sql/readmission.sql`.
 
-The paper is silent on deaths, newborns, elective returns, transfers and stays that overlap; each is an option, and
-the flow table says what it cost.
+The paper does not mention deaths, newborns, elective returns, transfers and overlapping stays; each is an option, and
+the flow table shows how many stays it drops.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
 from palpate.cases.cohort import Cohort
-from palpate.data.cohorts.built import Built, FlowStep, follow, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
 from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
+from palpate.data.hospitals import Announce, open_hospital
 from palpate.data.hospitals.discharge import (
     ATTRIBUTES,
     Kept,
-    LayoutName,
     Summaries,
-    choose_layout,
     join_cases,
     join_parts,
     read_parts,
     stage_documents,
 )
-from palpate.data.hospitals.sources import Say, open_hospital
+from palpate.data.hospitals.mimic import LayoutName, choose_layout
 
 LABEL = "readmission"
 Return = Literal["count", "ignore", "drop"]
@@ -40,15 +39,15 @@ Return = Literal["count", "ignore", "drop"]
 class ReadmissionOptions(BaseModel):
     """What counts as a stay and as a return.
 
-    A return of a kind (`overlaps`, `transfers`, `electives`) counts as a readmission (`count`), is passed over for
-    the stay after it (`ignore`), or makes the stay before it unusable if it comes within `days` (`drop`).
+    A return that is an overlap, a transfer or elective counts as a readmission (`count`), is skipped in favour of the
+    stay after it (`ignore`), or makes the stay before it unusable if it comes within `days` (`drop`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     days: int = Field(default=30, ge=1)
     deaths: Kept = "drop"
-    """Stays that end in death: nobody can come back."""
+    """Stays that end in death, after which no readmission is possible."""
     newborns: Kept = "drop"
     electives: Return = "count"
     """Returns with the admission type ELECTIVE; the paper counts all causes."""
@@ -56,9 +55,9 @@ class ReadmissionOptions(BaseModel):
     """Returns within `transfer_hours` after discharge."""
     transfer_hours: float = Field(default=24.0, ge=0, allow_inf_nan=False)
     overlaps: Return = "ignore"
-    """Stays that begin before this one's discharge: a continuation, unless counted."""
+    """Stays that begin before this one's discharge: a continuation, unless they are counted."""
     summaries: Summaries = "join"
-    """Several summaries of one stay: all in order of time, or the first or last only."""
+    """Several summaries of one stay: all of them in order of time, or only the first or last."""
     addenda: Literal["join", "leave"] = "join"
     layout: LayoutName = "auto"
     ratios: Ratios = VOCABULARY_RATIOS
@@ -72,9 +71,9 @@ def build_readmission(
     *,
     options: ReadmissionOptions | None = None,
     name: str = "readmission",
-    progress: Say | None = None,
-) -> Built:
-    """The readmission cohort of a folder in the layout of MIMIC-III or MIMIC-IV."""
+    progress: Announce | None = None,
+) -> BuiltCohort:
+    """Build the readmission cohort from a folder in the layout of MIMIC-III or MIMIC-IV."""
     chosen = options or ReadmissionOptions()
     with open_hospital(source, progress=progress) as hospital:
         layout = choose_layout(source, chosen.layout)
@@ -82,7 +81,7 @@ def build_readmission(
         hospital.progress("labelling")
         hospital.run("readmission", chosen.model_dump())
         rows = hospital.frame("SELECT subject_id, dropped FROM labelled")
-        flow += follow(rows, _steps(chosen))
+        flow += flow_steps(rows, _steps(chosen))
         refuse_empty(flow, source)
         hospital.progress("joining texts")
         texts = join_parts(pl.concat(read_parts(hospital)))
@@ -91,13 +90,13 @@ def build_readmission(
     positive = int(frame[LABEL].sum())
     last = FlowStep(f"positive: {positive:,} ({positive / frame.height:.1%})", step.n_cases, step.n_patients)
     cohort = Cohort.from_frame(frame, labels=[LABEL], name=name, attributes=ATTRIBUTES)
-    return Built(cohort, (*flow, step, last))
+    return BuiltCohort(cohort, (*flow, step, last))
 
 
 def _steps(options: ReadmissionOptions) -> dict[str, tuple[str, str]]:
-    """Names and reasons of what `readmission.sql` drops, in its order."""
+    """The steps of `readmission.sql` in its order: names, and reasons for dropping a stay."""
     kinds = [kind for kind in ("overlaps", "transfers", "electives") if getattr(options, kind) == "drop"]
-    unclear = " or ".join(kinds) or "none asked for"
+    unclear = " or ".join(kinds) or "none chosen"
     return {
         "no discharge": ("stays with a discharge time", "DISCHTIME is empty"),
         "backwards": ("stays that end after they begin", "DISCHTIME is before ADMITTIME"),
@@ -107,5 +106,5 @@ def _steps(options: ReadmissionOptions) -> dict[str, tuple[str, str]]:
             f"observed for {options.days} days",
             f"discharged less than {options.days} days before the last admission in the data",
         ),
-        "next stay": ("next stay that can be judged", f"next stay is of a kind to drop ({unclear})"),
+        "next stay": ("next stay can be judged", f"the next stay is of a kind to drop ({unclear})"),
     }

@@ -1,7 +1,7 @@
-"""Training, validation and test by patient: stratified, the same for any order of rows, and saved.
+"""Training, validation and test splits by patient: stratified, independent of the order of rows, and saved to a file.
 
-The vocabulary paper splits 70/15/15 (section 2.1), the behavioural-testing paper 70/10/20 (section 4.1: its test
-set has 9,829 of 48,745 notes; the ratios are those of the task's authors, van Aken et al. 2021).
+The vocabulary paper splits 70/15/15 (section 2.1), the behavioural-testing paper 70/10/20 (section 4.1: its test set
+has 9,829 of 48,745 notes; the ratios are those of the task's authors, van Aken et al. 2021).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def _are_ratios(values: Sequence[float]) -> bool:
 
 def _checked(values: tuple[float, float, float]) -> tuple[float, float, float]:
     if not _are_ratios(values):
-        raise ValueError("the ratios of train, validation and test are three numbers from 0 up")
+        raise ValueError("give three ratios of at least 0: train, validation and test")
     return values
 
 
 def _separated(value: object) -> object:
-    """`0.7,0.15,0.15`, as on a command line, is three ratios."""
+    """Three ratios from `0.7,0.15,0.15`, as on the command line."""
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
 
@@ -53,9 +53,9 @@ def assign_splits(
 ) -> pl.Series:
     """The split of each row: `train`, `validation` or `test`.
 
-    All rows of a patient are in one split. Patients with a positive row and patients without are split apart,
-    each in the given ratios (any scale), exact but for rounding. A patient's place in the draw is a hash of the
-    seed and the patient's name, so neither the order of the rows nor how often a patient occurs matters.
+    All rows of a patient are in one split. Patients with a positive row and patients without one are split separately,
+    each in the given ratios (on any scale), exactly up to rounding. A patient's rank in the draw is a hash of the seed
+    and the patient's id, so neither the order of the rows nor how often a patient occurs matters.
     """
     shares = _shares(ratios)
     rows = pl.DataFrame(
@@ -69,7 +69,7 @@ def assign_splits(
     people = people.with_columns(draw).sort("draw", "patient")
     place = people.select(rank=pl.int_range(pl.len()).over("positive"), n=pl.len().over("positive"), patient="patient")
     cuts = np.cumsum(shares)[:-1]
-    # Half up, not to even: the cut depends on the size of the stratum alone.
+    # Round half up, not to even, so that the cut depends only on the size of the stratum.
     edges = np.floor(place["n"].to_numpy()[:, None] * cuts[None, :] + 0.5)
     index = (place["rank"].to_numpy()[:, None] >= edges).sum(axis=1)
     names = pl.Series("split", SPLITS).gather(index)
@@ -78,7 +78,7 @@ def assign_splits(
 
 
 def read_splits(file: Path) -> pl.DataFrame:
-    """A saved split: the columns `patient_id` (or `subject_id`) and `split` of a table, one row a patient or more."""
+    """A saved split: a table with `patient_id` (or `subject_id`) and `split`, one or more rows per patient."""
     form = format_of(file)
     columns = {column.lower(): column for column in form.columns(file)}
     patient = next((columns[name] for name in PATIENT_COLUMNS if name in columns), None)
@@ -96,7 +96,7 @@ def _shares(ratios: Sequence[float]) -> NDArray[np.float64]:
     values = [float(ratio) for ratio in ratios]
     if not _are_ratios(values):
         raise ConfigError(
-            f"the ratios of a split are three numbers from 0 up, not {', '.join(map(str, ratios)) or 'none'}",
+            f"a split needs three ratios of at least 0, not {', '.join(map(str, ratios)) or 'none'}",
             hint="write train, validation and test like 0.7, 0.15, 0.15",
         )
     return np.asarray(values) / sum(values)

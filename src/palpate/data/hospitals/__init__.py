@@ -1,1 +1,303 @@
-"""hospitals."""
+"""Hospital tables in a folder (CSV, gzipped CSV or Parquet), opened in DuckDB as views of strings.
+
+A layout (`mimic`, `mimic_cxr`) says which tables and columns must be there; this module finds and checks them and opens
+them in DuckDB with a memory limit. The SQL files in `sql/` do the rest. DuckDB's own messages never reach the user:
+they quote the line that could not be read, and that line may be a note.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+
+from palpate.cases.columns import missing_column, quote
+from palpate.data.tables.formats import check_complete, format_of
+from palpate.errors import CohortError
+
+SUFFIXES = (".parquet", ".csv", ".csv.gz")
+MEMORY_LIMIT = "2800MB"
+LONGEST_ROW = 16 * 2**20
+TYPES: dict[str, pl.DataType] = {
+    "VARCHAR": pl.String(),
+    "VARCHAR[]": pl.List(pl.String()),
+    "INTEGER": pl.Int64(),
+    "BIGINT": pl.Int64(),
+    "BOOLEAN": pl.Boolean(),
+    "TIMESTAMP": pl.Datetime("us"),
+}
+PROBLEMS = {
+    "time": ("NOT is_time({cell})", "which is not a time", "write it like 2180-07-23 14:05:00"),
+    "id": ("NOT is_id({cell})", "which is not a whole number", "ids are whole numbers in this layout"),
+    "flag": ("NOT is_flag({cell})", "not 0 or 1", "write 0 or 1"),
+    "empty": ("{cell} IS NULL", "", "fill the cell or drop the row"),
+}
+
+Announce = Callable[[str], None]
+"""Called with one line of text before each step of long work."""
+
+
+class SourceTable(NamedTuple):
+    """A table of a layout: its folder, and which columns and rows are needed."""
+
+    name: str
+    columns: tuple[str, ...]
+    folder: str = ""
+    key: str | None = None
+    """A column whose values must be unique."""
+    wanted: str = "true"
+    """An SQL condition on the columns; rows that don't meet it are not read."""
+    verbatim: tuple[str, ...] = ("text",)
+    """Columns that keep leading and trailing blanks; all others are stripped."""
+
+
+class HospitalLayout(NamedTuple):
+    """A published set of tables, and the SQL files that turn them into `stays` and `notes`."""
+
+    name: str
+    stays: tuple[SourceTable, ...]
+    notes: SourceTable
+    sql: tuple[str, str]
+    """The names of the files that create `stays` and `notes`."""
+
+
+class Hospital:
+    """A folder of tables, opened in DuckDB: runs SQL files, and reports errors in terms of the user's files."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path, progress: Announce) -> None:
+        self.connection, self.folder, self.progress = connection, folder, progress
+        self._files: dict[str, Path] = {}
+        self._columns: dict[str, dict[str, str]] = {}
+        self._tables: dict[str, SourceTable] = {}
+        self.run("macros")
+
+    def attach(self, table: SourceTable, file: Path | None = None) -> None:
+        """Find and check a table, and make it a view of strings; `file` is where it is, if not where its layout says.
+
+        Names of columns in the view are in lower case, with `_` for blanks.
+        """
+        file = file or find_table(self.folder, table)
+        form = format_of(file)
+        columns = _match_columns(table, form.columns(file), file)
+        self._files[table.name], self._columns[table.name], self._tables[table.name] = file, columns, table
+        if form.typed:
+            _refuse_numbers(file, columns)
+        else:
+            self.progress(f"checking {file.name}")
+            check_complete(file)
+        self.connection.execute(
+            f"CREATE VIEW {table.name} AS SELECT * FROM ({self._cells(table.name)}) WHERE {table.wanted}"
+        )
+        if table.key is not None:
+            self._refuse_twice(table.name, table.key)
+
+    def run(self, file: str, options: Mapping[str, object] | None = None) -> None:
+        """Run the statements of `sql/FILE.sql`, each with the options that it names as parameters."""
+        text = (resources.files("palpate.data") / "sql" / f"{file}.sql").read_text(encoding="utf-8")
+        with self._errors():
+            for statement in duckdb.extract_statements(text):
+                named = {name: (options or {})[name] for name in statement.named_parameters}
+                self.connection.execute(statement, named or None)
+
+    def frame(self, query: str) -> pl.DataFrame:
+        """The result of a query, as one frame."""
+        return pl.concat(self.frames(query), rechunk=False)
+
+    def frames(self, query: str, *, rows: int = 2000) -> Iterator[pl.DataFrame]:
+        """The result of a query, some rows at a time; the first frame has no rows, so that there is always one.
+
+        Rows pass through Python: conversion through Arrow leaks DuckDB's types, with warnings when Python exits.
+        """
+        with self._errors():
+            answer = self.connection.execute(query)
+            schema = {column[0]: TYPES[str(column[1])] for column in answer.description or ()}
+            yield pl.DataFrame(schema=schema)
+            while batch := answer.fetchmany(rows):
+                yield pl.DataFrame(batch, schema=schema, orient="row")
+
+    def file(self, table: str) -> Path:
+        """The file that a table was read from."""
+        return self._files[table]
+
+    def refuse_cells(self, table: str, conditions: Mapping[str, str], what: str, hint: str) -> None:
+        """Raise for the first row with a cell that meets the SQL condition for its column."""
+        bad = " OR ".join(f"({condition})" for condition in conditions.values())
+        listed = ", ".join(conditions)
+        with self._errors():
+            found = self.connection.execute(
+                f"SELECT file_row, {listed} FROM ({self._cells(table, numbered=True)}) WHERE {bad} "
+                "ORDER BY file_row LIMIT 1"
+            ).fetchone()
+            if found is None:
+                return
+            marks = self.connection.execute(
+                f"SELECT {', '.join(f'coalesce({condition}, false)' for condition in conditions.values())} "
+                f"FROM (SELECT {', '.join(f'${k + 1}::VARCHAR AS {name}' for k, name in enumerate(conditions))})",
+                list(found[1:]),
+            ).fetchone()
+        column, cell = next(
+            (name, cell) for name, cell, mark in zip(conditions, found[1:], marks or (), strict=True) if mark
+        )
+        said = "the cell is empty" if cell is None else f"the cell is {quote(cell)}, {what}"
+        raise CohortError(said, file=self._files[table], row=found[0], column=self._columns[table][column], hint=hint)
+
+    # --- errors that name the file, the row and the column ----------------------------------------------------------
+
+    def _cells(self, table: str, *, numbered: bool = False) -> str:
+        """A query for the needed columns as strings; `numbered` adds the row number in the file, from 1."""
+        verbatim = self._tables[table].verbatim
+        cells = []
+        for name, column in self._columns[table].items():
+            cell = f'"{column}"::VARCHAR'
+            cells.append(f"nullif({cell if name in verbatim else f'trim({cell})'}, '') AS {name}")
+        number = ["row_number() OVER () AS file_row"] if numbered else []
+        return f"SELECT {', '.join([*number, *cells])} FROM {_scan(self._files[table])}"
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn DuckDB's errors into palpate's."""
+        try:
+            yield
+        except duckdb.Error as error:
+            parts = str(error).split("palpate|", 1)
+            if len(parts) == 2:
+                problem, table, column = (part.strip() for part in parts[1].splitlines()[0].split("|")[:3])
+                raise self._bad_cell(problem, table, column) from None
+            raise self._bad_file(error) from None
+
+    def _bad_cell(self, problem: str, table: str, column: str) -> CohortError:
+        """The error for the first cell with a problem."""
+        condition, what, hint = PROBLEMS[problem]
+        bad = condition.format(cell=column)
+        found = self.connection.execute(
+            f"SELECT file_row, {column} FROM ({self._cells(table, numbered=True)}) "
+            f"WHERE {bad} AND {self._tables[table].wanted} ORDER BY file_row LIMIT 1"
+        ).fetchone()
+        row, cell = found if found is not None else (None, None)
+        said = "the cell is empty" if problem == "empty" else f"the cell is {quote(cell)}, {what}"
+        return CohortError(said, file=self._files[table], row=row, column=self._columns[table][column], hint=hint)
+
+    def _bad_file(self, error: duckdb.Error) -> CohortError:
+        """Which file DuckDB could not read: each is read again by the exact reader, which can say."""
+        if isinstance(error, duckdb.OutOfMemoryException):
+            hint = "free disk space or memory, or set TMPDIR to a larger disk"
+            return CohortError("not enough memory and disk space to read the tables", hint=hint)
+        for name, file in self._files.items():
+            form = format_of(file)
+            first = next(iter(self._columns[name].values()))
+            try:
+                form.frame(file, (first,), {})
+            except CohortError as found:
+                return found
+        # Not the message: it may quote a line of a note.
+        kind = type(error).__name__.removesuffix("Exception")
+        return CohortError(f"the tables can't be read (DuckDB: {kind})", file=self.folder, hint="export them again")
+
+    def _refuse_twice(self, table: str, key: str) -> None:
+        """Refuse a key that occurs in two rows, which would count a stay or a patient twice."""
+        with self._errors():
+            found = self.connection.execute(
+                f"SELECT file_row, {key}, min(file_row) OVER (PARTITION BY {key}) AS first_row "
+                f"FROM ({self._cells(table, numbered=True)}) WHERE {key} IS NOT NULL "
+                f"QUALIFY file_row > first_row ORDER BY file_row LIMIT 1"
+            ).fetchone()
+        if found is not None:
+            column = self._columns[table][key]
+            problem = f"{column} {quote(found[1])} is also in row {found[2]}"
+            raise CohortError(
+                problem, file=self._files[table], row=found[0], column=column, hint="keep one row for each"
+            )
+
+
+@contextmanager
+def open_hospital(folder: Path, *, progress: Announce | None = None) -> Iterator[Hospital]:
+    """Open a folder in an in-memory DuckDB with a memory limit; data beyond it spills to a temporary folder."""
+    if not folder.is_dir():
+        raise CohortError("folder not found", file=folder, hint="give the folder with the tables")
+    with tempfile.TemporaryDirectory(prefix="palpate-") as scratch:
+        connection = duckdb.connect(":memory:")
+        try:
+            connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
+            connection.execute(f"SET temp_directory = {_literal(scratch)}")
+            # Each thread holds a row group of notes, and more threads hardly speed up decompression.
+            connection.execute("SET threads = 1")
+            connection.execute("SET enable_progress_bar = false")
+            yield Hospital(connection, folder, progress or (lambda _: None))
+        finally:
+            connection.close()
+
+
+def find_table(folder: Path, table: SourceTable) -> Path:
+    """The file of a table, whose name may be in any case; Parquet before CSV before gzipped CSV."""
+    places = _places(folder, table)
+    for suffix in SUFFIXES:
+        for place in places:
+            for file in sorted(place.iterdir()):
+                if file.name.lower() == table.name + suffix and file.is_file():
+                    return file
+    looked = " and ".join(str(place) for place in places) or str(folder / table.folder)
+    kinds = ", ".join(f"{table.name.upper()}{suffix}" for suffix in SUFFIXES)
+    raise CohortError(
+        f"the table {table.name.upper()} is missing", file=folder, hint=f"palpate looked for {kinds} in {looked}"
+    )
+
+
+def has_table(folder: Path, table: SourceTable) -> bool:
+    """Whether the folder has the table, in any format."""
+    try:
+        find_table(folder, table)
+    except CohortError:
+        return False
+    return True
+
+
+def sql_name(column: str) -> str:
+    """A column's name in SQL."""
+    return column.lower().replace(" ", "_")
+
+
+def _places(folder: Path, table: SourceTable) -> list[Path]:
+    """The folder that the layout names, then the source folder itself."""
+    own = [place for place in sorted(folder.iterdir()) if place.is_dir() and place.name.lower() == table.folder]
+    return [*own, folder]
+
+
+def _match_columns(table: SourceTable, columns: tuple[str, ...], file: Path) -> dict[str, str]:
+    """The file's own spelling of each needed column."""
+    spelled = {sql_name(column): column for column in reversed(columns)}
+    for name in table.columns:
+        if name not in spelled:
+            raise missing_column(name.upper() if columns[0].isupper() else name, columns, file=file)
+    return {name: spelled[name] for name in table.columns}
+
+
+def _refuse_numbers(file: Path, columns: Mapping[str, str]) -> None:
+    """Refuse codes that are numbers, for they have lost their leading zeros: 038.9 and 389 are different diseases."""
+    column = columns.get("icd9_code")
+    if column is not None and pl.read_parquet_schema(file)[column].is_numeric():
+        hint = "export the codes as strings"
+        raise CohortError("the codes are numbers, so leading zeros are lost", file=file, column=column, hint=hint)
+
+
+def _scan(file: Path) -> str:
+    """A DuckDB table function for the file: all columns are strings, nothing is guessed."""
+    path = _literal("".join(f"[{c}]" if c in "*?[" else c for c in str(file)))
+    if file.name.lower().endswith(".parquet"):
+        return f"read_parquet({path}, hive_partitioning = false)"
+    names = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in format_of(file).columns(file))
+    # One thread per file: if a thread starts in the middle, a line break inside a note looks like the end of a row.
+    return (
+        f"read_csv({path}, columns = {{{names}}}, auto_detect = false, header = true, delim = ',', quote = '\"', "
+        f"escape = '\"', parallel = false, strict_mode = true, hive_partitioning = false, "
+        f"max_line_size = {LONGEST_ROW})"
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,25 +1,21 @@
-"""From a hospital's tables to one text a stay: discharge summaries, with or without their addenda.
+"""From a hospital's tables to one text per stay: discharge summaries, with or without their addenda.
 
-Vocabulary paper, appendix A.1: the discharge note is the input, one for each encounter.
+Vocabulary paper, appendix A.1: the input is the discharge note, one per encounter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
-from palpate.data.cohorts.built import FlowStep, follow
-from palpate.data.hospitals.mimic_iii import MIMIC_III
-from palpate.data.hospitals.mimic_iv import MIMIC_IV
-from palpate.data.hospitals.sources import Hospital, Layout, has_table
+from palpate.data.cohorts import FlowStep, flow_steps
+from palpate.data.hospitals import Hospital, HospitalLayout
 from palpate.errors import CohortError
 
 Kept = Literal["drop", "keep"]
 Summaries = Literal["join", "first", "last"]
-LayoutName = Literal["auto", "mimic-iii", "mimic-iv"]
 ATTRIBUTES = ("age", "gender", "ethnicity", "insurance", "admission_type")
 ADDENDUM = "\n\n===== ADDENDUM =====\n\n"
 FURTHER = "\n\n===== FURTHER DISCHARGE SUMMARY =====\n\n"
@@ -30,23 +26,14 @@ SCREENING = {
     "no stay": ("notes with a stay", "HADM_ID is empty"),
     "unknown stay": ("notes whose stay is known", "HADM_ID is not in ADMISSIONS"),
     "other patient": ("notes of the stay's patient", "SUBJECT_ID differs from the one in ADMISSIONS"),
-    "no summary": ("notes with a discharge summary", "an addendum without its summary"),
+    "no summary": ("notes with a discharge summary", "an addendum without a summary"),
 }
 
 
-def choose_layout(folder: Path, name: LayoutName = "auto") -> Layout:
-    """The layout of a folder: MIMIC-IV if it has a table `discharge` and no NOTEEVENTS."""
-    if name == "auto":
-        newer = has_table(folder, MIMIC_IV.notes) and not has_table(folder, MIMIC_III.notes)
-        hosp = any(place.is_dir() and place.name.lower() == "hosp" for place in folder.iterdir())
-        return MIMIC_IV if newer or hosp else MIMIC_III
-    return MIMIC_IV if name == MIMIC_IV.name else MIMIC_III
-
-
 def stage_documents(
-    hospital: Hospital, layout: Layout, *, summaries: Summaries, addenda: Literal["join", "leave"]
+    hospital: Hospital, layout: HospitalLayout, *, summaries: Summaries, addenda: Literal["join", "leave"]
 ) -> list[FlowStep]:
-    """Make `stays`, `notes` and `parts` in the hospital; gives the flow so far."""
+    """Create the tables `stays`, `notes` and `parts`; returns the flow up to here."""
     for table in (*layout.stays, layout.notes):
         hospital.attach(table)
     stays_sql, notes_sql = layout.sql
@@ -59,25 +46,26 @@ def stage_documents(
     return _screening_flow(hospital, layout)
 
 
-def _screening_flow(hospital: Hospital, layout: Layout) -> list[FlowStep]:
+def _screening_flow(hospital: Hospital, layout: HospitalLayout) -> list[FlowStep]:
     rows = hospital.frame("SELECT subject_id, dropped FROM screened")
     file = hospital.file(layout.notes.name)
     if not rows.height:
-        raise CohortError("there is no discharge summary in the table", file=file, hint="check its category column")
+        raise CohortError("the table has no discharge summaries", file=file, hint="check its category column")
     start = FlowStep("discharge summaries and addenda", rows.height, rows["subject_id"].n_unique())
-    flow = [start, *follow(rows, SCREENING)]
+    flow = [start, *flow_steps(rows, SCREENING)]
     if not flow[-1].n_cases:
         worst = max(flow[1:], key=lambda step: step.n_dropped)
         hint = "check that the tables belong together"
-        raise CohortError(f"no discharge summary can be used: mostly, {worst.reason}", file=file, hint=hint)
+        raise CohortError(f"no discharge summary can be used; most common reason: {worst.reason}", file=file, hint=hint)
     stays = hospital.frame("SELECT DISTINCT subject_id, hadm_id FROM parts")
     joined = flow[-1].n_cases - stays.height
-    name, reason = "stays with a discharge summary", "further notes of the stay: joined to it, or not the one asked for"
+    name = "stays with a discharge summary"
+    reason = "further notes of the stay: joined to it, or not the one that was asked for"
     return [*flow, FlowStep(name, stays.height, stays["subject_id"].n_unique(), joined, reason)]
 
 
 def read_parts(hospital: Hospital) -> Iterator[pl.DataFrame]:
-    """The notes of the stays that `labelled` keeps, some at a time: `hadm_id`, `place`, `is_addendum`, `text`."""
+    """The notes of the stays that `labelled` keeps, in batches: `hadm_id`, `place`, `is_addendum`, `text`."""
     (n_notes,) = hospital.frame("SELECT count(*) AS n FROM notes").row(0)
     for start in range(0, max(n_notes, 1), BLOCK):
         yield hospital.frame(
@@ -89,7 +77,7 @@ def read_parts(hospital: Hospital) -> Iterator[pl.DataFrame]:
 
 
 def join_parts(parts: pl.DataFrame) -> pl.DataFrame:
-    """One text a stay: `hadm_id` and `text`, with a line before each part but the first."""
+    """One text per stay: `hadm_id` and `text`, with a separator line before each part but the first."""
     mark = pl.when(pl.col("is_addendum")).then(pl.lit(ADDENDUM)).otherwise(pl.lit(FURTHER))
     alone = pl.len().over("hadm_id") == 1
     single = parts.filter(alone).select("hadm_id", "text")
@@ -104,7 +92,7 @@ def join_parts(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def join_cases(hospital: Hospital, texts: pl.DataFrame, *, time: str, columns: Sequence[str]) -> pl.DataFrame:
-    """The stays that `labelled` keeps and that have a text, by patient and time, in a cohort's columns."""
+    """The stays that `labelled` keeps and that have a text, sorted by patient and time, with a cohort's columns."""
     listed = ", ".join(("hadm_id", "subject_id", f"{time} AS time", "admittime", *ATTRIBUTES, *columns))
     frame = hospital.frame(f"SELECT {listed} FROM labelled WHERE dropped IS NULL")
     frame = frame.join(texts, on="hadm_id").sort("subject_id", "admittime", "hadm_id")

@@ -1,10 +1,10 @@
-"""Admission notes: the sections of a discharge summary that were known at admission, cut out by their headings.
+"""Admission notes: the sections of a discharge summary that were known at admission, found by their headings.
 
 Behavioural-testing paper, section 4.1, after van Aken et al. 2021. A discharge summary is written at the end and tells
-how the stay went, so a model of outcomes may only read what was there at the start. In doubt text is left out: a
-heading that is not known ends a section, a physical exam or a list of medications counts only if it stands before the
-hospital course or says that it is of admission, and from the first word of discharge, of death or of a later day of the
-stay in a section the rest is gone.
+how the stay went, so a model that predicts outcomes may read only what was known at the start. When in doubt, text is
+left out: an unknown heading ends a section; a physical exam or a list of medications counts only if it comes before the
+hospital course or says that it is from admission; and a section is cut at the first mention of discharge, of death or
+of a later day of the stay.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple
 import yaml
 
 Kind = Literal["keep", "early", "other", "later", "inside", "unknown"]
-"""Of a heading: a section known at admission; one only if no later section came before; one of neither kind; one
-written afterwards; a heading inside a section; none of these."""
+"""What a heading opens: a section known at admission (keep); one that is known only if no later section came before it
+(early); a section of neither kind (other); one written afterwards (later); a part of a section (inside)."""
 
 ORDER = {
     "complaint": "CHIEF COMPLAINT",
@@ -34,7 +34,7 @@ ORDER = {
 }
 MAIN = ("complaint", "illness", "history")
 
-# Words that only the end of a stay knows.
+# Words that belong to the end of a stay.
 LATER = re.compile(
     r"\bcourse$|^course\b|\bcourse (?:by|in|during|of|on|while)\b|\bdischarg\w*|\bd c\b|\bdc\b|\bfollow ?ups?\b|"
     r"\bdisposition\b|\bdispo\b|\baddend\w*|\bcondition\b|\binstructions?\b|\bsummary\b|\bcomplications?\b|"
@@ -74,14 +74,14 @@ MIDLINE = re.compile(
     r"^\W*(?:discharge|d/c|dc)\b\W*(?:$|:|exam|pe\b|vs\b|vitals)",
     re.IGNORECASE,
 )
-# The end of the stay in running text, whoever the section is about.
+# The end of the stay in running text, whatever the section.
 PATIENT = re.compile(
     r"\bon (?:the )?(?:day|morning|date) of (?:discharge|d/c|dc)\b|"
     r"\b(?:patient|pt|infant|baby)(?: (?:was|had|has|then|later|subsequently|ultimately|eventually))* "
     r"(?:died|expired|passed away|pronounced)\b",
     re.IGNORECASE,
 )
-# Words of death: in a family history they are of relatives; some of them are so in a social history.
+# Words about death: in a family history they concern relatives, and so do some of them in a social history.
 DEATH = re.compile(
     r"\bcmo\b|\bcomfort (?:measures?|care)\b|\btime of death\b|\bexpiration (?:exam\w*|note|summary|pe|physical)\b|"
     r"\bpronounced (?:dead|deceased)\b",
@@ -92,7 +92,7 @@ SOMEBODY = re.compile(
     r"(?<!more )(?<!most )(?<!less )\bpronounced(?: (?:at|on|by|\d|\[\*\*)|\W*$)",
     re.IGNORECASE,
 )
-# Words of a later day of the stay; in the history they may be of another hospital, and only the rest of it is cut.
+# Words about a later day of the stay; in a history they may be about another hospital, so only its rest is cut.
 WARD = re.compile(
     r"\bhospital day\b|\bhd ?# ?\d|\bpod ?#? ?\d|\bpost[- ]?op(?:erative)?(?:ly)? day\b|"
     r"\btransferred (?:back |out )?to (?:the |a )?(?:[\w-]+ ){0,2}floors?\b|\bcalled out to the\b|"
@@ -104,7 +104,7 @@ TRIGGERS = (
     *("discharge", "d/c", " dc", "died", "expir", "passed", "pronounced", "cmo", "comfort", "death", "day", "hd"),
     *("pod", "floor", "called", "extubated", "icu", "ccu", "intensive"),
 )
-# A hospital course by system that has no heading of its own.
+# A hospital course by organ system without a heading of its own.
 SYSTEM = re.compile(
     r"^\W*?(?P<number>#|(?:\d{1,2}|[ivx]{1,4})[.)])?\s*(?=(?-i:[A-Z]))"
     r"(?:cv|cvs|cardiovascular|cardiac|cardiology|resp|respiratory|pulm|pulmonary|gi|gastrointestinal|gu|genitourinary|"
@@ -114,7 +114,7 @@ SYSTEM = re.compile(
     r"(?: systems?| status| issues?)?\s*(?::|\s-{1,2}\s|(?P<stop>\.\s))",
     re.IGNORECASE,
 )
-# Lists by system that are known at admission: a review of systems, an exam within the present illness.
+# Lists by organ system that are known at admission: a review of systems, an exam within the present illness.
 REVIEW = re.compile(
     r"^\W*(?:ros|review of systems|constitutional|gen|general|heent|neck|lungs|abd|abdomen|ext)\b|\bexam\w*\s*:|"
     r"\b(?:vs|vitals?|vital signs)\b",
@@ -123,7 +123,7 @@ REVIEW = re.compile(
 LAB_LINE = re.compile(
     r"^\s*(?:\[\*\*[^\]]*\*\*\]|_{3}|[\d/-]{6,10})\s*\d{1,2}:\d\d\s*(?:[AP]M)?\s+[A-Z][A-Za-z ()]*-", re.IGNORECASE
 )
-# A paragraph that begins with who the patient is: outside of the present illness it sums up the stay.
+# A paragraph that begins by introducing the patient: outside the present illness it summarises the stay.
 PERSON = re.compile(
     r"^\W*(?:(?:this is|in summary|briefly|pt is|patient is|mr|mrs|ms)\W+)?(?:an? )?\d{1,3}[ -]?"
     r"(?:yo|y/o|y\.o\.|yrs?[ -]old|years?[ -]old)[ -]?(?:\w+ ){0,2}"
@@ -133,15 +133,15 @@ PERSON = re.compile(
 
 
 class Heading(NamedTuple):
-    """What a line's heading is, the section it opens, and the text after it."""
+    """The kind of a line's heading, the section that it opens, and the text after it."""
 
     kind: Kind
     section: str = ""
     rest: str = ""
 
 
-class End(NamedTuple):
-    """Where in a line the end of a section is, and whether what follows is written afterwards."""
+class SectionEnd(NamedTuple):
+    """Where in a line a section ends, and whether what follows was written after the stay."""
 
     at: int
     is_late: bool
@@ -164,7 +164,7 @@ BY_WORD = {word: [p for p in LONG if word in p.split()] for p_ in LONG for word 
 
 
 def admission_note(text: str) -> str | None:
-    """The admission note in a discharge summary, or None where no complaint, illness or history is left."""
+    """The admission note in a discharge summary, or None if no complaint, illness or history is left."""
     sections = admission_sections(text)
     if not any(key in sections for key in MAIN):
         return None
@@ -172,7 +172,7 @@ def admission_note(text: str) -> str | None:
 
 
 def admission_sections(text: str) -> dict[str, str]:
-    """The sections known at admission, by the keys of `ORDER`; a section that occurs twice is joined."""
+    """The sections known at admission, by the keys of `ORDER`; the parts of a section that occurs twice are joined."""
     found: dict[str, list[str]] = {}
     for key, line in _kept_lines(text):
         found.setdefault(key, []).append(line)
@@ -181,13 +181,13 @@ def admission_sections(text: str) -> dict[str, str]:
 
 
 def _kept_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Lines with the section that they are in, those outside of the wanted sections left out."""
+    """The lines of the wanted sections, each with its section."""
     section, is_late, in_review = "", False, False
     lines = text.splitlines()
     for previous, line, following in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
         after_blank = not previous.strip()
         heading = _read_heading(line, after_blank=after_blank)
-        # Among the problems of a hospital course, "3. Allergies:" tells what was done about them.
+        # In the list of problems of a hospital course, "3. Allergies:" says what was done about them.
         is_item = not after_blank or LISTED.match(line) is not None
         is_open = bool(section) or not is_late
         in_review = is_open and _goes_on(line, previous, in_review=in_review)
@@ -209,14 +209,14 @@ def _kept_lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _goes_on(line: str, previous: str, *, in_review: bool) -> bool:
-    """Whether a line is in a list by system; it ends with a blank line, unless that follows its bare heading."""
+    """Whether a line is in a list by organ system, which ends at a blank line that does not follow its heading."""
     if line.strip():
         return in_review or REVIEW.search(line) is not None
     return in_review and (not previous.strip() or previous.rstrip().endswith(":"))
 
 
 def _is_course(line: str, section: str, *, after_blank: bool, in_review: bool) -> bool:
-    """Whether a line opens a hospital course that has no heading: by system, or by who the patient is."""
+    """Whether a line opens a hospital course without a heading: by organ system, or by introducing the patient."""
     if after_blank and section not in ("", "complaint", "illness") and PERSON.match(line):
         return True
     found = SYSTEM.match(line)
@@ -227,8 +227,8 @@ def _is_course(line: str, section: str, *, after_blank: bool, in_review: bool) -
     return bool(section) and section != "exam" and not in_review and found["stop"] is None
 
 
-def _find_end(line: str, following: str, section: str) -> End | None:
-    """Where, inside a line, the end of the stay begins; words may be wrapped into the line that follows."""
+def _find_end(line: str, following: str, section: str) -> SectionEnd | None:
+    """Where in a line the account of the end of the stay begins; a phrase may wrap into the next line."""
     whole = f"{line.rstrip()} {following.strip()}"
     low = whole.lower()
     ends = []
@@ -242,12 +242,14 @@ def _find_end(line: str, following: str, section: str) -> End | None:
             ends.append((SOMEBODY.search(whole), True))
         if section:
             ends.append((WARD.search(whole), section not in MAIN))
-    found = [End(match.start(), is_late) for match, is_late in ends if match is not None and match.start() < len(line)]
+    found = [
+        SectionEnd(match.start(), is_late) for match, is_late in ends if match is not None and match.start() < len(line)
+    ]
     return min(found, default=None)
 
 
 def _read_heading(line: str, *, after_blank: bool) -> Heading | None:
-    """The heading that a line begins with; None if it begins with none."""
+    """The heading at the start of a line; None if there is none."""
     bare = line.strip().strip("*_= \t")
     stripped = NUMBERING.sub("", bare, count=1)
     if not stripped:
@@ -267,12 +269,12 @@ def _read_heading(line: str, *, after_blank: bool) -> Heading | None:
 
 
 def _is_sentence(name: str, *, after_blank: bool) -> bool:
-    """Whether the words before a colon are a wrapped line of prose rather than a heading."""
+    """Whether the words before a colon are prose rather than a heading."""
     return len(name.split()) > 8 or ". " in name or (name[0].islower() and not after_blank)
 
 
 def _bare_heading(line: str, *, after_blank: bool) -> Heading | None:
-    """A heading without a colon: a line that is nothing but a known phrase, or is shouted, or speaks of the end."""
+    """A heading without a colon: a known phrase alone, a line in capitals, or a title about the end of the stay."""
     if len(line) > 60 or line[-1] in ",;.":
         return None
     plain = _plain(line)
@@ -291,7 +293,7 @@ def _bare_heading(line: str, *, after_blank: bool) -> Heading | None:
 
 @lru_cache(maxsize=65536)
 def classify(plain: str) -> Heading:
-    """The kind of a heading, from its words in lower case without punctuation."""
+    """The kind of a heading, given its words in lower case without punctuation."""
     if plain in KNOWN:
         return KNOWN[plain]
     if LATER.search(plain):
@@ -305,7 +307,7 @@ def classify(plain: str) -> Heading:
 
 
 def _near(plain: str) -> str | None:
-    """A known phrase but for a slip; one that shares no word with it must begin alike and be as long."""
+    """The known phrase that this is a misspelling of; one without a word in common must start and measure the same."""
     shared = {phrase for word in set(plain.split()) - SMALL for phrase in BY_WORD.get(word, ())}
     alike = (phrase for phrase in LONG if phrase[0] == plain[0] and abs(len(phrase) - len(plain)) <= 2)
     near = difflib.get_close_matches(plain, sorted(shared or alike), n=1, cutoff=0.87)

@@ -1,1 +1,199 @@
-"""lexicons."""
+"""Files of words for the vocabulary audit: target words, clinicians' ratings, replacements; and the empty rating sheet.
+
+All are small tables in CSV or TSV (also .gz) or JSON Lines; a list of words may also be a text file with one word per
+line. Rows in messages are the file's records, counted from 1 without the header.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote
+from palpate.data.tables.formats import format_of
+from palpate.errors import CohortError, InputError
+from palpate.perturb.words import Ratings, normalise_word, tokens
+
+WORD, REPLACEMENT = "word", "replacement"
+_HEADINGS = {"word", "words", "term", "terms", "token", "tokens"}
+_ONE_WORD = "write one word or phrase per row"
+
+
+def read_words(path: Path) -> tuple[str, ...]:
+    """Read target words from a file: its column `word`, or its only column, or the lines of a .txt file.
+
+    A table with one column needs no header: its first line is a word, unless it is "word", "term" or the like.
+    """
+    _refuse_empty(path)
+    if path.name.lower().endswith(".txt"):
+        lines = _lines(path)
+        start = 1 if lines and lines[0].strip().lower() in _HEADINGS else 0
+        listed = [(row, line) for row, line in enumerate(lines[start:], start=1) if line.strip()]
+        words = pl.Series(WORD, [line for _, line in listed], dtype=pl.String)
+        return _checked(ColumnCheck(words, file=path), rows=[row for row, _ in listed])
+    columns = format_of(path).columns(path)
+    name = _named(WORD, columns)
+    if name is None and len(columns) != 1:
+        raise _no_column(WORD, columns, path)
+    frame = format_of(path).frame(path, [name or columns[0]], {})
+    values = frame.to_series()
+    if name is None and columns[0].strip().lower() not in _HEADINGS:
+        # Without a header, the first line is a word.
+        words = pl.concat([pl.Series(values.name, [columns[0]], dtype=pl.String), values.cast(pl.String)])
+        return _checked(ColumnCheck(words, file=path))
+    return _checked(ColumnCheck(values.cast(pl.String), file=path))
+
+
+def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
+    """Read the sheet that clinicians filled in: a column `word`, and one column per rater.
+
+    Scores are numbers from `low` to `high`; an empty cell is a missing score.
+    """
+    _refuse_empty(path)
+    form = format_of(path)
+    columns = form.columns(path)
+    name = _named(WORD, columns)
+    if name is None:
+        raise _no_column(WORD, columns, path)
+    raters = [column for column in columns if column != name]
+    if not raters:
+        raise CohortError("the sheet has no raters", file=path, hint="give one column of scores per rater")
+    names = [rater.strip() for rater in raters]
+    wrong = next((rater for rater in names if names.count(rater) > 1 or rater == "clinicians"), None)
+    if wrong is not None:
+        why = (
+            "two raters have the same name"
+            if wrong != "clinicians"
+            else "this name is reserved for all raters together"
+        )
+        raise CohortError(why, file=path, column=wrong, hint="rename the column")
+    frame = form.frame(path, [name, *raters], {})
+    words = _checked(ColumnCheck(frame[name].cast(pl.String), file=path))
+    scores = [_scores(ColumnCheck(frame[rater].cast(pl.String), file=path), low, high) for rater in raters]
+    return Ratings(words, tuple(names), np.column_stack(scores))
+
+
+def read_replacements(path: Path) -> dict[str, tuple[str, ...]]:
+    """Read replacements for words: columns `word` and `replacement`, one row per pair."""
+    _refuse_empty(path)
+    form = format_of(path)
+    columns = form.columns(path)
+    names = [_named(wanted, columns) for wanted in (WORD, REPLACEMENT)]
+    for wanted, found in zip((WORD, REPLACEMENT), names, strict=True):
+        if found is None:
+            raise _no_column(wanted, columns, path)
+    frame = form.frame(path, [name for name in names if name is not None], {})
+    word, replacement = (ColumnCheck(frame[name].cast(pl.String), file=path) for name in frame.columns)
+    _refuse_no_word(word)
+    _refuse_no_word(replacement)
+    offered: dict[str, dict[str, None]] = {}
+    for row, (one, other) in enumerate(zip(word.values, replacement.values, strict=True)):
+        if normalise_word(one) == normalise_word(other):
+            raise replacement.error("the replacement is the word itself", hint="give a different word", at=row)
+        offered.setdefault(normalise_word(one), {})[" ".join(other.split())] = None
+    return {one: tuple(others) for one, others in offered.items()}
+
+
+def write_rating_sheet(path: Path, words: Sequence[str], raters: Sequence[str], *, overwrite: bool = False) -> None:
+    """Write an empty sheet for clinicians: one row per word, one empty column per rater.
+
+    It starts with a byte order mark, without which Excel garbles accents; `read_ratings` accepts it.
+    """
+    names = [rater.strip() for rater in raters]
+    if not names or "" in names or len({*names, WORD}) != len(names) + 1:
+        raise InputError("each rater needs a name of their own", hint=f"a rater can't be called '{WORD}'")
+    _checked(ColumnCheck(pl.Series(WORD, list(words), dtype=pl.String)))
+    if path.exists() and not overwrite:
+        raise InputError("the file already exists", file=path, hint="it may hold scores, so give another name")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n", delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        writer.writerow([WORD, *names])
+        writer.writerows([" ".join(word.split()), *[""] * len(names)] for word in words)
+
+
+# --- cells --------------------------------------------------------------------------------------------------
+
+
+def _checked(column: ColumnCheck, *, rows: Sequence[int] | None = None) -> tuple[str, ...]:
+    """Words with single blanks; none may be empty or repeated. `rows` are their row numbers, if not 1, 2, 3, ..."""
+    numbers = rows or range(1, len(column.values) + 1)
+    if not len(column.values):
+        raise CohortError("the file has no words", file=column.file, hint=_ONE_WORD)
+    seen: dict[str, int] = {}
+    for number, cell in zip(numbers, column.values, strict=True):
+        if not _has_word(cell):
+            raise column.error(_no_word(cell), hint=_ONE_WORD, at=number - 1)
+        first = seen.setdefault(normalise_word(cell), number)
+        if first != number:
+            raise column.error(
+                f"the word {quote(cell)} is also in row {first}",
+                hint="case and blanks make no difference, so keep one of the rows",
+                at=number - 1,
+            )
+    return tuple(" ".join(cell.split()) for cell in column.values)
+
+
+def _refuse_no_word(column: ColumnCheck) -> None:
+    for row, cell in enumerate(column.values):
+        if not _has_word(cell):
+            raise column.error(_no_word(cell), hint=_ONE_WORD, at=row)
+
+
+def _has_word(cell: str | None) -> bool:
+    return cell is not None and next(tokens(cell), None) is not None
+
+
+def _no_word(cell: str | None) -> str:
+    return "the cell is empty" if not (cell or "").strip() else f"{quote(cell)} has no letters or digits"
+
+
+def _scores(column: ColumnCheck, low: float, high: float) -> pl.Series:
+    """One rater's scores; NaN where a score is missing."""
+    text = column.values.str.strip_chars()
+    text = text.set(text.str.len_bytes() == 0, None)
+    scale = f"from {low:g} to {high:g}"
+    column.refuse_value(
+        text.is_not_null() & ~text.str.contains(NUMBER),
+        "not a number",
+        hint=f"write a score {scale}, with a decimal point, or leave the cell empty",
+    )
+    score = text.cast(pl.Float64)
+    column.refuse_value(
+        (score < low) | (score > high), f"not {scale}", hint="correct the score, or convert all scores to this scale"
+    )
+    if score.null_count() == len(score):
+        raise column.error("this rater gave no scores", hint="fill in the column or remove it")
+    return score.fill_null(float("nan"))
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+def _named(wanted: str, columns: Sequence[str]) -> str | None:
+    return next((column for column in columns if column.strip().lower() == wanted), None)
+
+
+def _no_column(wanted: str, columns: Sequence[str], path: Path) -> CohortError:
+    if len(columns) == 1 and ";" in columns[0]:
+        hint = "the cells seem to be separated by semicolons, so save the file with commas"
+        return CohortError("column not found", file=path, column=wanted, hint=hint)
+    return missing_column(wanted, columns, file=path)
+
+
+def _refuse_empty(path: Path) -> None:
+    if path.is_file() and path.stat().st_size == 0:
+        raise CohortError("the file is empty", file=path, hint=_ONE_WORD)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise CohortError("the bytes are not UTF-8", file=path, hint="save the file as UTF-8") from None
+    except OSError:
+        raise CohortError("the file can't be read", file=path, hint="check the path and its permissions") from None

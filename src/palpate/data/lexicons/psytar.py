@@ -1,8 +1,8 @@
 """Effect phrases from the PsyTAR workbook, as a lexicon for a template suite (ADE template paper, section 4.2.1).
 
-PsyTAR (Zolnoori et al. 2019, CC BY 4.0) has the adverse reactions that annotators found in 891 patients' reviews of
-four drugs, on the sheet `ADR_Identified`, one a cell in the columns `ADR1`, `ADR2`, … Those that are short noun phrases
-fit into a template. Spelling and capitals stay as the patients wrote them.
+PsyTAR (Zolnoori et al. 2019, CC BY 4.0) has the adverse reactions that annotators found in 891 patient reviews of four
+drugs, on the sheet `ADR_Identified`, one per cell in the columns `ADR1`, `ADR2`, … Those that are short noun phrases
+fit into a template. Spelling and case are left as the patients wrote them.
 """
 
 from __future__ import annotations
@@ -16,38 +16,37 @@ import polars as pl
 import yaml
 
 from palpate.data.lexicons.noun_phrases import MOST_TOKENS, Tagger, load_tagger, reject_tags, reject_words
-from palpate.data.tables.workbook import read_sheet
 from palpate.errors import InputError
 
 SHEET = "ADR_Identified"
 DRUGS = frozenset(
     "zoloft lexapro cymbalta effexor effexorxr xr sertraline escitalopram duloxetine venlafaxine".split()  # noqa: SIM905
 )
-"""The four drugs of the corpus."""
+"""The names of the four drugs in the corpus."""
 KEPT = "kept"
-AGAIN = "the same phrase again"
+AGAIN = "a repeated phrase"
 
 
 class Extraction(NamedTuple):
-    """Phrases and what became of the rest."""
+    """The phrases that are kept, and those that are not."""
 
     phrases: tuple[str, ...]
-    """In the order of the workbook, each once."""
+    """Each phrase once, in the order of the workbook."""
     rejected: tuple[tuple[str, str], ...]
-    """Each other phrase and why it is left out."""
+    """Each phrase that was left out, and why."""
     n_mentions: int
-    """Cells with a reaction; a phrase may stand in many."""
+    """The number of cells with a reaction; several may hold the same phrase."""
     tagger: str
     """The model that tagged the words."""
 
     @property
     def n_distinct(self) -> int:
-        """Distinct cells, the denominator of the yield, as in the paper."""
+        """The number of distinct cells: the denominator of the yield, as in the paper."""
         return len(self.phrases) + len(self.rejected)
 
     @property
     def table(self) -> pl.DataFrame:
-        """How many distinct phrases were kept, and left out for each reason: `outcome`, `n`, `share`."""
+        """How many distinct phrases were kept, or left out for each reason: `outcome`, `n`, `share`."""
         counts = Counter(reason for _, reason in self.rejected).most_common()
         rows = [(KEPT, len(self.phrases)), *sorted(counts, key=lambda row: (-row[1], row[0]))]
         schema = {"outcome": pl.String, "n": pl.Int64}
@@ -58,7 +57,7 @@ class Extraction(NamedTuple):
 def extract_effects(
     file: Path, *, max_tokens: int = MOST_TOKENS, fold: bool = False, tagger: Tagger | None = None
 ) -> Extraction:
-    """The noun phrases among the reactions of a PsyTAR workbook; with `fold`, capitals make no other phrase."""
+    """The noun phrases among the reactions in a PsyTAR workbook; with `fold`, differences in case are ignored."""
     used = tagger or load_tagger()
     mentions = read_mentions(file)
     distinct = list(dict.fromkeys(mentions))
@@ -79,9 +78,10 @@ def extract_effects(
 
 
 def read_mentions(file: Path) -> list[str]:
-    """Every reaction, as it stands in its cell."""
-    rows = [*read_sheet(file, SHEET)]
-    mentions = [value for row in rows for name, value in row.items() if re.fullmatch(r"ADR\d+", name) and value.strip()]
+    """Every reaction, as it is in its cell."""
+    frame = _read_sheet(file)
+    columns = [name for name in frame.columns if re.fullmatch(r"ADR\d+", name.strip())]
+    mentions = [cell for row in frame.select(columns).iter_rows() for cell in row if cell and cell.strip()]
     if not mentions:
         raise InputError(
             f"sheet '{SHEET}' has no reactions in columns ADR1, ADR2, …", file=file, hint="give the PsyTAR workbook"
@@ -89,14 +89,36 @@ def read_mentions(file: Path) -> list[str]:
     return mentions
 
 
+def _read_sheet(file: Path) -> pl.DataFrame:
+    """The sheet with the reactions; all cells are strings."""
+    import fastexcel  # which polars reads Excel with; only this lexicon needs it
+
+    try:
+        file.open("rb").close()  # fastexcel tells an unreadable file from a damaged one only by its message
+        sheets = {name.strip(): name for name in fastexcel.read_excel(file).sheet_names}
+        if SHEET not in sheets:
+            raise InputError(f"there is no sheet '{SHEET}'", file=file, hint=f"the sheets are: {', '.join(sheets)}")
+        return pl.read_excel(file, sheet_name=sheets[SHEET], infer_schema_length=0, raise_if_empty=False)
+    except fastexcel.FastExcelError as error:
+        if "password" in str(error):
+            problem, hint = "the workbook is protected by a password", "save it without one"
+        else:
+            problem, hint = "the file is not an Excel workbook (.xlsx), or it is damaged", "download it again"
+        raise InputError(problem, file=file, hint=hint) from None
+    except FileNotFoundError:
+        raise InputError("file not found", file=file, hint="check the path") from None
+    except OSError as error:
+        raise InputError(f"the file can't be read ({error.strerror})", file=file, hint="check the path") from None
+
+
 def lexicon_text(extraction: Extraction, *, name: str = "effects") -> str:
-    """The phrases as a lexicon file that a suite can name."""
+    """The content of a lexicon file with the phrases, for use in a suite."""
     n, total = len(extraction.phrases), extraction.n_distinct
     head = (
         f"# {n:,} of {total:,} distinct reactions ({n / total:.1%}) of the PsyTAR corpus,\n"
         f"# Zolnoori et al. 2019, CC BY 4.0; tagged by {extraction.tagger}.\n"
-        "# As patients wrote them: with misspellings, and with words of degree, which leave the label of a negated\n"
-        "# effect in doubt. Some are no noun phrases after all. Read before use.\n"
+        "# As patients wrote them: with misspellings, and with words of degree, which make the label of a negated\n"
+        "# effect doubtful. Some are not noun phrases after all. Check them before use.\n"
     )
     content = {
         "lexicon": name,
@@ -108,11 +130,11 @@ def lexicon_text(extraction: Extraction, *, name: str = "effects") -> str:
 
 
 def write_effects(extraction: Extraction, out: Path, *, name: str = "effects") -> None:
-    """Write the lexicon, and `OUT.reasons.csv` with the table of what was left out and why."""
+    """Write the lexicon, and `OUT.reasons.csv`, which counts the phrases that were left out by reason."""
     if out.suffix not in (".yaml", ".yml"):
-        raise InputError("a lexicon is a YAML file", file=out, hint="let the name end in .yaml")
+        raise InputError("a lexicon is written as YAML", file=out, hint="give a file name that ends in .yaml")
     if not extraction.phrases:
-        raise InputError("no phrase is left for the lexicon", file=out, hint="see the table of reasons")
+        raise InputError("no phrases are left for the lexicon", file=out, hint="see the table of reasons")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(lexicon_text(extraction, name=name), encoding="utf-8")

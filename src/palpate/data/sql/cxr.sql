@@ -1,4 +1,4 @@
--- From `shots`, `studies`, `stays` and `notes` to `history` (the notes that can be context, and from when on they are
+-- From `shots`, `studies`, `stays` and `notes` to `history` (the notes that can be context, and since when they are
 -- known) and `labelled` (each image, what it has, and why it is not used).
 -- Parameters: $per (image, study), $views (all, frontal), $addenda (join, leave).
 
@@ -26,7 +26,7 @@ SELECT
 FROM notes LEFT JOIN stays USING (hadm_id);
 
 -- A note is known to a study if its stay had begun and ended and the note was charted, all strictly before the study.
--- Of copies of one text in a stay the first known one stays, so a copy that comes later changes nothing.
+-- Of several copies of a text in a stay, the one known first is kept, so that a later copy changes nothing.
 CREATE TABLE history AS
 WITH dated AS (
     SELECT *, greatest(admittime, dischtime, written) AS known_from FROM screened WHERE dropped IS NULL
@@ -66,7 +66,7 @@ WITH people AS (
         gender
     FROM patients
 ),
--- One image a study: frontal before lateral, then the one whose id comes first.
+-- One image per study: frontal before lateral, then the one whose id comes first.
 ranked AS (
     SELECT *, row_number() OVER (
         PARTITION BY subject_id, study_id
@@ -79,7 +79,7 @@ aged AS (
         ranked.*,
         people.subject_id IS NULL AS stranger,
         people.gender,
-        -- A patient has an age in one year, the anchor; ages over 89 are one group, 91.
+        -- A patient's age is given for one year, the anchor; ages over 89 form one group, 91.
         people.anchor_age + year(ranked.time) - people.anchor_year AS years
     FROM ranked LEFT JOIN people USING (subject_id)
 )

@@ -1,6 +1,6 @@
--- MIMIC-CXR-JPG: `shots` (one row an image), `studies` (one row a study: labels, and what earlier studies found).
+-- MIMIC-CXR-JPG: `shots` (one row per image), `studies` (one row per study: labels, and what earlier studies found).
 -- A study's time is that of its first image, so that nothing charted between two images counts as known before.
--- The cells were checked by data/cxr.py.
+-- The cells were checked by data/cohorts/cxr.py.
 
 CREATE TABLE shots AS
 SELECT

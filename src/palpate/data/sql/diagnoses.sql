@@ -8,7 +8,7 @@ WITH coded AS (
     FROM diagnoses_icd
     WHERE icd9_code IS NOT NULL
 ),
--- The group is what stands before the point: 428.0 is 428, V45.81 is V45, E849.0 is E849.
+-- The group is the code up to the point: 428.0 is 428, V45.81 is V45, E849.0 is E849.
 groups AS (
     SELECT DISTINCT hadm_id, CASE WHEN code LIKE 'E%' THEN left(code, 4) ELSE left(code, 3) END AS code
     FROM coded

@@ -1,5 +1,5 @@
 -- From `notes` and `stays` to `screened` (each note, and why it is not used) and `parts` (the notes that make up the
--- text of each stay). Texts stay where they are, in `notes`: data/discharge.py joins them, some at a time.
+-- text of each stay). Texts stay in `notes`: data/hospitals/discharge.py joins them in batches.
 -- Parameters: $summaries (join, first, last), $addenda (join, leave).
 
 CREATE TABLE screened AS
@@ -33,7 +33,7 @@ SELECT
 FROM checked LEFT JOIN summarised USING (hadm_id);
 
 -- The parts of each text in their order: summaries by time, then addenda by time.
--- The same text twice in a stay is a copy, not a second summary: the earlier one stays.
+-- The same text twice in a stay is a copy, not a second summary: the earlier one is kept.
 CREATE TABLE parts AS
 WITH originals AS (
     SELECT * FROM screened

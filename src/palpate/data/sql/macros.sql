@@ -1,11 +1,11 @@
--- How cells become values. Every source column comes in as a string, with the empty cell as NULL.
+-- How cells become values. Every source column is a string, and an empty cell is NULL.
 -- A cell that can't be read stops the build: error() carries 'palpate|problem|table|column', and
--- data/sources.py turns it into a sentence with the file and the row.
+-- data/hospitals turns it into a sentence with the file and the row.
 
 CREATE MACRO is_time(cell) AS
     regexp_matches(cell, '^\d{4}-\d{2}-\d{2}') AND try_cast(cell AS TIMESTAMP) IS NOT NULL;
 
--- Programs that know missing values only in fractions write whole numbers as 145834.0.
+-- Programs whose integers have no missing values write whole numbers as 145834.0.
 CREATE MACRO is_id(cell) AS
     regexp_matches(cell, '^\d{1,18}(\.0+)?$');
 

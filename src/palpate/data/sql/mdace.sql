@@ -6,7 +6,7 @@ SELECT
     need_id(row_id, 'noteevents', 'row_id') AS note_id,
     as_id(subject_id, 'noteevents', 'subject_id') AS subject_id,
     as_id(hadm_id, 'noteevents', 'hadm_id') AS hadm_id,
-    -- Discharge summaries have a date and mostly no time.
+    -- Discharge summaries have a date and usually no time.
     coalesce(
         as_time(charttime, 'noteevents', 'charttime'),
         as_time(chartdate, 'noteevents', 'chartdate')

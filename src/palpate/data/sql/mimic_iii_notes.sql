@@ -1,5 +1,5 @@
 -- MIMIC-III: `notes`, the discharge summaries and their addenda, from NOTEEVENTS.
--- Two million notes go through here once, in a stream; about 60 thousand stay. The view `noteevents` is
+-- Two million notes are streamed through once; about 60 thousand are kept. The view `noteevents` is
 -- already limited to the category 'Discharge summary'.
 
 CREATE TABLE notes AS
@@ -8,7 +8,7 @@ SELECT
     need_id(row_id, 'noteevents', 'row_id') AS note_order,
     need_id(subject_id, 'noteevents', 'subject_id') AS subject_id,
     as_id(hadm_id, 'noteevents', 'hadm_id') AS hadm_id,
-    -- Discharge summaries have a date and mostly no time.
+    -- Discharge summaries have a date and usually no time.
     coalesce(
         as_time(charttime, 'noteevents', 'charttime'),
         as_time(chartdate, 'noteevents', 'chartdate')

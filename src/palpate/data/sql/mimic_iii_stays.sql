@@ -1,5 +1,5 @@
--- MIMIC-III: `stays`, one row a hospital stay, from ADMISSIONS and PATIENTS.
--- Both layouts end in the same columns, so that the tasks know one kind of hospital only.
+-- MIMIC-III: `stays`, one row per hospital stay, from ADMISSIONS and PATIENTS.
+-- Both layouts result in the same columns, so that the cohorts need not distinguish them.
 
 CREATE TABLE stays AS
 WITH admitted AS (
@@ -27,7 +27,7 @@ aged AS (
 )
 SELECT
     subject_id, hadm_id, admittime, dischtime, died,
-    -- Births of people over 89 are shifted 300 years back; 91 is about their median age.
+    -- Dates of birth of people over 89 are shifted 300 years back; 91 is about their median age.
     CASE WHEN years > 89 THEN 91 WHEN years >= 0 THEN years END AS age,
     gender, ethnicity, insurance, admission_type,
     upper(admission_type) = 'NEWBORN' AS newborn,

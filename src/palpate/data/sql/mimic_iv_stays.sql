@@ -1,4 +1,4 @@
--- MIMIC-IV: `stays`, one row a hospital stay, from hosp/admissions and hosp/patients.
+-- MIMIC-IV: `stays`, one row per hospital stay, from hosp/admissions and hosp/patients.
 -- The same columns as mimic_iii_stays.sql.
 
 CREATE TABLE stays AS
@@ -23,13 +23,13 @@ people AS (
     FROM patients
 ),
 aged AS (
-    -- A patient has an age in one year, the anchor; later stays add the years between.
+    -- A patient's age is given for one year, the anchor; later stays add the years since then.
     SELECT admitted.*, gender, anchor_age + year(admittime) - anchor_year AS years
     FROM admitted LEFT JOIN people USING (subject_id)
 )
 SELECT
     subject_id, hadm_id, admittime, dischtime, died,
-    -- Ages over 89 are one group, 91.
+    -- Ages over 89 form one group, 91.
     CASE WHEN years > 89 THEN 91 WHEN years >= 0 THEN years END AS age,
     gender, ethnicity, insurance, admission_type,
     -- There is no admission type for newborns: they are the patients in their first year of life.

@@ -1,4 +1,4 @@
--- `labelled`: each stay with a discharge summary, whether the patient came back, and why it is not used.
+-- `labelled`: each stay with a discharge summary, whether the patient was readmitted, and why it is not used.
 -- Parameters: $days; $deaths, $newborns (drop, keep); $overlaps, $transfers, $electives (count, ignore, drop);
 -- $transfer_hours.
 
@@ -10,7 +10,7 @@ documented AS (
     SELECT stays.* FROM stays SEMI JOIN parts USING (hadm_id)
 ),
 -- Every later stay of the same patient, by time of admission (then of discharge, if any), and what kind of return it
--- would be. Whoever died has none: a stay that follows is that of an organ donor.
+-- would be. A patient who died has none: a stay that follows is an organ donation.
 returns AS (
     SELECT
         here.hadm_id,

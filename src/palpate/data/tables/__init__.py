@@ -1,10 +1,9 @@
-"""A cohort from one table file: which column has which role, and the way back to a file.
+"""Cohorts in table files: which column has which role (`TableSpec`), how they are read, and how they are written.
 
-Rows in messages count the file's records from 1; the header does not count, and a note over several lines is
-one row. Columns without a role are not read. palpate's own convention, which `write_cohort` follows and
-`read_cohort` takes when a role is not given: `case_id`, `patient_id`, `split`, `time`, `text`, `image` and
-`prior` under their own names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels as one
-list column `labels`.
+Rows in messages are the file's records, counted from 1 without the header; a note that spans several lines is one row.
+Columns without a role are not read. palpate's own convention, which `write_cohort` follows and `read_cohort` falls back
+to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `text`, `image` and `prior` under their own
+names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels as one list column `labels`.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from scipy import sparse
 
 from palpate.cases.cohort import READ, Cohort, arrange
 from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
-from palpate.data.codes.labels import code_lists, encode
 from palpate.data.tables.formats import format_of
+from palpate.data.tables.labels import code_lists, encode
 from palpate.errors import CohortError
 
 LABEL, ATTRIBUTE, LABEL_LIST = "label:", "attribute:", "labels"
@@ -37,10 +36,10 @@ Labels = Annotated[tuple[str, ...] | dict[str, str], BeforeValidator(_as_tuple)]
 
 
 class LabelList(BaseModel):
-    """A column with the codes of each case, as a list or as a string with a delimiter.
+    """A column that holds the codes of each case, as a list or as a string with a delimiter.
 
-    Labels are all codes, sorted; `only` restricts and orders them. With `min_count` above 1, labels with
-    fewer cases are left out, those of `only` too.
+    The labels are all codes, sorted; `only` restricts and orders them. With `min_count` above 1, labels with fewer
+    cases are left out, including those in `only`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,9 +53,9 @@ class LabelList(BaseModel):
 class TableSpec(BaseModel):
     """The `cohort:` entry of audit.yaml: a file and the roles of its columns.
 
-    A role that is not given falls to the column of palpate's own name, if there is one. Without a patient
-    column each case counts as its own patient, and the cohort's `facts` say so. `labels` names 0/1 columns; a
-    mapping gives each label another name than its column, so that two cohorts can share labels.
+    A role that is not given goes to the column with palpate's own name for it, if there is one. Without a patient
+    column each case counts as its own patient, and the cohort's `facts` say so. `labels` names 0/1 columns; a mapping
+    gives labels names that differ from their columns, so that two cohorts can share labels.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -82,7 +81,7 @@ class TableSpec(BaseModel):
 
 
 class _Roles(NamedTuple):
-    """The columns of one file by what they are for: new name to the user's name."""
+    """The columns of one file by their role: palpate's name to the user's name."""
 
     roles: dict[str, str]
     attributes: dict[str, str]
@@ -92,17 +91,16 @@ class _Roles(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """What must be read, each once."""
+        """The columns that must be read, each once."""
         listed = [] if self.label_list is None else [self.label_list.column]
         return list(dict.fromkeys([*self.roles.values(), *self.attributes.values(), *self.labels.values(), *listed]))
 
 
 def read_cohort(spec: TableSpec, *, name: str = "cohort", folder: Path = Path()) -> Cohort:
-    """The cohort in a CSV, TSV, JSON Lines (each also as .gz) or Parquet file.
+    """Read a cohort from a CSV, TSV, JSON Lines (each also as .gz) or Parquet file.
 
-    A relative path is taken from `folder`. `spec.name`, if given, goes before `name`. Anything wrong in the
-    file raises a `CohortError` that names the file, row and column; see the module's docstring for how rows
-    count.
+    A relative path is relative to `folder`. `spec.name`, if given, takes precedence over `name`. Anything wrong in the
+    file raises a `CohortError` that names the file, row and column; rows are counted as the module's docstring says.
     """
     file = folder / spec.file
     form = format_of(file)
@@ -111,7 +109,7 @@ def read_cohort(spec: TableSpec, *, name: str = "cohort", folder: Path = Path())
     lists = {} if chosen.label_list is None else {chosen.label_list.column: chosen.delimiter}
     frame = form.frame(file, chosen.columns, lists)
     if frame.height == 0:
-        raise CohortError("the table has no rows", file=file, hint="give one row a case")
+        raise CohortError("the table has no rows", file=file, hint="give one row per case")
     table = arrange(
         frame,
         name=spec.name or name,
@@ -128,7 +126,7 @@ def read_cohort(spec: TableSpec, *, name: str = "cohort", folder: Path = Path())
 def _labels(
     frame: pl.DataFrame, chosen: _Roles, file: Path
 ) -> tuple[tuple[str, ...], sparse.csc_array, tuple[str, ...]]:
-    """Label names, their matrix, and what is to be told about them."""
+    """Label names, their matrix, and facts about them for the report."""
     if chosen.label_list is None:
         sources = (ColumnCheck(frame[source], file=file) for source in chosen.labels.values())
         return tuple(chosen.labels), label_matrix(sources, n=frame.height), ()
@@ -137,23 +135,23 @@ def _labels(
     coded = encode(code_lists(column, chosen.delimiter), only=listed.only, min_count=listed.min_count)
     if not coded.labels:
         rare = f" with at least {listed.min_count} cases" if coded.n_rare else ""
-        raise column.error(f"there is no label{rare}", hint="check `label_list`")
+        raise column.error(f"no labels{rare}", hint="check `label_list`")
     facts = []
     if coded.n_rare:
         facts.append(f"{coded.n_rare} labels with fewer than {listed.min_count} cases are left out")
     absent = int((np.diff(coded.y.indptr) == 0).sum())
     if absent:
-        facts.append(f"{absent} of {len(coded.labels)} labels have no case")
+        facts.append(f"{absent} of {len(coded.labels)} labels have no cases")
     return coded.labels, coded.y, tuple(facts)
 
 
-# --- which column is what -----------------------------------------------------------------------------------
+# --- which column has which role -----------------------------------------------------------------------------------
 
 
 def _choose(spec: TableSpec, columns: Sequence[str], file: Path) -> _Roles:
-    """Which column has which role; all that are named must be there."""
+    """Which column has which role; every column that is named must exist."""
     if not columns:
-        raise CohortError("the table has no columns", file=file, hint="give one column a role")
+        raise CohortError("the table has no columns", file=file, hint="give one column per role")
     named = {"case_id": spec.case, "patient_id": spec.patient}
     named |= {role: getattr(spec, role) for role in READ}
     roles = {}
@@ -174,7 +172,7 @@ def _choose(spec: TableSpec, columns: Sequence[str], file: Path) -> _Roles:
     if spec.labels is None and LABEL_LIST in columns and format_of(file).lists:
         return _Roles(roles, attributes, {}, LabelList(column=LABEL_LIST), None)
     hint = f"name the 0/1 columns in `labels`, a column of codes in `label_list`, or rename them to {LABEL}NAME"
-    raise CohortError("there are no label columns", file=file, hint=hint)
+    raise CohortError("no label columns", file=file, hint=hint)
 
 
 def _label_columns(
@@ -199,27 +197,29 @@ def _refuse_twice(names: Sequence[str], file: Path) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise CohortError("the label is given twice", file=file, column=name, hint="name each label once")
+            raise CohortError("the label is given twice", file=file, column=name, hint="give each label once")
         seen.add(name)
 
 
 def _present(name: str, columns: Sequence[str], file: Path, prefix: str = "") -> str:
-    """The column of this name, or of this name with palpate's prefix."""
+    """The column with this name, or with this name and palpate's prefix."""
     for column in (name, prefix + name):
         if column in columns:
             return column
     raise missing_column(name, columns, file=file)
 
 
-# --- and back -----------------------------------------------------------------------------------------------
+# --- writing -----------------------------------------------------------------------------------------------
 
 
 def write_cohort(cohort: Cohort, path: Path) -> None:
-    """Write one cohort as Parquet, such that `read_cohort` of the file under the same name gives it back."""
+    """Write one cohort as Parquet, so that `read_cohort` with the same name returns it unchanged."""
     if not path.name.lower().endswith(".parquet"):
-        raise CohortError("a cohort is written as Parquet", file=path, hint="let the file's name end in .parquet")
+        raise CohortError("a cohort is written as Parquet", file=path, hint="give a file name that ends in .parquet")
     if len(cohort.names) != 1 or not cohort.labels:
-        raise CohortError("a file holds one cohort with its labels", file=path, hint="write each cohort by itself")
+        raise CohortError(
+            "a file holds one cohort with its labels", file=path, hint="write each cohort to a file of its own"
+        )
     known = {"cohort", "case_id", "patient_id", *READ, *cohort.attributes}
     stray = [column for column in cohort.cases.columns if column not in known]
     if stray:
@@ -228,8 +228,8 @@ def write_cohort(cohort: Cohort, path: Path) -> None:
         )
     frame = cohort.cases.drop("cohort")
     if cohort.has_images and any(folder.absolute() != path.parent.absolute() for folder in cohort.folders.values()):
-        frame = frame.with_columns(pl.Series("image", cohort.images))  # relative to another folder they would be lost
-    # An attribute that is also a role ("split") stands in the file under both names.
+        frame = frame.with_columns(pl.Series("image", cohort.images))  # paths relative to another folder would be lost
+    # An attribute that is also a role ("split") is in the file under both names.
     twins = [pl.col(name).alias(ATTRIBUTE + name) for name in cohort.attributes]
     plain = [name for name in frame.columns if name in ("case_id", "patient_id", *READ)]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ def write_cohort(cohort: Cohort, path: Path) -> None:
 
 
 def _label_frame(cohort: Cohort) -> pl.DataFrame:
-    """Labels as 0/1 columns, or as lists whose type holds all names in order, those without a case too."""
+    """Labels as 0/1 columns, or as lists whose type holds all names in order, even those without cases."""
     if len(cohort.labels) <= MOST_LABEL_COLUMNS:
         dense = {LABEL + name: cohort.y[:, [k]].toarray().ravel() for k, name in enumerate(cohort.labels)}
         return pl.DataFrame({name: pl.Series(name, values, dtype=pl.UInt8) for name, values in dense.items()})

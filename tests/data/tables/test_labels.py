@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import ColumnCheck
-from palpate.data.codes.labels import code_lists, encode
 from palpate.data.tables import LabelList, TableSpec, read_cohort, write_cohort
+from palpate.data.tables.labels import code_lists, encode
 
 codes = st.sampled_from(["401.9", "250.00", "V10", "a", "B", "é", " 99 ", ""])
 rows = st.lists(st.none() | st.lists(codes, max_size=5), min_size=1, max_size=8)
@@ -75,7 +75,7 @@ def test_only_restricts_and_orders_and_facts_tell(tmp_path):
     cohort = read_cohort(TableSpec(file="t.csv", label_list=listed), folder=tmp_path)
     assert cohort.labels == ("Z", "B", "A")
     assert cohort.y.toarray().tolist() == [[0, 1, 1], [0, 1, 0], [0, 0, 0]]
-    assert "1 of 3 labels have no case" in cohort.facts
+    assert "1 of 3 labels have no cases" in cohort.facts
     rare = read_cohort(TableSpec(file="t.csv", label_list={"column": "codes", "min_count": 2}), folder=tmp_path)
     assert rare.labels == ("B",)
     assert "2 labels with fewer than 2 cases are left out" in rare.facts

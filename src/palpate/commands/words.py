@@ -1,29 +1,20 @@
-"""What the commands about words, alterations and suites do; Python users may call it too."""
+"""What `palpate words` and `palpate alter` do, for the command line and for Python users."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from palpate.audits.vocabulary import Vocabulary
 from palpate.audits.vocabulary.words import PatientCounts, choose_common_words
 from palpate.cases.edits import splice
-from palpate.commands.audit import read_training_cohort
-from palpate.data.lexicons.psytar import Extraction, extract_effects, write_effects
-from palpate.data.lexicons.words import read_words, write_rating_sheet
-from palpate.data.suites import read_suite, write_cases
+from palpate.commands.build import read_training_cohort
+from palpate.data.lexicons import read_words, write_rating_sheet
 from palpate.errors import ConfigError, InputError
 from palpate.perturb.characteristics import Alteration, Alterer, Contradictory, load_definition
-from palpate.perturb.suites import Suite
-from palpate.perturb.suites.lexicons import Attribute, slot_values
 from palpate.perturb.words import Choice, check_words
-
-Slots = Mapping[str, object]
-"""Values of slots as they are typed: a word, a list of words, or the name of a lexicon's file."""
 
 
 def write_word_sheet(
@@ -44,7 +35,7 @@ def write_word_sheet(
 
 
 class AlteredNote(NamedTuple):
-    """A note, and what it became."""
+    """A note before and after an alteration."""
 
     note: str
     result: Alteration
@@ -58,7 +49,7 @@ def alter_note(
     definitions: Sequence[Path] = (),
     contradictory: Contradictory = "skip",
 ) -> AlteredNote:
-    """Alter the note in a file to one group, or to a group of each of several characteristics."""
+    """Alter the note in a file to one group, or to one group for each of several characteristics."""
     if len(characteristics) != len(groups):
         raise ConfigError(
             f"{len(characteristics)} characteristics and {len(groups)} groups were given",
@@ -68,52 +59,15 @@ def alter_note(
     if twice is not None:
         raise ConfigError(f"--characteristic {twice} is given twice")
     try:
-        # Bytes, so that the note's line ends stay as they are.
+        # Bytes, so that the note's line ends are kept.
         note = (sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()).decode("utf-8")
     except FileNotFoundError:
-        raise InputError("there is no such file", file=file) from None
+        raise InputError("file not found", file=file) from None
     except UnicodeDecodeError:
-        raise InputError("is not text in UTF-8", file=file) from None
+        raise InputError("the file is not UTF-8 text", file=file) from None
     own = {definition.name: definition for definition in map(load_definition, definitions)}
     alterer = Alterer([own.get(name, name) for name in characteristics], contradictory=contradictory)
     for name, group in zip(characteristics, groups, strict=True):
         alterer.check(name, group)
     outcome = alterer.edits(alterer.plan(note), dict(zip(characteristics, groups, strict=True)))
     return AlteredNote(note, Alteration(splice(note, outcome.edits), outcome.edits, outcome.action, outcome.reason))
-
-
-def open_suite(name: str, *, positive: str | None = None, slots: Slots | None = None) -> Suite:
-    """As `read_suite`; a slot's values may be a lexicon's file."""
-    return read_suite(name, positive=positive, slots={slot: _values(given) for slot, given in (slots or {}).items()})
-
-
-def _values(given: object) -> Sequence[str | dict[str, Attribute]]:
-    if isinstance(given, str):
-        return slot_values(Path(given)) if Path(given).suffix in (".yaml", ".yml") else [given]
-    return [str(value) for value in given] if isinstance(given, list) else [str(given)]
-
-
-def expand_suite(
-    suite: Suite,
-    out: Path,
-    *,
-    n: int | None = None,
-    seed: int = 0,
-    further: bool = False,
-    balance: Literal["template", "case"] = "template",
-) -> int:
-    """Write cases for a model that lives elsewhere: the default run, or a sample of `n` from the full expansion."""
-    if suite.choose:
-        slot = suite.choose[0]
-        raise ConfigError(f"suite '{suite.name}' needs a choice for slot '{slot}'", hint=f"add --set '{slot}=[...]'")
-    rng = np.random.default_rng(seed)
-    if n is None:
-        return write_cases(suite.default_cases(rng, further=further), out)
-    return write_cases(suite.sample_batches(n, rng, further=further, balance=balance), out)
-
-
-def make_psytar_lexicon(workbook: Path, out: Path) -> Extraction:
-    """Effect phrases from the PsyTAR workbook, as a lexicon."""
-    extraction = extract_effects(workbook)
-    write_effects(extraction, out)
-    return extraction

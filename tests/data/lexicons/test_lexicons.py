@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palpate.data.lexicons.words import read_ratings, read_replacements, read_words, write_rating_sheet
+from palpate.data.lexicons import read_ratings, read_replacements, read_words, write_rating_sheet
 from palpate.errors import InputError
 from palpate.synthetic.truth import RATERS, expected_ratings, write_ratings
 
@@ -43,12 +43,12 @@ def test_lists_of_words(tmp_path: Path, name: str, text: str) -> None:
         ("w.csv", "word,n\nfever,1\nFEVER,2\n", r"row 2, column 'word': the word 'FEVER' is also in row 1"),
         ("w.csv", "word,n\nfever,1\n ,2\n", r"row 2, column 'word': the cell is empty"),
         ("w.csv", "word,n\n++,1\n", r"row 1, column 'word': '\+\+' has no letter"),
-        ("w.csv", "word\n", r"there are no words"),
+        ("w.csv", "word\n", r"the file has no words"),
         ("w.csv", "", r"the file is empty; write one word"),
         ("w.txt", "fever\n\nfever\n", r"row 3, column 'word': the word 'fever' is also in row 1"),
         ("w.txt", b"f\xe9ver\n", r"the bytes are not UTF-8"),
         ("w.csv", b"word\nf\xe9ver\n", r"row 1, column 'word': the bytes are not UTF-8"),
-        ("w.xlsx", "x", r"this kind of file can't be read"),
+        ("w.xlsx", "x", r"this type of file can't be read"),
     ],
 )
 def test_wrong_lists(tmp_path: Path, name: str, text: str | bytes, message: str | None) -> None:
@@ -86,14 +86,14 @@ def test_another_scale(tmp_path: Path) -> None:
         ("word,a\nfever,0.5\n", r"row 1, column 'a': the cell is '0\.5', not from 1 to 5"),
         ("word,a\nfever,high\n", r"row 1, column 'a': the cell is 'high', not a number"),
         ("word,a\nfever,nan\n", r"row 1, column 'a': the cell is 'nan', not a number"),
-        ('word,a\nfever,"3,5"\n', r"not a number.*with a point for halves"),
+        ('word,a\nfever,"3,5"\n', r"not a number.*with a decimal point"),
         ("word,a,b\nfever,1,\npain,2,\n", r"column 'b': this rater gave no score"),
         ("word,a\nfever,1\nFever,2\n", r"row 2, column 'word': the word 'Fever' is also in row 1"),
-        ("word\nfever\n", r"there is no rater"),
+        ("word\nfever\n", r"the sheet has no raters"),
         ("term,a\nfever,1\n", r"column 'word': column not found.*'term'"),
         ("word;a\nfever;1\n", r"semicolons"),
         ("word,a,a\nfever,1,2\n", r"column 'a': the header has this column twice"),
-        ("word,a\n", r"there are no words"),
+        ("word,a\n", r"the file has no words"),
     ],
 )
 def test_wrong_ratings_name_file_row_and_column(tmp_path: Path, text: str, message: str) -> None:
@@ -149,7 +149,7 @@ def test_the_sheet_comes_back_filled_in(tmp_path: Path, name: str) -> None:
 
 def test_a_sheet_is_never_written_over_scores(tmp_path: Path) -> None:
     path = written(tmp_path, "word,a\nfever,5\n")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         write_rating_sheet(path, ["fever"], ["a"])
     write_rating_sheet(path, ["fever"], ["a"], overwrite=True)
     assert path.read_text(encoding="utf-8-sig") == "word,a\nfever,\n"
@@ -157,5 +157,5 @@ def test_a_sheet_is_never_written_over_scores(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("raters", [[], ["a", "a"], ["word"], [" "]])
 def test_raters_need_names(tmp_path: Path, raters: list[str]) -> None:
-    with pytest.raises(InputError, match="the raters need names"):
+    with pytest.raises(InputError, match="each rater needs a name of their own"):
         write_rating_sheet(tmp_path / "sheet.csv", ["fever"], raters)

@@ -41,10 +41,7 @@ def edited(folder: Path, file: str, old: str, new: str) -> str:
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    assert (
-        refused(tmp_path / "no")
-        == f"{tmp_path / 'no'}: there is no such folder; give the folder that holds the tables."
-    )
+    assert refused(tmp_path / "no") == f"{tmp_path / 'no'}: folder not found; give the folder with the tables."
 
 
 @pytest.mark.parametrize("table", ["PATIENTS", "ADMISSIONS", "NOTEEVENTS", "DIAGNOSES_ICD"])
@@ -65,7 +62,7 @@ def test_a_missing_table_of_mimic_iv(tmp_path: Path) -> None:
 
 
 def test_outcomes_of_mimic_iv(tmp_path: Path) -> None:
-    assert "is made from MIMIC-III, and this folder has the layout" in refused(
+    assert "needs MIMIC-III, but this folder has the layout" in refused(
         write(tmp_path, as_iv(tables())), build_outcomes
     )
 
@@ -106,7 +103,7 @@ def test_damaged_parquet(tmp_path: Path) -> None:
     write(tmp_path, tables(), suffix=".parquet")
     path = tmp_path / "NOTEEVENTS.parquet"
     path.write_bytes(path.read_bytes()[:-10])
-    assert f"{path}: the Parquet file is damaged" in refused(tmp_path)
+    assert f"{path}: the file is damaged or is not a Parquet file" in refused(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +138,7 @@ def test_an_empty_admission_time(suffix: str, tmp_path: Path) -> None:
 
 def test_an_id_that_is_no_number(tmp_path: Path) -> None:
     message = edited(tmp_path, "ADMISSIONS.csv", ",1,12,", ",one,12,")
-    assert "ADMISSIONS.csv, row 2, column 'SUBJECT_ID': the cell is 'one', which is no whole number" in message
+    assert "ADMISSIONS.csv, row 2, column 'SUBJECT_ID': the cell is 'one', which is not a whole number" in message
 
 
 def test_duplicate_stay(tmp_path: Path) -> None:
@@ -159,30 +156,32 @@ def test_notes_of_another_hospital(tmp_path: Path) -> None:
     for row in rows["NOTEEVENTS"]:
         row["HADM_ID"] = 10_000 + int(str(row["ROW_ID"]))
     message = refused(write(tmp_path, rows))
-    assert "NOTEEVENTS.csv: no discharge summary can be used: mostly, HADM_ID is not in ADMISSIONS" in message
+    assert (
+        "NOTEEVENTS.csv: no discharge summary can be used; most common reason: HADM_ID is not in ADMISSIONS" in message
+    )
 
 
 def test_no_discharge_summaries(tmp_path: Path) -> None:
     rows = tables()
     for row in rows["NOTEEVENTS"]:
         row["CATEGORY"] = "Nursing"
-    assert "there is no discharge summary in the table" in refused(write(tmp_path, rows))
+    assert "the table has no discharge summaries" in refused(write(tmp_path, rows))
 
 
 def test_nothing_left_says_after_what(tmp_path: Path) -> None:
     rows = hospital([Stay(1, 0, 5, 1, died=True), Stay(2, 0, 5, 2, died=True)])
     message = refused(write(tmp_path, rows))
-    assert "nothing is left for the cohort after 'discharged alive (deaths: drop)'" in message
-    assert "all 2 rows that were left were dropped: died in hospital" in message
+    assert "no cases are left after the step 'discharged alive (deaths: drop)'" in message
+    assert "it dropped the last 2 rows: died in hospital" in message
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (lambda text: text[: text.rindex('"')], "row 4: a quote is not closed"),
-        (lambda text: text.replace('"Summary', 'x"Summary', 1), "row 1: the row has 12 cells and the header 11"),
-        (lambda text: text.replace("Report,,,", "Report,,,,", 1), "row 1: the row has 12 cells and the header 11"),
-        (lambda text: text.replace(",Report,,,", "", 1), "row 1: the row has 8 cells and the header 11"),
+        (lambda text: text.replace('"Summary', 'x"Summary', 1), "row 1: the row has 12 cells and the header has 11"),
+        (lambda text: text.replace("Report,,,", "Report,,,,", 1), "row 1: the row has 12 cells and the header has 11"),
+        (lambda text: text.replace(",Report,,,", "", 1), "row 1: the row has 8 cells and the header has 11"),
     ],
 )
 def test_torn_csv(change: Callable[[str], str], said: str, tmp_path: Path) -> None:
@@ -205,7 +204,7 @@ def test_codes_that_became_numbers(tmp_path: Path) -> None:
     write(tmp_path, tables(), suffix=".parquet")
     pl.DataFrame({"HADM_ID": [11], "ICD9_CODE": [389]}).write_parquet(tmp_path / "DIAGNOSES_ICD.parquet")
     message = refused(tmp_path, build_outcomes)
-    assert "DIAGNOSES_ICD.parquet, column 'ICD9_CODE': the codes are numbers, without leading zeros" in message
+    assert "DIAGNOSES_ICD.parquet, column 'ICD9_CODE': the codes are numbers, so leading zeros are lost" in message
 
 
 def test_a_given_split_of_other_patients(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Labels from lists of codes: thousands of labels, held sparse, built without a loop over rows."""
+"""Labels from lists of codes: thousands of labels in a sparse matrix, built without a loop over rows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scipy import sparse
 from palpate.cases.columns import ColumnCheck
 
 
-class Coded(NamedTuple):
-    """Labels, the cases that have them, and how many labels were left out as too rare."""
+class EncodedLabels(NamedTuple):
+    """Labels, the matrix of cases that have them, and how many labels were left out because they are too rare."""
 
     labels: tuple[str, ...]
     y: sparse.csc_array
@@ -21,7 +21,7 @@ class Coded(NamedTuple):
 
 
 def code_lists(column: ColumnCheck, delimiter: str | None) -> pl.Series:
-    """A column of lists of strings, or of strings with a delimiter, as lists."""
+    """A column of lists, or of strings with a delimiter, as a column of lists of strings."""
     values = column.values
     if isinstance(values.dtype, pl.Array):
         values = values.arr.to_list()
@@ -39,11 +39,11 @@ def code_lists(column: ColumnCheck, delimiter: str | None) -> pl.Series:
     )
 
 
-def encode(lists: pl.Series, *, only: Sequence[str] | None = None, min_count: int = 1) -> Coded:
-    """A sparse 0/1 matrix with a column for each code.
+def encode(lists: pl.Series, *, only: Sequence[str] | None = None, min_count: int = 1) -> EncodedLabels:
+    """Encode lists of codes as a sparse 0/1 matrix with one column per code.
 
-    The columns are those of `only`, in its order; else the categories of the list's own type, where it has
-    some; else all codes, sorted. A code twice in one list counts once. With `min_count` above 1, rarer codes
+    The columns are those of `only`, in its order; otherwise the categories of the lists' own type, if it has any;
+    otherwise all codes, sorted. A code that occurs twice in one list counts once. With `min_count` above 1, rarer codes
     are left out.
     """
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
@@ -61,4 +61,4 @@ def encode(lists: pl.Series, *, only: Sequence[str] | None = None, min_count: in
     ones = np.ones(len(pairs), dtype=np.uint8)
     y = sparse.csc_array((ones, pairs["row"].to_numpy(), first), shape=(len(lists), len(names)))
     kept = np.flatnonzero(counts >= min_count) if min_count > 1 else np.arange(len(names))
-    return Coded(tuple(names.gather(kept)), y[:, kept], len(names) - len(kept))
+    return EncodedLabels(tuple(names.gather(kept)), y[:, kept], len(names) - len(kept))

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from palpate.data.annotations import mdace
-from palpate.data.annotations.mdace import Annotation, Chart, Note
-from palpate.data.annotations.mdace_mapping import Agreement, compare_mapping
-from palpate.data.codes import gem_tables
+from palpate.data.annotations import AnnotatedChart, AnnotatedNote, Annotation, mdace
+from palpate.data.annotations.mdace_mapping import MappingAgreement, compare_mapping
+from palpate.data.codes import CodeMap, dotted, gem_tables, overlap
 from palpate.data.codes.gem_tables import Descriptions, packaged, packaged_descriptions, read_cms
-from palpate.data.codes.gems import CodeMap, dotted, overlap
 from palpate.errors import CohortError, InputError
 from tests.data.published import GEM, MDACE, needs_gem, needs_mdace
 
@@ -126,9 +124,9 @@ def test_overlap() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("A000 0010 00000\nA000 0010\n", "row 2: the line is none of such a table"),
-        ("A000,0010,00000\n", "row 1: the line is none of such a table"),
-        ("A000 0010 00200\n", "row 1: the line is none of such a table"),
+        ("A000 0010 00000\nA000 0010\n", "row 2: this line is not a GEM row"),
+        ("A000,0010,00000\n", "row 1: this line is not a GEM row"),
+        ("A000 0010 00200\n", "row 1: this line is not a GEM row"),
         ("\n", "the table is empty"),
     ],
 )
@@ -142,7 +140,7 @@ def test_bad_tables(tmp_path: Path, content: str, said: str) -> None:
 
 
 def test_tables_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CohortError, match="there is no such file"):
+    with pytest.raises(CohortError, match="file not found"):
         read_cms(tmp_path / "gem.txt")
     (tmp_path / "gem.zip").write_bytes(b"PK\x03\x04\xff\xfe")
     with pytest.raises(CohortError, match="unpack CMS's zip file"):
@@ -155,7 +153,7 @@ def test_tables_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # --- the real tables and MDACE ----------------------------------------------------------------------------------
 
 
-def mapped_again(code_map: CodeMap) -> Agreement:
+def mapped_again(code_map: CodeMap) -> MappingAgreement:
     return compare_mapping(mdace.read(MDACE, system="ICD-10"), mdace.read(MDACE, system="ICD-9"), code_map)
 
 
@@ -191,15 +189,15 @@ def test_mdaces_mapping_with_the_packages_table() -> None:
     # Codes of 2016 and later whose category has no entry of its own, and one whose entry was corrected.
     young = {"G56.03", "G57.93", "I16.0", "I16.1", "I50.82", "R73.03", "S02.40CA", "S02.40EA", "Z53.32"}
     assert set(reasons) == {*young, "I48.1"}
-    assert {reasons[code] for code in young} == {"neither the code nor a parent of it is in the table"}
-    assert reasons["I48.1"] == "this table has 427.32; MDACE used another year's"
+    assert {reasons[code] for code in young} == {"neither the code nor one of its parents is in the table"}
+    assert reasons["I48.1"] == "this table has 427.32; MDACE used the table of another year"
     # The type is that of the entry that was taken, the parent's, as in MDACE.
     assert code_map.map("R74.01")[1:5] == ("790.4", "EXACT", ("790.4",), "R74.0")
 
 
 def test_comparison_by_hand(code_map: CodeMap) -> None:
-    def chart(system: str, spans: list[Annotation]) -> Chart:
-        return Chart(7, (Note(3, "ECG", tuple(spans)),), setting="Inpatient", system=system)
+    def chart(system: str, spans: list[Annotation]) -> AnnotatedChart:
+        return AnnotatedChart(7, (AnnotatedNote(3, "ECG", tuple(spans)),), setting="Inpatient", system=system)
 
     tens = [("A00.0", "ICD-10-CM"), ("I10", "ICD-10-CM"), ("I10", "ICD-10-CM"), ("F32.A", "ICD-10-CM"), ("1", "CPT")]
     nines = [("001.0", "EXACT"), ("401.0", "MULTI_DESC"), ("310", "APPROX"), ("311", "NO_ENTRY"), ("1", "EXACT")]
@@ -209,10 +207,10 @@ def test_comparison_by_hand(code_map: CodeMap) -> None:
     assert agreement.share("MapType.EXACT") == 1.0
     assert agreement.share("MapType.MULTI") is None
     assert {m.theirs: m.explanation for m in agreement.misses} == {
-        "401.0": "both are in the table, among 401.0, 401.1, 401.9; the choice differs",
-        "310": "this table has 401.0, 401.1, 401.9; MDACE used another year's",
-        "311": "neither the code nor a parent of it is in the table",
+        "401.0": "both codes are in the table, among 401.0, 401.1, 401.9; the choice differs",
+        "310": "this table has 401.0, 401.1, 401.9; MDACE used the table of another year",
+        "311": "neither the code nor one of its parents is in the table",
     }
     assert compare_mapping([ten], [nine], code_map, prefer={7: ["4010"]}).share("MapType.MULTI_DESC") == 1.0
-    with pytest.raises(CohortError, match="admission 7 has no ICD-9 side"):
+    with pytest.raises(CohortError, match="admission 7 has no ICD-9 chart"):
         compare_mapping([ten], [], code_map)
