@@ -2,7 +2,7 @@
 
 Three strata of the pre-test probability, with and without a prior mention, and the re-weighted whole, each with all
 metrics, under global thresholds. The data are those of `benchmarks/matched_bootstrap.py`; mentions are looked for in
-earlier notes of 10,000 characters, one to five a case. A few replicates of every part are compared with the plain
+earlier notes of 10,000 characters, one to five per case. A few replicates of every part are compared with the plain
 functions on the rows drawn, and mentions with what was written. Exits with 1 if a claim fails.
 
     python benchmarks/context_strata.py [--replicates 10000]
@@ -42,7 +42,7 @@ PROSE = (
     "Renal function stayed at its baseline during the stay and will be checked by the family doctor.",
     "He was given a course of steroids with good effect and was weaned off oxygen on the third day.",
 )
-SENTENCES_A_NOTE, MOST_NOTES = 110, 5
+SENTENCES_PER_NOTE, MOST_NOTES = 110, 5
 
 
 def contexts(cases: Cases, mentioned: Bools) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
@@ -54,7 +54,7 @@ def contexts(cases: Cases, mentioned: Bools) -> Iterator[tuple[NDArray[np.int64]
     for start in range(0, len(patients), 100):
         rows, texts = [], []
         for own in patients[start : start + 100]:
-            picks = rng.integers(0, len(PROSE), (MOST_NOTES, SENTENCES_A_NOTE))
+            picks = rng.integers(0, len(PROSE), (MOST_NOTES, SENTENCES_PER_NOTE))
             notes = ["\n".join(PROSE[k] for k in row) for row in picks]
             for row in own:
                 here = " ".join(said[j] for j in np.flatnonzero(mentioned[row]))

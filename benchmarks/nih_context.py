@@ -5,7 +5,7 @@
 `--data` holds `Data_Entry_2017_v2020.csv.gz` (labels, age, sex, follow-up number) and `chexnet_predictions.csv`. For
 each film, context is what the patient's earlier films showed, age, sex and follow-up number. The pre-test model learns
 from the patients for whom there are no predictions. Writes cohort, estimates and report, and prints the page's tables,
-in which * is significant, corrected over everything that the run tests, and ° not tested.
+in which * is significant, corrected over everything that the run tests, and ° is not tested.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def write_inputs(data: Path, out: Path) -> None:
         split=pl.when(predicted).then(pl.lit("test")).otherwise(pl.lit("train")),
         # The set has no dates, only an order: a day for each follow-up.
         time=pl.date(2000, 1, 1) + pl.duration(days=pl.col("Follow-up #")),
-        age=pl.col("Patient Age").clip(0, 100),  # a few films of babies have 400 years
+        age=pl.col("Patient Age").clip(0, 100),  # a few films of babies say 400 years
         sex="Patient Gender",
         follow_up="Follow-up #",
         **{label: found.list.contains(label).cast(pl.UInt8) for label in LABELS},

@@ -39,26 +39,17 @@ from palpate.stats import (
     reweighted_bootstrap,
 )
 
-_STATS = (
-    "auroc",
-    "auprc",
-    "sensitivity_at_specificity",
-    "sensitivity",
-    "specificity",
-    "adaptive_calibration_error",
-    "brier_skill_score",
-    NOISE,
-)
-METRICS = (
-    "auroc",
-    "auprc",
-    "sensitivity_at_local_specificity",
-    "sensitivity_at_global_specificity",
-    "specificity_at_global_threshold",
-    "adaptive_calibration_error",
-    "brier_skill_score",
-)
-"""What `_STATS` are called here, where there is a local and a global threshold."""
+_STATISTICS = {
+    "auroc": "auroc",
+    "auprc": "auprc",
+    "sensitivity_at_local_specificity": "sensitivity_at_specificity",
+    "sensitivity_at_global_specificity": "sensitivity",
+    "specificity_at_global_threshold": "specificity",
+    "adaptive_calibration_error": "adaptive_calibration_error",
+    "brier_skill_score": "brier_skill_score",
+}
+"""The metrics, and the names that `stats` has for them: here there is a local and a global threshold."""
+METRICS = tuple(_STATISTICS)
 FEWEST_TESTED = 30
 """Patients with, and without, a label that a test needs. At a level corrected for 13 labels and three strata, bootstrap
 tests of AUROC raise false alarms 13 times too often with 10 positive patients, 3 times with 20, and hardly with 30."""
@@ -106,7 +97,7 @@ def _measure(
     cases: AuditedCases, groups: Sequence[CaseGroup], measuring: ContextMeasuring
 ) -> dict[str, MetricReplicates]:
     """The metrics of every group, and those of the matched and the re-weighted cases."""
-    options = {**measuring.options(cases), "metrics": _STATS}
+    options = {**measuring.options(cases), "metrics": (*_STATISTICS.values(), NOISE)}
     parts = {}
     for group in groups:
         found = bootstrap(cases.y_true, cases.y_score, rows=group.rows, **options)
@@ -126,7 +117,7 @@ def _measure_pretest(cases: AuditedCases, measuring: ContextMeasuring) -> dict[s
         threshold=global_thresholds(cases.y_true, score, cases.known, measuring.specificity),
     )
     options = measuring.options(alone)
-    found = bootstrap(alone.y_true, score, rows=alone.known, metrics=_STATS, **options)
+    found = bootstrap(alone.y_true, score, rows=alone.known, metrics=(*_STATISTICS.values(), NOISE), **options)
     parts = _held_equal(alone, measuring, {**options, "metrics": ("auroc",), "threshold": None})
     matched, weighted = (replace(part, metrics=("auroc",)) for part in parts)
     whole = _part(alone, WHOLE, alone.known, found, measuring)
