@@ -125,9 +125,9 @@ def test_no_score_keeps_the_specificity():
 @pytest.mark.parametrize(
     ("y", "s", "w", "words"),
     [
-        ([0, 1, 2], [0.1, 0.2, 0.3], None, "0 and 1 only"),
-        ([0, 1, math.nan], [0.1, 0.2, 0.3], None, "0 and 1 only"),
-        (["a", "b"], [0.1, 0.2], None, "0 and 1 only"),
+        ([0, 1, 2], [0.1, 0.2, 0.3], None, "only 0 and 1"),
+        ([0, 1, math.nan], [0.1, 0.2, 0.3], None, "only 0 and 1"),
+        (["a", "b"], [0.1, 0.2], None, "only 0 and 1"),
         ([0, 1], [0.1, math.nan], None, "finite"),
         ([0, 1], [0.1, 0.2, 0.3], None, "2 rows but y_score has 3"),
         ([[0, 1]], [[0.1, 0.2]], None, "one dimension"),

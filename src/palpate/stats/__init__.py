@@ -1,8 +1,8 @@
 """Statistics as free functions of arrays: no files, no state, no printing.
 
-Every function takes `weight` where that means something and equals scikit-learn's with `sample_weight`, ties
-included. An undefined number is nan (AUROC with one class); a wrong argument is a `ValueError` of one
-sentence. A row is predicted positive if its score is at least the threshold.
+Every function takes `weight` where that is meaningful, and equals scikit-learn's with `sample_weight`, ties included.
+An undefined number is nan (AUROC with one class); a wrong argument is a `ValueError` of one sentence. A row is
+predicted positive if its score is at least the threshold.
 
 discrimination  auroc  auprc  sensitivity_at_specificity  threshold_at_specificity  operating_point
                 youden_threshold  recall_threshold
@@ -10,23 +10,22 @@ confusion       confusion  sensitivity_at_threshold  specificity_at_threshold  p
 calibration     brier  brier_skill_score  adaptive_calibration_error  calibration_curve
 bootstrap       bootstrap  resample_counts  macro_average  METRICS  NOISE  THRESHOLD_METRICS
 clustered       ratio_replicates  resampled_ratios
-intervals       percentile_interval  error_interval  bootstrap_p_value  wilson_interval
-multiplicity    adjust
+intervals       percentile_interval  error_interval  bootstrap_p_value  wilson_interval  adjust
 ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
 agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w
+curves          decision_curves
 
-Three parts keep their own names, to be imported from them: `spans` (words and spans of evidence, precision, recall
-and F1 under resampled charts, thresholds), `faithfulness` (how far a probability falls without its evidence) and
-`annotation_agreement` (annotators who give words several codes).
+With a pre-test probability (the context audit):
 
-and, where a pre-test probability is known (the context audit):
+context                    quantile_strata
+context.matching           match_pairs  balance
+context.matched_bootstrap  matched_bootstrap
+context.weighting          context_weights  effective_size  weight_warnings  reweighted_bootstrap
+context.incremental        context_gain  combine_logits
 
-matching        match_pairs  balance
-matched_bootstrap  matched_bootstrap
-weighting       context_weights  effective_size  weight_warnings  reweighted_bootstrap
-strata          quantile_strata
-incremental     context_gain  combine_logits
-decision_curves  decision_curves
+What only the evidence audit uses is imported from its own modules: `evidence` (words and spans; precision, recall and
+F1 under resampled charts; thresholds), `evidence.faithfulness` (how far a probability falls without its evidence) and
+`evidence.annotation_agreement` (annotators who give words several codes).
 
 Two models, per label and on average, and two groups of rows, all under the same resamples of patients:
 

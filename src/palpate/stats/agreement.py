@@ -1,7 +1,7 @@
 """Agreement between annotators and between rankings (evidence paper, Section 3.4 and Table 2).
 
-Krippendorff (2004) alpha, Fleiss (1971) kappa, Hooper (1965) indexing consistency, Kendall's W. nan where
-chance agreement is already complete, so that there is nothing to correct for.
+Krippendorff's (2004) alpha, Fleiss' (1971) kappa, Hooper's (1965) indexing consistency and Kendall's W. The result is
+nan if agreement by chance is already complete, so that there is nothing to correct for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Level = Literal["nominal", "ordinal", "interval"]
 
 
 def kendall_w(ratings: ArrayLike) -> float:
-    """Kendall's W of [raters, items], corrected for ties; nan if no rater tells items apart."""
+    """Kendall's W of [raters, items], corrected for ties; nan if no rater distinguishes the items."""
     table = finite(ratings, name="ratings")
     if table.ndim != 2:
         raise ValueError("ratings must be [raters, items]")
@@ -37,7 +37,7 @@ def kendall_w(ratings: ArrayLike) -> float:
 
 
 def _distances(values: Floats, totals: Floats, level: Level) -> Floats:
-    """Squared distance of every two values; `totals` is how often each occurs."""
+    """Squared distances between all pairs of values; `totals` is how often each value occurs."""
     if level == "nominal":
         return 1.0 - np.eye(values.size)
     if level == "interval":
@@ -45,11 +45,11 @@ def _distances(values: Floats, totals: Floats, level: Level) -> Floats:
     if level == "ordinal":
         middle = np.cumsum(totals) - totals / 2.0
         return np.asarray((middle[:, None] - middle[None, :]) ** 2)
-    raise ValueError(f"no level is named {level!r}; there are nominal, ordinal, interval")
+    raise ValueError(f"unknown level {level!r}; the levels are nominal, ordinal, interval")
 
 
 def krippendorff_alpha(data: ArrayLike, *, level: Level = "nominal") -> float:
-    """Krippendorff's alpha of [raters, units], nan for a missing rating; nan if all ratings are equal."""
+    """Krippendorff's alpha of [raters, units], where nan is a missing rating; nan if all ratings are equal."""
     table = np.asarray(data, np.float64)
     if table.ndim != 2:
         raise ValueError("data must be [raters, units]")
@@ -68,7 +68,7 @@ def krippendorff_alpha(data: ArrayLike, *, level: Level = "nominal") -> float:
 
 
 def fleiss_kappa(counts: ArrayLike) -> float:
-    """Fleiss' kappa of [units, categories], how many raters chose each; nan if all chose one category."""
+    """Fleiss' kappa of [units, categories] counts of raters; nan if all of them chose one category."""
     table = finite(counts, name="counts")
     if table.ndim != 2 or table.size == 0:
         raise ValueError("counts must be [units, categories] with at least one of each")
@@ -82,10 +82,10 @@ def fleiss_kappa(counts: ArrayLike) -> float:
 
 
 def hooper_consistency(annotations: Sequence[Iterable[Hashable]]) -> float:
-    """Hooper's indexing consistency: terms two annotators share over terms that either used.
+    """Hooper's indexing consistency: the number of terms that two annotators share over the number that either used.
 
-    One collection of terms for each annotator; for more than two, the mean over pairs. A pair in which both
-    used no term is undefined and left out; nan if no pair is left.
+    `annotations` has one collection of terms per annotator; for more than two annotators it is the mean over pairs. A
+    pair in which neither used a term is undefined and left out; nan if no pair is left.
     """
     terms = [frozenset(annotation) for annotation in annotations]
     if len(terms) < 2:

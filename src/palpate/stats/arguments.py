@@ -1,4 +1,4 @@
-"""What the bootstrap can compute, and its arguments checked and brought into one shape."""
+"""The metrics that the bootstrap can compute, and the checks that bring its arguments into one shape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palpate.stats.inputs import Floats
 
 Unit = Literal["patient", "case"]
 
-# The order is that of the values filled in by `_walks.evaluate`.
+# In the order of the values that `kernels.walks.evaluate` fills in.
 METRICS = (
     "auroc",
     "auprc",
@@ -35,15 +35,15 @@ METRICS = (
     "mean_score",
 )
 NOISE = "calibration_noise"
-"""Of a replicate only: how far its bins of the calibration error lie from the data's, on average (`error_interval`)."""
+"""For replicates only: the mean distance between a replicate's calibration gaps and the data's (`error_interval`)."""
 GAPS = "gaps"
-"""Not a metric: observed less predicted rate in each bin of the calibration error, from high scores to low."""
+"""Not a metric: observed minus predicted rate in each bin of the calibration error, from high scores to low."""
 THRESHOLD_METRICS = METRICS[6:16]
 _PROBABILITY_METRICS = METRICS[2:5]
 
 
 def value_columns(names: Sequence[str], n_bins: int) -> NDArray[np.int64]:
-    """Where `_walks.evaluate` leaves metrics; noise and gaps follow the last of them."""
+    """Where `kernels.walks.evaluate` stores these metrics; noise and gaps follow the last metric."""
     first = len(METRICS) + 1
     others = {NOISE: range(len(METRICS), first), GAPS: range(first, first + n_bins)}
     columns = [column for name in names for column in others.get(name) or (METRICS.index(name),)]
@@ -55,12 +55,12 @@ class Rows(NamedTuple):
 
     positive: NDArray[np.bool_]  # [n, labels]
     score: Floats  # [models, n, labels]
-    threshold: Floats  # [models, labels], nan where there is none
+    threshold: Floats  # [models, labels], nan without a threshold
     used: NDArray[np.bool_]  # [n, labels]
     weight: Floats | None  # [n, labels]
     unit: NDArray[np.uint32]  # [n, labels]: the resampling unit of each row
     sizes: NDArray[np.int64]  # [labels, strata]
-    draws: NDArray[np.int64]  # [labels, strata]: how many are drawn, as many as there are
+    draws: NDArray[np.int64]  # [labels, strata]: how many are drawn; by default as many as there are
     shared: bool  # one draw serves all labels
 
 
@@ -75,14 +75,14 @@ def check_rows(
     rows: ArrayLike | None,
     weight: ArrayLike | None,
 ) -> Rows:
-    """The arguments of the bootstrap in one shape, or a ValueError."""
+    """The arguments of the bootstrap in one shape; raises ValueError if they don't fit together."""
     positive, score = _inputs.binary(y_true), _inputs.finite(y_score, name="y_score")
     if positive.ndim == 1:
         positive = positive[:, None]
         score = score[..., None] if score.ndim == 1 or score.shape[-1] != 1 else score
     score = score[None] if score.ndim == 2 else score
     if positive.ndim != 2 or score.ndim != 3 or score.shape[1:] != positive.shape:
-        raise ValueError(f"y_score has shape {np.shape(y_score)}, which does not fit y_true of {np.shape(y_true)}")
+        raise ValueError(f"y_score has shape {np.shape(y_score)}, but y_true has {np.shape(y_true)}")
     if positive.size == 0 or score.shape[0] == 0:
         raise ValueError("y_true and y_score must have at least one row, one label and one model")
     if any(name in (*_PROBABILITY_METRICS, NOISE) for name in metrics):
@@ -149,7 +149,7 @@ def _patient_codes(patient: ArrayLike, n: int) -> tuple[NDArray[np.uint32], int]
     if ids.shape != (n,):
         raise ValueError(f"patient has shape {ids.shape}, expected {(n,)}")
     if ids.dtype.kind == "O":
-        # Python objects need not have an order, so they are numbered as they come.
+        # Python objects need not have an order, so they are numbered in order of appearance.
         if any(value is None or value != value for value in ids):
             raise ValueError("patient must not be missing")
         numbers: dict[Any, int] = {}

@@ -1,10 +1,9 @@
-"""Bootstrap by counts: sort once, and let a replicate be a vector of multiplicities.
+"""Bootstrap by counts: rows are sorted once, and a replicate is a vector of multiplicities.
 
-The resampling unit is the patient, or, as in the chest X-ray context paper (Section 3.5, "stratified
-bootstrapping"), the case, drawn within the classes of each label. A replicate's counts depend on the seed,
-the replicate's number and the units only. So calls with the same integer `rng` and the same units see the
-same resamples: other row subsets (`rows`), other models, other labels and pooled rows can be compared
-replicate by replicate.
+The resampling unit is the patient or, as in the chest X-ray context paper (Section 3.5, "stratified bootstrapping"),
+the case, drawn within the classes of each label. A replicate's counts depend only on the seed, the replicate's number
+and the units. So calls with the same integer `rng` and the same units use the same resamples: other subsets of rows
+(`rows`), other models, other labels and pooled rows can be compared replicate by replicate.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ class BootstrapOptions(NamedTuple):
 
     @property
     def n_values(self) -> int:
-        """How many numbers a kernel needs room for."""
+        """How many values a kernel has to make room for."""
         return len(METRICS) + 1 + self.n_bins
 
     @property
     def noisy(self) -> bool:
-        """Whether the data's own gaps are needed."""
+        """Whether the calibration gaps of the data are needed."""
         return NOISE in self.metrics
 
 
@@ -85,19 +84,19 @@ def bootstrap(
     """Metrics of every model and label, on the data and on each bootstrap replicate.
 
     y_true is [n] or [n, labels] of 0 and 1; y_score is [n], [n, labels] or [models, n, labels] ([models, n] if y_true
-    is [n]). `METRICS` has the names of metrics; those in `THRESHOLD_METRICS` need `threshold`, a number, [labels] or
-    [models, labels], and call a row positive if its score is at least that; a threshold of nan gives nan.
-    `NOISE` is how far a replicate's calibration bins lie from the data's (see `error_interval`).
+    is [n]). `METRICS` lists the metrics. Those in `THRESHOLD_METRICS` need `threshold`, a number, [labels] or
+    [models, labels]: a row is predicted positive if its score is at least the threshold; a threshold of nan gives nan.
+    `NOISE` is how far a replicate's calibration gaps are from the data's (see `error_interval`).
 
-    unit="patient" draws as many patients as there are, with all their rows; one resample serves all models, metrics
-    and labels. unit="case" draws rows within each class of each label; one resample serves all models and metrics.
+    unit="patient" draws as many patients as there are, with all their rows; all models, metrics and labels share one
+    resample. unit="case" draws rows within each class of each label; all models and metrics share one resample.
 
     `rows` ([n] or [n, labels] of booleans) restricts the metrics, not the resampling. `weight` is [n] or [n, labels].
     Neither changes the resamples: for two groups of rows call twice with one integer `rng` and subtract the values.
-    `rng` is a generator, from which one number is taken, or that number: an integer below 2**64.
+    `rng` is a generator, from which one number is drawn, or that number: an integer below 2**64.
 
-    average="macro" gives a label axis of length 1, the mean over labels, and never holds all labels' replicates in
-    memory. For anything else about thousands of labels, call on slices of labels with one integer `rng`.
+    average="macro" gives a label axis of length 1, the mean over labels, and never keeps the replicates of all labels
+    in memory. For anything else with thousands of labels, call it on slices of labels with one integer `rng`.
     """
     options = check_options(metrics, specificity, n_bins, n_replicates, rng)
     if average not in ("none", "macro"):
@@ -118,7 +117,7 @@ def resample_counts(
     y_true: ArrayLike | None = None,
     first: int = 0,
 ) -> NDArray[np.int32]:
-    """How often `bootstrap` uses each row, [replicate, row], from the replicate numbered `first` on.
+    """How often `bootstrap` uses each row, [replicate, row], starting with replicate number `first`.
 
     unit="patient" needs `patient`; unit="case" needs `y_true` of one label, [n].
     """
@@ -137,7 +136,7 @@ def resample_counts(
 
 
 def macro_average(values: ArrayLike, *, axis: int) -> NDArray[np.float64]:
-    """The mean over labels where the metric is defined; nan where it is for none."""
+    """The mean over the labels for which the metric is defined; nan if there are none."""
     numbers = np.asarray(values, np.float64)
     defined = ~np.isnan(numbers)
     n_defined = defined.sum(axis=axis)
@@ -154,7 +153,7 @@ def _quotient(total: NDArray[np.float64], count: NDArray[Any]) -> NDArray[np.flo
 def check_options(
     metrics: Sequence[str], specificity: float, n_bins: int, n_replicates: int, rng: np.random.Generator | int
 ) -> BootstrapOptions:
-    """Checked; the one place for all bootstraps of metrics."""
+    """Check the options that all bootstraps of metrics share."""
     least = _inputs.fraction(specificity, name="specificity")
     if n_bins < 1 or n_replicates < 0:
         raise ValueError("n_bins must be at least 1 and n_replicates at least 0")
@@ -167,7 +166,7 @@ def _known(metrics: Sequence[str]) -> tuple[str, ...]:
         raise ValueError("metrics must name at least one metric, each once")
     for name in names:
         if name not in (*METRICS, NOISE):
-            raise ValueError(f"no metric is named {name!r}; there are {', '.join(METRICS)}")
+            raise ValueError(f"unknown metric {name!r}; the metrics are {', '.join(METRICS)}")
     return names
 
 
@@ -182,7 +181,7 @@ def seed_of(rng: np.random.Generator | int) -> np.uint64:
 
 @contextmanager
 def limited_threads(n_threads: int | None) -> Iterator[None]:
-    """Numba's threads for a while. Its work queue cannot be entered twice, so callers take turns."""
+    """Limit numba's threads for a while. Its work queue can't be entered twice, so callers take turns."""
     import numba
 
     if n_threads is not None and n_threads < 1:
@@ -198,7 +197,7 @@ def limited_threads(n_threads: int | None) -> Iterator[None]:
 
 
 def _chunks(rows: Rows, options: BootstrapOptions) -> Iterator[tuple[slice, Rows]]:
-    """The labels a few at a time, so that sorted copies and unfinished values stay small."""
+    """A few labels at a time, so that sorted copies and unfinished values need little memory."""
     n_models, n, n_labels = rows.score.shape
     n_values = n_models * len(options.metrics) * max(1, options.n_replicates)
     step = max(1, min(_ROWS_PER_CHUNK // (n * n_models), _VALUES_PER_CHUNK // n_values))

@@ -1,8 +1,8 @@
 """Whether a probability of p comes true with frequency p (chest X-ray context paper, Appendices A and E).
 
-Bins have equal mass: equal numbers of rows, or equal sums of weights. Rows with the same score cannot be told
-apart, so a group of them that straddles an edge is divided in proportion, and so is a single row; row order
-has no effect. The paper does not give its number of bins; 10 is the default here.
+Bins have equal mass: equal numbers of rows, or equal sums of weights. Rows with the same score are indistinguishable,
+so a group of them that straddles the edge of a bin is divided in proportion, and so is a single row; the order of the
+rows has no effect. The paper does not give its number of bins; the default here is 10.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Bins(NamedTuple):
 
 
 def _bins(rows: _inputs.ScoredRows, n_bins: int) -> _Bins | None:
-    """Sums per bin of equal mass; none where there is nothing to bin."""
+    """Sums per bin of equal mass; None if there is nothing to bin."""
     if n_bins < 1:
         raise ValueError("n_bins must be at least 1")
     present = rows.mass > 0
@@ -61,7 +61,7 @@ def _bins(rows: _inputs.ScoredRows, n_bins: int) -> _Bins | None:
     edges = reached[-1] * np.arange(n_bins + 1) / n_bins
 
     def per_bin(amount: Floats) -> Floats:
-        # Within a group of equal scores a cumulative sum runs straight: that is the division in proportion.
+        # Within a group of equal scores the cumulative sum is a straight line: that divides in proportion.
         return np.diff(np.interp(edges, reached, np.append(0.0, np.cumsum(amount)[last])))
 
     return _Bins(
@@ -83,7 +83,7 @@ def adaptive_calibration_error(
 
 
 class CalibrationCurve(NamedTuple):
-    """One entry a bin, from low probability to high; `low` and `high` are of the observed rate."""
+    """One entry per bin, from low to high probability; `low` and `high` belong to the observed rate."""
 
     mean_score: Floats
     observed: Floats
@@ -102,7 +102,7 @@ def calibration_curve(
 ) -> CalibrationCurve:
     """Observed rate against mean probability in bins of equal mass, with Wilson intervals.
 
-    With weights an interval is that of the bin's effective number of rows, (sum w)^2 / sum w^2.
+    With weights, the interval uses the bin's effective number of rows, (sum w)^2 / sum w^2.
     """
     bins = _bins(_scored(y_true, y_score, weight), n_bins)
     if bins is None:

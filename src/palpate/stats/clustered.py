@@ -54,9 +54,10 @@ def ratio_replicates(
 ) -> Floats:
     """Bootstrap replicates of sum(numerator) / sum(denominator), [ratio, replicate]; nan where the denominator is 0.
 
-    `numerator` is [patients, ratios], one row a patient. `denominator` is [patients, denominators] of whole numbers,
-    and `over` says which denominator each ratio has; by default they come in pairs. Calls with the same integer `rng`
-    and the same number of patients see the same resamples, which are those of `bootstrap` for one row a patient.
+    `numerator` is [patients, ratios], one row per patient. `denominator` is [patients, denominators] of whole numbers,
+    and `over` says which denominator each ratio has; by default ratio k has denominator k. Calls with the same integer
+    `rng` and the same number of patients use the same resamples, which are those of `bootstrap` for one row per
+    patient.
     """
     above, below = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
     n_patients = above.shape[0] if above.ndim else 0
@@ -77,11 +78,11 @@ def resampled_ratios(
 ) -> Floats:
     """The same as `ratio_replicates` for given `counts`, [replicates, patients]: how often each patient is drawn.
 
-    For many ratios that are worked off in parts, so that patients are drawn once only. Counts may be of any type of
-    whole numbers; a replicate draws as many patients as there are.
+    For many ratios that are computed in parts, so that patients are drawn only once. Counts may have any integer type;
+    a replicate draws as many patients as there are.
 
-    The answer does not depend on how many threads multiply: numerators are rounded to 52 bits of the largest sum that
-    can occur, so that every sum is exact in whatever order it is taken.
+    The result does not depend on the number of threads: numerators are rounded to 52 bits of the largest sum that can
+    occur, so that every sum is exact whatever its order.
     """
     above, below = finite(numerator, name="numerator"), finite(denominator, name="denominator")
     drawn = np.asarray(counts)
@@ -90,12 +91,12 @@ def resampled_ratios(
     if drawn.ndim != 2 or drawn.shape[1] != above.shape[0]:
         raise ValueError("counts must be [replicates, patients]")
     if bool(np.any(below != np.rint(below))):
-        raise ValueError("denominator must hold whole numbers")
+        raise ValueError("denominator must contain whole numbers")
     index = np.arange(above.shape[1]) if over is None else np.asarray(over, np.int64)
     if index.shape != (above.shape[1],) or (index.size and not 0 <= index.min() <= index.max() < below.shape[1]):
         raise ValueError("`over` must name a denominator for each ratio")
     out = np.full((above.shape[1], len(drawn)), np.nan)
-    # A patient who has nothing to add need not be multiplied: for rare words that is nearly everyone.
+    # Patients who add nothing are left out of the product: for rare words that is nearly everyone.
     active = np.flatnonzero((above != 0).any(axis=1) | (below != 0).any(axis=1))
     if active.size == 0:
         return out
@@ -131,7 +132,7 @@ def tally_replicates(counts: sparse.csr_array, *, rng: int, n_replicates: int) -
 
 
 def _whole(values: Floats, n_drawn: float) -> tuple[Floats, Floats]:
-    """Columns as whole numbers whose sums over `n_drawn` rows stay below 2**52, and the powers of two they are over."""
+    """Columns as whole numbers whose sums over `n_drawn` rows stay below 2**52, and the powers of two to divide by."""
     largest = np.abs(values).max(axis=0) * n_drawn
     exponent = np.zeros(largest.size)
     known = largest > 0

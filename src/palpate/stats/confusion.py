@@ -1,7 +1,7 @@
 """What a decision rule gets right and wrong, with weights; nan where a denominator is 0.
 
 A row is predicted positive if its score is at least the threshold (chest X-ray context paper, Section 3.5:
-local and global thresholds); a threshold of nan, as of a label without positives, gives nan.
+local and global thresholds); a threshold of nan, as for a label without positives, gives nan.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from palpate.stats.clustered import ratio_replicates
 from palpate.stats.inputs import Floats
 
 FEWEST_POINTS = 10
-"""Below so many points the noise of a curve is not reported."""
+"""The noise of a curve with fewer points is not reported."""
 
 
 class DecisionCurves(NamedTuple):
@@ -90,7 +90,7 @@ def _by_patient(
     worth = np.where(positive[:, None], 1.0, -(at / (1.0 - at)))
     out = np.zeros((n_units, len(curves), at.size))
     for m, chance in enumerate(curves):
-        # The last curve is 1 for every row: everybody is acted on at every threshold.
+        # The last curve is 1 for every row: everybody is treated at every threshold.
         acted = np.where(chance[:, None] >= at, worth, 0.0)
         for t in range(at.size):
             out[:, m, t] = np.bincount(unit, weights=acted[:, t], minlength=n_units)

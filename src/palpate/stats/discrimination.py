@@ -1,9 +1,8 @@
-"""How well scores tell the classes apart: areas under curves, and operating points chosen on a curve.
+"""How well scores separate the classes: areas under curves, and operating points chosen on a curve.
 
-Sensitivity at a specificity is that of the chest X-ray context paper (Section 3.5), with the constraint kept:
-the nearest false positive rate may lie above 5%, so only thresholds that reach the specificity count. A row
-is predicted positive if its score is at least the threshold. Everything equals scikit-learn's with
-`sample_weight`.
+Sensitivity at a specificity is that of the chest X-ray context paper (Section 3.5), but with a strict constraint: the
+nearest false positive rate may be above 5%, so only thresholds that reach the specificity count. A row is predicted
+positive if its score is at least the threshold. All results equal scikit-learn's with `sample_weight`.
 """
 
 from __future__ import annotations
@@ -76,8 +75,8 @@ def operating_point(
 ) -> OperatingPoint:
     """The point of highest sensitivity among thresholds whose specificity is at least `specificity`.
 
-    Of thresholds with that sensitivity it is the highest. Where no score reaches the specificity, nothing is
-    predicted positive: the threshold is infinite and the sensitivity 0. nan with one class.
+    Of thresholds with that sensitivity it is the highest. If no score reaches the specificity, nothing is predicted
+    positive: the threshold is infinite and the sensitivity 0. nan with one class.
     """
     least = _inputs.fraction(specificity, name="specificity")
     curve = _curve(y_true, y_score, weight)
@@ -106,12 +105,12 @@ def sensitivity_at_specificity(
 def threshold_at_specificity(
     y_true: ArrayLike, y_score: ArrayLike, *, specificity: float = 0.95, weight: ArrayLike | None = None
 ) -> float:
-    """The threshold of `sensitivity_at_specificity`; infinite where nothing may be predicted positive."""
+    """The threshold of `sensitivity_at_specificity`; infinite if nothing may be predicted positive."""
     return operating_point(y_true, y_score, specificity=specificity, weight=weight).threshold
 
 
 def youden_threshold(y_true: ArrayLike, y_score: ArrayLike, *, weight: ArrayLike | None = None) -> float:
-    """The score with the highest sensitivity + specificity - 1, the highest of equals; nan with one class."""
+    """The score with the highest sensitivity + specificity - 1, the highest such score; nan with one class."""
     curve = _curve(y_true, y_score, weight)
     if not _both_classes(curve):
         return float("nan")

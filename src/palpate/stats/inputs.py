@@ -20,17 +20,17 @@ class ScoredRows(NamedTuple):
 
 
 def binary(y_true: ArrayLike, *, name: str = "y_true") -> NDArray[np.bool_]:
-    """The array as booleans, if it holds nothing but 0 and 1."""
+    """The array as booleans, if it contains only 0 and 1."""
     values = np.asarray(y_true)
     if values.dtype == np.bool_:
         return values
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold 0 and 1 only") from None
+        raise ValueError(f"{name} must contain only 0 and 1") from None
     positive = numbers == 1.0
     if not bool(np.all(positive | (numbers == 0.0))):
-        raise ValueError(f"{name} must hold 0 and 1 only")
+        raise ValueError(f"{name} must contain only 0 and 1")
     return np.asarray(positive)
 
 
@@ -39,9 +39,9 @@ def finite(values: ArrayLike, *, name: str) -> Floats:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold numbers") from None
+        raise ValueError(f"{name} must contain numbers") from None
     if not bool(np.all(np.isfinite(numbers))):
-        raise ValueError(f"{name} must hold finite numbers; it has NaN or infinity")
+        raise ValueError(f"{name} must contain only finite numbers; it has NaN or infinity")
     return numbers
 
 
@@ -82,5 +82,5 @@ def scored(y_true: ArrayLike, y_score: ArrayLike, weight: ArrayLike | None) -> S
 
 
 def divide(numerator: float, denominator: float) -> float:
-    """The quotient, nan where the denominator is 0."""
+    """The quotient; nan if the denominator is 0."""
     return float(numerator / denominator) if denominator > 0 else float("nan")

@@ -28,7 +28,7 @@ _EXACT = 2.0**52
 
 
 class Interval(NamedTuple):
-    """Ends of an interval; arrays of the leading axes, of no dimension for a single one."""
+    """Ends of intervals, as arrays without the axis of the replicates; of no dimension for a single interval."""
 
     low: Floats
     high: Floats
@@ -70,13 +70,13 @@ def percentile_interval(replicates: ArrayLike, *, level: float = 0.95, axis: int
 def error_interval(point: ArrayLike, replicates: ArrayLike, noise: ArrayLike, *, level: float = 0.95) -> Interval:
     """Interval of a mean of absolute gaps (calibration error), which chance can only raise; `replicates` are [..., R].
 
-    A resample has the data's chance gaps and its own, so its error is too large: the percentile interval of a model
-    that is calibrated never holds 0, and often not even the estimate. The upper end is that percentile, on the safe
-    side. The lower end asks how much smaller the gaps could be. Were they c times those of the data, the error would
-    lie below `high(c)` in all but (1 - level) / 2 of the samples; `high(0)` is that quantile of `noise`, the resamples'
-    mean distance from the data's gaps, `high(1)` that of the error itself, and a straight line between them lies above
-    the truth, because an absolute value is convex. The lower end is c times the estimate, for the c at which `high(c)`
-    reaches the estimate.
+    A resample has the chance gaps of the data and its own, so its error is too large: the percentile interval of a
+    calibrated model never contains 0, and often not even the estimate. The upper end is that percentile, which is on
+    the safe side. The lower end asks how much smaller the gaps could be. If they were c times those of the data, the
+    error would be below `high(c)` in all but (1 - level) / 2 of the samples; `high(0)` is that quantile of `noise`, the
+    resamples' mean distance from the data's gaps, `high(1)` that of the error itself, and a straight line between them
+    is above the truth, because an absolute value is convex. The lower end is c times the estimate, for the c at which
+    `high(c)` reaches the estimate.
     """
     value = np.asarray(point, np.float64)
     chance = percentile_interval(noise, level=level).high
@@ -90,7 +90,7 @@ def bootstrap_p_value(differences: ArrayLike, *, axis: int = -1, tail: Literal["
     """Two-sided p-value of "no difference" from replicates of a difference, along `axis`.
 
     p = min(1, 2 (min(#<=0, #>=0) + 1) / (R + 1)), so it is never 0 with R replicates. Corrected for hundreds of
-    comparisons, that floor alone would hide every difference: with tail="normal", where no replicate reaches 0, p is
+    comparisons, that floor alone would hide every difference: with tail="normal" and no replicate that reaches 0, p is
     that of a normal distribution with the replicates' mean and standard deviation, if it is smaller.
     """
     values = np.moveaxis(np.asarray(differences, np.float64), axis, -1)
@@ -103,7 +103,7 @@ def bootstrap_p_value(differences: ArrayLike, *, axis: int = -1, tail: Literal["
 
 
 def _normal_p(values: Floats, n_defined: NDArray[np.int64]) -> Floats:
-    """2 Phi(-|mean| / sd) of the defined replicates; 1 where they do not vary."""
+    """2 Phi(-|mean| / sd) of the defined replicates; 1 if they do not vary."""
     defined = ~np.isnan(values)
     n = np.maximum(n_defined, 1)
     mean = np.where(defined, values, 0.0).sum(axis=-1) / n
@@ -116,7 +116,7 @@ def sign_flip_p_value(differences: ArrayLike, *, rng: int, n_replicates: int = 1
     """Two-sided p-value of "no difference" for each column of [unit, column] differences, summed by unit.
 
     p = (1 + #{|sum with random signs| >= |sum|}) / (1 + n_replicates). Corrected for thousands of comparisons, that
-    floor alone would hide every difference: where no replicate reaches the sum, p is the normal tail of
+    floor alone would hide every difference: if no replicate reaches the sum, p is the normal tail of
     |sum| / sqrt(sum of squares), if it is smaller. A column of zeros has p = 1. Equal `rng` give equal p-values.
     """
     table = finite(differences, name="differences")
@@ -150,13 +150,13 @@ def _reached(whole: Floats, total: Floats, rng: int, n_replicates: int) -> NDArr
 
 
 def _whole_multiples(values: Floats) -> Floats:
-    """Columns in whole multiples of a power of two, so that every sum is exact and equal sums compare as equal."""
+    """Columns as multiples of a power of two, so that every sum is exact and equal sums compare as equal."""
     largest = np.abs(values).max(axis=0) * len(values)
     return np.asarray(np.rint(values * np.exp2(np.minimum(np.floor(np.log2(_EXACT / largest)), 1000.0))))
 
 
 def wilson_interval(proportion: ArrayLike, n: ArrayLike, *, level: float = 0.95) -> Interval:
-    """Wilson's score interval of a proportion of n, which may be an effective number; nan where n is 0."""
+    """Wilson's score interval of a proportion of n, which may be an effective number; nan if n is 0."""
     p, size = np.broadcast_arrays(np.asarray(proportion, np.float64), np.asarray(n, np.float64))
     if bool(np.any((p < 0) | (p > 1) | (size < 0))):
         raise ValueError("proportion must lie in [0, 1] and n must not be negative")
@@ -171,7 +171,7 @@ def wilson_interval(proportion: ArrayLike, n: ArrayLike, *, level: float = 0.95)
 
 
 def adjust(p_values: ArrayLike, *, method: Method = "bonferroni") -> Floats:
-    """Adjusted p-values, in the shape given. All of them are one family; nan stays nan and is not counted."""
+    """Adjusted p-values, in the same shape; all of them form one family. nan stays nan and does not count."""
     values = np.asarray(p_values, np.float64)
     known = ~np.isnan(values)
     p = values[known]
@@ -186,7 +186,7 @@ def adjust(p_values: ArrayLike, *, method: Method = "bonferroni") -> Floats:
     elif method == "benjamini-hochberg":
         ordered = np.minimum.accumulate((p[order] * p.size / rank)[::-1])[::-1]
     else:
-        raise ValueError(f"no method is named {method!r}; there are bonferroni, holm, benjamini-hochberg")
+        raise ValueError(f"unknown method {method!r}; the methods are bonferroni, holm, benjamini-hochberg")
     adjusted = np.empty(p.size)
     adjusted[order] = np.minimum(ordered, 1.0)
     out = np.full(values.shape, np.nan)

@@ -1,4 +1,4 @@
-"""From checked arrays to the sorted, end-to-end layouts that the bootstrap kernels walk."""
+"""From checked arrays to the sorted, concatenated layouts that the bootstrap kernels walk through."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Cross(NamedTuple):
 
 
 def _cross(problem: _Problem) -> _Cross:
-    # The walk of the lanes goes up, the sorted rows go down.
+    # The lanes are walked from low to high scores, but the rows are sorted from high to low.
     positive, unit, score = problem.positive[::-1], problem.unit[::-1], problem.score[::-1]
     flipped = 2 * int(positive.sum()) > positive.size
     rare = ~positive if flipped else positive

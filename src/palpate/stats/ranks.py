@@ -21,7 +21,7 @@ def average_ranks(values: ArrayLike) -> Floats:
 
 
 def spearman(a: ArrayLike, b: ArrayLike) -> float:
-    """Spearman's rank correlation, right under ties; nan if either side is constant or there is one value."""
+    """Spearman's rank correlation, correct under ties; nan if either side is constant or there is one value."""
     first, second = average_ranks(a), average_ranks(b)
     if first.shape != second.shape:
         raise ValueError(f"a has {first.size} values but b has {second.size}")
@@ -46,8 +46,8 @@ def resampled_ranks(values: ArrayLike, counts: ArrayLike) -> Floats:
     """The average rank of every value in every resample, [replicate, value].
 
     `counts` is [replicate, value], how often each value is drawn. The values are sorted once: in a resample, a value's
-    rank is the number of draws below it plus half of those equal to it. A value that is not drawn gets the rank that
-    lies between its neighbours, which no later sum counts.
+    rank is the number of draws below it plus half of those equal to it. A value that is not drawn gets a rank between
+    its neighbours' ranks, which counts in no later sum.
     """
     numbers, drawn = finite(values, name="values"), np.asarray(counts, np.float64)
     if numbers.ndim != 1 or drawn.ndim != 2 or drawn.shape[1] != numbers.size:
@@ -61,7 +61,7 @@ def resampled_ranks(values: ArrayLike, counts: ArrayLike) -> Floats:
 
 
 def resampled_pearson(a: ArrayLike, b: ArrayLike, counts: ArrayLike) -> Floats:
-    """Pearson's correlation in every resample, [replicate]; nan where a side is constant.
+    """Pearson's correlation in every resample, [replicate]; nan if either side is constant.
 
     `a` and `b` are [n] or [replicate, n]; `counts` is [replicate, n].
     """
@@ -71,7 +71,7 @@ def resampled_pearson(a: ArrayLike, b: ArrayLike, counts: ArrayLike) -> Floats:
     first = first - (drawn * first).sum(axis=1, keepdims=True) / total
     second = second - (drawn * second).sum(axis=1, keepdims=True) / total
     spread_a, spread_b = (drawn * first**2).sum(axis=1), (drawn * second**2).sum(axis=1)
-    # A constant side leaves a spread of rounding errors, not of 0.
+    # The spread of a constant side is not 0, but rounding errors.
     size = total[:, 0] * np.finfo(np.float64).eps ** 2 * 64
     varies = (spread_a > size * _largest(a, drawn)) & (spread_b > size * _largest(b, drawn))
     out = np.full(drawn.shape[0], np.nan)
@@ -80,7 +80,7 @@ def resampled_pearson(a: ArrayLike, b: ArrayLike, counts: ArrayLike) -> Floats:
 
 
 def resampled_spearman(a: ArrayLike, b: ArrayLike, counts: ArrayLike) -> Floats:
-    """Spearman's correlation in every resample, [replicate], ties right; nan where a side is constant."""
+    """Spearman's correlation in every resample, [replicate], correct under ties; nan if either side is constant."""
     return resampled_pearson(resampled_ranks(a, counts), resampled_ranks(b, counts), counts)
 
 

@@ -220,7 +220,7 @@ def test_nothing_to_match_is_nan():
         ({"p_context": np.full(80, 1.2)}, r"\[0, 1\]"),
         ({"caliper": 2.0}, "caliper"),
         ({"tie_break": [1, 2]}, "tie_break"),
-        ({"metrics": ("accuracy",)}, "no metric is named"),
+        ({"metrics": ("accuracy",)}, "unknown metric"),
         ({"metrics": ("ppv",)}, "needs a threshold"),
         ({"patient": None}, "needs patient"),
         ({"n_bins": 0}, "n_bins"),

@@ -173,7 +173,7 @@ def test_wrong_arguments() -> None:
     none = columns(set())
     with pytest.raises(ValueError, match="at least two"):
         code_agreement([none], DOCUMENT)
-    with pytest.raises(ValueError, match="not there"):
+    with pytest.raises(ValueError, match="no word with the number"):
         code_agreement([none, columns({(9, 0)})], DOCUMENT)
     with pytest.raises(ValueError, match="annotator 1 marked"):
         code_agreement([none, columns({(0, 0)})], DOCUMENT, seen=[[True] * 3, [False] * 3])

@@ -293,7 +293,7 @@ def test_runs_of_words(texts: list[str], data: st.DataObject) -> None:
     ("mark", "message"),
     [
         ((0, 0, 6, 0), "span 1 ends at 6, but its note has 5 characters"),
-        ((2, 0, 1, 0), "span 1 is of a note that is not there"),
+        ((2, 0, 1, 0), "span 1 is in a note that does not exist"),
         ((0, 3, 2, 0), "span 1 ends before it begins"),
         ((0, -1, 2, 0), "span 1 begins before its note"),
         ((0, 0, 2, -1), "span 1 has a negative code"),
@@ -314,7 +314,7 @@ def test_wrong_arguments() -> None:
         count_matches(words, mark, mark, chart=[1], n_codes=1, n_charts=1)
     with pytest.raises(ValueError, match="mask"):
         count_matches(words, mark, mark, chart=[0], n_codes=1, strata=[Stratum("x", np.array([True, False]))])
-    with pytest.raises(ValueError, match="columns of whole numbers"):
+    with pytest.raises(ValueError, match="must be whole numbers"):
         spans([0], [0.5], [1], [0])
     with pytest.raises(ValueError, match="step"):
         evidence_threshold(words, mark, mark, [0.5], step=0.0)

@@ -26,8 +26,8 @@ from palpate.stats.inputs import Floats
 class Strata(NamedTuple):
     """Rows by quantile: stratum 0 is the lowest stratum, -1 a row without a probability (nan).
 
-    Stratum k holds edges[k - 1] < p <= edges[k]. Equal probabilities stay together, so with few distinct values the
-    shares are not those asked for, and strata may be empty: `size` says so, and `empty` names them.
+    Stratum k has the rows with edges[k - 1] < p <= edges[k]. Equal probabilities stay together, so with few distinct
+    values the shares differ from the requested ones and strata may be empty: see `size`, and `empty` lists them.
     """
 
     stratum: NDArray[np.int64]
@@ -43,7 +43,7 @@ def quantile_strata(p: ArrayLike, *, quantiles: Sequence[float] = (0.25, 0.75)) 
     if values.ndim != 1:
         raise ValueError("p must have one dimension")
     if cuts.ndim != 1 or cuts.size == 0 or bool(np.any((cuts <= 0) | (cuts >= 1))) or bool(np.any(np.diff(cuts) <= 0)):
-        raise ValueError("quantiles must lie between 0 and 1 and rise")
+        raise ValueError("quantiles must lie between 0 and 1, in ascending order")
     known = ~np.isnan(values)
     edges = np.full(cuts.size, np.nan)
     stratum = np.full(values.size, -1, np.int64)

@@ -1,10 +1,10 @@
 """What a model knows beyond the context: AUROC of the pre-test probability, of the model, and of both together.
 
 "Both" is a logistic regression of the label on the two logits. It is fitted in folds of whole patients and predicts the
-fold left out, so it is not judged on what it was fitted to; its two slopes cost it a little where the model or the
-context adds nothing, never the other way round. The fit is done once, on the data: replicates resample the out-of-fold
-predictions, as they resample those of the model, so intervals hold the uncertainty of the cases and not of the two
-slopes, which are fitted to far more rows than there are slopes. Not in the context paper.
+fold left out, so it is not evaluated on the data it was fitted to; its two slopes cost it a little if the model or the
+context adds nothing, and never help it. The fit is done once, on the data: replicates resample the out-of-fold
+predictions, as they resample those of the model, so intervals include the uncertainty of the cases but not that of the
+two slopes, which are fitted to very many rows. Not in the context paper.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _FURTHEST = 1e-6  # a probability of 0 has no logit
 
 
 class ContextGain(NamedTuple):
-    """AUROCs in the order of `SCORES`; nan where undefined. `p_both` is nan where it could not be fitted.
+    """AUROCs in the order of `SCORES`; nan where undefined. `p_both` is nan if it could not be fitted.
 
-    `gain` is both minus context: what the model adds for somebody who knows the history.
+    `gain` is both minus context: what the model adds for a reader who knows the history.
     """
 
     point: Floats  # [score, label]
@@ -59,7 +59,7 @@ def context_gain(
         y_true, y_score, ("brier",), threshold=None, unit="patient", patient=patient, rows=rows, weight=None
     )
     if checked.score.shape[0] != 1:
-        raise ValueError("y_score must be of one model: [n] or [n, labels]")
+        raise ValueError("y_score must come from one model: [n] or [n, labels]")
     chance, score = context_of(p_context, checked), checked.score[0]
     p_both = np.full(chance.shape, np.nan)
     for label in range(chance.shape[1]):
@@ -99,8 +99,8 @@ def combine_logits(
 ) -> Floats:
     """Out-of-fold probabilities of a logistic regression on the logits of model and context, [n].
 
-    A patient's rows are in one fold. Logits are standardised and the fit has an L2 penalty of 1, so that classes which
-    can be told apart without error have a fit too. nan everywhere if some fold would be fitted to one class.
+    A patient's rows are in one fold. Logits are standardised and the fit has an L2 penalty of 1, so that perfectly
+    separable classes can be fitted too. nan everywhere if some fold would be fitted to a single class.
     """
     from sklearn.linear_model import LogisticRegression
 

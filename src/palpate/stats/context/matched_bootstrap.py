@@ -1,4 +1,5 @@
-"""Metrics on matched pairs, the matching redone in every bootstrap replicate (context paper, Sections 3.4 and 3.5).
+"""Metrics on matched pairs, with the matching redone in every bootstrap replicate (context paper, Sections 3.4 and
+3.5).
 
 A replicate is a vector of multiplicities, and the matching works on multiplicities: nothing is sorted again, no rows
 are copied. A value equals the metric of `match_pairs` on the resampled rows (each row repeated in place), under the tie
@@ -54,9 +55,9 @@ def matched_bootstrap(
 ) -> MatchedReplicates:
     """Metrics of every model and label on rows matched by pre-test probability, on the data and on each replicate.
 
-    `p_context` is [n] or [n, labels], the pre-test probability, finite where `rows` is true. `caliper` and `tie_break`
-    ([n]) are those of `match_pairs`; everything else is that of `bootstrap`. Calls with the same integer `rng` and the
-    same units see the resamples that `bootstrap` sees, so matched and whole can be subtracted replicate by replicate.
+    `p_context`, the pre-test probability, is [n] or [n, labels] and finite where `rows` is true. `caliper` and
+    `tie_break` ([n]) are those of `match_pairs`; all else is as in `bootstrap`. Calls with the same integer `rng` and
+    the same units use the resamples of `bootstrap`, so matched and whole can be subtracted replicate by replicate.
     """
     options = check_options(metrics, specificity, n_bins, n_replicates, rng)
     checked = check_rows(
@@ -114,7 +115,7 @@ def _place(rows: Rows, chance: Floats, tie_break: ArrayLike | None, price: int, 
         found = np.empty(p.size, np.int32)
         found[order] = np.arange(p.size, dtype=np.int32)
         for score in rows.score[:, used, label]:
-            # The order of the rows in `ranked`.
+            # In the order of the rows in `ranked`.
             positions.append(found[np.argsort(-score, kind="stable")])
     group = np.cumsum(np.append(False, ranked.last[:-1])[: ranked.last.size])
     return MatchingOrder(

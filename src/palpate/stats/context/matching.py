@@ -1,15 +1,17 @@
-"""Pairs of a positive and a negative of like pre-test probability (context paper, Section 3.4, "Matched Neighbor").
+"""Pairs of a positive and a negative with similar pre-test probability (context paper, Section 3.4, "Matched
+Neighbor").
 
-The paper hands the matrix of all distances to `scipy.optimize.linear_sum_assignment`. On a line no matrix is needed:
+The paper passes the matrix of all distances to `scipy.optimize.linear_sum_assignment`. On a line no matrix is needed:
 one walk up the sorted probabilities and one walk back find an assignment of the same total cost, in linear time after
 the sort. Probabilities are compared in fixed point, as multiples of 2**-59, so sums have no rounding errors.
 
-Tie rule. Where several choices of rows cost the same, rows are decided from the last to the first in the order of
-(p, negatives before positives, tie_break, row): a row of the larger class is left out if some best choice leaves it
-out, a row of the smaller class is used if some best choice uses it. So of the larger class the lower p wins, and of
-equal p the first row. How many rows of each class are used at each value of p does not depend on the order of the rows;
-which of the rows of one class and one p does, and with it the AUROC. Pass a `tie_break` that belongs to the case (a
-hash of its identifier) to be free of the row order. Of two classes of the same size the positives are the smaller one.
+Tie rule. If several choices of rows cost the same, rows are decided from the last to the first in the order of (p,
+negatives before positives, tie_break, row): a row of the larger class is left out if some best choice leaves it out, a
+row of the smaller class is used if some best choice uses it. So in the larger class the lower p wins, and among equal p
+the first row. How many rows of each class are used at each value of p does not depend on the order of the rows; which
+rows of one class and one p are used does, and so does the AUROC. Pass a `tie_break` that belongs to the case (a hash of
+its identifier) to be independent of the row order. If both classes have the same size, the positives count as the
+smaller one.
 """
 
 from __future__ import annotations
@@ -36,11 +38,11 @@ class MatchedPairs(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """How differently the pre-test probability lies in the two classes; nan if a class has no mass.
+    """How much the distributions of the pre-test probability differ between the classes; nan if a class has no mass.
 
     `smd` is the difference of the means over the standard deviation of the unweighted rows (the root of the mean of the
-    classes' variances), so that before and after have one scale. `ks` is the largest distance between the distribution
-    functions, `auroc` that of the pre-test probability for the label.
+    classes' variances), so that before and after are on the same scale. `ks` is the largest distance between the
+    distribution functions, `auroc` that of the pre-test probability for the label.
     """
 
     mean_positive: float
@@ -55,11 +57,11 @@ def match_pairs(
 ) -> MatchedPairs:
     """The 1:1 matching of positives and negatives with the least total |p - p'|; the smaller class is used up.
 
-    With a caliper, a row of the smaller class may be left out, at the price of the caliper: the sum of the distances
-    plus the caliper times the number left out is least (Rosenbaum 2012, optimal subset matching). So no pair is farther
-    apart than the caliper, and a row without a partner near by does not spoil the pairs of others.
+    With a caliper, a row of the smaller class may be left out at the price of the caliper: the sum of the distances
+    plus the caliper times the number of rows left out is minimal (Rosenbaum 2012, optimal subset matching). So no pair
+    is farther apart than the caliper, and a row without a near partner does not spoil the pairs of others.
 
-    `tie_break`, [n], orders rows with the same p before their row number does. No rows, or one class: no pairs.
+    `tie_break`, [n], orders rows with the same p; their row number comes after it. No rows, or one class: no pairs.
     """
     from palpate.stats.kernels import matching as _matching
 
@@ -77,7 +79,7 @@ def match_pairs(
 
 
 def balance(p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None) -> Balance:
-    """How differently `p` lies in the positives and the negatives.
+    """How much the distributions of `p` differ between positives and negatives.
 
     After matching, `weight` is 1 for matched rows and 0 for the others; after re-weighting, it is the weights.
     """
@@ -87,7 +89,7 @@ def balance(p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None)
     if not (n_positive > 0 and n_negative > 0):
         return Balance(*[float("nan")] * 5)
     means = [divide(float(np.sum(mass[c] * chance[c])), float(mass[c].sum())) for c in (positive, ~positive)]
-    # The variance of equal numbers is not always 0: their mean is rounded.
+    # The computed variance of equal numbers is not always 0, because their mean is rounded.
     varies = [float(chance[c].var()) if np.ptp(chance[c]) > 0 else 0.0 for c in (positive, ~positive)]
     spread = float(np.sqrt(sum(varies) / 2.0))
     order = np.argsort(chance, kind="stable")

@@ -1,11 +1,10 @@
 """Weights under which label and context are independent (context paper, Section 3.4 and Appendix E).
 
-The weight of a row is P(Y = y) / P(Y = y | C = c): the prevalence over the pre-test probability of the label that the
-row has. Under these weights the sample stands for one in which the history says nothing about the label and everything
-else is as it was. It holds only as far as the pre-test probabilities are calibrated; the balance after weighting
-shows that.
+The weight of a row is P(Y = y) / P(Y = y | C = c): the prevalence over the pre-test probability of the row's own label.
+Under these weights the sample represents one in which the history says nothing about the label and everything else is
+unchanged. That is true only as far as the pre-test probabilities are calibrated; the balance after weighting shows it.
 
-Brier skill is that of the weighted prevalence, which is P(Y = 1) as far as the pre-test probability is calibrated.
+Brier skill is relative to the weighted prevalence, which is P(Y = 1) as far as the pre-test probability is calibrated.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ContextWeights(NamedTuple):
     """Weights that sum to the number of rows, and what they leave of the sample.
 
     An effective size is (sum w)^2 / sum w^2; AUROC, sensitivity and specificity are about the classes, so the sizes of
-    the classes matter more than that of the whole. nan where there are no rows.
+    the classes matter more than the total. nan without rows.
     """
 
     weight: Floats
@@ -56,7 +55,7 @@ class WeightWarning(NamedTuple):
     """Why a re-weighted number may mean nothing: `value` is beyond `limit`.
 
     effective_size  the smaller class's effective share of its rows is below the limit
-    extreme_weight  one row holds more than the limit of its class's weight
+    extreme_weight  one row has a share of its class's weight above the limit
     no_overlap      the share of rows of one class whose p lies outside the range of the other's is above the limit
     unbalanced      after weighting, the context's AUROC is farther from 0.5 than the limit
     """
@@ -67,7 +66,7 @@ class WeightWarning(NamedTuple):
 
 
 class WeightLimits(NamedTuple):
-    """Where `weight_warnings` starts to warn; the numbers are conventions, not derived."""
+    """Where `weight_warnings` starts to warn; the numbers are conventions."""
 
     effective_size: float = 0.1
     extreme_weight: float = 0.05
@@ -82,10 +81,10 @@ def context_weights(
     clip: tuple[float, float] = CLIP,
     prevalence: float | None = None,
 ) -> ContextWeights:
-    """P(Y = y) / P(Y = y | C = c) of every row, brought to a sum of n.
+    """P(Y = y) / P(Y = y | C = c) of every row, normalised to sum to n.
 
-    `prevalence` is P(Y = 1): that of the rows by default, or that of the training set as in the paper. Without rows of
-    one class the weights are those of the other; they then say nothing.
+    `prevalence` is P(Y = 1): that of the rows by default, or that of the training set as in the paper. If a class
+    has no rows, the weights are those of the other class and mean nothing.
     """
     positive = _inputs.binary(y_true)
     chance = pretest(p_context)
@@ -106,7 +105,7 @@ def context_weights(
 
 
 def effective_size(weight: ArrayLike) -> float:
-    """(sum w)^2 / sum w^2: how many equally weighted rows tell as much; nan without weight."""
+    """(sum w)^2 / sum w^2: the number of equally weighted rows with the same information; nan without weight."""
     w = _inputs.finite(weight, name="weight")
     return divide(float(w.sum()) ** 2, float((w * w).sum()))
 
@@ -118,7 +117,7 @@ def weight_warnings(
     *,
     limits: WeightLimits | None = None,
 ) -> tuple[WeightWarning, ...]:
-    """What makes numbers under these weights doubtful; nothing if a class is missing (no number exists then)."""
+    """What makes numbers under these weights doubtful; empty if a class is missing (there are no numbers then)."""
     at = limits or WeightLimits()
     positive, chance, w = _inputs.scored(y_true, pretest(p_context), weight)
     classes = (positive, ~positive)
@@ -156,11 +155,11 @@ def reweighted_bootstrap(
     n_replicates: int = 10_000,
     n_threads: int | None = None,
 ) -> Replicates:
-    """Metrics under `context_weights`, on the data and on each replicate, whose weights have its own P(Y).
+    """Metrics under `context_weights`, on the data and on each replicate, whose weights use its own P(Y).
 
     `p_context` is [n] or [n, labels], finite where `rows` is true. `prevalence`, a number or [labels], fixes P(Y = 1).
-    Everything else is that of `bootstrap`, with the same resamples. The pre-test probabilities themselves are not
-    fitted anew, so intervals do not hold the uncertainty of the pre-test model.
+    All else is as in `bootstrap`, with the same resamples. The pre-test probabilities themselves are not fitted again,
+    so intervals do not include the uncertainty of the pre-test model.
     """
     options = check_options(metrics, specificity, n_bins, n_replicates, rng)
     checked = check_rows(

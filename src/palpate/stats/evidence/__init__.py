@@ -1,4 +1,5 @@
-"""Evidence against gold evidence: precision, recall and F1 over words and spans (evidence paper, Section 6.2).
+"""Predicted evidence against gold evidence: precision, recall and F1 over words and spans (evidence paper, Section
+6.2).
 
     words = tokenise(texts)                                   # whole notes, once
     counts = count_matches(words, gold, predicted, chart=chart_of_note, n_codes=n_codes,
@@ -13,9 +14,10 @@ span_anywhere    what a span says, with a code, anywhere in the chart
 overlap          spans of a code that share a word; one-to-one, as many as possible
 iou              the same if they share at least half of their joint words (ERASER's IoU-F1, one-to-one)
 
-All are sets: what is marked twice counts once. A chart without predictions has its evidence missed, a chart or a code
-without gold has its predictions false, because the counts are over all notes and not over those that both sides have.
-A number without a denominator is nan. Spans without a word (blanks, punctuation, large numbers) count on neither side.
+All are sets: what is marked twice counts once. In a chart without predictions all evidence is missed; in a chart or for
+a code without gold evidence all predictions are false, because the counts cover all notes and not only those of both
+sides. A number with a denominator of 0 is nan. Spans without a word (blanks, punctuation, large numbers) do not count
+on either side.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ _CELLS_PER_CHUNK = 8_000_000
 class Stratum(NamedTuple):
     """A part of the evidence: which spans of each side are in it, None for all.
 
-    With `recall_only` predictions can't be told to belong to the stratum, so precision and F1 are nan.
+    With `recall_only`, predictions can't be assigned to the stratum, so precision and F1 are nan.
     """
 
     name: str
@@ -75,7 +77,7 @@ class Stratum(NamedTuple):
 class MatchCounts(NamedTuple):
     """Found, false and missed elements by stratum, match, code and chart.
 
-    Table t = stratum * len(MATCHES) + match has the rows first[t] to first[t + 1], sorted by code.
+    Table t = stratum * len(MATCHES) + match has the rows first[t] to first[t + 1] - 1, sorted by code.
     """
 
     strata: tuple[str, ...]
@@ -111,9 +113,9 @@ class SpanScores(NamedTuple):
 
 
 class ThresholdCurve(NamedTuple):
-    """Token precision, recall and F1 at each threshold; `chosen` is the one with the highest F1, None if none has one.
+    """Token precision, recall and F1 at each threshold; `chosen` has the highest F1, None if F1 is 0 or undefined.
 
-    Of equal ones the highest threshold is chosen, which marks the fewest words.
+    Of several such thresholds the highest is chosen, which marks the fewest words.
     """
 
     threshold: Floats
@@ -136,7 +138,7 @@ def count_matches(
 ) -> MatchCounts:
     """Compare all evidence, then that of each stratum; `chart` is the number of each note's chart.
 
-    The first stratum of the answer is "all". Code numbers are below `n_codes`, charts below `n_charts`.
+    The first stratum of the result is "all". Code numbers are below `n_codes`, charts below `n_charts`.
     """
     fraction(iou, name="iou")
     of_note = np.asarray(chart)
@@ -169,7 +171,7 @@ def span_scores(
     """Micro and macro scores with bootstrap replicates; charts are drawn, or patients with all their charts.
 
     Micro sums over codes. Macro is the mean over codes for which a measure is defined. Calls with the same integer
-    `rng` and the same charts see the same resamples, so that models can be compared replicate by replicate.
+    `rng` and the same charts use the same resamples, so that models can be compared replicate by replicate.
     """
     unit = np.arange(counts.n_charts) if patient is None else np.asarray(patient)
     if unit.shape != (counts.n_charts,):
@@ -208,7 +210,7 @@ def _evaluate(counts: MatchCounts, by_chart: Floats, drawn: NDArray[np.int32]) -
 
 
 def _measures(tp: Floats, fp: Floats, fn: Floats) -> Floats:
-    """[measure, ...] of counts; nan where the denominator is 0."""
+    """[measure, ...] of counts; nan if the denominator is 0."""
     out = np.full((3, *tp.shape), np.nan)
     for k, (above, below) in enumerate(((tp, tp + fp), (tp, tp + fn), (2 * tp, 2 * tp + fp + fn))):
         np.divide(above, below, out=out[k], where=below > 0)
@@ -219,10 +221,10 @@ def _measures(tp: Floats, fp: Floats, fn: Floats) -> Floats:
 
 
 def strata_by_group(what: str, gold: Sequence[str], predicted: Sequence[str]) -> list[Stratum]:
-    """By a property that both sides have, such as the category of the note or the system of the code.
+    """Strata by a property that both sides have, such as the category of the note or the system of the code.
 
-    `gold` and `predicted` have the group of each span, "" for none. A group in which only one side has spans stays:
-    what is predicted there is false.
+    `gold` and `predicted` have the group of each span, "" for none. A group in which only one side has spans is
+    kept: predictions in it are false.
     """
     ours, theirs = np.asarray(gold, dtype=np.str_), np.asarray(predicted, dtype=np.str_)
     names = [name for name in np.unique(np.concatenate([ours, theirs])).tolist() if name]
@@ -230,16 +232,16 @@ def strata_by_group(what: str, gold: Sequence[str], predicted: Sequence[str]) ->
 
 
 def strata_by_length(words: NoteWords, gold: Spans) -> list[Stratum]:
-    """By the number of words of gold evidence; recall only, since a false prediction has no gold length."""
+    """Strata by the number of words of gold evidence; recall only, since a false prediction has no gold length."""
     n = np.diff(cover(words, gold).first)
     masks = {"1 word": n == 1, "2 words": n == 2, "3+ words": n > 2}
     return [Stratum(f"length={name}", mask, None, True) for name, mask in masks.items()]
 
 
 def strata_by_window(seen: ArrayLike, gold: Spans) -> list[Stratum]:
-    """Gold evidence that the model could read and that it could not; `seen` is how many characters of each note.
+    """Gold evidence inside and beyond the model's window; `seen` is how many characters of each note it could read.
 
-    Evidence that the window cuts is beyond it. All of it stays in the other strata, as missed if it is not found.
+    Evidence that the window cuts is beyond it. All of it stays in the other strata, where it is missed if not found.
     """
     within = gold.end <= np.asarray(seen, np.int64)[gold.note]
     return [Stratum("window=within", within, None, True), Stratum("window=beyond", ~within, None, True)]
@@ -261,15 +263,15 @@ def evidence_threshold(
 ) -> ThresholdCurve:
     """The precision-recall curve of token match over thresholds step, 2 step, ... below 1 (paper, Appendix D).
 
-    A word with a code has the highest score of the predicted spans that cover it, and is evidence at that or a lower
-    threshold. The paper's steps are 0.02 for attention and 0.05 for tagging. Use the development split.
+    A word with a code has the highest score of the predicted spans that cover it, and is evidence at thresholds up to
+    that score. The paper's steps are 0.02 for attention and 0.05 for tagging. Use the development split.
     """
     scores = finite(score, name="score")
     if scores.shape != predicted.note.shape:
         raise ValueError("score must have a value for each predicted span")
     if not 0.0 < step < 1.0:
         raise ValueError(f"step must lie between 0 and 1, not {step}")
-    # Of multiples of 0.02, 0.3 would be 0.30000000000000004, which a score of 0.3 does not reach.
+    # Unrounded, 15 * 0.02 is 0.30000000000000004, which a score of 0.3 does not reach.
     thresholds = np.array([round(k * step, 12) for k in range(1, int(np.ceil(1 / step)) + 1)])
     thresholds = thresholds[thresholds < 1.0]
     n_codes = int(max(gold.code.max(initial=0), predicted.code.max(initial=0))) + 1
@@ -295,12 +297,12 @@ def _at_least(values: Floats, thresholds: Floats) -> Floats:
 
 
 def token_runs(words: NoteWords, word: ArrayLike, code: ArrayLike) -> Spans:
-    """Spans of consecutive words marked with one code, as the paper defines a predicted span; doubles count once."""
+    """Spans of consecutive words marked with one code, as the paper defines a predicted span; duplicates count once."""
     number, label = np.asarray(word, np.int64), np.asarray(code, np.int64)
     if number.shape != label.shape or number.ndim != 1:
-        raise ValueError("word and code must be columns of one length")
+        raise ValueError("word and code must have the same length")
     if number.size and not 0 <= number.min() <= number.max() < words.begin.size:
-        raise ValueError("a word is not there")
+        raise ValueError("there is no word with this number")
     pairs = np.unique(np.stack([label, number], axis=1), axis=0) if number.size else np.zeros((0, 2), np.int64)
     label, number = pairs[:, 0], pairs[:, 1]
     note = words.note[number]

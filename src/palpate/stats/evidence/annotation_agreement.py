@@ -1,12 +1,13 @@
-"""Agreement of annotators who mark words with codes, several codes a word (evidence paper, Section 3.4 and Table 2).
+"""Agreement of annotators who mark words with codes, perhaps several per word (evidence paper, Section 3.4 and Table
+2).
 
-Punctuation is disregarded because only words are looked at: make the marks with `spans.cover` on notes tokenised by
-`spans.tokenise`. Krippendorff's alpha and Fleiss' kappa are over units, in one of two ways:
+Punctuation is ignored, because only words count: make the marks with `evidence.cover` on notes tokenised by
+`evidence.tokenise`. Krippendorff's alpha and Fleiss' kappa are computed over units, which are one of two kinds:
 
 pairs   a unit is a word with a code that any annotator used in that document; it is marked or not
 sets    a unit is a word; its value is the set of its codes, and only equal sets agree
 
-Hooper's consistency is about index terms, so it is over the codes of each document or chart, wherever they were seen.
+Hooper's consistency is about index terms, so it uses the codes of each document or chart, wherever they were marked.
 """
 
 from __future__ import annotations
@@ -71,17 +72,17 @@ def code_agreement(
     seen: ArrayLike | None = None,
     units: Units = "pairs",
 ) -> CodeAgreement:
-    """Agreement of two or more annotators; `document` is that of each word.
+    """Agreement of two or more annotators; `document` is the document of each word.
 
-    `chart` is that of each document, and Hooper's consistency is then by chart; otherwise by document. `seen`,
-    [annotator, document] of booleans, says who looked at what. Alpha copes with unseen documents; kappa and Hooper's
-    consistency are over those that all have seen.
+    `chart` is the chart of each document; Hooper's consistency is then computed by chart, otherwise by document.
+    `seen`, [annotator, document] of booleans, says who looked at what. Alpha copes with unseen documents; kappa and
+    Hooper's consistency use only those that all annotators have seen.
     """
     of_word, table = _checked(marks, document, seen)
     pairs = [_distinct(mark) for mark in marks]
     for who, mark in enumerate(pairs):
         if not bool(table[who, of_word[mark[:, 0]]].all()):
-            raise ValueError(f"annotator {who} marked a document that `seen` says was not looked at")
+            raise ValueError(f"annotator {who} marked a document that they have not seen according to `seen`")
     data, of_unit = _pair_units(pairs, of_word, table) if units == "pairs" else _set_units(pairs, of_word, table)
     alpha = krippendorff_alpha(data) if data.size else float("nan")
     all_saw = np.asarray(table.all(axis=0))
@@ -103,9 +104,9 @@ def disagreements(
 ) -> list[Disagreement]:
     """Every run of words that one annotator marked with a code and another, who saw the document, did not.
 
-    By kind, the first that holds: "other extent", the other has the code on a neighbouring word or one of the same
-    marked run; "same code elsewhere", in the document, or in the chart if `chart` says that of each document; "other
-    code here", the other has a different code on one of these words; "missing", none of it.
+    The kind is the first that applies: "other extent", the other annotator has the code on a neighbouring word or on
+    part of the run; "same code elsewhere", in the document, or in the chart if `chart` is given; "other code here", a
+    different code on one of these words; "missing", none of these.
     """
     of_word, table = _checked(marks, document, seen)
     group = np.arange(table.shape[1]) if chart is None else np.asarray(chart, np.int64)
@@ -144,7 +145,7 @@ def _kind(near: bool, in_chart: bool, here: bool) -> Kind:
 
 
 def _beside(low: int, high: int, code: int, other: set[tuple[int, int]], of_word: Ints) -> bool:
-    """Whether the other annotator has the code on the word before or behind a run, in the same document."""
+    """Whether the other annotator has the code on the word before or after a run, in the same document."""
     return any(
         (word, code) in other and of_word[word] == of_word[low]
         for word in (low - 1, high + 1)
@@ -178,10 +179,10 @@ def _checked(marks: Sequence[Marks], document: ArrayLike, seen: ArrayLike | None
     if len(marks) < 2:
         raise ValueError("marks must come from at least two annotators")
     if of_word.ndim != 1 or (of_word.size and of_word.min() < 0):
-        raise ValueError("document must have a number, from 0 on, for each word")
+        raise ValueError("document must have a number of at least 0 for each word")
     for mark in marks:
         if mark.word.size and not 0 <= mark.word.min() <= mark.word.max() < of_word.size:
-            raise ValueError("a marked word is not there")
+            raise ValueError("there is no word with the number of a mark")
     n_documents = int(of_word.max(initial=-1)) + 1
     if seen is None:
         return of_word, np.ones((len(marks), n_documents), np.bool_)

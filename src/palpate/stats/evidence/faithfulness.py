@@ -1,8 +1,8 @@
-"""Does the answer depend on what is said to support it? Drops of a probability when words are taken out.
+"""Does a prediction depend on the evidence that is said to support it? Drops of a probability when words are removed.
 
-Comprehensiveness is how much the probability drops without the evidence, sufficiency how much with nothing else
-(DeYoung et al. 2020, Section 4.2); both over growing fractions of the words, and against random words. An answer that
-rests on its evidence has a large comprehensiveness and a sufficiency near 0.
+Comprehensiveness is how much the probability drops without the evidence, sufficiency how much it drops with the
+evidence alone (DeYoung et al. 2020, Section 4.2); both over growing fractions of the words, and against random words. A
+prediction that rests on its evidence has a large comprehensiveness and a sufficiency near 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MeanDrops(NamedTuple):
 
 
 def drop(p_before: ArrayLike, p_after: ArrayLike) -> Floats:
-    """How much lower the probability is; [pair, ...] less of [pair]."""
+    """How much lower the probability is: [pair] before minus [pair, ...] after."""
     before, after = finite(p_before, name="p_before"), finite(p_after, name="p_after")
     return np.asarray(before.reshape(before.shape + (1,) * (after.ndim - before.ndim)) - after)
 
@@ -43,10 +43,10 @@ def aopc(drops: ArrayLike) -> Floats:
 def mean_drops(
     drops: ArrayLike, chart: ArrayLike, *, part: ArrayLike | None = None, rng: int, n_replicates: int = 10_000
 ) -> MeanDrops:
-    """The mean of each column of [pair, column], with replicates by chart; equal `rng` see equal resamples.
+    """The mean of each column of [pair, column], with replicates by chart; equal `rng` give equal resamples.
 
-    With `part`, a number from 0 on for each pair, it is the mean over the parts of the mean of each, whatever their
-    numbers of pairs: a model's checkpoints, which share the resampled charts.
+    With `part`, a number from 0 on for each pair, it is the mean over the parts of each part's mean, whatever their
+    numbers of pairs: for a model's checkpoints, which share the resampled charts.
     """
     table = finite(drops, name="drops")
     if table.ndim != 2 or table.shape[0] != np.asarray(chart).shape[0]:
@@ -64,7 +64,7 @@ def mean_drops(
     values = ratio_replicates(total, size, over=over, rng=rng, n_replicates=n_replicates)
     of_part = size.sum(axis=0)
     point = (total.sum(axis=0) / of_part[over]).reshape(n_parts, n_columns).mean(axis=0)
-    # What each chart adds to the mean of means, up to a factor, which signs do not care about.
+    # What each chart adds to the mean of means, up to a factor that does not matter for the signs.
     added = (total * (of_part[0] / of_part)[over]).reshape(-1, n_parts, n_columns).sum(axis=1)
     p_value = sign_flip_p_value(added, rng=rng, n_replicates=n_replicates)
     return MeanDrops(point, values.reshape(n_parts, n_columns, -1).mean(axis=0), p_value, len(units.size))

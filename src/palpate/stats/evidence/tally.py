@@ -1,7 +1,7 @@
-"""How many elements of evidence are found, false and missed, by chart and code, for each way to compare.
+"""How many elements of evidence are found, false and missed, by chart and code, for each way of matching.
 
-An element is a piece of a word with a code, or a span with a code; the position-independent ways compare what they say
-within a chart. Each is counted once, however many spans cover it.
+An element is a piece of a word with a code, or a span with a code; the position-independent ways compare their text
+within a chart. Each element is counted once, however many spans cover it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Mask = NDArray[np.bool_]
 
 
 class SpanTally(NamedTuple):
-    """Cells (chart and code) with anything in them, by code and then chart, and their counts."""
+    """Cells (chart and code) that are not empty, by code and then chart, and their counts."""
 
     chart: Ints
     code: Ints
@@ -89,7 +89,7 @@ def prepare(words: NoteWords, gold: Spans, predicted: Spans, chart: Ints, n_code
 
 
 def tally(both: PreparedSpans, match: str, gold: Mask, predicted: Mask, *, iou: float) -> SpanTally:
-    """Counts of one way to match, among the spans that the masks keep."""
+    """Counts of one way of matching, among the spans that the masks keep."""
     gold, predicted = gold & both.gold.has_words, predicted & both.predicted.has_words
     if match in ("overlap", "iou"):
         return _cells(both.n_codes, *_one_to_one(both, gold, predicted, least=iou if match == "iou" else None))
@@ -101,7 +101,7 @@ def tally(both: PreparedSpans, match: str, gold: Mask, predicted: Mask, *, iou: 
 
 
 def _phrases(covered: Covered, saying: Ints) -> tuple[Ints, int]:
-    """A number for what each span says: its words in order, whatever stands between them."""
+    """A number for the text of each span: its words in order, whatever is between them."""
     numbers: dict[tuple[int, ...], int] = {}
     said = saying.tolist()
     first = covered.first.tolist()

@@ -1,7 +1,10 @@
 """Notes as columns of words, and spans as the words that they cover (evidence paper, Section 6.2).
 
-Notes are cut into words whole, once, and never span by span: a span that ends inside a word covers a piece of it, and a
-piece is another thing than the word. "pneu" is thus no match for "pneumonia", but it is one for the same "pneu".
+Whole notes are cut into words once, never span by span: a span that ends inside a word covers a piece of it, and a
+piece is not the word. So "pneu" does not match "pneumonia", but it matches the same "pneu".
+
+Words are made of the characters that `palpate.cases.words` says. Unlike the vocabulary audit's words, they are never
+joined by hyphens or apostrophes: coders mark text by characters, and the paper compares runs of letters and digits.
 """
 
 from __future__ import annotations
@@ -18,12 +21,12 @@ from palpate.cases.words import caseless, is_word_character
 Ints = NDArray[np.int64]
 
 _NO_NUMBER = 10**15
-"""Larger than any number that is compared; longer numbers stop here."""
+"""Larger than any number of interest; the value of longer numbers stops here."""
 _LETTER, _JOIN, _DIGIT = 1, 2, 4
 
 
 class NoteWords(NamedTuple):
-    """The words of all notes in order: their note and place in it; note k has the words first[k] to first[k + 1]."""
+    """The words of all notes: their note and place in it; note k has the words first[k] to first[k + 1] - 1."""
 
     texts: tuple[str, ...]
     note: Ints
@@ -42,10 +45,10 @@ class Spans(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """Which pieces of words spans cover: span i has the pieces first[i] to first[i + 1].
+    """Which pieces of words spans cover: span i has the pieces first[i] to first[i + 1] - 1.
 
     A piece has a number, the same for the same characters of the same note; whole words have their own number. `begin`
-    and `end` are those of the span without what is no word at its ends, -1 for a span without words.
+    and `end` are those of the span, trimmed to its first and last word; -1 for a span without words.
     """
 
     first: Ints
@@ -58,10 +61,10 @@ class Covered(NamedTuple):
 
 
 def spans(note: ArrayLike, begin: ArrayLike, end: ArrayLike, code: ArrayLike) -> Spans:
-    """Columns of spans, checked to be of one length and whole numbers."""
+    """Columns of spans, checked to be whole numbers of the same length."""
     columns = [np.asarray(column) for column in (note, begin, end, code)]
     if any(c.ndim != 1 or c.size != columns[0].size or (c.size and c.dtype.kind not in "iu") for c in columns):
-        raise ValueError("note, begin, end and code must be columns of whole numbers, of one length")
+        raise ValueError("note, begin, end and code must be whole numbers, and as many of each")
     return Spans(*(column.astype(np.int64) for column in columns))
 
 
@@ -114,10 +117,10 @@ def cover(words: NoteWords, wanted: Spans) -> Covered:
 
 
 def check_spans(words: NoteWords, wanted: Spans) -> None:
-    """Raise unless every span lies inside a note that is there."""
+    """Raise unless every span is inside an existing note."""
     lengths = np.array([len(text) for text in words.texts], np.int64)
     for what, bad in (
-        ("is of a note that is not there", (wanted.note < 0) | (wanted.note >= lengths.size)),
+        ("is in a note that does not exist", (wanted.note < 0) | (wanted.note >= lengths.size)),
         ("has a negative code", wanted.code < 0),
         ("ends before it begins", wanted.end < wanted.begin),
         ("begins before its note", wanted.begin < 0),
@@ -132,7 +135,7 @@ def check_spans(words: NoteWords, wanted: Spans) -> None:
 
 
 def piece_strings(words: NoteWords, covered: Covered) -> tuple[Ints, list[str]]:
-    """A number for what each piece says, without case and in one Unicode spelling, and the strings by number."""
+    """A number for the text of each piece, compared by `caseless`, and the texts by number."""
     _, where, inverse = np.unique(covered.piece, return_index=True, return_inverse=True)
     numbers: dict[str, int] = {}
     of_piece = np.empty(where.size, np.int64)
@@ -143,8 +146,8 @@ def piece_strings(words: NoteWords, covered: Covered) -> tuple[Ints, list[str]]:
 
 
 def _words_between(words: NoteWords, wanted: Spans) -> tuple[Ints, Ints]:
-    """The first word that ends behind a span's begin, and the first that begins at or behind its end."""
-    # One number line for all notes, so that one search serves all spans.
+    """The first word that ends after a span's begin, and the first that begins at or after its end."""
+    # All notes are put on one line, so that one search serves all spans.
     start = np.concatenate([[0], np.cumsum([len(text) + 1 for text in words.texts])]).astype(np.int64)
     low = np.searchsorted(words.end + start[words.note], wanted.begin + start[wanted.note], side="right")
     high = np.searchsorted(words.begin + start[words.note], wanted.end + start[wanted.note], side="left")
@@ -153,7 +156,7 @@ def _words_between(words: NoteWords, wanted: Spans) -> tuple[Ints, Ints]:
 
 
 def _classify(code: int) -> tuple[int, int]:
-    """What a character is to a word, and its value as a digit."""
+    """A character's role in a word, and its value as a digit."""
     character = chr(code)
     if character.isdecimal():
         return _LETTER | _DIGIT, unicodedata.decimal(character)
@@ -191,7 +194,7 @@ def _words(text: str, largest_number: int | None, known: dict[int, tuple[int, in
     letters = np.add.reduceat((kind & _LETTER) > 0, begin, dtype=np.int64)
     keep = letters > 0
     if largest_number is not None:
-        # What lies between words has no digits, so the sums up to the next word are those of the word.
+        # There are no digits between words, so the sum up to the next word is that of the word.
         digits = np.add.reduceat((kind & _DIGIT) > 0, begin, dtype=np.int64)
         number = np.flatnonzero(digits == end - begin)
         keep[number] = _values(digit, begin[number], end[number]) <= largest_number
@@ -199,7 +202,7 @@ def _words(text: str, largest_number: int | None, known: dict[int, tuple[int, in
 
 
 def _values(digit: NDArray[np.uint8], begin: Ints, end: Ints) -> Ints:
-    """The numbers that runs of digits write."""
+    """The values of runs of digits."""
     value = np.zeros(begin.size, np.int64)
     todo = np.arange(begin.size)
     k = 0

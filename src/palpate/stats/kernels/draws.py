@@ -1,8 +1,8 @@
 """Bootstrap draws: how often each resampling unit occurs in a replicate.
 
-A replicate has its own random stream, a function of the seed and of the replicate's number alone, so the
-counts do not depend on threads, on the order of the work or on how the labels are cut into calls. The stream
-is splitmix64 (Steele, Lea and Flood 2014); a number below n is taken from 32 bits without bias (Lemire 2019).
+A replicate has its own random stream, which depends only on the seed and the replicate's number, so the counts do not
+depend on threads, on the order of the work or on how the labels are split into calls. The stream is splitmix64 (Steele,
+Lea and Flood 2014); a number below n is drawn from 32 bits without bias (Lemire 2019).
 
 Numba does not notice that cached callers in other files are stale: after a change here, remove __pycache__.
 """
@@ -31,13 +31,13 @@ def _mix(z: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def stream_start(seed: Any, replicate: Any) -> Any:
-    """Where the stream of one replicate starts."""
+    """The state in which the stream of one replicate starts."""
     return _mix(_mix(np.uint64(seed) + _GOLDEN) + np.uint64(replicate) * _GOLDEN)
 
 
 @njit(cache=True, nogil=True)
 def draw_range(counts: Any, first: Any, size: Any, n_draws: Any, state: Any) -> Any:
-    """Draw `n_draws` times from counts[first : first + size], adding one each time; gives the new state."""
+    """Draw `n_draws` times from counts[first : first + size], adding one each time; returns the new state."""
     bound, offset = np.uint64(size), np.uint64(first)
     reject_below = np.uint64((1 << 32) % size)
     numbers = np.empty(_BUFFER, np.uint64)
@@ -61,7 +61,7 @@ def draw_range(counts: Any, first: Any, size: Any, n_draws: Any, state: Any) -> 
 
 @njit(cache=True, nogil=True)
 def draw_counts(counts: Any, sizes: Any, draws: Any, seed: Any, replicate: Any) -> None:
-    """Fill `counts` for one replicate: draws[k] times from the sizes[k] units of stratum k; -1: the data."""
+    """Fill `counts` for one replicate, with draws[k] of the sizes[k] units of stratum k; replicate -1 is the data."""
     if replicate < 0:
         counts[:] = 1
         return

@@ -1,12 +1,12 @@
 """AUROC of many replicates side by side, without weights.
 
 Sixty-four replicates are drawn at a time and laid out as lanes: the counts of one unit in all of them are 64
-neighbouring bytes, so one pass down the ranks serves 64 replicates. The walk adds up the more common class;
-at each row of the rarer class it is asked how many of the common class lie below (a tie asks twice: strictly
-below, and below or equal). Everything is an integer until the one division at the end.
+neighbouring bytes, so one pass through the ranks serves 64 replicates. The walk adds up the more common class; each row
+of the rarer class asks how many rows of the common class are below it (with ties it asks twice: strictly below, and
+below or equal). Everything is an integer until the single division at the end.
 
-A count above 255 does not fit a lane. It is noticed by its replicate's total, which is then reported, not
-filled.
+A count above 255 does not fit into a lane. The replicate's total reveals it, and the replicate is then flagged, not
+filled in.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _draw_lanes(
 
 @njit(cache=True, nogil=True)
 def _add(lanes: Any, units: Any, low: Any, high: Any, below: Any) -> None:
-    """Add the counts of units[low:high] to `below`, four rows a step."""
+    """Add the counts of units[low:high] to `below`, four rows per step."""
     i = low
     while i + 4 <= high:
         a, b, c, d = lanes[units[i]], lanes[units[i + 1]], lanes[units[i + 2]], lanes[units[i + 3]]
@@ -125,7 +125,7 @@ def replicate_aurocs(seed: Any, n_replicates: Any, crossed: Any, overflow: Any, 
                 _draw_lanes(flat, lanes, sizes, draws, seed, first, count, overflow)
             _walk(lanes, crossed, j, below, asking, askers, won)
             for lane in range(count):
-                # With ties every row of the rarer class has asked twice: `askers` and `won` are both doubled.
+                # With ties, every row of the rarer class has asked twice: `askers` and `won` are both doubled.
                 pairs = np.int64(askers[lane]) * np.int64(below[lane])
                 wins = np.int64(won[lane])
                 if crossed.flipped[j]:

@@ -1,20 +1,21 @@
 """Optimal 1:1 matching on a line, on multiplicities, and the metrics of every matched replicate.
 
-Rows come sorted by their place, the probability in fixed point. The state d is the number of rows of the smaller class
-seen minus the number of rows of the larger class used; f(d), the least cost so far, is convex. Walking up:
+Rows come sorted by their place, which is the probability in fixed point. The state d is the number of rows of the
+smaller class seen minus the number of rows of the larger class used; f(d), the least cost so far, is convex. Walking
+up:
 
     a gap g between places     f(d) += g |d|
     a row of the larger class  f(d) <- min(f(d), f(d + 1)): left out, or used
     a row of the smaller class f(d) <- min(f(d - 1), f(d) + penalty): used, or left out
 
 Only slopes of f are kept, with lazy offsets. With m the leftmost argmin, the stack `left` holds the slopes at d < 0, up
-to slopes of 0, and the stack `middle` those at 0 <= d < m, which are negative. Slopes right of both only grow and are
-never asked for. A slope below -penalty at d < 0 belongs to states that are never best, so it is forgotten. Where m < 0,
-the top -m slopes of `left` are 0: these are rows of the larger class at the present place, and the next gap makes m 0
-again. So in the simplest case `left` is a stack of rows still to be had, and a row of the smaller class takes the
-nearest.
+to slopes of 0, and the stack `middle` those at 0 <= d < m, which are negative. Slopes to the right of both only grow
+and are never needed. A slope below -penalty at d < 0 belongs to states that are never best, so it is forgotten. Where m
+< 0, the top -m slopes of `left` are 0: these are rows of the larger class at the present place, and the next gap makes
+m 0 again. So in the simplest case `left` is a stack of rows that are still free, and a row of the smaller class takes
+the nearest one.
 
-The walk back from d = 0 needs one number a row.
+The walk back from d = 0 needs one number per row.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _CHUNK = 8
 
 
 class MatchingOrder(NamedTuple):
-    """The rows of every label end to end, each label from low place to high.
+    """The rows of all labels, concatenated, each label from low place to high.
 
-    Label k holds rows start[k] to start[k + 1]. `position[r]` says for row r of `Ranked` where it is among its label's
-    rows here; `group[r]` numbers the groups of equal scores.
+    Label k has the rows start[k] to start[k + 1] - 1. `position[r]` says for row r of `Ranked` where it is among its
+    label's rows here; `group[r]` numbers the groups of equal scores.
     """
 
     start: NDArray[np.int64]
@@ -95,7 +96,7 @@ def workspace(n_rows: Any, n_copies: Any) -> Any:
 def _walk_up(count: Any, place: Any, positive: Any, rarer: Any, n_rarer: Any, penalty: Any, space: Any) -> None:
     """Fill space.mark: the argmin before each row of the larger class, the least d before each of the smaller.
 
-    A row that does not occur (count 0) passes through like any other, which is faster than asking.
+    A row that does not occur (count 0) is treated like any other, which is faster than a branch.
     """
     mark, left, copies, middle = space
     # A slope of left[front:top] is the stored number - gone, one of middle[head:end] the stored number + gone.
@@ -140,7 +141,7 @@ def _walk_up(count: Any, place: Any, positive: Any, rarer: Any, n_rarer: Any, pe
 
 @njit(cache=True, nogil=True)
 def choose(count: Any, place: Any, positive: Any, penalty: Any, space: Any, used: Any) -> Any:
-    """Fill used[i], how many of the count[i] copies of row i are matched, and give the number of pairs."""
+    """Fill used[i], how many of the count[i] copies of row i are matched, and return the number of pairs."""
     n_positive, n_negative = 0, 0
     for i in range(count.size):
         n_positive += count[i] * positive[i]
@@ -184,14 +185,14 @@ def _gather(j: Any, used: Any, ordered: Any, ranked: Any, row: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _match_label(label: Any, counts: Any, ordered: Any, space: Any, count: Any, used: Any) -> Any:
-    """Match the rows of one label in one replicate; gives the number of pairs and the space, larger if need be."""
+    """Match the rows of one label in one replicate; returns the number of pairs and the space, perhaps enlarged."""
     low, high = ordered.start[label], ordered.start[label + 1]
     total = 0
     for k in range(low, high):
         count[k - low] = counts[ordered.unit[k]]
         total += count[k - low]
     if total >= space.middle.size:
-        # Patients have different numbers of rows, so a replicate may hold more rows than the data.
+        # Patients have different numbers of rows, so a replicate may have more rows than the data.
         space = workspace(space.mark.size, total + total // 8)
     rows, n = slice(low, high), high - low
     pairs = choose(count[:n], ordered.place[rows], ordered.positive[rows], ordered.penalty, space, used[:n])

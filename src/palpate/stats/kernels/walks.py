@@ -1,8 +1,8 @@
-"""Metrics of one replicate by a walk down the ranks, for every metric of the bootstrap.
+"""Metrics of one replicate by a walk down the ranks, for every metric of the bootstrap; and macro averages over codes.
 
-Rows are sorted once, from the highest score to the lowest; a replicate is then a mass for each row: its
-count, or its count times its weight. Without weights the masses are integers and stay so until the last
-division, so a value equals the metric of the resampled rows.
+Rows are sorted once, from the highest score to the lowest. A replicate then gives each row a mass: its count, or its
+count times its weight. Without weights the masses are integers until the last division, so a value equals the metric of
+the resampled rows.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _CHUNK = 8
 
 
 class Ranked(NamedTuple):
-    """The rows of every problem (one model, one label) end to end, each problem from high score to low.
+    """The rows of all problems (one model, one label), concatenated, each problem from high score to low.
 
-    Problem j = label * n_models + model holds rows start[j] to start[j + 1]; the first `above[j]` of them are
+    Problem j = label * n_models + model has the rows start[j] to start[j + 1] - 1; the first `above[j]` of them are
     predicted positive, -1 if there is no threshold. `last` marks the last row of a group of equal scores;
-    `gap`, [problem, bin], is observed less predicted rate on the data, against which noise is measured; `sizes` are a
-    label's strata, `draws` how often each is drawn from.
+    `gap`, [problem, bin], is observed minus predicted rate on the data, the reference of the noise; `sizes` are the
+    sizes of a label's strata, `draws` how often each is drawn from.
     """
 
     start: NDArray[np.int64]
@@ -141,7 +141,7 @@ def walk_adaptive(mass: Any, positive: Any, score: Any, last: Any, total: Any, f
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _squares(mass: Any, positive: Any, score: Any) -> Any:
-    """Sums of squared misses and of scores; their order is left to the compiler, so that it can use vectors."""
+    """Sums of squared errors and of scores; the compiler may reorder them, so that it can use vector instructions."""
     squares, scores = 0.0, 0.0
     for i in range(mass.size):
         miss = positive[i] - score[i]

@@ -1,7 +1,7 @@
 """Metrics of every replicate under weights that make label and context independent.
 
-`Ranked.weight` holds 1 / P(Y = y | C = c). A replicate multiplies it by its count and by the share of the row's class
-in that replicate. All metrics are ratios, so the weights are not brought to any sum.
+`Ranked.weight` is 1 / P(Y = y | C = c). A replicate multiplies it by its count and by the share of the row's class
+in that replicate. All metrics are ratios, so the weights need not be normalised.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _shares(counts: Any, unit: Any, positive: Any, given: Any) -> Any:
 def replicate_reweighted(
     seed: Any, replicates: Any, prevalence: Any, ranked: Any, families: Any, wanted: Any, n_values: Any, out: Any
 ) -> None:
-    """Fill out[problem, metric, i] for the i-th of the numbered replicates; where `prevalence` is nan, by its own."""
+    """Fill out[problem, metric, i] for the i-th numbered replicate, with its own prevalence if `prevalence` is nan."""
     n_chunks = (replicates.size + _CHUNK - 1) // _CHUNK
     n_units = ranked.sizes[0].sum()
     longest = 0
