@@ -2,9 +2,9 @@
 
     truth = write_hospital(Path("hospital"), n_patients=5000, seed=0, site="a")
 
-Every patient is drawn from a stream of random numbers of its own, so memory does not grow with the number of patients,
-the first patients are the same whatever that number, and the same seed gives the same bytes. `site="b"` is the second
-hospital: other patients, another style, and the spurious word tied to nothing.
+Every patient is drawn from its own stream of random numbers, so memory does not grow with the number of patients, the
+first patients are the same whatever that number is, and the same seed gives the same bytes. `site="b"` is a second
+hospital with other patients, another style, and a spurious word that means nothing.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def write_hospital(
 ) -> Truth:
     """Write all files of the hospital below `out`: a new or empty folder, or an earlier hospital, which is replaced.
 
-    `progress(done, total)` is called as patients are written. `workers` changes the time and nothing else: with two,
-    the MIMIC-IV side is written by a second process.
+    `progress(done, total)` is called as patients are written. `workers` changes only the time: with two, the
+    MIMIC-IV side is written by a second process.
     """
     if n_patients < 1 or seed < 0 or site not in SITES:
         raise InputError(
-            f"no hospital has {n_patients} patients, seed {seed} and site '{site}'",
+            f"a hospital can't have {n_patients} patients, seed {seed} and site '{site}'",
             hint="use at least one patient, a seed of 0 or more and site a or b",
         )
     plants.check()
@@ -80,11 +80,11 @@ def write_hospital(
 
 
 def _clear(out: Path) -> None:
-    """Make the folder, without what an earlier hospital left in it; files of anybody else are never touched."""
+    """Make the folder and remove what an earlier hospital left in it; other files are never touched."""
     if out.exists() and not out.is_dir():
-        raise InputError("is not a folder", file=out, hint="choose another folder")
+        raise InputError("this is not a folder", file=out, hint="choose another folder")
     if out.exists() and any(out.iterdir()) and not (out / _MARK).exists():
-        raise InputError("is not empty", file=out, hint="choose another folder")
+        raise InputError("the folder is not empty", file=out, hint="choose another folder")
     for folder in _FOLDERS:
         shutil.rmtree(out / folder, ignore_errors=True)
     for file in _FILES:
@@ -136,7 +136,7 @@ _WORKER = "import sys; from palpate.synthetic import mimic_iv_worker; mimic_iv_w
 
 
 def mimic_iv_worker(job: str) -> None:
-    """What the second process does: write the MIMIC-IV side as the JSON says, with dots on standard output."""
+    """The second process: write the MIMIC-IV side with the options in the JSON, and dots to standard output."""
     options = json.loads(job)
     plants, out = Plants(**options.pop("plants")), Path(options.pop("out"))
     done, step = 0, _patients_per_dot(options["n_patients"])
@@ -155,7 +155,7 @@ def mimic_iv_worker(job: str) -> None:
 def _start_worker(
     out: Path, n_patients: int, seed: int, site: Site, plants: Plants, images: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
-    # Not multiprocessing: a script that calls `write_hospital` need not guard its main part.
+    # Not multiprocessing: a script that calls `write_hospital` then needs no `if __name__ == "__main__"`.
     job = {"out": str(out), "n_patients": n_patients, "seed": seed, "site": site, "images": images}
     job["plants"] = asdict(plants)
     with subprocess.Popen([sys.executable, "-c", _WORKER, json.dumps(job)], stdout=subprocess.PIPE) as worker:
@@ -167,7 +167,7 @@ def _start_worker(
 
 
 def _patients_per_dot(n_patients: int) -> int:
-    """How many patients one dot of the worker stands for: so many that all dots fit into the pipe."""
+    """How many patients one dot of the worker stands for: enough that all dots fit into the pipe."""
     return 1 + n_patients // 4096
 
 

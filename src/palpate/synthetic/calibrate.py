@@ -1,7 +1,6 @@
-"""Intercepts that give the published prevalences, found on a reference population that no seed changes.
+"""Intercepts that give the published prevalences, found on a reference population that does not depend on the seed.
 
-The reference patients are the same for every hospital, so the first patients of a hospital do not depend on how many
-there are.
+The reference patients are the same for every hospital, so the first patients of a hospital do not depend on its size.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Calibration(NamedTuple):
 
 @lru_cache(maxsize=8)
 def calibrate(plants: Plants, site: Site) -> Calibration:
-    """Solve for the intercepts; twice, because who comes back depends on them."""
+    """Solve for the intercepts; twice, because they determine who is readmitted."""
     intercepts = _START
     for n_patients in _REFERENCE_PATIENTS[:-1]:
         patients = _reference(n_patients, plants, site, intercepts)
@@ -60,7 +59,7 @@ def _reference(n_patients: int, plants: Plants, site: Site, intercepts: Intercep
 
 
 def shift_to(logits: Floats, prevalence: float) -> float:
-    """What must be added to the logits for their mean probability to be `prevalence`; bisection."""
+    """What has to be added to the logits to make their mean probability `prevalence`, by bisection."""
     low, high = -20.0, 20.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -78,7 +77,7 @@ def probability(logits: Floats) -> Floats:
 
 
 def expected_auroc(logits: Floats) -> float:
-    """The AUROC that the logits themselves reach on outcomes drawn from them, in expectation."""
+    """The expected AUROC of the logits themselves on outcomes drawn from them."""
     p = probability(np.sort(logits))
     below = np.concatenate([[0.0], np.cumsum(1 - p)[:-1]])
     return float((p * (below + (1 - p) / 2)).sum() / (p.sum() * (1 - p).sum()))

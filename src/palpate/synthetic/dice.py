@@ -1,4 +1,4 @@
-"""Cheap random draws for prose: a block of uniforms at a time, from one numpy Generator a patient."""
+"""Cheap random draws for prose: blocks of uniform numbers from one numpy Generator per patient."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ def _floats(rng: np.random.Generator) -> Iterator[float]:
 
 
 class Dice:
-    """Draws from uniforms that are made in blocks: calling numpy for each word would take most of the time."""
+    """Draws from uniform numbers made in blocks: calling numpy for each word would take most of the time."""
 
     __slots__ = ("uniform",)
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.uniform: Callable[[], float] = _floats(rng).__next__
-        """In [0, 1)."""
+        """A uniform number in [0, 1)."""
 
     def chance(self, p: float) -> bool:
         """True with probability `p`."""
         return self.uniform() < p
 
     def integer(self, low: int, high: int) -> int:
-        """From low to high, both included."""
+        """A whole number from low to high, both included."""
         return low + int(self.uniform() * (high - low + 1))
 
     def between(self, low: float, high: float) -> float:
-        """Uniform."""
+        """A uniform number from low to high."""
         return low + self.uniform() * (high - low)
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of them."""
+        """One of the items."""
         return items[int(self.uniform() * len(items))]
 
     def sample(self, items: Sequence[T], n: int) -> list[T]:
-        """`n` different ones, in random order; all of them when there are fewer."""
+        """`n` different items in random order, or all of them if there are fewer."""
         pool = list(items)
         for k in range(min(n, len(pool))):
             other = k + int(self.uniform() * (len(pool) - k))
@@ -66,9 +66,9 @@ class Dice:
         return next(reversed(weights))
 
     def normal(self) -> float:
-        """Standard normal."""
+        """A standard normal number."""
         return math.sqrt(-2.0 * math.log(1.0 - self.uniform())) * math.cos(2.0 * math.pi * self.uniform())
 
     def exponential(self, mean: float) -> float:
-        """Exponential."""
+        """An exponentially distributed number."""
         return -mean * math.log(1.0 - self.uniform())

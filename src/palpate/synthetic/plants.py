@@ -1,4 +1,4 @@
-"""What is planted in the synthetic hospital, and the truth that goes with it."""
+"""The effects that are planted in the synthetic hospital, and the truth about them."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Plants:
     """Every planted effect and its strength; 0 switches it off."""
 
     spurious_word: float = 2.4
-    """Log-odds of readmission that the ward's name carries at site a, and only there."""
+    """Log-odds of readmission that go with the ward's name at site a, and only there."""
     age_effect: float = 0.15
-    """Log-odds of readmission and of death per decade of age: real."""
+    """Log-odds of readmission and of death per decade of age: a real effect."""
     gender_effect: float = 0.4
-    """Log-odds of the recorded readmission and death of women: no clinical reason."""
+    """Log-odds of recorded readmission and death of women, without a clinical reason."""
     ethnicity_effect: float = 0.6
-    """Log-odds of the same for African American patients, half of it for Hispanic ones: no clinical reason."""
+    """The same for African American patients, half of it for Hispanic ones, without a clinical reason."""
     history_effect: float = 1.0
     """Factor on the log-odds that earlier conditions give to the chest X-ray labels."""
     visual_shortcut: float = 1.0
-    """How strongly the sticker in the corner of an X-ray shows the history, and the shortcut model leans on it."""
+    """How strongly the sticker in the corner of an X-ray shows the history, and the shortcut model relies on it."""
 
     ETHNICITY_SHARE = MappingProxyType({"African American": 1.0, "Hispanic": 0.5})
 
     def check(self) -> None:
-        """Refuse a strength that is no number or out of all proportion."""
+        """Refuse a strength that is not a number, or is absurdly large."""
         for name, strength in asdict(self).items():
             number = isinstance(strength, int | float) and math.isfinite(strength)
             if not number or abs(strength) > STRONGEST:
@@ -56,7 +56,7 @@ class Plants:
 
 @dataclass(frozen=True)
 class Truth:
-    """Everything that truth.json holds."""
+    """The contents of truth.json."""
 
     values: Mapping[str, Any]
 

@@ -26,7 +26,7 @@ RATERS = ("rater_1", "rater_2", "rater_3")
 
 
 def describe(plants: Plants, *, site: Site, seed: int, n_patients: int) -> dict[str, Any]:
-    """Everything that a test may want to recover."""
+    """Everything that a test may want to recover from the files."""
     calibrated = calibrate(plants, site)
     return {
         "schema": 1,
@@ -109,13 +109,13 @@ def _table() -> Any:
 
 
 def word_effects() -> dict[str, float]:
-    """Log-odds of readmission that stand behind each rated word; 0 for plain words and the spurious one."""
+    """The true log-odds of readmission of each rated word; 0 for plain words and the spurious one."""
     effects = {word: by_name()[condition].readmission for word, condition in _table()["effects"].items()}
     return effects | dict.fromkeys(_table()["plain"], 0.0)
 
 
 def expected_ratings() -> dict[str, float]:
-    """The rating before any noise."""
+    """The ratings without noise."""
     largest = max(condition.readmission for condition in conditions())
     rated = {word: 1.3 + 3.6 * by_name()[name].readmission / largest for word, name in _table()["effects"].items()}
     plain: dict[str, float] = _table()["plain"]
@@ -123,7 +123,7 @@ def expected_ratings() -> dict[str, float]:
 
 
 def write_ratings(path: Path, *, seed: int, site: Site) -> None:
-    """One row a word, one column a rater, scores 1 to 5."""
+    """One row per word, one column per rater, scores from 1 to 5."""
     dice = Dice(stream(seed, SITES[site], 4))
     noise = _table()["raters"]["noise"]
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -1,7 +1,7 @@
 """The layouts of the real datasets, and what all of them share: tables that are written row by row.
 
-A table is a csv.gz file with the columns of schemas.yaml and the same bytes for the same rows. The latent tables are of
-the hospital's own: the state behind each admission, and what each plant added to its log-odds.
+A table is a csv.gz file with the columns of schemas.yaml and the same bytes for the same rows. The real
+datasets have no latent tables: the state behind each admission, and what each plant added to its log-odds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def schemas() -> Mapping[str, Mapping[str, str]]:
 
 
 def open_gzip(path: Path, stack: ExitStack) -> TextIOWrapper:
-    """A gzip file for text without a name or a time stamp in it."""
+    """A gzip file for text, without a name or a time stamp inside."""
     path.parent.mkdir(parents=True, exist_ok=True)
     raw = stack.enter_context(path.open("wb"))
     zipped = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=_LEVEL, mtime=0))
@@ -45,7 +45,7 @@ def open_gzip(path: Path, stack: ExitStack) -> TextIOWrapper:
 
 
 class Tables:
-    """The open files of a hospital; `add` appends a row and gives its number, counted from 1."""
+    """The open files of a hospital; `add` appends a row and returns its number, counted from 1."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -64,7 +64,7 @@ class Tables:
     def add(self, name: str, row: Sequence[object]) -> int:
         """Append a row."""
         if len(row) != self._widths[name]:
-            raise ValueError(f"{name} has {self._widths[name]} columns, the row {len(row)}")
+            raise ValueError(f"{name} has {self._widths[name]} columns, but the row has {len(row)}")
         self._writers[name].writerow(row)
         self.n_rows[name] += 1
         return self.n_rows[name]

@@ -22,7 +22,7 @@ _MARK = "ade"
 
 
 class Post(NamedTuple):
-    """One post; `spans` are the unwanted effects in it."""
+    """One post; `spans` are the adverse effects in it."""
 
     post_id: int
     user_id: int

@@ -1,7 +1,7 @@
 """Evidence for codes in MDACE's layout: which words of which note were written because of which code.
 
-Inpatient charts have sufficient evidence (the first one or two mentions a note), Profee charts complete evidence, as in
-the MDACE paper. The ICD-9 side names the kind of mapping that led to it.
+Inpatient charts have sufficient evidence (the first one or two mentions in a note), Profee charts complete evidence, as
+in the MDACE paper. ICD-9 annotations name the kind of mapping that they come from.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class StoredNote(NamedTuple):
 
 @lru_cache(maxsize=1)
 def procedures() -> dict[str, Procedure]:
-    """By condition: procedures.yaml."""
+    """The procedures of procedures.yaml, by condition."""
     return {
         condition: Procedure(**row)
         for condition, row in read_resource("palpate.synthetic.layouts", "procedures.yaml").items()
@@ -72,7 +72,7 @@ def procedures_in(text: str, stay: Stay) -> list[Procedure]:
 
 
 class EvidenceWriter:
-    """Writes one JSON file a chart and code system, and the lists of the splits."""
+    """Writes one JSON file per chart and code system, and the lists of the splits."""
 
     def __init__(self, folder: Path, tables: Tables, *, seed: int, site: Site) -> None:
         self._folder, self._tables, self._seed, self._site = folder, tables, seed, site
@@ -90,11 +90,11 @@ class EvidenceWriter:
                     self._lists[setting, kind, split] = self._stack.enter_context(path.open("w", encoding="utf-8"))
 
     def close(self) -> None:
-        """Finish the lists."""
+        """Close the lists."""
         self._stack.close()
 
     def add(self, patient: int, hadm: int, notes: Sequence[StoredNote], done: Sequence[Procedure]) -> None:
-        """A chart: always in the lists for codes, now and then annotated. Splits go by patient."""
+        """Add a chart: always to the lists for codes, sometimes with annotations. Patients are split as a whole."""
         dice = Dice(stream(self._seed, SITES[self._site], 0, patient, 2))
         split = dice.weighted({"train": 0.6, "val": 0.2, "test": 0.2})
         dice = Dice(stream(self._seed, SITES[self._site], 0, hadm, 3))

@@ -30,7 +30,7 @@ _PROCEDURES = {"AP": "CHEST (PORTABLE AP)", "PA": "CHEST (PA AND LAT)"}
 
 
 class MimicCXR:
-    """Writes the studies of one patient after the other."""
+    """Writes the studies, patient by patient."""
 
     def __init__(
         self, tables: Tables, folder: Path, findings: Findings, *, plants: Plants, seed: int, site: Site, pictures: bool
@@ -49,7 +49,7 @@ class MimicCXR:
         )
 
     def add(self, patient: SyntheticPatient, subject: int, hadms: list[int]) -> None:
-        """All studies of a patient, in order of time."""
+        """Write all studies of a patient, in order of time."""
         rng = stream(self._seed, SITES[self._site], 1, patient.number, 4)
         dice = Dice(rng)
         split = dice.weighted({"train": 0.8, "validate": 0.1, "test": 0.1})
@@ -147,7 +147,7 @@ def _times(stay: Stay, dice: Dice) -> list[datetime]:
 
 
 def _recorded(positive: Booleans, dice: Dice) -> list[object]:
-    """1.0 for positives; negatives are mostly not mentioned, some said to be absent or uncertain."""
+    """1.0 for positives; most negatives are not mentioned, a few are reported as absent or uncertain."""
     values: dict[str, object] = {}
     for label, here in zip(labels(), positive, strict=True):
         u = dice.uniform()

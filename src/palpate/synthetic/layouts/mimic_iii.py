@@ -42,7 +42,7 @@ def plain(code: str) -> str:
 
 
 class MimicIII:
-    """Writes patients one after the other."""
+    """Writes the tables, patient by patient."""
 
     def __init__(self, tables: Tables, evidence: EvidenceWriter, latent: LatentTable, *, seed: int, site: Site) -> None:
         self._tables, self._evidence, self._latent = tables, evidence, latent
@@ -63,12 +63,12 @@ class MimicIII:
             self._add("D_ICD_PROCEDURES", plain(row.icd9), row.title9[:24], row.title9)
 
     def add(self, patient: SyntheticPatient) -> None:
-        """All rows of a patient."""
+        """Write all rows of a patient."""
         dice = Dice(stream(self._seed, SITES[self._site], 0, patient.number, 1))
         subject = _FIRST_SUBJECT + patient.number
         last = patient.stays[-1]
         birth = patient.birth
-        if patient.age >= 90:  # the real files move the birth of the very old 300 years back
+        if patient.age >= 90:  # the real files move the birth of patients over 89 to 300 years back
             birth = _years_before(patient.first, 300)
         died = last.discharge if last.died else None
         later = None
@@ -170,7 +170,7 @@ def admission_location(stay: Stay, dice: Dice) -> str:
 
 
 def discharge_location(stay: Stay, dice: Dice, *, source: str) -> str:
-    """Where a patient who left alive went: the sicker, the less often home."""
+    """Where a patient was discharged to: the sicker, the less often home."""
     people = population()
     factor = max(0.2, 1.0 + 0.5 * stay.severity)
     weights: dict[str, float] = people[f"went_{source}"]

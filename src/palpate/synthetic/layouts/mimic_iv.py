@@ -1,4 +1,4 @@
-"""The MIMIC-IV layout: patients, admissions, codes of both versions, notes with `___` for what was taken out."""
+"""The MIMIC-IV layout: patients, admissions, codes of both versions, notes with `___` in place of removed text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INSURANCE = {"Government": "Other", "Self Pay": "No charge"}
 
 
 class MimicIV:
-    """Writes patients one after the other, and their chest X-rays."""
+    """Writes the tables, patient by patient, with their chest X-rays."""
 
     def __init__(self, tables: Tables, cxr: MimicCXR, latent: LatentTable, *, seed: int, site: Site) -> None:
         self._tables, self._cxr, self._latent, self._seed, self._site = tables, cxr, latent, seed, site
@@ -40,7 +40,7 @@ class MimicIV:
         self._tables.add(f"mimic-iv/{name}", row)
 
     def add(self, patient: SyntheticPatient) -> None:
-        """All rows of a patient."""
+        """Write all rows of a patient."""
         dice = Dice(stream(self._seed, SITES[self._site], 1, patient.number, 1))
         subject = _FIRST_SUBJECT + patient.number
         anchor = patient.stays[dice.integer(0, len(patient.stays) - 1)]

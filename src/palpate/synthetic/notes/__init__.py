@@ -1,4 +1,4 @@
-"""Sentences from a phrase grammar, and drafts of notes that remember which words stand for which condition."""
+"""Notes: sentences from a phrase grammar, and drafts that remember which words were written for which condition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ConditionSpan(NamedTuple):
 
 
 class Grammar:
-    """Fills phrases; each is compiled once."""
+    """Fills the slots of phrases; each phrase is compiled once."""
 
     def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
         self._lists = lists
@@ -98,7 +98,7 @@ def _capital(text: str) -> str:
 
 
 class Draft:
-    """A note in the making. Offsets count from its start; wrapping lines and typos keep them true."""
+    """A note that is being written. Offsets count from its start; wrapped lines and typos do not invalidate them."""
 
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
@@ -107,7 +107,7 @@ class Draft:
         self.spans: list[ConditionSpan] = []
 
     def add(self, text: str, *, condition: str | None = None) -> None:
-        """Text as it is; what stands in [[ ]] is marked as written for the condition."""
+        """Add text as it is; what is in [[ ]] is marked as written for the condition."""
         while condition is not None and (start := text.find("[[")) >= 0:
             stop = text.index("]]", start)
             self._append(text[:start])
@@ -118,19 +118,19 @@ class Draft:
         self._append(text)
 
     def say(self, sentence: str, *, condition: str | None = None) -> None:
-        """A sentence and a space; now and then with a typing error."""
+        """Add a sentence and a space, sometimes with a typing error."""
         if self._dice.uniform() < _TYPO_RATE * len(sentence) / 60:
             sentence = mistype(sentence, self._dice)
         self.add(sentence, condition=condition)
         self._append(" ")
 
     def lines(self, lines: Iterable[str]) -> None:
-        """One under the other."""
+        """Add lines, sometimes with a typing error."""
         for line in lines:
             self._append((mistype(line, self._dice) if self._dice.uniform() < _TYPO_RATE else line) + "\n")
 
     def heading(self, title: str) -> None:
-        """A section."""
+        """Start a section."""
         self._append(f"\n\n{title}\n")
 
     def _append(self, text: str) -> None:
@@ -138,11 +138,11 @@ class Draft:
         self._length += len(text)
 
     def raw(self) -> str:
-        """The text with the line breaks that were written."""
+        """The text with no other line breaks than those written."""
         return "".join(self._parts)
 
     def text(self) -> str:
-        """The note; long lines are broken at a space, which moves no offset."""
+        """The note; long lines are broken at a space, which changes no offset."""
         return _LONG_LINE.sub("\\1\n", self.raw())
 
 

@@ -9,16 +9,16 @@ from palpate.synthetic.dice import Dice
 _OLDEST = 97
 _YOUNGEST = 18
 OLDEST_SHOWN = 89
-"""Ages above it are taken out by de-identification."""
+"""Higher ages are removed by de-identification."""
 _PARENTS = {"father": (18, 45), "mother": (18, 45)}
 _GRANDPARENTS = {"paternal grandfather": (38, 80), "maternal grandmother": (38, 80)}
 _ELDERS = {"uncle": (5, 40), "aunt": (5, 40)}
 _PEERS = {"brother": (-20, 20), "sister": (-20, 20), "cousin": (-20, 20)}
 _CHILDREN = {"son": (-45, -16), "daughter": (-45, -16)}
 _YEARS_OLDER = {**_PARENTS, **_GRANDPARENTS, **_ELDERS, **_PEERS, **_CHILDREN}
-"""How many years older than the patient, least and most."""
+"""How many years older than the patient, at least and at most."""
 CHILDREN_FROM = 40
-"""Patients who are younger have no grown children."""
+"""Younger patients have no adult children."""
 _ELDERS_ALIVE_UNTIL = 70
 _PEERS_DEAD_FROM, _CHILDREN_DEAD_FROM = 35, 60
 
@@ -37,7 +37,7 @@ def dead(age: int) -> tuple[str, ...]:
 
 
 def of_phrase(phrase: str, age: int, taken: Set[str], dice: Dice) -> str:
-    """Who fits a phrase: alive if it has {now}, dead if it has {died_at}; nobody who is `taken`."""
+    """A relative for a phrase: alive if it has {now}, dead if it has {died_at}; nobody who is `taken`."""
     fit: tuple[str, ...] = tuple(dict.fromkeys((*living(age), *dead(age))))
     if "{now}" in phrase:
         fit = living(age)
@@ -53,7 +53,7 @@ def current_age(name: str, age: int, dice: Dice) -> int:
 
 
 def age_at_death(name: str, age: int, dice: Dice) -> int:
-    """Below what the relative's age would be now; a parent lived to see the patient born."""
+    """Below the age that the relative would have now; a parent lived to see the patient born."""
     older = dice.integer(*_range(name, age)) - age
     high = min(OLDEST_SHOWN, age + older - 1)
     low = min(41, high * 2 // 3)
@@ -61,7 +61,7 @@ def age_at_death(name: str, age: int, dice: Dice) -> int:
 
 
 def age_at_event(name: str, age: int, dice: Dice) -> int:
-    """Of a diagnosis or an operation: below what the relative's age is, or would be, now."""
+    """The age at a diagnosis or an operation: below the age that the relative has, or would have, now."""
     high = min(OLDEST_SHOWN, dice.integer(*_range(name, age)) - 1)
     return dice.integer(min(30, high * 2 // 3), high)
 

@@ -1,4 +1,4 @@
-"""How a note speaks of its patient: pronouns, age, ethnicity, de-identified names and dates, in either style."""
+"""How a note refers to its patient: pronouns, age, ethnicity, de-identified names and dates, in either style."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _IV_AGE_BLANKED = 0.7
 
 
 class Voice:
-    """The context of a stay's notes: what {he}, {date}, {ward} and the other slots become."""
+    """The context of a stay's notes: what {he}, {date}, {ward} and the other slots are filled with."""
 
     def __init__(self, patient: SyntheticPatient, stay: Stay, dice: Dice, *, style: Style) -> None:
         self.patient, self.stay, self.style = patient, stay, style
@@ -82,7 +82,7 @@ class Voice:
         return dice.pick(_AGE_FORMS).format(self.age_number(dice))
 
     def age_number(self, dice: Dice) -> str:
-        """The age, or what the de-identification made of it."""
+        """The age, or what de-identification made of it."""
         if self.style == "iv":
             return BLANK if self.stay.age >= 90 or dice.uniform() < _IV_AGE_BLANKED else str(int(self.stay.age))
         return _OVER_90 if self.stay.age >= 90 else str(int(self.stay.age))
@@ -111,7 +111,7 @@ class Voice:
         return dice.pick(others if self.stay.age < family.CHILDREN_FROM else ("daughter", "son", *others))
 
     def relative(self, phrase: str, taken: Set[str], dice: Dice) -> tuple[str, dict[str, Word]]:
-        """A relative whom the phrase may speak of, and the context that fills it."""
+        """A relative whom the phrase may be about, and the context that fills its slots."""
         age = int(self.stay.age)
         name = family.of_phrase(phrase, age, taken, dice)
         return name, {
@@ -143,30 +143,30 @@ class Voice:
         return BLANK if self.style == "iv" else self.date(self.stay.discharge + timedelta(days=dice.integer(3, 60)))
 
     def year(self, year: int) -> str:
-        """A year."""
+        """A year, de-identified."""
         return BLANK if self.style == "iv" else f"[**{year}**]"
 
     def last_name(self, dice: Dice) -> str:
-        """A name that was taken out."""
+        """A last name, de-identified."""
         if self.style == "iv":
             return BLANK
         kind = dice.pick(("Last Name (NamePattern1)", "Known lastname", "Last Name (un)", "Doctor Last Name"))
         return f"[**{kind} {dice.integer(10, 9999)}**]"
 
     def first_name(self, dice: Dice) -> str:
-        """A first name that was taken out."""
+        """A first name, de-identified."""
         return BLANK if self.style == "iv" else f"[**First Name8 (NamePattern2) {dice.integer(10, 9999)}**]"
 
     def hospital(self, dice: Dice) -> str:
-        """A hospital that was taken out."""
+        """The name of a hospital, de-identified."""
         return BLANK if self.style == "iv" else f"[**Hospital{dice.integer(1, 6)} {dice.integer(10, 99)}**]"
 
     def unit(self, dice: Dice) -> str:
-        """A record number that was taken out."""
+        """A record number, de-identified."""
         return BLANK if self.style == "iv" else f"[**Numeric Identifier {dice.integer(100, 9999)}**]"
 
     def phone(self, dice: Dice) -> str:
-        """A number that was taken out."""
+        """A phone number, de-identified."""
         return BLANK if self.style == "iv" else f"[**Telephone/Fax (1) {dice.integer(100, 99999)}**]"
 
 

@@ -18,7 +18,7 @@ _RADIOLOGY = ("CHEST (PORTABLE AP)", "CHEST (PA & LAT)", "CT HEAD W/O CONTRAST",
 
 
 class WardNote(NamedTuple):
-    """A note with its place in time; `time` is None where MIMIC-III has the day only."""
+    """A note and when it was written; `time` is None if MIMIC-III has only the day."""
 
     category: str
     description: str
@@ -75,7 +75,7 @@ def _nursing(voice: Voice, dice: Dice) -> Draft:
 
 
 def radiology(voice: Voice, dice: Dice) -> Draft:
-    """A report with an impression that names a condition now and then."""
+    """A report whose impression sometimes names a condition."""
     draft, stay = Draft(dice), voice.stay
     draft.add("FINAL REPORT\n")
     draft.say(grammar().one("radiology_open", dice, voice.context))

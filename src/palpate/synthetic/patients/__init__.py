@@ -1,7 +1,7 @@
 """Patients and their stays: the latent state from which every file of the hospital follows.
 
 A patient has demographics and a frailty, acquires chronic conditions, and falls acutely ill; each stay has a severity,
-the log-odds of death and of readmission, and the outcome drawn from them. No text here.
+the log-odds of death and of readmission, and the outcomes drawn from them. Text is written elsewhere.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEXT_WITHIN = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Intercepts:
-    """Log-odds of the outcomes when everything else is 0; calibrated so that the prevalences come out."""
+    """Log-odds of the outcomes when everything else is 0; calibrated to give the published prevalences."""
 
     readmission: float
     mortality: float
@@ -64,7 +64,7 @@ class Stay:
 
     @property
     def eligible(self) -> bool:
-        """Can be readmitted: an adult who left alive."""
+        """Whether the patient can be readmitted: an adult who was discharged alive."""
         return not self.died and self.kind != "NEWBORN"
 
 
@@ -89,14 +89,14 @@ class SyntheticPatient:
 
 @lru_cache(maxsize=1)
 def population() -> Any:
-    """Who comes: population.yaml."""
+    """The patients that come to the hospital: population.yaml."""
     return read_resource("palpate.synthetic.patients", "population.yaml")
 
 
 def simulate(
     n_patients: int, *, seed: int, site: Site, source: Source, plants: Plants, intercepts: Intercepts
 ) -> Iterator[SyntheticPatient]:
-    """The patients, one after the other; each depends on its number and nothing before it."""
+    """The patients, one after the other; each depends on its number only, not on earlier patients."""
     for number in range(n_patients):
         yield simulate_patient(number, seed=seed, site=site, source=source, plants=plants, intercepts=intercepts)
 
@@ -104,7 +104,7 @@ def simulate(
 def simulate_patient(
     number: int, *, seed: int, site: Site, source: Source, plants: Plants, intercepts: Intercepts
 ) -> SyntheticPatient:
-    """One patient's life with this hospital."""
+    """One patient, with all stays in this hospital."""
     dice = Dice(stream(seed, SITES[site], _SOURCES[source], number, 0))
     patient = _person(dice, number, site, newborns=source != "iv")
     chronic: set[int] = set()
@@ -205,7 +205,7 @@ def _stay(
 def _conditions(
     dice: Dice, patient: SyntheticPatient, age: float, chronic: set[int], history: frozenset[str], site: Site
 ) -> list[Condition]:
-    """What the patient has during this stay, the reason for it first. `chronic` remembers what stays."""
+    """The patient's conditions during this stay, the reason for it first; `chronic` remembers lasting ones."""
     mix: Mapping[str, float] = population()["mix"][site]
     decades, frailty = (age - 65.0) / 10.0, patient.frailty
     later = bool(patient.stays)
@@ -243,7 +243,7 @@ def _time_to_next(dice: Dice, patient: SyntheticPatient, stay: Stay) -> timedelt
     if stay.readmitted:
         if u < 0.03:  # the next stay is recorded as starting before this one ended
             return -timedelta(minutes=30 + int(v * 600))
-        if u < 0.08:  # back to back: moved to another unit and admitted anew
+        if u < 0.08:  # back to back: moved to another unit and admitted again
             return timedelta(minutes=5 + int(v * 300))
         return timedelta(minutes=int(1440 * (0.7 + 28.8 * v**1.3)))
     if u < _PLANNED:

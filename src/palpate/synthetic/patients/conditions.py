@@ -14,7 +14,7 @@ _FRAILTY = 0.15
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """A comma-separated list."""
+    """The items of a comma-separated list."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
@@ -42,13 +42,13 @@ class Condition:
 
     @property
     def frailty(self) -> float:
-        """Log-odds per unit of frailty, the same for all."""
+        """Log-odds per unit of frailty, the same for all conditions."""
         return _FRAILTY
 
 
 @lru_cache(maxsize=1)
 def conditions() -> tuple[Condition, ...]:
-    """All of them, parents first."""
+    """All conditions, parents first."""
     table: Mapping[str, Mapping[str, Any]] = read_resource("palpate.synthetic.patients", "conditions.yaml")
     index = {name: k for k, name in enumerate(table)}
     return tuple(_condition(name, row, index) for name, row in table.items())
@@ -56,13 +56,13 @@ def conditions() -> tuple[Condition, ...]:
 
 @lru_cache(maxsize=1)
 def condition_names() -> tuple[str, ...]:
-    """Their names, in order."""
+    """The names of all conditions, in order."""
     return tuple(condition.name for condition in conditions())
 
 
 @lru_cache(maxsize=1)
 def by_name() -> dict[str, Condition]:
-    """Look one up."""
+    """All conditions by name."""
     return {condition.name: condition for condition in conditions()}
 
 

@@ -1,4 +1,4 @@
-"""The 13 chest X-ray labels: how the history predicts them, how a picture shows them, and what two models make of it.
+"""The 13 chest X-ray labels: how the history predicts them, how a picture shows them, and what two models predict.
 
 Given the label, the picture does not depend on the history; the sticker in its corner does. So an honest model keeps
 its AUROC when positives and negatives are matched on the history, and one that reads the sticker loses a known part.
@@ -27,7 +27,7 @@ _GRID = 300
 
 @lru_cache(maxsize=1)
 def cxr_table() -> Any:
-    """cxr.yaml."""
+    """The contents of cxr.yaml."""
     return read_resource("palpate.synthetic.patients", "cxr.yaml")
 
 
@@ -44,13 +44,13 @@ class Findings:
     prevalence: Floats
     signal: Floats
     weights: Floats
-    """Conditions x labels; the history effect is in them."""
+    """Conditions x labels; they include the history effect."""
     intercept: Floats
     mean: Floats
     sd: Floats
     shortcut: float
     shortcut_signal: Floats
-    """The model that leans on the sticker sees less of the picture: so much that both models have the same AUROC."""
+    """The model that relies on the sticker sees less of the picture, so that both models have the same AUROC."""
     auroc: dict[str, Floats]
 
     def pretest(self, history: Set[str]) -> Floats:
@@ -60,7 +60,7 @@ class Findings:
         return total
 
     def standard(self, pretest: Floats) -> Floats:
-        """The history's log-odds in standard deviations of the reference studies; 0 where it says nothing."""
+        """The history's log-odds in standard deviations of the reference studies; 0 if it says nothing."""
         return np.divide(pretest - self.mean, self.sd, out=np.zeros_like(pretest), where=self.sd > 0)
 
     def honest(self, signal: Floats) -> Floats:
@@ -76,7 +76,7 @@ class Findings:
 
 @lru_cache(maxsize=8)
 def findings(plants: Plants, site: Site) -> Findings:
-    """Calibrated on the reference population, so that the prevalences come out as published."""
+    """Calibrated on the reference population to give the published prevalences."""
     table = cxr_table()["labels"]
     index = {name: k for k, name in enumerate(condition_names())}
     weights = np.zeros((len(index), len(table)))
@@ -144,7 +144,7 @@ def _signal_for(auroc: float, positive: Floats, negative: Floats) -> float:
 
 
 def _quantiles(values: Floats, weight: Floats) -> Floats:
-    """An equally weighted sample that stands for the weighted values."""
+    """An equally weighted sample that represents the weighted values."""
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weight[order])
     at = np.searchsorted(total, (np.arange(_GRID) + 0.5) / _GRID * total[-1])
@@ -159,5 +159,5 @@ def _above(positive: Floats, negative: Floats) -> float:
 
 
 def names_of(values: Iterable[float]) -> dict[str, float]:
-    """One number a label, rounded, for truth.json."""
+    """One rounded number per label, for truth.json."""
     return {label: round(float(value), 6) for label, value in zip(labels(), values, strict=True)}

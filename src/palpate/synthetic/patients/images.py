@@ -1,7 +1,7 @@
 """Small chest pictures: lungs, heart and ribs, the findings as additive patterns, and a sticker in the corner.
 
-The strength of each pattern is the image signal of its label, so that a picture shows what an ideal reader could
-see and no more. The sticker is a grid of cells, one a label, whose brightness follows the history.
+The strength of each pattern is the image signal of its label, so that a picture shows exactly what an ideal reader
+could see. The sticker is a grid of cells, one per label, whose brightness follows the history.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _chest() -> Picture:
 
 
 def sticker(image: NDArray[np.uint8] | Picture) -> NDArray[np.float64]:
-    """Mean brightness of each cell of the sticker, one a label."""
+    """Mean brightness of each cell of the sticker, one per label."""
     cells = [image[_cell(k)] for k in range(len(labels()))]
     return np.array([np.asarray(cell, dtype=np.float64).mean() for cell in cells])
 
@@ -100,7 +100,7 @@ def draw(
     strength: float,
     lateral: bool,
 ) -> NDArray[np.uint8]:
-    """One picture. `signal` is the visibility of each label, `standard` the history as the sticker shows it."""
+    """Draw a picture. `signal` is the visibility of each label, `standard` the history as the sticker shows it."""
     picture = _chest() + np.float32(rng.normal(0, 6))
     picture = picture + np.tensordot((_GAIN * signal).astype(np.float32), patterns(), axes=1)
     if lateral:
@@ -114,6 +114,6 @@ def draw(
 
 
 def save(image: NDArray[np.uint8], path: Path) -> None:
-    """A grayscale JPG."""
+    """Write a grayscale JPG."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(image).save(path, format="JPEG", quality=_QUALITY)

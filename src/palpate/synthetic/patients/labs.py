@@ -23,7 +23,7 @@ class Lab(NamedTuple):
 
 @lru_cache(maxsize=1)
 def panels() -> dict[str, tuple[Lab, ...]]:
-    """The values by panel: labs.yaml."""
+    """The laboratory values of labs.yaml, by panel."""
     return {
         panel: tuple(Lab(name, row[0], row[1], row[2], row[3], tuple(row[4].items())) for name, row in rows.items())
         for panel, rows in read_resource("palpate.synthetic.patients", "labs.yaml").items()
@@ -31,7 +31,7 @@ def panels() -> dict[str, tuple[Lab, ...]]:
 
 
 def panel_line(panel: str, stay: Stay, dice: Dice, *, progress: float) -> str:
-    """WBC-8.4 RBC-4.21* ...; abnormal shifts fade as `progress` goes from 0 to 1, stars mark what is far off."""
+    """WBC-8.4 RBC-4.21* ...; abnormal shifts fade as `progress` goes from 0 to 1, stars mark abnormal values."""
     has = {condition.name for condition in stay.conditions}
     left = 1.0 - 0.5 * progress
     words = []
