@@ -94,7 +94,7 @@ def test_an_earlier_hospital_leaves_nothing_behind(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"n_patients": 0}, {"seed": -1}, {"site": "c"}])
 def test_wrong_input_is_one_sentence(tmp_path: Path, wrong: dict[str, object]) -> None:
-    with pytest.raises(InputError, match="a hospital can.t have"):
+    with pytest.raises(InputError, match="a hospital can"):
         write_hospital(tmp_path / "out", **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
 

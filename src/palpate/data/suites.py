@@ -14,11 +14,20 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO, cast
 
 from palpate.errors import ConfigError
-from palpate.perturb.suites.cases import Case, Cases
+from palpate.perturb.suites.cases import Case, SuiteCases
 from palpate.perturb.suites.lexicons import Attribute, Lexicon, load_lexicon, make_entry
 from palpate.perturb.suites.loader import check_templates, list_suites, load_suite, read_suite_yaml, suites_folder
 from palpate.perturb.suites.patterns import Flat, PatternError, parse
-from palpate.perturb.suites.schema import TYPES, Capability, Direction, Labels, Relation, Template, Test, TestType
+from palpate.perturb.suites.schema import (
+    TYPES,
+    Capability,
+    Direction,
+    SlotRelation,
+    SuiteLabels,
+    Template,
+    Test,
+    TestType,
+)
 from palpate.perturb.suites.suite import Suite
 
 FLAGS = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": False} | {
@@ -33,8 +42,8 @@ SLOTS = {
 }
 """Slots of other groups' templates that palpate's own lexicons fill, unless values are given."""
 RELATIONS = (
-    Relation("more", "time_entity_large", "time_entity_small", by="days", ratio=1.25, sample=7),
-    Relation("more", "longer", "shorter", by="days", ratio=1.25, sample=7),
+    SlotRelation("more", "time_entity_large", "time_entity_small", by="days", ratio=1.25, sample=7),
+    SlotRelation("more", "longer", "shorter", by="days", ratio=1.25, sample=7),
 )
 FIELDS = (
     *("number", "capability", "test", "type", "label", "template", "variation", "change", "text", "changed"),
@@ -147,20 +156,20 @@ def import_jsonl(path: str | Path, *, positive: str | None = None, tolerance: fl
     return _suite(file, rows, words.labels(), {}, all_variations=True)
 
 
-def write_cases(cases: Cases | Iterable[Cases], path: str | Path) -> int:
+def write_cases(cases: SuiteCases | Iterable[SuiteCases], path: str | Path) -> int:
     """Write cases to a .csv or .jsonl file, for a model that lives elsewhere; returns how many.
 
-    `label` is 1, 0 or empty. A stream of `Cases` (`Suite.sample_batches`) is written as it comes.
+    `label` is 1, 0 or empty. A stream of `SuiteCases` (`Suite.sample_batches`) is written as it comes.
     """
     file = Path(path)
     if file.suffix not in (".csv", ".jsonl"):
         raise ConfigError(f"cases can't be written as '{file.suffix}'", file=file, hint="name the file .csv or .jsonl")
-    batches = [cases] if isinstance(cases, Cases) else cases
+    batches = [cases] if isinstance(cases, SuiteCases) else cases
     with file.open("w", encoding="utf-8", newline="") as stream:
         return _write_csv(batches, stream) if file.suffix == ".csv" else _write_jsonl(batches, stream)
 
 
-def _write_csv(batches: Iterable[Cases], stream: TextIO) -> int:
+def _write_csv(batches: Iterable[SuiteCases], stream: TextIO) -> int:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(FIELDS)
     n = 0
@@ -171,7 +180,7 @@ def _write_csv(batches: Iterable[Cases], stream: TextIO) -> int:
     return n
 
 
-def _write_jsonl(batches: Iterable[Cases], stream: TextIO) -> int:
+def _write_jsonl(batches: Iterable[SuiteCases], stream: TextIO) -> int:
     n = 0
     for record in _records(batches):
         stream.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -179,7 +188,7 @@ def _write_jsonl(batches: Iterable[Cases], stream: TextIO) -> int:
     return n
 
 
-def _records(batches: Iterable[Cases]) -> Iterator[dict[str, Any]]:
+def _records(batches: Iterable[SuiteCases]) -> Iterator[dict[str, Any]]:
     for batch in batches:
         for row in range(len(batch)):
             case, unit = batch[row], batch.units[int(batch.unit[row])]
@@ -220,10 +229,10 @@ class _LabelWords:
                 raise ConfigError(problem, file=self.file, row=row, column="label", hint="labels are two words")
         return word == self.positive
 
-    def labels(self) -> Labels:
+    def labels(self) -> SuiteLabels:
         if self.positive is None:
-            return Labels()
-        return Labels(self.positive, self.negative or f"not {self.positive}")
+            return SuiteLabels()
+        return SuiteLabels(self.positive, self.negative or f"not {self.positive}")
 
 
 def _read(file: Path) -> str:
@@ -318,7 +327,7 @@ def _fill_slots(rows: Sequence[_Row], file: Path, given: Mapping[str, Sequence[s
 
 
 def _suite(
-    file: Path, rows: Sequence[_Row], labels: Labels, lexicons: Mapping[str, Lexicon], *, all_variations: bool
+    file: Path, rows: Sequence[_Row], labels: SuiteLabels, lexicons: Mapping[str, Lexicon], *, all_variations: bool
 ) -> Suite:
     """Sort rows into capabilities and tests, in the order of the file, and check the whole."""
     if not rows:

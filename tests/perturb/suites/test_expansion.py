@@ -16,7 +16,7 @@ from palpate.errors import ConfigError
 from palpate.perturb.suites import Suite, load_suite, read_suite_yaml
 from palpate.perturb.suites.lexicons import Lexicon, make_entry
 from palpate.perturb.suites.patterns import parse
-from palpate.perturb.suites.schema import Capability, Relation, Template, Test
+from palpate.perturb.suites.schema import Capability, SlotRelation, Template, Test
 from tests.perturb.suites.small import HEAD, ONE_TEST, write
 
 DAYS = {"1 day": 1.0, "3 days": 3.0, "1 week": 7.0, "7 days": 7.0, "1 month": 30.0}
@@ -255,7 +255,7 @@ def test_chain_of_relations() -> None:
         "chain",
         (Capability("c", "c", (Test("t", "t", "MFT", (template,)),)),),
         lexicons,
-        (Relation("more", "a", "b", by="size"), Relation("more", "b", "c", by="size")),
+        (SlotRelation("more", "a", "b", by="size"), SlotRelation("more", "b", "c", by="size")),
     )
     expected = {f"{a} {b} {c}." for a, b, c in itertools.product(range(1, 6), repeat=3) if a > b > c}
     texts = suite.cases(range(suite.size())).texts

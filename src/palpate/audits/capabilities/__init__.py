@@ -33,7 +33,7 @@ from palpate.audits.kit.scope import (
 )
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
-from palpate.perturb.suites import Cases, Suite, load_suite
+from palpate.perturb.suites import Suite, SuiteCases, load_suite
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
 
 Value = str | dict[str, str | float]
@@ -155,7 +155,7 @@ class Capabilities:
             suite = suite.without_tags(self.without_tags)
         return suite.with_sizes(self.sizes) if self.sizes else suite
 
-    def _cases(self, suite: Suite, rng: np.random.Generator) -> Cases:
+    def _cases(self, suite: Suite, rng: np.random.Generator) -> SuiteCases:
         if self.n is None:
             return suite.default_cases(rng, capabilities=self.capabilities, further=self.further)
         return suite.sample(self.n, rng, capabilities=self.capabilities, further=self.further, balance="template")

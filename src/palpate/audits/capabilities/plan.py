@@ -12,7 +12,7 @@ import numpy as np
 from palpate.audits.kit import training_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
-from palpate.perturb.suites import Cases, Suite, Test
+from palpate.perturb.suites import Suite, SuiteCases, Test
 from palpate.perturb.words import find_words
 from palpate.perturb.words.tokens import normalise_word
 from palpate.results import Plan
@@ -129,7 +129,7 @@ class PlannedSuite(NamedTuple):
 
 
 def plan_suite(
-    cohort: Cohort, label: str, held_out: Ints, validation: Ints, suite: Suite, cases: Cases, chosen: Sequence[str]
+    cohort: Cohort, label: str, held_out: Ints, validation: Ints, suite: Suite, cases: SuiteCases, chosen: Sequence[str]
 ) -> Plan[PlannedSuite]:
     """Held-out cases, validation cases, the sentences, and the second sentences of pairs."""
     first_row = len(held_out) + len(validation)
@@ -149,7 +149,7 @@ def plan_suite(
 
 
 def examine_cases(
-    suite: Suite, cases: Cases, *, first_row: int, training: Sequence[str] | None, capabilities: Sequence[str]
+    suite: Suite, cases: SuiteCases, *, first_row: int, training: Sequence[str] | None, capabilities: Sequence[str]
 ) -> ExaminedCases:
     """The columns of some cases; their texts are the variants from `first_row` on, then the second texts of pairs."""
     names, template = np.unique(np.array(cases.names("template"), dtype=object), return_inverse=True)
@@ -181,7 +181,7 @@ def examine_cases(
     )
 
 
-def _labelled_tests(suite: Suite, cases: Cases) -> tuple[LabelledTest, ...]:
+def _labelled_tests(suite: Suite, cases: SuiteCases) -> tuple[LabelledTest, ...]:
     """The suite's tests by label, as far as they have cases."""
     keys = [(unit.capability.id, unit.test.id, unit.template.label) for unit in suite.units]
     units = dict(zip(reversed(keys), reversed(suite.units), strict=True))
@@ -201,7 +201,7 @@ def _spoken(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-def _slots(cases: Cases, training: Sequence[str] | None) -> dict[str, SlotValues]:
+def _slots(cases: SuiteCases, training: Sequence[str] | None) -> dict[str, SlotValues]:
     """The slots that the cases fill, in the suite's order, with how often each value is in the training notes."""
     found: dict[str, tuple[tuple[str, ...], Ints]] = {}
     for slot, index in cases.fill.items():

@@ -16,7 +16,7 @@ from palpate.cases.columns import quote
 from palpate.cases.edits import Ints
 from palpate.cases.evidence import EvidenceTable, NotesTable
 from palpate.errors import ConfigError
-from palpate.stats.evidence import NoteWords, Spans, spans, tokenise
+from palpate.stats.evidence import EvidenceWords, Spans, spans, tokenise
 
 NOT_KNOWN = "not known"
 
@@ -76,7 +76,7 @@ class Charts(NamedTuple):
     """Their rows in the cohort."""
     number: Ints
     """The chart of each row of the cohort; -1 for rows that are not compared."""
-    words: NoteWords
+    words: EvidenceWords
     note: Ints
     """The note of each word; -1 for none."""
 

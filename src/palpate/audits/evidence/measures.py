@@ -25,7 +25,7 @@ from palpate.results import ModelPredictions, Predictions
 from palpate.stats import percentile_interval, ratio_replicates
 from palpate.stats.clustered import sum_by_unit, units_of
 from palpate.stats.evidence import (
-    NoteWords,
+    EvidenceWords,
     Spans,
     Stratum,
     count_matches,
@@ -72,11 +72,11 @@ class AuditedCharts:
         return len(np.unique(self.units))
 
     @cached_property
-    def words(self) -> NoteWords:
+    def words(self) -> EvidenceWords:
         """The words of the audited charts."""
         words, stop = self.memory.charts.words, int(self.memory.charts.words.first[self.n])
         columns = (words.note[:stop], words.begin[:stop], words.end[:stop])
-        return NoteWords(words.texts[: self.n], *columns, words.first[: self.n + 1])
+        return EvidenceWords(words.texts[: self.n], *columns, words.first[: self.n + 1])
 
     @cached_property
     def systems(self) -> list[str]:

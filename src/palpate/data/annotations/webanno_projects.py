@@ -19,7 +19,7 @@ from palpate.data.annotations import Annotation, webanno
 from palpate.data.annotations.webanno import Document
 from palpate.data.cohorts.mdace import EVIDENCE, NOTES, join_notes
 from palpate.errors import CohortError
-from palpate.stats.evidence import NoteWords, spans, tokenise
+from palpate.stats.evidence import EvidenceWords, spans, tokenise
 from palpate.stats.evidence.annotation_agreement import KINDS, Marks, Units, code_agreement, disagreements, marks_of
 
 ChartIs = Literal["document", "project"]
@@ -158,7 +158,7 @@ class _Project:
             if texts.setdefault(k, one.content.text) != one.content.text:
                 problem = f"the annotators of '{one.document}' have different texts"
                 raise CohortError(problem, file=folder, hint="export the whole project again")
-        self._words: NoteWords = tokenise([texts[k] for k in range(len(texts))], largest_number=None)
+        self._words: EvidenceWords = tokenise([texts[k] for k in range(len(texts))], largest_number=None)
         projects = sorted({project for project, _ in self._keys})
         by_project = [projects.index(project) for project, _ in self._keys]
         self._chart = np.arange(len(self._keys)) if chart == "document" else np.asarray(by_project)

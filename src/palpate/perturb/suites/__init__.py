@@ -4,23 +4,23 @@
 variations with all fill-ins without writing them out.
 """
 
-from palpate.perturb.suites.cases import Case, Cases, Filled
+from palpate.perturb.suites.cases import Case, Filled, SuiteCases
 from palpate.perturb.suites.loader import list_suites, load_suite, read_suite_yaml
-from palpate.perturb.suites.schema import Capability, Change, Labels, Relation, Template, Test
+from palpate.perturb.suites.schema import Capability, Change, SlotRelation, SuiteLabels, Template, Test
 from palpate.perturb.suites.suite import Dropped, Suite
 from palpate.perturb.suites.wellformed import Flaw, find_flaws
 
 __all__ = [
     "Capability",
     "Case",
-    "Cases",
     "Change",
     "Dropped",
     "Filled",
     "Flaw",
-    "Labels",
-    "Relation",
+    "SlotRelation",
     "Suite",
+    "SuiteCases",
+    "SuiteLabels",
     "Template",
     "Test",
     "find_flaws",

@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Cases(Sequence[Case]):
+class SuiteCases(Sequence[Case]):
     """Cases in columns.
 
     `unit` is an index into `units`, `fill` has for each slot the index into its lexicon or -1. `changed` is empty

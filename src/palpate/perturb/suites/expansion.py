@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.perturb.suites.lexicons import Entry, Lexicon
+from palpate.perturb.suites.lexicons import Lexicon, LexiconEntry
 from palpate.perturb.suites.patterns import Flat
-from palpate.perturb.suites.schema import Capability, Change, Relation, Template, Test, changed_variations
+from palpate.perturb.suites.schema import Capability, Change, SlotRelation, Template, Test, changed_variations
 
 Ints = NDArray[np.int64]
 MOST_COMBINATIONS = 20_000_000
@@ -92,7 +92,7 @@ def build_unit(
     place: tuple[Capability, Test, Template],
     change: Change | None,
     lexicons: Mapping[str, Lexicon],
-    relations: Sequence[Relation],
+    relations: Sequence[SlotRelation],
 ) -> Unit:
     """Prepare a template; raises `ExpansionError` for unknown slots and for variations that use other slots."""
     capability, test, template = place
@@ -133,7 +133,7 @@ def _domain(slot: str, forms: set[str], lexicon: Lexicon, change: Change | None)
     """The values that have all forms, and on which the change does something."""
     target = change.replace.get(slot) if change else None
 
-    def fits(entry: Entry) -> bool:
+    def fits(entry: LexiconEntry) -> bool:
         if any(entry.written(form) is None for form in forms):
             return False
         same_slot = target is not None and target.name == slot
@@ -142,7 +142,7 @@ def _domain(slot: str, forms: set[str], lexicon: Lexicon, change: Change | None)
     return np.array([at for at, entry in enumerate(lexicon.entries) if fits(entry)], dtype=np.int64)
 
 
-def _tied(slots: list[str], relations: Sequence[Relation]) -> list[tuple[list[str], list[Relation]]]:
+def _tied(slots: list[str], relations: Sequence[SlotRelation]) -> list[tuple[list[str], list[SlotRelation]]]:
     """Slots in groups that no relation crosses, each with its relations, in order of first use."""
     inside = [tie for tie in relations if tie.first in slots and tie.second in slots]
     group_of = {slot: at for at, slot in enumerate(slots)}
@@ -157,7 +157,7 @@ def _tied(slots: list[str], relations: Sequence[Relation]) -> list[tuple[list[st
 
 
 def _factor(
-    slots: list[str], domains: Mapping[str, Ints], lexicons: Mapping[str, Lexicon], ties: Sequence[Relation]
+    slots: list[str], domains: Mapping[str, Ints], lexicons: Mapping[str, Lexicon], ties: Sequence[SlotRelation]
 ) -> Factor:
     """All fillings of some slots that the relations allow; one slot after the other, so that few are ever listed."""
     rows = domains[slots[0]][:, None]
@@ -175,7 +175,7 @@ def _factor(
     return Factor(tuple(slots), rows, min(samples) if samples else None)
 
 
-def _holds(tie: Relation, rows: Ints, slots: list[str], lexicons: Mapping[str, Lexicon]) -> NDArray[np.bool_]:
+def _holds(tie: SlotRelation, rows: Ints, slots: list[str], lexicons: Mapping[str, Lexicon]) -> NDArray[np.bool_]:
     sides = [(rows[:, slots.index(slot)], lexicons[slot]) for slot in (tie.first, tie.second)]
     if tie.kind == "different":
         codes: dict[object, int] = {}
@@ -188,7 +188,7 @@ def _holds(tie: Relation, rows: Ints, slots: list[str], lexicons: Mapping[str, L
     return np.asarray((first > second) & (first >= tie.ratio * second))
 
 
-def _amount(entry: Entry, tie: Relation) -> float:
+def _amount(entry: LexiconEntry, tie: SlotRelation) -> float:
     value = entry.attribute(tie.by)
     if not isinstance(value, float):
         raise ExpansionError(f"'{entry.value}' has no number '{tie.by}', by which a relation compares it")

@@ -28,7 +28,7 @@ FORMS = (*CASES, "a", "misspelt")
 _RESERVED = ("value", "variants", "article")
 
 
-class Entry(NamedTuple):
+class LexiconEntry(NamedTuple):
     """A value; `head` is the entry that it is a spelling of, `form` how it differs from it (empty for the head)."""
 
     value: str
@@ -64,7 +64,7 @@ class Lexicon:
     """Distinct values with their attributes, in the order of the file."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LexiconEntry, ...]
     about: str = ""
     bare: bool = False
     """Whether its values take no article unless they have their own (`article: none`)."""
@@ -79,7 +79,7 @@ class Lexicon:
 
     def with_values(self, values: Sequence[str | Mapping[str, Attribute]]) -> Lexicon:
         """Other values under the same name; one that the lexicon has, in any case or as an abbreviation, stays one."""
-        entries: list[Entry] = []
+        entries: list[LexiconEntry] = []
         for given in values:
             if isinstance(given, str):
                 entries.append(self._known(given) or make_entry(given, bare=self.bare))
@@ -102,7 +102,7 @@ class Lexicon:
                 entries[at] = entry._replace(attributes=rest)
         return replace(self, entries=tuple(entries))
 
-    def _known(self, value: str) -> Entry | None:
+    def _known(self, value: str) -> LexiconEntry | None:
         """The entry that a value stands for, spelled like the value."""
         same = next((entry for entry in self.entries if entry.value == value), None)
         if same is not None:
@@ -155,11 +155,11 @@ def article_of_letters(value: str) -> str:
 
 def make_entry(
     value: str, attributes: Mapping[str, Attribute] | None = None, article: str | None = None, *, bare: bool = False
-) -> Entry:
+) -> LexiconEntry:
     """An entry; without an `article` of its own it gets one by its first letter, or none if the lexicon is `bare`."""
     given = "" if bare else article_of(value)
     chosen = given if article is None else ("" if article == "none" else article)
-    return Entry(value, value, "", chosen, dict(attributes or {}))
+    return LexiconEntry(value, value, "", chosen, dict(attributes or {}))
 
 
 def load_lexicon(file: Path, name: str, opened: tuple[Path, ...] = ()) -> Lexicon:
@@ -193,7 +193,7 @@ def _read_mapping(source: YamlNode, name: str, folder: Path, opened: tuple[Path,
     about = given["about"].text("about") if "about" in given else ""
     if ("values" in given) == ("union" in given):
         raise source.error(f"lexicon '{name}' needs either `values` or `union`", hint="give one of them")
-    entries: list[Entry] = []
+    entries: list[LexiconEntry] = []
     article = given["article"].choice("article", ("auto", "none")) if "article" in given else "auto"
     if "union" in given:
         for part in given["union"].items("union"):
@@ -207,11 +207,11 @@ def _read_mapping(source: YamlNode, name: str, folder: Path, opened: tuple[Path,
     return Lexicon(name, tuple(entries), about, bare=article == "none")
 
 
-def _entries(source: YamlNode, name: str, *, bare: bool, forms: Sequence[str]) -> list[Entry]:
+def _entries(source: YamlNode, name: str, *, bare: bool, forms: Sequence[str]) -> list[LexiconEntry]:
     """The entries of a list of values, each followed by its spellings."""
     if source.content == [] or (source.scalar is None and isinstance(source.content, str)):
         raise source.error(f"lexicon '{name}' is empty", hint="give at least one value")
-    entries: list[Entry] = []
+    entries: list[LexiconEntry] = []
     lines: dict[str, int] = {}
     for item in source.items(f"lexicon '{name}'"):
         for entry in _spellings(item, name, bare=bare, forms=forms):
@@ -226,7 +226,7 @@ def _entries(source: YamlNode, name: str, *, bare: bool, forms: Sequence[str]) -
     return entries
 
 
-def _spellings(item: YamlNode, name: str, *, bare: bool, forms: Sequence[str]) -> list[Entry]:
+def _spellings(item: YamlNode, name: str, *, bare: bool, forms: Sequence[str]) -> list[LexiconEntry]:
     """An item's value, its variants, and the value in other cases."""
     attributes: dict[str, Attribute] = {}
     variants: list[str] = []

@@ -29,7 +29,7 @@ from palpate.files import YamlNode, read_yaml
 from palpate.perturb.suites.lexicons import Lexicon, read_lexicon
 from palpate.perturb.suites.patterns import Flat
 from palpate.perturb.suites.readers import TestReader
-from palpate.perturb.suites.schema import Capability, Labels, Relation, Template
+from palpate.perturb.suites.schema import Capability, SlotRelation, SuiteLabels, Template
 from palpate.perturb.suites.suite import Suite
 
 _TOP = (
@@ -94,15 +94,15 @@ class _Reader:
         check_templates(suite)
         return suite
 
-    def _labels(self) -> Labels:
+    def _labels(self) -> SuiteLabels:
         if "labels" not in self.given:
-            return Labels()
+            return SuiteLabels()
         node = self.given["labels"]
         node.mapping("labels", known=("positive", "negative"))
         words = [node.require(key, "labels").text(key) for key in ("positive", "negative")]
         if words[0] == words[1]:
             raise node.error(f"both labels are called '{words[0]}'", hint="give them two names")
-        return Labels(*words)
+        return SuiteLabels(*words)
 
     def _lexicons(self) -> dict[str, Lexicon]:
         """By slot: a lexicon's own name is a slot, and `slots:` gives it further ones."""
@@ -122,7 +122,7 @@ class _Reader:
                 lexicons[slot] = named[name]
         return lexicons
 
-    def _relations(self, lexicons: Mapping[str, Lexicon]) -> Iterator[Relation]:
+    def _relations(self, lexicons: Mapping[str, Lexicon]) -> Iterator[SlotRelation]:
         above: dict[str, set[str]] = {}
         for node in self.given["relations"].items("relations") if "relations" in self.given else ():
             given = node.mapping("a relation", known=("more", "than", "different", "by", "ratio", "sample"))
@@ -132,11 +132,11 @@ class _Reader:
                 if len(slots) != 2 or slots[0] == slots[1]:
                     raise node.error("`different` needs two slots", hint="write different: [one, other]")
                 by = given["by"].text("by") if "by" in given else "head"
-                relation = Relation("different", slots[0], slots[1], by=by, sample=sample)
+                relation = SlotRelation("different", slots[0], slots[1], by=by, sample=sample)
             else:
                 first, second, by = (node.require(key, "a relation").text(key) for key in ("more", "than", "by"))
                 ratio = given["ratio"].number("ratio", low=1) if "ratio" in given else 1.0
-                relation = Relation("more", first, second, by=by, ratio=ratio, sample=sample)
+                relation = SlotRelation("more", first, second, by=by, ratio=ratio, sample=sample)
                 above.setdefault(first, set()).add(second)
                 if first in _reached(above, first):
                     hint = "remove one of the relations"

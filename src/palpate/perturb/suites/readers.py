@@ -14,8 +14,8 @@ from palpate.perturb.suites.schema import (
     Capability,
     Change,
     Direction,
-    Labels,
     Standing,
+    SuiteLabels,
     Template,
     Test,
     TestType,
@@ -35,7 +35,7 @@ class TestReader:
 
     __test__ = False  # pytest would collect the class by its name
 
-    def __init__(self, labels: Labels, lexicons: Mapping[str, Lexicon], variations: str = "one") -> None:
+    def __init__(self, labels: SuiteLabels, lexicons: Mapping[str, Lexicon], variations: str = "one") -> None:
         self.labels, self.lexicons, self.variations = labels, lexicons, variations
         self._tests: set[str] = set()
 

@@ -23,7 +23,7 @@ Standing = Literal["main", "further"]
 TYPES: tuple[TestType, ...] = ("MFT", "INV", "DIR")
 
 
-class Labels(NamedTuple):
+class SuiteLabels(NamedTuple):
     """How the suite's file calls the two labels."""
 
     positive: str = "positive"
@@ -35,7 +35,7 @@ class Labels(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Relation:
+class SlotRelation:
     """What must hold between two slots of a template.
 
     `more`: the attribute `by` of the first is at least `ratio` times that of the second, and more than it.

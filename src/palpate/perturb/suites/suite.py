@@ -13,16 +13,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from palpate.errors import ConfigError
-from palpate.perturb.suites.cases import Cases, write_texts
+from palpate.perturb.suites.cases import SuiteCases, write_texts
 from palpate.perturb.suites.expansion import ExpansionError, Factor, Ints, Unit, build_unit
 from palpate.perturb.suites.lexicons import Attribute, Lexicon
 from palpate.perturb.suites.patterns import Slot
-from palpate.perturb.suites.schema import Capability, Change, Labels, Relation, Template, Test
+from palpate.perturb.suites.schema import Capability, Change, SlotRelation, SuiteLabels, Template, Test
 
 DEFAULT_SIZE = 10
 """Values of a slot in a default run, where the suite gives no size."""
 MOST_CASES = 2**62
-DEFAULT_LABELS = Labels()
+DEFAULT_LABELS = SuiteLabels()
 
 
 class Dropped(NamedTuple):
@@ -41,9 +41,9 @@ class Suite:
     capabilities: tuple[Capability, ...]
     lexicons: Mapping[str, Lexicon]
     """By slot: what may fill it."""
-    relations: tuple[Relation, ...] = ()
+    relations: tuple[SlotRelation, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
-    labels: Labels = DEFAULT_LABELS
+    labels: SuiteLabels = DEFAULT_LABELS
     title: str = ""
     about: str = ""
     choose: tuple[str, ...] = ()
@@ -194,7 +194,7 @@ class Suite:
 
     def default_cases(
         self, rng: np.random.Generator, *, capabilities: Collection[str] | None = None, further: bool = False
-    ) -> Cases:
+    ) -> SuiteCases:
         """The default run: one variation a base template, and the same few values of a slot in all of them.
 
         A test with `variations: all` is run with all its variations. The draws are made for the whole suite, so a
@@ -228,7 +228,7 @@ class Suite:
         capabilities: Collection[str] | None = None,
         further: bool = False,
         balance: Literal["case", "template"] = "case",
-    ) -> Cases:
+    ) -> SuiteCases:
         """`n` cases of the full expansion without repeats: every case alike, or every base template alike."""
         return self.cases(self.draw(n, rng, capabilities=capabilities, further=further, balance=balance))
 
@@ -241,7 +241,7 @@ class Suite:
         capabilities: Collection[str] | None = None,
         further: bool = False,
         balance: Literal["case", "template"] = "case",
-    ) -> Iterator[Cases]:
+    ) -> Iterator[SuiteCases]:
         """The same cases as `sample`, a batch at a time, for samples whose texts are not to be held at once."""
         numbers = self.draw(n, rng, capabilities=capabilities, further=further, balance=balance)
         for start in range(0, len(numbers), batch):
@@ -282,7 +282,7 @@ class Suite:
             quotas[mine] = _even(sizes[mine], share, rng)
         return quotas
 
-    def cases(self, numbers: Sequence[int] | Ints) -> Cases:
+    def cases(self, numbers: Sequence[int] | Ints) -> SuiteCases:
         """The cases with these numbers, in this order."""
         number = np.asarray(numbers, dtype=np.int64)
         if len(number) and (number.min() < 0 or number.max() >= self._starts[-1]):
@@ -303,7 +303,7 @@ class Suite:
             written = write_texts(self.units[at], decoded.variation, decoded.fill, self._written)
             for place, text, second in zip(rows.tolist(), *written, strict=True):
                 texts[place], changed[place] = text, second
-        return Cases(self.units, self.lexicons, number, unit.astype(np.int64), variation, fill, texts, changed)
+        return SuiteCases(self.units, self.lexicons, number, unit.astype(np.int64), variation, fill, texts, changed)
 
     def _written(self, slot: Slot) -> NDArray[np.object_]:
         """Every value of a slot's lexicon in a form."""

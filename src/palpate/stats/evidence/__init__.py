@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats.bootstrap import limited_threads, resample_counts, seed_of
 from palpate.stats.evidence.tally import MATCHES, Mask, SpanTally, prepare, tally
-from palpate.stats.evidence.words import Covered, Ints, NoteWords, Spans, cover, spans, tokenise, words_in
+from palpate.stats.evidence.words import Covered, EvidenceWords, Ints, Spans, cover, spans, tokenise, words_in
 from palpate.stats.inputs import Floats, finite, fraction
 
 __all__ = [
@@ -38,8 +38,8 @@ __all__ = [
     "MATCHES",
     "MEASURES",
     "Covered",
+    "EvidenceWords",
     "MatchCounts",
-    "NoteWords",
     "SpanScores",
     "Spans",
     "Stratum",
@@ -126,7 +126,7 @@ class ThresholdCurve(NamedTuple):
 
 
 def count_matches(
-    words: NoteWords,
+    words: EvidenceWords,
     gold: Spans,
     predicted: Spans,
     *,
@@ -231,7 +231,7 @@ def strata_by_group(what: str, gold: Sequence[str], predicted: Sequence[str]) ->
     return [Stratum(f"{what}={name}", ours == name, theirs == name) for name in names]
 
 
-def strata_by_length(words: NoteWords, gold: Spans) -> list[Stratum]:
+def strata_by_length(words: EvidenceWords, gold: Spans) -> list[Stratum]:
     """Strata by the number of words of gold evidence; recall only, since a false prediction has no gold length."""
     n = np.diff(cover(words, gold).first)
     masks = {"1 word": n == 1, "2 words": n == 2, "3+ words": n > 2}
@@ -259,7 +259,7 @@ def _mask(mask: Mask | None, side: Spans) -> Mask:
 
 
 def evidence_threshold(
-    words: NoteWords, gold: Spans, predicted: Spans, score: ArrayLike, *, step: float = 0.02
+    words: EvidenceWords, gold: Spans, predicted: Spans, score: ArrayLike, *, step: float = 0.02
 ) -> ThresholdCurve:
     """The precision-recall curve of token match over thresholds step, 2 step, ... below 1 (paper, Appendix D).
 
@@ -296,7 +296,7 @@ def _at_least(values: Floats, thresholds: Floats) -> Floats:
     return (values.size - np.searchsorted(np.sort(values), thresholds, side="left")).astype(np.float64)
 
 
-def token_runs(words: NoteWords, word: ArrayLike, code: ArrayLike) -> Spans:
+def token_runs(words: EvidenceWords, word: ArrayLike, code: ArrayLike) -> Spans:
     """Spans of consecutive words marked with one code, as the paper defines a predicted span; duplicates count once."""
     number, label = np.asarray(word, np.int64), np.asarray(code, np.int64)
     if number.shape != label.shape or number.ndim != 1:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats.agreement import fleiss_kappa, hooper_consistency, krippendorff_alpha
-from palpate.stats.evidence.words import Ints, NoteWords, Spans, cover
+from palpate.stats.evidence.words import EvidenceWords, Ints, Spans, cover
 from palpate.stats.inputs import Floats
 
 Units = Literal["pairs", "sets"]
@@ -56,7 +56,7 @@ class Disagreement(NamedTuple):
     kind: Kind
 
 
-def marks_of(words: NoteWords, annotated: Spans) -> Marks:
+def marks_of(words: EvidenceWords, annotated: Spans) -> Marks:
     """The words that spans cover, whole or in part, each with the span's code."""
     covered = cover(words, annotated)
     code = np.repeat(annotated.code, np.diff(covered.first))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from palpate.stats.evidence.words import Covered, Ints, NoteWords, Spans, cover, piece_strings
+from palpate.stats.evidence.words import Covered, EvidenceWords, Ints, Spans, cover, piece_strings
 
 MATCHES = ("token", "span", "token_anywhere", "span_anywhere", "overlap", "iou")
 
@@ -54,7 +54,7 @@ class PreparedSpans(NamedTuple):
     n_phrases: int
 
 
-def prepare(words: NoteWords, gold: Spans, predicted: Spans, chart: Ints, n_codes: int) -> PreparedSpans:
+def prepare(words: EvidenceWords, gold: Spans, predicted: Spans, chart: Ints, n_codes: int) -> PreparedSpans:
     """Cover both sides' spans at once, so that pieces, places and strings have the same numbers on both."""
     both = Spans(*(np.concatenate(pair) for pair in zip(gold, predicted, strict=True)))
     covered = cover(words, both)

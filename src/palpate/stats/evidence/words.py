@@ -25,7 +25,7 @@ _NO_NUMBER = 10**15
 _LETTER, _JOIN, _DIGIT = 1, 2, 4
 
 
-class NoteWords(NamedTuple):
+class EvidenceWords(NamedTuple):
     """The words of all notes: their note and place in it; note k has the words first[k] to first[k + 1] - 1."""
 
     texts: tuple[str, ...]
@@ -68,7 +68,7 @@ def spans(note: ArrayLike, begin: ArrayLike, end: ArrayLike, code: ArrayLike) ->
     return Spans(*(column.astype(np.int64) for column in columns))
 
 
-def tokenise(texts: Sequence[str], *, largest_number: int | None = 10) -> NoteWords:
+def tokenise(texts: Sequence[str], *, largest_number: int | None = 10) -> EvidenceWords:
     """The words of whole notes: runs of letters, digits, underscores and combining marks with a letter or digit.
 
     Numbers above `largest_number` are left out, as in the paper; None keeps all.
@@ -77,7 +77,7 @@ def tokenise(texts: Sequence[str], *, largest_number: int | None = 10) -> NoteWo
     parts = [_words(text, largest_number, known) for text in texts]
     n_words = np.array([0, *(len(begin) for begin, _ in parts)], np.int64)
     empty: Ints = np.zeros(0, np.int64)
-    return NoteWords(
+    return EvidenceWords(
         tuple(texts),
         np.repeat(np.arange(len(parts)), n_words[1:]),
         np.concatenate([empty, *(begin for begin, _ in parts)]),
@@ -86,7 +86,7 @@ def tokenise(texts: Sequence[str], *, largest_number: int | None = 10) -> NoteWo
     )
 
 
-def words_in(words: NoteWords, note: int, places: Iterable[tuple[int, int]]) -> list[int]:
+def words_in(words: EvidenceWords, note: int, places: Iterable[tuple[int, int]]) -> list[int]:
     """How many words, whole or in part, each (begin, end) of a note covers."""
     table = np.array(list(places), np.int64).reshape(-1, 2)
     where = np.full(len(table), note, np.int64)
@@ -94,7 +94,7 @@ def words_in(words: NoteWords, note: int, places: Iterable[tuple[int, int]]) -> 
     return [int(n) for n in np.diff(covered.first)]
 
 
-def cover(words: NoteWords, wanted: Spans) -> Covered:
+def cover(words: EvidenceWords, wanted: Spans) -> Covered:
     """The pieces of words that each span covers."""
     check_spans(words, wanted)
     low, high = _words_between(words, wanted)
@@ -116,7 +116,7 @@ def cover(words: NoteWords, wanted: Spans) -> Covered:
     return Covered(first, piece, word, begin, end, trimmed_begin, trimmed_end)
 
 
-def check_spans(words: NoteWords, wanted: Spans) -> None:
+def check_spans(words: EvidenceWords, wanted: Spans) -> None:
     """Raise unless every span is inside an existing note."""
     lengths = np.array([len(text) for text in words.texts], np.int64)
     for what, bad in (
@@ -134,7 +134,7 @@ def check_spans(words: NoteWords, wanted: Spans) -> None:
         raise ValueError(f"span {k} ends at {int(wanted.end[k])}, but its note has {length} characters")
 
 
-def piece_strings(words: NoteWords, covered: Covered) -> tuple[Ints, list[str]]:
+def piece_strings(words: EvidenceWords, covered: Covered) -> tuple[Ints, list[str]]:
     """A number for the text of each piece, compared by `caseless`, and the texts by number."""
     _, where, inverse = np.unique(covered.piece, return_index=True, return_inverse=True)
     numbers: dict[str, int] = {}
@@ -145,7 +145,7 @@ def piece_strings(words: NoteWords, covered: Covered) -> tuple[Ints, list[str]]:
     return of_piece[inverse.reshape(-1)], list(numbers)
 
 
-def _words_between(words: NoteWords, wanted: Spans) -> tuple[Ints, Ints]:
+def _words_between(words: EvidenceWords, wanted: Spans) -> tuple[Ints, Ints]:
     """The first word that ends after a span's begin, and the first that begins at or after its end."""
     # All notes are put on one line, so that one search serves all spans.
     start = np.concatenate([[0], np.cumsum([len(text) + 1 for text in words.texts])]).astype(np.int64)
