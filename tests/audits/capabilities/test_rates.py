@@ -18,7 +18,7 @@ from palpate.audits.capabilities.rates import (
     p_of_interval,
     pass_rates,
 )
-from palpate.audits.kit import Resampling
+from palpate.kit import Resampling
 from palpate.stats import resample_counts, wilson_interval
 
 RNG = np.random.default_rng

@@ -7,7 +7,7 @@ import pytest
 
 from palpate.audits.characteristics.age_curves import AgeCurve, Roughness, age_run, mean_roughness, roughness
 from palpate.audits.characteristics.measures import Sums, measure_model
-from palpate.audits.kit import Resampling
+from palpate.kit import Resampling
 from palpate.stats import percentile_interval
 from palpate.stats.clustered import units_of
 from palpate.stats.curves import CurveVariance, curve_variance

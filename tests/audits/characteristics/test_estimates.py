@@ -11,8 +11,8 @@ import pytest
 from palpate.audits.characteristics import Characteristics
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes
 from palpate.audits.characteristics.plan import AlteredNotes
-from palpate.audits.kit import training_rows
 from palpate.cases.cohort import Cohort
+from palpate.kit import training_rows
 from palpate.results import AuditResult, Chart, Examples, Plan, Predictions, Table
 from palpate.testing import KeywordModel
 from tests.audits.characteristics.altered_notes import GENDER, answer, gender_plan, notes

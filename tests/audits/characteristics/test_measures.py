@@ -6,7 +6,7 @@ import numpy as np
 
 from palpate.audits.characteristics.age_curves import NO_EFFECT, roughness
 from palpate.audits.characteristics.measures import Sums, measure_model
-from palpate.audits.kit import Resampling
+from palpate.kit import Resampling
 from palpate.stats import percentile_interval, resample_counts
 from palpate.stats.clustered import units_of
 from palpate.stats.intervals import sign_flip_p_value

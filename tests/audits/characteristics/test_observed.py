@@ -16,7 +16,7 @@ from palpate.audits.characteristics.observed import (
     observed_rates,
     recorded,
 )
-from palpate.audits.kit import Resampling, training_rows
+from palpate.kit import Resampling, training_rows
 from palpate.stats import resample_counts
 from palpate.stats.clustered import units_of
 from tests.audits.characteristics.altered_notes import GENDER, GenderWords, notes

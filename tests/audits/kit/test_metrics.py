@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.audits.kit import class_units
+from palpate.kit import class_units
 
 
 @pytest.mark.parametrize("masked", [False, True])

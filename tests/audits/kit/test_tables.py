@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from palpate.audits.kit import calibration_chart, calibration_points
+from palpate.kit import calibration_chart, calibration_points
 from palpate.stats import calibration_curve
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from palpate.audits.kit import Resampling, RowWriter
 from palpate.audits.vocabulary.clinicians import (
     CLINICIANS,
     ClinicianPanel,
@@ -18,6 +17,7 @@ from palpate.audits.vocabulary.clinicians import (
     ratings_of,
 )
 from palpate.audits.vocabulary.correlations import WordCorrelations
+from palpate.kit import Resampling, RowWriter
 from palpate.perturb.words import Ratings
 from palpate.stats import kendall_w, krippendorff_alpha, percentile_interval, resample_counts
 from tests.stats.paper_words import WORDS

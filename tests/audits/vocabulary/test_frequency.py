@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata, spearmanr
 
-from palpate.audits.kit import Resampling, RowWriter
 from palpate.audits.vocabulary.correlations import WordCorrelations
 from palpate.audits.vocabulary.frequency import SchemeScores, frequency_rows
+from palpate.kit import Resampling, RowWriter
 
 
 def test_frequency_is_correlated_with_the_rank_under_both_schemes() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from palpate.audits.kit import Resampling, Thresholds
 from palpate.audits.vocabulary.measures import (
     SwapEffects,
     affordable_replicates,
@@ -17,6 +16,7 @@ from palpate.audits.vocabulary.measures import (
     score_words,
     unsettled_words,
 )
+from palpate.kit import Resampling, Thresholds
 from palpate.results import MACRO, Predictions
 from palpate.stats import percentile_interval, resample_counts
 from palpate.testing import KeywordModel

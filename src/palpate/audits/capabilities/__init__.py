@@ -20,7 +20,8 @@ from palpate.audits.capabilities.examples import find_failures
 from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings
 from palpate.audits.capabilities.measures import measure_capabilities
 from palpate.audits.capabilities.plan import PlannedSuite, plan_suite
-from palpate.audits.kit import Correction, EstimateIndex, Resampling, RowWriter, ThresholdRule, check_rule
+from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import (
     Count,
     Recall,
@@ -31,6 +32,7 @@ from palpate.audits.kit.scope import (
     audited_labels,
     validation_rows,
 )
+from palpate.audits.kit.thresholds import ThresholdRule, check_rule
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 from palpate.perturb.suites import Suite, SuiteCases, load_suite

@@ -15,20 +15,20 @@ import numpy as np
 from palpate.audits.capabilities.examples import failing_sentences
 from palpate.audits.capabilities.findings import CapabilitiesAnalysis
 from palpate.audits.capabilities.slot_values import ValueRates
-from palpate.audits.kit import (
+from palpate.audits.kit.rows import pairs_of
+from palpate.audits.kit.tables import (
     NO_INTERVAL,
     TESTED,
     columns,
     difference_cells,
     forest,
     interval_cell,
-    pairs_of,
-    percent,
     point,
     reason_of,
     table,
     tested_cells,
 )
+from palpate.audits.kit.wording import percent
 from palpate.results import Axis, Chart, Column, Examples, Table
 from palpate.results.blocks import Cell
 

@@ -25,7 +25,9 @@ from palpate.audits.capabilities.measures import Baseline, CapabilityMeasures
 from palpate.audits.capabilities.plan import PARTS, ExaminedCases, LabelledTest
 from palpate.audits.capabilities.rates import AveragedRates, ClusteredRates, Rates, difference, p_of_interval
 from palpate.audits.capabilities.slot_values import ValueRates
-from palpate.audits.kit import FEWEST_FOR_INTERVAL, Resampling, RowWriter, corrected, ensemble_spread, pairs_of
+from palpate.audits.kit.ensembles import ensemble_spread
+from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Resampling
+from palpate.audits.kit.rows import RowWriter, corrected, pairs_of
 from palpate.results import Estimate, Predictions
 
 AnyRates = ClusteredRates | AveragedRates

@@ -10,16 +10,9 @@ from palpate.audits.capabilities.examples import Failure
 from palpate.audits.capabilities.measures import CapabilityMeasures
 from palpate.audits.capabilities.plan import PARTS, ExaminedCases, LabelledTest
 from palpate.audits.capabilities.slot_values import ValueRates
-from palpate.audits.kit import (
-    FEWEST_FOR_TEST,
-    EstimateIndex,
-    Resampling,
-    counted,
-    listed,
-    p_value,
-    pairs_of,
-    percent,
-)
+from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Resampling
+from palpate.audits.kit.rows import EstimateIndex, pairs_of
+from palpate.audits.kit.wording import counted, listed, p_value, percent
 from palpate.results import Estimate, Finding
 
 NEAR = 0.10

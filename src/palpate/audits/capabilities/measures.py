@@ -21,7 +21,9 @@ from palpate.audits.capabilities.rates import (
     pass_rates,
 )
 from palpate.audits.capabilities.slot_values import ValueRates, value_rates
-from palpate.audits.kit import Resampling, ThresholdRule, Thresholds, append_ensembles, decide_thresholds
+from palpate.audits.kit.ensembles import append_ensembles
+from palpate.audits.kit.resampling import Resampling
+from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, decide_thresholds
 from palpate.cases.edits import Ints
 from palpate.results import Plan, Predictions
 

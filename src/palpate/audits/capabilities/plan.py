@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palpate.audits.kit import training_rows
+from palpate.audits.kit.scope import training_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.suites import Suite, SuiteCases, Test

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import erfc
 from scipy.stats import norm, t
 
-from palpate.audits.kit import Resampling
+from palpate.audits.kit.resampling import Resampling
 from palpate.cases.edits import Ints
 from palpate.stats import percentile_interval, ratio_replicates, resample_counts, resampled_ratios, wilson_interval
 

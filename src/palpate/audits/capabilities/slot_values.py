@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from palpate.audits.capabilities.plan import ExaminedCases
 from palpate.audits.capabilities.rates import ClusterBootstrap, ClusterCounts, ClusteredRates, pass_rates
-from palpate.audits.kit import FEWEST_FOR_INTERVAL
+from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL
 from palpate.cases.edits import Ints
 
 Floats = NDArray[np.float64]

@@ -23,21 +23,22 @@ from palpate.audits.characteristics.measures import measure_arm
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
 from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, sample_patients, stated_groups
 from palpate.audits.characteristics.shifts import altered_excerpts, largest_shifts
-from palpate.audits.kit import (
-    EstimateIndex,
-    Resampling,
-    RowWriter,
-    ThresholdRule,
+from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.rows import EstimateIndex, RowWriter
+from palpate.audits.kit.scope import (
+    Count,
+    Recall,
+    Replicates,
+    Share,
+    Threshold,
+    Unit,
     audited_cohort,
     audited_labels,
     audited_rows,
-    check_rule,
-    decide_thresholds,
     require_text,
     training_rows,
 )
-from palpate.audits.kit.resampling import Correction
-from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
+from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.perturb.characteristics import Contradictory, Definition

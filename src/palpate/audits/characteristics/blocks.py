@@ -9,7 +9,16 @@ from palpate.audits.characteristics.arms import ACTIONS, age_number
 from palpate.audits.characteristics.estimates import TRAINING
 from palpate.audits.characteristics.findings import CharacteristicsAnalysis
 from palpate.audits.characteristics.measures import ArmMeasures
-from palpate.audits.kit import DIFFERENCE, columns, difference_cells, forest, interval_cell, point, reason_of, table
+from palpate.audits.kit.tables import (
+    DIFFERENCE,
+    columns,
+    difference_cells,
+    forest,
+    interval_cell,
+    point,
+    reason_of,
+    table,
+)
 from palpate.results import ALL_LABELS, Axis, Chart, Estimate, Examples, Table
 
 MOST_HEAT_COLUMNS = 20

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from palpate.audits.characteristics.measures import ArmMeasures, EstimateArrays
 from palpate.audits.characteristics.observed import FEWEST_OBSERVED, ObservedRates
 from palpate.audits.characteristics.plan import AlteredNotes
-from palpate.audits.kit import FEWEST_FOR_INTERVAL, Correction, RowWriter, corrected
+from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Correction
+from palpate.audits.kit.rows import RowWriter, corrected
 from palpate.results import ALL_LABELS, Estimate, Plan, Predictions
 from palpate.stats import percentile_interval
 from palpate.stats.curves import FEWEST_POINTS

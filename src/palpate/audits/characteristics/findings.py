@@ -11,7 +11,8 @@ from palpate.audits.characteristics.age_curves import AgeStep, sharpest_steps
 from palpate.audits.characteristics.arms import NONE, Arm
 from palpate.audits.characteristics.measures import ArmMeasures, WindowCount
 from palpate.audits.characteristics.shifts import Shift
-from palpate.audits.kit import EstimateIndex, interval, listed, number, p_value, percent
+from palpate.audits.kit.rows import EstimateIndex
+from palpate.audits.kit.wording import interval, listed, number, p_value, percent
 from palpate.results import ALL_LABELS, Estimate, Finding
 
 MATTERS = 0.01

@@ -28,7 +28,7 @@ from palpate.audits.characteristics.observed import (
     observed_rates,
 )
 from palpate.audits.characteristics.plan import AlteredNotes
-from palpate.audits.kit import FEWEST_FOR_TEST, Resampling
+from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Resampling
 from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions, Plan, Predictions
 from palpate.stats import percentile_interval, ratio_replicates

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from palpate.audits.characteristics.arms import NONE, OLDEST, ArmSpec, age_number
-from palpate.audits.kit import Resampling
+from palpate.audits.kit.resampling import Resampling
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.stats import percentile_interval, wilson_interval

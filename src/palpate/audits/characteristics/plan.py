@@ -16,7 +16,7 @@ import numpy as np
 
 from palpate.audits.characteristics.arms import ACTIONS, Arm, ArmSpec
 from palpate.audits.characteristics.observed import ObservedGroups
-from palpate.audits.kit import validation_rows
+from palpate.audits.kit.scope import validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Ints, Skip, Variants
 from palpate.errors import ConfigError

@@ -32,20 +32,10 @@ from palpate.audits.context.plan import (
 )
 from palpate.audits.context.pretest import PretestModel, PretestProbabilities, explain, pretest_of
 from palpate.audits.context.sources import Source, choose_sources
-from palpate.audits.kit import (
-    Correction,
-    Count,
-    EstimateIndex,
-    Replicates,
-    Resampling,
-    RowWriter,
-    Share,
-    Unit,
-    audited_cohort,
-    audited_labels,
-    audited_rows,
-    replicates_frame,
-)
+from palpate.audits.kit.metrics import replicates_frame
+from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.rows import EstimateIndex, RowWriter
+from palpate.audits.kit.scope import Count, Replicates, Share, Unit, audited_cohort, audited_labels, audited_rows
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, AuditResult, Plan, Predictions, estimates_frame
 

@@ -15,7 +15,7 @@ from palpate.audits.context.findings import WARNINGS, ContextAnalysis
 from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE
 from palpate.audits.context.incremental import MODEL_OVER_CONTEXT, OVER_CONTEXT, WITH_CONTEXT
 from palpate.audits.context.measures import METRICS
-from palpate.audits.kit import DIFFERENCE, columns, difference_cells, interval_cell, reason_of, table
+from palpate.audits.kit.tables import DIFFERENCE, columns, difference_cells, interval_cell, reason_of, table
 from palpate.results import METRIC_NAMES, Cell, Chart, Column, Table, finite
 
 _ABOUT_PRETEST = ("auroc", "auprc", "adaptive_calibration_error", "brier_skill_score")

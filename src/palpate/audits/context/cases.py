@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from palpate.audits.context.groups import Mask, constant_labels
 from palpate.audits.context.plan import KnownHistory
-from palpate.audits.kit import Resampling
+from palpate.audits.kit.resampling import Resampling
 from palpate.cases.edits import Ints
 from palpate.results import Plan, Predictions
 from palpate.stats import match_pairs, threshold_at_specificity

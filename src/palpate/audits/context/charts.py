@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from palpate.audits.context.findings import ContextAnalysis
 from palpate.audits.context.groups import MATCHED, REWEIGHTED, WHOLE, CaseGroup
-from palpate.audits.kit import calibration_chart, calibration_points, forest, number, point
+from palpate.audits.kit.tables import calibration_chart, calibration_points, forest, point
+from palpate.audits.kit.wording import number
 from palpate.results import Axis, Chart
 from palpate.stats import calibration_curve, threshold_at_specificity
 

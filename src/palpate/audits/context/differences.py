@@ -31,8 +31,9 @@ from scipy.special import stdtr, stdtrit
 from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE, CaseGroup
 from palpate.audits.context.incremental import GAINS, MODEL_OVER_CONTEXT, OVER_CONTEXT, IncrementalValue
 from palpate.audits.context.measures import FEWEST_TESTED, METRICS
-from palpate.audits.kit import FEWEST_FOR_INTERVAL, Correction, MetricReplicates, RowWriter, corrected, pairs_of
-from palpate.audits.kit.metrics import BY_CHANCE, ERROR
+from palpate.audits.kit.metrics import BY_CHANCE, ERROR, MetricReplicates
+from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Correction
+from palpate.audits.kit.rows import RowWriter, corrected, pairs_of
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Estimate
 

@@ -23,7 +23,8 @@ from palpate.audits.context.differences import (
 from palpate.audits.context.groups import PRETEST, REWEIGHTED, WHOLE, CaseGroup, share_name
 from palpate.audits.context.incremental import GAINS, WITH_CONTEXT, IncrementalValue
 from palpate.audits.context.measures import ContextMeasures
-from palpate.audits.kit import MetricReplicates, RowWriter, level_rows, spread_rows
+from palpate.audits.kit.metrics import MetricReplicates, level_rows, spread_rows
+from palpate.audits.kit.rows import RowWriter
 from palpate.results import MACRO, Estimate, Predictions, finite
 from palpate.stats import percentile_interval
 

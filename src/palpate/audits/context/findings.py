@@ -11,7 +11,8 @@ from palpate.audits.context.groups import MATCHED, MENTIONED, PRETEST, REWEIGHTE
 from palpate.audits.context.incremental import OVER_CONTEXT
 from palpate.audits.context.measures import FEWEST_TESTED, ContextMeasures
 from palpate.audits.context.pretest import PretestProbabilities
-from palpate.audits.kit import EstimateIndex, counted, interval, number, quoted
+from palpate.audits.kit.rows import EstimateIndex
+from palpate.audits.kit.wording import counted, interval, number, quoted
 from palpate.results import MACRO, Estimate, Finding
 
 WARNINGS = {

@@ -27,7 +27,7 @@ from palpate.audits.context.groups import (
     constant_labels,
 )
 from palpate.audits.context.incremental import IncrementalValue, incremental_value
-from palpate.audits.kit import MetricReplicates, class_units
+from palpate.audits.kit.metrics import MetricReplicates, class_units
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Predictions
 from palpate.stats import (

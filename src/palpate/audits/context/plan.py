@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from palpate.audits.context.pretest import JOB, PretestModel
 from palpate.audits.context.sources import EarlierLabels, Sources, earlier_labels, known_rows
-from palpate.audits.kit import training_rows
+from palpate.audits.kit.scope import training_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Skip, Variants
 from palpate.errors import CohortError, ConfigError

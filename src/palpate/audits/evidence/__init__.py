@@ -22,12 +22,11 @@ from palpate.audits.evidence.inputs import place_inputs
 from palpate.audits.evidence.marking import Marking, Scale, known_evidence, mark_evidence
 from palpate.audits.evidence.measures import ALL, AuditedCharts, measure_evidence
 from palpate.audits.evidence.plan import EvidenceMemory, choose_charts, plan_charts
-from palpate.audits.kit import (
-    Correction,
+from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.rows import EstimateIndex
+from palpate.audits.kit.scope import (
     Count,
-    EstimateIndex,
     Replicates,
-    Resampling,
     Share,
     audited_cohort,
     audited_labels,

@@ -12,17 +12,17 @@ from palpate.audits.evidence.faithfulness import ARMS, MARKED, Faithfulness
 from palpate.audits.evidence.findings import HEADLINE, EvidenceAnalysis, way_in_words
 from palpate.audits.evidence.marking import MarkedEvidence
 from palpate.audits.evidence.measures import RANDOM, SHARES
-from palpate.audits.kit import (
+from palpate.audits.kit.tables import (
     DIFFERENCE,
     NO_INTERVAL,
     columns,
     difference_cells,
     forest,
     interval_cell,
-    number,
     point,
     table,
 )
+from palpate.audits.kit.wording import number
 from palpate.results import Axis, Chart, Examples, Table
 from palpate.results.blocks import Cell
 from palpate.stats.evidence import MATCHES, MEASURES, Spans

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from palpate.audits.evidence.faithfulness import ARMS, MARKED, ArmDrops, Faithfulness
 from palpate.audits.evidence.marking import MarkedEvidence
 from palpate.audits.evidence.measures import ALL, RANDOM, SHARES, AuditedCharts, EvidenceMeasures, MatchScores
-from palpate.audits.kit import RowWriter, corrected, no_interval
+from palpate.audits.kit.resampling import no_interval
+from palpate.audits.kit.rows import RowWriter, corrected
 from palpate.results import ALL_LABELS, Estimate, Predictions
 from palpate.stats import bootstrap_p_value, percentile_interval
 from palpate.stats.evidence import AVERAGES, MATCHES, MEASURES

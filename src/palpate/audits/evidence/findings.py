@@ -10,7 +10,8 @@ from palpate.audits.evidence.faithfulness import Faithfulness
 from palpate.audits.evidence.marking import TABLE, MarkedEvidence
 from palpate.audits.evidence.measures import RANDOM, AuditedCharts, EvidenceMeasures
 from palpate.audits.evidence.plan import EvidenceMemory
-from palpate.audits.kit import EstimateIndex, counted, interval, number, p_value, percent
+from palpate.audits.kit.rows import EstimateIndex
+from palpate.audits.kit.wording import counted, interval, number, p_value, percent
 from palpate.results import Finding, Plan, Predictions
 
 HEADLINE = "token_f1"

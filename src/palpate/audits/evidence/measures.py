@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from palpate.audits.evidence.inputs import NOT_KNOWN
 from palpate.audits.evidence.marking import MarkedEvidence, runs
 from palpate.audits.evidence.plan import EvidenceMemory
-from palpate.audits.kit import Resampling
+from palpate.audits.kit.resampling import Resampling
 from palpate.cases.edits import Ints
 from palpate.cases.evidence import SUFFICIENT
 from palpate.results import ModelPredictions, Predictions

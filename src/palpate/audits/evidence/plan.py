@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.evidence.inputs import Charts, PlacedEvidence, PlacedInputs, charts_of
-from palpate.audits.kit import validation_rows
+from palpate.audits.kit.scope import validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.occlusion import Pieces

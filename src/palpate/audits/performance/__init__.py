@@ -15,22 +15,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from palpate.audits.kit import (
-    Correction,
-    Count,
-    EstimateIndex,
-    Recall,
-    Replicates,
-    RowWriter,
-    Share,
-    Threshold,
-    ThresholdRule,
-    Unit,
-    audited_labels,
-    check_rule,
-    decide_thresholds,
-    replicates_frame,
-)
+from palpate.audits.kit.metrics import replicates_frame
+from palpate.audits.kit.resampling import Correction
+from palpate.audits.kit.rows import EstimateIndex, RowWriter
+from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, audited_labels
+from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.audits.performance.blocks import performance_blocks
 from palpate.audits.performance.estimates import performance_rows
 from palpate.audits.performance.findings import PerformanceAnalysis, performance_findings

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from palpate.audits.kit import (
+from palpate.audits.kit.rows import pairs_of
+from palpate.audits.kit.tables import (
     DIFFERENCE,
     calibration_chart,
     calibration_points,
@@ -14,12 +15,11 @@ from palpate.audits.kit import (
     difference_cells,
     forest,
     interval_cell,
-    number,
-    pairs_of,
     point,
     reason_of,
     table,
 )
+from palpate.audits.kit.wording import number
 from palpate.audits.performance.findings import PerformanceAnalysis
 from palpate.audits.performance.measures import PROBABILITY, RANKING
 from palpate.results import MACRO, METRIC_NAMES, MICRO, Axis, Chart, Column, Estimate, Table

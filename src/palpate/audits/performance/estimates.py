@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from palpate.audits.kit import (
-    Correction,
+from palpate.audits.kit.metrics import (
     MetricReplicates,
-    RowWriter,
-    corrected,
     level_rows,
     model_differences,
     population_differences,
     spread_rows,
 )
+from palpate.audits.kit.resampling import Correction
+from palpate.audits.kit.rows import RowWriter, corrected
 from palpate.results import Estimate, Predictions
 
 

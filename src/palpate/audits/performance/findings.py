@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from palpate.audits.kit import EstimateIndex, Thresholds, interval, number, p_value, pairs_of
+from palpate.audits.kit.rows import EstimateIndex, pairs_of
+from palpate.audits.kit.thresholds import Thresholds
+from palpate.audits.kit.wording import interval, number, p_value
 from palpate.results import Estimate, Finding
 from palpate.stats import CalibrationCurve
 

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit import FEWEST_FOR_TEST, MetricReplicates, Unit, class_units
+from palpate.audits.kit.metrics import MetricReplicates, class_units
+from palpate.audits.kit.resampling import FEWEST_FOR_TEST
+from palpate.audits.kit.scope import Unit
 from palpate.audits.performance.plan import HeldOut
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, MICRO, Plan, Predictions

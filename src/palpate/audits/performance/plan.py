@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palpate.audits.kit import audited_rows, validation_rows
+from palpate.audits.kit.scope import audited_rows, validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Variants
 from palpate.results import Plan

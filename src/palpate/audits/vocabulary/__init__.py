@@ -14,25 +14,21 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from palpate.audits.kit import (
-    Correction,
+from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.rows import EstimateIndex, RowWriter
+from palpate.audits.kit.scope import (
     Count,
-    EstimateIndex,
     Recall,
     Replicates,
-    Resampling,
-    RowWriter,
     Share,
     Threshold,
-    ThresholdRule,
     audited_cohort,
     audited_labels,
     audited_rows,
-    check_rule,
-    decide_thresholds,
     most_frequent_labels,
     require_text,
 )
+from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.audits.vocabulary.blocks import vocabulary_blocks
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel, RatingSheet, as_sheet
 from palpate.audits.vocabulary.correlations import WordCorrelations

@@ -10,17 +10,8 @@ import math
 
 import numpy as np
 
-from palpate.audits.kit import (
-    TESTED,
-    columns,
-    forest,
-    interval_cell,
-    pairs_of,
-    point,
-    reason_of,
-    table,
-    tested_cells,
-)
+from palpate.audits.kit.rows import pairs_of
+from palpate.audits.kit.tables import TESTED, columns, forest, interval_cell, point, reason_of, table, tested_cells
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel
 from palpate.audits.vocabulary.findings import VocabularyAnalysis, clinicians_place
 from palpate.audits.vocabulary.measures import MEASURES

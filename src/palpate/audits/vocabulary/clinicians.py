@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit import RowWriter, pairs_of
+from palpate.audits.kit.rows import RowWriter, pairs_of
 from palpate.audits.vocabulary.correlations import FEWEST_WORDS, Correlation, WordCorrelations
 from palpate.audits.vocabulary.measures import Floats, rank_words
 from palpate.perturb.words import Ratings, normalise_word

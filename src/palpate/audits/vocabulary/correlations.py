@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit import FEWEST_FOR_TEST, Resampling, RowWriter, no_interval, not_tested
+from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Resampling, no_interval, not_tested
+from palpate.audits.kit.rows import RowWriter
 from palpate.results import Estimate
 from palpate.stats import (
     bootstrap_p_value,

@@ -13,15 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfc
 
-from palpate.audits.kit import (
-    FEWEST_FOR_TEST,
-    Resampling,
-    RowWriter,
-    corrected,
-    ensemble_spread,
-    not_tested,
-    pairs_of,
-)
+from palpate.audits.kit.ensembles import ensemble_spread
+from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Resampling, not_tested
+from palpate.audits.kit.rows import RowWriter, corrected, pairs_of
 from palpate.audits.vocabulary.clinicians import (
     ClinicianPanel,
     clinician_agreement,

@@ -8,17 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit import (
-    EstimateIndex,
-    interval,
-    listed,
-    number,
-    ordinal,
-    p_value,
-    pairs_of,
-    percent,
-    quoted,
-)
+from palpate.audits.kit.rows import EstimateIndex, pairs_of
+from palpate.audits.kit.wording import interval, listed, number, ordinal, p_value, percent, quoted
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel
 from palpate.audits.vocabulary.frequency import SchemeScores
 from palpate.audits.vocabulary.measures import Floats, SwapEffects

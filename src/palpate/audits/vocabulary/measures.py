@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from palpate.audits.kit import Resampling, Thresholds, append_ensembles
+from palpate.audits.kit.ensembles import append_ensembles
+from palpate.audits.kit.resampling import Resampling
+from palpate.audits.kit.thresholds import Thresholds
 from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Plan, Predictions
