@@ -10,7 +10,7 @@ confusion       confusion  sensitivity_at_threshold  specificity_at_threshold  p
 calibration     brier  brier_skill_score  adaptive_calibration_error  calibration_curve
 bootstrap       bootstrap  resample_counts  macro_average  METRICS  NOISE  THRESHOLD_METRICS
 clustered       ratio_replicates  resampled_ratios
-intervals       percentile_interval  error_interval  bootstrap_p_value  wilson_interval  adjust
+intervals       percentile_interval  error_interval  bootstrap_p_value  wilson_interval  standard_error  student_p  adjust
 ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
 agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w
 curves          decision_curves
@@ -96,6 +96,8 @@ from palpate.stats.intervals import (
     bootstrap_p_value,
     error_interval,
     percentile_interval,
+    standard_error,
+    student_p,
     wilson_interval,
 )
 from palpate.stats.ranks import (
@@ -170,6 +172,8 @@ __all__ = [
     "sensitivity_at_threshold",
     "spearman",
     "specificity_at_threshold",
+    "standard_error",
+    "student_p",
     "threshold_at_specificity",
     "weight_warnings",
     "wilson_interval",

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfc
+from scipy.special import erfc, stdtr
 
 from palpate.stats.inputs import Floats, finite
 
@@ -192,3 +192,19 @@ def adjust(p_values: ArrayLike, *, method: Method = "bonferroni") -> Floats:
     out = np.full(values.shape, np.nan)
     out[known] = adjusted
     return out
+
+
+def standard_error(values: Floats) -> Floats:
+    """The standard deviation of the replicates; NaN where more than 5% are undefined."""
+    defined = ~np.isnan(values)
+    n = defined.sum(axis=-1)
+    mean = np.where(defined, values, 0.0).sum(axis=-1) / np.maximum(n, 1)
+    square = (np.where(defined, values - mean[..., None], 0.0) ** 2).sum(axis=-1) / np.maximum(n - 1, 1)
+    enough = (n > 1) & (n >= (1.0 - MOST_UNDEFINED) * values.shape[-1])
+    return np.where(enough, np.sqrt(square), np.nan)
+
+
+def student_p(point: Floats, error: Floats, freedom: Floats) -> Floats:
+    """The two-sided p-value of "no difference"; 1 where there is neither a difference nor spread."""
+    z = np.divide(np.abs(point), error, out=np.zeros_like(point), where=error > 0)
+    return np.where(np.isnan(point) | np.isnan(error), np.nan, 2.0 * stdtr(freedom, -z))

@@ -23,12 +23,12 @@ import numpy as np
 
 from palpate.audits.capabilities.measures import Baseline, CapabilityMeasures
 from palpate.audits.capabilities.plan import PARTS, ExaminedCases, LabelledTest
-from palpate.audits.capabilities.rates import AveragedRates, ClusteredRates, Rates, difference, p_of_interval
 from palpate.audits.capabilities.slot_values import ValueRates
 from palpate.audits.kit.ensembles import ensemble_spread
 from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Resampling
 from palpate.audits.kit.rows import RowWriter, corrected, pairs_of
 from palpate.results import Estimate, Predictions
+from palpate.stats.clustered_rates import AveragedRates, ClusteredRates, Rates, difference, p_of_interval
 
 AnyRates = ClusteredRates | AveragedRates
 UNKNOWN = Rates(*(np.asarray(math.nan) for _ in range(3)))
@@ -80,7 +80,11 @@ class CapabilityRows:
         reason = None if known else NO_THRESHOLD
         if not math.isnan(value) and math.isnan(low) and found.n_units >= FEWEST_FOR_INTERVAL:
             reason = f"no interval: all {found.unit} are alike"
-        p_value = None if reference is None else float(p_of_interval(rates, self.how))
+        p_value = (
+            None
+            if reference is None
+            else float(p_of_interval(rates, level=self.how.level, n_replicates=self.how.n_replicates))
+        )
         at = (model, metric, self.label, group, value)
         row = self.writer.row(*at, n=found.n, interval=(low, high), reference=reference, p_value=p_value, reason=reason)
         return self.writer.enough(row, found.n_units, found.unit, tested=reference is not None)

@@ -9,9 +9,9 @@ import numpy as np
 
 from palpate.audits.capabilities.measures import Answers, movements
 from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite
-from palpate.audits.capabilities.rates import Floats
 from palpate.audits.kit.wording import percent
 from palpate.results import Chart, Examples, Plan, Table
+from palpate.stats.clustered_rates import Floats
 
 
 class Failure(NamedTuple):

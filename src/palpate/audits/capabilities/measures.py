@@ -6,13 +6,18 @@ what fills a slot in `slot_values`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite
-from palpate.audits.capabilities.rates import (
+from palpate.audits.capabilities.slot_values import ValueRates, value_rates
+from palpate.audits.kit.ensembles import append_ensembles
+from palpate.audits.kit.resampling import Resampling
+from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, decide_thresholds
+from palpate.cases.edits import Ints
+from palpate.results import Plan, Predictions
+from palpate.stats.clustered_rates import (
     ClusterBootstrap,
     ClusteredRates,
     Floats,
@@ -20,12 +25,6 @@ from palpate.audits.capabilities.rates import (
     mean_movements,
     pass_rates,
 )
-from palpate.audits.capabilities.slot_values import ValueRates, value_rates
-from palpate.audits.kit.ensembles import append_ensembles
-from palpate.audits.kit.resampling import Resampling
-from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, decide_thresholds
-from palpate.cases.edits import Ints
-from palpate.results import Plan, Predictions
 
 ROUNDING = 1e-9
 """A probability that moved by less has not moved."""
@@ -95,7 +94,7 @@ def measure_capabilities(
 ) -> CapabilityMeasures:
     """Pass rates by test, by change and by slot value, and the held-out recall to compare them with."""
     by_template, by_patient = (
-        ClusterBootstrap(replace(how, seed=int(seed)), unit)
+        ClusterBootstrap(how.level, how.n_replicates, int(seed), unit)
         for seed, unit in zip(rng.integers(2**63, size=2), ("templates", "patients"), strict=True)
     )
     examined = plan.memory.examined

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from palpate.audits.capabilities.plan import ExaminedCases
-from palpate.audits.capabilities.rates import ClusterBootstrap, ClusterCounts, ClusteredRates, pass_rates
 from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL
 from palpate.cases.edits import Ints
+from palpate.stats.clustered_rates import ClusterBootstrap, ClusterCounts, ClusteredRates, pass_rates
 
 Floats = NDArray[np.float64]
 PERMUTATIONS = 2_000

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtrit
 
 from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE, CaseGroup
 from palpate.audits.context.incremental import GAINS, MODEL_OVER_CONTEXT, OVER_CONTEXT, IncrementalValue
@@ -57,7 +57,6 @@ UNRELIABLE = {
 }
 OFTEN_UNDEFINED = "no interval: the metric is undefined in more than 5% of the resamples"
 TOO_FEW_TO_COMBINE = "too few cases of one class to combine model and history"
-_MOST_UNDEFINED = 0.05
 Floats = NDArray[np.float64]
 Objects = NDArray[np.object_]
 
@@ -156,22 +155,6 @@ def _difference(
         n=a.n,
         n_positive=a.n_positive,
     )
-
-
-def standard_error(values: Floats) -> Floats:
-    """The standard deviation of the replicates; NaN where more than 5% are undefined."""
-    defined = ~np.isnan(values)
-    n = defined.sum(axis=-1)
-    mean = np.where(defined, values, 0.0).sum(axis=-1) / np.maximum(n, 1)
-    square = (np.where(defined, values - mean[..., None], 0.0) ** 2).sum(axis=-1) / np.maximum(n - 1, 1)
-    enough = (n > 1) & (n >= (1.0 - _MOST_UNDEFINED) * values.shape[-1])
-    return np.where(enough, np.sqrt(square), np.nan)
-
-
-def student_p(point: Floats, error: Floats, freedom: Floats) -> Floats:
-    """The two-sided p-value of "no difference"; 1 where there is neither a difference nor spread."""
-    z = np.divide(np.abs(point), error, out=np.zeros_like(point), where=error > 0)
-    return np.where(np.isnan(point) | np.isnan(error), np.nan, 2.0 * stdtr(freedom, -z))
 
 
 def _logit(share: Floats, nearest: Floats) -> Floats:

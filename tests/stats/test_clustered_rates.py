@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm, t
 
-from palpate.audits.capabilities.rates import (
+from palpate.stats import resample_counts, wilson_interval
+from palpate.stats.clustered_rates import (
     ClusterBootstrap,
     ClusterCounts,
     Rates,
@@ -18,15 +19,13 @@ from palpate.audits.capabilities.rates import (
     p_of_interval,
     pass_rates,
 )
-from palpate.kit import Resampling
-from palpate.stats import resample_counts, wilson_interval
 
 RNG = np.random.default_rng
 Floats = NDArray[np.float64]
 
 
 def draws(n_replicates: int = 2_000) -> ClusterBootstrap:
-    return ClusterBootstrap(Resampling(n_replicates=n_replicates, seed=1))
+    return ClusterBootstrap(n_replicates=n_replicates, seed=1)
 
 
 def counts_of(rates: list[list[float]], n: list[int]) -> ClusterCounts:
@@ -117,15 +116,15 @@ def test_p_is_below_the_level_just_where_the_interval_leaves_0_out() -> None:
     value = rng.normal(0, 0.2, 500)
     rates = Rates(value, value - rng.random(500), value + rng.random(500))
     for level in (0.9, 0.95):
-        p = p_of_interval(rates, Resampling(level, 999))
+        p = p_of_interval(rates, level=level, n_replicates=999)
         outside = (rates.low > 0) | (rates.high < 0)
         assert outside.any()
         assert np.array_equal(p < 1 - level, outside)
-    nothing, how = np.zeros(1), Resampling(n_replicates=999)
-    assert p_of_interval(Rates(nothing, nothing, nothing), how)[0] == 1.0
-    sure = p_of_interval(Rates(nothing + 0.2, nothing + 0.2, nothing + 0.2), how)
+    nothing, how = np.zeros(1), {"level": 0.95, "n_replicates": 999}
+    assert p_of_interval(Rates(nothing, nothing, nothing), **how)[0] == 1.0
+    sure = p_of_interval(Rates(nothing + 0.2, nothing + 0.2, nothing + 0.2), **how)
     assert sure[0] == 0.002
-    assert np.isnan(p_of_interval(Rates(nothing * np.nan, nothing, nothing), how)[0])
+    assert np.isnan(p_of_interval(Rates(nothing * np.nan, nothing, nothing), **how)[0])
 
 
 def test_means_of_movements_may_be_negative() -> None:
@@ -181,7 +180,9 @@ def test_differences_to_a_baseline_and_between_models_cover() -> None:
         pair = ClusterCounts(rng.binomial(75, theta[:, None], (14, 2)).astype(float), np.full(14, 75))
         found = pass_rates(pair, bootstrap).paired_difference(0, 1, level=0.95)
         between.append(bool(found.low <= 0 <= found.high))
-        significant.append(float(p_of_interval(found, bootstrap.how)) < 0.05)
+        significant.append(
+            float(p_of_interval(found, level=bootstrap.level, n_replicates=bootstrap.n_replicates)) < 0.05
+        )
     assert np.mean(to_baseline) >= 0.92
     assert np.mean(between) >= 0.92
     assert np.mean(significant) <= 0.08

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from scipy.special import erfc
 from scipy.stats import norm, t
 
-from palpate.audits.kit.resampling import Resampling
-from palpate.cases.edits import Ints
-from palpate.stats import percentile_interval, ratio_replicates, resample_counts, resampled_ratios, wilson_interval
+from palpate.stats.bootstrap import resample_counts
+from palpate.stats.clustered import ratio_replicates, resampled_ratios
+from palpate.stats.intervals import percentile_interval, wilson_interval
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 _MOST_KEPT = 150
 """Units whose draws are kept: suites have tens of templates, cohorts thousands of patients."""
@@ -38,14 +39,16 @@ AGREE = 0.90
 class ClusterBootstrap:
     """A bootstrap of templates or patients; for the same number of units, the same resamples are used again."""
 
-    how: Resampling
+    level: float = 0.95
+    n_replicates: int = 10_000
+    seed: int = 0
     unit: str = "templates"
     _drawn: dict[int, NDArray[np.int32]] = field(default_factory=dict)
 
     def ratios(self, counts: ClusterCounts) -> Floats:
         """Replicates of sum(passed) / sum(n), [column, replicate]."""
         passed, n, n_units = counts.passed, counts.n[:, None], len(counts.n)
-        over, seed, n_replicates = np.zeros(passed.shape[1], dtype=np.int64), self.how.seed, self.how.n_replicates
+        over, seed, n_replicates = np.zeros(passed.shape[1], dtype=np.int64), self.seed, self.n_replicates
         if n_units > _MOST_KEPT:
             return ratio_replicates(passed, n, over=over, rng=seed, n_replicates=n_replicates)
         if n_units not in self._drawn:
@@ -143,7 +146,7 @@ def count_by(unit: Ints, passed: Floats) -> ClusterCounts:
 
 def pass_rates(counts: ClusterCounts, bootstrap: ClusterBootstrap) -> ClusteredRates:
     """Pass rates over all cases, resampled by unit."""
-    level, n_units, n_columns = bootstrap.how.level, counts.n_units, counts.passed.shape[1]
+    level, n_units, n_columns = bootstrap.level, counts.n_units, counts.passed.shape[1]
     n = int(counts.n.sum())
     if n == 0:
         nothing = np.full(n_columns, np.nan)
@@ -192,7 +195,7 @@ def mean_movements(counts: ClusterCounts, bootstrap: ClusterBootstrap) -> Cluste
     """
     point = counts.passed.sum(axis=0) / int(counts.n.sum())
     values = bootstrap.ratios(counts)
-    low, high = widened(point, values, counts.n_units, level=bootstrap.how.level)
+    low, high = widened(point, values, counts.n_units, level=bootstrap.level)
     alike = np.ptp(counts.rates, axis=0) <= 1e-9
     rates = Rates(point, *(np.where(alike, np.nan, np.clip(end, -1, 1)) for end in (low, high)))
     return ClusteredRates(rates, values, np.zeros(len(point), dtype=bool), counts.n_units, int(counts.n.sum()))
@@ -224,16 +227,16 @@ def mean(parts: Sequence[Rates]) -> Rates:
     return Rates(value, value - below, value + above)
 
 
-def p_of_interval(rates: Rates, how: Resampling) -> Floats:
+def p_of_interval(rates: Rates, *, level: float, n_replicates: int) -> Floats:
     """Two-sided p-value of "no difference": that of a normal distribution with the interval's end on the side of 0.
 
     So p is below 1 - level exactly where the interval excludes 0.
     """
-    z = norm.ppf(0.5 + how.level / 2)
+    z = norm.ppf(0.5 + level / 2)
     value = np.asarray(rates.value)
     error = np.where(value > 0, value - rates.low, rates.high - value) / z
     known = error > 0
     p = np.asarray(erfc(np.abs(value) / np.where(known, error, 1.0) / np.sqrt(2)))
     # An interval without width comes from resamples that are all alike; p can't be below what their number allows.
-    p = np.where(known, p, 2 / (how.n_replicates + 1))
+    p = np.where(known, p, 2 / (n_replicates + 1))
     return np.asarray(np.where(np.isnan(value), np.nan, np.where(value == 0, 1.0, p)))
