@@ -10,7 +10,8 @@ confusion       confusion  sensitivity_at_threshold  specificity_at_threshold  p
 calibration     brier  brier_skill_score  adaptive_calibration_error  calibration_curve
 bootstrap       bootstrap  resample_counts  macro_average  METRICS  NOISE  THRESHOLD_METRICS
 clustered       ratio_replicates  resampled_ratios
-intervals       percentile_interval  error_interval  bootstrap_p_value  wilson_interval  standard_error  student_p  adjust
+intervals       percentile_interval  error_interval  wilson_interval  standard_error  bootstrap_p_value  student_p
+                adjust
 ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
 agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w
 curves          decision_curves

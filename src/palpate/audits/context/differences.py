@@ -36,6 +36,7 @@ from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Correction
 from palpate.audits.kit.rows import RowWriter, corrected, pairs_of
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Estimate
+from palpate.stats import standard_error, student_p
 
 TESTED = (
     "auroc",
