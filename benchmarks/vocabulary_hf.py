@@ -4,7 +4,7 @@ One turn of the whole audit (planning, keys, cache, scoring, analysis) against t
 distinct texts, cut to the window. Claim: at most 1.10 times as long. Exit code 1 if not, or if anything is scored twice
 or outside the window.
 
-Time is processor time of all threads, and torch has one: other work on the machine then counts little.
+Time is processor time, and torch runs on one thread, so other work on the machine matters little.
 
     python benchmarks/vocabulary_hf.py [--notes 20] [--words 12] [--hidden 384] [--layers 6]
 """

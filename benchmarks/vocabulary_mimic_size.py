@@ -30,7 +30,7 @@ MOST_SECONDS = 300
 
 
 class Stages:
-    """Says when a stage begins."""
+    """Prints when each stage starts."""
 
     def __init__(self) -> None:
         self.started = time.perf_counter()

@@ -2,7 +2,7 @@
 
 For each seed two hospitals: one whose ward name is tied to readmission, one where the tie is switched off. On each,
 tf-idf + XGBoost is trained and audited on the 49 rated words. Prints how often the planted word is among the first
-three, how often its rank's whole interval is, and how often the report warns of it. About 40 seconds a seed.
+three, how often its rank's whole interval is, and how often the report warns of it. About 40 seconds per seed.
 
     python benchmarks/vocabulary_power.py [--seeds 50] [--patients 2000] [--start 0]
 """

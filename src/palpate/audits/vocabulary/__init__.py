@@ -155,8 +155,8 @@ class Vocabulary:
             words=words,
             filters=tuple(offered.by_filter),
             origin=offered.origin,
-            texts=notes.texts,
-            rows=notes.rows,
+            notes=notes,
+            labels=labels,
             pairs=pairs,
             substitutions=substitutions,
             substitutes=substitutes,
@@ -167,7 +167,7 @@ class Vocabulary:
             finds_threshold=isinstance(self.threshold, str),
         )
         n_notes = np.full(len(words), self.budget.notes if self.budget else _EVERY_NOTE, dtype=np.int64)
-        return plan_swaps(cohort, labels, candidates, n_notes, turn=1)
+        return plan_swaps(candidates, n_notes, turn=1)
 
     def plan_again(
         self, plan: Plan[PlannedSwaps], predictions: Predictions, rng: np.random.Generator
@@ -181,7 +181,7 @@ class Vocabulary:
         if not unsettled.any():
             return None
         n_notes = np.where(unsettled, 2 * memory.n_notes, memory.n_notes)
-        return plan_swaps(plan.cohort, plan.labels, memory.candidates, n_notes, turn=memory.turn + 1)
+        return plan_swaps(memory.candidates, n_notes, turn=memory.turn + 1)
 
     def without_turns(self) -> Vocabulary:
         """The audit without its budget, which asks for everything that any turn might ask for."""

@@ -224,17 +224,12 @@ def _rank_and_frequency(analysis: VocabularyAnalysis) -> Chart:
 
 
 def _frequency_correlations(analysis: VocabularyAnalysis) -> Table:
-    own, *others = analysis.schemes.names
-    swapped: list[tuple[str, str, str | None]] = [(own, own, None)]
-    for other in others:
-        swapped += [(other, other, None), (f"{other} − {own}", other, own)]
-    rows = [
-        (model, what, name, interval_cell(row), row.n, reason_of(row))
-        for model in analysis.models
-        for name in ("Pearson", "Spearman")
-        for what, group, reference in swapped
-        if (row := analysis.estimates.find(f"frequency_{name.lower()}", model, group=group, reference=reference))
-    ]
+    kinds = {"frequency_pearson": "Pearson", "frequency_spearman": "Spearman"}
+    rows = []
+    for row in analysis.estimates:
+        if row.metric in kinds:
+            swapped = row.group if row.reference is None else f"{row.group} − {row.reference}"
+            rows.append((row.model, swapped, kinds[row.metric], interval_cell(row), row.n, reason_of(row)))
     return table(
         "Correlation of rank and frequency",
         "Negative: frequent words rank higher. Intervals resample words.",

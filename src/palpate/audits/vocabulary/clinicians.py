@@ -59,13 +59,9 @@ def as_sheet(value: Any) -> Any:
 
 def ratings_of(ratings: Ratings, words: Sequence[str]) -> Floats:
     """[words, raters] The ratings of the audited words; NaN where a word has none."""
-    place = {normalise_word(word): k for k, word in enumerate(ratings.words)}
-    out = np.full((len(words), len(ratings.raters)), np.nan)
-    for k, word in enumerate(words):
-        found = place.get(normalise_word(word))
-        if found is not None:
-            out[k] = ratings.scores[found]
-    return out
+    rated = {normalise_word(word): scores for word, scores in zip(ratings.words, ratings.scores, strict=True)}
+    none = np.full(len(ratings.raters), np.nan)
+    return np.stack([rated.get(normalise_word(word), none) for word in words])
 
 
 def mean_ratings(scores: Floats) -> Floats:

@@ -174,7 +174,7 @@ class SwapEffects:
         """The rows of [model, ...] of the models that are compared."""
         return dict(zip(self.predictions.compared, values[self.compared], strict=True))
 
-    @property
+    @cached_property
     def has_score(self) -> NDArray[np.bool_]:
         """[words] Which words were swapped in some note."""
         return self.layout.n_patients_of > 0

@@ -7,7 +7,7 @@ later turn contains the earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from palpate.audits.kit.scope import validation_rows
 from palpate.cases.cohort import Cohort
+from palpate.audits.vocabulary.words import AuditedNotes
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.words import Hits
 from palpate.perturb.words.substitutes import Substitutes, match_case
@@ -106,9 +107,8 @@ class CandidateSwaps:
     filters: tuple[str, ...]
     origin: Mapping[str, str]
     """Where each filter's substitutes come from, in words."""
-    texts: Sequence[str]
-    rows: Ints
-    """The cohort's row of each text."""
+    notes: AuditedNotes
+    labels: tuple[str, ...]
     pairs: NoteWords
     substitutions: Substitutions
     substitutes: tuple[str, ...]
@@ -132,19 +132,19 @@ class CandidateSwaps:
         pair = self.substitutions.pair[chosen]
         swaps_all = np.asarray([name == ALL for name in self.schemes])[scheme]
         n_edits = np.where(swaps_all, self.pairs.n_hits[pair], 1)
-        owner = np.repeat(np.arange(len(chosen)), n_edits)
-        within = np.arange(len(owner)) - np.repeat(np.cumsum(n_edits) - n_edits, n_edits)
-        hit = self.pairs.first_hit[pair][owner] + within
-        casing = self._casings[hit] if self.keep_case else np.zeros(len(hit), dtype=np.int64)
-        substitute = self.substitutions.substitute[chosen][owner]
-        used, replacement = np.unique(substitute * len(_CASINGS) + casing, return_inverse=True)
-        written = (divmod(k, len(_CASINGS)) for k in used.tolist())
+        last = np.cumsum(n_edits)
+        hit = np.repeat(self.pairs.first_hit[pair] - last + n_edits, n_edits) + np.arange(n_edits.sum())
+        form = np.repeat(self.substitutions.substitute[chosen] * len(_CASINGS), n_edits)
+        form += self._casings[hit] if self.keep_case else 0
+        is_used = np.zeros(len(self.substitutes) * len(_CASINGS), dtype=bool)
+        is_used[form] = True
+        written = (divmod(k, len(_CASINGS)) for k in np.flatnonzero(is_used).tolist())
         return Variants(
-            parent=np.concatenate([unedited, self.rows[self.pairs.note[pair]]]).astype(np.int64),
-            first_edit=np.concatenate([np.zeros(len(unedited) + 1, dtype=np.int64), np.cumsum(n_edits)]),
+            parent=np.concatenate([unedited, self.notes.rows[self.pairs.note[pair]]]).astype(np.int64),
+            first_edit=np.concatenate([np.zeros(len(unedited) + 1, dtype=np.int64), last]),
             start=self.pairs.hits.start[hit],
             end=self.pairs.hits.end[hit],
-            replacement=replacement.astype(np.int64),
+            replacement=(np.cumsum(is_used) - 1)[form],
             replacements=tuple(match_case(self.substitutes[k], _CASINGS[case]) for k, case in written),
             group=np.concatenate([np.zeros(len(unedited), dtype=np.int64), 1 + scheme]),
             group_names=("original", *(f"{name} swapped" for name in self.schemes)),
@@ -155,7 +155,7 @@ class CandidateSwaps:
         """How each hit is written, as an index into `_CASINGS`."""
         hits = self.pairs.hits
         spans = zip(hits.text.tolist(), hits.start.tolist(), hits.end.tolist(), strict=True)
-        written = (match_case(_CASINGS[0], self.texts[text][start:end]) for text, start, end in spans)
+        written = (match_case(_CASINGS[0], self.notes.texts[text][start:end]) for text, start, end in spans)
         return np.fromiter(map(_CASINGS.index, written), np.int64, count=len(hits.text))
 
 
@@ -208,20 +208,19 @@ class PlannedSwaps(NamedTuple):
         return self.n_notes >= self.swaps.n_notes
 
 
-def plan_swaps(
-    cohort: Cohort, labels: tuple[str, ...], candidates: CandidateSwaps, n_notes: Ints, *, turn: int
-) -> Plan[PlannedSwaps]:
+def plan_swaps(candidates: CandidateSwaps, n_notes: Ints, *, turn: int) -> Plan[PlannedSwaps]:
     """The plan in which word k has at most `n_notes[k]` notes."""
+    cohort, rows = candidates.notes.cohort, candidates.notes.rows
     pairs, substitutions, n_words = candidates.pairs, candidates.substitutions, len(candidates.words)
     main, other = candidates.choose(n_notes), candidates.choose(np.minimum(n_notes, candidates.diagnostic_notes))
     chosen, scheme = np.concatenate([main, other]), np.repeat([0, 1], [len(main), len(other)])
     validation = validation_rows(cohort)
     notes = np.unique(pairs.note[substitutions.pair[main]])
     if candidates.finds_threshold and not len(validation):
-        notes = np.arange(len(candidates.rows))
-    unedited = np.concatenate([candidates.rows[notes], validation])
+        notes = np.arange(len(rows))
+    unedited = np.concatenate([rows[notes], validation])
     original = np.full(len(cohort), -1, dtype=np.int64)
-    original[candidates.rows[notes]] = np.arange(len(notes))
+    original[rows[notes]] = np.arange(len(notes))
     pair = substitutions.pair[chosen]
     n_with_word = np.bincount(pairs.word, minlength=n_words)
     n_offered = np.bincount(pairs.word[substitutions.pair], minlength=n_words)
@@ -229,7 +228,7 @@ def plan_swaps(
         words=candidates.words,
         filters=candidates.filters,
         word=pairs.word[pair],
-        note=candidates.rows[pairs.note[pair]],
+        note=rows[pairs.note[pair]],
         filter=substitutions.filter[chosen],
         schemes=(SCHEMES[candidates.schemes[0]], SCHEMES[candidates.schemes[1]]),
         scheme=scheme,
@@ -241,7 +240,7 @@ def plan_swaps(
     )
     variants = candidates.variants(chosen, scheme, unedited=unedited)
     memory = PlannedSwaps(candidates, swaps, n_notes, turn, slice(len(notes), len(unedited)))
-    return Plan(cohort, variants, labels, cases=candidates.rows, memory=memory)
+    return Plan(cohort, variants, candidates.labels, cases=rows, memory=memory)
 
 
 def _why_no_swap(n_notes: int, n_offered: int) -> str | None:
