@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.kit.scope import validation_rows
-from palpate.cases.cohort import Cohort
 from palpate.audits.vocabulary.words import AuditedNotes
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.words import Hits
