@@ -63,7 +63,7 @@ def test_csv_labels_that_need_no_name(tmp_path: Path, word: str) -> None:
         ("capability,label,template\nc,1,I took {drug.\n", "row 1, column 'template': a { is not closed"),
         (
             "capability,label,template\nc,1,Ouch.\nc,0,Ouch.\n",
-            "line 3: a variation, 'Ouch.', is there twice",
+            "line 3: a variation, 'Ouch.', occurs twice",
         ),
         ("capability,label,template\n", "holds no cases"),
     ],
@@ -79,7 +79,7 @@ def test_a_suite_that_is_not_there(tmp_path: Path) -> None:
     for name in (str(tmp_path / "mine.yaml"), str(tmp_path / "mine.csv"), f"{tmp_path}.d"):
         with pytest.raises(ConfigError, match=r"suite not found; give a YAML, CSV or JSONL file, .*: ade, notes"):
             read_suite(name)
-    with pytest.raises(ConfigError, match=r"there is no suite 'nope'; give one of ade, notes"):
+    with pytest.raises(ConfigError, match=r"unknown suite 'nope'; give one of ade, notes"):
         read_suite("nope")
 
 

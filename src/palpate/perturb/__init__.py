@@ -1,1 +1,1 @@
-"""Alterations of text: pure functions from texts to spans and replacements, with a reason where there is none."""
+"""Text in, edits out: pure functions from texts to spans and replacements, with a reason if nothing can be altered."""

@@ -1,9 +1,9 @@
 """Whether earlier notes mention a label of a later chest X-ray (context paper, Section 3.3, "Prior Mentions").
 
 A mention is a phrase of the label anywhere in the earlier notes. The rule `substring` is the paper's: "no pneumonia"
-mentions pneumonia. The rule `affirmed` asks for one mention that is not denied, in its clause ("no pneumonia") or by
-the answer after it ("Pneumonia: none"). The phrases are data, in `mentions.yaml` beside this file, written for
-palpate; callers may bring their own.
+mentions pneumonia. The rule `affirmed` needs a mention that is denied neither in its clause ("no pneumonia") nor by
+the answer after it ("Pneumonia: none"). The phrases are in `mentions.yaml` beside this file and were written for
+palpate; callers may pass their own.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Rule = Literal["substring", "affirmed"]
 UNKNOWN = -1
 _PARAGRAPH = "\n\n"
 _NO = "[no]"
-"""Stands for an answer that denies, and its colon."""
-_HEADING = r"\n(?=[^\n.;:!?]{1,60}(?::|\[no\]))"  # a line of its own, though lines of prose are broken anywhere
+"""Replaces an answer that denies, with its colon."""
+_HEADING = r"\n(?=[^\n.;:!?]{1,60}(?::|\[no\]))"  # starts a new clause, although other line breaks do not
 _SENTENCE_END = re.compile(
     rf"[.;!?](?=\s|$)|(?<!denies)(?<!denied)(?<!negative for):(?=\s|$)|\n\s*\n|\n\s*[-*#]|{_HEADING}", re.IGNORECASE
 )
@@ -32,23 +32,23 @@ _ANSWERED = re.compile(r"[^,]{0,60}" + re.escape(_NO))
 
 
 class Denials(NamedTuple):
-    """How a mention is found to be denied."""
+    """Patterns that tell whether a mention is denied."""
 
     before: re.Pattern[str]
     """Denies a phrase that follows in the clause."""
     after: re.Pattern[str]
-    """Denies a phrase that stands before it in the clause."""
+    """Denies a phrase that precedes it in the clause."""
     answer: re.Pattern[str]
     """Denies the phrase before it, as an answer."""
     restated: re.Pattern[str]
-    """An answer that denies in whole words what is asked: "Effusion: no evidence of effusion"."""
+    """An answer that repeats what it denies: "Effusion: no evidence of effusion"."""
     not_denials: re.Pattern[str]
-    """Only looks like a denial, or like a finding."""
+    """Only looks like a denial or a finding."""
     ends: re.Pattern[str]
     places: frozenset[str]
-    """Phrases that name no finding."""
+    """Phrases that name a place of the body, not a finding."""
     abnormal: re.Pattern[str]
-    """Makes a finding of a place."""
+    """Turns a place into a finding."""
     not_abnormal: re.Pattern[str]
 
 
@@ -67,12 +67,12 @@ def find_mentions(
 ) -> NDArray[np.int8]:
     """[note, label]: 1 mentioned, 0 not mentioned, -1 unknown (no note, or no phrases for the label).
 
-    `phrases` are added to those of `label_phrases`, and take their place where both name a label. A phrase may be
-    broken over lines, not over an empty line.
+    `phrases` are added to those of `label_phrases`, and replace them for labels that both have. A phrase may continue
+    on the next line, but not across an empty line.
     """
     known = {**label_phrases(), **(phrases or {})}
     wanted = [tuple(_plain(phrase) for phrase in known.get(label, ())) for label in labels]
-    # Studies of one patient share earlier notes, and notes share paragraphs: each is read once.
+    # Studies of one patient share earlier notes, and notes share paragraphs: each paragraph is read once.
     found: dict[bytes, NDArray[np.int8]] = {}
     out = np.full((len(notes), len(labels)), UNKNOWN, dtype=np.int8)
     for row, note in enumerate(notes):
@@ -95,7 +95,7 @@ def _mentioned(part: str, wanted: Sequence[Sequence[str]], rule: Rule) -> list[i
 
 
 def _affirmed(text: str, phrases: Sequence[str]) -> bool:
-    """Whether some mention is not denied; `text` has a line for each clause."""
+    """Whether some mention is not denied; `text` has one clause per line."""
     for phrase in phrases:
         at = text.find(phrase)
         while at >= 0:
@@ -115,13 +115,13 @@ def _denied(before: str, after: str) -> bool:
 
 
 def _abnormal(before: str, after: str) -> bool:
-    """Whether a place is said to be abnormal, between the commas around it."""
+    """Whether a place is called abnormal, between the commas around it."""
     said = f"{before.rpartition(',')[2]} {after.partition(',')[0]}"
     return _denials().abnormal.search(_denials().not_abnormal.sub(" ", said)) is not None
 
 
 def _clauses(note: str) -> str:
-    """The note in lower case, a line for each clause; an answer that denies is in the clause of its finding."""
+    """The note in lower case, one clause per line; an answer that denies is in the clause of its finding."""
     answered = _denials().answer.sub(f" {_NO}. ", _denials().restated.sub(rf"\1 {_NO}. ", note))
     parts = (_denials().not_denials.sub(" ", _plain(part)) for part in _SENTENCE_END.split(answered))
     return "\n".join(_denials().ends.sub("\n", part) for part in parts)
@@ -135,13 +135,13 @@ def _plain(text: str) -> str:
 def _denials() -> Denials:
     data = _data()
     abnormal = _either(data["abnormal"])
-    # From the first blank on, and few dashes: a long run of either is not tried at every one of its places.
+    # Starts at the first blank and allows few dashes, so that a long run of either is not tried at every position.
     sign = r"(?<![ \t])(?:[ \t]*(?:[:=?–—]|-{2,3})|[ \t]+-)[ \t]*(?:\n[ \t]*)?"
     answer = rf"{sign}[(\[]?{_either(data['denied_answers'])}(?:\s+{_either(data['answer_ends'])})?[)\]]?"
     return Denials(
         before=_words(_either(data["denied_after"])),
         after=_words(_either(data["denied_before"])),
-        # An answer goes no further: "Pneumonia: no further antibiotics" denies nothing.
+        # The answer ends here: "Pneumonia: no further antibiotics" denies nothing.
         answer=re.compile(rf"{answer}(?=[ \t]*(?:[.,;!?(\n]|$))", re.IGNORECASE),
         restated=re.compile(rf"(\b\w{{4,}}){sign}no(?:[ \t]+\w+){{0,4}}[ \t]+\1", re.IGNORECASE),
         not_denials=_words(_either(data["not_denials"])),
@@ -157,7 +157,7 @@ def _either(words: Sequence[str]) -> str:
 
 
 def _words(pattern: str) -> re.Pattern[str]:
-    """Whole words only."""
+    """A pattern that matches whole words only."""
     return re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])")
 
 

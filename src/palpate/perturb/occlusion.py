@@ -1,8 +1,8 @@
-"""Taking words out of a text, to see what the answer depended on: pure planning, in columns of words.
+"""Removing words from a text, to see what the prediction depended on: pure planning, in columns of words.
 
-Occlusion (Zeiler and Fergus 2014; for words, Li et al. 2016) takes out one piece at a time: coarse pieces first, then
-the words of the pieces that matter. Removal takes out many words at once, for comprehensiveness, or all but them, for
-sufficiency (DeYoung et al. 2020). Words are numbers in the order of the text, as `stats.spans.tokenise` gives them.
+Occlusion (Zeiler and Fergus 2014; for words, Li et al. 2016) removes one piece at a time: coarse pieces first, then the
+words of the pieces that matter. Removal takes out many words at once, for comprehensiveness, or all but them, for
+sufficiency (DeYoung et al. 2020). Words are numbered in the order of the text, as by `stats.evidence.tokenise`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 
 
 class Pieces(NamedTuple):
-    """What is taken out, one piece at a time: the words `first` to `stop` - 1 of a chart."""
+    """Pieces to remove, one at a time: the words `first` to `stop` - 1 of a chart."""
 
     chart: Ints
     first: Ints
@@ -26,16 +26,16 @@ class Pieces(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """Characters that are taken out: sorted spans that do not touch words that stay."""
+    """Characters to remove: sorted spans that do not touch words that stay."""
 
     start: Ints
     end: Ints
 
 
 def coarse_pieces(chart: Ints, first: Ints, stop: Ints, *, n_segments: int, at_once: int) -> Pieces:
-    """Every chart's words `first` to `stop` - 1: one by one where there are at most `at_once`, else in segments.
+    """Each chart's words `first` to `stop` - 1: one by one if there are at most `at_once`, otherwise in segments.
 
-    Segments are as equal as can be, `n_segments` of them.
+    There are `n_segments` segments, of sizes as equal as possible.
     """
     parts: list[tuple[Ints, Ints, Ints]] = [(_none(), _none(), _none())]
     for number, low, high in zip(chart.tolist(), first.tolist(), stop.tolist(), strict=True):
@@ -49,9 +49,9 @@ def coarse_pieces(chart: Ints, first: Ints, stop: Ints, *, n_segments: int, at_o
 
 
 def pieces_that_matter(drop: Floats, size: Ints, *, share: float, most_words: int) -> Mask:
-    """Which pieces of a chart to look into for a label: those whose loss costs at least `share` of the largest drop.
+    """Which pieces of a chart to examine for a label: those whose removal costs at least `share` of the largest drop.
 
-    The ones that matter most come first, until `most_words` are reached; the first is always among them.
+    Those that matter most come first, up to `most_words` words; the first one is always included.
     """
     chosen = np.zeros(drop.size, np.bool_)
     if drop.size == 0 or float(drop.max()) <= 0.0:
@@ -65,7 +65,7 @@ def pieces_that_matter(drop: Floats, size: Ints, *, share: float, most_words: in
 
 
 def single_words(pieces: Pieces, chosen: Mask) -> Pieces:
-    """The words of the chosen pieces of more than one word, each a piece."""
+    """The words of the chosen pieces that have more than one word, each as a piece."""
     wide = np.flatnonzero(chosen & (pieces.stop - pieces.first > 1))
     n = (pieces.stop - pieces.first)[wide]
     word = np.repeat(pieces.first[wide] - np.concatenate([[0], np.cumsum(n)[:-1]]).astype(np.int64), n) + np.arange(
@@ -75,19 +75,19 @@ def single_words(pieces: Pieces, chosen: Mask) -> Pieces:
 
 
 def joined_gaps(text: str, begin: Ints, end: Ints) -> Mask:
-    """For each word but the last, whether nothing that counts stands between it and the next: no letter, no digit."""
+    """For each word but the last, whether there is no letter or digit between it and the next word."""
     places = zip(end[:-1].tolist(), begin[1:].tolist(), strict=True)
     return np.array([not any(map(str.isalnum, text[low:high])) for low, high in places], np.bool_)
 
 
 def without_words(begin: Ints, end: Ints, joined: Mask, taken: Ints) -> Removed:
-    """Take out some words of one chart; neighbours go as one span. `taken` are sorted indices into `begin`."""
+    """Remove some words of one chart; neighbours are removed as one span. `taken` are sorted indices into `begin`."""
     first, last = _runs(joined, taken)
     return Removed(begin[first], end[last])
 
 
 def only_words(begin: Ints, end: Ints, joined: Mask, kept: Ints, length: int) -> Removed:
-    """Take out everything but some words of one chart; what stands between kept neighbours stays."""
+    """Remove everything but some words of one chart; what is between kept neighbours stays."""
     first, last = _runs(joined, kept)
     start = np.concatenate([[0], end[last]]).astype(np.int64)
     stop = np.concatenate([begin[first], [length]]).astype(np.int64)

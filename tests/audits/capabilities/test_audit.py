@@ -165,7 +165,7 @@ def test_wrong_options_are_refused_before_any_work() -> None:
         quick(capabilities=("order",)).plan(cohort, RNG(0))
     with pytest.raises(ConfigError, match="no slot 'dose'"):
         quick(slots={"dose": ("1",)}).plan(cohort, RNG(0))
-    with pytest.raises(ConfigError, match="there is no suite"):
+    with pytest.raises(ConfigError, match="unknown suite"):
         quick(suite="missing.yaml").plan(cohort, RNG(0))
     two = Cohort.from_frame(cohort.cases.with_columns(a=pl.lit(1), b=pl.lit(0)).drop("cohort"), labels=["a", "b"])
     with pytest.raises(ConfigError, match="2 labels"):

@@ -26,11 +26,11 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
 
 # What to replace in the good suite, by what, a part of the line that the error must name, and a part of the sentence.
 BAD = {
-    "unknown slot": ("{effect}.", "{efect}.", "{efect}", "slot '{efect}' is not known"),
+    "unknown slot": ("{effect}.", "{efect}.", "{efect}", "unknown slot '{efect}'"),
     "unknown form": ("{effect}.", "{effect:loud}.", "effect:loud", "has no form 'loud'"),
     "empty lexicon": ("effect: [nausea, headaches]", "effect: []", "effect: []", "lexicon 'effect' is empty"),
     "null lexicon": ("effect: [nausea, headaches]", "effect: {values: }", "effect: {", "lexicon 'effect' is empty"),
-    "value twice": ("[nausea, headaches]", "[nausea, nausea]", "effect: [", "holds 'nausea' twice"),
+    "value twice": ("[nausea, headaches]", "[nausea, nausea]", "effect: [", "has 'nausea' twice"),
     "missing label": ("label: no ADE, ", "", "id: t1", "template 't1' has no label"),
     "unknown label": ("label: no ADE", "label: nope", "label: nope", "the label is 'nope'"),
     "missing text": ('text: "I [took|tried] {drug} without {effect}."', "tags: [a]", "id: t1", "has no `text`"),
@@ -41,11 +41,11 @@ BAD = {
         TEMPLATE,
         TEMPLATE + '\n          - {id: t2, label: no ADE, text: "I took {drug} without {effect}."}',
         "id: t2",
-        "a variation, 'I took {drug} without {effect}.', is there twice",
+        "a variation, 'I took {drug} without {effect}.', occurs twice",
     ),
-    "its own variation twice": ("[took|tried]", "[a|a b] [b |]", "id: t1", "is there twice, first in line 13"),
+    "its own variation twice": ("[took|tried]", "[a|a b] [b |]", "id: t1", "occurs twice, first in line 13"),
     "open bracket": ("[took|tried]", "[took|tried", "took|tried", "a [ is not closed"),
-    "bar outside": ("[took|tried]", "took|tried", "took|tried", "a | stands outside"),
+    "bar outside": ("[took|tried]", "took|tried", "took|tried", "a | is outside"),
     "lone alternative": ("[took|tried]", "[took]", "[took]", "one alternative"),
     "same alternative": ("[took|tried]", "[took|took]", "took|took", "same alternative twice"),
     "nested": ("[took|tried]", "[took|[tried]]", "[took", "can't be nested"),
@@ -70,11 +70,11 @@ BAD = {
         "capabilities:",
         "relations: [{more: a, than: drug, by: days}]\ncapabilities:",
         "relations",
-        "there is no slot 'a'",
+        "unknown slot 'a'",
     ),
-    "size of no slot": ("capabilities:", "sizes: {dose: 2}\ncapabilities:", "sizes", "there is no slot 'dose'"),
+    "size of no slot": ("capabilities:", "sizes: {dose: 2}\ncapabilities:", "sizes", "unknown slot 'dose'"),
     "lexicon file away": ("[nausea, headaches]", "gone.yaml", "gone.yaml", "is not found"),
-    "include away": ("capabilities:", "include: [gone.yaml]\ncapabilities:", "gone.yaml", "is not there"),
+    "include away": ("capabilities:", "include: [gone.yaml]\ncapabilities:", "gone.yaml", "is not found"),
     "a list for a text": ("suite: small", "suite: [small]", "suite:", "must be a text"),
     "an anchor that holds itself": ("[nausea, headaches]", "&x [*x]", "&x", "a cycle"),
 }
@@ -96,7 +96,7 @@ def test_bad_suite_names_file_line_and_problem(tmp_path: Path, name: str) -> Non
 
 def test_slot_in_some_variations_only(tmp_path: Path) -> None:
     file = write(tmp_path, GOOD.replace("{effect}.", "[{effect}|harm]."))
-    with pytest.raises(ConfigError, match=r"line 13: template 't1': slot 'effect' is in some variations only"):
+    with pytest.raises(ConfigError, match=r"line 13: template 't1': slot 'effect' is only in some variations"):
         read_suite_yaml(file)
 
 
@@ -153,7 +153,7 @@ def test_template_that_nothing_fills(tmp_path: Path) -> None:
 
 def test_change_that_changes_nothing(tmp_path: Path) -> None:
     rule = "type: INV\n        tolerance: 0.1\n        changes: [{name: typo, respell: {takes: taeks}}]"
-    with pytest.raises(ConfigError, match=r"template 't1': change 'typo' leaves the text as it is: 'I took"):
+    with pytest.raises(ConfigError, match=r"template 't1': change 'typo' does not change the text: 'I took"):
         read_suite_yaml(write(tmp_path, GOOD.replace("type: MFT", rule)))
 
 
@@ -165,7 +165,7 @@ def test_alternatives_of_a_pair_must_match(tmp_path: Path) -> None:
 
 
 def test_unknown_suite_names_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no suite 'nope'; .*ade, notes"):
+    with pytest.raises(ConfigError, match=r"unknown suite 'nope'; .*ade, notes"):
         load_suite("nope")
 
 

@@ -210,7 +210,7 @@ def test_numbers_outside_are_refused(mixed: Suite) -> None:
 
 
 def test_chosen_capability_must_exist(mixed: Suite) -> None:
-    with pytest.raises(ConfigError, match="has no capability 'negatoin'; it has order"):
+    with pytest.raises(ConfigError, match="has no capability 'negatoin'; its capabilities are: order"):
         mixed.sample(1, np.random.default_rng(0), capabilities=["negatoin"])
 
 
@@ -221,9 +221,9 @@ def test_other_values_for_a_slot(tmp_path: Path) -> None:
     assert sorted(suite.cases(range(suite.size())).texts) == sorted(
         f"I {verb} {drug} without hives." for verb in ("took", "tried") for drug in ("Prozac", "Xanax")
     )
-    with pytest.raises(ConfigError, match="has no slot 'dose'; it has drug, effect"):
+    with pytest.raises(ConfigError, match="has no slot 'dose'; its slots are: drug, effect"):
         suite.with_slots({"dose": ["1"]})
-    with pytest.raises(ConfigError, match="is given no values"):
+    with pytest.raises(ConfigError, match="no values are given"):
         suite.with_slots({"drug": []})
     with pytest.raises(ConfigError, match="'a' is given twice"):
         suite.with_slots({"drug": ["a", "a"]})
@@ -311,5 +311,5 @@ def test_the_size_of_a_slot_that_is_drawn_with_another_is_that_of_the_pairs(
 
 
 def test_two_sizes_for_slots_that_are_drawn_together_are_refused() -> None:
-    with pytest.raises(ConfigError, match="'longer' and 'shorter' are drawn together and have two sizes"):
+    with pytest.raises(ConfigError, match="'longer' and 'shorter' are drawn together but have two sizes"):
         load_suite("ade").with_sizes({"longer": 3, "shorter": 4})

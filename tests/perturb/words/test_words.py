@@ -132,7 +132,7 @@ def slow_find(text: str, word: str) -> list[tuple[int, int]]:
 def test_one_pass_finds_what_one_search_per_word_finds(parts: list[str], words: list[str]) -> None:
     text = "".join(parts)
     # A possessive ends a word, which look-arounds of fixed width can't say.
-    assume("'s-" not in text and "''" not in text)
+    assume(not re.search(r"'s['-]|''", text))
     hits = find_words([text], words)
     for k, word in enumerate(words):
         mine = hits.take(hits.word == k)
@@ -195,7 +195,7 @@ def test_wrong_lists_are_refused() -> None:
         check_words(["fever", "Fever"])
     with pytest.raises(InputError, match=r"'heart failure' is given twice;"):
         find_words([], ["heart failure", "heart  failure"])
-    with pytest.raises(InputError, match="has no letter and no digit"):
+    with pytest.raises(InputError, match="has neither letters nor digits"):
         check_words(["++"])
     assert check_words([" heart   failure ", "Fever"]) == ("heart failure", "Fever")
 
@@ -255,5 +255,5 @@ def test_a_choice_that_cannot_be_made_is_told() -> None:
         choose_words(["fever"], how="frequent", min_texts=2)
     with pytest.raises(InputError, match="no label varies"):
         choose_words(["fever", "cough"], np.zeros(2), how="predictive", min_texts=1)
-    with pytest.raises(InputError, match="2 notes and labels for 0"):
+    with pytest.raises(InputError, match="2 notes, but labels for 0"):
         choose_words(["fever", "cough"], how="predictive", min_texts=1)

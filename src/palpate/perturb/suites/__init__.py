@@ -1,7 +1,7 @@
-"""Template suites: what a model must be able to do, as sentences with slots (ADE template paper, section 3).
+"""Template suites: what a model should be able to do, as sentences with slots (ADE template paper, section 3).
 
 `load_suite("ade")` reads a suite, `suite.default_cases(rng)` is its default run, `suite.sample(n, rng)` draws from all
-variations with all fill-ins without writing them out.
+variations with all fill-ins without expanding them.
 """
 
 from palpate.perturb.suites.cases import Case, Filled, SuiteCases

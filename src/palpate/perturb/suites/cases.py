@@ -1,4 +1,4 @@
-"""Cases of a suite: in columns for an audit, one at a time for a reader."""
+"""Cases of a suite: in columns for an audit, one by one for a reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Writer = Callable[[Slot], NDArray[np.object_]]
 
 
 class Filled(NamedTuple):
-    """A slot of a text: the lexicon's value, the entry that it is a spelling of, and where it stands."""
+    """A slot of a text: the lexicon's value, the entry that it is a spelling of, and its position."""
 
     slot: str
     value: str
@@ -29,7 +29,7 @@ class Filled(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One case. `label` is None where only the movement counts; `changed` is the second text of an INV or DIR pair."""
+    """One case. `label` is None if only the change counts; `changed` is the second text of an INV or DIR pair."""
 
     number: int
     text: str
@@ -50,8 +50,8 @@ class Case(NamedTuple):
 class SuiteCases(Sequence[Case]):
     """Cases in columns.
 
-    `unit` is an index into `units`, `fill` has for each slot the index into its lexicon or -1. `changed` is empty
-    where the case is no pair.
+    `unit` is an index into `units`; `fill` has for each slot the index into its lexicon, or -1. `changed` is empty if
+    the case is not a pair.
     """
 
     units: tuple[Unit, ...]
@@ -68,12 +68,12 @@ class SuiteCases(Sequence[Case]):
 
     @property
     def label(self) -> Ints:
-        """1, 0, or -1 where the template has no label."""
+        """1, 0, or -1 if the template has no label."""
         return self._of_units([-1 if unit.template.label is None else int(unit.template.label) for unit in self.units])
 
     @property
     def template(self) -> Ints:
-        """Which base template: cases of one template share a number, whatever their change."""
+        """The number of the base template, which is the same for all changes of a template."""
         codes: dict[str, int] = {}
         return self._of_units([codes.setdefault(unit.template.id, len(codes)) for unit in self.units])
 
@@ -90,7 +90,7 @@ class SuiteCases(Sequence[Case]):
         return [names[at] for at in self.unit.tolist()]
 
     def values(self, slot: str, *, heads: bool = False) -> list[str | None]:
-        """What fills a slot in each case; with `heads` the entry that the value is a spelling of."""
+        """The value of a slot in each case; with `heads`, the entry that the value is a spelling of."""
         entries = self.lexicons[slot].entries
         words = [entry.head if heads else entry.value for entry in entries]
         return [words[at] if at >= 0 else None for at in self.fill[slot].tolist()]
@@ -100,7 +100,7 @@ class SuiteCases(Sequence[Case]):
 
     def __getitem__(self, row: int) -> Case:  # type: ignore[override]
         if isinstance(row, slice):
-            raise TypeError("take cases one at a time, or use the columns")
+            raise TypeError("take one case at a time, or use the columns")
         unit = self.units[int(self.unit[row])]
         variation = int(self.variation[row])
         changed = unit.changed[variation] if unit.changed else None
@@ -131,7 +131,7 @@ class SuiteCases(Sequence[Case]):
 
 
 def write_texts(unit: Unit, variation: Ints, fill: Mapping[str, Ints], writer: Writer) -> tuple[list[str], list[str]]:
-    """The texts of some cases of one unit, and their second texts; variation by variation, each in one sweep."""
+    """The texts of some cases of one unit, and their second texts; each variation is written in one pass."""
     texts, changed = [""] * len(variation), [""] * len(variation)
     order = np.argsort(variation, kind="stable")
     starts = np.flatnonzero(np.diff(variation[order], prepend=-1))

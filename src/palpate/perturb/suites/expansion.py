@@ -1,9 +1,9 @@
-"""Expansion without expanding: every case of a suite has a number, and a number is all that is needed to write it.
+"""Lazy expansion: every case of a suite has a number, and the number is all that is needed to write it.
 
 A unit is a base template under one change (or under none). Its cases are variations × fill-ins, counted in mixed
-radix: variation first, then one digit for each factor. A factor is a slot, or the slots that a relation ties
-together, with the list of what they may hold at the same time. So the cases of a suite are the numbers from 0 to N,
-nothing is held in memory, and relations are exact.
+radix: variation first, then one digit per factor. A factor is a slot, or the slots that a relation connects,
+together, with the list of values that they may have at the same time. So the cases of a suite are the numbers from 0 to
+N - 1, nothing is kept in memory, and relations are exact.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from palpate.perturb.suites.schema import Capability, Change, SlotRelation, Temp
 
 Ints = NDArray[np.int64]
 MOST_COMBINATIONS = 20_000_000
-"""Of the slots that relations tie together: these are listed, everything else is counted."""
+"""Limit for slots that relations connect: their combinations are listed, all others are only counted."""
 
 
 class ExpansionError(ValueError):
-    """A template that can't be filled; the message is a sentence without the place."""
+    """A template that can't be filled; the message is a sentence without file and line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Unit:
 
     @cached_property
     def n_fillings(self) -> int:
-        """In how many ways the slots can be filled."""
+        """The number of ways to fill the slots."""
         return prod(len(factor) for factor in self.factors)
 
     @cached_property
@@ -65,7 +65,7 @@ class Unit:
         return len(self.variations) * self.n_fillings
 
     def decode(self, local: Ints) -> Decoded:
-        """Variation and fill-ins of case numbers that count from 0 within the unit."""
+        """Variation and fill-ins of case numbers, which count from 0 within the unit."""
         fill: dict[str, Ints] = {}
         for factor in reversed(self.factors):
             local, digit = np.divmod(local, max(len(factor), 1))
@@ -94,16 +94,16 @@ def build_unit(
     lexicons: Mapping[str, Lexicon],
     relations: Sequence[SlotRelation],
 ) -> Unit:
-    """Prepare a template; raises `ExpansionError` for unknown slots and for variations that use other slots."""
+    """Prepare a template; raises `ExpansionError` for unknown slots, and if its variations use different slots."""
     capability, test, template = place
     variations = template.variations()
     changed = changed_variations(template, change) if test.type != "MFT" else ()
     if changed and len(changed) != len(variations):
-        raise ExpansionError(f"`to` has {len(changed)} variations and the text has {len(variations)}")
+        raise ExpansionError(f"`to` has {len(changed)} variations, but the text has {len(variations)}")
     same = next((flat for flat, other in zip(variations, changed, strict=False) if flat == other), None)
     if same is not None:
         name = f"change '{change.name}'" if change else "`to`"
-        raise ExpansionError(f"{name} leaves the text as it is: '{same.written()}'")
+        raise ExpansionError(f"{name} does not change the text: '{same.written()}'")
     forms = _forms_used(variations, changed)
     for slot in forms:
         if slot not in lexicons:
@@ -114,7 +114,7 @@ def build_unit(
 
 
 def _forms_used(variations: Sequence[Flat], changed: Sequence[Flat]) -> dict[str, set[str]]:
-    """The slots of a template in the order of their first use, with the forms in which they stand."""
+    """The slots of a template in the order of their first use, with the forms that it uses."""
     expected: set[str] | None = None
     forms: dict[str, set[str]] = {}
     for at, flat in enumerate(variations):
@@ -124,13 +124,13 @@ def _forms_used(variations: Sequence[Flat], changed: Sequence[Flat]) -> dict[str
         names = {name for name, _ in slots}
         if expected is not None and names != expected:
             odd = sorted(names ^ expected)[0]
-            raise ExpansionError(f"slot '{odd}' is in some variations only; all must use the same slots")
+            raise ExpansionError(f"slot '{odd}' is only in some variations; all must use the same slots")
         expected = names
     return forms
 
 
 def _domain(slot: str, forms: set[str], lexicon: Lexicon, change: Change | None) -> Ints:
-    """The values that have all forms, and on which the change does something."""
+    """The values that have all these forms, and that the change alters."""
     target = change.replace.get(slot) if change else None
 
     def fits(entry: LexiconEntry) -> bool:
@@ -143,7 +143,7 @@ def _domain(slot: str, forms: set[str], lexicon: Lexicon, change: Change | None)
 
 
 def _tied(slots: list[str], relations: Sequence[SlotRelation]) -> list[tuple[list[str], list[SlotRelation]]]:
-    """Slots in groups that no relation crosses, each with its relations, in order of first use."""
+    """Groups of slots that no relation crosses, each with its relations, in order of first use."""
     inside = [tie for tie in relations if tie.first in slots and tie.second in slots]
     group_of = {slot: at for at, slot in enumerate(slots)}
     for tie in inside:
@@ -159,7 +159,7 @@ def _tied(slots: list[str], relations: Sequence[SlotRelation]) -> list[tuple[lis
 def _factor(
     slots: list[str], domains: Mapping[str, Ints], lexicons: Mapping[str, Lexicon], ties: Sequence[SlotRelation]
 ) -> Factor:
-    """All fillings of some slots that the relations allow; one slot after the other, so that few are ever listed."""
+    """All ways to fill some slots that the relations allow; slot by slot, so that only few are ever listed."""
     rows = domains[slots[0]][:, None]
     for at, slot in enumerate(slots[1:], start=1):
         domain = domains[slot]

@@ -1,14 +1,14 @@
-"""Lexicons: what a slot is filled with. A YAML file, or a list inside the suite.
+"""Lexicons: the values that fill a slot. A YAML file, or a list inside the suite.
 
     lexicon: drugs
-    article: auto          # none: the values take no a/an; auto (default): by the first letter
-    forms: [lower, upper]  # every value also in these cases
+    article: auto          # none: no a/an before the values; auto (default): by the first letter
+    forms: [lower, upper]  # every value also in these forms
     values:
       - Zoloft
       - {value: Prozac, generic: fluoxetine, variants: [prozak]}
 
 `values:` are texts, or mappings with a `value`, spelling `variants`, an `article` of its own and any further
-attributes; `{slot:generic}` in a template writes that attribute. `union:` names other lexicons to be joined instead.
+attributes; `{slot:generic}` in a template writes that attribute. `union:` lists other lexicons to combine instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RESERVED = ("value", "variants", "article")
 
 
 class LexiconEntry(NamedTuple):
-    """A value; `head` is the entry that it is a spelling of, `form` how it differs from it (empty for the head)."""
+    """A value; `head` is the entry that it is a spelling of, `form` how the two differ (empty for the head)."""
 
     value: str
     head: str
@@ -38,7 +38,7 @@ class LexiconEntry(NamedTuple):
     attributes: Mapping[str, Attribute]
 
     def written(self, form: str) -> str | None:
-        """The value in a form; None if there is no such form of it."""
+        """The value in a form; None if it does not have the form."""
         if not form:
             return self.value
         if form in CASES:
@@ -51,7 +51,7 @@ class LexiconEntry(NamedTuple):
         return found if isinstance(found, str) else None
 
     def names(self) -> set[str]:
-        """Everything that the entry is called."""
+        """All names of the entry."""
         return {self.value, self.head, *(word for word in self.attributes.values() if isinstance(word, str))}
 
     def attribute(self, name: str) -> Attribute | None:
@@ -67,7 +67,7 @@ class Lexicon:
     entries: tuple[LexiconEntry, ...]
     about: str = ""
     bare: bool = False
-    """Whether its values take no article unless they have their own (`article: none`)."""
+    """Whether its values have no article unless they give their own (`article: none`)."""
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -78,7 +78,7 @@ class Lexicon:
         return tuple(entry.value for entry in self.entries)
 
     def with_values(self, values: Sequence[str | Mapping[str, Attribute]]) -> Lexicon:
-        """Other values under the same name; one that the lexicon has, in any case or as an abbreviation, stays one."""
+        """The lexicon with other values; known values, in any case or as abbreviation, keep their attributes."""
         entries: list[LexiconEntry] = []
         for given in values:
             if isinstance(given, str):
@@ -90,20 +90,20 @@ class Lexicon:
             article = "" if article == "none" else article
             entries.append(known._replace(article=article, attributes={**known.attributes, **rest}))
         if not entries:
-            raise ConfigError(f"the slot's lexicon '{self.name}' is given no values", hint="give at least one")
+            raise ConfigError(f"no values are given for lexicon '{self.name}'", hint="give at least one")
         twice = _first_twice([entry.value for entry in entries])
         if twice is not None:
             raise ConfigError(f"'{twice}' is given twice for lexicon '{self.name}'", hint="remove one")
         there = {entry.value for entry in entries}
         for at, entry in enumerate(entries):
-            # Its long form writes the abbreviation already: the same sentence must not come twice.
+            # The long form already writes the abbreviation: the same sentence must not occur twice.
             if entry.form == "abbreviation" and entry.head in there:
                 rest = {key: value for key, value in entry.attributes.items() if key != "abbreviation"}
                 entries[at] = entry._replace(attributes=rest)
         return replace(self, entries=tuple(entries))
 
     def _known(self, value: str) -> LexiconEntry | None:
-        """The entry that a value stands for, spelled like the value."""
+        """The entry that a value stands for, in the value's spelling."""
         same = next((entry for entry in self.entries if entry.value == value), None)
         if same is not None:
             return same
@@ -117,21 +117,21 @@ class Lexicon:
         return None
 
     def without(self, other: Lexicon) -> Lexicon:
-        """The values that are none of another lexicon's, not even by spelling, abbreviation or another attribute."""
+        """The values that another lexicon lacks, under any spelling, abbreviation or other attribute."""
         names = {name.lower() for entry in other.entries for name in entry.names()}
         entries = tuple(entry for entry in self.entries if not names & {name.lower() for name in entry.names()})
         return replace(self, entries=entries)
 
 
 def in_case(value: str, case: str) -> str:
-    """All lower, all upper, or with a capital at the start and the rest untouched."""
+    """All lower case, all upper case, or with a capital first letter and the rest unchanged."""
     if case == "capital":
         return value[:1].upper() + value[1:]
     return value.lower() if case == "lower" else value.upper()
 
 
 def misspell(value: str) -> str:
-    """A slip of the keyboard, always the same one: two neighbouring letters of the longest word change places."""
+    """A typing error, always the same one: two neighbouring letters of the longest word are swapped."""
     words = list(re.finditer(r"[^\W\d_]{4,}", value))
     if not words:
         return value + value[-1:]
@@ -144,7 +144,7 @@ def misspell(value: str) -> str:
 
 
 def article_of(value: str) -> str:
-    """`a` or `an` by the first letter; words that sound otherwise carry their `article` in the lexicon."""
+    """`a` or `an` by the first letter; words that sound different give their `article` in the lexicon."""
     return "an" if re.match(r"[aeiouAEIOU]|8|11\b|18\b", value) else "a"
 
 
@@ -156,7 +156,7 @@ def article_of_letters(value: str) -> str:
 def make_entry(
     value: str, attributes: Mapping[str, Attribute] | None = None, article: str | None = None, *, bare: bool = False
 ) -> LexiconEntry:
-    """An entry; without an `article` of its own it gets one by its first letter, or none if the lexicon is `bare`."""
+    """An entry; without its own `article` it gets one by its first letter, or none if the lexicon is `bare`."""
     given = "" if bare else article_of(value)
     chosen = given if article is None else ("" if article == "none" else article)
     return LexiconEntry(value, value, "", chosen, dict(attributes or {}))
@@ -203,7 +203,7 @@ def _read_mapping(source: YamlNode, name: str, folder: Path, opened: tuple[Path,
         entries = _entries(given["values"], name, bare=article == "none", forms=forms)
     twice = _first_twice([entry.value for entry in entries])
     if twice is not None:
-        raise source.error(f"lexicon '{name}' holds '{twice}' twice", hint="remove one")
+        raise source.error(f"lexicon '{name}' has '{twice}' twice", hint="remove one")
     return Lexicon(name, tuple(entries), about, bare=article == "none")
 
 
@@ -217,7 +217,7 @@ def _entries(source: YamlNode, name: str, *, bare: bool, forms: Sequence[str]) -
         for entry in _spellings(item, name, bare=bare, forms=forms):
             if entry.value in lines and (entry.form not in CASES):
                 raise item.error(
-                    f"lexicon '{name}' holds '{entry.value}' twice, first in line {lines[entry.value]}",
+                    f"lexicon '{name}' has '{entry.value}' twice, first in line {lines[entry.value]}",
                     hint="remove one",
                 )
             if entry.value not in lines:
@@ -240,10 +240,10 @@ def _spellings(item: YamlNode, name: str, *, bare: bool, forms: Sequence[str]) -
         article = given["article"].choice("article", ("a", "an", "the", "none")) if "article" in given else None
         for key in given:
             if key in FORMS or key == "head":
-                raise item.error(f"an attribute can't be called '{key}'", hint="take another word", key=key)
+                raise item.error(f"an attribute can't be called '{key}'", hint="choose another word", key=key)
         attributes = {key: _attribute(node) for key, node in given.items() if key not in _RESERVED}
     if value != value.strip():
-        raise item.error(f"'{value}' begins or ends with a blank", hint="remove it")
+        raise item.error(f"'{value}' begins or ends with a space", hint="remove it")
     head = make_entry(value, attributes, article, bare=bare)
     spelt = [head]
     for variant in variants:

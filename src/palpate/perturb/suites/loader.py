@@ -1,11 +1,11 @@
-"""Reads a suite's YAML and checks all of it, so that a mistake is told with its line before a model is asked.
+"""Reads a suite's YAML and checks all of it, so that a mistake is reported with its line before any scoring.
 
 suite: mine
 labels: {positive: ADE, negative: no ADE}
 lexicons: {drug: [Zoloft, Prozac], effect: effects.yaml, time: times.yaml}
 slots: {longer: time, shorter: time}                            # further slots of a lexicon
 relations: [{more: longer, than: shorter, by: days}]
-sizes: {drug: 2}                                                # values in a default run (10 if not said)
+sizes: {drug: 2}                                                # values in a default run (10 by default)
 variations: one                                                 # or all: variations in a default run
 include: [more.yaml]                                            # files with further `capabilities:`
 capabilities:
@@ -52,7 +52,7 @@ def load_suite(name: str) -> Suite:
     """One of palpate's own suites, by its name."""
     if name not in list_suites():
         hint = f"give one of {', '.join(list_suites())}, or a file: YAML, CSV or JSONL"
-        raise ConfigError(f"there is no suite '{name}'", hint=hint)
+        raise ConfigError(f"unknown suite '{name}'", hint=hint)
     return read_suite_yaml(suites_folder() / f"{name}.yaml")
 
 
@@ -62,7 +62,7 @@ def read_suite_yaml(file: Path) -> Suite:
 
 
 class _Reader:
-    """The steps of reading one suite."""
+    """Reads one suite, step by step."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -101,11 +101,11 @@ class _Reader:
         node.mapping("labels", known=("positive", "negative"))
         words = [node.require(key, "labels").text(key) for key in ("positive", "negative")]
         if words[0] == words[1]:
-            raise node.error(f"both labels are called '{words[0]}'", hint="give them two names")
+            raise node.error(f"both labels are called '{words[0]}'", hint="give them different names")
         return SuiteLabels(*words)
 
     def _lexicons(self) -> dict[str, Lexicon]:
-        """By slot: a lexicon's own name is a slot, and `slots:` gives it further ones."""
+        """Lexicons by slot: a lexicon's own name is a slot, and `slots:` adds others."""
         lexicons: dict[str, Lexicon] = {}
         if "lexicons" in self.given:
             for name, node in self.given["lexicons"].mapping("lexicons").items():
@@ -114,11 +114,11 @@ class _Reader:
             named = dict(lexicons)
             for slot, node in self.given["slots"].mapping("slots").items():
                 if slot in lexicons:
-                    raise node.error(f"slot '{slot}' has the name of a lexicon", hint="take another name")
+                    raise node.error(f"slot '{slot}' has the name of a lexicon", hint="choose another name")
                 name = node.text("slots")
                 if name not in named:
-                    hint = f"declared are {', '.join(named) or 'none'}"
-                    raise node.error(f"slot '{slot}' names a lexicon '{name}' that is not declared", hint=hint)
+                    hint = f"the lexicons are: {', '.join(named) or 'none'}"
+                    raise node.error(f"slot '{slot}' refers to a lexicon '{name}' that is not declared", hint=hint)
                 lexicons[slot] = named[name]
         return lexicons
 
@@ -140,7 +140,7 @@ class _Reader:
                 above.setdefault(first, set()).add(second)
                 if first in _reached(above, first):
                     hint = "remove one of the relations"
-                    raise node.error(f"'{first}' would have to be more than itself, a cycle", hint=hint)
+                    raise node.error(f"'{first}' would have to be more than itself, which is a cycle", hint=hint)
             for slot in (relation.first, relation.second):
                 _known_slot(node, slot, lexicons)
             yield relation
@@ -152,7 +152,9 @@ class _Reader:
                 for node in root.require("capabilities", "the file").items("capabilities"):
                     capability = reader.capability(node)
                     if any(capability.id == other.id for other in found):
-                        raise node.error(f"capability '{capability.id}' is given twice", hint="rename or join them")
+                        raise node.error(
+                            f"capability '{capability.id}' is given twice", hint="rename one, or merge them"
+                        )
                     found.append(capability)
         if not found:
             raise self.root.error("the suite has no `capabilities`", hint="add some, or `include` a file that has them")
@@ -168,7 +170,7 @@ def _files(root: YamlNode, opened: tuple[Path, ...]) -> Iterator[YamlNode]:
         if file.resolve() in opened:
             raise node.error(f"'{file.name}' includes itself, a cycle", hint="remove one of the `include` lines")
         if not file.is_file():
-            raise node.error(f"'{node.content}' is not there", hint="paths count from the file that includes")
+            raise node.error(f"'{node.content}' is not found", hint="paths are relative to the including file")
         part = read_yaml(file, needs="`capabilities:`")
         part.mapping("an included file", known=("about", "include", "capabilities"))
         yield from _files(part, (*opened, file.resolve()))
@@ -187,11 +189,11 @@ def _reached(above: Mapping[str, set[str]], start: str) -> set[str]:
 
 def _known_slot(node: YamlNode, slot: str, lexicons: Mapping[str, Lexicon]) -> None:
     if slot not in lexicons:
-        raise node.error(f"there is no slot '{slot}'", hint=f"declared are {', '.join(lexicons) or 'none'}")
+        raise node.error(f"unknown slot '{slot}'", hint=f"the slots are: {', '.join(lexicons) or 'none'}")
 
 
 def check_templates(suite: Suite) -> None:
-    """Check what only the whole suite can tell: an id or a variation twice, a template that nothing fills."""
+    """Check what only the whole suite shows: duplicate ids or variations, and templates that no values fill."""
     ids: dict[str, Template] = {}
     written: dict[tuple[Flat, str], tuple[Template, int]] = {}
     for unit in suite.units:
@@ -213,5 +215,5 @@ def check_templates(suite: Suite) -> None:
 
 def _twice(template: Template, what: str, first: Template) -> ConfigError:
     elsewhere = "" if first.file == template.file else f" of {first.file}"
-    problem = f"line {template.line}: {what} is there twice, first in line {first.line}{elsewhere}"
+    problem = f"line {template.line}: {what} occurs twice, first in line {first.line}{elsewhere}"
     return ConfigError(problem, file=template.file, hint="remove or reword one")

@@ -2,8 +2,8 @@
 
 `[one|other]` are alternatives; every combination of them is a linguistic variation of the same base template.
 `{slot}` is filled from a lexicon, `{slot:form}` with a form of the value: `upper`, `lower`, `capital`, `a` (with its
-article), `misspelt`, or an attribute that the lexicon gives, such as `abbreviation`. A bracket or a brace that is meant
-as such is written twice.
+article), `misspelt`, or an attribute of the lexicon, such as `abbreviation`. A literal bracket or brace is written
+twice.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _SLOT = re.compile(r"(?P<name>[A-Za-z_][\w]*)(?::(?P<form>[A-Za-z_][\w]*))?")
 
 
 class PatternError(ValueError):
-    """A template text that can't be read; the message is a sentence without the place."""
+    """A template text that can't be parsed; the message is a sentence without file and line."""
 
 
 class Slot(NamedTuple):
-    """A place to fill: the slot's name and the form of its value, empty for the value as it is."""
+    """A slot: its name and the form of its value, empty for the value as it is."""
 
     name: str
     form: str = ""
 
     def written(self) -> str:
-        """As it stands in a template."""
+        """The slot as it is written in a template."""
         return f"{{{self.name}:{self.form}}}" if self.form else f"{{{self.name}}}"
 
 
@@ -41,7 +41,7 @@ Sequenced = tuple[Part, ...]
 
 
 class Flat(NamedTuple):
-    """One variation: fixed pieces with slots between them; there is one piece more than there are slots."""
+    """One variation: fixed pieces with slots between them; there is one more piece than slots."""
 
     pieces: tuple[str, ...]
     slots: tuple[Slot, ...]
@@ -54,7 +54,7 @@ class Flat(NamedTuple):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A parsed template text: a row of groups, each with one or more alternatives."""
+    """A parsed template text: a sequence of groups, each with one or more alternatives."""
 
     groups: tuple[tuple[Sequenced, ...], ...]
 
@@ -86,7 +86,7 @@ def flatten(parts: Sequence[Part]) -> Flat:
 
 
 def parse(text: str, *, alternatives: bool = True) -> Pattern:
-    """Read a template text; with `alternatives=False` square brackets and bars are plain characters."""
+    """Parse a template text; with `alternatives=False`, square brackets and bars are plain characters."""
     groups: list[tuple[Sequenced, ...]] = []
     options: list[list[Part]] | None = None
     current: list[Part] = []
@@ -107,11 +107,11 @@ def parse(text: str, *, alternatives: bool = True) -> Pattern:
             current.append(token[0] if plain else token)
         elif token == "[":
             if options is not None:
-                raise PatternError("a [ stands inside [ ]; alternatives can't be nested")
+                raise PatternError("a [ is inside [ ]; alternatives can't be nested")
             groups.append((tuple(current),))
             options, current = [], []
         elif options is None:
-            raise PatternError("a ] has no [ before it" if token == "]" else "a | stands outside [ ]")
+            raise PatternError("a ] has no [ before it" if token == "]" else "a | is outside [ ]")
         else:
             options.append(current)
             current = []
@@ -131,14 +131,14 @@ def parse(text: str, *, alternatives: bool = True) -> Pattern:
 def _slot(written: str) -> Slot:
     match = _SLOT.fullmatch(written)
     if match is None:
-        raise PatternError(f"'{{{written}}}' is no slot; write {{name}} or {{name:form}}")
+        raise PatternError(f"'{{{written}}}' is not a slot; write {{name}} or {{name:form}}")
     return Slot(match["name"], match["form"] or "")
 
 
 def _closed(options: list[list[Part]]) -> tuple[Sequenced, ...]:
     if len(options) == 1:
-        raise PatternError("[ ] holds one alternative; separate two or more with |")
+        raise PatternError("[ ] has only one alternative; separate two or more with |")
     written = [flatten(option) for option in options]
     if len(set(written)) < len(written):
-        raise PatternError("[ ] holds the same alternative twice")
+        raise PatternError("[ ] has the same alternative twice")
     return tuple(tuple(option) for option in options)

@@ -31,7 +31,7 @@ _CHANGE = ("name", "prepend", "append", "replace", "respell")
 
 
 class TestReader:
-    """Reads the parts of a suite that lie below its top level."""
+    """Reads the parts of a suite below its top level."""
 
     __test__ = False  # pytest would collect the class by its name
 
@@ -84,12 +84,12 @@ class TestReader:
         )
 
     def _rule(self, node: YamlNode, kind: TestType, what: str) -> tuple[float | None, Direction | None, float | None]:
-        """Tolerance, direction and margin. An INV with a direction is a misunderstanding, not a detail."""
+        """Tolerance, direction and margin; an INV test with a direction is a misunderstanding, so it is refused."""
         given = node.mapping("a test")
         own = {"MFT": (), "INV": ("tolerance", "changes"), "DIR": ("direction", "margin", "changes")}
         for key in ("tolerance", "changes", "direction", "margin"):
             if key in given and key not in own[kind]:
-                raise node.error(f"{what} is of type {kind}, which has no `{key}`", hint="change the type", key=key)
+                raise node.error(f"{what} has type {kind}, which has no `{key}`", hint="change the type", key=key)
         if kind == "INV":
             return node.require("tolerance", what).number("tolerance", low=0, high=1), None, None
         if kind == "DIR":
@@ -109,14 +109,14 @@ class TestReader:
         target = self._pattern(given["to"]) if "to" in given else None
         if target is not None and kind == "MFT":
             raise node.error(
-                f"template '{name}' is of an MFT, which has no `to`", hint="make the test INV or DIR", key="to"
+                f"template '{name}' belongs to an MFT, which has no `to`", hint="make the test INV or DIR", key="to"
             )
         if target is not None and target.radices not in ((), pattern.radices):
-            hint = "give `to` no alternatives, or the same numbers of them in the same order"
+            hint = "give `to` no alternatives, or as many as `text` has, in the same order"
             raise node.error(f"the alternatives of `to` don't match those of `text` in template '{name}'", hint=hint)
         if kind != "MFT" and target is None and not has_changes:
             hint = "give the template a `to`, or the test a list of `changes`"
-            raise node.error(f"template '{name}' is of type {kind} and nothing changes it", hint=hint)
+            raise node.error(f"template '{name}' has type {kind}, but nothing changes it", hint=hint)
         tags = tuple(given["tags"].texts("tags")) if "tags" in given else ()
         return Template(name, pattern, own, tags, target, node.line, node.file)
 
@@ -138,20 +138,18 @@ class TestReader:
 
     def _known(self, node: YamlNode, slot: Slot) -> None:
         if slot.name not in self.lexicons:
-            hint = f"declare it under `lexicons`; declared are {', '.join(self.lexicons) or 'none'}"
-            raise node.error(f"slot '{{{slot.name}}}' is not known", hint=hint)
+            hint = f"declare it under `lexicons`; the slots are: {', '.join(self.lexicons) or 'none'}"
+            raise node.error(f"unknown slot '{{{slot.name}}}'", hint=hint)
         entries = self.lexicons[slot.name].entries
         if all(entry.written(slot.form) is None for entry in entries):
-            hint = "known are upper, lower, capital, a, misspelt and the attributes of the lexicon's values"
+            hint = "the forms are upper, lower, capital, a, misspelt and the attributes of the lexicon's values"
             raise node.error(f"slot '{{{slot.name}}}' has no form '{slot.form}'", hint=hint)
 
     def sizes(self, node: YamlNode) -> dict[str, int]:
         """`slot: number` lines."""
         for slot in node.mapping("sizes"):
             if slot not in self.lexicons:
-                raise node.error(
-                    f"there is no slot '{slot}'", hint=f"declared are {', '.join(self.lexicons)}", key=slot
-                )
+                raise node.error(f"unknown slot '{slot}'", hint=f"the slots are: {', '.join(self.lexicons)}", key=slot)
         return {slot: value.whole(f"the size of '{slot}'") for slot, value in node.mapping("sizes").items()}
 
     def _change(self, node: YamlNode) -> Change:
@@ -174,7 +172,7 @@ class TestReader:
     def _slot(self, node: YamlNode) -> Slot:
         match = re.fullmatch(r"(\w+)(?::(\w+))?", node.text("replace"))
         if match is None:
-            raise node.error(f"'{node.content}' is no slot", hint="write `slot` or `slot:form`, without braces")
+            raise node.error(f"'{node.content}' is not a slot", hint="write `slot` or `slot:form`, without braces")
         slot = Slot(match[1], match[2] or "")
         self._known(node, slot)
         return slot
@@ -183,5 +181,5 @@ class TestReader:
 def _id(node: YamlNode, what: str) -> str:
     name = node.require("id", what).text("id")
     if not re.fullmatch(r"[A-Za-z0-9][\w./-]*", name):
-        raise node.error(f"the id '{name}' has characters that an id can't have", hint="use letters, digits, _ - . /")
+        raise node.error(f"the id '{name}' has characters that are not allowed", hint="use letters, digits, _ - . /")
     return name

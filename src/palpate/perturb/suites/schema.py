@@ -1,4 +1,4 @@
-"""What a suite is made of. CheckList's three test types (Ribeiro et al. 2020), on the ADE template paper, section 3.
+"""The parts of a suite, with CheckList's three test types (Ribeiro et al. 2020; ADE template paper, section 3).
 
 A suite has capabilities, a capability has tests, a test has base templates, and a template has variations and slots.
 
@@ -24,13 +24,13 @@ TYPES: tuple[TestType, ...] = ("MFT", "INV", "DIR")
 
 
 class SuiteLabels(NamedTuple):
-    """How the suite's file calls the two labels."""
+    """The names of the two labels in the suite's file."""
 
     positive: str = "positive"
     negative: str = "negative"
 
     def name(self, label: bool | None) -> str:
-        """The word for a label; empty for none."""
+        """The name of a label; empty for none."""
         return "" if label is None else (self.positive if label else self.negative)
 
 
@@ -38,8 +38,8 @@ class SuiteLabels(NamedTuple):
 class SlotRelation:
     """What must hold between two slots of a template.
 
-    `more`: the attribute `by` of the first is at least `ratio` times that of the second, and more than it.
-    `different`: the attribute `by` of the two differs.
+    `more`: the attribute `by` of the first slot is more than that of the second, and at least `ratio` times as much.
+    `different`: the attribute `by` of the two slots differs.
     """
 
     kind: Literal["more", "different"]
@@ -52,7 +52,7 @@ class SlotRelation:
 
 @dataclass(frozen=True)
 class Change:
-    """What an INV or DIR test does to a text; exactly one of the fields behind `name` is given."""
+    """What an INV or DIR test does to a text; exactly one of the fields after `name` is given."""
 
     name: str
     prepend: Pattern | None = None
@@ -63,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Template:
-    """A base template; `to` is what an INV or DIR pair's second text is, if the template says so itself."""
+    """A base template; `to` is the second text of an INV or DIR pair, if the template itself gives one."""
 
     id: str
     pattern: Pattern
@@ -80,7 +80,7 @@ class Template:
         return self.listed or tuple(self.pattern.variations())
 
     def targets(self) -> tuple[Flat, ...]:
-        """The second texts, one for each variation; empty where the template gives none."""
+        """The second texts, one per variation; empty if the template gives none."""
         if self.listed_to or self.to is None:
             return self.listed_to
         found = self.to.variations()
@@ -89,7 +89,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Test:
-    """Base templates that ask for the same thing, with the rule by which a prediction passes."""
+    """Base templates that test the same thing, with the rule by which a prediction passes."""
 
     __test__ = False  # pytest would collect the class by its name
 
@@ -108,7 +108,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Capability:
-    """Something that a good model is able to do; `further` ones are run when asked for and are reported apart."""
+    """Something that a good model can do; `further` capabilities run on request and are reported separately."""
 
     id: str
     title: str

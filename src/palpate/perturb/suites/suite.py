@@ -20,7 +20,7 @@ from palpate.perturb.suites.patterns import Slot
 from palpate.perturb.suites.schema import Capability, Change, SlotRelation, SuiteLabels, Template, Test
 
 DEFAULT_SIZE = 10
-"""Values of a slot in a default run, where the suite gives no size."""
+"""Values of a slot in a default run, unless the suite gives a size."""
 MOST_CASES = 2**62
 DEFAULT_LABELS = SuiteLabels()
 
@@ -40,17 +40,17 @@ class Suite:
     name: str
     capabilities: tuple[Capability, ...]
     lexicons: Mapping[str, Lexicon]
-    """By slot: what may fill it."""
+    """The values that may fill each slot."""
     relations: tuple[SlotRelation, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     labels: SuiteLabels = DEFAULT_LABELS
     title: str = ""
     about: str = ""
     choose: tuple[str, ...] = ()
-    """Slots that the user of the suite is expected to fill, such as the finding that the model looks for."""
+    """Slots that the user is expected to fill, such as the finding that the model detects."""
     file: Path | None = None
     pair_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Sizes given for slots that the suite itself gives none: they are drawn with another, and this many pairs."""
+    """The user's sizes for slots without a size of their own: the number of pairs that are drawn with another slot."""
 
     def __repr__(self) -> str:
         return f"Suite({self.name!r}, {len(self.templates)} base templates)"
@@ -98,7 +98,7 @@ class Suite:
 
     @property
     def dropped(self) -> tuple[Dropped, ...]:
-        """Templates that no chosen value fits; they have no cases."""
+        """Templates that none of the chosen values fit; they have no cases."""
         return self._built[1]
 
     @property
@@ -116,11 +116,11 @@ class Suite:
         for slot, given in values.items():
             if slot not in lexicons:
                 raise ConfigError(
-                    f"suite '{self.name}' has no slot '{slot}'", hint=f"it has {', '.join(lexicons) or 'none'}"
+                    f"suite '{self.name}' has no slot '{slot}'", hint=f"its slots are: {', '.join(lexicons) or 'none'}"
                 )
             lexicons[slot] = lexicons[slot].with_values([given] if isinstance(given, str) else given)
         for tie in self.relations:
-            # Who chooses "PNA" must not meet "pneumonia" as the other finding.
+            # If the user chooses "PNA", "pneumonia" must not be the other finding.
             for slot, other in ((tie.first, tie.second), (tie.second, tie.first)):
                 if tie.kind == "different" and slot in values and other not in values:
                     lexicons[other] = lexicons[other].without(lexicons[slot])
@@ -143,19 +143,19 @@ class Suite:
         return replace(self, capabilities=tuple(capabilities))
 
     def with_sizes(self, sizes: Mapping[str, int]) -> Suite:
-        """The suite with other numbers of values a slot in its default run.
+        """The suite with other numbers of values per slot in its default run.
 
-        A slot that is drawn with another and has no number of its own, such as `longer`, gives that of the pairs.
+        A number for a slot that is drawn with another and has none of its own, such as `longer`, is that of the pairs.
         """
         for slot in sizes:
             if slot not in self.lexicons:
                 raise ConfigError(
-                    f"suite '{self.name}' has no slot '{slot}'", hint=f"it has {', '.join(self.lexicons)}"
+                    f"suite '{self.name}' has no slot '{slot}'", hint=f"its slots are: {', '.join(self.lexicons)}"
                 )
         pairs = {slot: n for slot, n in sizes.items() if slot not in self.sizes or slot in self.pair_sizes}
         for tie in self.relations:
             if {tie.first, tie.second} <= set(pairs) and pairs[tie.first] != pairs[tie.second]:
-                problem = f"slots '{tie.first}' and '{tie.second}' are drawn together and have two sizes"
+                problem = f"slots '{tie.first}' and '{tie.second}' are drawn together but have two sizes"
                 raise ConfigError(problem, hint="give the number of pairs once")
         return replace(self, sizes={**self.sizes, **sizes}, pair_sizes={**self.pair_sizes, **pairs})
 
@@ -164,7 +164,9 @@ class Suite:
         known = {capability.id for capability in self.capabilities}
         for name in capabilities or ():
             if name not in known:
-                raise ConfigError(f"suite '{self.name}' has no capability '{name}'", hint=f"it has {', '.join(known)}")
+                raise ConfigError(
+                    f"suite '{self.name}' has no capability '{name}'", hint=f"its capabilities are: {', '.join(known)}"
+                )
         return [
             at
             for at, unit in enumerate(self.units)
@@ -195,7 +197,7 @@ class Suite:
     def default_cases(
         self, rng: np.random.Generator, *, capabilities: Collection[str] | None = None, further: bool = False
     ) -> SuiteCases:
-        """The default run: one variation a base template, and the same few values of a slot in all of them.
+        """The default run: one variation per base template, and the same few values of a slot in all of them.
 
         A test with `variations: all` is run with all its variations. The draws are made for the whole suite, so a
         capability's cases are the same whether it runs alone or with others.
@@ -229,7 +231,7 @@ class Suite:
         further: bool = False,
         balance: Literal["case", "template"] = "case",
     ) -> SuiteCases:
-        """`n` cases of the full expansion without repeats: every case alike, or every base template alike."""
+        """`n` distinct cases of the full expansion: all cases equally likely, or all base templates equally often."""
         return self.cases(self.draw(n, rng, capabilities=capabilities, further=further, balance=balance))
 
     def sample_batches(
@@ -242,7 +244,7 @@ class Suite:
         further: bool = False,
         balance: Literal["case", "template"] = "case",
     ) -> Iterator[SuiteCases]:
-        """The same cases as `sample`, a batch at a time, for samples whose texts are not to be held at once."""
+        """The same cases as `sample` in batches, for samples whose texts do not fit into memory."""
         numbers = self.draw(n, rng, capabilities=capabilities, further=further, balance=balance)
         for start in range(0, len(numbers), batch):
             yield self.cases(numbers[start : start + batch])
@@ -272,7 +274,7 @@ class Suite:
         return local + shift[which] if total else local
 
     def _quotas(self, units: Sequence[int], sizes: Ints, n: int, rng: np.random.Generator) -> Ints:
-        """How many cases of each unit make `n`: every base template alike, and within it every change."""
+        """How many cases of each unit make `n`: the same number per base template, and within it per change."""
         rows: dict[str, list[int]] = {}
         for row, at in enumerate(units):
             rows.setdefault(self.units[at].template.id, []).append(row)
@@ -317,7 +319,7 @@ class Suite:
         return {}
 
     def describe(self) -> pl.DataFrame:
-        """A row a test and label: base templates, variations, cases of the default run and of the full expansion."""
+        """One row per test and label: base templates, variations, cases of the default run and the full expansion."""
         rows: dict[tuple[str, str, str], dict[str, object]] = {}
         seen: set[str] = set()
         for unit in self.units:
@@ -345,14 +347,14 @@ class Suite:
 
 
 def _distinct(rng: np.random.Generator, population: int, n: int) -> Ints:
-    """Distinct numbers below `population`, in random order; numpy uses Floyd's method, so memory goes with `n`."""
+    """Distinct numbers below `population`, in random order; numpy uses Floyd's method, so only `n` needs memory."""
     if n == 0:
         return np.zeros(0, dtype=np.int64)
     return np.asarray(rng.choice(population, size=n, replace=False), dtype=np.int64)
 
 
 def _even(sizes: Ints, n: int, rng: np.random.Generator) -> Ints:
-    """Quotas that are as even as the sizes allow; what does not divide goes to some that are drawn."""
+    """Quotas as even as the sizes allow; the remainder goes to randomly drawn units."""
     quotas = np.zeros_like(sizes)
     left = min(n, int(sizes.sum()))
     while left > 0:

@@ -1,9 +1,9 @@
-"""Is every text of a suite a well-formed sentence? A check of each value in each place, not of all combinations.
+"""Is every text of a suite a well-formed sentence? Checks each value in each position, not all combinations.
 
 What can go wrong in a text depends on a variation's fixed pieces and, one at a time, on the values between them:
 spacing, a/an, the capital at the start of a sentence, the final mark, brackets. So every variation is written with
-every value of every slot once, while the other slots keep their first value; that covers each seam between a piece and
-a value.
+every value of every slot once, while the other slots keep their first value; that covers each boundary between a piece
+and a value.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def find_flaws(suite: Suite) -> list[Flaw]:
     fine: set[object] = set()
     for unit in suite.units:
         free = FREE in unit.template.tags
-        # A changed text may begin with a user name or end in a hashtag: the change is meant to break rules.
+        # A changed text may begin with a user name or end with a hashtag: changes break rules on purpose.
         for flats, lenient in ((unit.variations, free), (unit.changed, free or unit.change != "")):
             for seams, texts in _texts(suite, unit, flats, fine):
                 found = []
@@ -63,7 +63,7 @@ def find_flaws(suite: Suite) -> list[Flaw]:
 
 
 def problems_of(text: str, *, free: bool = False) -> list[str]:
-    """What is wrong with a text; with `free` only its spacing and its braces are looked at."""
+    """What is wrong with a text; with `free`, only its spacing and its braces are checked."""
     found = []
     if _SPACING.search(text):
         found.append("spacing")
@@ -72,7 +72,7 @@ def problems_of(text: str, *, free: bool = False) -> list[str]:
     if free:
         return found
     if not _FINAL.search(text):
-        found.append("does not end in one final mark")
+        found.append("does not end with one final mark")
     for match in _SENTENCE_START.finditer(text):
         if match[1].islower() and not _ABBREVIATED.search(text[: match.start()]):
             found.append("a sentence begins with a small letter")
@@ -89,7 +89,7 @@ def _fits(article: str, word: str) -> bool:
 
 
 def _all_fine(texts: Sequence[str]) -> bool:
-    """A quick look at many texts: true if none of them has a problem; false asks for a look at each."""
+    """A quick check of many texts: true if none has a problem; if false, each has to be checked."""
     lines = "\n".join(texts)
     starts = {text[:1] for text in texts}.union(_INNER_START.findall(lines))
     ends = {text[-2:] for text in texts}
@@ -106,7 +106,7 @@ def _all_fine(texts: Sequence[str]) -> bool:
 def _texts(
     suite: Suite, unit: Unit, flats: Sequence[Flat], fine: Container[object]
 ) -> Iterator[tuple[object, list[str]]]:
-    """Every variation with its first values, then with every value of each slot, unless these seams are known."""
+    """Every variation with its first values, then with every value of each slot, unless these boundaries are known."""
     if any(len(factor) == 0 for factor in unit.factors):
         return
     usual = {slot: int(factor.rows[0, at]) for factor in unit.factors for at, slot in enumerate(factor.slots)}
@@ -122,7 +122,7 @@ def _texts(
 
 
 def _seams(flat: Flat, slot: str) -> tuple[str, ...]:
-    """What stands around a slot, as far as a rule can look: some letters, other slots, the text's start or its end."""
+    """What is around a slot, as far as a rule can look: some letters, other slots, the start or end of the text."""
     found = []
     for at, (name, form) in enumerate(flat.slots):
         if name == slot:
@@ -138,7 +138,7 @@ def _write(suite: Suite, flat: Flat, chosen: dict[str, int]) -> str:
 
 
 def _same_twice(suite: Suite, unit: Unit) -> Iterator[str]:
-    """Two values of a slot that look the same in all forms in which the unit writes them."""
+    """Two values of a slot that are written the same in all forms that the unit uses."""
     for factor in unit.factors:
         for at, slot in enumerate(factor.slots):
             flats = [*unit.variations, *unit.changed]

@@ -1,7 +1,7 @@
 """Target words and where they are in the notes (vocabulary-sensitivity, sections 2.3.1 and 2.3.5).
 
 `find_words` tokenises each note once and looks its words up, so the time does not grow with the number of target
-words. What counts as a word, and what hyphens, apostrophes and numbers do, is told in `palpate.perturb.words.tokens`.
+words. What counts as a word, and the role of hyphens, apostrophes and numbers: see `palpate.perturb.words.tokens`.
 
 `choose_words` picks target words if the user has none, and `Ratings` are clinicians' scores of words (section 3).
 """
@@ -43,7 +43,7 @@ _BLANKS = re.compile(r"\s+")
 
 
 class Ratings(NamedTuple):
-    """What clinicians say about words: `scores[word, rater]`, NaN where a rater gave none."""
+    """What clinicians say about words: `scores[word, rater]`, NaN if a rater gave none."""
 
     words: tuple[str, ...]
     raters: tuple[str, ...]
@@ -51,7 +51,7 @@ class Ratings(NamedTuple):
 
 
 class Hits(NamedTuple):
-    """Where words are: `texts[text][start:end]` is the target `word`; sorted by text, word and start."""
+    """Where target words are: `texts[text][start:end]` is the target `word`; sorted by text, word and start."""
 
     text: Ints
     word: Ints
@@ -63,7 +63,7 @@ class Hits(NamedTuple):
         return Hits(*(column[rows] for column in self))
 
     def by_text(self) -> list[tuple[int, Ints]]:
-        """Each text that has hits, and which they are; in order."""
+        """Each text that has hits, with the indices of its hits, in order."""
         order = np.argsort(self.text, kind="stable")
         used, begin = np.unique(self.text[order], return_index=True)
         parts = np.split(order, begin[1:])[: len(used)]
@@ -71,18 +71,19 @@ class Hits(NamedTuple):
 
 
 def check_words(words: Iterable[str]) -> tuple[str, ...]:
-    """The words with single blanks, as they are written; none without a letter or digit, none twice."""
+    """The words as written, with single blanks; refuses words without a letter or digit, and duplicates."""
     seen: dict[str, str] = {}
     for word in words:
         shown = " ".join(word.split())
         if len(pieces(shown)) < 3:
-            raise InputError(f"the target word '{shown}' has no letter and no digit", hint="take it off the list")
+            problem = f"the target word '{shown}' has neither letters nor digits"
+            raise InputError(problem, hint="remove it from the list")
         same = normalise_word(shown)
         if same in seen:
             twin = "" if seen[same] == shown else f", once as '{seen[same]}'"
             raise InputError(
                 f"the target word '{shown}' is given twice{twin}",
-                hint="case and blanks don't tell words apart, so keep one of them",
+                hint="words that differ only in case or blanks are the same, so keep one of them",
             )
         seen[same] = shown
     return tuple(seen.values())
@@ -92,7 +93,7 @@ def check_words(words: Iterable[str]) -> tuple[str, ...]:
 
 
 class _Target(NamedTuple):
-    """A target as its words, what is between them, and what stands before and behind ("CD4+")."""
+    """A target word or phrase: its words, what is between them, and what comes before and after ("CD4+")."""
 
     word: int
     tokens: tuple[str, ...]
@@ -106,13 +107,13 @@ class _Target(NamedTuple):
 
 
 class _Lookup(dict[str, int]):
-    """Words as they stand in texts to the code of a target's word, or -1."""
+    """Maps words as written in texts to the code of a target's word, or -1."""
 
     def __init__(self, targets: Sequence[_Target]) -> None:
         super().__init__()
         names = dict.fromkeys(token for target in targets for token in target.tokens)
         self.codes = {token: code for code, token in enumerate(names)}
-        # The last place is what code -1 points at: no target.
+        # Code -1 points at the last entry: no target.
         self.plain = np.full(len(self.codes) + 1, -1, dtype=np.int64)
         self.is_head = np.zeros(len(self.codes) + 1, dtype=bool)
         self.others: dict[tuple[int, ...], list[_Target]] = {}
@@ -129,7 +130,7 @@ class _Lookup(dict[str, int]):
         return left * len(self.codes) + right
 
     def heads(self, codes: Ints) -> Ints:
-        """Where a phrase, or a word with signs, may begin: its first two words are there, or its only one."""
+        """Where a phrase, or a word with signs, may begin: at its first two words, or its only one."""
         may = self.is_head[codes]
         if len(self.pairs):
             seen = np.where(codes[:-1] < 0, -1, self._pair(codes[:-1], codes[1:]))
@@ -143,9 +144,9 @@ class _Lookup(dict[str, int]):
 
 
 def find_words(texts: Sequence[str], words: Sequence[str], *, occurrences: Occurrences = "all") -> Hits:
-    """Where the words are in the texts: whole words and phrases, without regard to case.
+    """Where the words are in the texts: whole words and phrases, whatever their case.
 
-    Between the words of a phrase any run of blanks is allowed, line ends too. Words of the list are looked for
+    Any run of blanks or line ends may separate the words of a phrase. The words of the list are searched for
     independently, so "heart" is also found in "heart failure"; hits of one word never overlap. `first` keeps the
     first hit of each word in each text.
     """
@@ -193,7 +194,7 @@ def _hits_in(cut: list[str], codes: Ints, lookup: _Lookup) -> Ints:
 def _other_hits(
     cut: list[str], codes: Ints, heads: Ints, lookup: _Lookup, start: Ints, end: Ints
 ) -> Iterator[tuple[int, int, int]]:
-    """Hits of phrases, and of words with signs before or behind."""
+    """Hits of phrases, and of words with signs before or after them."""
     reached: dict[int, int] = {}
     for k in heads.tolist():
         for head in {tuple(codes[k : k + n].tolist()) for n in (1, 2)}:
@@ -208,7 +209,7 @@ def _other_hits(
 
 
 def _fits(cut: list[str], codes: Ints, k: int, target: _Target, lookup: _Lookup) -> bool:
-    """Whether the target stands at the k-th word of the text."""
+    """Whether the target is at the k-th word of the text."""
     n = len(target.tokens)
     if k + n > len(codes) or codes[k : k + n].tolist() != [lookup.codes[token] for token in target.tokens]:
         return False
@@ -216,7 +217,7 @@ def _fits(cut: list[str], codes: Ints, k: int, target: _Target, lookup: _Lookup)
     if any(_plain_gap(gap) != asked for gap, asked in zip(gaps[1:-1], target.gaps, strict=True)):
         return False
     before, behind = gaps[0], gaps[-1]
-    # A sign that touches another word is not at the edge of this one: "a.b" is no place for "a.".
+    # A sign that touches another word is not at the edge of this one: "a." is not found in "a.b".
     touches_before = target.prefix == before and k > 0
     touches_behind = target.suffix == behind and k + n < len(codes)
     return (

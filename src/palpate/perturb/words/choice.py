@@ -1,6 +1,6 @@
-"""Choosing target words from the training notes, where the user has none (vocabulary-sensitivity, section 2.3.1).
+"""Choosing target words from the training notes, if the user has none (vocabulary-sensitivity, section 2.3.1).
 
-The stop words are English words that carry grammar and little else; they are never chosen unless asked for. The list
+Stop words are English words with little meaning beyond grammar; they are not chosen unless the caller says so. The list
 was written for this project. It leaves out negations ("no", "not", "without", "denies") and words of time ("before",
 "after", "since") on purpose: in a note they carry meaning, and a model's reaction to them is of interest.
 """
@@ -48,7 +48,7 @@ class WordCount(NamedTuple):
 
 
 class ChosenWords(NamedTuple):
-    """Target words, best first, with the columns that they were chosen by; `statistic` is NaN if not `predictive`."""
+    """Target words, best first, with the numbers behind the choice; `statistic` is NaN unless `predictive`."""
 
     words: tuple[str, ...]
     n: Ints
@@ -57,7 +57,7 @@ class ChosenWords(NamedTuple):
 
 
 def count_words(texts: Sequence[str]) -> dict[str, WordCount]:
-    """Every word of the texts, numbers left out, in alphabetical order."""
+    """Every word of the texts except numbers, in alphabetical order."""
     tokenised = tokenise(texts)
     columns = zip(tokenised.words, *(column.tolist() for column in tokenised.counts()), strict=True)
     return {word: WordCount(n, n_texts) for word, n, n_texts in columns if is_plain_word(word)}
@@ -76,11 +76,11 @@ def choose_words(
     """Target words from the training notes.
 
     `frequent`: those with the most occurrences. `predictive`: those whose presence in a note has the largest
-    Pearson chi-squared (2 x 2, uncorrected) with a label; `y[text]` or `y[text, label]`, dense or sparse, and of
-    several labels the largest counts. `vocabulary`: all, most frequent first, whatever `n` is.
+    Pearson chi-squared (2 x 2, uncorrected) with a label; `y[text]` or `y[text, label]`, dense or sparse, and with
+    several labels the largest value counts. `vocabulary`: all words, most frequent first, whatever `n` is.
 
     Stop words, numbers, words of fewer than `min_letters` and words in fewer than `min_texts` notes (a rare word
-    may be a name) are never chosen. Ties go by the alphabet.
+    may be a name) are never chosen. Ties are broken alphabetically.
     """
     tokenised = tokenise(texts)
     count, n_texts = tokenised.counts()
@@ -104,7 +104,7 @@ def choose_words(
 
 
 def _chi_squared(tokenised: Tokenised, kept: Ints, y: Any) -> Floats:
-    """The largest statistic over the labels; NaN for a word that all notes have."""
+    """The largest statistic over the labels; NaN for a word that occurs in all notes."""
     n = len(tokenised.first) - 1
     labels = _label_matrix(y, n)
     positive: Floats = np.asarray(labels.sum(axis=0), dtype=np.float64).ravel()
@@ -117,14 +117,14 @@ def _chi_squared(tokenised: Tokenised, kept: Ints, y: Any) -> Floats:
     positive = positive[varies][None, :]
     below = with_word * (n - with_word) * positive * (n - positive)
     with np.errstate(invalid="ignore", divide="ignore"):
-        # (ad - bc) of the 2 x 2 table is n times the surplus of the joint count.
+        # (ad - bc) of the 2 x 2 table is n times the excess of the joint count.
         value = np.where(below > 0, n * (n * both - with_word * positive) ** 2 / below, np.nan)
     return np.asarray(value.max(axis=1), dtype=np.float64)
 
 
 def _label_matrix(y: Any, n: int) -> Any:
-    """Texts by labels, sparse."""
+    """The labels as a sparse matrix, [text, label]."""
     given: Any = y if sparse.issparse(y) else np.asarray([] if y is None else y, dtype=np.float64)
     if given.shape[0] != n:
-        raise InputError(f"there are {n} notes and labels for {given.shape[0]}")
+        raise InputError(f"there are {n} notes, but labels for {given.shape[0]}")
     return sparse.csr_array(given if given.ndim == 2 else given.reshape(n, -1), dtype=np.float64)

@@ -1,8 +1,8 @@
-"""Is one word only another form of the other? A swap of "smokes" for "smoked" would say nothing about the word.
+"""Is one word only another form of the other? Replacing "smokes" with "smoked" would say nothing about the word.
 
 A small set of English rules, with the Latin and Greek plurals of medicine and a table of irregular words. Each word
-has a set of possible base forms; two words that share one count as forms of each other. Where the rules can't know
-("number" might be "numb" with -er) they say yes: one candidate too many is left out, of thousands.
+has a set of possible base forms; two words that share one count as forms of each other. If in doubt ("number"
+might be "numb" with -er) the rules say yes: of thousands of candidates, one too many is left out.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _irregular_bases() -> dict[str, frozenset[str]]:
 
 @lru_cache(maxsize=200_000)
 def base_forms(word: str) -> frozenset[str]:
-    """What a normalised word may be a form of, itself included."""
+    """The possible base forms of a normalised word, including the word itself."""
     plain = word.removesuffix("'s").removesuffix("'")
     found = {word, plain, *_irregular_bases().get(plain, ())}
     found.update(base for base in _plural_bases(plain) if len(base) >= 2)
@@ -117,7 +117,7 @@ def base_forms(word: str) -> frozenset[str]:
 
 
 def _plural_bases(word: str) -> Iterator[str]:
-    """Of plurals, and of verbs with -s."""
+    """Base forms of plurals, and of verbs with -s."""
     if word.endswith("s") and not word.endswith("ss"):
         yield word[:-1]
     if word.endswith("es"):
@@ -150,7 +150,7 @@ _CLASSICAL = {
 
 
 def _verb_bases(word: str) -> Iterator[str]:
-    """Of past forms and participles, and of adjectives with -er and -est."""
+    """Base forms of past tenses and participles, and of adjectives with -er and -est."""
     for ending in ("ed", "ing", "er", "est"):
         if word.endswith(ending):
             stem = word.removesuffix(ending)
@@ -165,10 +165,10 @@ def _verb_bases(word: str) -> Iterator[str]:
 
 
 def gives_away(replacement: str, word: str) -> bool:
-    """Whether a replacement has the word, or a form of it, within: "non-smokers" for "smoker".
+    """Whether a replacement contains the word or a form of it: "non-smokers" for "smoker".
 
-    Hyphens and other signs part words here, because they do for most models. A word of a phrase gives the phrase away
-    too: "failure" for "heart failure" only takes a word out.
+    Hyphens and other signs separate words here, because they do so for most models. A word of a phrase gives the phrase
+    away too: replacing "heart failure" with "failure" only removes a word.
     """
     own, target = _parts(replacement), _parts(word)
     if " " in word.strip() and all(any(_same(part, each) for each in target) for part in own):
@@ -187,7 +187,7 @@ def _parts(word: str) -> tuple[str, ...]:
 
 
 class Forms:
-    """Which words of a vocabulary are to be left out for a target, found without comparing all."""
+    """Finds the words of a vocabulary that give a target away, without comparing all of them."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._vocabulary = vocabulary
@@ -197,7 +197,7 @@ class Forms:
                 self._by_base.setdefault(base, []).append(code)
 
     def of(self, word: str) -> Ints:
-        """The codes of all words that `gives_away` says yes to, sorted."""
+        """The codes of all words that give the word away, sorted."""
         first = _parts(word)[: None if " " in word.strip() else 1]
         near = {code for part in first for base in base_forms(part) for code in self._by_base.get(base, ())}
         return np.asarray(sorted(c for c in near if gives_away(self._vocabulary[c], word)), dtype=np.int64)

@@ -1,14 +1,14 @@
-"""The n-gram model's search for the best words, compiled; the answer is that of a search through the vocabulary.
+"""The n-gram model's search for the best words, compiled; the result is that of a search through the vocabulary.
 
-A word's score depends on four counts: with l1, with l2 l1, with r1, with r1 r2. It is enough to look at
+A word's score depends on four counts: with l1, with l2 l1, with r1, with r1 r2. It is enough to consider
 
-1. words seen with a history of two, which are few;
+1. words seen with a history of two words, which are few;
 2. words seen with l1 and with r1: both lists are sorted, and walked side by side;
-3. words seen on one side only: the other side is the same for all of them, so they come in the order of their one
-   count, which is kept sorted, and the walk ends at the first that is worse than the n-th best;
-4. words seen on neither side: they come in the order of P(w), which is that of their codes.
+3. words seen on one side only: the other side is the same for all of them, so they are tried in the order of their one
+   count, which is kept sorted, until one is worse than the n-th best;
+4. words seen on neither side: they are tried in the order of P(w), which is that of their codes.
 
-A word met a second time with its counts of two left out has at most its true score, so it changes nothing.
+A word that comes up again without its counts of two words has at most its true score, so it changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _find(word: Any, low: Any, high: Any, asked: Any) -> Any:
-    """The place of `asked` in the sorted word[low:high], or -1."""
+    """The index of `asked` in the sorted word[low:high], or -1."""
     end = high
     while low < high:
         middle = (low + high) >> 1
@@ -34,7 +34,7 @@ def _find(word: Any, low: Any, high: Any, asked: Any) -> Any:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _ahead(word: Any, low: Any, high: Any, asked: Any) -> Any:
-    """The first place in the sorted word[low:high] that is not below `asked`, by steps that double."""
+    """The first index in the sorted word[low:high] that is not below `asked`, found in doubling steps."""
     step = 1
     while low < high and word[low] < asked:
         if low + step < high and word[low + step] < asked:
@@ -49,13 +49,13 @@ def _ahead(word: Any, low: Any, high: Any, asked: Any) -> Any:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _times(lists: Any, at: Any, high: Any, asked: Any) -> Any:
-    """How many times the word is in a list, of which `at` is the first place not below it."""
+    """How often the word is in a list, in which `at` is the first index not below it."""
     return np.int64(lists.times[at]) if at < high and lists.word[at] == asked else np.int64(0)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _interpolated(p: Any, times_1: Any, times_2: Any, one: Any, two: Any) -> Any:
-    """Witten and Bell: P(w | two words) over P(w | one word) over P(w); `one` and `two` are (low, high, total)."""
+    """Witten and Bell: P(w | two words), which backs off to P(w | one word) and P(w), from (low, high, total)."""
     if one[2] > 0:
         p = (times_1 + (one[1] - one[0]) * p) / (one[2] + (one[1] - one[0]))
     if two[2] > 0:
@@ -65,7 +65,7 @@ def _interpolated(p: Any, times_1: Any, times_2: Any, one: Any, two: Any) -> Any
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _score(p: Any, l_1: Any, l_2: Any, r_1: Any, r_2: Any, spans: Any) -> Any:
-    """Rounded to 40 bits, so that scores that are equal but for rounding are equal here."""
+    """The score, rounded to 40 bits, so that scores that differ only by rounding errors are equal."""
     value = _interpolated(p, l_1, l_2, spans[0], spans[1]) * _interpolated(p, r_1, r_2, spans[2], spans[3]) / p
     shifted = value * 8193.0
     return shifted - (shifted - value)
@@ -73,7 +73,7 @@ def _score(p: Any, l_1: Any, l_2: Any, r_1: Any, r_2: Any, spans: Any) -> Any:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _insert(best: Any, score: Any, barred: Any, code: Any, value: Any) -> None:
-    """Keep the n best, ties to the lower code, each once."""
+    """Keep the n best words, each once; ties go to the lower code."""
     last = best.size - 1
     if best[last] >= 0 and (value < score[last] or (value == score[last] and code >= best[last])):
         return

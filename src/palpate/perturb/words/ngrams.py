@@ -1,7 +1,7 @@
 """A bidirectional n-gram model: which words fit between two words to the left and two to the right.
 
-It stands in for the paper's masked language model (vocabulary-sensitivity, section 2.3) where there is none, and is
-fitted on the training notes in seconds. With l2 l1 _ r1 r2 around the place,
+It replaces the paper's masked language model (vocabulary-sensitivity, section 2.3) if there is none, and is fitted on
+the training notes in seconds. With l2 l1 _ r1 r2 around the place,
 
     score(w) = P(w | l2 l1) * P(w | r1 r2) / P(w)
 
@@ -12,10 +12,11 @@ Witten and Bell's rule, with c(h, w) counts, n(h) = sum of c(h, w) over w and d(
     P(w | l1)    = (c(l1, w) + d(l1) * P(w)) / (n(l1) + d(l1))
     P(w)         = c(w) / n
 
-and P(w | r1 r2) likewise, with what comes before r1 and r1 r2. A history that was never seen falls to the shorter one.
+and P(w | r1 r2) likewise, with what comes before r1 and r1 r2. A history that was never seen backs off to the shorter
+one.
 
-Signs are not read. Numbers are one class, words in fewer than `min_texts` notes another, and the edges of a note a
-third; classes are context and never proposed, so a name that few notes have is not even kept.
+Signs are ignored. Numbers are one class, words in fewer than `min_texts` notes another, and the edges of a note a
+third; classes serve as context and are never proposed, so a name that occurs in few notes is not even stored.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ CONTEXT = 4
 
 
 class Followers(NamedTuple):
-    """The words next to each history: `word[first[h] : first[h + 1]]`, sorted, and how many times each.
+    """The words next to each history: `word[first[h] : first[h + 1]]`, sorted, and how often each occurs.
 
-    `order` holds the same places, the likeliest word first; empty for histories of two.
+    `order` has the same indices, the likeliest word first; it is empty for histories of two words.
     """
 
     first: Ints
@@ -59,7 +60,7 @@ class Side(NamedTuple):
 
 
 class _Codes(dict[str, int]):
-    """Words as they stand in texts to codes; classes for numbers and for words that the model does not know."""
+    """Maps words as written in texts to codes, with classes for numbers and for unknown words."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__()
@@ -72,13 +73,13 @@ class _Codes(dict[str, int]):
 
 
 def _class_of(word: str, n_words: int) -> int:
-    """The code behind the words: first the numbers, then all that is rare or no word; the edge comes third."""
+    """Codes that follow those of the words: numbers, then rare words and non-words, then the edges of notes."""
     return n_words if word.lstrip(".")[:1].isdigit() else n_words + 1
 
 
 @dataclass(frozen=True, eq=False)
 class NgramModel:
-    """The fitted model; `words` are those it may propose, most frequent first, ties by the alphabet."""
+    """The fitted model; `words` are those it may propose, most frequent first, then alphabetically."""
 
     words: tuple[str, ...]
     p_word: NDArray[np.float64]
@@ -94,7 +95,7 @@ class NgramModel:
         kept = np.flatnonzero(plain & (n_texts >= min_texts))
         if not len(kept):
             raise InputError(
-                f"no word is in at least {min_texts} of the training notes, so there is nothing to propose",
+                f"no word occurs in at least {min_texts} training notes, so there is nothing to propose",
                 hint="give more notes, a masked language model, or other filters",
             )
         kept = kept[np.argsort(-count[kept], kind="stable")]
@@ -115,7 +116,7 @@ class NgramModel:
             cut = pieces(texts[text])
             ends = np.cumsum(np.fromiter(map(len, cut), dtype=np.int64, count=len(cut)))
             around = np.asarray([*edge, *map(codes.__getitem__, cut[1::2]), *edge], dtype=np.int64)
-            # How many words end before the hit, and how many begin before its end; two edges stand in front.
+            # How many words end before the hit, and how many begin before its end; two edges come first.
             left = np.searchsorted(ends[1::2], hits.start[rows], side="right")
             right = np.searchsorted(ends[:-1:2], hits.end[rows], side="left") + 2
             out[rows] = np.column_stack([around[left], around[left + 1], around[right], around[right + 1]])
@@ -124,7 +125,7 @@ class NgramModel:
     def at(self, contexts: Ints, n: int, *, group: Ints | None = None, exclude: Sequence[Ints] = ()) -> Ints:
         """Up to n codes for each context, best first, ties to the more frequent word, then -1.
 
-        The codes in `exclude[group[i]]` are not given for context i. Equal rows are worked out once.
+        The codes in `exclude[group[i]]` are excluded for context i. Equal rows are computed once.
         """
         groups = np.zeros(len(contexts), dtype=np.int64) if group is None else group
         rows, which = np.unique(np.column_stack([contexts, groups]), axis=0, return_inverse=True)
@@ -144,7 +145,7 @@ class NgramModel:
         return np.asarray(best)[which.ravel()]
 
     def likeliest(self, texts: Sequence[str], hits: Hits, n: int, *, exclude: Sequence[Ints] = ()) -> Ints:
-        """Up to n codes for each hit, best first, then -1; `exclude[hits.word[i]]` are not given."""
+        """Up to n codes for each hit, best first, then -1; `exclude[hits.word[i]]` are excluded."""
         group = hits.word if len(exclude) else None
         return self.at(self.contexts(texts, hits), n, group=group, exclude=exclude)
 
@@ -156,7 +157,7 @@ class NgramModel:
 
 
 def _padded(codes: Small, first: Ints, *, edge: int) -> tuple[Ints, Ints]:
-    """All texts in one line, with two edges between them, and where their words are in it."""
+    """All texts concatenated, with two edges between them, and where their words are."""
     n_texts = len(first) - 1
     at = np.arange(len(codes)) + 2 * (np.repeat(np.arange(n_texts), np.diff(first)) + 1)
     line = np.full(len(codes) + 2 * (n_texts + 1), edge, dtype=np.int64)
@@ -165,7 +166,7 @@ def _padded(codes: Small, first: Ints, *, edge: int) -> tuple[Ints, Ints]:
 
 
 def _side(line: Ints, at: Ints, step: int, n_codes: int) -> Side:
-    """Counts of words with what is before them (`step` -1) or behind them (+1)."""
+    """Counts of words with what comes before them (`step` -1) or after them (+1)."""
     key = line[at + step]
     key *= n_codes
     one_history, one_word, one_count = _tally(key + line[at], n_codes)
@@ -179,14 +180,14 @@ def _side(line: Ints, at: Ints, step: int, n_codes: int) -> Side:
 
 
 def _by_likelihood(one: Followers, history: Ints, n_total: Ints) -> Small:
-    """Places by P(word | history), in whole numbers so that ties are ties: c(h, w) n + d(h) c(w)."""
+    """Indices by P(word | history), in whole numbers so that ties are exact: c(h, w) n + d(h) c(w)."""
     different = np.diff(one.first)[history]
     likelihood = one.times * n_total.sum() + different * n_total[one.word]
     return np.lexsort((-likelihood, history)).astype(np.int32)
 
 
 def _tally(keys: Ints, n_codes: int) -> tuple[Ints, Small, Small]:
-    """Different (history, word) pairs in order, and how often each is."""
+    """Distinct (history, word) pairs in order, and how often each occurs."""
     keys.sort()
     starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     count = np.diff(np.append(starts, len(keys))).astype(np.int32)

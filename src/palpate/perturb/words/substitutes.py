@@ -1,13 +1,13 @@
 """What a target word is replaced with, by filter family (vocabulary-sensitivity, sections 2.3 and 2.3.5).
 
     uniform   words drawn uniformly from a model's vocabulary
-    unigram   the most frequent words of the notes that have the target
-    context   the likeliest words at that very place, by a `ContextModel`
-    own       what the user says
+    unigram   the most frequent words of the notes that contain the target
+    context   the likeliest words at this position, by a `ContextModel`
+    own       the user's own replacements
 
-A family never gives the target itself, a form of it ("smoked" for "smokes"), a word that has it within
-("non-smoker" for "smoker"), a special token or a piece of a word. The user's own words are taken as they are, only
-the target itself is refused. Where fewer than asked for are left, fewer are given.
+A family never proposes the target itself, a form of it ("smoked" for "smokes"), a word that contains it ("non-smoker"
+for "smoker"), a special token or a piece of a word. The user's own replacements are taken as they are; only the target
+itself is refused. If fewer words than requested are left, fewer are proposed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DRAWN_AT_ONCE = 32
 class Substitutes(NamedTuple):
     """Replacements in columns: row i may be replaced with `pool[k]` for each k in `choice[i]` that is not -1.
 
-    A row is a target word, or a hit where the family looks at the place.
+    A row is a target word or, if the family depends on the position, a hit.
     """
 
     choice: Ints
@@ -47,24 +47,24 @@ class Substitutes(NamedTuple):
 
 
 class ContextModel(Protocol):
-    """Says which words are likeliest at a place; `NgramModel` and the masked language models are such."""
+    """Says which words are likeliest at a position, like `NgramModel` and the masked language models."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What it may propose."""
+        """The words that it may propose."""
 
     def likeliest(self, texts: Sequence[str], hits: Hits, n: int, *, exclude: Sequence[Ints] = ()) -> Ints:
-        """Up to n indices into `words` for each hit, best first, then -1; `exclude[hits.word[i]]` are not given."""
+        """Up to n indices into `words` for each hit, best first, then -1; `exclude[hits.word[i]]` are excluded."""
 
 
 # --- vocabularies -------------------------------------------------------------------------------------------
 
 
 def whole_words(vocabulary: Iterable[str], *, min_letters: int = 2, phrases: bool = False) -> tuple[str, ...]:
-    """The words of a model's vocabulary that can stand in a note by themselves, in its order, each once.
+    """The words of a model's vocabulary that can be used in a note on their own, in its order, each once.
 
-    Word pieces ("##ing", or in a vocabulary that marks the beginning of words, all without the mark), special tokens
-    ("[CLS]", "<s>", "[unused1]"), numbers, control characters and, unless `phrases`, n-grams are left out.
+    Word pieces ("##ing", or every token without the mark if the vocabulary marks the beginnings of words), special
+    tokens ("[CLS]", "<s>", "[unused1]"), numbers, control characters and, unless `phrases`, n-grams are left out.
     """
     listed = list(vocabulary)
     mark = next((mark for mark in (_BYTE_LEVEL, _SENTENCEPIECE) if any(t.startswith(mark) for t in listed)), "")
@@ -79,7 +79,7 @@ def whole_words(vocabulary: Iterable[str], *, min_letters: int = 2, phrases: boo
 def whole_word(token: str, *, mark: str = "", min_letters: int = 2, phrases: bool = False) -> str | None:
     """The word that a token of a vocabulary stands for, or None; `mark` is what the first piece of a word begins with.
 
-    A byte-level vocabulary spells letters beyond ASCII as other letters; such tokens are left out.
+    A byte-level vocabulary encodes letters beyond ASCII as other letters; such tokens are left out.
     """
     if not token.startswith(mark) or token.startswith(_WORDPIECE) or _SPECIAL.fullmatch(token):
         return None
@@ -105,8 +105,8 @@ def uniform_substitutes(
 ) -> Substitutes:
     """For each target, n words of the vocabulary, drawn uniformly and without replacement.
 
-    Give a vocabulary that went through `whole_words`. Each target draws from a stream of its own, so its words do
-    not depend on which targets come after it.
+    The vocabulary should come from `whole_words`. Each target draws from its own stream of random numbers, so its
+    words do not depend on the targets after it.
     """
     choice = np.full((len(words), n), -1, dtype=np.int64)
     for row, (word, own) in enumerate(zip(words, rng.spawn(len(words)), strict=True)):
@@ -118,7 +118,7 @@ def uniform_substitutes(
 def _draw(word: str, vocabulary: Sequence[str], n: int, rng: np.random.Generator) -> list[int]:
     """The first n words of a random order that do not give the target away."""
     drawn: list[int] = []
-    # A few to spare are nearly always enough; only if not, the whole vocabulary is put in random order.
+    # A few extra draws are nearly always enough; only if not, the whole vocabulary is shuffled.
     for size in (min(n + _DRAWN_AT_ONCE, len(vocabulary)), len(vocabulary)):
         order = rng.choice(len(vocabulary), size=size, replace=False).tolist() if size else []
         drawn = [k for k in order if not gives_away(vocabulary[k], word)][:n]
@@ -135,9 +135,9 @@ def unigram_substitutes(
     *,
     allowed: Callable[[str], bool] = lambda _: True,
 ) -> Substitutes:
-    """For each target, the n most frequent words of the notes that have it, ties by the alphabet.
+    """For each target, the n most frequent words of the notes that contain it; ties are broken alphabetically.
 
-    Stop words stay in, as in the paper; numbers and signs don't count. Only words that are `allowed` are given: a
+    Stop words are included, as in the paper; numbers and signs are not. Only words that are `allowed` are proposed: a
     rare word may be a name.
     """
     tokenised = texts if isinstance(texts, Tokenised) else tokenise(texts)
@@ -161,7 +161,7 @@ def unigram_substitutes(
 
 
 def _total_counts(hits: Hits, counts: Any, rows: range) -> Ints:
-    """Targets by words, how often the words occur in the texts of each target."""
+    """[target, word]: how often the words occur in the texts of each target."""
     pairs = np.unique(np.column_stack([hits.word - rows.start, hits.text]), axis=0)
     ones = np.ones(len(pairs), dtype=np.int64)
     has = sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(len(rows), counts.shape[0]))
@@ -170,7 +170,7 @@ def _total_counts(hits: Hits, counts: Any, rows: range) -> Ints:
 
 
 def _largest(count: Ints, n: int, excluded: Ints) -> Ints:
-    """The n places of the largest counts above 0, ties to the lower place."""
+    """The indices of the n largest counts above 0; ties go to the lower index."""
     count = count.copy()
     count[excluded] = 0
     size = len(count)
@@ -191,7 +191,7 @@ def context_substitutes(
 
 
 def own_substitutes(words: Sequence[str], replacements: Mapping[str, Sequence[str]]) -> Substitutes:
-    """What the user gives for each target; targets and replacements are compared without case."""
+    """The user's replacements for each target; words are compared without case."""
     given: dict[str, list[str]] = {}
     for word, offered in replacements.items():
         for text in offered:
@@ -206,11 +206,11 @@ def own_substitutes(words: Sequence[str], replacements: Mapping[str, Sequence[st
     return Substitutes(choice, tuple(pool))
 
 
-# --- at their place -----------------------------------------------------------------------------------------
+# --- in the text --------------------------------------------------------------------------------------------
 
 
 def match_case(replacement: str, original: str) -> str:
-    """The replacement in the case of what it replaces: ALL CAPS, Capitalised, or as it is."""
+    """The replacement in the case of the word it replaces: ALL CAPS, Capitalised, or unchanged."""
     return _CASES[_case_of(original)](replacement)
 
 

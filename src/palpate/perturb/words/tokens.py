@@ -1,17 +1,18 @@
 """What a word is in a note, and notes as columns of word codes (vocabulary-sensitivity, section 2.3.1).
 
-A word is a longest run of letters, digits, underscores and combining marks, of any script. Beyond that:
+A word is a longest run of the characters of words (`palpate.cases.words`): letters, digits, underscores and combining
+marks. This audit replaces words that a clinician would name, so unlike the evidence audit it also joins such runs:
 
-- A hyphen between two such runs joins them: "non-smoker" is one word and does not hold "smoker", because a
-  clinician reads the opposite; "patient-controlled" does not hold "patient". A hyphen at the edge of a word (a
+- A hyphen between two such runs joins them: "non-smoker" is one word and does not contain "smoker", because a
+  clinician reads the opposite; "patient-controlled" does not contain "patient". A hyphen at the edge of a word (a
   bullet, "pre- and post-") joins nothing, nor do dashes and slashes: "fever/chills" is two words.
-- An apostrophe joins too ("don't", "O'Brien"), except that a possessive 's is a word part of its own: "patient" is
-  found in "patient's", and "Crohn's" can still be looked for.
+- An apostrophe joins too ("don't", "O'Brien"), except that a possessive 's is a token of its own: "patient" is found
+  in "patient's", and it is still possible to search for "Crohn's".
 - A full stop, comma, colon or slash between two digits joins, and so does a full stop before a number, so "98.6",
   "1,000", "120/80", "10:30" and ".5" are one word each. A unit that touches its number belongs to it ("5mg").
 
-Words are compared without case and by canonical equivalence (`normalise_word`), but always cut from the text as
-it is: characters whose lower case is longer ("İ", "ß") shift nothing.
+Words are compared by `normalise_word`, but always cut from the original text, so that characters whose lower case is
+longer ("İ", "ß") shift no offsets.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MARKS_OF_ONE_KIND = str.maketrans({"\u2019": "'", "\u2010": "-", "\u2011": "-"}
 
 
 class Token(NamedTuple):
-    """A word of a text, as it stands there, and its place."""
+    """A word as it is written in a text, and its position."""
 
     text: str
     start: int
@@ -62,21 +63,22 @@ def _pattern_for(text: str) -> re.Pattern[str]:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The words of a text, in order; a possessive 's comes as a token of its own."""
+    """The words of a text, in order; a possessive 's is a token of its own."""
     for match in _pattern_for(text).finditer(text):
         yield Token(match.group(), match.start(), match.end())
 
 
 def pieces(text: str) -> list[str]:
-    """The text cut up: what is before the first word, the first word, what is between, ..., what is behind the last.
+    """The text in pieces: what precedes the first word, the first word, what is between, ..., what follows the last
+    word.
 
-    This is the fast form of `tokens`: `pieces(text)[1::2]` are the words, and the lengths add up to the offsets.
+    This is a faster `tokens`: `pieces(text)[1::2]` are the words, and the lengths add up to the offsets.
     """
     return _pattern_for(text).split(text)
 
 
 def normalise_word(word: str) -> str:
-    """The form in which words are compared: no case, one canonical spelling, single blanks, plain ' and -."""
+    """The form in which words are compared: `caseless`, with single blanks and plain ' and -."""
     plain = " ".join(word.split())
     if plain.isascii():
         return plain.lower()
@@ -84,7 +86,7 @@ def normalise_word(word: str) -> str:
 
 
 def is_plain_word(word: str) -> bool:
-    """Whether a normalised token is a word to count or to propose: it starts with a letter and has no underscore.
+    """Whether a normalised token is a word to count or propose: it starts with a letter and has no underscore.
 
     This leaves out numbers, doses ("5mg"), ordinals, the blanks of de-identified notes ("___") and a possessive 's.
     """
@@ -92,7 +94,7 @@ def is_plain_word(word: str) -> bool:
 
 
 class WordCodes(dict[str, int]):
-    """Words as they stand in texts to the code of their normalised form; new words get the next code."""
+    """Maps words as written in texts to the code of their normalised form; new words get the next code."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +145,7 @@ def tokenise(texts: Sequence[str]) -> Tokenised:
 
 
 def occurrence_counts(tokenised: Tokenised) -> Any:
-    """Texts by words, sparse, how often the text has the word."""
+    """How often each word occurs in each text, as a sparse matrix [text, word]."""
     shape = (len(tokenised.first) - 1, len(tokenised.words))
     ones = np.ones(len(tokenised.codes), dtype=np.int64)
     counted = sparse.csr_array((ones, tokenised.codes, tokenised.first), shape=shape)
@@ -152,7 +154,7 @@ def occurrence_counts(tokenised: Tokenised) -> Any:
 
 
 def presence(tokenised: Tokenised) -> Any:
-    """Texts by words, sparse, 1 where the text has the word."""
+    """Whether each word occurs in each text, as a sparse matrix [text, word] of 0 and 1."""
     counted = occurrence_counts(tokenised)
     counted.data[:] = 1
     return counted
