@@ -12,12 +12,12 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
+
+from palpate.files import read_resource
 
 Rule = Literal["substring", "affirmed"]
 UNKNOWN = -1
@@ -163,5 +163,4 @@ def _words(pattern: str) -> re.Pattern[str]:
 
 @cache
 def _data() -> Any:
-    text = files("palpate.perturb").joinpath("mentions.yaml").read_text(encoding="utf-8")
-    return yaml.safe_load(text)
+    return read_resource("palpate.perturb", "mentions.yaml")

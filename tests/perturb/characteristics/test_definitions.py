@@ -135,13 +135,13 @@ def test_infants_are_skipped(text: str) -> None:
 
 
 def test_unknown_names_are_told() -> None:
-    with pytest.raises(ConfigError, match="no characteristic 'height'"):
+    with pytest.raises(ConfigError, match="unknown characteristic 'height'"):
         alter("63M", "height", "tall")
-    with pytest.raises(ConfigError, match="'gender' has no group 'girl'; there are: female, male, transgender"):
+    with pytest.raises(ConfigError, match="'gender' has no group 'girl'; the groups are: female, male, transgender"):
         alter("63M", "gender", "girl")
     for wrong in ("old", "0", "17", "90", "²"):
         with pytest.raises(
-            ConfigError, match=rf"'age' has no group '{wrong}'; there are: whole years from 18 to 89, or 90\+"
+            ConfigError, match=rf"'age' has no group '{wrong}'; the groups are: whole years from 18 to 89, or 90\+"
         ):
             alter("63M", "age", wrong)
 

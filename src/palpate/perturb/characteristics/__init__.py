@@ -5,8 +5,17 @@
     detect("63 y/o F with asthma").present["gender"]            # "female"
     alter("63 y/o F with asthma", "gender", "male").text        # "63 y/o M with asthma"
 
-A clinician who reads the altered note must not see that it was altered, and nothing but the characteristic may change.
-`gender`, `age` and `definitions` say how each is worded and what is skipped.
+A clinician who reads the altered note should not notice that it was altered, and nothing but the characteristic may
+change. `gender`, `age` and `definitions` say how each one is worded and which notes are skipped.
+
+alterer      scans a note once and gives the edits for any group
+reading      what a note says: sentences, people, ages, the phrases that introduce the patient
+age          the patient's age
+gender       the patient's gender: nouns, titles, letters, pronouns, spouses, first names
+definitions  the characteristics that are defined in YAML: ethnicity, weight, insurance, housing, language, wording
+wording      finds and rewrites the words of such a definition
+grammar      articles, removed words and numbers in words
+outcomes     what altering and detecting return
 """
 
 from __future__ import annotations
@@ -37,7 +46,7 @@ __all__ = [
 
 
 def detect(text: str) -> Detection:
-    """What a note says of its patient, for all built-in characteristics."""
+    """What a note says about its patient, for all built-in characteristics."""
     alterer = _alterer(NAMES, "skip")
     return alterer.detection(alterer.plan(text))
 
@@ -49,7 +58,7 @@ def alter(
     *,
     contradictory: Contradictory = "skip",
 ) -> Alteration:
-    """Alter a note to a group of one characteristic, or to `{characteristic: group, ...}` at once."""
+    """Alter a note to a group of one characteristic, or of several: `{characteristic: group, ...}`."""
     if isinstance(characteristic, Mapping):
         wanted: dict[str, str] = dict(characteristic)
         alterer = _alterer(tuple(wanted), contradictory)

@@ -1,15 +1,15 @@
-"""Age: the whole years from 18 to 89, and 90+ (section 4.2 of the paper); children are worded otherwise.
+"""Age: whole years from 18 to 89, and 90+ (section 4.2 of the paper); notes describe children differently.
 
-All present ages of the patient are changed alike; ages of the past and of others are left. A number in words stays in
-words. "90+" is written as the note's own source writes it: "[**Age over 90 **]" where the note has "[**" marks
-(MIMIC-III), "90+" elsewhere. A blank ("___ year old", as MIMIC-IV writes every age) tells no age and is filled: that is
-`added`, and for 90+ too, since a blank that is left would tell of no age at all. An age that is told but can't be
-rewritten ("63-65 yo", "sixty-something", "septuagenarian" alone) is `skipped: ambiguous`. Dates of birth are left,
-as all dates are. A boy or girl becomes a man or woman. Notes about infants are skipped.
+All present ages of the patient are changed in the same way; past ages and those of other people stay. A number in words
+stays in words. "90+" is written as in the note's source: "[**Age over 90 **]" if the note has "[**" marks (MIMIC-III),
+"90+" elsewhere. A blank ("___ year old", as MIMIC-IV writes every age) gives no age and is filled in: that is `added`,
+even for 90+, since a remaining blank would give no age at all. An age that is stated but can't be rewritten ("63-65
+yo", "sixty-something", "septuagenarian" alone) is `skipped: ambiguous`. Dates of birth stay, as all dates do. A boy or
+girl becomes a man or woman. Notes about infants are skipped.
 
-Contradictory, and skipped unless asked for: an age below one that the note tells of the patient's past ("CABG at age
-55", "retired at 62"), and ages that do not go with "elderly", "middle-aged", "young" or "child" for the patient, with a
-pregnancy, the menopause or a war. Other hints of age ("retired", dementia) are not looked at.
+Contradictory, and skipped unless requested: an age below one that the note mentions in the patient's past ("CABG at age
+55", "retired at 62"), and ages that contradict "elderly", "middle-aged", "young" or "child" for the patient, a
+pregnancy, the menopause or a war. Other hints of age ("retired", dementia) are ignored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _EVENTS = {
     "korean": (r"\s+war\s+vet(?:eran)?\b", 65, 200),
     "wwii": (r"\s+vet(?:eran)?\b", 75, 200),
 }
-"""Words that tell of a time of life without describing anybody: what must follow, and the ages that go with them."""
+"""Words that imply a time of life without describing anybody: what must follow, and the ages that fit."""
 _NOUN_NEAR = re.compile(
     r"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){0,3}?[\s,]+(?:man|woman|male|female|gentleman|lady|patient|pt|[MF])\b",
     re.IGNORECASE,
@@ -61,7 +61,7 @@ class FoundAge:
     ages: list[Age] = field(default_factory=list)
     left: list[Age] = field(default_factory=list)
     youngest: int = 0
-    """An age that the patient has passed."""
+    """The highest age that the patient is known to have passed."""
     fits: list[tuple[str, int, int]] = field(default_factory=list)
     nouns: list[Edit] = field(default_factory=list)
     masked: str = OVER_90
@@ -86,13 +86,13 @@ class FoundAge:
 
 
 def group_of(years: int) -> str:
-    """63 is in "63", 94 in "90+"."""
+    """The group of an age: 63 is in "63", 94 in "90+"."""
     return OVER_90 if years >= 90 else str(years)
 
 
 @dataclass(frozen=True)
 class AgeCharacteristic:
-    """The characteristic."""
+    """Finds and alters the patient's age."""
 
     contradictory: Contradictory = "skip"
     name: str = "age"
@@ -119,7 +119,7 @@ class AgeCharacteristic:
         return group in self.groups
 
     def find(self, patient: DescribedPatient) -> FoundAge:
-        """Everything, once."""
+        """Everything that the note says about the age."""
         found = FoundAge(patient)
         text = patient.note.text
         found.ages, found.left = patient.own_ages, patient.odd_ages
@@ -141,11 +141,11 @@ class AgeCharacteristic:
         return found
 
     def present(self, found: FoundAge) -> str | None:
-        """The group that the note is in; None when it does not say, or masks it."""
+        """The group that the note is in; None if it does not say, or masks it."""
         return found.present
 
     def mentions(self, found: FoundAge) -> list[Mention]:
-        """Where the note tells of it."""
+        """Where the note mentions the age."""
         text = found.patient.note.text
         told = [
             Mention(
@@ -157,7 +157,7 @@ class AgeCharacteristic:
         return sorted(told)
 
     def outcome(self, found: FoundAge, group: str) -> EditOutcome:
-        """What altering to a group takes."""
+        """The edits that alter the note to a group."""
         if found.infant:
             return skipped("infant: the age is in days, weeks or months")
         if found.unreadable and group != found.present:
@@ -215,7 +215,7 @@ def write(years: int, style: str, old: str, masked: str) -> str:
 
 
 def _fits(patient: DescribedPatient) -> list[tuple[str, int, int]]:
-    """The words for a time of life that the note has for the patient, with the ages that go with them."""
+    """The words for a time of life that the note uses for the patient, with the ages that fit them."""
     found = []
     for hit in patient.note.hits("life"):
         text = patient.note.text
@@ -243,7 +243,7 @@ def _fits(patient: DescribedPatient) -> list[tuple[str, int, int]]:
 
 
 def _event_fits(patient: DescribedPatient, present: int | None) -> list[tuple[str, int, int]]:
-    """The ages that go with what the note tells of the patient's life, where the note's own age does."""
+    """The ages that fit the events in the patient's life, if the note's own age does."""
     found = []
     note = patient.note
     for hit in note.hits("event"):

@@ -28,7 +28,7 @@ NAMES = ("gender", "age", *BUILT_IN)
 """The characteristics that come with palpate."""
 _ADULTS = {"boy": "man", "girl": "woman"}
 _LAST = 1000
-"""The order of gender and age among adjectives: "transgender" stands next to the noun."""
+"""The order of gender and age among adjectives: "transgender" comes right before the noun."""
 _RANK: dict[Action, int] = {"kept": 0, "added": 1, "changed": 2, "skipped": 3}
 
 
@@ -40,7 +40,7 @@ class FoundCharacteristics(NamedTuple):
 
 
 class Alterer:
-    """Alters notes in some characteristics: names of built-in ones, or definitions that were loaded from YAML."""
+    """Alters notes in some characteristics: names of built-in ones, or definitions loaded from YAML."""
 
     def __init__(
         self, characteristics: Iterable[str | Definition] = NAMES, *, contradictory: Contradictory = "skip"
@@ -51,7 +51,7 @@ class Alterer:
             "patient": list(people.PATIENT),
             "family": ["family", "fh", "fhx", "famhx", "fam"],
         }
-        # Ages and nouns show who the patient is, whatever is altered.
+        # Ages and nouns identify the patient, whatever is altered.
         for part in (GenderCharacteristic(), AgeCharacteristic(), *self._by_name.values()):
             for tag, triggers in part.triggers().items():
                 words.setdefault(tag, []).extend(triggers)
@@ -67,20 +67,20 @@ class Alterer:
 
     @property
     def characteristics(self) -> tuple[str, ...]:
-        """Their names, in order."""
+        """The names of the characteristics, in order."""
         return tuple(self._by_name)
 
     def groups(self, characteristic: str) -> tuple[str, ...]:
-        """The default groups of one."""
+        """The default groups of a characteristic."""
         return self._one(characteristic).groups
 
     def check(self, characteristic: str, group: str) -> None:
-        """Raises `ConfigError` for a group that the characteristic does not have."""
+        """Raise `ConfigError` for a group that the characteristic does not have."""
         one = self._one(characteristic)
         known = one.knows(group) if isinstance(one, AgeCharacteristic) else group in one.groups
         if not known:
             hint = "whole years from 18 to 89, or 90+" if isinstance(one, AgeCharacteristic) else ", ".join(one.groups)
-            raise ConfigError(f"'{characteristic}' has no group '{group}'", hint=f"there are: {hint}")
+            raise ConfigError(f"'{characteristic}' has no group '{group}'", hint=f"the groups are: {hint}")
 
     def plan(self, text: str) -> FoundCharacteristics:
         """Scan a note, once for all groups."""
@@ -88,13 +88,13 @@ class Alterer:
         return FoundCharacteristics(text, {name: one.find(patient) for name, one in self._by_name.items()})
 
     def detection(self, found: FoundCharacteristics) -> Detection:
-        """What the note says of its patient."""
+        """What the note says about its patient."""
         present = {name: one.present(found.by_name[name]) for name, one in self._by_name.items()}
         mentions = {name: tuple(one.mentions(found.by_name[name])) for name, one in self._by_name.items()}
         return Detection(present, mentions)
 
     def edits(self, found: FoundCharacteristics, group: Mapping[str, str] | tuple[str, str]) -> EditOutcome:
-        """What it takes to alter the note to a group: `(characteristic, group)`, or several as a mapping.
+        """The edits that alter the note to a group: `(characteristic, group)`, or several as a mapping.
 
         A combination is skipped if one of its parts is; it is kept if all are.
         """
@@ -114,23 +114,25 @@ class Alterer:
     def _one(self, name: str) -> Characteristic:
         one = self._by_name.get(name)
         if one is None:
-            raise ConfigError(f"there is no characteristic '{name}'", hint=f"there are: {', '.join(self._by_name)}")
+            raise ConfigError(
+                f"unknown characteristic '{name}'", hint=f"the characteristics are: {', '.join(self._by_name)}"
+            )
         return one
 
 
 def merge(text: str, outcomes: Sequence[tuple[int, EditOutcome]], plain: Mapping[str, str]) -> EditOutcome:
-    """The edits of several characteristics of one note as one list; skipped where they overlap.
+    """The edits of several characteristics of one note as one list; skipped if they overlap.
 
-    Each outcome comes with an order: of two insertions at one place the lower stands first, of two changes to one word
-    the lower wins. Of adjectives that each open the sentence only the first keeps its capital; `plain` tells them
-    without it.
+    Each outcome has an order: of two insertions at one position the lower comes first, of two changes to one word the
+    lower wins. If several adjectives would open the sentence, only the first keeps its capital; `plain` maps the others
+    to lower case.
     """
     changes: dict[tuple[int, int], tuple[int, Edit]] = {}
     inserts: list[tuple[int, Edit]] = []
     for order, outcome in outcomes:
         for edit in outcome.edits:
             if text[edit.start : edit.end].lower() in ("a", "an") and edit.text.lower() in ("a", "an"):
-                continue  # set right at the end, by what will follow
+                continue  # corrected at the end, when it is known what follows
             if edit.start == edit.end:
                 inserts.append((order, edit))
                 continue
@@ -147,7 +149,7 @@ def merge(text: str, outcomes: Sequence[tuple[int, EditOutcome]], plain: Mapping
 
 
 def _small_after_first(edits: list[Edit], plain: Mapping[str, str]) -> list[Edit]:
-    """Homeless uninsured 63F, not Homeless Uninsured 63F."""
+    """Write "Homeless uninsured 63F", not "Homeless Uninsured 63F"."""
     out = edits[:1]
     for before, edit in pairwise(edits):
         word = edit.text.rstrip()
@@ -173,7 +175,7 @@ def _make(item: str | Definition, contradictory: Contradictory) -> Characteristi
         return AgeCharacteristic(contradictory)
     if item in BUILT_IN:
         return WordedCharacteristic(_definition(item), contradictory)
-    raise ConfigError(f"there is no characteristic '{item}'", hint=f"there are: {', '.join(NAMES)}")
+    raise ConfigError(f"unknown characteristic '{item}'", hint=f"the characteristics are: {', '.join(NAMES)}")
 
 
 @lru_cache

@@ -1,7 +1,7 @@
 """Keeps the sentence around an edit grammatical: articles, what a removed word would leave behind, numbers in words.
 
 An article agrees with what follows it ("an 85-year-old", "a 63-year-old", "an Asian man", "a White man"). A word that
-is taken out leaves no comma, no "and" and no small letter at the start of a sentence.
+is removed leaves no comma, no "and" and no lower-case letter at the start of a sentence.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def in_words(n: int) -> str:
 
 
 def takes_an(word: str) -> bool:
-    """Whether "an" stands before a word, a number or an abbreviation."""
+    """Whether the article of a word, a number or an abbreviation is "an"."""
     number = _NUMBER.match(word)
     if number:
         return number.group(1).startswith("8") or number.group(1) in ("11", "18")
@@ -80,12 +80,12 @@ def article_before(text: str, position: int) -> tuple[int, int] | None:
 
 
 def with_articles(text: str, edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """The edits, sorted, and the articles before them set right."""
+    """The edits, sorted, with corrections of the articles before them."""
     ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
     fixes: list[Edit] = []
     for k, edit in enumerate(ordered):
         if k and ordered[k - 1].end == edit.start:
-            continue  # an earlier edit follows the article
+            continue  # what follows the article is an earlier edit
         span = article_before(text, edit.start)
         if span is None:
             continue
@@ -97,7 +97,7 @@ def with_articles(text: str, edits: Iterable[Edit]) -> tuple[Edit, ...]:
 
 
 def _next_word(text: str, ordered: list[Edit], k: int) -> str:
-    """What will stand where edit k starts."""
+    """What will be written where edit k starts."""
     position = ordered[k].start
     for edit in ordered[k:]:
         if edit.start > position or edit.text:
@@ -111,13 +111,13 @@ def _next_word(text: str, ordered: list[Edit], k: int) -> str:
 def _written(article: str, an: bool) -> str:
     word = "an" if an else "a"
     if article[0] == "A":
-        # "A" alone may be a capital or capitals; "AN" is capitals.
+        # "A" alone may be capitalised or all capitals; "AN" is all capitals.
         return word.upper() if article == "AN" and an else word.capitalize()
     return word
 
 
 def taken_out(note: ScannedNote, start: int, end: int) -> Edit | None:
-    """The edit that takes out an adjective; None where the rest would not read well."""
+    """The edit that removes an adjective; None if the rest would not read well."""
     text = note.text
     joined = _AND_AFTER.match(text, end)
     if joined:
@@ -140,7 +140,7 @@ def taken_out(note: ScannedNote, start: int, end: int) -> Edit | None:
 
 
 def _from_start(note: ScannedNote, start: int, end: int) -> Edit:
-    """What follows a word that opened its sentence opens it now."""
+    """An edit that removes text; if it opened its sentence, what follows gets the capital."""
     text = note.text
     if text[start].isupper() and text[end : end + 1].islower() and start == note.opening(start):
         return Edit(start, end + 1, text[end].upper())

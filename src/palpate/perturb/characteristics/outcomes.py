@@ -1,4 +1,4 @@
-"""What the engine hands out: mentions, a detection, an alteration, and the outcome for one group."""
+"""What altering and detecting return: mentions, a detection, the edits for one group, and an altered note."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NO_MENTION = "no mention: the note does not tell of it, and has no place for a m
 
 
 class Mention(NamedTuple):
-    """A place where the note tells of the patient's characteristic; `group` is None where it is masked or unknown.
+    """A place where the note mentions the patient's characteristic; `group` is None if it is masked or unknown.
 
-    `ambiguous` marks a mention that might be another person's; such a mention is left as it is.
+    `ambiguous` marks a mention that may be about another person; such a mention is not changed.
     """
 
     start: int
@@ -27,14 +27,14 @@ class Mention(NamedTuple):
 
 
 class Detection(NamedTuple):
-    """What a note says of its patient: by characteristic, the present group (None: not said) and its mentions."""
+    """What a note says about its patient: by characteristic, the present group (None: not stated) and its mentions."""
 
     present: Mapping[str, str | None]
     mentions: Mapping[str, tuple[Mention, ...]]
 
 
 class EditOutcome(NamedTuple):
-    """What altering a note to one group takes: no edits when it is kept or skipped."""
+    """The edits that alter a note to one group; there are none if the note is kept or skipped."""
 
     edits: tuple[Edit, ...]
     action: Action
@@ -51,7 +51,7 @@ class Alteration(NamedTuple):
 
 
 def skipped(reason: str) -> EditOutcome:
-    """The note can't be altered to this group."""
+    """The outcome for a note that can't be altered to this group."""
     return EditOutcome((), "skipped", reason)
 
 

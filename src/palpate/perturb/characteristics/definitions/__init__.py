@@ -1,30 +1,30 @@
-"""Characteristics that are defined in YAML: the schema, its reader and what is wrong with a file, by line.
+"""Characteristics that are defined in YAML: the schema and its reader, which reports mistakes with their line.
 
     name: housing                     # one word; the characteristic's name
-    order: 10                         # optional: of two adjectives at one place, the lower stands first (default 50)
-    insert: [noun, section]           # where a mention may be put in, tried in this order; leave out for nowhere
+    order: 10                         # optional: of two adjectives at one position, the lower comes first (default 50)
+    insert: [noun, section]           # where a mention may be inserted, tried in this order; omit it for nowhere
     sections: [Social History]        # headings, for `section`
     headers: [Housing status]         # labels whose value is a mention ("Housing status: homeless")
-    except: [homeless shelter]        # phrases in which a word is no mention ("white count")
+    except: [homeless shelter]        # phrases in which a word is not a mention ("white count")
     groups:
-      none: {}                        # a group without words: the note says nothing, mentions are taken out
+      none: {}                        # a group without words: the note says nothing, mentions are removed
       homeless:
         adjective: [homeless, undomiciled]   # before the noun that introduces the patient, or after "is"
         sentence: [Is homeless]              # a sentence of its own, without its full stop
         phrase: [lives in a shelter]         # anywhere
         header: [homeless]                   # the value of a header
-        signs: [homeless shelter, homeless]  # tells the group and can't be reworded: other groups are contradictory
-        patterns: ['stays at \\w+ shelter']   # signs as regular expressions, found whatever their case ('BMI 4\\d')
-        against: [house keys]                # words that no note of this group has: altering to it is contradictory
+        signs: [homeless shelter, homeless]  # shows the group and can't be reworded: other groups are contradictory
+        patterns: ['stays at \\w+ shelter']   # signs as regular expressions, found in any case ('BMI 4\\d')
+        against: [house keys]                # words that contradict this group: altering to it is contradictory
       ...
-    other: {adjective: [...], header: [...]} # words for groups that are never written; they are replaced
+    other: {adjective: [...], header: [...]} # words of groups that are never written, only replaced
 
-Of every list the first form is the one that is written; all are found, whatever their case. A form that holds "{" is
-refused: forms are plain words, and white space in them matches any white space, line ends too. A group needs the form
-of each kind that another group has where a mention of that kind is to be changed into it; else such a note is skipped.
-A form that is denied ("not obese", "Obese: no", "denies homelessness") is no mention; its group is contradictory.
+The first form of each list is the one that is written; all of them are found, in any case. A form with "{" is refused:
+forms are plain words, and white space in them matches any white space, including line ends. To change a mention of some
+kind into another group, that group needs a form of the same kind; otherwise the note is skipped. A form that is denied
+("not obese", "Obese: no", "denies homelessness") is not a mention; its group is contradictory.
 
-A characteristic of wording lists its phrases in rows instead, one phrase per group, each phrase once:
+A characteristic that is about wording lists its phrases in rows instead, one phrase per group, each phrase once:
 
     name: wording
     groups: [neutral, stigmatizing]
@@ -56,7 +56,7 @@ BUILT_IN = ("ethnicity", "weight", "insurance", "housing", "language", "wording"
 
 @dataclass(frozen=True)
 class CharacteristicGroup:
-    """The forms of a group by kind, its signs as words and as patterns, and the words that go against it."""
+    """The forms of a group by kind, its signs as words and as patterns, and the words that contradict it."""
 
     name: str
     forms: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class CharacteristicGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group means that nothing is said."""
+        """Whether the group means that the note says nothing."""
         return not any(kind in self.forms for kind in ("adjective", "sentence", "phrase"))
 
 
@@ -84,7 +84,7 @@ class Definition:
     other: CharacteristicGroup | None = None
     wording: tuple[tuple[str, ...], ...] = ()
     contexts: tuple[str, ...] = ()
-    """Of each row of `wording`; "" for none."""
+    """The context of each row of `wording`; "" for none."""
 
 
 def built_in(name: str) -> Definition:

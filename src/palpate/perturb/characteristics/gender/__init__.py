@@ -1,25 +1,27 @@
 """Gender: female, male, transgender (section 4.2 of the paper).
 
-The patient's gender is what the header ("Sex: F") and the introducing noun ("63 year old man", "63F") say; without
-them, what titles, other nouns and pronouns say. Altering swaps nouns, titles, letters, pronouns and the words for a
-spouse, with the spouse's own pronouns. `transgender` is worded as a transgender woman: the wording of `female`, and
-"transgender" at the nouns that introduce the patient. So the group means the same in every note, and its difference to
-`female` is that one word: "(transgender woman)" after a name where the note knows the patient by a title only. Infants
-are not called so. The patient's own first name is swapped with its pair (`firstnames`).
+The patient's gender is given by the header ("Sex: F") and the introducing noun ("63 year old man", "63F"); without
+them, by titles, other nouns and pronouns. Altering swaps nouns, titles, letters, pronouns and the words for a spouse,
+with the spouse's own pronouns. `transgender` is worded as a transgender woman: the wording of `female`, with
+"transgender" at the nouns that introduce the patient. So the group means the same in every note, and its difference
+from `female` is that one word, or "(transgender woman)" after a name if the note refers to the patient only by a title.
+Infants are never called transgender. The patient's own first name is swapped with its counterpart (`firstnames`).
 
-Anatomy and obstetrics contradict a group (a pregnant man): female ones `male` and `transgender`, male ones `female`.
-So do words for one's work that have no counterpart (a fireman).
+How to treat notes that contradict the new gender: anatomy and obstetrics contradict a group (a pregnant man), female
+ones `male` and `transgender`, male ones `female`, and so do occupations without a counterpart (a fireman). Such notes
+are skipped, or altered all the same, as `contradictory` says.
 
-Whose a pronoun is. Of the patient's gender: the patient's, except in a family history and after a relative of that
-gender in the same sentence who is said to be or to have something ("her mother is 82, she has diabetes"). Those are
-left alone and marked ambiguous. Of the other gender: the spouse's if the spouse is the nearest person of that gender,
-else left alone and marked.
+Whose a pronoun is. One of the patient's gender is the patient's, except in a family history and after a relative of
+that gender in the same sentence who is or has something ("her mother is 82, she has diabetes"). Those are not changed,
+and marked ambiguous. One of the other gender is the spouse's if the spouse is the nearest person of that gender;
+otherwise it is not changed, and marked.
 
-In what the patient says ("he hit my car") a pronoun is somebody else's (`quotes`); whom a relative calls so ("her son
-says his mother fell") may be the patient (`reciprocal`).
+In quotations of the patient ("he hit my car") a pronoun refers to somebody else (`owners`); a relative's word for the
+patient ("her son says his mother fell") is swapped too (`reciprocal`).
 
-Where no grammar tells, the note is skipped for the group that would need it: a pronoun after a sentence about somebody
-else of the patient's gender (`subjects`), "her" that may be him or his (`pronouns`), a spouse with a name (`partners`).
+If grammar does not decide, the note is skipped for the group that would need it: a pronoun after a sentence about
+somebody else of the patient's gender (`subjects`), "her" that may be him or his (`pronouns`), a spouse with a name
+(`partners`).
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ _TOLD_SO = re.compile(
     r"\b(?:AFAB|AMAB|(?:top|bottom)\s+surgery|assigned\s+(?:sex\s+)?(?:as\s+)?(?:at\s+birth\s*:?\s*)?(?:fe)?male|(?:gender|sex)[\s-]+(?:dysphoria|affirming|reassignment))\b",
     re.IGNORECASE,
 )
-"""What tells of a transgender patient without the word."""
+"""What shows that a patient is transgender without the word."""
 _CHANGED = re.compile(r"\b(?:male|female)[\s-]*to[\s-]*(?:male|female)\b", re.IGNORECASE)
 _NAME = re.compile(r"\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]*(?:[ \t]+[A-Z][\w-]+)?)(?!['’\w])")
 _LOWER = re.compile(r"\s+[a-z]")
@@ -60,7 +62,7 @@ _AFTER_LETTER = re.compile(r"\)|\.(?=\s+[a-z])|\s?/\s?\d{1,3}(?:\s?(?:y/?o|y)\b)
 
 @dataclass
 class FoundGender:
-    """All that the note tells of the patient's gender."""
+    """All that the note says about the patient's gender."""
 
     patient: DescribedPatient
     base: str | None = None
@@ -83,7 +85,7 @@ class FoundGender:
 
 @dataclass(frozen=True)
 class GenderCharacteristic:
-    """The characteristic; `contradictory` says what becomes of a note whose anatomy does not go with the group."""
+    """Finds and alters the patient's gender; `contradictory`: how to treat notes that contradict the new gender."""
 
     contradictory: Contradictory = "skip"
     name: str = "gender"
@@ -94,7 +96,7 @@ class GenderCharacteristic:
         return {**gendered.triggers(), "sexed": sexed_words()}
 
     def find(self, patient: DescribedPatient) -> FoundGender:
-        """Everything, once."""
+        """Everything that the note says about the gender."""
         found = FoundGender(patient)
         found.letters = find_letters(patient)
         strong = gendered.find_strong(patient, found.letters)
@@ -111,7 +113,7 @@ class GenderCharacteristic:
         return found
 
     def mentions(self, found: FoundGender) -> list[Mention]:
-        """Where the note tells of it."""
+        """Where the note mentions the gender."""
         text = found.patient.note.text
         kept = [Mention(s.start, s.end, text[s.start : s.end], found.base, s.ambiguous) for s in found.swaps]
         left = [Mention(s.start, s.end, text[s.start : s.end], s.gender, True) for s in found.left]
@@ -119,11 +121,11 @@ class GenderCharacteristic:
         return sorted([*kept, *left, *trans])
 
     def present(self, found: FoundGender) -> str | None:
-        """The group that the note is in; None when it does not say."""
+        """The group that the note is in; None if it does not say."""
         return found.present
 
     def outcome(self, found: FoundGender, group: str) -> EditOutcome:
-        """What altering to a group takes."""
+        """The edits that alter the note to a group."""
         if group == found.present:
             return KEPT
         if found.conflict:
@@ -152,7 +154,7 @@ class GenderCharacteristic:
 
 
 def _reworded(found: FoundGender, target: str) -> list[Edit]:
-    """All words of gender as they are for female or male, and none of "transgender"."""
+    """All gendered words in their form for female or male, without "transgender"."""
     instead = "" if found.base else target + " "
     edits = [Edit(start, end, instead) for start, end in found.removals]
     edits += [Edit(start, end, target) for start, end in found.nouns]
@@ -163,7 +165,7 @@ def _reworded(found: FoundGender, target: str) -> list[Edit]:
 
 
 def _capitalized(found: FoundGender, edits: list[Edit]) -> list[Edit]:
-    """What follows "Transgender" at the start of a sentence takes over its capital."""
+    """What follows "Transgender" at the start of a sentence gets its capital."""
     note = found.patient.note
     ends = {b for a, b in found.removals if note.text[a].isupper() and a == note.opening(a)}
     ends = {end for end in ends if note.text[end : end + 1].islower()}
@@ -202,7 +204,7 @@ def _find_transgender(found: FoundGender) -> None:
 
 
 def _places(found: FoundGender) -> list[Edit]:
-    """Where "transgender" goes: at the nouns that introduce the patient, else the header, "patient", a name."""
+    """Where "transgender" goes: at the nouns that introduce the patient, or the header, "patient", a name."""
     patient, text = found.patient, found.patient.note.text
     told = {s.start for s in found.swaps if s.weight}
     nouns = {d.noun: d.place for d in patient.descriptions if d.noun and d.noun[0] in told}
@@ -277,7 +279,7 @@ def _at_noun(found: FoundGender, start: int, end: int, *, spaced: bool) -> Edit:
 
 
 def _added(found: FoundGender, group: str) -> EditOutcome:
-    """A note without any word of gender gets one where the patient is introduced: "63 year old female with asthma"."""
+    """A note without a gendered word gets one where the patient is introduced: "63 year old female with asthma"."""
     edits = []
     for description in found.patient.places:
         if description.noun:

@@ -1,14 +1,12 @@
-"""Anatomy and obstetrics in a note: what contradicts a change of gender (anatomy.yaml)."""
+"""Anatomy, obstetrics and occupations in a note that contradict a change of gender (anatomy.yaml)."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-import yaml
-
+from palpate.files import read_resource
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, SPOUSES, belongs_to_patient
 
@@ -18,8 +16,7 @@ _OTHER = {"female": "male", "male": "female"}
 
 @cache
 def _table() -> dict[str, Any]:
-    text = files("palpate.perturb.characteristics.gender").joinpath("anatomy.yaml").read_text("utf-8")
-    table: dict[str, Any] = yaml.safe_load(text)
+    table: dict[str, Any] = read_resource("palpate.perturb.characteristics.gender", "anatomy.yaml")
     return table
 
 
@@ -30,13 +27,13 @@ def _sex_of_word() -> dict[str, str]:
 
 
 def is_work(word: str) -> bool:
-    """Whether a word is one for the patient's work, and none of anatomy."""
+    """Whether a word is an occupation, not anatomy."""
     return any(word in words.split() for words in _table()["work"].values())
 
 
 @cache
 def _phrases() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
-    """(first word, sex, pattern)."""
+    """The listed words as (first word, sex, pattern)."""
     rows = [(sex, phrase) for sex, phrases in _table()["phrases"].items() for phrase in phrases]
     return tuple(
         (re.split(r"[^a-z]", phrase)[0], sex, re.compile(r"\b" + phrase, re.IGNORECASE)) for sex, phrase in rows
@@ -50,9 +47,9 @@ def sexed_words() -> tuple[str, ...]:
 
 
 def find_sexed(note: ScannedNote) -> dict[str, Hit]:
-    """By sex, the first word that tells it of the patient.
+    """By sex, the first word that shows it of the patient.
 
-    A word about the spouse counts for the patient's own sex: a husband can't be made out of a pregnant wife.
+    A word about the spouse counts for the patient's own sex: a pregnant wife can't become a husband.
     """
     found: dict[str, Hit] = {}
     for hit in note.hits("sexed"):

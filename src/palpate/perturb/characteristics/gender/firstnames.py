@@ -1,7 +1,7 @@
-"""The patient's own first name: "James Allen is a 57-year-old male", "Name: Allen, James", and wherever it comes again.
+"""The patient's own first name: "James Allen is a 57-year-old male", "Name: Allen, James", and wherever it recurs.
 
-A name of firstnames.yaml is swapped with its pair. Another name is left as it is and marked: skipping the note would
-lose many for a hint that not every reader takes. De-identified notes have no names.
+A name of firstnames.yaml is swapped with its counterpart. Other names are not changed, but marked: skipping such notes
+would lose many of them for a hint that not every reader notices. De-identified notes have no names.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
-import yaml
-
+from palpate.files import read_resource
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import OTHERS
@@ -47,7 +45,7 @@ _PROVIDERS = frozenset(["dr", "prof", "np", "rn", "pa", "nurse", "doctor", "md",
 
 
 class Name(NamedTuple):
-    """A first name of the patient at one place; `gender` is None for a name that is not in the list."""
+    """One occurrence of the patient's first name; `gender` is None for a name that is not in the list."""
 
     start: int
     end: int
@@ -57,15 +55,14 @@ class Name(NamedTuple):
 
 @cache
 def _pairs() -> dict[str, tuple[str, str]]:
-    """By name in lower case, its gender and its counterpart."""
+    """The gender and the counterpart of each name, by its lower-case form."""
     male = _table()["pairs"]
     return {m.lower(): ("male", f) for m, f in male.items()} | {f.lower(): ("female", m) for m, f in male.items()}
 
 
 @cache
 def _table() -> dict[str, dict[str, str]]:
-    text = files("palpate.perturb.characteristics.gender").joinpath("firstnames.yaml").read_text("utf-8")
-    table: dict[str, dict[str, str]] = yaml.safe_load(text)
+    table: dict[str, dict[str, str]] = read_resource("palpate.perturb.characteristics.gender", "firstnames.yaml")
     return table
 
 
@@ -80,7 +77,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
 
 
 def is_first_name(word: str) -> bool:
-    """Whether the list has it."""
+    """Whether a word is in the list of first names."""
     return word.lower() in _pairs()
 
 
@@ -89,7 +86,7 @@ LOOSE = "a first name that may be the patient's"
 
 
 def find_names(patient: DescribedPatient, base: str) -> tuple[list[Name], str | None]:
-    """The places of the patient's first name, and why it can't be swapped with its counterpart."""
+    """Where the patient's first name is, and why it can't be swapped with its counterpart, if so."""
     note = patient.note
     found: dict[int, Name] = {}
     last_of: dict[str, str] = {}
@@ -154,14 +151,14 @@ def _presenting(note: ScannedNote) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_somebody(note: ScannedNote, start: int) -> bool:
-    """Dr. James; his son James; James as the last name of Mary."""
+    """Whether the name is somebody else's: Dr. James; his son James; James as the last name of Mary."""
     before = _SOMEBODY_BEFORE.search(note.text, max(0, start - 20), start)
     word = before.group("word").lower() if before else ""
     return word in _PROVIDERS or word in OTHERS or is_first_name(word) or note.in_family(start)
 
 
 def _is_loose(note: ScannedNote, hit: Hit, base: str) -> bool:
-    """A first name of the patient's gender of whom nobody says who it is: "do not bother Karen"."""
+    """Whether a first name of the patient's gender belongs to nobody in particular: "do not bother Karen"."""
     text = note.text
     if not text[hit.start].isupper() or text[hit.start : hit.end].isupper() or hit.word in _words():
         return False
@@ -171,7 +168,7 @@ def _is_loose(note: ScannedNote, hit: Hit, base: str) -> bool:
 
 
 def _is_same(note: ScannedNote, hit: Hit, last: str) -> bool:
-    """Whether a first name that comes again is the patient's."""
+    """Whether a first name that recurs is the patient's."""
     if not note.text[hit.start].isupper() or _is_somebody(note, hit.start):
         return False
     following = _NAME_NEXT.match(note.text, hit.end)

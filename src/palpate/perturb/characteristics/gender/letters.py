@@ -1,8 +1,8 @@
-"""The letters M and F that tell the patient's gender, beyond those that stand with an age as "63M" or "63 yo F" do.
+"""The letters M and F that give the patient's gender, other than those directly at an age as in "63M" or "63 yo F".
 
 After the unit of an age: "63yof", "63 y.o.f.", "63 yo wf", "63 yo CM", "63 y/oF", "63-year-old-female". Beside a bare
 number: "63y/M", "63 y (M)", "M/63", "63m w/ DM". After an adjective or a title: "elderly F found", "Mrs. Clark, 79F".
-Of letters that hold an ethnicity too ("wf", "AAM") only the one of the gender is meant.
+Of letters that include an ethnicity ("wf", "AAM") only the one for the gender is meant.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TITLED = re.compile(
     r"(?![\w'’/+-])"
 )
 _BACK = 48
-"""How far before a letter a title may stand."""
+"""How far before a letter a title may be."""
 
 
 def find_letters(patient: DescribedPatient) -> list[tuple[int, int]]:
@@ -65,7 +65,7 @@ def find_letters(patient: DescribedPatient) -> list[tuple[int, int]]:
 
 
 def _bare(patient: DescribedPatient, start: int, end: int) -> re.Match[str] | None:
-    """A letter that stands with no age that was read."""
+    """A letter that is not at an age that was found."""
     note, text = patient.note, patient.note.text
     first, last = note.sentence(start)
     slashed = _SLASHED.search(text, max(first, start - 8), min(len(text), end + 6))
@@ -88,7 +88,7 @@ def _bare(patient: DescribedPatient, start: int, end: int) -> re.Match[str] | No
 
 
 def _is_patients(text: str, first: int, match: re.Match[str]) -> bool:
-    """Not 101 f with chills, nor 63 m walked."""
+    """Whether the letter is the patient's, unlike "101 f with chills" or "63 m walked"."""
     opens = not text[first : match.start()].strip(" \t\n-*•#")
     warm = match.group("a") == "f" and 94 <= int(match.group()[:3].rstrip("mf ")) <= 108
     return not warm and (opens or bool(_LEFT.search(text, max(first, match.start() - 12), match.start())))

@@ -1,4 +1,7 @@
-"""Whose a pronoun is: the patient's, the spouse's, or somebody else's. The rules are in `gender`'s docstring."""
+"""Whose a pronoun is: the patient's, the spouse's, or somebody else's. The rules are in `gender`'s docstring.
+
+In quotations ("he hit my car" per pt) the patient speaks, so "he" is somebody else.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _MALE = frozenset(["he", "him", "his", "himself"])
 _SUBJECTS = frozenset(["he", "she"])
 _POSSESSIVE = frozenset(["his", "her"])
 _NEAR = 2
-"""How many sentences back a person may be for a pronoun to mean them."""
+"""How many sentences back a person may be for a pronoun to refer to them."""
 _OWNS_KIN = re.compile(
     r"\s+(?:(?:[a-z-]+)\s+){0,2}?(?:" + "|".join(sorted(RELATIVES | SIDES)) + r"|family)\b", re.IGNORECASE
 )
@@ -40,7 +43,7 @@ _TELLS_OF_PATIENT = re.compile(
     r"believed|found|brought|saw|noticed)\s+(?:that\s+)?(?:the\s+)?(?:patient|pt)\b(?!['’]s\s+(?:own|\w+ing))",
     re.IGNORECASE,
 )
-"""She says the patient fell: she is not the patient."""
+"""In "she says the patient fell", she is not the patient."""
 _FAMILY_HISTORY = re.compile(r"\bfamily\s+(?:medical\s+)?(?:history|hx)\b", re.IGNORECASE)
 _OWN_STORY = re.compile(
     r"\s+(?:denies|reports|endorses|states|notes|believes|(?:is|was)\s+(?:adopted|unaware|unsure|not\s+(?:aware|sure)|the\s+(?:only|oldest|"
@@ -68,7 +71,7 @@ _ANOTHER_SPEAKS = re.compile(
 
 
 class Pronoun(NamedTuple):
-    """A pronoun, the gender that it has, and whose it is."""
+    """A pronoun, its gender, and whose it is."""
 
     hit: Hit
     gender: str
@@ -77,7 +80,7 @@ class Pronoun(NamedTuple):
 
 
 def pronouns(note: ScannedNote) -> Iterator[tuple[Hit, str]]:
-    """The pronouns that mean one person, with their gender; "he/she", "HE" (encephalopathy) and HER-2 are none."""
+    """The pronouns of one person, with their gender; "he/she", "HE" (encephalopathy) and HER-2 don't count."""
     text = note.text
     for hit in note.hits("pronoun"):
         after = text[hit.end : hit.end + 1]
@@ -120,7 +123,7 @@ class PronounOwners:
         self._quotes = _quotes(note.text)
 
     def all(self) -> list[Pronoun]:
-        """In order."""
+        """All pronouns, in order."""
         return [Pronoun(hit, gender, *self._owner(hit, gender)) for hit, gender in pronouns(self._note)]
 
     def _owner(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
@@ -202,12 +205,12 @@ class PronounOwners:
 
 
 def _quotes(text: str) -> list[tuple[int, int]]:
-    """The spans of what is quoted, in order."""
+    """The spans of quotations, in order."""
     return [match.span() for match in _QUOTE.finditer(text)] if '"' in text or "“" in text else []
 
 
 def _speaker_means_another(note: ScannedNote, start: int, end: int) -> bool | None:
-    """Whether "he" in a quotation is not the patient, who speaks; None where it may be the patient who speaks."""
+    """Whether "he" in a quotation is not the patient, because the patient speaks; None if that is unclear."""
     text = note.text
     if _PER_PATIENT.match(text, end):
         return True

@@ -1,4 +1,4 @@
-"""The patient's spouse: the words for them, what they are called besides, and whether they are named.
+"""The patient's spouse: the words for them, what else they are called, and whether they have a name.
 
 A husband becomes a wife with his nouns ("her husband, a 70 year old man") and pronouns. A spouse with a name ("his wife
 Mary") can't be reworded, nor can "sex with women": such notes are skipped. "Female partner" is reworded as a wife is.
@@ -21,7 +21,7 @@ _SHORT_ACTS = re.compile(
     r"\s+(?:at\s+(?:bedside|scene)|called|states|stated|reports|reported|says|drove|found|brought|notes|noted|is\s+(?:at|here)|in\s+room)\b",
     re.IGNORECASE,
 )
-"""A GF at the bedside is no gluten-free diet."""
+"""A GF at the bedside is not a gluten-free diet."""
 _OTHERS_SPOUSE = re.compile(r"\b(?P<kin>[A-Za-z]+)(?:['’]s|\s+and\s+(?:his|her))\s+(?:[\w-]+\s+)?$", re.IGNORECASE)
 _CALLED = re.compile(
     r"(?:\s*[,(]\s*(?:who\s+(?:is|was)\b)?|\s+(?:who\s+)?(?:is|was))\s*(?:an?\s+|aged?\s+)?(?:\d{1,3}[\s-]*(?:y\.?\s?/?o\.?|years?[\s-]old|yrs?[\s-]old)?[\s-]*)?"
@@ -48,7 +48,7 @@ _PARTNER = re.compile(r"[\s-]+(?:sexual[\s-]+)?partners?\b", re.IGNORECASE)
 
 
 def spouses(note: ScannedNote) -> list[Hit]:
-    """The words for a spouse, in order; "bf" and "gf" only where somebody owns them."""
+    """The words for a spouse, in order; "bf" and "gf" only if they are somebody's."""
     return [
         hit
         for hit in note.hits("spouse")
@@ -59,11 +59,11 @@ def spouses(note: ScannedNote) -> list[Hit]:
 
 
 def is_others_spouse(note: ScannedNote, hit: Hit, theirs: set[int]) -> bool:
-    """His daughter's husband; her sister and her husband; his son and his wife."""
+    """Whether it is somebody else's spouse: his daughter's husband; her sister and her husband."""
     text = note.text
     before = _OTHERS_SPOUSE.search(text, max(0, hit.start - 40), hit.start)
     if before and before.group("kin").lower() in SPOUSE_WORDS:
-        return False  # "her ex-husband and his new wife" change places
+        return False  # in "her ex-husband and his new wife" the two change places
     if before and before.group("kin").lower() in RELATIVES:
         owner = text[before.end("kin") : hit.start].split()[-1].lower()
         kin = GENDER_OF_KIN.get(before.group("kin").lower())
@@ -78,7 +78,7 @@ def called(note: ScannedNote, hit: Hit) -> tuple[int, int] | None:
 
 
 def is_named(note: ScannedNote, hit: Hit) -> bool:
-    """Whether a name stands beside the word for a spouse."""
+    """Whether there is a name next to the word for a spouse."""
     text = note.text
     before = _NAME_BEFORE.search(text, max(0, hit.start - 40), hit.start)
     if before and is_first_name(before.group("name")):

@@ -1,18 +1,18 @@
-"""Told apart by grammar: "her" as his or him, "his" as her or hers.
+"""Which pronoun is meant: "her" as his or him, "his" as her or hers, by grammar.
 
-"Her" is the object when nothing follows that it could own: the end of the sentence, a preposition, a word of time, or,
-after a verb such as "gave", "made" or "found", what is given or what becomes of the patient. Before a noun it owns.
-Where neither is sure ("helped her cough", "rolled her back on the bed") the answer is None, and the note is skipped.
+"Her" is an object if nothing follows that it could own: the end of the sentence, a preposition, a word of time, or,
+after a verb such as "gave", "made" or "found", what is given or what happens to the patient. Before a noun it is
+possessive. If neither is certain ("helped her cough", "rolled her back on the bed") the result is None, and the note is
+skipped.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
-import yaml
+from palpate.files import read_resource
 
 Reading = Literal["him", "his"]
 _NEXT = re.compile(r"\s+([A-Za-z0-9][\w'’/-]*)")
@@ -61,9 +61,9 @@ _FOLLOWS_ADVERB = frozenset(["away", "now", "overnight", "later", "earlier", "in
 @cache
 def _grammar() -> dict[str, frozenset[str]]:
     """The word lists of pronouns.yaml."""
-    text = files("palpate.perturb.characteristics.gender").joinpath("pronouns.yaml").read_text("utf-8")
-    # YAML reads "no" and "off" as truth values in lists, not in running text.
-    return {name: frozenset(words.split()) for name, words in yaml.safe_load(text).items()}
+    lists: dict[str, str] = read_resource("palpate.perturb.characteristics.gender", "pronouns.yaml")
+    # Running text, because YAML reads "no" and "off" in a list as booleans.
+    return {name: frozenset(words.split()) for name, words in lists.items()}
 
 
 _FUNCTION = _grammar()["function"]
@@ -87,7 +87,7 @@ _OWN_GIFTS = _grammar()["own_gifts"]
 
 
 def read_her(text: str, start: int, end: int) -> Reading | None:
-    """Whether "her" at this place means him or his; None where grammar does not tell."""
+    """Whether "her" at this position means him or his; None if grammar does not decide."""
     after = _NEXT.match(text, end)
     if after is None:
         return "his" if _MASKED.match(text, end) else "him"
@@ -116,7 +116,7 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
 
 
 def his_stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether "his" at this place means hers: nothing follows that it could own."""
+    """Whether "his" at this position means hers: nothing follows that it could own."""
     after = _NEXT.match(text, end)
     if after is None:
         return not _MASKED.match(text, end)
@@ -148,7 +148,7 @@ def _before_back(text: str, after: re.Match[str], verb: str) -> Reading | None:
 
 
 def _after_makes(text: str, after: re.Match[str], verb: str) -> Reading | None:
-    """What follows is what becomes of her ("found her unsafe", "helped her bathe"), or what she owns."""
+    """Whether what follows happens to her ("found her unsafe", "helped her bathe") or is hers."""
     if _CODE.match(text, after.start()):
         return "him"
     word, end = after.group(1), after.end()

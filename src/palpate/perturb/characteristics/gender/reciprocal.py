@@ -1,8 +1,8 @@
-"""The patient as a relative calls them: "her son, who says his mother is confused", "mother states her son is ill".
+"""What a relative calls the patient: "her son, who says his mother is confused", "mother states her son is ill".
 
-A word for the one to whom the relative is a son, a sister or a mother is the patient, where the relative reports and
-the pronoun before the word can only be the relative's own. Where it may be the patient's too ("his son says his father
-fell"), or nobody reports, no grammar tells who is meant.
+The word for the person whose son, sister or mother the relative is means the patient, if the relative reports and the
+pronoun before the word can only be the relative's own. If it may also be the patient's ("his son says his father
+fell"), or nobody reports, grammar does not decide who is meant.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COUNTERPARTS = {
     "grandma": "grandpa", "sister": "brother", "stepsister": "stepbrother", "daughter": "son",
     "stepdaughter": "stepson", "granddaughter": "grandson", "aunt": "uncle", "niece": "nephew",
 }  # fmt: skip
-"""Female to male."""
+"""The male word for each female one."""
 _CHILDREN = "son daughter stepson stepdaughter sons daughters children kids child"
 _PARENTS = "mother father mom dad mommy daddy mum stepmother stepfather parents"
 _CALLS = (
@@ -44,7 +44,7 @@ _SAID = re.compile(r"\b(?:that|says|said|states|stated|reports|reported|thinks|f
 
 
 def find_reciprocal(note: ScannedNote, base: str) -> tuple[list[Hit], bool]:
-    """The words that are the patient, and whether another may be."""
+    """The words that mean the patient, and whether another word may."""
     found: list[Hit] = []
     doubt = False
     people = note.hits("people")
@@ -66,7 +66,7 @@ def find_reciprocal(note: ScannedNote, base: str) -> tuple[list[Hit], bool]:
 
 
 def _owner(note: ScannedNote, hit: Hit) -> str | None:
-    """The pronoun before the word; "" where a child says "mom" without one."""
+    """The pronoun before the word; "" if a child says "mom" without one."""
     if _LAW.match(note.text, hit.end):
         return None
     low = max(0, hit.start - 20)
@@ -80,7 +80,7 @@ _CALLED_WORDS = frozenset().union(*_CALLED_BY.values()) & frozenset((*COUNTERPAR
 
 
 def _relative_before(note: ScannedNote, people: list[Hit], hit: Hit) -> Hit | None:
-    """The nearest person before in the sentence, if such a one calls the patient by the word."""
+    """The nearest person before the word in its sentence, if such a relative uses this word for the patient."""
     first, _ = note.sentence(hit.start)
     nearest = people[-1] if people and people[-1].start >= first else None
     if nearest is None or hit.word not in _CALLED_BY.get(nearest.word, ()):

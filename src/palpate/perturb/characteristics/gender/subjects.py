@@ -1,8 +1,8 @@
-"""Who the sentence before a pronoun is about: a relative, a donor or a provider of the patient's own gender.
+"""Whom the sentence before a pronoun is about: a relative, a donor or a provider of the patient's own gender.
 
-"Daughter is HCP. She would like to be called." No grammar tells that she is not the patient, so such a pronoun is
-unsure, unless what is told of it is plainly the patient's ("She denies chest pain") or the sentence before was a
-report on the patient ("Daughter states she fell. She has pain.").
+"Daughter is HCP. She would like to be called." Grammar does not show that she is not the patient, so such a pronoun is
+unsure, unless what follows is clearly about the patient ("She denies chest pain") or the sentence before reported on
+the patient ("Daughter states she fell. She has pain.").
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Subjects:
         return hit.word in _SINGLE and GENDER_OF_KIN.get(hit.word, self._base) == self._base
 
     def is_subject(self, person: Hit) -> bool:
-        """Whether a person opens the sentence: "her older sister", and not "lives with her sister"."""
+        """Whether a person opens the sentence, as in "her older sister", but not in "lives with her sister"."""
         note = self._note
         first, _ = note.sentence(person.start)
         if person.start - first > 60 or note.text[person.end : person.end + 2] in ("'s", "’s"):
@@ -116,7 +116,7 @@ class Subjects:
         return _LEADS.fullmatch(note.text, first, person.start) is not None
 
     def may_mean_another(self, hit: Hit) -> bool:
-        """Whether a pronoun of the patient's gender may be the subject of the sentence before."""
+        """Whether a pronoun of the patient's gender may refer to the subject of the sentence before."""
         text = self._note.text
         if self._is_in_providers_sentence(hit) or self._is_reporter(hit):
             return True
@@ -214,7 +214,8 @@ class Subjects:
     def _is_about_another(self, before: int, first: int, *, passing: bool = False, reports: bool = False) -> bool:
         """Whether somebody else is the subject.
 
-        `passing`: one who was only there ("at the bedside") does not count; `reports`: one who reports does.
+        With `passing`, a person who is only present ("at the bedside") does not count; with `reports`, one who reports
+        does.
         """
         text = self._note.text
         return any(

@@ -1,6 +1,6 @@
-"""The words that tell the patient's gender, each with its wording for female and male.
+"""The words that show the patient's gender, each with its form for female and male.
 
-Headers, nouns, letters, titles and roles here; pronouns with the rules of `owners`, spouses with their pronouns.
+Headers, nouns, letters, titles and roles; pronouns by the rules of `owners`; spouses with their pronouns.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _OWN_PRONOUNS = "the patient goes by pronouns of their own"
 
 
 class Swap(NamedTuple):
-    """A place and its wording for either gender; `weight` says how much it tells of the patient's gender."""
+    """A gendered word with its form for either gender; `weight` is how strongly it shows the patient's gender."""
 
     start: int
     end: int
@@ -96,7 +96,7 @@ def like(written: str, word: str) -> str:
 
 
 def swap(note: ScannedNote, start: int, end: int, *, weight: int = 0) -> Swap:
-    """The place of a gendered word with its counterpart."""
+    """A gendered word with its counterpart."""
     written = note.text[start:end]
     word = written.lower()
     if word in TO_FEMALE:
@@ -129,7 +129,7 @@ def _nouns(patient: DescribedPatient, lettered: list[tuple[int, int]]) -> list[S
 
 
 def is_newborn(patient: DescribedPatient, hit: Hit) -> bool:
-    """ "Baby boy Smith was born at 36 weeks": the patient, in a note that has no other."""
+    """ "Baby boy Smith was born at 36 weeks": the patient, if the note has no other."""
     if hit.word not in ("boy", "girl") or patient.descriptions:
         return False
     note = patient.note
@@ -150,7 +150,7 @@ def _titles(note: ScannedNote) -> list[Swap]:
 
 
 def _capitals_before(note: ScannedNote, hit: Hit) -> bool:
-    """MR. SMITH opens a sentence or stands among capitals; "severe MR. TTE" does not."""
+    """Whether MR. SMITH opens a sentence or is among capitals, unlike "severe MR. TTE"."""
     before = note.text[note.sentence(hit.start)[0] : hit.start].split()
     return not before or before[-1].isupper()
 
@@ -195,7 +195,7 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
 
 
 def _without_relatives(strong: list[Swap], note: ScannedNote) -> str | None:
-    """What the words say that no relative nearby can be meant by: "his wife came. She says he fell" is of a man."""
+    """The gender by words that can't mean a relative nearby: "his wife came. She says he fell" is about a man."""
     kin = [(note.sentence_number(hit.start), GENDER_OF_KIN.get(hit.word)) for hit in note.hits("people")]
     told = {s.gender for s in strong}
     for hit, gender in pronouns(note):
@@ -208,7 +208,7 @@ def _without_relatives(strong: list[Swap], note: ScannedNote) -> str | None:
 
 
 class People(NamedTuple):
-    """Names, pronouns and spouses: those to swap, those that are left alone, and why the note can't be swapped."""
+    """Names, pronouns and spouses: those to swap, those to leave, and why the note can't be swapped, if so."""
 
     swaps: list[Swap]
     left: list[Swap]
@@ -216,7 +216,7 @@ class People(NamedTuple):
 
 
 def find_people(patient: DescribedPatient, base: str) -> People:
-    """All persons of a note whose patient has a known gender."""
+    """All people in a note whose patient has a known gender."""
     note = patient.note
     people = People([], [], [])
     theirs = set()
@@ -258,7 +258,7 @@ def _has_baby_alike(patient: DescribedPatient, base: str) -> bool:
 
 
 def _add_declared(note: ScannedNote, base: str, people: People) -> None:
-    """ "(she/her)" becomes "(he/him)"; other pronouns than the rest of the note has, or "they/them", can't."""
+    """ "(she/her)" becomes "(he/him)"; pronouns unlike those in the rest of the note, or "they/them", can't be."""
     for hit, gender in declared(note):
         place = swap(note, hit.start, hit.end) if hit.word not in ("her", "his") else _declared_word(note, hit)
         (people.swaps if gender == base else people.left).append(place)
@@ -307,7 +307,7 @@ def _add_names(patient: DescribedPatient, base: str, people: People) -> None:
 
 
 def _of_partner(place: Swap, base: str) -> Swap:
-    """A word about the spouse goes the other way: it is as it stands for the patient's own gender."""
+    """A word about the spouse is swapped the other way: as written, it fits the patient's own gender."""
     own, other = (place.female, place.male) if place.gender == "female" else (place.male, place.female)
     return place._replace(female=own if base == "female" else other, male=other if base == "female" else own)
 

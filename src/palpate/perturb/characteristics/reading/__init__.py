@@ -1,8 +1,13 @@
 """A note read once: its trigger words, sentences and family sections.
 
-One pattern walks over the words of the note; a dictionary says which of them matter to whom. All later steps look only
-at those places, so the cost of a note does not grow with the number of groups, and hardly with the number of words that
-the characteristics know.
+One pattern walks over the words of the note; a dictionary says which of them matter to which characteristic. All later
+steps look only at those positions, so the cost of a note does not grow with the number of groups, and hardly with the
+number of words that the characteristics know. Trigger words are English, so a word is a run of ASCII letters here.
+
+people     who is mentioned, and whom a description is about
+ages       the ages in a note, and whose they are
+past_ages  past ages, and ages that can't be rewritten
+patient    the phrases that introduce the patient
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from palpate.perturb.characteristics.reading import people
 
 _WORD = re.compile(r"[A-Za-z]+")
 _WORD_OR_MASK = re.compile(r"[A-Za-z]+|\[\*\*[^\]]*\]")
-"""What de-identification put in place of a name ("[**Doctor Last Name 12**]") holds no words of the note."""
+"""The masks of de-identification ("[**Doctor Last Name 12**]") contain no words of the note."""
 _BREAK = re.compile(
     r"[.!?]+[\"')\]]*(?=\s)|;|\n[ \t]*\n"
     r"|\n(?=[ \t]*(?:[-*•#]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
@@ -25,11 +30,11 @@ _BREAK = re.compile(
 _NO_END = frozenset(
     ["mr", "mrs", "ms", "dr", "vs", "pt", "st", "y", "o", "yr", "yrs", "hx", "approx", "jr", "prof", "no", "fl", "wk"]
 )
-"""A full stop after these ends no sentence."""
+"""A full stop after these does not end a sentence."""
 _NEXT = re.compile(
     r"(?:He|She|His|Her|They|The|This|Has|Had|Lives|Pt|Patient|Mother|Father|Wife|Husband|Son|Daughter)\b"
 )
-"""What comes after an age that ends a sentence: "63 y/o. Her son lives nearby."."""
+"""What may follow an age that ends a sentence: "63 y/o. Her son lives nearby."."""
 _FAMILY = re.compile(r"family\s+(?:medical\s+|health\s+)?(?:history|hx)\b|fam\s?hx\b|fhx?\b", re.IGNORECASE)
 _COLON_OR_LINE = re.compile(r"[ \t]*(?::|\n|$)")
 _HEADING = re.compile(
@@ -40,7 +45,7 @@ _HEADING = re.compile(
 
 
 class Hit(NamedTuple):
-    """A word of the lexicon in the note; `word` is in lower case."""
+    """A trigger word in the note; `word` is in lower case."""
 
     start: int
     end: int
@@ -48,14 +53,14 @@ class Hit(NamedTuple):
 
 
 class ScannedNote:
-    """A scanned note."""
+    """A note with its trigger words, sentences and family sections."""
 
     def __init__(self, text: str, hits: dict[str, list[Hit]]) -> None:
         self.text = text
         self._hits = hits
 
     def hits(self, tag: str) -> list[Hit]:
-        """The words that were filed under a tag, in order."""
+        """The trigger words with a tag, in order."""
         return self._hits.get(tag, [])
 
     @cached_property
@@ -68,7 +73,7 @@ class ScannedNote:
         return breaks
 
     def sentence_number(self, position: int) -> int:
-        """Which sentence (or list item, or line after a heading) holds a position."""
+        """The number of the sentence (or list item, or line after a heading) around a position."""
         return bisect_right(self._breaks, position) - 1
 
     def sentence(self, position: int) -> tuple[int, int]:
@@ -77,7 +82,7 @@ class ScannedNote:
         return self._breaks[k - 1], self._breaks[k] if k < len(self._breaks) else len(self.text)
 
     def opening(self, position: int) -> int:
-        """Where the first word of the sentence around a position stands."""
+        """Where the first word of the sentence around a position starts."""
         start, end = self.sentence(position)
         while start < end and not (self.text[start].isalnum() or self.text[start] in "_["):
             start += 1
@@ -97,7 +102,7 @@ class ScannedNote:
         return found
 
     def in_family(self, position: int) -> bool:
-        """Whether a place is in a family history: its section, or a sentence that begins to tell of one."""
+        """Whether a position is in a family history: its section, or a sentence that starts with one."""
         return any(start <= position < end for start, end in self._families)
 
 
@@ -114,7 +119,7 @@ def _ends(text: str, dot: int, after: int) -> bool:
 
 
 def section_end(text: str, start: int, *, of_family: bool = False) -> int:
-    """Where the section that starts here ends; in a family history "Mother:" is a line and no heading."""
+    """Where the section that starts here ends; in a family history "Mother:" is a line, not a heading."""
     for match in _HEADING.finditer(text, start):
         title = match.group("line") or match.group("caps") or ""
         if not of_family or _FAMILY.search(title):
@@ -136,7 +141,7 @@ class TriggerWords:
         self._tags = {word: tuple(dict.fromkeys(names)) for word, names in tags.items()}
 
     def scan(self, text: str) -> ScannedNote:
-        """One walk over the words of a text."""
+        """Scan a text once."""
         hits: dict[str, list[Hit]] = {}
         find = self._tags.get
         for match in _WORD_OR_MASK.finditer(text):

@@ -1,9 +1,9 @@
-"""Every way in which notes write an age, and whose age it is.
+"""The ages in a note: every way to write them, and whose they are.
 
 Present ages: "63 year old", "63-year-old", "63 yr old", "63 y/o", "63yo", "63 y.o.", "63 years of age", "63M", "63 F",
-"63/F", "Age: 63", "aged 63", "she is 63.", "sixty-three year old", "a man in his 60s", what de-identification makes of
-them ("[**Age over 90 **]", "___", "90+"). An age of the past ("had a stroke at age 50", "when he was 14 years old")
-and of anybody else is found too, and marked.
+"63/F", "Age: 63", "aged 63", "she is 63.", "sixty-three year old", "a man in his 60s", and what
+de-identification makes of them ("[**Age over 90 **]", "___", "90+"). Past ages ("had a stroke at age 50", "when he was
+14 years old") and those of other people are found too, and marked.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _THEN = re.compile(
     r"surgery|transplant\w*|enrollment)\b",
     re.IGNORECASE,
 )
-"""What makes an age one of the past: "63 yo at time of dx"."""
+"""What makes an age a past one: "63 yo at time of dx"."""
 _SCORED = re.compile(r"\s*(?P<mark>>=?|≥|=>)\s*(?:or\s*=\s*)?(?P<number>[4-8]\d)(?![\d.])")
 _SCORE = re.compile(
     r"(?:CHADS?|CHA2DS2|VASc|CURB|TIMI|HEART|PORT|PESI|Wells|scores?|risk\s+factors?|points?|given)\b[^;\n]{0,60}$",
@@ -141,7 +141,7 @@ class Age(NamedTuple):
     sex: tuple[int, int] | None = None
     labelled: bool = False
     trust: int = 2
-    """2 for a firm statement, 1 for "(age 63)" and "woman, age 63", 0 for an "age 63" anywhere else."""
+    """2 for a clear statement, 1 for "(age 63)" and "woman, age 63", 0 for "age 63" anywhere else."""
 
 
 def find_ages(note: ScannedNote) -> list[Age]:
@@ -191,7 +191,7 @@ def _whose(note: ScannedNote, start: int, tail: int) -> Whose:
 
 
 def _candidates(note: ScannedNote) -> Iterator[re.Match[str]]:
-    """Numbers with a unit or a letter after them; only around such words, for a walk over the whole note is slow."""
+    """Numbers with a unit or a letter after them; only around such words, because searching all of the note is slow."""
     text, past = note.text, 0
     for hit in note.hits("age_unit"):
         if hit.start < past:
@@ -220,7 +220,7 @@ def _numbered(note: ScannedNote) -> list[Age]:
 
 
 def _letter(match: re.Match[str]) -> tuple[int, int] | None:
-    """Where the M or F of "63M" and "63 (M)" stands."""
+    """The position of the M or F in "63M" and "63 (M)"."""
     name = next((name for name in ("sex", "bracketed") if match.group(name)), None)
     return match.span(name) if name else None
 
@@ -306,7 +306,7 @@ def _labelled(note: ScannedNote) -> list[Age]:
 
 
 def _scored(note: ScannedNote, hit: Hit) -> re.Match[str] | None:
-    """ "CHADS-VASc 4 (age > 75)": a bound that the patient has passed; one in a guideline is none."""
+    """ "CHADS-VASc 4 (age > 75)": a threshold that the patient has passed, unlike one in a guideline."""
     first, _ = note.sentence(hit.start)
     scored = _SCORE.search(note.text, max(first, hit.start - 80), hit.start)
     return _SCORED.match(note.text, hit.end) if scored else None

@@ -1,5 +1,6 @@
-"""Ages that no present age may contradict: bare ages of the past ("MI at 58", "retired at 62"), and ages that a note
-tells in a way that can't be rewritten ("63-65 yo male", "sixty-something")."""
+"""Past ages without the word "age" ("MI at 58", "retired at 62"), and ages that are stated but can't be rewritten
+("63-65 yo male", "sixty-something").
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ _LOOSE = re.compile(
     r"|\bage\s+(?:is\s+)?(?:unknown|not\s+known|unclear|uncertain)\b",
     re.IGNORECASE,
 )
-"""What looks like an age and is none that is read: "63.5 year old", "lady of 71 years", "woman (63)", "age unknown"."""
+"""Statements of an age that `ages` does not read: "63.5 year old", "lady of 71 years", "woman (63)", "age unknown"."""
 _ANYBODY = re.compile(rf"\b{_PERSON}", re.IGNORECASE)
 _DECADES = ("septuagenarian", "octogenarian", "nonagenarian", "sexagenarian", "centenarian", "teenage", "teenager")
 
@@ -78,7 +79,7 @@ def bare_past_ages(note: ScannedNote) -> Iterator[tuple[int, int]]:
 
 
 def tells_age_vaguely(note: ScannedNote) -> bool:
-    """Whether a note without an age in years tells the patient's age all the same."""
+    """Whether a note without an age in years states the patient's age in another way."""
     text = note.text
     for hit in note.hits("age"):
         match = _AGED_RANGE.match(text, hit.end)

@@ -1,7 +1,7 @@
 """The phrases that introduce the patient: "63 year old African American man", "63M", "a pleasant woman with asthma".
 
-A description is where a mention may be put in: before its noun ("63 year old White man"), or before the age when there
-is no noun to stand before ("White 63M", "White 63 year old with asthma").
+A mention may be inserted into such a description: before its noun ("63 year old White man"), or before the age if there
+is no noun ("White 63M", "White 63 year old with asthma").
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMES_DISEASE = (
     r"[\s–-]+(?:pattern(?:ed)?|androgen(?:et)?ic|(?:type|distribution)\s+(?:of\s+)?(?:hair|bald|alopecia)\w*|hypogonadism|"
     r"(?:factor\s+)?infertility|athlete\s+triad|circumcision)\b"
 )
-"""What makes "male" or "female" a part of a disease's name: "male-pattern alopecia" in the note of a woman."""
+"""What makes "male" or "female" part of a disease's name: "male-pattern alopecia" in a woman's note."""
 _TO_NOUN = re.compile(
     rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’/-]*){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
     rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M))?(?P<letter>[MF])"
@@ -72,7 +72,7 @@ _NOT_A_PERSON = re.compile(
 
 @cache
 def ethnic_words() -> re.Pattern[str]:
-    """The adjectives of ethnicity.yaml right before a place, one or several: "white/Hispanic", "half-Asian"."""
+    """One or several adjectives of ethnicity.yaml right before a position: "white/Hispanic", "half-Asian"."""
     definition = built_in("ethnicity")
     groups = (*definition.groups, *([definition.other] if definition.other else []))
     forms = {form for group in groups for form in group.forms.get("adjective", ())}
@@ -82,11 +82,11 @@ def ethnic_words() -> re.Pattern[str]:
 
 
 _CLOSE = 1
-"""Ages of one patient may differ by so many years within a note."""
+"""By how many years the ages of one patient may differ within a note."""
 
 
 class Description(NamedTuple):
-    """A phrase about the patient; `place` is where an adjective goes."""
+    """A phrase about the patient; `place` is where an adjective is inserted."""
 
     place: int
     noun: tuple[int, int] | None
@@ -94,7 +94,7 @@ class Description(NamedTuple):
 
 
 class DescribedPatient:
-    """What a scanned note tells of its patient, found once and shared by all characteristics."""
+    """How a note describes its patient, found once and shared by all characteristics."""
 
     def __init__(self, note: ScannedNote) -> None:
         self.note = note
@@ -111,7 +111,7 @@ class DescribedPatient:
 
     @cached_property
     def _years(self) -> int | None:
-        """The first age that is surely the patient's; a bare "(age 60)" counts where there is no other."""
+        """The first age that is surely the patient's; a bare "(age 60)" counts if there is no other."""
         told = [
             a for a in self.ages if a.whose == "patient" and a.value is not None and a.style != "decade" and a.trust
         ]
@@ -127,12 +127,12 @@ class DescribedPatient:
 
     @cached_property
     def own_ages(self) -> list[Age]:
-        """The patient's present age, wherever it is told."""
+        """The patient's present age, wherever it is stated."""
         return [age for age in self.ages if self._is_own(age)]
 
     @cached_property
     def odd_ages(self) -> list[Age]:
-        """Ages that look like the patient's and differ from the first of them."""
+        """Ages that look like the patient's but differ from the first of them."""
         return [age for age in self.ages if age.whose == "patient" and age.trust > 1 and not self._is_own(age)]
 
     @cached_property
@@ -144,7 +144,7 @@ class DescribedPatient:
 
     @property
     def has_two_ages(self) -> bool:
-        """Whether an age that names a man or woman differs from ages that name none: it is not clear whose is whose."""
+        """Whether an age with a noun ("man") differs from ages without one, so that the patient's is unclear."""
         if any(description.noun for description in self.descriptions):
             return False
         return any(self._with_age(age).noun for age in self.odd_ages)
@@ -157,14 +157,14 @@ class DescribedPatient:
 
     @cached_property
     def places(self) -> list[Description]:
-        """Where a mention is put in: at every phrase with an age that introduces the patient, else one plain noun."""
+        """Where a mention is inserted: at every phrase with an age that introduces the patient, or one plain noun."""
         told = {d.place: d for d in reversed(self.descriptions) if d.age and not d.age.labelled and self._is_phrase(d)}
         if told:
             return [told[place] for place in sorted(told)]
         return [Description(hit.start, (hit.start, hit.end), None) for hit in self.plain_nouns[:1]]
 
     def _is_phrase(self, description: Description) -> bool:
-        """Whether an adjective may stand in it: not in "she is 63", "she is 63 years old" and "age 63 sex F"."""
+        """Whether an adjective fits into it, unlike "she is 63", "she is 63 years old" and "age 63 sex F"."""
         age = description.age
         if description.noun and _HEADED.search(self.note.text, max(0, description.place - 10), description.place):
             return False
@@ -178,7 +178,7 @@ class DescribedPatient:
         return [(d.place, d.noun[0]) for d in self.descriptions if d.noun and self._has_race(d)]
 
     def _has_race(self, description: Description) -> bool:
-        """Only letters (and a slash or space) stand between the place for an adjective and the noun's own letter."""
+        """Whether only letters (and a slash or space) are between the adjective's position and the noun's letter."""
         if description.noun is None:
             return False
         return self.note.text[description.place : description.noun[0]].rstrip("/ ").isalpha()
@@ -207,7 +207,7 @@ class DescribedPatient:
         return self._after_age(start) and noun is None
 
     def is_in_brackets(self, start: int, end: int) -> bool:
-        """Whether an adjective stands in brackets after the patient: "63F (Asian)"."""
+        """Whether an adjective is in brackets after the patient: "63F (Asian)"."""
         text = self.note.text
         if text[start - 1 : start] != "(" or text[end : end + 1] != ")":
             return False
@@ -221,13 +221,13 @@ class DescribedPatient:
         return any(_LETTERS_BEFORE.search(self.note.text, max(0, at - 8), at) is not None for at in ages)
 
     def before_ethnicity(self, place: int) -> int:
-        """The place before a word for the ethnicity, where other adjectives go: "obese White man"."""
+        """The position before a word for the ethnicity, where other adjectives go: "obese White man"."""
         place = self.before_transgender(place)
         match = ethnic_words().search(self.note.text, max(0, place - 48), place)
         return match.start() if match else place
 
     def before_transgender(self, place: int) -> int:
-        """The place before "transgender": "Asian transgender woman"."""
+        """The position before "transgender": "Asian transgender woman"."""
         match = _TRANSGENDER.search(self.note.text, max(0, place - 14), place)
         return match.start() if match else place
 

@@ -1,9 +1,9 @@
-"""The people of a note, and which of them a description is about.
+"""The people in a note, and whom a description is about.
 
-Relatives, newborns, donors and providers are not the patient. A description belongs to somebody else when it stands in
-a family history, when its head noun is a relative or a donor ("85 year old mother", "45 yo male donor"), or when a
-relative is the subject before it in the same sentence ("mother is 82yo and obese"). A relative who only comes along
-("brought in by his daughter", "per his wife") is no subject.
+Relatives, newborns, donors and providers are not the patient. A description is about somebody else if it is in a family
+history, if its head noun is a relative or a donor ("85 year old mother", "45 yo male donor"), or if a relative is the
+subject before it in the same sentence ("mother is 82yo and obese"). A relative who only accompanies the patient
+("brought in by his daughter", "per his wife") is not a subject.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _PREDICATE = re.compile(
     re.IGNORECASE,
 )
 OF_SOME = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
-"""A mother of two is the patient."""
+"""A "mother of two" is the patient."""
 _PATIENT_AGAIN = re.compile(r"\b(?:patient|pt|who presents|mr|mrs|ms)\b", re.IGNORECASE)
 _BORN_TO = re.compile(
     r"\b(?:born|delivered)\s+(?:\w+\s+){0,6}?to\s+(?:an?|the|this)?\s*(?:[\w-]+\s+){0,6}$", re.IGNORECASE
@@ -73,7 +73,7 @@ _OF_OTHERS = re.compile(
 
 
 def belongs_to_patient(note: ScannedNote, start: int, end: int) -> bool:
-    """Whether a description (an age, a noun, a word for a group) at this place is the patient's."""
+    """Whether a description (an age, a noun, a word for a group) at this position is about the patient."""
     text = note.text
     if note.in_family(start):
         return False
@@ -88,7 +88,7 @@ def belongs_to_patient(note: ScannedNote, start: int, end: int) -> bool:
 
 
 def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] = OTHERS) -> bool:
-    """Whether somebody else is the subject before a place in its sentence."""
+    """Whether somebody else is the subject before a position in its sentence."""
     text = note.text
     first, _ = note.sentence(start)
     for hit in reversed(note.hits("people")):

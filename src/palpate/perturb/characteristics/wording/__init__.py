@@ -1,8 +1,8 @@
-"""Characteristics that a YAML file defines: finding their words, changing, adding and taking them out.
+"""Characteristics that a YAML file defines: finds their words, changes, adds and removes them.
 
-An adjective is a mention only where it describes the patient: before the noun that introduces him or her ("63 year old
+An adjective is a mention only if it describes the patient: before the noun that introduces him or her ("63 year old
 Hispanic man"), before or after the age ("Asian 63M", "63yo Caucasian with asthma"), or after "is". So "white count",
-"black stools" and "Dr. White" are none. See `definitions` for the files.
+"black stools" and "Dr. White" are not mentions. See `definitions` for the files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _JOINT = re.compile(r"(?P<mixes>\s*/\s*|-|\s+(?:or|and|and/or)\s+)|\s+")
 
 
 class WordedMention(NamedTuple):
-    """A mention: its span, its group (None: of no group that is written) and its kind."""
+    """A mention: its span, its group (None for a group that is never written) and its kind."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class WordedMention(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A form to look for; `row` counts the rows of a wording table."""
+    """A form to look for; `row` is its row in a wording table."""
 
     pattern: re.Pattern[str]
     group: str | None
@@ -57,7 +57,7 @@ class FoundWords:
     denied: set[str] = field(default_factory=set)
     """Groups that the note says the patient is not in."""
     against: dict[str, str] = field(default_factory=dict)
-    """By group, a word that does not go with it."""
+    """By group, a word that contradicts it."""
     mixed: bool = False
     present: str | None = None
 
@@ -68,14 +68,14 @@ def _pattern(form: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class WordedCharacteristic:
-    """A characteristic made from a definition."""
+    """Finds and alters a characteristic that is defined in YAML."""
 
     definition: Definition
     contradictory: Contradictory = "skip"
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the characteristic."""
         return self.definition.name
 
     @property
@@ -89,7 +89,7 @@ class WordedCharacteristic:
 
     @cached_property
     def _forms(self) -> dict[str, list[Form]]:
-        """By first word, longest first."""
+        """The forms to look for, by first word, longest first."""
         definition = self.definition
         rows: list[tuple[str, Form]] = []
         for group in (*definition.groups, *([definition.other] if definition.other else [])):
@@ -140,7 +140,7 @@ class WordedCharacteristic:
         return {f"{self.name}:{tag}": words for tag, words in tagged.items()}
 
     def find(self, patient: DescribedPatient) -> FoundWords:
-        """Everything, once."""
+        """Everything that the note says about the characteristic."""
         found = FoundWords(patient)
         note = patient.note
         taken = self._find_headers(found)
@@ -199,7 +199,7 @@ class WordedCharacteristic:
         found.places = joined
 
     def _find_at(self, found: FoundWords, hit: Hit) -> int:
-        """Look for the forms that start at a word; gives the end of what was found."""
+        """Look for the forms that start at a word; returns the end of what was found."""
         note = found.patient.note
         for form in self._forms[hit.word]:
             match = form.pattern.match(note.text, hit.start)
@@ -213,11 +213,11 @@ class WordedCharacteristic:
             place = WordedMention(match.start(), match.end(), form.group, kind)
             noun = form.row >= 0 and self.definition.contexts[form.row] in ("", "noun")
             if contexts.is_denied(note, *match.span(), listed=noun):
-                # A wording that is denied tells no group: "not a drug addict" is not said of the patient.
+                # A denied wording shows no group: "not a drug addict" does not describe the patient.
                 found.denied |= {form.group} if form.group and kind not in ("against", "wording") else set()
             elif kind == "against":
                 found.against.setdefault(str(form.group), match.group())
-                continue  # of one group; it may go against others too
+                continue  # it may contradict other groups too
             elif kind == "signs":
                 found.signs.append(place)
             else:
@@ -228,7 +228,7 @@ class WordedCharacteristic:
         return hit.start
 
     def _kind_at(self, patient: DescribedPatient, form: Form, match: re.Match[str]) -> str | None:
-        """The kind of mention that stands here, or None."""
+        """The kind of mention at this position, or None."""
         start, end = match.span()
         note, kind = patient.note, form.kind
         if form.row >= 0 and not contexts.fits_context(note, start, end, self.definition.contexts[form.row]):
@@ -248,12 +248,12 @@ class WordedCharacteristic:
             whole = contexts.is_lead(note.text[first:start]) and note.text[end:last].strip() in (".", "")
             return "sentence" if whole and not note.in_family(start) else None
         if match.group().lower().endswith((" with", " in", " at")):
-            # Who or what follows is not described: "lives with wife".
+            # What follows is not described: "lives with wife".
             return None if note.in_family(start) or has_other_subject(note, start) else kind
         return kind if belongs_to_patient(note, start, end) else None
 
     def _find_headers(self, found: FoundWords) -> list[tuple[int, int]]:
-        """The values of headers; gives their spans."""
+        """Find the values of headers; returns their spans."""
         header, note, taken = self._header, found.patient.note, list[tuple[int, int]]()
         if header is None:
             return taken
@@ -277,12 +277,12 @@ class WordedCharacteristic:
         return found.present
 
     def mentions(self, found: FoundWords) -> list[Mention]:
-        """Where the note tells of it."""
+        """Where the note mentions the characteristic."""
         text = found.patient.note.text
         return [Mention(p.start, p.end, text[p.start : p.end], p.group) for p in sorted((*found.places, *found.signs))]
 
     def outcome(self, found: FoundWords, group: str) -> EditOutcome:
-        """What altering to a group takes."""
+        """The edits that alter the note to a group."""
         if group == found.present:
             return KEPT
         if found.mixed:
@@ -348,7 +348,7 @@ class WordedCharacteristic:
             if place.group != group:
                 old, new = text[place.start : place.end], self.definition.wording[row][column]
                 if not old.split()[0].isupper() or place.start == found.patient.note.opening(place.start):
-                    new = like(old, new)  # the capitals of IV are no sign of how to write "injection"
+                    new = like(old, new)  # the capitals of IV do not mean that "injection" is written in capitals
                 edits.append(Edit(place.start, place.end, new))
         return EditOutcome(with_articles(text, edits), "changed") if edits else KEPT
 
@@ -366,7 +366,7 @@ class WordedCharacteristic:
         return skipped(NO_MENTION)
 
     def _put_in(self, patient: DescribedPatient, description: Description, word: str) -> Edit:
-        """An adjective at a phrase, in its capitals."""
+        """Insert an adjective into a phrase, in the phrase's capitals."""
         noun = patient.note.text[slice(*description.noun)] if description.noun else ""
         put = patient.before_transgender if self.name == "ethnicity" else patient.before_ethnicity
         at = put(description.place)
@@ -377,7 +377,7 @@ class WordedCharacteristic:
         return Edit(at, at, word + " ")
 
     def _end_of_section(self, note: ScannedNote) -> int | None:
-        """After the last word of the section that a sentence may be put in."""
+        """The end of the last word of the section into which a sentence may be inserted."""
         for hit in note.hits(f"{self.name}:section"):
             for title in self.definition.sections:
                 after = hit.start + len(title)

@@ -1,4 +1,4 @@
-"""What stands around a word of a YAML characteristic: denials, languages, and the contexts of a wording table."""
+"""The context of a word of a YAML characteristic: denials, languages, and the contexts of a wording table."""
 
 from __future__ import annotations
 
@@ -78,26 +78,26 @@ _AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|$|\n)")
 
 
 def is_said(note: ScannedNote, start: int, end: int) -> bool:
-    """Whether a word is said of the patient: "she is Hispanic", "Mr. ___ identifies as White"."""
+    """Whether the note says that the patient is so: "she is Hispanic", "Mr. ___ identifies as White"."""
     first, _ = note.sentence(start)
     before = _IS.search(note.text, max(first, start - 70), start)
     return before is not None and _AFTER_IS.match(note.text, end) is not None
 
 
 def is_lead(text: str) -> bool:
-    """Whether nothing of a sentence stands here, but a heading at most: "Social History: "."""
+    """Whether the text contains nothing but, at most, a heading: "Social History: "."""
     return _LEAD.fullmatch(text) is not None
 
 
 def is_providers(text: str, end: int) -> bool:
-    """Whether what ends here describes who works there: "Spanish-speaking nurse", "Hispanic physician"."""
+    """Whether the word that ends here describes a provider: "Spanish-speaking nurse", "Hispanic physician"."""
     return _PROVIDER_NEXT.match(text, end, min(len(text), end + 40)) is not None
 
 
 def is_denied(note: ScannedNote, start: int, end: int, *, listed: bool = False) -> bool:
-    """Whether a word is said not to be so: "not obese", "non-Hispanic", "denies any homelessness", "Obese: no".
+    """Whether a word is denied: "not obese", "non-Hispanic", "denies any homelessness", "Obese: no".
 
-    `listed`: also as one of several, "denies tobacco, alcohol abuse", "no fevers or drug abuse".
+    With `listed`, also as one of several: "denies tobacco, alcohol abuse", "no fevers or drug abuse".
     """
     first, _ = note.sentence(start)
     if _DENIED_BEFORE.search(note.text, max(first, start - 40), start):
@@ -108,17 +108,17 @@ def is_denied(note: ScannedNote, start: int, end: int, *, listed: bool = False) 
 
 
 def is_language(text: str, end: int) -> bool:
-    """Whether what ends here is the name of a language: "Russian-speaking", "Vietnamese interpreter"."""
+    """Whether the word that ends here names a language: "Russian-speaking", "Vietnamese interpreter"."""
     return _LANGUAGE.match(text, end, min(len(text), end + 30)) is not None
 
 
 def is_partly(text: str, start: int) -> bool:
-    """Whether only a part is meant: "half-Asian"."""
+    """Whether the word applies only in part: "half-Asian"."""
     return _PARTLY.search(text, max(0, start - 12), start) is not None
 
 
 def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
-    """Whether a phrase of a wording table stands where it means what its row says; see `definitions`."""
+    """Whether a phrase of a wording table is in the context that its row requires; see `definitions`."""
     if not context:
         return True
     text = note.text
@@ -138,14 +138,14 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
 
 
 def _goes_on(note: ScannedNote, first: int, low: int, start: int) -> bool:
-    """ "Noncompliant with CPAP, frequently refuses fingersticks": nobody else is named who might."""
+    """ "Noncompliant with CPAP, frequently refuses fingersticks": nobody else is mentioned who might."""
     if not _AFTER_COMMA.search(note.text, low, start) or _OTHERS_ACT.search(note.text, first, start):
         return False
     return not any(first <= hit.start < start for hit in note.hits("people"))
 
 
 def matches(pattern: re.Pattern[str], note: ScannedNote, tag: str) -> Iterator[re.Match[str]]:
-    """Where a pattern fits a note: only at the words under a tag if it starts with a whole word, for that is fast."""
+    """Matches of a pattern; if it starts with a whole word, only the words with a tag are tried, which is faster."""
     word = lead_word(pattern)
     if word is None:
         yield from pattern.finditer(note.text)
@@ -158,7 +158,7 @@ def matches(pattern: re.Pattern[str], note: ScannedNote, tag: str) -> Iterator[r
 
 @cache
 def lead_word(pattern: re.Pattern[str]) -> str | None:
-    """The word that a pattern has to start with, if it is written so: "BMI\\b.*", "BMI 4\\d"."""
+    """The word that a match has to start with, if the pattern shows it: "BMI\\b.*", "BMI 4\\d"."""
     lead = re.match(r"([A-Za-z]+)(?:\\b|\\s\+| (?![?*{]))", pattern.pattern)
     depth = 0
     for mark in re.sub(r"\\.", "", pattern.pattern):
