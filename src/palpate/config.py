@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -26,6 +27,7 @@ from palpate.data.tables import TableSpec
 from palpate.errors import ConfigError, first_problem
 from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec
+from palpate.results.verdicts import MARGINS
 
 _NAME = re.compile(r"[^\W_][\w.+ -]*")
 
@@ -73,6 +75,8 @@ class Config(BaseModel):
     cohorts: dict[Name, Annotated[TableSpec, BeforeValidator(_file_only)]] = Field(default_factory=dict)
     models: dict[Name, Annotated[ModelConfig, BeforeValidator(_source_only)]] = Field(min_length=1)
     audits: dict[str, dict[str, Any]] = Field(min_length=1)
+    margins: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """The smallest effects that matter, in place of the defaults."""
     gate: tuple[str, ...] = ()
     seed: int = Field(default=0, ge=0)
     executor: Literal["local", "ray"] = "local"
@@ -92,6 +96,9 @@ class Config(BaseModel):
     def _names(self) -> Config:
         if (self.cohort is None) == (not self.cohorts):
             raise ValueError("give either `cohort:` (one) or `cohorts:` (a name for each)")
+        unknown = [name for name in self.margins if name not in MARGINS]
+        if unknown:
+            raise ValueError(f"unknown margin '{unknown[0]}'; the margins are: {', '.join(MARGINS)}")
         if "clinicians" in self.models:
             raise ValueError("a model cannot be called 'clinicians': results use that name for the raters")
         both = set(self.cohorts) & set(self.models)
@@ -245,18 +252,25 @@ def _read_last(audit: Any, folder: Path) -> Any:
     return dataclasses.replace(audit, **read) if read else audit
 
 
-def make_audit(name: str, options: dict[str, Any], *, folder: Path = Path(), include_text: bool = False) -> Any:
+def make_audit(
+    name: str,
+    options: dict[str, Any],
+    *,
+    folder: Path = Path(),
+    include_text: bool = False,
+    margins: Mapping[str, float] = MappingProxyType({}),
+) -> Any:
     """The audit that is registered under a name, with its options checked; files are found from `folder`.
 
-    Whether note text may be shown is said once, for the whole run, so that the report can say so on top.
+    Whether note text may be shown, and how large an effect must be to matter, is said once, for the whole run.
     """
     kind = registry.find("audits", name)
-    if "include_text" in options:
-        raise ConfigError(f"audit '{name}': `include_text` is set for the whole run", hint="move it to the top level")
     known = [field.name for field in dataclasses.fields(kind)]
-    if "include_text" in known:
-        options = {**options, "include_text": include_text}
-    fields = ", ".join(field for field in known if field != "include_text")
+    for option, value in {"include_text": include_text, "margins": dict(margins)}.items():
+        if option in options:
+            raise ConfigError(f"audit '{name}': `{option}` is set for the whole run", hint="move it to the top level")
+        options = {**options, option: value} if option in known else options
+    fields = ", ".join(field for field in known if field not in ("include_text", "margins"))
     hint = f"the options are: {fields}"
     unknown = [option for option in options if option not in known]
     if unknown:

@@ -8,8 +8,9 @@ import pytest
 
 from palpate.errors import ConfigError, PalpateError
 from palpate.results import AuditResult, Estimate, estimates_frame
+from palpate.results.verdicts import Answer
 from palpate.run.directory import RunDirectory
-from palpate.run.gate import Bound, Verdict, judge, junit, parse
+from palpate.run.gate import Bound, Judgement, judge, junit, parse
 
 
 def row(**more: object) -> Estimate:
@@ -43,7 +44,7 @@ def result(*rows: Estimate, values: dict[str, list[float]] | None = None) -> Aud
 MANIFEST = {"audits": {"performance": {}}, "models": [], "fingerprints": {"cohort": "x", "seed": "y"}}
 
 
-def verdict(text: str, *rows: Estimate, manifest: dict[str, object] | None = None) -> Verdict:
+def verdict(text: str, *rows: Estimate, manifest: dict[str, object] | None = None) -> Judgement:
     return judge([parse(text)], [result(*rows)], manifest or MANIFEST)[0]
 
 
@@ -200,9 +201,43 @@ def test_a_wrong_filter_is_told_with_what_there_is() -> None:
 
 
 def test_junit_counts_and_escapes() -> None:
-    text = junit([Verdict("a < 1", True, "fine\x01"), Verdict("b", False, "<script>")])
+    text = junit([Judgement("a < 1", True, "fine\x01"), Judgement("b", False, "<script>")])
     suite = ElementTree.fromstring(text)
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert failure.text == "<script>"
+
+
+def answered(*verdicts: str) -> list[AuditResult]:
+    answers = tuple(
+        Answer(question="travel", asks="Does it travel?", model=f"m{k}", verdict=verdict, metric="auroc")  # type: ignore[arg-type]
+        for k, verdict in enumerate(verdicts)
+    )
+    return [AuditResult("performance", estimates_frame([]), answers=answers)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "verdicts", "passed"),
+    [
+        ("no concern", ("caution", "unsettled"), True),
+        ("no concern", ("acceptable", "concern"), False),
+        ("no concern in performance", ("concern",), False),
+        ("no concern", (), False),
+        ("performance.travel is acceptable", ("acceptable", "acceptable"), True),
+        ("performance.travel is acceptable", ("acceptable", "unsettled"), False),
+        ("performance.travel[model=m0] is acceptable", ("acceptable", "unsettled"), True),
+        ("performance.travel[model=m7] is acceptable", ("acceptable",), False),
+        ("performance.tarvel is acceptable", ("acceptable",), False),
+    ],
+)
+def test_a_gate_reads_verdicts(condition: str, verdicts: tuple[str, ...], passed: bool) -> None:
+    (judged,) = judge([parse(condition)], answered(*verdicts), MANIFEST)
+    assert judged.passed is passed, judged.detail
+
+
+def test_a_condition_on_verdicts_names_an_audit_of_the_run() -> None:
+    with pytest.raises(ConfigError, match="this run has no audit 'context'"):
+        parse("no concern in context", audits=("performance",))
+    failed = judge([parse("performance.travel is acceptable")], answered("acceptable", "unsettled"), MANIFEST)[0]
+    assert failed.detail == "m1: unsettled"

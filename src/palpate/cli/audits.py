@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
 from rich.markup import escape
+from rich.table import Table
 
 from palpate.cli.app import ConfigFile, Debug, Only, app, err, out
 
@@ -96,16 +98,40 @@ def demo(
     _tell(xrays)
 
 
+def _print_scorecard(outcome: Outcome) -> None:
+    """The scorecard of the report's first screen, as a table."""
+    from palpate.report.scorecard import view_scorecard
+
+    view = view_scorecard(outcome.results, outcome.run.read_manifest())
+    if view is None:
+        return
+    colours = {"concern": "red", "caution": "yellow", "unsettled": "dim", "acceptable": "green"}
+    table = Table("Question", *map(escape, view.models), box=box.SIMPLE_HEAD, pad_edge=False)
+    for question in view.questions:
+        cells = []
+        for cell in question.cells:
+            if cell is None:
+                cells.append("")
+                continue
+            first = f"[{colours[cell.verdict]}]{cell.word}[/] {cell.number}".rstrip()
+            cells.append(
+                "\n".join([first, *(f"[dim]{escape(line)}[/dim]" for line in (cell.margin, *cell.details) if line)])
+            )
+        table.add_row(escape(question.asks), *cells)
+    out.print(table)
+
+
 def _tell(outcome: Outcome) -> None:
     """The story in a few lines: findings, the gate, where the report is."""
     marks = {"good": "[green]+[/green]", "warning": "[yellow]![/yellow]", "neutral": "[dim]·[/dim]"}
+    _print_scorecard(outcome)
     for result in outcome.results:
         out.print(f"[bold]{result.audit}[/bold]")
         for finding in result.findings:
             out.print(f"  {marks[finding.tone]} {escape(finding.sentence)}", soft_wrap=True)
-    if outcome.verdicts:
+    if outcome.judgements:
         out.print("[bold]gate[/bold]")
-    for verdict in outcome.verdicts:
-        mark = "[green]holds[/green]" if verdict.passed else "[red]FAILS[/red]"
-        out.print(f"  {mark} {escape(verdict.condition)}: {escape(verdict.detail)}", soft_wrap=True)
+    for judgement in outcome.judgements:
+        mark = "[green]holds[/green]" if judgement.passed else "[red]FAILS[/red]"
+        out.print(f"  {mark} {escape(judgement.condition)}: {escape(judgement.detail)}", soft_wrap=True)
     out.print(f"Report: [bold]{escape(str(outcome.report))}[/bold]", soft_wrap=True)

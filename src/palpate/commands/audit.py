@@ -21,7 +21,7 @@ from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache, default_path
 from palpate.run.execute.scoring import Execution
 from palpate.run.execute.wanted import gather
-from palpate.run.gate import Condition, Verdict, judge, junit, parse
+from palpate.run.gate import Condition, Judgement, judge, junit, parse
 from palpate.run.progress import NullProgress, RunProgress
 from palpate.run.runner import Job, LoadedModels, ModelEntry, make_plans, run
 
@@ -31,13 +31,14 @@ class Outcome(NamedTuple):
 
     run: RunDirectory
     results: list[AuditResult]
-    verdicts: list[Verdict]
+    judgements: list[Judgement]
+    """The conditions of the gate, judged."""
     report: Path
 
     @property
     def passed(self) -> bool:
         """Whether every condition of the gate holds."""
-        return all(verdict.passed for verdict in self.verdicts)
+        return all(judgement.passed for judgement in self.judgements)
 
 
 def audit(
@@ -78,9 +79,9 @@ def audit(
         results = run(job, directory, cache, progress)
     finally:
         cache.close()
-    verdicts = _gate(conditions, results, directory)
+    judgements = _gate(conditions, results, directory)
     progress.stage("writing the report")
-    return Outcome(directory, results, verdicts, report(directory.path))
+    return Outcome(directory, results, judgements, report(directory.path))
 
 
 def report(path: Path | str) -> Path:
@@ -140,7 +141,7 @@ def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Au
         )
     chosen = {name: options for name, options in settings.audits.items() if not only or name in only}
     return {
-        name: make_audit(name, options, folder=folder, include_text=settings.include_text)
+        name: make_audit(name, options, folder=folder, include_text=settings.include_text, margins=settings.margins)
         for name, options in chosen.items()
     }
 
@@ -158,10 +159,10 @@ def _knowledge(settings: Config, folder: Path) -> LoadedModels:
     return LoadedModels([load_model(spec) for spec in specs if not spec.source.startswith("predictions:")], folder)
 
 
-def _gate(conditions: Sequence[Condition], results: Sequence[AuditResult], directory: RunDirectory) -> list[Verdict]:
+def _gate(conditions: Sequence[Condition], results: Sequence[AuditResult], directory: RunDirectory) -> list[Judgement]:
     if not conditions:
         directory.remove_gate()
         return []
-    verdicts = judge(conditions, results, directory.read_manifest())
-    directory.write_gate([verdict._asdict() for verdict in verdicts], junit(verdicts))
-    return verdicts
+    judgements = judge(conditions, results, directory.read_manifest())
+    directory.write_gate([judgement._asdict() for judgement in judgements], junit(judgements))
+    return judgements

@@ -23,6 +23,7 @@ from palpate.report.blocks import ExamplesView, FigureView, TableView, view_char
 from palpate.report.charts import ChartPanel, static_svg
 from palpate.report.glossary import used_in
 from palpate.report.provenance import view_audit, view_provenance
+from palpate.report.scorecard import view_scorecard
 from palpate.results import AuditResult, Chart, Examples, Table
 
 GateSummary = Sequence[Mapping[str, Any]]
@@ -101,6 +102,7 @@ def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate:
         "models": _names(headline.audited(manifest)),
         "cohorts": [headline.view_cohort(cohort) for cohort in (manifest.get("cohorts") or [])[:6]],
         "facts": [typeset.shorten(fact, 300) for fact in (manifest.get("facts") or [])[:6]],
+        "scorecard": view_scorecard(results, manifest),
         "comparison": headline.compare(results, manifest),
         "findings": headline.view_findings(results)[:MAX_FINDINGS],
         "shown_findings": headline.SHOWN_FINDINGS,

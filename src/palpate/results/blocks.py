@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
+from palpate.results.verdicts import Answer
+
 
 class Block(BaseModel):
     """A piece of a report section."""
@@ -112,3 +114,5 @@ class AuditResult:
     replicates: pl.DataFrame | None = None
     """Bootstrap replicates of the headline numbers (model, metric, group, values): with them a later run of the
     same cohort and seed can be compared as paired."""
+    answers: tuple[Answer, ...] = ()
+    """The audit's cells of the scorecard."""

@@ -7,7 +7,8 @@
       predictions/<model>.parquet   what the models predicted; the members of an ensemble are <model>@1, <model>@2, ...
       attributions/<audit>/<model>/ what a model says it looked at, one file per call (offsets and scores)
       results/<audit>.parquet       estimates
-      results/<audit>.json          blocks and findings for the report
+      results/<audit>.json          blocks, findings and answers for the report
+      scorecard.json                questions x models: verdict, number, interval, margin
       results/<audit>.replicates.parquet   bootstrap replicates, to compare with a later run
       gate.json, junit.xml          the gate's verdicts, where there is a gate
       report.html
@@ -35,9 +36,11 @@ from palpate.errors import RunError
 from palpate.files import replacing, write_atomically
 from palpate.results import AnyBlock, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.attributions import Attributions
+from palpate.results.verdicts import Answer
 
 SCHEMA = 1
 _BLOCKS: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[AnyBlock, ...])
+_ANSWERS: TypeAdapter[tuple[Answer, ...]] = TypeAdapter(tuple[Answer, ...])
 _FINDINGS: TypeAdapter[tuple[Finding, ...]] = TypeAdapter(tuple[Finding, ...])
 
 
@@ -166,6 +169,7 @@ class RunDirectory:
         content = {
             "blocks": _BLOCKS.dump_python(result.blocks, mode="json"),
             "findings": _FINDINGS.dump_python(result.findings, mode="json"),
+            "answers": _ANSWERS.dump_python(result.answers, mode="json"),
             "provenance": result.provenance,
         }
         _write_json(self.path / "results" / f"{result.audit}.json", content)
@@ -174,10 +178,9 @@ class RunDirectory:
         """One audit's result as it was written."""
         content = self._read_json(f"results/{audit}.json")
         try:
-            blocks, findings = (
-                _BLOCKS.validate_python(content["blocks"]),
-                _FINDINGS.validate_python(content["findings"]),
-            )
+            blocks = _BLOCKS.validate_python(content["blocks"])
+            findings = _FINDINGS.validate_python(content["findings"])
+            answers = _ANSWERS.validate_python(content.get("answers", ()))
         except (KeyError, TypeError, ValidationError):
             raise RunError("the file is damaged", file=self.path / "results" / f"{audit}.json") from None
         return AuditResult(
@@ -185,6 +188,7 @@ class RunDirectory:
             estimates=self._read_frame(f"results/{audit}.parquet"),
             blocks=blocks,
             findings=findings,
+            answers=answers,
             provenance=content.get("provenance", {}),
             replicates=self._read_frame(f"results/{audit}.replicates.parquet", optional=True),
         )
@@ -196,6 +200,10 @@ class RunDirectory:
         if not there:
             raise RunError("this run has no results yet", file=self.path, hint="finish it with palpate audit --resume")
         return [self.read_result(audit) for audit in there]
+
+    def write_scorecard(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Questions x models, for a pipeline."""
+        _write_json(self.path / "scorecard.json", list(rows))
 
     def write_gate(self, verdicts: Sequence[Mapping[str, Any]], junit: str) -> None:
         """The gate's verdict, for the report and for a pipeline."""

@@ -5,10 +5,15 @@
     performance.auroc.value[reference=internal] > -0.05
     no significant drop against runs/2026-10
     no significant drop in brier against runs/2026-10
+    no concern
+    no concern in characteristics
+    performance.calibration is acceptable
 
 A condition names an audit, a metric and, if wanted, a field (`value`, `low`, `high`, `p_value`, `n`), and must hold in
 every row that matches. Rows are levels unless `reference` is chosen, and of the headline label (the only one, or
 `macro`) unless `label` is; `label=*` is every label. A number that cannot be computed fails its condition.
+`no concern` holds when no cell of the scorecard (of one audit) is a concern; `is acceptable` asks for more: the answer
+to a question must be acceptable for every model, so "unsettled" fails.
 An ensemble that has no rows of its own passes when every member does.
 """
 
@@ -45,10 +50,14 @@ _BOUND = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Characters that XML does not allow."""
+_NO_CONCERN = re.compile(r"no concern(?: in (?P<audit>\w+))?")
+_ACCEPTABLE = re.compile(
+    r"(?P<audit>\w+)\.(?P<question>\w+)\s*(?:\[\s*model\s*=\s*(?P<model>[^\]]+?)\s*\])? is acceptable"
+)
 _NO_DROP = re.compile(r"no significant drop(?: in (?P<metric>\w+))? against (?P<run>.+)")
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """One condition, judged."""
 
     condition: str
@@ -78,7 +87,25 @@ class NoDrop:
     run: Path
 
 
-Condition = Bound | NoDrop
+@dataclass(frozen=True)
+class NoConcern:
+    """No answer of the run, or of one audit, is a concern."""
+
+    text: str
+    audit: str | None
+
+
+@dataclass(frozen=True)
+class IsAcceptable:
+    """The answer to one question is acceptable for every model, or for one."""
+
+    text: str
+    audit: str
+    question: str
+    model: str | None
+
+
+Condition = Bound | NoDrop | NoConcern | IsAcceptable
 
 
 def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Condition:
@@ -89,11 +116,17 @@ def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Co
     sentence = " ".join(text.split())
     if match := _NO_DROP.fullmatch(sentence):
         return _parse_no_drop(sentence, match["metric"] or "auroc", folder / Path(match["run"]).expanduser())
+    if match := _NO_CONCERN.fullmatch(sentence):
+        _check_audit(sentence, match["audit"], audits)
+        return NoConcern(sentence, match["audit"])
+    if match := _ACCEPTABLE.fullmatch(sentence):
+        _check_audit(sentence, match["audit"], audits)
+        return IsAcceptable(sentence, match["audit"], match["question"], match["model"])
     match = _BOUND.fullmatch(sentence)
     if match is None:
         raise ConfigError(
             f"gate condition '{sentence}' cannot be read",
-            hint="write it like 'performance.auroc.low >= 0.70' or 'no significant drop against RUN'",
+            hint="write it like 'performance.auroc.low >= 0.70', 'no concern' or 'no significant drop against RUN'",
         )
     field = match["field"] or "value"
     if field not in _FIELDS:
@@ -101,11 +134,7 @@ def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Co
             f"gate condition '{sentence}': unknown field '{field}'",
             hint=f"the fields are: {', '.join(_FIELDS)}",
         )
-    if audits and match["audit"] not in audits:
-        raise ConfigError(
-            f"gate condition '{sentence}': this run has no audit '{match['audit']}'",
-            hint=f"its audits are: {', '.join(audits)}",
-        )
+    _check_audit(sentence, match["audit"], audits)
     filters = {}
     for part in filter(None, (part.strip() for part in (match["filters"] or "").split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -116,6 +145,13 @@ def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Co
             )
         filters[name] = value
     return Bound(sentence, match["audit"], match["metric"], field, filters, match["operator"], float(match["bound"]))
+
+
+def _check_audit(sentence: str, audit: str | None, audits: Sequence[str]) -> None:
+    if audit is not None and audits and audit not in audits:
+        raise ConfigError(
+            f"gate condition '{sentence}': this run has no audit '{audit}'", hint=f"its audits are: {', '.join(audits)}"
+        )
 
 
 def _parse_no_drop(sentence: str, metric: str, run: Path) -> NoDrop:
@@ -134,24 +170,60 @@ def _parse_no_drop(sentence: str, metric: str, run: Path) -> NoDrop:
 
 def judge(
     conditions: Sequence[Condition], results: Sequence[AuditResult], manifest: Mapping[str, Any]
-) -> list[Verdict]:
+) -> list[Judgement]:
     """Every condition, in order."""
     by_name = {result.audit: result for result in results}
-    return [
-        _judge_bound(condition, by_name, manifest)
-        if isinstance(condition, Bound)
-        else _judge_drop(condition, by_name, manifest)
-        for condition in conditions
-    ]
+    return [_judge(condition, by_name, manifest) for condition in conditions]
 
 
-def _judge_bound(condition: Bound, results: Mapping[str, AuditResult], manifest: Mapping[str, Any]) -> Verdict:
+def _judge(condition: Condition, results: Mapping[str, AuditResult], manifest: Mapping[str, Any]) -> Judgement:
+    if isinstance(condition, Bound):
+        return _judge_bound(condition, results, manifest)
+    if isinstance(condition, NoDrop):
+        return _judge_drop(condition, results, manifest)
+    if isinstance(condition, NoConcern):
+        return _judge_concern(condition, results)
+    return _judge_acceptable(condition, results)
+
+
+def _judge_concern(condition: NoConcern, results: Mapping[str, AuditResult]) -> Judgement:
+    chosen = [result for result in results.values() if condition.audit in (None, result.audit)]
+    answers = [(result.audit, answer) for result in chosen for answer in result.answers]
+    if not answers:
+        return Judgement(condition.text, False, "no question was answered")
+    concerns = [f"{audit}.{each.question} · {each.model}" for audit, each in answers if each.verdict == "concern"]
+    if concerns:
+        return Judgement(condition.text, False, "concern: " + _first(concerns))
+    return Judgement(condition.text, True, f"none of {len(answers)} answers is a concern")
+
+
+def _judge_acceptable(condition: IsAcceptable, results: Mapping[str, AuditResult]) -> Judgement:
+    result = results.get(condition.audit)
+    answers = [] if result is None else [each for each in result.answers if each.question == condition.question]
+    if not answers:
+        known = [] if result is None else sorted({each.question for each in result.answers})
+        detail = f"unknown question '{condition.question}'; the audit answers: {', '.join(known) or 'none'}"
+        return Judgement(condition.text, False, detail)
+    if condition.model is not None:
+        answers = [each for each in answers if each.model == condition.model]
+        if not answers:
+            return Judgement(condition.text, False, f"unknown model '{condition.model}'")
+    others = [f"{each.model}: {each.verdict}" for each in answers if each.verdict != "acceptable"]
+    detail = _first(others) if others else f"acceptable for {len(answers)} model{'s' if len(answers) > 1 else ''}"
+    return Judgement(condition.text, not others, detail)
+
+
+def _first(parts: Sequence[str], most: int = 5) -> str:
+    return "; ".join(parts[:most]) + (f"; and {len(parts) - most} more" if len(parts) > most else "")
+
+
+def _judge_bound(condition: Bound, results: Mapping[str, AuditResult], manifest: Mapping[str, Any]) -> Judgement:
     result = results.get(condition.audit)
     if result is None:
-        return Verdict(condition.text, False, f"no result of audit '{condition.audit}'")
+        return Judgement(condition.text, False, f"no result of audit '{condition.audit}'")
     rows = _matching(condition, result.estimates, manifest)
     if rows.is_empty():
-        return Verdict(condition.text, False, _why_nothing_matches(condition, result.estimates))
+        return Judgement(condition.text, False, _why_nothing_matches(condition, result.estimates))
     compare = _OPERATORS[condition.operator]
     failed = []
     for row in rows.iter_rows(named=True):
@@ -161,12 +233,8 @@ def _judge_bound(condition: Bound, results: Mapping[str, AuditResult], manifest:
         elif not compare(value, condition.bound):
             failed.append(f"{_name(row)}: {condition.field} is {value:.4g}")
     if failed:
-        return Verdict(
-            condition.text,
-            False,
-            "; ".join(failed[:5]) + (f"; and {len(failed) - 5} more" if len(failed) > 5 else ""),
-        )
-    return Verdict(condition.text, True, f"holds in {rows.height} estimate{'s' if rows.height > 1 else ''}")
+        return Judgement(condition.text, False, _first(failed))
+    return Judgement(condition.text, True, f"holds in {rows.height} estimate{'s' if rows.height > 1 else ''}")
 
 
 def _why_nothing_matches(condition: Bound, estimates: pl.DataFrame) -> str:
@@ -222,7 +290,7 @@ def _name(row: Mapping[str, Any]) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest: Mapping[str, Any]) -> Verdict:
+def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest: Mapping[str, Any]) -> Judgement:
     """The headline metric of each model against the same model in an earlier run.
 
     The same cohort and seed give the same resamples, so the difference is paired; otherwise the two are independent.
@@ -231,7 +299,7 @@ def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest:
     earlier_result = earlier.read_result("performance")
     before, now = earlier_result.replicates, results.get("performance")
     if before is None or now is None or now.replicates is None:
-        return Verdict(condition.text, False, "both runs need a performance audit")
+        return Judgement(condition.text, False, "both runs need a performance audit")
     then = earlier.read_manifest()
     paired = then.get("audits", {}).get("performance") == manifest.get("audits", {}).get("performance") and all(
         then["fingerprints"].get(key) == manifest["fingerprints"].get(key) for key in ("cohort", "seed")
@@ -242,20 +310,20 @@ def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest:
     alone = wanted.join(both, on=["model", "metric", "label", "group"], how="anti")
     if not alone.is_empty():
         model, group = alone.select("model", "group").row(0)
-        return Verdict(
+        return Judgement(
             condition.text, False, f"{model} · {group}: the earlier run does not have this model, label and cohort"
         )
     worse, told = False, []
     for row in both.iter_rows(named=True):
         interval = _interval(row["values"], row["values_before"])
         if interval is None:
-            return Verdict(condition.text, False, f"{row['model']} · {row['group']}: no interval to compare")
+            return Judgement(condition.text, False, f"{row['model']} · {row['group']}: no interval to compare")
         low, high = interval
         worse |= (low > 0) if condition.metric in LOWER_IS_BETTER else (high < 0)
         change = _value(now.estimates, row) - _value(earlier_result.estimates, row)
         told.append(f"{row['model']} · {row['group']}: {change:+.4f} ({low:+.4f} to {high:+.4f})")
     how = "paired" if paired else "independent resamples"
-    return Verdict(condition.text, not worse, f"{'; '.join(told)} [{how}]")
+    return Judgement(condition.text, not worse, f"{'; '.join(told)} [{how}]")
 
 
 def _interval(now: list[float], before: list[float]) -> tuple[float, float] | None:
@@ -270,17 +338,17 @@ def _value(estimates: pl.DataFrame, row: Mapping[str, Any]) -> float:
     return float(estimates.filter(*same, pl.col("reference").is_null())["value"][0])
 
 
-def junit(verdicts: Sequence[Verdict]) -> str:
-    """The verdicts as JUnit XML, which pipelines show."""
-    failures = sum(not verdict.passed for verdict in verdicts)
+def junit(judgements: Sequence[Judgement]) -> str:
+    """The judgements as JUnit XML, which pipelines show."""
+    failures = sum(not judgement.passed for judgement in judgements)
     suite = ElementTree.Element(
-        "testsuite", name="palpate gate", tests=str(len(verdicts)), failures=str(failures), errors="0"
+        "testsuite", name="palpate gate", tests=str(len(judgements)), failures=str(failures), errors="0"
     )
-    for verdict in verdicts:
-        name = _CONTROL.sub("?", verdict.condition)
+    for judgement in judgements:
+        name = _CONTROL.sub("?", judgement.condition)
         case = ElementTree.SubElement(suite, "testcase", classname="palpate.gate", name=name)
-        detail = _CONTROL.sub("?", verdict.detail)
-        if not verdict.passed:
+        detail = _CONTROL.sub("?", judgement.detail)
+        if not judgement.passed:
             ElementTree.SubElement(case, "failure", message=detail).text = detail
         else:
             ElementTree.SubElement(case, "system-out").text = detail

@@ -29,6 +29,7 @@ from palpate.results import (
     PlansWithModels,
     Predictions,
 )
+from palpate.results.verdicts import scorecard
 from palpate.run.checks import cases_with_images, check_directory, check_fit, check_resumable, label_columns
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache
@@ -104,6 +105,8 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, progress: RunProgress | 
         member.model.close()
     out.write_manifest(manifest)
     results = [_analyse(job, name, plans[name], predictions[name], out, progress) for name in plans]
+    models = dict.fromkeys(member.ensemble or member.spec.name for member in members)
+    out.write_scorecard(scorecard({result.audit: result.answers for result in results}, list(models)))
     out.remove_pending()
     return results
 

@@ -301,3 +301,43 @@ def test_a_missing_interval_is_told_as_such() -> None:
     result = run(QUICK, Cohort(cases, cohort.labels, cohort.y), {"m": p})
     assert "no interval: fewer than 2 patients" in result.findings[0].sentence
     assert "unknown" not in result.findings[0].sentence
+
+
+def answers(result: AuditResult) -> dict[tuple[str, str], str]:
+    return {(answer.question, answer.model): answer.verdict for answer in result.answers}
+
+
+def test_the_scorecard_says_what_is_shown_excluded_and_open() -> None:
+    home, scores = simulated(900, shift=1.6, split=False)
+    away, elsewhere = simulated(900, shift=0.5, seed=1, name="away", split=False)
+    both = stack([home, away])
+    p = np.concatenate([scores, elsewhere])
+    rng = np.random.default_rng(5)
+    guess = rng.random(p.shape)
+    audit = Performance(n_replicates=400, required={"auroc": 0.7})
+    found = answers(run(audit, both, {"good": p, "guess": guess}))
+    assert found["separation", "good"] == "acceptable"
+    assert found["separation", "guess"] == "concern"
+    assert found["travel", "good"] == "concern"
+    assert found["comparison", "good"] == "acceptable"
+    assert found["comparison", "guess"] == "concern"
+    assert found["calibration", "guess"] == "concern"
+
+
+def test_three_positives_settle_nothing() -> None:
+    cohort, _ = simulated(60, split=False)
+    y = np.zeros((60, 1), np.uint8)
+    y[:3] = 1
+    few = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
+    result = run(Performance(n_replicates=200), few, {"perfect": 0.1 + 0.8 * y.astype(float)})
+    (separation, calibration) = result.answers
+    assert (separation.verdict, calibration.verdict) == ("unsettled", "unsettled")
+    assert separation.reason == "only 3 cases of one class"
+
+
+def test_a_margin_decides() -> None:
+    cohort, p = simulated(900, split=False)
+    scores = {"a": p, "b": np.clip(p + 1e-4 * np.random.default_rng(0).normal(size=p.shape), 0, 1)}
+    assert answers(run(Performance(n_replicates=200), cohort, scores))["comparison", "b"] == "acceptable"
+    strict = Performance(n_replicates=200, margins={"auroc": 1e-9})
+    assert answers(run(strict, cohort, scores))["comparison", "b"] in ("unsettled", "caution", "concern")

@@ -220,7 +220,7 @@ def test_a_budget_has_no_more_turns_than_it_says() -> None:
     assert sorted(plan.memory.n_notes) == [32, 64]
 
 
-def test_a_word_in_no_note_has_a_reason_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_word_in_no_note_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     result = audit(quick(words=("sepsis", "unicorn")), notes(), tmp_path, toy=KeywordModel(WEIGHTS, labels=("ill",)))
     row = result.estimates.filter(pl.col("group") == "unicorn", pl.col("metric") == "sensitivity").row(0, named=True)
     assert row["value"] is None
@@ -255,7 +255,7 @@ def test_the_rated_words_are_the_default(tmp_path: Path) -> None:
     assert agreement["odd"] < 0
 
 
-def test_a_finding_names_a_model_that_reads_little(tmp_path: Path) -> None:
+def test_a_model_that_reads_little_is_told(tmp_path: Path) -> None:
     model = KeywordModel(WEIGHTS, labels=("ill",), window_words=2)
     result = audit(quick(filters=("uniform",)), notes(), tmp_path, toy=model)
     assert any("window" in finding.sentence for finding in result.findings)
@@ -299,7 +299,7 @@ def test_a_model_that_reacts_to_nothing_ends_no_run(tmp_path: Path) -> None:
     assert row["reason"]
 
 
-def test_a_width_alone_goes_on_and_a_finding_names_what_is_left_open(tmp_path: Path) -> None:
+def test_a_width_alone_goes_on_and_what_is_left_open_is_told(tmp_path: Path) -> None:
     cohort = notes(80)
     vocabulary = quick(diagnostic_notes=0, budget=Budget(notes=4, filters=2, width=1e-9))
     result = audit(vocabulary, cohort, tmp_path, toy=KeywordModel(WEIGHTS, labels=("ill",)))

@@ -89,7 +89,7 @@ def test_a_word_that_does_nothing_is_exactly_0_and_a_word_in_no_note_is_undefine
     np.testing.assert_array_equal(layout.n_notes[0], case.swaps.n_notes)
 
 
-def test_a_note_is_the_plain_mean_over_its_substitutes_whatever_their_filter() -> None:
+def test_a_note_is_the_plain_mean_over_its_filters_whatever_their_family() -> None:
     case = build(hospital(["x fever."] * 10), ["fever"], both_schemes=False)
     weights = {"fever": 1.0, "alpha": 0.5, "delta": -2.0}
     found, _ = scored(case, {"m": KeywordModel(weights)})
@@ -100,8 +100,8 @@ def test_a_note_is_the_plain_mean_over_its_substitutes_whatever_their_filter() -
     assert value[2] == pytest.approx(change["delta"], abs=1e-12)
 
 
-def test_notes_weigh_alike_whatever_their_number_of_substitutes() -> None:
-    """A note with one substitute counts as much as a note with four: the mean over notes is of note-level means."""
+def test_notes_weigh_alike_whatever_their_number_of_filters() -> None:
+    """A note with one filter counts as much as a note with four: the mean over notes is of note-level means."""
     case = build(hospital(["fever.", "fever rest."] * 5, per_patient=1), ["fever"], both_schemes=False)
     thin = (case.swaps.filter == 1) | (case.swaps.note % 2 == 0)
     kept = {name: getattr(case.swaps, name)[thin] for name in ("word", "note", "filter", "scheme", "variant")}

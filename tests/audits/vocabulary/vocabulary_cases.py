@@ -113,7 +113,7 @@ def build(
         original=original,
         n_occurrences=n_occurrences,
         n_notes=n_notes,
-        n_offered=n_notes * sum(map(len, substitutes.values())),
+        reasons=tuple("in no note" if n == 0 else None for n in n_notes),
     )
     candidates = SimpleNamespace(origin={})  # all that an analysis needs of them
     memory = PlannedSwaps(candidates, swaps, n_notes, 1, slice(first, first + len(validation)))  # type: ignore[arg-type]

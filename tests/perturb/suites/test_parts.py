@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.perturb import suites
-from palpate.perturb.suites import find_flaws, list_suites, load_suite, read_suite_yaml
+from palpate.perturb.suites import find_flaws, list_suites, load_suite, loader, read_suite_yaml
 from palpate.perturb.suites.lexicons import misspell
 from palpate.perturb.suites.patterns import PatternError, Slot, parse
 from palpate.perturb.suites.wellformed import problems_of
@@ -165,7 +164,7 @@ def test_shipped_files_are_small() -> None:
 
 
 def test_the_suite_in_the_docstring_loads(tmp_path: Path) -> None:
-    text = suites.__doc__.split("\n\n", 2)[2]
+    text = loader.__doc__.split("\n\n", 1)[1]
     write(tmp_path, "lexicon: e\nvalues: [nausea, hives]\n", "effects.yaml")
     write(tmp_path, "lexicon: t\nvalues: [{value: 1 day, days: 1}, {value: 1 week, days: 7}]\n", "times.yaml")
     more = """

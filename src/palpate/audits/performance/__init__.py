@@ -8,9 +8,9 @@ one that reaches 70% recall on the validation split (its Section 2.2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +22,7 @@ from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.audits.performance.blocks import performance_blocks
 from palpate.audits.performance.estimates import performance_rows
-from palpate.audits.performance.findings import PerformanceAnalysis, performance_findings
+from palpate.audits.performance.findings import PerformanceAnalysis, performance_answers, performance_findings
 from palpate.audits.performance.measures import (
     PROBABILITY,
     RANKING,
@@ -35,6 +35,7 @@ from palpate.audits.performance.measures import (
 from palpate.audits.performance.plan import HeldOut, plan_cases
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, Plan, Predictions, estimates_frame
+from palpate.results.verdicts import margins_with
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,10 @@ class Performance:
     correction: Correction = "bonferroni"
     labels_with_intervals: Annotated[int, Field(ge=1)] = 50
     """Of many labels, the most frequent ones get intervals; averages are over all."""
+    required: dict[Literal["auroc"], Share] = field(default_factory=dict)
+    """What the scorecard asks of each model, such as `{auroc: 0.70}`; without it, to be better than chance."""
+    margins: dict[str, float] = field(default_factory=dict)
+    """The smallest effects that matter, set for the whole run."""
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[HeldOut]:  # noqa: ARG002  (nothing is random)
         """The held-out cases of every cohort, and the first cohort's validation split for the threshold."""
@@ -93,6 +98,7 @@ class Performance:
             specificity=self.specificity,
             correction=self.correction,
             thresholds=threshold,
+            n_patients={each.name: len(np.unique(each.patient)) for each in populations},
             curves=calibration_curves(populations, tuple(predictions.scored), plan.labels, self.n_bins),
         )
         return AuditResult(
@@ -107,6 +113,7 @@ class Performance:
                 "n_replicates_of_averages": found.n_replicates_of_averages,
                 "labels_in_macro": found.n_averaged,
             },
+            answers=performance_answers(analysis, margins_with(self.margins), self.required.get("auroc", 0.5)),
             replicates=replicates_frame(
                 chain.from_iterable(measured), predictions.compared, overall, (*RANKING, *PROBABILITY)
             ),

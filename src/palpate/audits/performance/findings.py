@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from palpate.audits.kit.answers import Question
+from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.rows import EstimateIndex, pairs_of
 from palpate.audits.kit.thresholds import Thresholds
-from palpate.audits.kit.wording import interval, number, p_value
+from palpate.audits.kit.wording import counted, interval, number, p_value
 from palpate.results import Estimate, Finding
+from palpate.results.verdicts import Answer, Effect
 from palpate.stats import CalibrationCurve
 
+CHANCE = 0.5
 _FEW_POSITIVE = 100
 _MOST_PAIRS = 6
 
@@ -31,6 +35,8 @@ class PerformanceAnalysis:
     specificity: float
     correction: str
     thresholds: Thresholds
+    n_patients: Mapping[str, int]
+    """In each population."""
     curves: Sequence[tuple[str, str, str, CalibrationCurve]]
     """Calibration: (population, model, label, curve)."""
 
@@ -38,6 +44,61 @@ class PerformanceAnalysis:
     def auroc(self) -> str:
         """What the headline number is called in a sentence."""
         return "AUROC" if len(self.labels) == 1 else f"mean AUROC over {self.n_averaged} labels"
+
+
+def performance_answers(
+    analysis: PerformanceAnalysis, margins: Mapping[str, float], required: float
+) -> tuple[Answer, ...]:
+    """The audit's cells of the scorecard: is it good enough, are its risks right, does it travel, is it the better?"""
+    asks = "Does it separate patients better than chance?"
+    asks = asks if required == CHANCE else f"Does it separate patients as required (AUROC {required:g})?"
+    level = Question("separation", asks, "auroc", 0.0, harm=-1, origin=required)
+    risks = Question("calibration", "Are its risks right?", "calibration", margins["calibration"])
+    travel = Question("travel", "Does it travel to {}?", "auroc", margins["auroc"], harm=-1)
+    better = Question("comparison", "Is it as good as the other models?", "auroc", margins["auroc"], harm=-1)
+    answers = []
+    for model in analysis.models:
+        answers.append(level.answer(model, [_level_effect(analysis, level, "auroc", model)]))
+        answers.append(risks.answer(model, [_level_effect(analysis, risks, "adaptive_calibration_error", model)]))
+        for name in analysis.populations[1:]:
+            asked = travel._replace(asks=travel.asks.format(name))
+            answers.append(asked.answer(model, [_drop_effect(analysis, asked, model, name)]))
+        if len(analysis.models) > 1:
+            others = [name for name in analysis.models if name != model]
+            answers.append(better.answer(model, [_pair_effect(analysis, better, model, name) for name in others]))
+    return tuple(answer for answer in answers if answer is not None)
+
+
+def _level_effect(analysis: PerformanceAnalysis, question: Question, metric: str, model: str) -> Effect | None:
+    row = analysis.estimates.find(metric, model)
+    if row is None:
+        return None
+    fewest = min(row.n_positive or 0, row.n - (row.n_positive or 0))
+    few = f"only {counted(fewest, 'case')} of one class" if fewest < FEWEST_FOR_TEST else None
+    n_patients = analysis.n_patients[analysis.populations[0]]
+    return question.effect(row, n_patients, n_family=len(analysis.models), reason=few)
+
+
+def _drop_effect(analysis: PerformanceAnalysis, question: Question, model: str, population: str) -> Effect | None:
+    row = analysis.estimates.find("auroc", model, group=population, reference=analysis.populations[0])
+    n_family = len(analysis.models) * (len(analysis.populations) - 1)
+    why = row.reason if row is not None and row.p_value is None else None
+    return question.effect(row, analysis.n_patients[population], n_family=n_family, reason=why)
+
+
+def _pair_effect(analysis: PerformanceAnalysis, question: Question, model: str, other: str) -> Effect | None:
+    """This model less the other, whichever way round the estimate is."""
+    row = analysis.estimates.find("auroc", model, reference=other)
+    if row is None and (turned := analysis.estimates.find("auroc", other, reference=model)) is not None:
+        value, low, high = (None if end is None else -end for end in (turned.value, turned.high, turned.low))
+        row = replace(turned, value=value, low=low, high=high)
+    if row is None:
+        return None
+    why = row.reason if row.p_value is None else None
+    n_patients = analysis.n_patients[analysis.populations[0]]
+    n_family = len(pairs_of(analysis.models))
+    effect = question.effect(row, n_patients, n_family=n_family, reason=why)
+    return None if effect is None else effect._replace(label=f"against {other}")
 
 
 def performance_findings(analysis: PerformanceAnalysis) -> tuple[Finding, ...]:

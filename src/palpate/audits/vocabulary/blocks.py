@@ -14,7 +14,7 @@ from palpate.audits.kit.rows import pairs_of
 from palpate.audits.kit.tables import TESTED, columns, forest, interval_cell, point, reason_of, table, tested_cells
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel
 from palpate.audits.vocabulary.findings import VocabularyAnalysis, clinicians_place
-from palpate.audits.vocabulary.measures import MEASURES, rank_words
+from palpate.audits.vocabulary.measures import MEASURES
 from palpate.cases.edits import Ints
 from palpate.results import Axis, Cell, Chart, Estimate, Table
 
@@ -196,7 +196,7 @@ def _rank_differences(analysis: VocabularyAnalysis) -> Table:
 
 
 def _rank_and_frequency(analysis: VocabularyAnalysis) -> Chart:
-    n_occurrences, schemes = analysis.swaps.n_occurrences, analysis.schemes.sensitivity
+    n_occurrences, ranked = analysis.swaps.n_occurrences, analysis.schemes.rank
     data = [
         {
             "text": analysis.words[w],
@@ -205,9 +205,7 @@ def _rank_and_frequency(analysis: VocabularyAnalysis) -> Chart:
             "panel": f"{model} · {scheme}",
             "model": model,
         }
-        for model in analysis.models
-        for scheme in schemes
-        for ranks in (rank_words(schemes[scheme][model]),)
+        for (model, scheme), ranks in ranked.items()
         for w in np.flatnonzero(~np.isnan(ranks) & (n_occurrences > 0)).tolist()
     ]
     return Chart(
@@ -220,7 +218,7 @@ def _rank_and_frequency(analysis: VocabularyAnalysis) -> Chart:
         x=Axis(field="frequency", title="Occurrences (log10)"),
         y=Axis(field="rank", title="Rank (1 = moves the model most)"),
         series="model",
-        facet="panel" if len(schemes) * len(analysis.models) > 1 else None,
+        facet="panel" if len(ranked) > 1 else None,
         data=tuple(data),
     )
 

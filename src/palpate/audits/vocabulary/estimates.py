@@ -164,11 +164,9 @@ class WordRows:
             )
 
     def _why_undefined(self, word: int, n: int) -> str:
-        if self.effects.has_score[word]:
-            return "no substitute of this filter" if n == 0 else "no threshold could be found"
-        if self.swaps.n_notes[word] == 0:
-            return "in no note"
-        return "no swap was made" if self.swaps.n_offered[word] else "no substitute"
+        if not self.effects.has_score[word]:
+            return self.swaps.reasons[word] or "no swap was made"
+        return "no substitute of this filter" if n == 0 else "no threshold could be found"
 
 
 def _p_of_ranks(values: Floats) -> Floats:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from palpate.audits.vocabulary.correlations import WordCorrelations
-from palpate.audits.vocabulary.measures import Floats, SwapEffects, in_both_schemes, lay_out
+from palpate.audits.vocabulary.measures import Floats, SwapEffects, in_both_schemes, lay_out, rank_words
 from palpate.audits.vocabulary.plan import Swaps
 from palpate.cases.edits import Ints
 from palpate.results import Estimate
@@ -30,6 +30,12 @@ class SchemeScores:
     def names(self) -> tuple[str, ...]:
         """What is swapped: the audit's own way first."""
         return tuple(self.sensitivity)
+
+    @property
+    def rank(self) -> dict[tuple[str, str], Floats]:
+        """[words] by model and scheme."""
+        models = self.sensitivity[self.names[0]]
+        return {(model, name): rank_words(self.sensitivity[name][model]) for model in models for name in self.names}
 
 
 def score_schemes(swaps: Swaps, patients: Ints, effects: SwapEffects) -> SchemeScores:

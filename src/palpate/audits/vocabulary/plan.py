@@ -38,6 +38,11 @@ class NoteWords(NamedTuple):
     hits: Hits
 
     @property
+    def n_hits(self) -> Ints:
+        """How often the word occurs in the note."""
+        return np.diff(self.first_hit)
+
+    @property
     def first_hits(self) -> Hits:
         """Where the word occurs first."""
         return self.hits.take(self.first_hit[:-1])
@@ -125,7 +130,7 @@ class CandidateSwaps:
         """`unedited` cases of the cohort first, then one row per chosen substitution, under its scheme."""
         pair = self.substitutions.pair[chosen]
         swaps_all = np.asarray([name == ALL for name in self.schemes])[scheme]
-        n_edits = np.where(swaps_all, np.diff(self.pairs.first_hit)[pair], 1)
+        n_edits = np.where(swaps_all, self.pairs.n_hits[pair], 1)
         last = np.cumsum(n_edits)
         hit = np.repeat(self.pairs.first_hit[pair] - last + n_edits, n_edits) + np.arange(n_edits.sum())
         form = np.repeat(self.substitutions.substitute[chosen] * len(_CASINGS), n_edits)
@@ -175,8 +180,8 @@ class Swaps:
     """[words] in the audited notes."""
     n_notes: Ints
     """[words] notes that contain the word, whether or not they were sampled."""
-    n_offered: Ints
-    """[words] substitutes that the filters offer, over all notes."""
+    reasons: tuple[str | None, ...]
+    """[words] why a word has no swap."""
 
     @property
     def originals(self) -> Ints:
@@ -216,6 +221,8 @@ def plan_swaps(candidates: CandidateSwaps, n_notes: Ints, *, turn: int) -> Plan[
     original = np.full(len(cohort), -1, dtype=np.int64)
     original[rows[notes]] = np.arange(len(notes))
     pair = substitutions.pair[chosen]
+    n_with_word = np.bincount(pairs.word, minlength=n_words)
+    n_offered = np.bincount(pairs.word[substitutions.pair], minlength=n_words)
     swaps = Swaps(
         words=candidates.words,
         filters=candidates.filters,
@@ -227,9 +234,15 @@ def plan_swaps(candidates: CandidateSwaps, n_notes: Ints, *, turn: int) -> Plan[
         variant=len(unedited) + np.arange(len(chosen)),
         original=original,
         n_occurrences=np.bincount(pairs.hits.word, minlength=n_words),
-        n_notes=np.bincount(pairs.word, minlength=n_words),
-        n_offered=np.bincount(pairs.word[substitutions.pair], minlength=n_words),
+        n_notes=n_with_word,
+        reasons=tuple(map(_why_no_swap, n_with_word.tolist(), n_offered.tolist())),
     )
     variants = candidates.variants(chosen, scheme, unedited=unedited)
     memory = PlannedSwaps(candidates, swaps, n_notes, turn, slice(len(notes), len(unedited)))
     return Plan(cohort, variants, candidates.labels, cases=rows, memory=memory)
+
+
+def _why_no_swap(n_notes: int, n_offered: int) -> str | None:
+    if not n_notes:
+        return "in no note"
+    return None if n_offered else "no substitute"

@@ -8,8 +8,6 @@ from typing import Literal, NamedTuple
 from palpate.cases.edits import Edit
 
 Action = Literal["changed", "added", "kept", "skipped"]
-"""changed: mentions of another group were rewritten or removed; added: the note said nothing, so one was inserted;
-kept: the note is in the group already; skipped: it can't be altered, for a reason that is given."""
 Contradictory = Literal["skip", "alter"]
 """How to treat notes that contradict the new group, such as an obstetric history when the new gender is male."""
 NO_MENTION = "no mention: the note does not tell of it, and has no place for a mention"

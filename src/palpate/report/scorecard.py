@@ -1,0 +1,106 @@
+"""The scorecard, first on the first screen: questions down the side, models across, a verdict in each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from palpate.report import typeset
+from palpate.report.headline import audited
+from palpate.results import AuditResult
+from palpate.results.verdicts import MEANINGS, VERDICTS, Answer, Verdict
+
+WORDS: Mapping[str, str] = {verdict: verdict.capitalize() for verdict in VERDICTS}
+_MOST_MODELS = 12
+
+
+class CellView(NamedTuple):
+    """One answer: the verdict as a word, the number with its interval, and what decides."""
+
+    verdict: str
+    word: str
+    number: str
+    margin: str
+    details: tuple[str, ...]
+
+
+class QuestionView(NamedTuple):
+    """One row: the question, the section that answers it, and one cell per model (None: not asked)."""
+
+    audit: str
+    asks: str
+    cells: tuple[CellView | None, ...]
+
+
+class ScorecardView(NamedTuple):
+    """The whole table."""
+
+    models: tuple[str, ...]
+    questions: tuple[QuestionView, ...]
+    legend: tuple[tuple[str, str, str], ...]
+    """Verdict, its word, and what it means: of the verdicts that are there."""
+
+
+def view_scorecard(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> ScorecardView | None:
+    """The scorecard of a run; None where no audit answers a question."""
+    cells: dict[tuple[str, str], dict[str, Answer]] = {}
+    for result in results:
+        for answer in result.answers:
+            cells.setdefault((result.audit, answer.asks), {})[answer.model] = answer
+    if not cells:
+        return None
+    named = {model for row in cells.values() for model in row}
+    models = [name for name in audited(manifest) if name in named] or sorted(named)
+    models = models[:_MOST_MODELS]
+    questions = tuple(
+        QuestionView(audit, asks, tuple(_cell(row[name]) if name in row else None for name in models))
+        for (audit, asks), row in cells.items()
+    )
+    there = {cell.verdict for question in questions for cell in question.cells if cell is not None}
+    legend = tuple((name, WORDS[name], MEANINGS[name]) for name in VERDICTS if name in there)
+    return ScorecardView(tuple(typeset.shorten(name, 60) for name in models), questions, legend)
+
+
+def _cell(answer: Answer) -> CellView:
+    return CellView(answer.verdict, WORDS[answer.verdict], number_of(answer), margin_of(answer), details_of(answer))
+
+
+def number_of(answer: Answer) -> str:
+    """The key number with its interval."""
+    if answer.value is None:
+        return ""
+    return typeset.interval(answer.value, answer.low, answer.high, as_percent=answer.percent)
+
+
+def margin_of(answer: Answer) -> str:
+    """The margin that the number is held against."""
+    if answer.margin is None:
+        return ""
+    shown = f"{100 * answer.margin:g} points" if answer.percent else f"{answer.margin:g}"
+    return f"{'required' if answer.required else 'margin'} {shown}".replace("-", typeset.MINUS)
+
+
+def details_of(answer: Answer) -> tuple[str, ...]:
+    """Which label decides, what is unsettled, and what would settle it."""
+    told = []
+    if answer.label is not None and answer.n_labels > 1:
+        told.append(f"worst of {answer.n_labels}: {typeset.shorten(answer.label, 60)}")
+    if answer.n_unsettled and answer.verdict != "unsettled":
+        told.append(f"{typeset.count_of(answer.n_unsettled, 'label')} unsettled")
+    if answer.reason:
+        told.append(typeset.shorten(answer.reason, 200))
+    elif answer.verdict in ("unsettled", "caution") and answer.needed is not None:
+        told.append(f"about {typeset.integer(_rounded(answer.needed))} patients would settle it")
+    return tuple(told)
+
+
+def _rounded(n: int) -> int:
+    """Two digits are all that such a number is worth."""
+    size = max(0, len(str(n)) - 2)
+    step = int(10**size)
+    return -(-n // step) * step
+
+
+def worst_verdict(answers: Sequence[Answer]) -> Verdict | None:
+    """The worst verdict among answers."""
+    return min((answer.verdict for answer in answers), key=VERDICTS.index, default=None)

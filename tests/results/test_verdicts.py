@@ -1,0 +1,65 @@
+"""The rule behind every verdict, and how many patients would settle an open question."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palpate.results.verdicts import MARGINS, VERDICTS, Answer, Effect, judge, patients_to_settle, scorecard, worst
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.04, 0.09, "concern"),
+        (0.03, 0.09, "caution"),
+        (0.001, 0.05, "caution"),
+        (0.0, 0.05, "unsettled"),
+        (-0.02, 0.03, "unsettled"),
+        (-0.02, 0.029, "acceptable"),
+        (0.001, 0.002, "acceptable"),
+        (None, None, "unsettled"),
+        (float("nan"), 0.1, "unsettled"),
+    ],
+)
+def test_the_rule(low: float | None, high: float | None, verdict: str) -> None:
+    assert judge(low, high, 0.03) == verdict
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0.001, 0.5))
+def test_not_significant_is_never_acceptable_unless_harm_is_excluded(low: float, width: float, margin: float) -> None:
+    verdict = judge(low, low + width, margin)
+    assert (verdict == "acceptable") == (low + width < margin)
+    assert (verdict == "concern") == (low > margin)
+
+
+def test_patients_that_would_settle_a_question() -> None:
+    """Four times the patients halve the interval: 0.01 ± 0.04 is below 0.03 when the half-width is 0.02."""
+    assert patients_to_settle(0.01, -0.03, 0.05, 0.03, 100) == 400
+    assert patients_to_settle(0.05, 0.01, 0.09, 0.03, 100) == 400
+    assert patients_to_settle(0.03, 0.0, 0.06, 0.03, 100) is None
+    assert patients_to_settle(0.0299999, 0.0, 0.06, 0.03, 100) is None
+
+
+def test_the_worst_label_decides_and_what_could_not_be_seen_is_unsettled() -> None:
+    fine = Effect("a", 0.0, -0.01, 0.01, 0.03, 500)
+    blind = Effect("b", 0.0, -0.01, 0.01, 0.03, 500, reason="the history predicts nothing")
+    shown = Effect("c", 0.08, 0.05, 0.11, 0.03, 500)
+    worse = Effect("d", 0.09, 0.04, 0.14, 0.03, 500)
+    assert [effect.verdict for effect in (fine, blind, shown)] == ["acceptable", "unsettled", "concern"]
+    assert worst([fine, blind]).label == "b"
+    assert worst([fine, shown, blind, worse]).label == "d"
+    assert blind.needed is None
+
+
+def test_every_margin_has_its_reason() -> None:
+    assert all(margin.value > 0 and len(margin.why) > 20 for margin in MARGINS.values())
+    assert VERDICTS[0] == "concern"
+
+
+def test_a_scorecard_has_a_row_per_question_and_a_cell_per_model() -> None:
+    answer = Answer(question="travel", asks="Does it travel?", model="a", verdict="concern", metric="auroc", value=-0.1)
+    (row,) = scorecard({"performance": [answer]}, ["a", "b"])
+    assert (row["audit"], row["question"], row["models"]["b"]) == ("performance", "travel", None)
+    assert row["models"]["a"]["verdict"] == "concern"
