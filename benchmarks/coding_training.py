@@ -25,7 +25,7 @@ from palpate.cases.edits import Inputs
 from palpate.commands.build import make_hospital
 from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
 from palpate.models import Model, ModelSpec, load_model
-from palpate.results.attributions import Asked
+from palpate.results import Asked
 from palpate.stats.evidence import (
     MATCHES,
     Spans,

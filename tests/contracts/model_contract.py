@@ -17,7 +17,7 @@ import pytest
 from palpate.cases.edits import Edit, Inputs, splice
 from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec, load_model
-from palpate.results.attributions import Asked, Attributions
+from palpate.results import Asked, Attributions
 
 TEXTS = (
     "Patient is a 54 year old man with chest pain, admitted for pneumonia.",

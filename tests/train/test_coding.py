@@ -16,7 +16,7 @@ from palpate.cases.edits import Inputs
 from palpate.errors import CohortError, ConfigError, MissingExtra
 from palpate.models import ModelSpec, load_model
 from palpate.models.adapters.palpate import read_manifest
-from palpate.results.attributions import Asked
+from palpate.results import Asked
 from palpate.train import train
 from tests.contracts import model_contract as contract
 from tests.e2e.command_line import CommandLine

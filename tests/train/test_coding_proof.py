@@ -19,7 +19,7 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
 from palpate.commands.build import make_hospital
 from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
-from palpate.results.attributions import Asked
+from palpate.results import Asked
 from palpate.stats import percentile_interval
 from palpate.stats.bootstrap import resample_counts
 from palpate.stats.evidence import MATCHES, Spans, count_matches, evidence_threshold, span_scores, spans, tokenise

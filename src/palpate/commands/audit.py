@@ -13,17 +13,16 @@ from palpate.cases.edits import splice
 from palpate.config import Config, load_config, make_audit
 from palpate.data.tables import read_cohort
 from palpate.errors import ConfigError
+from palpate.files import without_secrets
 from palpate.models import load_model
 from palpate.results import AdaptiveAudit, Audit, AuditResult
-from palpate.results.secrets import without_secrets
 from palpate.run.checks import check_directory
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache, default_path
 from palpate.run.execute.scoring import Execution
 from palpate.run.execute.wanted import gather
 from palpate.run.gate import Condition, Judgement, judge, junit, parse
-from palpate.run.progress import NullProgress, RunProgress
-from palpate.run.runner import Job, LoadedModels, ModelEntry, make_plans, run
+from palpate.run.runner import Job, LoadedModels, ModelEntry, NullProgress, RunProgress, make_plans, run
 
 
 class Outcome(NamedTuple):

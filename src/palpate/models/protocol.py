@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Inputs
-from palpate.results.attributions import Asked, Attributions
+from palpate.results import Asked, Attributions
 
 Probabilities = NDArray[np.float64]
 

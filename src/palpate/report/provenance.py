@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from palpate.files import without_secrets
 from palpate.report import typeset
 from palpate.report.blocks import TableView, view_table
 from palpate.results import AuditResult, Column, Table
-from palpate.results.secrets import without_secrets
 
 MAX_CONFIG = 60_000
 

@@ -3,7 +3,6 @@
 Results are data. Nothing here draws, prints or writes; `report/` and `run/directory` do.
 """
 
-from palpate.results.attributions import Asked, Attributions, no_attributions
 from palpate.results.blocks import (
     AnyBlock,
     AuditResult,
@@ -30,6 +29,8 @@ from palpate.results.estimates import (
 )
 from palpate.results.plan import (
     AdaptiveAudit,
+    Asked,
+    Attributions,
     Audit,
     ChecksModels,
     Explain,
@@ -41,6 +42,7 @@ from palpate.results.plan import (
     Plan,
     PlansWithModels,
     Predictions,
+    no_attributions,
 )
 
 __all__ = [

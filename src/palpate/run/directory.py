@@ -34,8 +34,7 @@ from pydantic import TypeAdapter, ValidationError
 from palpate.cases.hashing import KEY_BYTES
 from palpate.errors import RunError
 from palpate.files import replacing, write_atomically
-from palpate.results import AnyBlock, AuditResult, Finding, ModelPredictions, Plan
-from palpate.results.attributions import Attributions
+from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.verdicts import Answer
 
 SCHEMA = 1

@@ -13,10 +13,10 @@ import numpy as np
 
 from palpate import __version__
 from palpate.cases.cohort import Cohort
+from palpate.files import without_query, without_secrets
 from palpate.models import Model, ModelSpec
 from palpate.registry import installed_versions
 from palpate.results import Audit, Plan
-from palpate.results.secrets import without_query, without_secrets
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "polars", "torch", "transformers", "xgboost-cpu")
 _MOST_LABELS = 50

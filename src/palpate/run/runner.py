@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,10 +34,29 @@ from palpate.run.checks import cases_with_images, check_directory, check_fit, ch
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
-from palpate.run.execute.scoring import Execution, Scored, score
+from palpate.run.execute.scoring import Execution, Scored, ScoringProgress, score
 from palpate.run.execute.wanted import gather
 from palpate.run.manifest import build_manifest, describe_cohorts
-from palpate.run.progress import NullProgress, RunProgress
+
+
+class RunProgress(ScoringProgress, Protocol):
+    """Told the stages of a run as well."""
+
+    def stage(self, text: str) -> None:
+        """What the run does now."""
+
+
+class NullProgress:
+    """Progress reporter that does nothing."""
+
+    def stage(self, text: str) -> None:
+        """See `RunProgress`."""
+
+    def begin(self, model: str, total: int) -> None:
+        """See `ScoringProgress`."""
+
+    def advance(self, n: int) -> None:
+        """See `ScoringProgress`."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from palpate.cases.edits import Inputs
 from palpate.errors import MissingExtra
 from palpate.models import ModelSpec, load_model
 from palpate.models.text.gradients import WAYS, attributions_of, log_odds, token_scores
-from palpate.results.attributions import Asked, Attributions
+from palpate.results import Asked, Attributions
 from tests.models.tiny_checkpoints import checkpoint, note
 
 torch = pytest.importorskip("torch")

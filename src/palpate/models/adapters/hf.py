@@ -40,7 +40,7 @@ from palpate.models.text.batches import attention_mask, batches_within, padded
 from palpate.models.text.gradients import BATCH_TOKENS, N_STEPS, WAYS, attributions_of, log_odds, token_scores
 from palpate.models.text.window_scores import MeanScores
 from palpate.models.text.windows import Long, TextWindows, Windows, text_windows
-from palpate.results.attributions import Asked, Attributions
+from palpate.results import Asked, Attributions
 
 VERSION = "hf-1"
 _ROWS_PER_CALL = 128

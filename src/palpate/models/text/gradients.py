@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from palpate.errors import MissingExtra
 from palpate.models.networks.logits import Activation, n_labels_of
 from palpate.models.text.batches import attention_mask, batches_within, padded
-from palpate.results.attributions import Asked, Attributions, no_attributions
+from palpate.results import Asked, Attributions, no_attributions
 
 Way = Literal["integrated_gradients", "gradient_x_input"]
 WAYS: tuple[Way, ...] = ("integrated_gradients", "gradient_x_input")

@@ -19,10 +19,9 @@ from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import key_of
 from palpate.errors import ModelError, PalpateError
 from palpate.models import Model
-from palpate.results import Explain, ModelPredictions, Plan
-from palpate.results.attributions import Asked, Attributions, no_attributions
+from palpate.results import Asked, Attributions, Explain, ModelPredictions, Plan, no_attributions
 from palpate.run.checks import facts_of
-from palpate.run.progress import ScoringProgress
+from palpate.run.execute.scoring import ScoringProgress
 
 _CASES_PER_CALL = 32
 """Explaining holds gradients or attention of whole texts, so calls are shorter than those for probabilities."""

@@ -18,7 +18,6 @@ from palpate.models import Model, ModelSpec
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.local import Answer, Call, ask_here, ask_workers
 from palpate.run.execute.wanted import ScoringTable, Wanted, want
-from palpate.run.progress import ScoringProgress
 
 _MOST_ROWS = 4096
 """The most rows in one call, however short the texts are."""
@@ -32,6 +31,16 @@ class Pending(Protocol):
 
     def read_pending(self, model: str) -> list[bytes] | None:
         """What was stored, or None."""
+
+
+class ScoringProgress(Protocol):
+    """Told how far the scoring is; the command line draws it."""
+
+    def begin(self, model: str, total: int) -> None:
+        """`total` inputs are to be scored."""
+
+    def advance(self, n: int) -> None:
+        """`n` more inputs are scored."""
 
 
 class Scored(NamedTuple):

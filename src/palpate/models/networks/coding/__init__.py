@@ -30,7 +30,7 @@ from palpate.models.options import Options, existing, parse_options
 from palpate.models.protocol import Model, Probabilities
 from palpate.models.text.batches import attention_mask, batches_within, padded
 from palpate.models.text.gradients import WAYS, attributions_of, token_scores
-from palpate.results.attributions import Asked, Attributions, no_attributions
+from palpate.results import Asked, Attributions, no_attributions
 
 VERSION = "coding-1"
 WEIGHTS = "model.safetensors"
