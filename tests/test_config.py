@@ -94,3 +94,8 @@ def test_overrides_from_the_command_line(tmp_path: Path) -> None:
         load_config(write(tmp_path, GOOD), overrides=("nothing=1",))
     with pytest.raises(ConfigError, match="does not have audit 'vocab'"):
         load_config(write(tmp_path, GOOD), overrides=("vocab.x=1",))
+
+
+def test_a_bad_name_is_named_as_it_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"line 3: `models\.\.\./bert`: a name has at most 80 letters"):
+        load_config(write(tmp_path, GOOD.replace("  bert:", "  ../bert:")))

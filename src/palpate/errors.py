@@ -107,8 +107,8 @@ class FieldProblem(NamedTuple):
 def first_problem(error: ValidationError) -> FieldProblem:
     """The first thing that pydantic found wrong; its `problem` follows the field's name and a colon in a sentence."""
     first = error.errors()[0]
-    # Validators that are functions stand in the path as "function-after[...]".
-    path = tuple(part for part in first["loc"] if not str(part).startswith("function-"))
+    # Pydantic's path also names validators that are functions ("function-after[...]"), and says "[key]" for a bad key.
+    path = tuple(part for part in first["loc"] if not str(part).startswith(("function-", "[key]")))
     known = {"extra_forbidden": "unknown option", "missing": "required but missing"}
     problem = known.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return FieldProblem(path, problem, first["type"] == "extra_forbidden")
