@@ -16,9 +16,9 @@ app = typer.Typer(
     help="Shows how a clinical prediction model behaves, beyond its AUROC.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # help is shown as it is written; as Rich's markup, [a, b] would disappear
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 _WIDE = 200
 """Of a file or a pipe, which has no width: tables keep their words whole."""
