@@ -56,16 +56,16 @@ def test_csv_labels_that_need_no_name(tmp_path: Path, word: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("capability,template\na,b\n", "there is no column 'label'"),
+        ("capability,template\na,b\n", "column 'label': column not found"),
         ("capability,label,template\nc,,I took it.\n", "row 1, column 'label': the cell is empty"),
         ("capability,label,template\nc,1,I took it.\nc,ADE,I had it.\n", "row 2, column 'label': the label is 'ADE'"),
-        ("capability,label,template\nc,1,I took {dose}.\n", "row 1, column 'template': slot '{dose}' is not known"),
+        ("capability,label,template\nc,1,I took {dose}.\n", "row 1, column 'template': unknown slot '{dose}'"),
         ("capability,label,template\nc,1,I took {drug.\n", "row 1, column 'template': a { is not closed"),
         (
             "capability,label,template\nc,1,Ouch.\nc,0,Ouch.\n",
             "line 3: a variation, 'Ouch.', occurs twice",
         ),
-        ("capability,label,template\n", "holds no cases"),
+        ("capability,label,template\n", "the file has no cases"),
     ],
 )
 def test_bad_csv(tmp_path: Path, rows: str, message: str) -> None:
@@ -85,7 +85,7 @@ def test_a_suite_that_is_not_there(tmp_path: Path) -> None:
 
 def test_csv_third_label(tmp_path: Path) -> None:
     file = write(tmp_path, "capability,label,template\nc,ADE,A.\nc,no ADE,B.\nc,maybe,C.\n", "t.csv")
-    with pytest.raises(ConfigError, match="row 3, column 'label': 'maybe' is a third label"):
+    with pytest.raises(ConfigError, match="row 3, column 'label': 'maybe' is a third label besides 'ADE' and 'no ADE'"):
         import_csv(file, positive="ADE")
 
 
@@ -125,7 +125,7 @@ def test_csv_of_cases(tmp_path: Path) -> None:
 
 def test_other_endings_are_refused(tmp_path: Path) -> None:
     suite = read_suite_yaml(write(tmp_path, HEAD + ONE_TEST))
-    with pytest.raises(ConfigError, match=r"name the file \.csv or \.jsonl"):
+    with pytest.raises(ConfigError, match=r"give a file name that ends in \.csv or \.jsonl"):
         write_cases(suite.cases([0]), tmp_path / "cases.xlsx")
 
 
@@ -152,14 +152,14 @@ def test_jsonl_of_cases(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "line 1: is not JSON"),
-        ("[]", "line 1: has no `text`"),
+        ("{", "line 1: not JSON"),
+        ("[]", "line 1: no `text`"),
         ('{"text": "A."}', "line 1: the case has no `label`"),
         ('{"text": "A.", "label": "maybe"}', "the label is 'maybe'"),
         ('{"text": "A.", "label": 1, "changed": "B.", "type": "MFT"}', "line 1: an MFT has no `changed`"),
         ('{"text": "A.", "changed": "B.", "type": "DIR"}', "line 1: a DIR case needs a `direction`"),
         ('{"text": "A.", "type": "XYZ", "label": 1}', "line 1: the type is 'XYZ'"),
-        ("", "holds no cases"),
+        ("", "the file has no cases"),
     ],
 )
 def test_bad_jsonl(tmp_path: Path, line: str, message: str) -> None:
@@ -201,7 +201,7 @@ def test_a_template_of_two_types_or_rules_is_refused(tmp_path: Path, odd: dict[s
     lines = lines if "tolerance" in odd or "direction" in odd else [{"text": "I took some."}, odd]
     told = {"label": 1, "template": "a", "test": "t"}
     written = [json.dumps({"text": "I took it.", **told, **line}) for line in lines]
-    with pytest.raises(ConfigError, match="line 2: test 't' has cases of another type or rule"):
+    with pytest.raises(ConfigError, match="line 2: test 't' has cases with different types or rules"):
         import_jsonl(write(tmp_path, "\n".join(written), "c.jsonl"))
 
 
@@ -209,7 +209,7 @@ def test_tags_are_words(tmp_path: Path) -> None:
     lines = ['{"text": "A.", "label": 1, "tags": ["acute"]}', '{"text": "B.", "label": 0, "tags": "acute free_form"}']
     suite = import_jsonl(write(tmp_path, "\n".join(lines), "c.jsonl"))
     assert [template.tags for template in suite.templates] == [("acute",), ("acute", "free_form")]
-    with pytest.raises(ConfigError, match="line 1: `tags` is no list"):
+    with pytest.raises(ConfigError, match="line 1: `tags` is not a list"):
         import_jsonl(write(tmp_path, '{"text": "A.", "label": 1, "tags": 5}', "d.jsonl"))
 
 

@@ -26,6 +26,7 @@ from palpate.data.cohorts.mdace_sources import read_billed
 from palpate.data.tables.formats import FORMATS, format_of
 from palpate.data.tables.labels import encode
 from palpate.errors import CohortError, ConfigError
+from palpate.files import replacing
 
 System = Literal["auto", "ICD-10-CM", "ICD-10-PCS"]
 CODE_COLUMNS = ("code", "icd_code", "icd10_code", "icd9_code")
@@ -112,11 +113,11 @@ def check_table(out: Path | None) -> None:
 def write_table(frame: pl.DataFrame, out: Path) -> None:
     """Write a table as CSV or Parquet, as the file's name says."""
     check_table(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if out.suffix.lower() == ".csv":
-        frame.write_csv(out)
-    else:
-        frame.write_parquet(out)
+    with replacing(out) as scratch:
+        if out.suffix.lower() == ".csv":
+            frame.write_csv(scratch)
+        else:
+            frame.write_parquet(scratch)
 
 
 def describe_charts(folder: Path, *, mimic: Path | None = None) -> pl.DataFrame:

@@ -1,7 +1,7 @@
-"""A user's own template suites: YAML, CSV of templates, JSONL of cases, and lexicons; and cases written to a file.
+"""A user's own template suites: in YAML, as templates in CSV, or as finished cases in JSON Lines; and writing cases.
 
-A label is read as a whole word, never guessed from a part of its name: 1/0, true/false, yes/no, positive/negative, or
-the word given as `positive` against one other word.
+A label is compared as a whole word, never guessed from part of its name: 1/0, true/false, yes/no, positive/negative, or
+the word given as `positive` and one other word.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO, cast
 
 from palpate.errors import ConfigError
+from palpate.files import replacing
 from palpate.perturb.suites.cases import Case, SuiteCases
 from palpate.perturb.suites.lexicons import Attribute, Lexicon, load_lexicon, make_entry
 from palpate.perturb.suites.loader import check_templates, list_suites, load_suite, read_suite_yaml, suites_folder
@@ -40,7 +41,7 @@ SLOTS = {
     **dict.fromkeys(("mild_ade", "ade_mild", "mild_effect"), "mild_effects"),
     **dict.fromkeys(("time", "time_entity", "time_entity_large", "time_entity_small", "longer", "shorter"), "times"),
 }
-"""Slots of other groups' templates that palpate's own lexicons fill, unless values are given."""
+"""Slots in other groups' templates that palpate's own lexicons fill, unless values are given."""
 RELATIONS = (
     SlotRelation("more", "time_entity_large", "time_entity_small", by="days", ratio=1.25, sample=7),
     SlotRelation("more", "longer", "shorter", by="days", ratio=1.25, sample=7),
@@ -52,7 +53,7 @@ FIELDS = (
 
 
 class _Row(NamedTuple):
-    """A template or case of a file, before it is sorted into tests."""
+    """A template or case from a file, before it is assigned to a test."""
 
     capability: str
     test: str
@@ -62,7 +63,7 @@ class _Row(NamedTuple):
 
 
 Slots = Mapping[str, str | Sequence[str | Mapping[str, Attribute]]]
-"""Values of slots, by the slot's name: one text, or texts and entries with attributes."""
+"""The values of slots by name: one text, or a list of texts and entries with attributes."""
 
 
 def read_suite(name: str, *, positive: str | None = None, slots: Slots | None = None) -> Suite:
@@ -95,9 +96,9 @@ def _texts(values: str | Sequence[str | Mapping[str, Attribute]]) -> list[str]:
 def import_csv(
     path: str | Path, *, lexicons: Mapping[str, Sequence[str]] | None = None, positive: str | None = None
 ) -> Suite:
-    """A suite from `capability,label,template` rows with `{slots}`; `test`, `id` and `tags` columns are read too.
+    """A suite from rows of `capability,label,template` with `{slots}`; columns `test`, `id` and `tags` are read too.
 
-    `lexicons` are the values of the slots by name; slots that palpate has a lexicon for need none.
+    `lexicons` are the values of slots by name; slots that palpate has a lexicon for need none.
     """
     file = Path(path)
     reader = csv.DictReader(io.StringIO(_read(file), newline=""))
@@ -105,14 +106,14 @@ def import_csv(
     columns = [name.strip().lower() for name in reader.fieldnames or ()]
     for needed in ("capability", "label", "template"):
         if needed not in columns:
-            raise ConfigError(f"there is no column '{needed}'", file=file, hint="the first line names the columns")
+            raise ConfigError("column not found", file=file, column=needed, hint="the first line names the columns")
     reader.fieldnames = columns
     words = _LabelWords(file, positive)
     for number, row in enumerate(reader, start=1):
         given = {key: (value or "").strip() for key, value in row.items() if key is not None and isinstance(value, str)}
         for needed in ("capability", "label", "template"):
             if not given.get(needed):
-                raise ConfigError("the cell is empty", file=file, row=number, column=needed, hint="fill it")
+                raise ConfigError("the cell is empty", file=file, row=number, column=needed, hint="fill it in")
         try:
             pattern = parse(given["template"], alternatives=False)
         except PatternError as error:
@@ -131,10 +132,10 @@ def import_csv(
 
 
 def import_jsonl(path: str | Path, *, positive: str | None = None, tolerance: float = 0.1) -> Suite:
-    """A suite from finished cases, one JSON object a line: `text`, and `label` or `changed`.
+    """A suite from finished cases, one JSON object per line: `text`, and `label` or `changed`.
 
-    `capability`, `test`, `type`, `template` (cases of one base template belong together), `direction`, `margin`,
-    `tolerance` and `tags` are read too. The cases of a template become its variations; a default run takes them all.
+    `capability`, `test`, `type`, `template` (the base template of the case), `direction`, `margin`, `tolerance` and
+    `tags` are read too. The cases of a template become its variations; a default run takes all of them.
     """
     file = Path(path)
     words = _LabelWords(file, positive)
@@ -157,15 +158,17 @@ def import_jsonl(path: str | Path, *, positive: str | None = None, tolerance: fl
 
 
 def write_cases(cases: SuiteCases | Iterable[SuiteCases], path: str | Path) -> int:
-    """Write cases to a .csv or .jsonl file, for a model that lives elsewhere; returns how many.
+    """Write cases to a .csv or .jsonl file, for a model that runs elsewhere; returns how many.
 
-    `label` is 1, 0 or empty. A stream of `SuiteCases` (`Suite.sample_batches`) is written as it comes.
+    `label` is 1, 0 or empty. A stream of `SuiteCases` (`Suite.sample_batches`) is written batch by batch.
     """
     file = Path(path)
     if file.suffix not in (".csv", ".jsonl"):
-        raise ConfigError(f"cases can't be written as '{file.suffix}'", file=file, hint="name the file .csv or .jsonl")
+        raise ConfigError(
+            f"cases can't be written as '{file.suffix}'", file=file, hint="give a file name that ends in .csv or .jsonl"
+        )
     batches = [cases] if isinstance(cases, SuiteCases) else cases
-    with file.open("w", encoding="utf-8", newline="") as stream:
+    with replacing(file) as scratch, scratch.open("w", encoding="utf-8", newline="") as stream:
         return _write_csv(batches, stream) if file.suffix == ".csv" else _write_jsonl(batches, stream)
 
 
@@ -210,7 +213,7 @@ _NO_RULE: tuple[float | None, Direction | None, float | None] = (None, None, Non
 
 
 class _LabelWords:
-    """Reads the labels of a file and remembers what they are called."""
+    """Reads the labels in a file and remembers their names."""
 
     def __init__(self, file: Path, positive: str | None) -> None:
         self.file, self.positive = file, positive
@@ -219,14 +222,14 @@ class _LabelWords:
     def read(self, word: str, row: int) -> bool:
         if self.positive is None:
             if word.lower() not in FLAGS:
-                hint = "use 1 and 0, or say which word is the positive label"
+                hint = "use 1 and 0, or name the positive label with `positive`"
                 raise ConfigError(f"the label is '{word[:32]}'", file=self.file, row=row, column="label", hint=hint)
             return FLAGS[word.lower()]
         if word != self.positive:
             self.negative = self.negative or word
             if word != self.negative:
-                problem = f"'{word[:32]}' is a third label beside '{self.positive}' and '{self.negative}'"
-                raise ConfigError(problem, file=self.file, row=row, column="label", hint="labels are two words")
+                problem = f"'{word[:32]}' is a third label besides '{self.positive}' and '{self.negative}'"
+                raise ConfigError(problem, file=self.file, row=row, column="label", hint="use two labels")
         return word == self.positive
 
     def labels(self) -> SuiteLabels:
@@ -239,27 +242,29 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"can't be read ({error.strerror})", file=file, hint="check the path") from None
+        raise ConfigError(f"the file can't be read ({error.strerror})", file=file, hint="check the path") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is not UTF-8 (byte {error.start})", file=file, hint="save it as UTF-8") from None
+        raise ConfigError(f"the file is not UTF-8 (byte {error.start})", file=file, hint="save it as UTF-8") from None
 
 
 def _parse_json(line: str, file: Path, number: int) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"line {number}: is not JSON ({error.msg})", file=file, hint="one object a line") from None
+        raise ConfigError(
+            f"line {number}: not JSON ({error.msg})", file=file, hint="write one object per line"
+        ) from None
     if not isinstance(record, dict) or not isinstance(record.get("text"), str) or not record["text"].strip():
-        raise ConfigError(f"line {number}: has no `text`", file=file, hint='write {"text": "...", "label": 1}')
+        raise ConfigError(f"line {number}: no `text`", file=file, hint='write {"text": "...", "label": 1}')
     return record
 
 
 def _case_row(record: Mapping[str, Any], words: _LabelWords, number: int, tolerance: float) -> tuple[_Row, str, str]:
-    """A case's place and rule, its text and its second text."""
+    """A case's capability, test and rule, its text and its second text."""
     file, changed = words.file, record.get("changed") or ""
     kind = record.get("type") or ("MFT" if not changed else "DIR" if record.get("direction") else "INV")
     if kind not in TYPES:
-        raise ConfigError(f"line {number}: the type is '{kind}'", file=file, hint=f"one of {', '.join(TYPES)}")
+        raise ConfigError(f"line {number}: the type is '{kind}'", file=file, hint=f"choose one of {', '.join(TYPES)}")
     if (kind == "MFT") == bool(changed):
         raise ConfigError(f"line {number}: an MFT has no `changed` text, INV and DIR need one", file=file)
     given = record.get("label")
@@ -282,15 +287,15 @@ def _case_row(record: Mapping[str, Any], words: _LabelWords, number: int, tolera
 
 
 def _tags(record: Mapping[str, Any], file: Path, number: int) -> tuple[str, ...]:
-    """A list of words, or one text of words, as a CSV file has them."""
+    """Tags from a list, or from one text with blanks between them, as in a CSV file."""
     given = record.get("tags") or []
     if not isinstance(given, list | str):
-        raise ConfigError(f"line {number}: `tags` is no list", file=file, hint='write "tags": ["one", "other"]')
+        raise ConfigError(f"line {number}: `tags` is not a list", file=file, hint='write "tags": ["one", "other"]')
     return tuple(str(tag) for tag in (given.split() if isinstance(given, str) else given))
 
 
 def _share(record: Mapping[str, Any], name: str, default: float, file: Path, number: int) -> float:
-    """A number from 0 to 1 of a case's rule."""
+    """A number from 0 to 1 in a case's rule."""
     given = record.get(name)
     if given is None:
         return default
@@ -320,8 +325,8 @@ def _fill_slots(rows: Sequence[_Row], file: Path, given: Mapping[str, Sequence[s
                 path = suites_folder() / "lexicons" / f"{SLOTS[slot.name]}.yaml"
                 lexicons[slot.name] = load_lexicon(path, SLOTS[slot.name])
             else:
-                hint = f"give its values; palpate has some for {', '.join(SLOTS)}"
-                problem = f"slot '{{{slot.name}}}' is not known"
+                hint = f"give its values; palpate has values for {', '.join(SLOTS)}"
+                problem = f"unknown slot '{{{slot.name}}}'"
                 raise ConfigError(problem, file=file, row=number, column="template", hint=hint)
     return lexicons
 
@@ -329,9 +334,9 @@ def _fill_slots(rows: Sequence[_Row], file: Path, given: Mapping[str, Sequence[s
 def _suite(
     file: Path, rows: Sequence[_Row], labels: SuiteLabels, lexicons: Mapping[str, Lexicon], *, all_variations: bool
 ) -> Suite:
-    """Sort rows into capabilities and tests, in the order of the file, and check the whole."""
+    """Group rows into capabilities and tests, in the order of the file, and check the result."""
     if not rows:
-        raise ConfigError("the file holds no cases", file=file, hint="give at least one")
+        raise ConfigError("the file has no cases", file=file, hint="give at least one")
     tests: dict[str, dict[str, list[_Row]]] = {}
     for row in rows:
         tests.setdefault(row.capability, {}).setdefault(row.test, []).append(row)
@@ -362,8 +367,8 @@ def _test(file: Path, name: str, rows: Sequence[_Row], *, all_variations: bool) 
 
 
 def _check_alike(file: Path, test: str, rows: Sequence[_Row]) -> None:
-    """A test has one type and one rule."""
+    """Refuse a test with more than one type or rule."""
     odd = next((row for row in rows if (row.type, row.rule) != (rows[0].type, rows[0].rule)), None)
     if odd is not None:
-        problem = f"line {odd.template.line}: test '{test}' has cases of another type or rule"
-        raise ConfigError(problem, file=file, hint="give them a `test` of their own")
+        problem = f"line {odd.template.line}: test '{test}' has cases with different types or rules"
+        raise ConfigError(problem, file=file, hint="give them different names in `test`")

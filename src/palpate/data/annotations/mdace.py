@@ -25,6 +25,7 @@ from palpate.data.annotations import (
     place_of,
 )
 from palpate.errors import CohortError
+from palpate.files import write_atomically
 
 _TYPES: dict[str, tuple[type, ...]] = {"a whole number": (int,), "a string": (str,), "a list": (list,)}
 
@@ -100,8 +101,7 @@ def write(charts: Iterable[AnnotatedChart], folder: str | Path, *, include_text:
         if path in written:
             raise CohortError(f"admission {chart.hadm_id} occurs twice", file=path, hint="give one chart per admission")
         written.add(path)
-        place.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(_object(chart, include_text), ensure_ascii=False), encoding="utf-8")
+        write_atomically(path, json.dumps(_object(chart, include_text), ensure_ascii=False))
     return len(written)
 
 

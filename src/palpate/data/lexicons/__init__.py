@@ -16,6 +16,7 @@ import polars as pl
 from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError, InputError
+from palpate.files import replacing
 from palpate.perturb.words import Ratings, normalise_word, tokens
 
 WORD, REPLACEMENT = "word", "replacement"
@@ -109,8 +110,7 @@ def write_rating_sheet(path: Path, words: Sequence[str], raters: Sequence[str], 
     _checked(ColumnCheck(pl.Series(WORD, list(words), dtype=pl.String)))
     if path.exists() and not overwrite:
         raise InputError("the file already exists", file=path, hint="it may hold scores, so give another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
+    with replacing(path) as scratch, scratch.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.writer(file, lineterminator="\n", delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         writer.writerow([WORD, *names])
         writer.writerows([" ".join(word.split()), *[""] * len(names)] for word in words)

@@ -17,6 +17,7 @@ import yaml
 
 from palpate.data.lexicons.noun_phrases import MOST_TOKENS, Tagger, load_tagger, reject_tags, reject_words
 from palpate.errors import InputError
+from palpate.files import replacing, write_atomically
 
 SHEET = "ADR_Identified"
 DRUGS = frozenset(
@@ -136,9 +137,9 @@ def write_effects(extraction: Extraction, out: Path, *, name: str = "effects") -
     if not extraction.phrases:
         raise InputError("no phrases are left for the lexicon", file=out, hint="see the table of reasons")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(lexicon_text(extraction, name=name), encoding="utf-8")
-        extraction.table.write_csv(out.with_name(f"{out.name}.reasons.csv"))
+        with replacing(out.with_name(f"{out.name}.reasons.csv")) as reasons:
+            extraction.table.write_csv(reasons)
+        write_atomically(out, lexicon_text(extraction, name=name))
     except OSError as error:
         raise InputError(
             f"the lexicon can't be written ({error.strerror})", file=out, hint="check the folder"

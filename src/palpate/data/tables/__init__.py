@@ -22,6 +22,7 @@ from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
 from palpate.data.tables.formats import format_of
 from palpate.data.tables.labels import code_lists, encode
 from palpate.errors import CohortError
+from palpate.files import replacing
 
 LABEL, ATTRIBUTE, LABEL_LIST = "label:", "attribute:", "labels"
 MOST_LABEL_COLUMNS = 200
@@ -232,8 +233,8 @@ def write_cohort(cohort: Cohort, path: Path) -> None:
     # An attribute that is also a role ("split") is in the file under both names.
     twins = [pl.col(name).alias(ATTRIBUTE + name) for name in cohort.attributes]
     plain = [name for name in frame.columns if name in ("case_id", "patient_id", *READ)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    frame.select(*plain, *twins).hstack(_label_frame(cohort)).write_parquet(path)
+    with replacing(path) as scratch:
+        frame.select(*plain, *twins).hstack(_label_frame(cohort)).write_parquet(scratch)
 
 
 def _label_frame(cohort: Cohort) -> pl.DataFrame:
