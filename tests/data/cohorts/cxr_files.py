@@ -9,11 +9,11 @@ from pathlib import Path
 
 import polars as pl
 
-from palpate.data.hospitals.mimic_cxr import LABELS
+from palpate.data.hospitals.mimic import XRAY_LABELS
 from tests.data.mimic_files import START, Stay, write_table
 
 STEM = "mimic-cxr-2.0.0-"
-CHEXPERT_COLUMNS = (*LABELS[:8], "No Finding", *LABELS[8:])
+CHEXPERT_COLUMNS = (*XRAY_LABELS[:8], "No Finding", *XRAY_LABELS[8:])
 """The 14 columns in the order of the real file: the ninth is no label of ours."""
 
 

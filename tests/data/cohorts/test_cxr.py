@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from palpate.data.cohorts import BuiltCohort, write_built_cohort
 from palpate.data.cohorts.cxr import PRIOR_MARK, CxrCohortOptions, build_cxr
-from palpate.data.hospitals.mimic_cxr import LABELS
+from palpate.data.hospitals.mimic import XRAY_LABELS
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.errors import CohortError
 from palpate.synthetic import write_hospital
@@ -108,9 +108,9 @@ def test_labels_by_name_and_only_positives(tmp_path: Path) -> None:
         Study(1, 30, 11, positive=("Pleural Effusion",)),
     ]
     built = build(tmp_path, STAYS, NOTES, studies)
-    assert built.cohort.labels == LABELS
-    assert len(LABELS) == 13
-    found = [{name for name, flag in zip(LABELS, row, strict=True) if flag} for row in built.cohort.y.toarray()]
+    assert built.cohort.labels == XRAY_LABELS
+    assert len(XRAY_LABELS) == 13
+    found = [{name for name, flag in zip(XRAY_LABELS, row, strict=True) if flag} for row in built.cohort.y.toarray()]
     assert found == [{"Lung Opacity", "Support Devices", "Pleural Other"}, {"Pleural Effusion"}]
 
 
@@ -161,7 +161,9 @@ def test_age_sex_and_split(tmp_path: Path) -> None:
     stays = [Stay(p, 0, 1, p) for p in range(1, 41)]
     notes = [Note(stay, 1, f"note {stay.id}") for stay in stays]
     studies = [
-        Study(p, 370 * (1 + p % 2), 100 + 2 * p + k, positive=LABELS[: p % 2]) for p in range(1, 41) for k in (0, 1)
+        Study(p, 370 * (1 + p % 2), 100 + 2 * p + k, positive=XRAY_LABELS[: p % 2])
+        for p in range(1, 41)
+        for k in (0, 1)
     ]
     built = build(tmp_path, stays, notes, studies)
     cases = built.cohort.cases
@@ -233,7 +235,7 @@ def test_the_future_changes_nothing(made: tuple[list[Stay], list[Note], list[Stu
             for k, stay in enumerate(held)
         ),
     ]
-    seen = Study(study.patient, study.day + data.draw(days), 99, positive=LABELS)
+    seen = Study(study.patient, study.day + data.draw(days), 99, positive=XRAY_LABELS)
     before = built_in_scratch(stays, notes, studies)
     after = built_in_scratch([*stays, later, open_now], [*notes, *future], [*studies, seen])
     name = pl.col("case_id") == dicom(study, 0)

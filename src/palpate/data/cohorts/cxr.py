@@ -22,14 +22,13 @@ from palpate.cases.cohort import Cohort
 from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
 from palpate.data.cohorts.splits import Ratios
 from palpate.data.hospitals import Announce, Hospital, open_hospital, sql_name
-from palpate.data.hospitals.mimic import MIMIC_IV
-from palpate.data.hospitals.mimic_cxr import CHEXPERT, LABELS, METADATA, attach_tables
+from palpate.data.hospitals.mimic import CHEXPERT, METADATA, MIMIC_IV, XRAY_LABELS, attach_xray_tables
 
 CONTEXT_RATIOS = (0.8, 0.1, 0.1)
 PRIOR_MARK = "\n\n===== NEXT NOTE =====\n\n"
 """The separator between two earlier notes; `palpate train pretest` splits notes at it."""
 ATTRIBUTES = ("age", "gender", "n_prior_admissions", "n_prior_notes", "n_earlier_studies")
-EARLIER = tuple(f"earlier_{label}" for label in LABELS)
+EARLIER = tuple(f"earlier_{label}" for label in XRAY_LABELS)
 _BLOCK = 500
 _NOTES = {
     "addendum": ("discharge summaries (addenda: {addenda})", "an addendum"),
@@ -84,16 +83,16 @@ def build_cxr(
     """Build the chest X-ray cohort from a folder with MIMIC-IV and MIMIC-CXR-JPG in it or below it."""
     chosen = options or CxrCohortOptions()
     with open_hospital(source, progress=progress) as hospital:
-        cxr_folder = attach_tables(hospital)
+        cxr_folder = attach_xray_tables(hospital)
         flow = _stage(hospital, chosen)
         refuse_empty(flow, source)
         hospital.progress("joining earlier notes")
         frame = _cases(hospital, chosen, cxr_folder).join(
             _priors(hospital, chosen), on=["patient_id", "n_prior_notes"], how="left", maintain_order="left"
         )
-    any_positive = frame.select(pl.any_horizontal(*(pl.col(label) == 1 for label in LABELS))).to_series()
+    any_positive = frame.select(pl.any_horizontal(*(pl.col(label) == 1 for label in XRAY_LABELS))).to_series()
     frame, step = split_cases(frame, any_positive, ratios=chosen.ratios, seed=chosen.seed, file=chosen.splits)
-    cohort = Cohort.from_frame(frame, labels=LABELS, name=name, attributes=(*ATTRIBUTES, *EARLIER))
+    cohort = Cohort.from_frame(frame, labels=XRAY_LABELS, name=name, attributes=(*ATTRIBUTES, *EARLIER))
     return BuiltCohort(cohort, (*flow, step))
 
 
@@ -130,15 +129,15 @@ def _check_cells(hospital: Hospital) -> None:
     )
     clock = "write it like 93014.531, for half past nine and 14.531 seconds"
     refuse(METADATA.name, {"studytime": "NOT is_study_clock(studytime)"}, "which is not a time of day", clock)
-    findings = {sql_name(label): f"NOT is_finding({sql_name(label)})" for label in LABELS}
+    findings = {sql_name(label): f"NOT is_finding({sql_name(label)})" for label in XRAY_LABELS}
     hint = "labels are 1.0 (positive), 0.0 (negative), -1.0 (uncertain) or empty"
     refuse(CHEXPERT.name, findings, "which is not a label", hint)
 
 
 def _cases(hospital: Hospital, options: CxrCohortOptions, cxr_folder: Path) -> pl.DataFrame:
     """The images that are kept, sorted by patient and time, with a cohort's columns."""
-    named = [f'{sql_name(label)} AS "{label}"' for label in LABELS]
-    named += [f'earlier_{sql_name(label)} AS "earlier_{label}"' for label in LABELS]
+    named = [f'{sql_name(label)} AS "{label}"' for label in XRAY_LABELS]
+    named += [f'earlier_{sql_name(label)} AS "earlier_{label}"' for label in XRAY_LABELS]
     listed = ", ".join(("dicom_id", "study_id", "subject_id", "time", *ATTRIBUTES, *named))
     frame = hospital.frame(
         f"SELECT {listed} FROM labelled WHERE dropped IS NULL ORDER BY subject_id, time, study_id, dicom_id"

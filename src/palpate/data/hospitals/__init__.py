@@ -1,6 +1,6 @@
 """Hospital tables in a folder (CSV, gzipped CSV or Parquet), opened in DuckDB as views of strings.
 
-A layout (`mimic`, `mimic_cxr`) says which tables and columns must be there; this module finds and checks them and opens
+A layout (see `mimic`) says which tables and columns must be there; this module finds and checks them and opens
 them in DuckDB with a memory limit. The SQL files in `sql/` do the rest. DuckDB's own messages never reach the user:
 they quote the line that could not be read, and that line may be a note.
 """
