@@ -199,8 +199,8 @@ def test_hospital_cohort_and_model_on_the_command_line(tmp_path: Path, palpate: 
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["synth", "--out", "h", "--set", "gender=1"], "there is no plant 'gender'"),
-        (["cohort", "nothing", "--source", ".", "--out", "x.parquet"], "there is no cohort 'nothing'"),
+        (["synth", "--out", "h", "--set", "gender=1"], "unknown plant 'gender'"),
+        (["cohort", "nothing", "--source", ".", "--out", "x.parquet"], "unknown kind of cohort 'nothing'"),
         (["cohort", "readmission", "--source", "nowhere", "--out", "x.parquet"], "nowhere"),
         (["cohort", "readmission", "--source", ".", "--out", "x.parquet", "--set", "dayz=3"], "option 'dayz'"),
         (["train", "magic", "--cohort", "x.parquet", "--out", "m"], "x.parquet"),

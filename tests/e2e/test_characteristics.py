@@ -110,7 +110,7 @@ def test_alter_keeps_line_ends_and_refuses_what_is_no_text(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"63 y/o M, caf\xe9.")))
     ran = palpate("alter", "-c", "gender", "--to", "female", "-")
     assert ran.code == 2
-    assert "is not text in UTF-8" in ran.err
+    assert "is not UTF-8 text" in ran.err
 
 
 @pytest.mark.parametrize(

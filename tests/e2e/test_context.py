@@ -118,10 +118,10 @@ def test_the_models_of_a_card_stand_in_the_report(
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "pretest.json: there is no such file"),
-        ("{", "pretest.json: the file is no JSON"),
-        ("[1]", "the file is no card of pre-test models"),
-        ('{"kind": "pretest", "labels": [{"label": "effusion"}]}', "the card lacks what is told of a label"),
+        (None, "pretest.json: file not found"),
+        ("{", "pretest.json: the file is not JSON"),
+        ("[1]", "the file is not a card of pre-test models"),
+        ('{"kind": "pretest", "labels": [{"label": "effusion"}]}', "the card lacks a field of a label"),
     ],
 )
 def test_a_wrong_card_is_one_sentence(tmp_path: Path, palpate: CommandLine, content: str | None, sentence: str) -> None:
