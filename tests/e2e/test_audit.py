@@ -109,7 +109,7 @@ def test_a_run_is_resumed_only_as_what_it_was_begun(project: Path, palpate: Comm
     (project / "audit.yaml").write_text(CONFIG + "seed: 7\n")
     ran = palpate("audit", project / "audit.yaml", "--resume")
     assert ran.code == 2
-    assert "was begun with other seed" in ran.err
+    assert "this run was started with different seed" in ran.err
 
 
 def test_only_and_set(project: Path, palpate: CommandLine) -> None:
@@ -119,7 +119,7 @@ def test_only_and_set(project: Path, palpate: CommandLine) -> None:
     assert manifest["audits"]["performance"]["threshold"] == 0.25
     ran = palpate("audit", project / "audit.yaml", "--only", "vocabulary")
     assert ran.code == 2
-    assert "has no such audit" in ran.err
+    assert "the configuration does not have this audit" in ran.err
 
 
 def test_several_cohorts_and_checkpoints(project: Path, palpate: CommandLine) -> None:

@@ -75,7 +75,7 @@ def test_truncated_gzip(project: Path, palpate: CommandLine) -> None:
         ("notes.csv", "nowhere.csv", 2, ["nowhere.csv"]),
         ("python:hospital_model:other", "python:hospital_model:nothing", 2, ["nothing"]),
         ("python:hospital_model:other", "hospital_model", 2, ["scheme:target", "hf:"]),
-        ("python:hospital_model:other", "magic:x", 2, ["there is no model 'magic'", "sklearn"]),
+        ("python:hospital_model:other", "magic:x", 2, ["unknown model 'magic'", "sklearn"]),
         ("python:hospital_model:other", "http://example.org/predict", 2, ["allow_remote"]),
         ("python:hospital_model:other", "sklearn:m.joblib", 2, ["m.joblib"]),
         ("python:hospital_model:other", "python:hospital_model:broken", 3, ["model 'weak', case 'c", "RuntimeError"]),
@@ -86,7 +86,7 @@ def test_truncated_gzip(project: Path, palpate: CommandLine) -> None:
         ("python:hospital_model:other", "python:hospital_model:picky", 3, ["model 'weak', case 'c2'"]),
         ("python:hospital_model:other", "python:hospital_model:short", 3, ["model 'weak', case 'c", "shape"]),
         ("  weak: python:hospital_model:other", "  weak: []", 2, ["models.weak"]),
-        ("  weak:", f"  {'w' * 300}:", 2, ["80 at most"]),
+        ("  weak:", f"  {'w' * 300}:", 2, ["at most 80"]),
     ],
 )
 def test_configuration_errors(
@@ -112,7 +112,7 @@ def test_what_a_failed_run_scored_is_kept(project: Path, palpate: CommandLine) -
     assert (project / "audit-run" / "predictions" / "good.parquet").is_file()
     ran = palpate("report", project / "audit-run")
     assert ran.code == 2
-    assert "holds no results yet" in ran.err
+    assert "has no results yet" in ran.err
 
 
 def test_no_run_to_report(tmp_path: Path, palpate: CommandLine) -> None:
