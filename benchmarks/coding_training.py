@@ -35,7 +35,7 @@ from palpate.stats.evidence import (
     spans,
     tokenise,
 )
-from palpate.train import Step, train
+from palpate.train import TrainStep, train
 
 LIMIT = 900.0
 
@@ -112,7 +112,7 @@ def run(kind: str, cohort: Cohort, evidence: pl.DataFrame, options: dict[str, An
     clock, cpu = time.perf_counter(), time.process_time()
     last = ""
 
-    def tell(step: Step) -> None:
+    def tell(step: TrainStep) -> None:
         nonlocal last
         if step.stage != last:
             last = step.stage

@@ -18,8 +18,8 @@ import numpy as np
 from PIL import Image
 
 from palpate.models.networks.vision.images import Pixels
-from palpate.train.cxr import CxrOptions
-from palpate.train.cxr.pictures import Pictures, stored_pixels
+from palpate.train.cxr.images import ImageCases, stored_pixels
+from palpate.train.cxr.options import CxrTrainOptions
 
 AT_LEAST = 10.0
 
@@ -48,22 +48,20 @@ def read_plainly(file: str, size: int) -> Pixels:
         return np.asarray(small.crop((left, top, left + size, top + size)))
 
 
-def time_steps(options: CxrOptions, pixels: Pixels, folder: Path) -> float:
-    """Processor seconds an image of one epoch of training."""
+def time_steps(options: CxrTrainOptions, pixels: Pixels, folder: Path) -> float:
+    """Processor seconds per image of one epoch of training."""
     from palpate.models.networks.vision.layers import make_network
-    from palpate.train.cxr.fit import Examples, Training
+    from palpate.train.cxr.training import CxrTraining, TrainingImages
 
     y = (np.arange(len(pixels))[:, None] % 2).astype(np.uint8)
-    examples = Examples(pixels, y, np.ones(y.shape))
+    examples = TrainingImages(pixels, y, np.ones(y.shape))
     network = make_network(options.shape, 1, seed=0)
-    training = Training(
+    training = CxrTraining(
         network,
-        options.shape,
         examples,
         examples._replace(pixels=pixels[:2], y=y[:2], weight=np.ones((2, 1))),
         options,
         seed=0,
-        device="cpu",
         home=folder,
         progress=lambda _: None,
     )
@@ -78,19 +76,19 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=2544)
     parser.add_argument("--network", default="densenet121")
     given = parser.parse_args()
-    options = CxrOptions(network=given.network, epochs=1, batch_size=8, images_at_once=8)
+    options = CxrTrainOptions(network=given.network, device="cpu", epochs=1, batch_size=8, images_at_once=8)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = write_images(folder, given.images, given.side)
         start = time.process_time()
         plain = np.stack([read_plainly(file, options.image_size) for file in files])
         t_plain = (time.process_time() - start) / len(files)
-        cases = Pictures(files, files, np.zeros((len(files), 1), dtype=np.uint8), np.arange(len(files)))
+        cases = ImageCases(files, files, np.zeros((len(files), 1), dtype=np.uint8), np.arange(len(files)))
         start = time.process_time()
-        stored_pixels(cases, options.shape.looks, folder / "pixels.npy", lambda _: None, "images")
+        stored_pixels(cases, options.shape.format, folder / "pixels.npy", lambda _: None, "images")
         t_first = (time.process_time() - start) / len(files)
         start = time.process_time()
-        kept = np.array(stored_pixels(cases, options.shape.looks, folder / "pixels.npy", lambda _: None, "images"))
+        kept = np.array(stored_pixels(cases, options.shape.format, folder / "pixels.npy", lambda _: None, "images"))
         t_later = (time.process_time() - start) / len(files)
         difference = float(np.abs(kept.astype(int) - plain).mean())
         print(f"reading an X-ray of {given.side} pixels, {len(files)} of them, processor time:")
@@ -100,12 +98,12 @@ def main() -> None:
         print(f"  mean difference of pixels    {difference:8.2f} of 255")
         t_step = time_steps(options, kept[:16], folder)
         share = t_plain / (t_plain + t_step)
-        print(f"a training step of {given.network} at {options.image_size} pixels: {1e3 * t_step:.0f} ms an image")
+        print(f"a training step of {given.network} at {options.image_size} pixels: {1e3 * t_step:.0f} ms per image")
         print(f"  read plainly, {100 * share:.0f}% of an epoch's processor time would be reading")
         epoch = t_plain / (t_first / 10 + t_later)
         print(f"reading over ten epochs is {epoch:.0f} times cheaper; wanted: {AT_LEAST:g}")
         if epoch < AT_LEAST or difference > 2:
-            raise SystemExit("too slow, or not the same pictures")
+            raise SystemExit("too slow, or not the same images")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ import numpy as np
 import polars as pl
 
 from palpate.cases.cohort import Cohort
-from palpate.train.options import Step
-from palpate.train.pretest import Pretest, train_pretest
+from palpate.train.options import TrainStep
+from palpate.train.pretest import TrainedPretest, train_pretest
 
 LIMIT = 600.0
 N_WORDS = 12_000
@@ -54,11 +54,11 @@ def make_cohort(n: int, *, seed: int = 0) -> Cohort:
     return Cohort.from_frame(frame, labels=["ill"])
 
 
-def run(cohort: Cohort, told: dict[str, float], **options: Any) -> tuple[Pretest, float, float]:
+def run(cohort: Cohort, told: dict[str, float], **options: Any) -> tuple[TrainedPretest, float, float]:
     """The model, the time on the clock and the time of the processors."""
     clock, cpu = time.perf_counter(), time.process_time()
 
-    def progress(step: Step) -> None:
+    def progress(step: TrainStep) -> None:
         if step.done == step.total and step.stage not in told:
             told[step.stage] = time.perf_counter() - clock
             print(f"  {told[step.stage]:7.1f} s  {step.stage}: {step.total} fits", flush=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
-from palpate.models.digest import digest
+from palpate.models.options import digest
 from palpate.models.protocol import Model, ModelSpec, Probabilities
 from palpate.results import Audit, AuditResult
 from palpate.run.directory import RunDirectory

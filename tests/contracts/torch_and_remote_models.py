@@ -50,11 +50,10 @@ def coding(
     from palpate.models.adapters.palpate import save_network
     from palpate.models.networks.coding import write
     from palpate.models.networks.coding.layers import CodingNetwork
-    from palpate.models.networks.coding.shape import Shape
     from palpate.models.networks.coding.words import WordWindow
 
     sizes = {"embedding": 8, "channels": (8,) if architecture == "caml" else (8, 6), "kernel": 3, "attention": 6}
-    shape = Shape(architecture=architecture, evidence=evidence, reduction=2, dropout=0.1, **sizes)
+    shape = CodingShape(architecture=architecture, evidence=evidence, reduction=2, dropout=0.1, **sizes)
     window = WordWindow(tuple(WORDS), max_tokens=12)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

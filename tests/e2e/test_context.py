@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from tests.e2e.command_line import CommandLine
-from tests.train.pretest_cohort import frame
+from tests.train.pretest.pretest_cohort import frame
 
 CONFIG = """\
 cohort: {file: films.csv, labels: [effusion, rare, flat, unknown], attributes: [%(attributes)s]}

@@ -14,7 +14,7 @@ from sklearn.metrics import recall_score, roc_auc_score
 from palpate.cases.cohort import Cohort, stack
 from palpate.errors import CohortError, ConfigError
 from palpate.models.adapters.palpate import read_manifest
-from palpate.train import Step, kinds, options_of, train
+from palpate.train import TrainStep, kinds, options_of, train
 from tests.train.synthetic_notes import cohort, frame
 from tests.train.training import SMALL, contents, predict, quick, rows_of, small
 
@@ -31,7 +31,7 @@ def home() -> Cohort:
 @pytest.fixture(scope="module", params=KINDS)
 def trained(request: pytest.FixtureRequest, home: Cohort, tmp_path_factory: pytest.TempPathFactory) -> Any:
     out = tmp_path_factory.mktemp("models") / request.param
-    steps: list[Step] = []
+    steps: list[TrainStep] = []
     return train(request.param, home, out, small(request.param), progress=steps.append), steps
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from palpate.cli.app import Debug, Settings, app, err, out
 
 if TYPE_CHECKING:
-    from palpate.train.pretest import Pretest
+    from palpate.train.pretest import TrainedPretest
 
 
 @app.command()
@@ -96,11 +96,11 @@ def train(
     """Train a reference model, to be used as `palpate:DIR`; `pretest` adds pre-test probabilities to the cohort."""
     from palpate.cli.progress import TerminalProgress
     from palpate.commands.build import train_model
-    from palpate.train import Step, Trained
+    from palpate.train import Trained, TrainStep
 
     with TerminalProgress(err) as progress:
 
-        def show(step: Step) -> None:
+        def show(step: TrainStep) -> None:
             progress.step(step.stage, step.done, step.total, "" if step.loss is None else f"(loss {step.loss:.4f})")
 
         made = train_model(kind, file, folder, overrides=settings or (), resume=resume, progress=show)
@@ -113,7 +113,7 @@ def train(
         out.print(f"palpate:{escape(str(model.folder))}: {found}threshold {model.threshold:.3f}", soft_wrap=True)
 
 
-def _show_pretest(made: Pretest) -> None:
+def _show_pretest(made: TrainedPretest) -> None:
     """Each label's chosen model and its performance, or why there is none."""
     metrics = {
         "AUROC": "auroc",

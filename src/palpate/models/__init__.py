@@ -1,4 +1,4 @@
-"""Adapters from `scheme:target` to a model, and the protocol that they share."""
+"""Models: the protocol that palpate asks, and the adapters that turn `scheme:target` into a model."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""The options that a model may be given in the configuration, checked before the model is loaded."""
+"""What an adapter is given: options, checked before the model is loaded, and files; and the fingerprint of both."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,16 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palpate.errors import ConfigError
 
+_BLOCK = 1 << 20
+
 
 class Options(BaseModel):
-    """What every adapter takes; each adds its own fields."""
+    """The options that every adapter takes; each adapter adds its own fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     labels: tuple[str, ...] | None = None
-    """Names for the columns that the model gives, in order; default: what the model itself says."""
+    """Names for the model's output columns, in order; default: what the model itself says."""
     batch_size: int | None = Field(default=None, ge=1)
-    """Rows handed to the model in one call."""
+    """Rows passed to the model in one call."""
     fingerprint: str | None = None
     """Stands for the version of a model that palpate can't look into (an endpoint)."""
 
@@ -28,7 +32,7 @@ Own = TypeVar("Own", bound=BaseModel)
 
 
 def parse_options(kind: type[Own], source: str, options: Mapping[str, Any]) -> Own:
-    """The options as a typed object; a wrong one is named."""
+    """The options as a typed object; the error names the first wrong one."""
     try:
         return kind.model_validate(dict(options))
     except ValidationError as error:
@@ -37,15 +41,36 @@ def parse_options(kind: type[Own], source: str, options: Mapping[str, Any]) -> O
         known = ", ".join(sorted(kind.model_fields))
         problem = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            problem = "there is no such option"
-        # What is wrong with several options at once belongs to none of them; the sentence names them.
+            problem = "unknown option"
+        # A check that involves several options belongs to none of them; its sentence names them.
         which = f"option '{name}'" if name else "the options"
         raise ConfigError(f"{which} of {source}: {problem}", hint=f"the options are: {known}") from None
 
 
 def existing(target: str, folder: Path) -> Path:
-    """A file or folder named in the configuration, relative to the configuration's own folder."""
+    """A file or folder named in the configuration, resolved against the configuration's own folder."""
     path = folder / Path(target).expanduser()
     if not path.exists():
-        raise ConfigError("there is no such model file or folder", file=path)
+        raise ConfigError("model file or folder not found", file=path)
     return path
+
+
+def digest(kind: str, answer_options: Mapping[str, Any], files: Iterable[Path] = ()) -> str:
+    """A fingerprint of the files' bytes and of the options that change predictions.
+
+    `kind` contains the adapter's version, which is raised when its predictions change. Files count by name and
+    content, not by folder or date, so a copied model is the same model.
+    """
+    total = hashlib.blake2b(digest_size=16)
+    total.update(json.dumps([kind, dict(answer_options)], sort_keys=True, default=str).encode())
+    for path in sorted(files, key=lambda path: path.name):
+        total.update(json.dumps(path.name).encode() + _bytes_digest(path))
+    return f"{kind}-{total.hexdigest()}"
+
+
+def _bytes_digest(path: Path) -> bytes:
+    own = hashlib.blake2b(digest_size=32)
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            own.update(block)
+    return own.digest()

@@ -7,14 +7,16 @@
     effective-can   residual squeeze-and-excitation blocks, label-wise attention, evidence (Sections 5 and 6)
     cxr             DenseNet-121 or ResNet-50 on chest X-rays (context paper, Appendix A)
 
-Each fits on the cases of the split `train` and chooses (rounds, penalty, learning rate, epochs, threshold) on those
-of `validation`; cases of `test` are counted for the model card and never read.
+Each kind fits on the cases of the split `train` and chooses (rounds, penalty, learning rate, epochs, threshold) on
+those of `validation`; cases of `test` are counted for the model card and never read.
 
     trained = train("tfidf-xgboost", cohort, Path("models/xgb"), {"seeds": [24, 42]})
     trained.folders                         # models/xgb/seed-24, models/xgb/seed-42
+
+Pre-test probabilities for the context audit are trained by `palpate.train.pretest`.
 """
 
 from palpate.train.job import KINDS, Trained, TrainedModel, kinds, options_of, train
-from palpate.train.options import Option, Progress, Step
+from palpate.train.options import Option, Progress, TrainStep
 
-__all__ = ["KINDS", "Option", "Progress", "Step", "Trained", "TrainedModel", "kinds", "options_of", "train"]
+__all__ = ["KINDS", "Option", "Progress", "TrainStep", "Trained", "TrainedModel", "kinds", "options_of", "train"]

@@ -1,21 +1,20 @@
 """The model card: what the model is, what it was trained on, how good it is on validation, what it is not for.
 
-The same facts go into `palpate.json`, for programs, and `MODEL_CARD.md`, for people. No date and no note text: the
-same training writes the same bytes, and of words only those are shown that at least ten patients' notes have.
+The same facts go into `palpate.json`, for programs, and `MODEL_CARD.md`, for readers. No date and no note text: the
+same training writes the same bytes, and only words in the notes of at least ten patients are shown.
 """
 
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from palpate.cases.cohort import SPLITS, Cohort
 from palpate.models.protocol import Probabilities
+from palpate.registry import installed_versions
 from palpate.stats import bootstrap, percentile_interval, recall_threshold
 from palpate.train.notes import Labelled, rows_of
 from palpate.train.options import Fitted, Kind, TrainOptions
@@ -25,21 +24,21 @@ METRICS = ("auroc", "auprc", "brier")
 _LABELS_SHOWN = 200
 _SEED = 0  # of the intervals, not of the fit
 _USE = (
-    "A reference model for comparison in audits of clinical prediction models. It is no medical device and must not "
-    "inform the care of a patient."
+    "A reference model for comparison in audits of clinical prediction models. It is not a medical device and must "
+    "not inform the care of a patient."
 )
 _LIMITS = (
     "Validation chose the settings and the threshold, so its numbers are optimistic: audit the test split.",
-    "It knows the population, the hospital and the years of its training cases only.",
+    "It knows only the population, the hospital and the years of its training cases.",
 )
 _WEIGHTED = (
-    "Classes were weighted to be equal, so the probabilities rank cases but are higher than the risks they stand for; "
-    "recalibrate before reading them as risks."
+    "Classes were weighted equally, so the probabilities rank cases but are higher than the actual risks; recalibrate "
+    "before reading them as risks."
 )
 
 
 def describe_cohort(cohort: Cohort) -> dict[str, Any]:
-    """Sizes of the splits and how often each label is positive."""
+    """The sizes of the splits, and how often each label is positive."""
     splits = {}
     for name in SPLITS:
         rows = rows_of(cohort, name)
@@ -84,7 +83,7 @@ def _rows(
             "level": 0.95,
             "n": len(cases.y),
             "n_positive": int(n_positive[k]),
-            "reason": "" if value is not None else "one class only in the validation split",
+            "reason": "" if value is not None else "only one class in the validation split",
         }
         for k, name in enumerate(names)
         for m, metric in enumerate(METRICS)
@@ -103,11 +102,11 @@ class BestF1(NamedTuple):
 
 
 def best_f1(y: Any, p: Probabilities) -> BestF1:
-    """Over all labels pooled, of all thresholds that are probabilities of `p`; of equal ones the highest."""
+    """All case-label pairs pooled; the best of the thresholds in `p`, and of equally good ones the highest."""
     order = np.argsort(-p, axis=None, kind="stable")
     found, scores = np.cumsum(y.ravel()[order], dtype=np.int64), p.ravel()[order]
     f1 = 2 * found / (np.arange(1, found.size + 1) + max(int(found[-1]), 1))
-    f1[:-1][scores[1:] == scores[:-1]] = -1.0  # a threshold takes all equal probabilities or none
+    f1[:-1][scores[1:] == scores[:-1]] = -1.0  # a threshold includes all equal probabilities or none
     at = int(np.argmax(f1))
     return BestF1(float(scores[at]), float(f1[at]))
 
@@ -115,9 +114,9 @@ def best_f1(y: Any, p: Probabilities) -> BestF1:
 def choose_threshold(
     cases: Labelled, p: Probabilities, labels: Sequence[str], target_recall: float | None
 ) -> dict[str, Any]:
-    """The threshold of Section 2.2, the one that reaches the recall, or without one that of the highest F1.
+    """The threshold that reaches the target recall (Section 2.2), or without a target the one with the highest F1.
 
-    With several labels it is over all of them pooled.
+    With several labels, all case-label pairs are pooled.
     """
     if target_recall is None:
         best = best_f1(cases.y, p)
@@ -152,7 +151,7 @@ def make_card(
     seed: int | None,
     job: str,
 ) -> dict[str, Any]:
-    """Everything as data."""
+    """The card as data."""
     weighted = (_WEIGHTED,) if options.class_weight == "balanced" else ()
     return {
         "kind": name,
@@ -166,27 +165,17 @@ def make_card(
         "words": [list(pair) for pair in fitted.words],
         "use": _USE,
         "limits": [*_LIMITS, kind.keep, *weighted, *kind.limits],
-        "versions": _versions(kind.packages),
+        "versions": installed_versions(("palpate", "numpy", *kind.packages)),
         "job": job,
     }
 
 
-def _versions(packages: Sequence[str]) -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in ("palpate", "numpy", *packages):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 def card_text(card: Mapping[str, Any], labels: Sequence[str]) -> str:
-    """The card for people, in Markdown."""
+    """The card for readers, in Markdown."""
     named = ", ".join(labels[:10]) + (f" and {len(labels) - 10} more" if len(labels) > 10 else "")
     parts = [
         f"# Model card: {card['kind']}",
-        f"{card['what']} Gives a probability of: {named}.",
+        f"{card['what']} It predicts the probability of: {named}.",
         "## Use",
         card["use"],
         "## Limits",
@@ -197,14 +186,14 @@ def card_text(card: Mapping[str, Any], labels: Sequence[str]) -> str:
         "## On the validation split",
         _metric_table(card["validation"]),
         _threshold_sentence(card["threshold"]),
-        "## How it was made",
+        "## How it was trained",
         _list({"seed": card["seed"], **card["options"]}),
         "Chosen on the validation split:",
         _list(card["fit"]),
     ]
     if card["words"]:
         shown = ", ".join(f"{word} ({weight:g})" for word, weight in card["words"])
-        parts += ["## Words that weigh most", f"Of those that at least ten patients' notes have: {shown}."]
+        parts += ["## Words that weigh most", f"Among words in the notes of at least ten patients: {shown}."]
     parts += ["## Versions", _list(card["versions"])]
     return "\n\n".join(parts) + "\n"
 
@@ -233,15 +222,12 @@ def _metric_table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _threshold_sentence(threshold: Mapping[str, Any]) -> str:
     pooled = ", all labels pooled" if "labels" in threshold else ""
     specificity = threshold["specificity"]
-    also = "" if specificity is None else f" and a specificity of {specificity:.3f}"
+    also = "" if specificity is None else f" and its specificity {specificity:.3f}"
     if threshold["target_recall"] is None:
         why = f"the one with the highest micro-F1, {threshold['f1']:.3f}"
     else:
         why = f"the highest with a recall of at least {threshold['target_recall']:g}{pooled}"
-    return (
-        f"Decision threshold: {threshold['value']:.4f}, {why}; it has a recall of "
-        f"{threshold['recall']:.3f}{also} there."
-    )
+    return f"Decision threshold: {threshold['value']:.4f}, {why}; its recall there is {threshold['recall']:.3f}{also}."
 
 
 def _list(values: Mapping[str, Any]) -> str:

@@ -1,13 +1,12 @@
-"""One call of `palpate train`: checks, then one fit a seed, each saved with threshold and card; resumable.
+"""One call of `palpate train`: checks, then one fit per seed, each saved with threshold and card; resumable.
 
-While it works, OUT/.training holds `job.json` (what is being trained, as a digest) and the files of unfinished fits.
-A finished model has its `palpate.json`, which names the same digest, so a resumed job skips it.
+Meanwhile OUT/.training contains `job.json` (a digest of what is being trained) and the files of unfinished fits. A
+finished model has its `palpate.json`, which states the same digest, so a resumed job skips it.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,21 +15,20 @@ from typing import Any, NamedTuple
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError, InputError
 from palpate.models.adapters.palpate import MANIFEST, read_manifest
-from palpate.models.digest import digest
-from palpate.models.options import parse_options
+from palpate.models.options import digest, parse_options
 from palpate.train.cards import CARD_FILE, card_text, choose_threshold, describe_cohort, make_card, measure
-from palpate.train.options import Kind, Option, Progress, Step, Task, TrainOptions, describe
+from palpate.train.options import FitTask, Kind, Option, Progress, TrainOptions, TrainStep, describe
+from palpate.train.resume import TRAINING, open_job
 
 KINDS = {
-    "tfidf-xgboost": "palpate.train.tfidf.xgboost",
-    "tfidf-logistic": "palpate.train.tfidf.logistic",
-    "transformer": "palpate.train.transformer",
-    "cxr": "palpate.train.cxr",
-    "caml": "palpate.train.coding.caml",
-    "effective-can": "palpate.train.coding.effective_can",
+    "tfidf-xgboost": "palpate.train.tfidf.xgboost:KIND",
+    "tfidf-logistic": "palpate.train.tfidf.logistic:KIND",
+    "transformer": "palpate.train.transformer:KIND",
+    "cxr": "palpate.train.cxr:KIND",
+    "caml": "palpate.train.coding:CAML",
+    "effective-can": "palpate.train.coding:EFFECTIVE_CAN",
 }
-"""Where each kind's `KIND` is; imported when it is asked for."""
-TRAINING = ".training"
+"""Where each kind is defined; imported when it is needed."""
 _VERSION = "train-1"
 
 
@@ -45,7 +43,7 @@ class TrainedModel(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What a training made: one model, or one a seed."""
+    """The result of a training: one model, or one per seed."""
 
     kind: str
     labels: tuple[str, ...]
@@ -53,7 +51,7 @@ class Trained(NamedTuple):
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """What to name as `palpate:` in a configuration, as a list if there are several."""
+        """What to name as `palpate:` in a configuration; several as a list."""
         return tuple(model.folder for model in self.models)
 
     @property
@@ -83,8 +81,8 @@ def train(
 ) -> Trained:
     """Train a reference model on the cohort's split `train` and write it to `out`.
 
-    With several `seeds`, each model is in a folder of its own in `out`. `resume` goes on with a training that was
-    interrupted, which must be the same: kind, options, cohort.
+    With several `seeds`, each model gets a folder of its own in `out`. `resume` continues an interrupted training,
+    which must have the same kind, options and cohort.
     """
     chosen = _kind(kind)
     own = parse_options(chosen.options, kind, options or {})
@@ -93,18 +91,19 @@ def train(
     job = _digest(kind, own, cohort, depends)
     seeds = own.repeats()
     folders = [out / f"seed-{seed}" if len(seeds) > 1 else out for seed in seeds]
-    _open(out, folders, job, kind, resume=resume)
+    there = [folder for folder in folders if resume and (folder / MANIFEST).is_file()]
+    open_job(out, job, resume=resume, finished=[read_manifest(folder).card.get("job") for folder in there])
     about = describe_cohort(cohort)
     keep = bool(getattr(own, "keep_training_files", False))
     try:
         for seed, folder in zip(seeds, folders, strict=True):
             if not (folder / MANIFEST).is_file():
                 scratch = out / TRAINING / ("fit" if seed is None else f"seed-{seed}")
-                task = Task(seed, scratch, _named(progress, seed, len(seeds)))
+                task = FitTask(seed, scratch, _named(progress, seed, len(seeds)))
                 _train_one(kind, chosen, own, split, folder, task, about=about, job=job)
                 if not keep:
                     shutil.rmtree(task.scratch)
-    except (InputError, ValueError):  # no second try with the same cohort and options can succeed
+    except (InputError, ValueError):  # trying again with the same cohort and options can't succeed
         shutil.rmtree(out / TRAINING)
         raise
     if not keep:
@@ -114,13 +113,14 @@ def train(
 
 def _kind(name: str) -> Kind:
     if name not in KINDS:
-        raise ConfigError(f"there is no kind of model '{name}' to train", hint=f"there are: {', '.join(KINDS)}")
-    kind: Kind = importlib.import_module(KINDS[name]).KIND
+        raise ConfigError(f"unknown kind of model '{name}'", hint=f"the kinds are: {', '.join(KINDS)}")
+    module, _, attribute = KINDS[name].partition(":")
+    kind: Kind = getattr(importlib.import_module(module), attribute)
     return kind
 
 
 def _named(progress: Progress | None, seed: int | None, n_seeds: int) -> Progress:
-    """Progress that says for which seed, where there are several."""
+    """Progress that names the seed, if there are several."""
     if progress is None:
         return lambda _: None
     if n_seeds == 1:
@@ -144,14 +144,14 @@ def _train_one(
     options: TrainOptions,
     split: Any,
     folder: Path,
-    task: Task,
+    task: FitTask,
     *,
     about: Mapping[str, Any],
     job: str,
 ) -> None:
     task.scratch.mkdir(parents=True, exist_ok=True)
     fitted = kind.fit(split, options, task)
-    task.progress(Step("validation", 0, 1))
+    task.progress(TrainStep("validation", 0, 1))
     threshold = choose_threshold(split.validation, fitted.p_validation, split.labels, options.target_recall)
     validation = measure(split.validation, fitted.p_validation, split.labels, options.n_replicates)
     card = make_card(
@@ -174,40 +174,3 @@ def _read_back(folder: Path) -> TrainedModel:
     manifest = read_manifest(folder)
     card = manifest.card
     return TrainedModel(folder, card["seed"], card["threshold"]["value"], tuple(card["validation"]))
-
-
-# --- the folder ---------------------------------------------------------------------------------------------
-
-
-def _open(out: Path, folders: list[Path], job: str, kind: str, *, resume: bool) -> None:
-    """Make the folder, or see that what is in it is this very job."""
-    if out.exists() and not out.is_dir():
-        raise ConfigError("is a file, not a folder", file=out, hint="choose another folder for the model")
-    if out.is_dir() and any(out.iterdir()):
-        if not resume:
-            raise ConfigError(
-                "the folder is not empty",
-                file=out,
-                hint="choose another, or go on with an interrupted training with --resume",
-            )
-        _check_same(out, folders, job)
-    home = out / TRAINING
-    home.mkdir(parents=True, exist_ok=True)
-    draft = home / "job.json.tmp"
-    draft.write_text(json.dumps({"kind": kind, "job": job}) + "\n", encoding="utf-8")
-    draft.replace(home / "job.json")
-
-
-def _check_same(out: Path, folders: list[Path], job: str) -> None:
-    found = [read_manifest(folder).card.get("job") for folder in folders if (folder / MANIFEST).is_file()]
-    note = out / TRAINING / "job.json"
-    if note.is_file():
-        found.append(json.loads(note.read_text(encoding="utf-8")).get("job"))
-    if not found:
-        raise ConfigError("there is no training to resume in this folder", file=out, hint="choose an empty folder")
-    if any(other != job for other in found):
-        raise ConfigError(
-            "the training in this folder has other options or another cohort",
-            file=out,
-            hint="resume with those, or choose an empty folder",
-        )

@@ -1,9 +1,9 @@
-"""The training and validation notes of a cohort, checked; and the weights of their classes.
+"""The training and validation notes of a cohort, checked; and their class weights.
 
-The weights are those of the vocabulary paper (Appendix B.1): a positive example weighs as the share of negatives, a
-negative one as the share of positives. They are scaled to a mean of 1, so that learning rates and penalties mean the
-same with and without them, and taken from the training split, not from the entire dataset, so that nothing of the
-held-out cases enters the fit.
+The weights are those of the vocabulary paper (Appendix B.1): a positive example weighs the share of negatives, a
+negative one the share of positives. They are scaled to a mean of 1, so that learning rates and penalties mean the same
+with and without them, and computed on the training split, not on the entire dataset, so that nothing of the held-out
+cases enters the fit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Notes(NamedTuple):
 
 
 class Labelled(Protocol):
-    """What every split has, of whatever its cases are."""
+    """What every split has, whatever its cases are."""
 
     @property
     def y(self) -> NDArray[np.uint8]:
@@ -53,19 +53,19 @@ class Split(NamedTuple):
 
 
 def rows_of(cohort: Cohort, split: str) -> NDArray[np.int64]:
-    """The cases of one split; a case without one belongs to none, other than in `Cohort.rows`."""
+    """The cases of one split; unlike in `Cohort.rows`, a case without a split belongs to none."""
     if "split" not in cohort.cases.columns:
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero((cohort.cases["split"] == split).fill_null(False).to_numpy())
 
 
 def split_notes(cohort: Cohort, *, rare_labels: bool = False) -> Split:
-    """The notes to train with, or one sentence on why that can't be.
+    """The notes to train with; the error says why a cohort can't be used.
 
-    With `rare_labels` some labels may have one class only in the training split, as of thousands of codes some have.
+    With `rare_labels` some labels may have only one class in the training split, as happens with thousands of codes.
     """
     if not cohort.has_text:
-        raise CohortError("the cohort has no text to train on", hint="say which column is the `text`")
+        raise CohortError("the cohort has no text to train on", hint="name the `text` column")
     rows = training_rows(cohort, rare_labels=rare_labels)
     texts, ids = cohort.cases["text"], cohort.cases["case_id"]
     train, validation = (
@@ -75,7 +75,7 @@ def split_notes(cohort: Cohort, *, rare_labels: bool = False) -> Split:
 
 
 def training_rows(cohort: Cohort, *, rare_labels: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The cases to train on and those to validate on, or one sentence on why that can't be."""
+    """The cases to train on and those to validate on; the error says why a cohort can't be used."""
     train, validation = (rows_of(cohort, name) for name in SPLITS[:2])
     for name, rows in zip(SPLITS, (train, validation), strict=False):
         if not len(rows):
@@ -88,8 +88,8 @@ def training_rows(cohort: Cohort, *, rare_labels: bool = False) -> tuple[NDArray
     _check_classes(np.asarray(by_row[train].sum(axis=0)).ravel(), len(train), cohort.labels, rare_labels=rare_labels)
     if not by_row[validation].sum():
         raise CohortError(
-            "no case of the split 'validation' is positive, so no decision threshold can be found",
-            hint="give validation more cases",
+            "no case of the split 'validation' is positive, so no decision threshold can be chosen",
+            hint="add cases to validation",
         )
     return train, validation
 
@@ -102,13 +102,13 @@ def _check_classes(n_positive: NDArray[np.int64], n: int, labels: Sequence[str],
     which = f"label {names} has" if len(single) == 1 else f"{len(single)} labels ({names}) have"
     raise CohortError(
         f"{which} only one class in the split 'train'",
-        hint="leave such labels out: --cohort also takes an audit.yaml, whose `cohort:` can name the others as `labels`"
-        " (or a `min_count` in its `label_list`)",
+        hint="leave such labels out: --cohort also accepts an audit.yaml, whose `cohort:` can list the others as "
+        "`labels` (or set a `min_count` in its `label_list`)",
     )
 
 
 def class_weights(y: NDArray[np.uint8], class_weight: str) -> Floats:
-    """[label, class]: the weight of a negative and of a positive example of each label."""
+    """[label, class]: the weight of a negative and of a positive example for each label."""
     n, n_positive = len(y), y.sum(axis=0, dtype=np.float64)
     if class_weight == "none":
         return np.ones((y.shape[1], 2))
@@ -123,7 +123,7 @@ def example_weights(y: NDArray[np.uint8], weights: Floats) -> Floats:
 
 
 def log_loss(y: NDArray[np.uint8], p: Floats, weight: Floats) -> float:
-    """Weighted cross-entropy, the mean over cases and labels; a certain mistake costs much, not infinity."""
+    """Weighted cross-entropy, averaged over cases and labels; probabilities are clipped, so that it stays finite."""
     likely = np.clip(p, 1e-7, 1 - 1e-7)
     losses = -(xlogy(y, likely) + xlogy(1 - y.astype(np.float64), 1 - likely))
     return float(np.average(losses, weights=weight))

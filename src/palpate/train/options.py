@@ -1,4 +1,4 @@
-"""What can be said about a training, what a kind of model must offer, and how progress is told."""
+"""The options of a training, what a kind of model must offer, and how progress is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from palpate.train.notes import split_notes
 
 
 def listed(value: object) -> object:
-    """A validator: `a,b` from a command line, or one value alone, as a list."""
+    """A validator: `a,b` from a command line, or a single value, becomes a list."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value if isinstance(value, (Sequence, type(None))) else (value,)
@@ -26,19 +26,19 @@ Listed = Annotated[tuple[T, ...], BeforeValidator(listed)]
 
 
 class TrainOptions(BaseModel):
-    """What every kind takes; each adds its own fields."""
+    """The options of every kind; each kind adds its own fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True)
 
     class_weight: Literal["balanced", "none"] = "balanced"
-    """balanced: positives weigh as the share of negatives in the training split, negatives as that of positives."""
+    """balanced: positives weigh the share of negatives in the training split, negatives the share of positives."""
     target_recall: float | None = Field(default=0.70, gt=0, le=1)
     """The stored threshold is the highest that reaches this recall on validation; None: the one with the best F1."""
     n_replicates: int = Field(default=1000, ge=0)
-    """Bootstrap replicates of the card's intervals; 0: no intervals."""
+    """Bootstrap replicates for the model card's intervals; 0: no intervals."""
 
     def repeats(self) -> tuple[int | None, ...]:
-        """The seeds to train with, one model each; a kind without chance has one, None."""
+        """The seeds to train with, one model each; a kind without randomness has one, None."""
         return (None,)
 
 
@@ -46,15 +46,32 @@ class SeededOptions(TrainOptions):
     """Options of a kind whose result depends on a seed."""
 
     seeds: Listed[int] = Field(default=(24,), min_length=1)
-    """One model a seed; with several, each in a folder of its own, OUT/seed-N. The paper's: 24, 42, 61, 67, 70."""
+    """One model per seed; several go to one folder each, OUT/seed-N. The paper's are 24, 42, 61, 67 and 70."""
 
     def repeats(self) -> tuple[int | None, ...]:
         """The seeds, each once."""
         return tuple(dict.fromkeys(self.seeds))
 
 
+class TorchOptions(SeededOptions):
+    """Options of a kind that trains a torch network epoch by epoch (`palpate.train.loop`)."""
+
+    epochs: int = Field(default=10, ge=1)
+    """The most epochs."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16: mixed precision, for processors that support it."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute; auto: on a GPU if there is one."""
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of torch during the training; default: torch's own choice."""
+    save_steps: int = Field(default=500, ge=1)
+    """Save the state of the training every so many steps, and after every epoch."""
+    keep_training_files: bool = False
+    """Keep OUT/.training when the training is done."""
+
+
 class Option(NamedTuple):
-    """One option, for people."""
+    """One option, for help texts."""
 
     name: str
     default: Any
@@ -63,14 +80,13 @@ class Option(NamedTuple):
 
 def describe(kind: type[TrainOptions]) -> tuple[Option, ...]:
     """The options of a kind, its own first."""
-    common = [name for base in (SeededOptions, TrainOptions) for name in base.model_fields]
-    names = [name for name in kind.model_fields if name not in common]
-    names += [name for name in kind.model_fields if name in common]
     fields = kind.model_fields
+    common = [name for base in (TorchOptions, SeededOptions, TrainOptions) for name in base.__annotations__]
+    names = [name for name in fields if name not in common] + [name for name in common if name in fields]
     return tuple(Option(name, fields[name].default, fields[name].description or "") for name in names)
 
 
-class Step(NamedTuple):
+class TrainStep(NamedTuple):
     """How far a training is."""
 
     stage: str
@@ -80,20 +96,20 @@ class Step(NamedTuple):
     loss: float | None = None
 
 
-Progress = Callable[[Step], None]
+Progress = Callable[[TrainStep], None]
 
 
-class Task(NamedTuple):
-    """One model to be fitted."""
+class FitTask(NamedTuple):
+    """One model to fit."""
 
     seed: int | None
     scratch: Path
-    """Where files of an unfinished training may be; kept until the whole job is done."""
+    """Where files of an unfinished training may be put; kept until the whole job is done."""
     progress: Progress
 
 
 class Save(Protocol):
-    """Writes a fitted model where `palpate:` finds it."""
+    """Writes a fitted model in the form that `palpate:` reads."""
 
     def __call__(self, folder: Path, *, labels: Sequence[str], threshold: float, card: Mapping[str, Any]) -> Path:
         """Write the model's files, then `palpate.json`."""
@@ -108,10 +124,10 @@ class Fitted(NamedTuple):
     facts: Mapping[str, Any]
     """What was chosen on the validation split, and how."""
     words: tuple[tuple[str, float], ...] = ()
-    """The words that weigh most, of those that enough patients' notes have."""
+    """The words that weigh most, among those in the notes of enough patients."""
 
 
-class Read(NamedTuple):
+class TrainingData(NamedTuple):
     """A cohort without the cases that can't be used, and its splits."""
 
     cohort: Cohort
@@ -119,9 +135,9 @@ class Read(NamedTuple):
     """Has `train`, `validation` (both `Labelled`) and `labels`."""
 
 
-def read_notes(cohort: Cohort, _options: TrainOptions) -> Read:
+def read_notes(cohort: Cohort, _options: TrainOptions) -> TrainingData:
     """All cases, with their notes."""
-    return Read(cohort, split_notes(cohort))
+    return TrainingData(cohort, split_notes(cohort))
 
 
 @dataclass(frozen=True)
@@ -131,13 +147,15 @@ class Kind:
     what: str
     """One sentence for the card."""
     options: type[TrainOptions]
-    fit: Callable[[Any, Any, Task], Fitted]
-    """What is fitted on is what `read` gives."""
+    fit: Callable[[Any, Any, FitTask], Fitted]
+    """Fits one model to the split that `read` gives."""
     packages: tuple[str, ...]
-    """Whose versions the card names."""
+    """The packages whose versions the card states."""
     check: Callable[[Any, Sequence[str]], Mapping[str, Any]] | None = None
-    """Refuses what can't work before any work (options, labels); gives what else the result depends on."""
+    """Refuses what can't work (options, labels) before any work; returns what else the result depends on."""
     limits: tuple[str, ...] = ()
-    keep: str = "The folder holds words or word pieces of the training notes: keep it where the notes may be kept."
-    read: Callable[[Cohort, Any], Read] = read_notes
-    """The cases that are used, and split."""
+    keep: str = (
+        "The folder contains words or word pieces of the training notes: store it where the notes may be stored."
+    )
+    read: Callable[[Cohort, Any], TrainingData] = read_notes
+    """Selects the usable cases and splits them."""

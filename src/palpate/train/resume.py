@@ -1,71 +1,104 @@
-"""Trainings that can be killed: where they are, what they leave behind for `--resume`, and what they end with."""
+"""What an unfinished training leaves behind for `--resume`: the job's note, and the state of a torch training."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from palpate.errors import ConfigError
+
+TRAINING = ".training"
+"""The folder in OUT for the files of an unfinished training."""
+
+
+def open_job(out: Path, job: str, *, resume: bool, finished: Sequence[str | None] = ()) -> None:
+    """Create the folder, or check that what is in it is this very job.
+
+    `job` is a digest of everything the result depends on; `finished` are the digests of models that are already there.
+    """
+    if out.exists() and not out.is_dir():
+        raise ConfigError("is a file, not a folder", file=out, hint="choose another folder")
+    note = out / TRAINING / "job.json"
+    if out.is_dir() and any(out.iterdir()):
+        if not resume:
+            hint = "choose another folder, or continue an interrupted training with --resume"
+            raise ConfigError("the folder is not empty", file=out, hint=hint)
+        found = [*finished, *([json.loads(note.read_text(encoding="utf-8")).get("job")] if note.is_file() else [])]
+        if not found:
+            raise ConfigError("this folder has no training to resume", file=out, hint="choose an empty folder")
+        if any(other != job for other in found):
+            raise ConfigError(
+                "the training in this folder was started with different options or a different cohort",
+                file=out,
+                hint="resume with those, or choose an empty folder",
+            )
+    note.parent.mkdir(parents=True, exist_ok=True)
+    draft = note.with_suffix(".tmp")
+    draft.write_text(json.dumps({"job": job}) + "\n", encoding="utf-8")
+    draft.replace(note)
 
 
 @dataclass
-class Place:
-    """Where a training is; each kind adds what else it must remember."""
+class ResumeState:
+    """Where a torch training is."""
 
+    trial: int = 0
+    """Which of the learning rates to try."""
     epoch: int = 0
+    """Epochs done in this trial."""
     step: int = 0
     """Steps done in this epoch."""
+    sums: dict[str, float] = field(default_factory=dict)
+    """Losses of this epoch so far, summed over the examples."""
     history: list[dict[str, Any]] = field(default_factory=list)
-    """A row for each epoch that is done."""
-
-
-class Found(NamedTuple):
-    """What a training ends with: the row of its best epoch, whose weights the network has, and all rows."""
-
-    best: Mapping[str, Any]
-    history: list[dict[str, Any]]
+    """One row per epoch that is done, over all trials."""
 
 
 class TrainingFiles:
-    """`state.pt` (place, weights, optimizer, random state) and `best.pt`; whole or, after a kill, the earlier ones."""
+    """`state.pt` (state, weights, optimizer, random numbers) and `best.pt`; a kill leaves the last complete version."""
 
     def __init__(self, home: Path, network: Any, device: str) -> None:
         self._home, self._network, self._device = home, network, device
 
-    def save(self, place: Mapping[str, Any], optimizer: Any) -> None:
-        """Where the training is now."""
+    def save(self, state: ResumeState, optimizer: Any) -> None:
+        """Record where the training is now."""
         import torch
 
-        state = {
-            "place": dict(place),
+        content = {
+            "state": asdict(state),
             "network": self._network.state_dict(),
             "optimizer": optimizer.state_dict(),
             "random": torch.get_rng_state(),
             "random_gpu": torch.cuda.get_rng_state() if self._device == "cuda" else None,
         }
-        self._write("state.pt", state)
+        self._write("state.pt", content)
 
-    def restore(self, optimizer: Any) -> dict[str, Any] | None:
-        """Go back to where a training was stopped; gives its place, None where nothing was saved."""
+    def restore(self, optimizer: Any) -> ResumeState | None:
+        """Go back to where a training was interrupted; None if nothing was saved."""
         import torch
 
         if not (self._home / "state.pt").is_file():
             return None
-        state = self._read("state.pt")
-        self._network.load_state_dict(state["network"])
-        optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["random"].cpu())
-        if state["random_gpu"] is not None and self._device == "cuda":
-            torch.cuda.set_rng_state(state["random_gpu"].cpu())
-        place: dict[str, Any] = state["place"]
-        return place
+        content = self._read("state.pt")
+        if "state" not in content:
+            hint = "train again in an empty folder"
+            raise ConfigError("was started with another version of palpate", file=self._home, hint=hint)
+        self._network.load_state_dict(content["network"])
+        optimizer.load_state_dict(content["optimizer"])
+        torch.set_rng_state(content["random"].cpu())
+        if content["random_gpu"] is not None and self._device == "cuda":
+            torch.cuda.set_rng_state(content["random_gpu"].cpu())
+        return ResumeState(**content["state"])
 
     def keep_best(self) -> None:
-        """The weights that the network has now are the best so far."""
+        """Record the network's current weights as the best so far."""
         self._write("best.pt", self._network.state_dict())
 
     def take_best(self) -> None:
-        """Give the network its best weights."""
+        """Load the best weights into the network."""
         self._network.load_state_dict(self._read("best.pt"))
 
     def _write(self, name: str, content: Any) -> None:

@@ -154,13 +154,13 @@ def test_unreadable_answer_names_the_case_and_quotes_nothing(server: LocalServer
 @pytest.mark.parametrize("answer", [{}, [], {"choices": []}, {"choices": [{"message": None}]}, {"choices": "no"}])
 def test_other_protocols_are_an_error(server: LocalServer, answer: Any) -> None:
     server.answer = lambda message: answer
-    with pytest.raises(ModelError, match="no chat completion"):
+    with pytest.raises(ModelError, match="not a chat completion"):
         ask(server)
 
 
 def test_no_logprobs_is_an_error(server: LocalServer) -> None:
     server.answer = says("yes")
-    with pytest.raises(ModelError, match="no chat completion with logprobs"):
+    with pytest.raises(ModelError, match="not a chat completion with logprobs"):
         ask(server, parser="logprobs")
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from palpate.cases.edits import Edit, Inputs, splice
 from palpate.errors import ConfigError, MissingExtra
 from palpate.models import ModelSpec, load_model
-from palpate.models.text.batches import attention_mask, batches_within, padded
+from palpate.models.text import attention_mask, batches_within, padded
 from palpate.models.text.windows import text_windows
 from tests.models.tiny_checkpoints import byte_level, checkpoint, note, unigram, wordpiece
 

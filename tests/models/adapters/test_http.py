@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -14,7 +15,7 @@ import pytest
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
-from palpate.models.adapters import http
+from palpate.models.adapters import http, remote
 from palpate.models.adapters.remote import checked_url
 from palpate.models.protocol import Model
 from tests.models.adapters.local_server import LocalServer, keyword_probability
@@ -146,15 +147,16 @@ def test_hanging_endpoint_times_out(server: LocalServer) -> None:
     assert time.monotonic() - started < 5
 
 
-def test_dripping_endpoint_times_out() -> None:
-    """Each byte comes in time, the answer never does."""
+@pytest.mark.parametrize("sent", [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Long: "])
+def test_dripping_endpoint_times_out(sent: bytes) -> None:
+    """Each byte of the body, or of a header, comes in time; the answer never does."""
     listener = socket.create_server(("127.0.0.1", 0))
     stop = threading.Event()
 
     def drip() -> None:
         connection, _ = listener.accept()
         connection.recv(65536)
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        connection.sendall(sent)
         while not stop.wait(0.05):
             try:
                 connection.sendall(b" ")
@@ -189,6 +191,24 @@ def test_broken_off_answer_is_repeated() -> None:
     listener.close()
 
 
+def test_an_answer_without_end_is_refused(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_LARGEST_ANSWER", 1 << 20)
+    server.answer = lambda message: b"x" * (3 << 20)
+    with pytest.raises(ModelError, match=r"case-0.*larger than 1 MB"):
+        load(server.url, labels=["a"]).predict(inputs(1))
+    assert server.n_requests == 1
+
+
+def test_a_caller_inside_an_event_loop(server: LocalServer) -> None:
+    """As in a notebook."""
+    asked = inputs(3)
+
+    async def cell() -> Any:
+        return load(server.url).predict(asked)
+
+    np.testing.assert_array_equal(asyncio.run(cell()), expected(asked))
+
+
 def test_one_failure_stops_the_rest(server: LocalServer) -> None:
     server.seconds = 0.2
     server.failures = [400]
@@ -198,6 +218,7 @@ def test_one_failure_stops_the_rest(server: LocalServer) -> None:
 
 
 def test_model_works_again_after_a_failure(server: LocalServer) -> None:
+    before = set(threading.enumerate())
     model = load(server.url, labels=["a"], batch_size=1)
     server.failures = [400]
     with pytest.raises(ModelError):
@@ -205,6 +226,7 @@ def test_model_works_again_after_a_failure(server: LocalServer) -> None:
     asked = inputs(9)
     np.testing.assert_array_equal(model.predict(asked), expected(asked))
     model.close()
+    assert "palpate-http" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 def test_nobody_listens() -> None:
@@ -221,15 +243,15 @@ def test_nobody_listens() -> None:
         ([0.5, 0.5], "no list 'probabilities'"),
         ({"scores": [0.5]}, "no list 'probabilities'"),
         ({"probabilities": "0.5"}, "no list 'probabilities'"),
-        ({"probabilities": [[0.5]]}, "1 rows came for 2 texts"),
-        ({"probabilities": [[0.5]] * 3}, "3 rows came for 2 texts"),
-        ({"probabilities": [[0.5, 0.5], [0.1, 0.9]]}, "2 numbers came for 1 labels"),
-        ({"probabilities": [[0.5], []]}, "case 'case-1': 0 numbers"),
-        ({"probabilities": [[0.5], [NOTE]]}, "case 'case-1': the answer holds something that is no prob"),
-        ({"probabilities": [[0.5], [None]]}, "no probability"),
-        ({"probabilities": [[0.5], [True]]}, "no probability"),
-        ({"probabilities": [[0.5], [float("nan")]]}, "no probability"),
-        ({"probabilities": [[0.5], [1.01]]}, "no probability"),
+        ({"probabilities": [[0.5]]}, "1 rows for 2 texts"),
+        ({"probabilities": [[0.5]] * 3}, "3 rows for 2 texts"),
+        ({"probabilities": [[0.5, 0.5], [0.1, 0.9]]}, "2 numbers for 1 labels"),
+        ({"probabilities": [[0.5], []]}, "case 'case-1': the answer has 0 numbers"),
+        ({"probabilities": [[0.5], [NOTE]]}, "case 'case-1': the answer contains a value that is not a prob"),
+        ({"probabilities": [[0.5], [None]]}, "not a probability"),
+        ({"probabilities": [[0.5], [True]]}, "not a probability"),
+        ({"probabilities": [[0.5], [float("nan")]]}, "not a probability"),
+        ({"probabilities": [[0.5], [1.01]]}, "not a probability"),
         ({"probabilities": [[-0.01], [1.0]]}, "case 'case-0'"),
     ],
 )
@@ -243,7 +265,7 @@ def test_nonsense_is_an_error_that_quotes_nothing(server: LocalServer, answer: A
 
 def test_labels_in_another_order_are_an_error(server: LocalServer) -> None:
     server.answer = lambda message: {"probabilities": [[0.1, 0.2]], "labels": ["b", "a"]}
-    with pytest.raises(ModelError, match="another order"):
+    with pytest.raises(ModelError, match="different order"):
         load(server.url, labels=["a", "b"]).predict(inputs(1))
     assert load(server.url, labels=["x", "y"]).predict(inputs(1)).tolist() == [[0.1, 0.2]]
 
@@ -278,7 +300,7 @@ def test_other_machines_are_refused_before_any_connection(url: str, monkeypatch:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     with pytest.raises(ConfigError, match=r"is not this machine.*allow_remote: true"):
         load(url)
-    assert checked_url(url, allow_remote=True).hostname
+    assert checked_url(url, allow_remote=True).host
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "LOCALHOST", "[::1]"])
@@ -293,7 +315,7 @@ def test_wrong_urls(url: str) -> None:
 
 
 def test_password_in_the_url_is_refused_and_not_shown() -> None:
-    with pytest.raises(ConfigError, match="use headers") as caught:
+    with pytest.raises(ConfigError, match="use `headers`") as caught:
         load(f"http://user:{SECRET}@127.0.0.1/")
     assert SECRET not in str(caught.value)
 
@@ -308,6 +330,7 @@ def test_proxies_are_ignored(server: LocalServer, monkeypatch: pytest.MonkeyPatc
 def test_secrets_reach_the_server_and_nothing_else(
     server: LocalServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("DEBUG")
     headers = {"Authorization": "Bearer ${PALPATE_TEST_TOKEN}", "X-Team": "audit"}
     url = f"{server.url}?key={SECRET}"
     monkeypatch.setenv("PALPATE_TEST_TOKEN", SECRET)

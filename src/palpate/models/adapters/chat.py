@@ -9,14 +9,14 @@
         prompt: "{text}\\n\\nWill this patient be readmitted within 30 days?"
         parser: logprobs
 
-`parser` says how an answer becomes a probability:
+`parser` is how an answer becomes a probability:
 
 - `yes-no`: 1 or 0.
-- `number`: the first number of the answer, which must be in [0, 1]; "85%" is 0.85.
+- `number`: the first number in the answer, which must be in [0, 1]; "85%" is 0.85.
 - `logprobs`: P(yes) / (P(yes) + P(no)), from the alternatives that the endpoint gives for the first token.
-- anything else is a regular expression, whose first group is then read as a number or as yes or no.
+- anything else is a regular expression, whose first group is read as a number or as yes or no.
 
-An answer that can't be read is an error that names the case. The answer is not quoted, since it may repeat the
+An answer that can't be parsed is an error that names the case. The answer is not quoted, since it may repeat the
 note, unless `debug_answers: true`.
 """
 
@@ -34,8 +34,7 @@ from pydantic import Field
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
 from palpate.models.adapters.remote import Endpoint, RemoteOptions
-from palpate.models.digest import digest
-from palpate.models.options import parse_options
+from palpate.models.options import digest, parse_options
 from palpate.models.protocol import Model, Probabilities
 
 VERSION = "chat-1"
@@ -48,29 +47,29 @@ _FIELD = re.compile(r"\{(text|label)\}")
 
 
 class ChatOptions(RemoteOptions):
-    """What can be said about a chat endpoint."""
+    """Options of a chat endpoint."""
 
     api: Literal["chat"]
     model: str
-    """The name of the model, as the endpoint knows it."""
+    """The name under which the endpoint knows the model."""
     prompt: str
     """The question, with `{text}`, and with `{label}` if there are several labels."""
     system: str | None = None
-    """What is said before the question."""
+    """The system message before the question."""
     parser: str = "yes-no"
     """`yes-no`, `number`, `logprobs`, or a regular expression with a group."""
     temperature: float = Field(default=0.0, ge=0)
-    """0: the likeliest answer, the same each time, as far as the endpoint can."""
+    """0: the likeliest answer, the same every time as far as the endpoint allows."""
     max_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of the answer; default: 16, and 1 with `logprobs`."""
+    """Tokens in the answer; default: 16, or 1 with `logprobs`."""
     seed: int | None = 0
-    """Passed on to the endpoint; null leaves it out."""
+    """Passed to the endpoint; null leaves it out."""
     top_logprobs: int = Field(default=20, ge=2)
-    """With `logprobs`: how many alternatives to ask for."""
+    """With `logprobs`: how many alternatives to request."""
     batch_size: int | None = Field(default=64, ge=1)
-    """Texts in one call of the runner; each request holds one."""
+    """Texts in one call of the runner; each request has one."""
     debug_answers: bool = False
-    """Quote answers that can't be read in the error: they may hold text of the note."""
+    """Quote answers that can't be parsed in the error; they may contain text of the note."""
 
 
 class _Question(NamedTuple):
@@ -92,7 +91,7 @@ class ChatModel(Model):
         self._endpoint, self._options = endpoint, options
 
     def predict(self, inputs: Inputs) -> Probabilities:
-        """One request for each text and label."""
+        """One request per text and label."""
         questions = [
             _Question(text, label, case)
             for text, case in zip(inputs.texts, inputs.case_ids, strict=True)
@@ -102,18 +101,18 @@ class ChatModel(Model):
         return np.asarray(answers, dtype=np.float64).reshape(len(inputs), len(self.labels))
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._endpoint.close()
 
-    def _ask(self, question: _Question) -> float:
-        answer = self._endpoint.post(self._message(question), case=question.case)
+    async def _ask(self, question: _Question) -> float:
+        answer = await self._endpoint.post(self._message(question), case=question.case)
         try:
             choice = answer["choices"][0]
             content = choice["message"]["content"] or ""
             logprobs = choice["logprobs"]["content"] if self._options.parser == "logprobs" else []
         except (KeyError, IndexError, TypeError):
             wanted = " with logprobs" if self._options.parser == "logprobs" else ""
-            raise self._endpoint.error(f"the answer is no chat completion{wanted}", case=question.case) from None
+            raise self._endpoint.error(f"the answer is not a chat completion{wanted}", case=question.case) from None
         try:
             if self._options.parser == "logprobs":
                 return probability_of_yes(logprobs)
@@ -123,12 +122,12 @@ class ChatModel(Model):
             raise self._endpoint.error(
                 f"{problem}{quoted}",
                 case=question.case,
-                hint="look at prompt, parser and max_tokens; debug_answers: true shows the answer",
+                hint="check prompt, parser and max_tokens; debug_answers: true shows the answer",
             ) from None
 
     def _message(self, question: _Question) -> dict[str, Any]:
         own = self._options
-        # In one pass: a note that holds "{label}" is left as it is.
+        # In one pass, so that a note that contains "{label}" stays as it is.
         values = {"text": question.text, "label": question.label}
         prompt = _FIELD.sub(lambda found: values[found[1]], own.prompt)
         system = [{"role": "system", "content": own.system}] if own.system is not None else []
@@ -146,7 +145,7 @@ class ChatModel(Model):
 
 
 def load_chat(url: str, options: Mapping[str, Any], *, folder: Path) -> Model:  # noqa: ARG001  (as every loader)
-    """A chat endpoint; its options are checked, and nothing is sent."""
+    """A chat endpoint; its options are checked and nothing is sent."""
     own = parse_options(ChatOptions, url, options)
     labels = own.labels or ("positive",)
     fields = set(_FIELD.findall(own.prompt))
@@ -174,7 +173,7 @@ def _check_parser(parser: str, url: str) -> None:
 
 
 def parsed(answer: str, parser: str) -> float:
-    """The probability that an answer states; what a model thinks aloud before it is left out."""
+    """The probability that an answer states; reasoning in <think> tags is left out."""
     answer = _THOUGHT.sub("", answer)
     if parser == "yes-no":
         return _yes_or_no(answer)
@@ -187,7 +186,7 @@ def parsed(answer: str, parser: str) -> float:
 
 
 def _yes_or_no(answer: str) -> float:
-    """Both words in an answer ("I have no doubt: yes") are too much, unless it starts with one of them."""
+    """1 or 0; an answer with both words ("I have no doubt: yes") is unclear, unless it starts with one of them."""
     words = [word.lower() for word in _YES_OR_NO.findall(answer)]
     first = re.match(r"\W*(yes|no)\b", answer, re.IGNORECASE)
     if not words or (len(set(words)) > 1 and first is None):
@@ -198,18 +197,18 @@ def _yes_or_no(answer: str) -> float:
 def _number(answer: str) -> float:
     found = _NUMBER.search(answer)
     if found is None:
-        raise _Unreadable("the answer holds no number")
+        raise _Unreadable("the answer contains no number")
     behind = answer[found.end() :].lstrip(" *_`")
     value = float(found[0].replace(",", "."))
     if behind.startswith(("%", "percent")):
         value /= 100
     if behind.startswith("/") or not 0 <= value <= 1:
-        raise _Unreadable("the first number of the answer is no probability")
+        raise _Unreadable("the first number in the answer is not a probability")
     return value
 
 
 def probability_of_yes(tokens: Any) -> float:
-    """P(yes) / (P(yes) + P(no)) at the first token, whatever its case and the space before it."""
+    """P(yes) / (P(yes) + P(no)) at the first token, ignoring case and a leading space."""
     mass = {"yes": 0.0, "no": 0.0}
     try:
         for alternative in tokens[0]["top_logprobs"]:

@@ -1,22 +1,22 @@
 """`http://HOST/PATH` and `https://HOST/PATH`: a model behind an endpoint of your own.
 
-What the endpoint must do:
+What the endpoint must answer:
 
     POST {"texts": ["...", "..."]}   ->  {"probabilities": [[0.1, 0.7], [0.2, 0.4]], "labels": ["a", "b"]}
 
-One row per text, one number in [0, 1] per label; with one label, `[0.1, 0.2]` will do. `labels` is optional.
+One row per text, one number in [0, 1] per label; with one label, `[0.1, 0.2]` is enough. `labels` is optional.
 A two-class model gives the probability of its positive class only.
 
-Labels are those of the option `labels`; without it, those that the endpoint names when it is asked with a
-`GET` (`{"labels": [...]}`); without those, one label called "positive".
+Labels are those of the option `labels`; without it, those that the endpoint names in answer to a `GET`
+(`{"labels": [...]}`); without those, there is one label called "positive".
 
-An endpoint can change behind its URL without palpate seeing it. Say which version it is, and scores of another
-version are not reused:
+An endpoint can change behind its URL without palpate noticing. State its version, and scores of another version
+are not reused:
 
     models:
       mine: {source: http://127.0.0.1:8000/predict, labels: [readmission], fingerprint: v3}
 
-Headers are no part of the fingerprint, because they hold secrets. With `api: chat`, the endpoint is a language
+Headers are not part of the fingerprint, because they contain secrets. With `api: chat`, the endpoint is a language
 model: see `palpate.models.adapters.chat`.
 """
 
@@ -32,15 +32,14 @@ from pydantic import Field
 
 from palpate.cases.edits import Inputs
 from palpate.models.adapters.remote import Endpoint, RemoteOptions
-from palpate.models.digest import digest
-from palpate.models.options import parse_options
+from palpate.models.options import digest, parse_options
 from palpate.models.protocol import Model, Probabilities
 
 VERSION = "http-1"
 
 
 class HttpOptions(RemoteOptions):
-    """What can be said about an endpoint that gives probabilities."""
+    """Options of an endpoint that gives probabilities."""
 
     api: Literal["probabilities"] = "probabilities"
     """`probabilities`: the exchange above. `chat`: an OpenAI-compatible chat endpoint."""
@@ -63,7 +62,7 @@ class HttpModel(Model):
         self.rows_per_call = self._batch_size * options.concurrency
 
     def predict(self, inputs: Inputs) -> Probabilities:
-        """Probabilities from as many requests as the texts need, some of them at the same time."""
+        """Probabilities from as many requests as the texts need, several of them at the same time."""
         texts, case_ids = inputs.texts, list(inputs.case_ids)
         size = self._batch_size
         requests = [
@@ -74,52 +73,52 @@ class HttpModel(Model):
         return np.concatenate([np.zeros((0, len(self.labels))), *answers])
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._endpoint.close()
 
-    def _ask(self, request: _Request) -> Probabilities:
-        # An error of the whole request is told of its first case, so that it can be found again.
+    async def _ask(self, request: _Request) -> Probabilities:
+        # An error that concerns the whole request names its first case, so that it can be found again.
         case = request.case_ids[0]
-        answer = self._endpoint.post({"texts": request.texts}, case=case)
+        answer = await self._endpoint.post({"texts": request.texts}, case=case)
         rows = answer.get("probabilities") if isinstance(answer, dict) else None
         if not isinstance(rows, list):
             raise self._endpoint.error("the answer has no list 'probabilities'", case=case)
         self._check_labels(answer.get("labels"), case)
         if len(rows) != len(request.texts):
-            raise self._endpoint.error(f"{len(rows)} rows came for {len(request.texts)} texts", case=case)
+            raise self._endpoint.error(f"the answer has {len(rows)} rows for {len(request.texts)} texts", case=case)
         table = np.empty((len(rows), len(self.labels)))
         for i, row in enumerate(rows):
             table[i] = self._row(row, request.case_ids[i])
         return table
 
     def _check_labels(self, names: Any, case: str) -> None:
-        """Names in the answer may differ from the option's, which renames columns, but not in their order."""
+        """The answer's names may differ from the option's, which renames columns, but their order may not."""
         given = tuple(map(str, names)) if isinstance(names, list) else self.labels
         if given != self.labels and set(given) == set(self.labels):
-            raise self._endpoint.error("the answer has the labels in another order", case=case)
+            raise self._endpoint.error("the answer has the labels in a different order", case=case)
 
     def _row(self, row: Any, case: str) -> list[float]:
         values = row if isinstance(row, list) else [row]
         if len(values) != len(self.labels):
             raise self._endpoint.error(
-                f"{len(values)} numbers came for {len(self.labels)} labels",
+                f"the answer has {len(values)} numbers for {len(self.labels)} labels",
                 case=case,
-                hint="the option labels names the columns of the answer",
+                hint="the option `labels` names the columns of the answer",
             )
         for value in values:
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if not number or not 0 <= value <= 1:
-                raise self._endpoint.error("the answer holds something that is no probability", case=case)
+                raise self._endpoint.error("the answer contains a value that is not a probability", case=case)
         return [float(value) for value in values]
 
 
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
-    """A model at `http:` and the target."""
+    """The model at `http:TARGET`."""
     return _load(f"http:{target}", options, folder)
 
 
 def load_https(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
-    """A model at `https:` and the target."""
+    """The model at `https:TARGET`."""
     return _load(f"https:{target}", options, folder)
 
 

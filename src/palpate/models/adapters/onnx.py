@@ -1,15 +1,15 @@
 """`onnx:FILE`: a classifier in an ONNX file, run by onnxruntime on the CPU.
 
-Two kinds of graph are known:
+Two kinds of graph are supported:
 
 - one input of strings: a scikit-learn pipeline with its vectorizer, as skl2onnx writes it;
-- `input_ids` (and `attention_mask`, `token_type_ids`): an exported transformer, together with the folder of its
-  tokenizer in the option `tokenizer`.
+- `input_ids` (and `attention_mask`, `token_type_ids`): an exported transformer; the option `tokenizer` names the
+  folder of its tokenizer.
 
-The output is the one that holds probabilities, as a tensor or as a ZipMap; the option `output` names another.
-An output called `logits` is passed through a softmax (one column: a sigmoid); `activation` says otherwise. Two
-columns that sum to one are a two-class model, of which the second column is kept. Labels are the option's, or
-those of the ZipMap, or of the file's metadata (`labels`, a JSON list).
+The output used is the one with probabilities, as a tensor or as a ZipMap; the option `output` names another one. An
+output called `logits` goes through a softmax (one column: a sigmoid), unless `activation` says otherwise. Two columns
+that sum to one are a two-class model, and the second column is kept. Labels come from the option `labels`, else from
+the ZipMap, else from the file's metadata (`labels`, a JSON list).
 """
 
 from __future__ import annotations
@@ -25,30 +25,29 @@ from pydantic import Field
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
-from palpate.models.adapters.hf import load_tokenizer, quiet
-from palpate.models.digest import digest
-from palpate.models.networks.logits import probabilities_of
-from palpate.models.options import Options, existing, parse_options
+from palpate.models.networks import probabilities_of
+from palpate.models.options import Options, digest, existing, parse_options
 from palpate.models.protocol import Model, Probabilities
-from palpate.models.text.batches import attention_mask, batches_within, padded
+from palpate.models.text import attention_mask, batches_within, lengths_of, padded
+from palpate.models.text.checkpoints import load_tokenizer
 from palpate.models.text.windows import TextWindows, clean, text_windows
 
 VERSION = "onnx-1"
 
 _CHARACTERS_PER_RUN = 1_000_000
-"""A graph makes a table of all words of a run, as wide as its longest text."""
+"""A graph builds a table of all words of a run, as wide as its longest text."""
 _ROUNDING = 1e-6
 """Single precision may give 1.0000001."""
 _TOKEN_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
 class OnnxOptions(Options):
-    """What can be said about an ONNX file."""
+    """Options of an ONNX file."""
 
     output: str | None = None
-    """The output that holds the probabilities or logits; default: found by type and name."""
+    """The output with the probabilities or logits; default: found by type and name."""
     activation: Literal["none", "softmax", "sigmoid"] | None = None
-    """What makes probabilities of the output; default: nothing, unless it is called `logits`."""
+    """How the output becomes probabilities; default: as it is, unless it is called `logits`."""
     tokenizer: str | None = None
     """Graphs that take `input_ids`: the folder of the tokenizer."""
     max_tokens: int | None = Field(default=None, ge=1)
@@ -59,22 +58,22 @@ class OnnxOptions(Options):
     """Threads of onnxruntime; default: its own choice."""
 
 
-class _Columns(NamedTuple):
-    """What an output holds: a column per class or label, and their names where it has them."""
+class _OutputColumns(NamedTuple):
+    """What an output contains: one column per class or label, and their names if it has any."""
 
     values: NDArray[np.float64]
     names: tuple[str, ...] | None
 
 
 class _Layout(NamedTuple):
-    """Which columns are kept, and what they are called."""
+    """Which columns are kept, and their labels."""
 
     first: int
     labels: tuple[str, ...]
 
 
 class _Graph:
-    """A session with the output that matters."""
+    """A session, and the output to read."""
 
     def __init__(self, session: Any, options: OnnxOptions, path: Path) -> None:
         self._session = session
@@ -85,9 +84,9 @@ class _Graph:
             node.name != self._output and not node.type.startswith("tensor(float") and len(node.shape) == 2
             for node in session.get_outputs()
         )
-        """Predicted labels side by side: each has a column of its own."""
+        """The graph also gives a table of predicted labels, so each label has its own column."""
 
-    def run(self, feed: Mapping[str, Any]) -> _Columns:
+    def run(self, feed: Mapping[str, Any]) -> _OutputColumns:
         """The probabilities of a batch."""
         columns = _columns(self._session.run([self._output], dict(feed))[0])
         activation = self._activation
@@ -99,7 +98,7 @@ class _Graph:
         return columns._replace(values=probabilities_of(columns.values, activation))
 
     def fixed(self, name: str, axis: int) -> int | None:
-        """The size of an input along an axis, if the graph prescribes it."""
+        """The size of an input along an axis, if the graph fixes it."""
         shape = self.inputs[name].shape
         return shape[axis] if axis < len(shape) and isinstance(shape[axis], int) else None
 
@@ -114,7 +113,7 @@ class _StringReader:
         self._flat = len(graph.inputs[self._name].shape) == 1
         self._graph, self._max_rows = graph, _rows_of_a_run(graph, self._name, path)
 
-    def run(self, texts: Sequence[str]) -> _Columns:
+    def run(self, texts: Sequence[str]) -> _OutputColumns:
         lengths = np.fromiter((len(text) for text in texts), dtype=np.int64, count=len(texts))
         strings = np.array([clean(text) for text in texts], dtype=object)
         strings = strings if self._flat else strings.reshape(-1, 1)
@@ -126,7 +125,7 @@ class _StringReader:
 
 
 class _TokenReader:
-    """Feeds token ids."""
+    """Feeds texts as token ids."""
 
     def __init__(self, graph: _Graph, windows: TextWindows, options: OnnxOptions, path: Path) -> None:
         self._graph, self._windows, self._budget = graph, windows, options.batch_tokens
@@ -134,17 +133,16 @@ class _TokenReader:
         self._width = graph.fixed("input_ids", 1)
         self.window = windows.reads
 
-    def run(self, texts: Sequence[str]) -> _Columns:
+    def run(self, texts: Sequence[str]) -> _OutputColumns:
         ids = self._windows.encode(texts).ids
-        lengths = np.fromiter((len(window) for window in ids), dtype=np.int64, count=len(ids))
-        batches = list(batches_within(self._budget, lengths, max_rows=self._max_rows))
+        batches = list(batches_within(self._budget, lengths_of(ids), max_rows=self._max_rows))
         return _in_order(batches, [self._graph.run(self._feed([ids[row] for row in rows])) for rows in batches])
 
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
         return self._windows.visible_ends(texts)
 
     def _feed(self, ids: list[list[int]]) -> dict[str, NDArray[np.int64]]:
-        lengths = np.array([len(window) for window in ids], dtype=np.int64)
+        lengths = lengths_of(ids)
         feed = {
             "input_ids": padded(ids, self._windows.tokenizer.pad_token_id or 0),
             "attention_mask": attention_mask(lengths),
@@ -182,7 +180,7 @@ class OnnxModel(Model):
 
 
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
-    """The classifier in a file; it is run once on an empty text to see what it gives."""
+    """The classifier in a file; it is run once on an empty text to see what it returns."""
     source = f"onnx:{target}"
     own = parse_options(OnnxOptions, source, options)
     path = existing(target, folder)
@@ -215,9 +213,11 @@ def _session(path: Path, own: OnnxOptions) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
     except Exception as error:
-        locale = "install the locale that the graph names, or export with another" if "locale" in str(error) else None
+        locale = (
+            "install the locale that the graph names, or export it with another" if "locale" in str(error) else None
+        )
         problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"onnxruntime can't load this: {problem}", file=path, hint=locale) from error
+        raise ConfigError(f"onnxruntime can't load the file: {problem}", file=path, hint=locale) from error
 
 
 def _reader(
@@ -228,17 +228,16 @@ def _reader(
         return _StringReader(graph, path)
     if "input_ids" not in names or names - _TOKEN_INPUTS:
         listed = ", ".join(f"{node.name}: {node.type}" for node in graph.inputs.values())
-        raise ConfigError(f"the inputs are neither one of strings nor input_ids, but {listed}", file=path)
+        raise ConfigError(f"the inputs are {listed}, which is neither one input of strings nor input_ids", file=path)
     if tokenizer is None:
-        raise ConfigError("this graph takes input_ids", file=path, hint="the option tokenizer names a folder")
+        hint = "set the option `tokenizer` to the folder of its tokenizer"
+        raise ConfigError("this graph takes input_ids", file=path, hint=hint)
     try:
-        import transformers
+        import transformers  # noqa: F401
     except ImportError:
         raise MissingExtra("torch", needed_for=f"the tokenizer of {source}") from None
-    with quiet(transformers):
-        loaded = load_tokenizer(transformers, tokenizer, trust=False)
     windows = text_windows(
-        loaded,
+        load_tokenizer(tokenizer, trust=False),
         long="truncate",
         max_tokens=own.max_tokens,
         limit=graph.fixed("input_ids", 1),
@@ -251,7 +250,9 @@ def _reader(
 def _rows_of_a_run(graph: _Graph, name: str, path: Path) -> int | None:
     fixed = graph.fixed(name, 0)
     if fixed not in (None, 1):
-        raise ConfigError(f"the graph takes {fixed} rows at a time", file=path, hint="export it with a free batch axis")
+        raise ConfigError(
+            f"the graph takes exactly {fixed} rows at a time", file=path, hint="export it with a free batch axis"
+        )
     return fixed
 
 
@@ -259,7 +260,7 @@ def _chosen_output(outputs: Sequence[Any], asked: str | None, path: Path) -> str
     listed = ", ".join(f"{node.name}: {node.type}" for node in outputs)
     if asked is not None:
         if asked not in {node.name for node in outputs}:
-            raise ConfigError(f"there is no output '{asked}'", file=path, hint=f"there are {listed}")
+            raise ConfigError(f"the graph has no output '{asked}'", file=path, hint=f"its outputs are {listed}")
         return asked
     numbers = [node for node in outputs if node.type.startswith(("seq(", "tensor(float", "tensor(double"))]
     likely = [node for node in numbers if "prob" in node.name.lower()] or [
@@ -267,31 +268,35 @@ def _chosen_output(outputs: Sequence[Any], asked: str | None, path: Path) -> str
     ]
     chosen = likely or numbers
     if len(chosen) != 1:
-        raise ConfigError(f"it is not clear which output holds probabilities: {listed}", file=path, hint="set output")
+        raise ConfigError(
+            f"it is not clear which output holds the probabilities: {listed}",
+            file=path,
+            hint="name it with the option `output`",
+        )
     return str(chosen[0].name)
 
 
-def _columns(output: Any) -> _Columns:
+def _columns(output: Any) -> _OutputColumns:
     """A tensor, the dictionaries of a ZipMap, or a pair of columns for each label."""
     if isinstance(output, list) and output and isinstance(output[0], dict):
         keys = list(output[0])
         values = np.array([[row[key] for key in keys] for row in output], dtype=np.float64)
-        return _Columns(values, tuple(map(str, keys)))
+        return _OutputColumns(values, tuple(map(str, keys)))
     if isinstance(output, list):
-        return _Columns(np.column_stack([table[:, -1] for table in output]).astype(np.float64), None)
+        return _OutputColumns(np.column_stack([table[:, -1] for table in output]).astype(np.float64), None)
     values = np.asarray(output, dtype=np.float64)
-    return _Columns(values.reshape(len(values), -1), None)
+    return _OutputColumns(values.reshape(len(values), -1), None)
 
 
-def _in_order(batches: Sequence[NDArray[np.int64]], parts: Sequence[_Columns]) -> _Columns:
+def _in_order(batches: Sequence[NDArray[np.int64]], parts: Sequence[_OutputColumns]) -> _OutputColumns:
     values = np.concatenate([part.values for part in parts])
     back = np.empty_like(values)
     back[np.concatenate(batches)] = values
-    return _Columns(back, parts[0].names)
+    return _OutputColumns(back, parts[0].names)
 
 
-def _layout(probe: _Columns, graph: _Graph, metadata: Mapping[str, str], own: OnnxOptions, path: Path) -> _Layout:
-    """Which columns are labels, from what the graph says of itself and gives for an empty text."""
+def _layout(probe: _OutputColumns, graph: _Graph, metadata: Mapping[str, str], own: OnnxOptions, path: Path) -> _Layout:
+    """Which columns are labels, from the graph's metadata and its output for an empty text."""
     n_columns = probe.values.shape[1]
     names = probe.names or _listed(metadata.get("labels"))
     two_classes = n_columns == 2 and not graph.multi_label and abs(probe.values.sum() - 1) < 1e-3
@@ -301,10 +306,12 @@ def _layout(probe: _Columns, graph: _Graph, metadata: Mapping[str, str], own: On
     n_labels = n_columns - first
     if names is None:
         names = ("positive",) if n_labels == 1 else tuple(map(str, range(n_columns)))
-    # Of two classes the first is left out here, or was by the softmax.
+    # Of two classes the first is left out, here or already by the softmax.
     labels = own.labels or (names[1:] if len(names) == 2 and n_labels == 1 else names)
     if len(labels) != n_labels:
-        raise ConfigError(f"there are {len(labels)} names for {n_labels} labels", file=path, hint="set labels")
+        raise ConfigError(
+            f"there are {len(labels)} names for {n_labels} labels", file=path, hint="set the option `labels`"
+        )
     return _Layout(first, labels)
 
 

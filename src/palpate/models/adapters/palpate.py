@@ -1,12 +1,12 @@
-"""`palpate:DIR` — a model that `palpate train` wrote: `palpate.json` and the files of its kind.
+"""`palpate:DIR`: a model that `palpate train` wrote, which is `palpate.json` and the files of its kind.
 
     sklearn         pipeline.skops
-    tfidf-xgboost   vectorizer.skops, booster.json (XGBoost's own format) or, with one a label, booster-0000.json, ...
+    tfidf-xgboost   vectorizer.skops, booster.json (XGBoost's own format) or, one per label, booster-0000.json, ...
     hf              checkpoint/ (a transformers checkpoint, read by the `hf:` adapter)
     coding          network.json, vocabulary.json, model.safetensors (`caml` and `effective-can`)
     vision          network.json, weights.safetensors
 
-`palpate.json` is written last, so a folder that has one is whole.
+`palpate.json` is written last, so a folder that has one is complete.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palpate.errors import ConfigError, MissingExtra
-from palpate.models.digest import digest
-from palpate.models.estimators import EstimatorOptions, read_estimator
-from palpate.models.options import existing, parse_options
+from palpate.models.adapters.sklearn import EstimatorOptions, read_estimator
+from palpate.models.options import digest, existing, parse_options
 from palpate.models.protocol import Model
 
 VERSION = "palpate-1"
@@ -34,7 +33,7 @@ Kind = Literal["sklearn", "tfidf-xgboost", "hf", "coding", "vision"]
 
 
 class Manifest(BaseModel):
-    """What `palpate.json` holds."""
+    """The contents of `palpate.json`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +42,7 @@ class Manifest(BaseModel):
     labels: tuple[str, ...] = Field(min_length=1)
     threshold: float | None = Field(default=None, ge=0, le=1)
     card: dict[str, Any] = Field(default_factory=dict)
-    """What the model is and how it was made: data, settings, performance."""
+    """What the model is and how it was trained: data, settings, performance."""
 
 
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
@@ -62,9 +61,9 @@ def read_manifest(home: Path) -> Manifest:
         seeds = sorted(path.parent.name for path in home.glob(f"*/{MANIFEST}"))
         hint = f"name one of its seeds, such as palpate:{home.name}/{seeds[0]}, or list them all" if seeds else None
         raise ConfigError(
-            f"is no model that palpate trained: it has no {MANIFEST}",
+            f"not a model that palpate trained: the folder has no {MANIFEST}",
             file=home,
-            hint=hint or "for other models there are sklearn:FILE and hf:DIR",
+            hint=hint or "for other models use sklearn:FILE or hf:DIR",
         )
     try:
         return Manifest.model_validate_json(file.read_bytes())
@@ -95,13 +94,13 @@ def _load_tfidf_xgboost(home: Path, manifest: Manifest, options: Mapping[str, An
     trees = [_read_trees(file.read_bytes(), file) for file in boosters]
     steps = [
         ("vectorizer", read_estimator(words.read_bytes(), own, file=words)),
-        ("trees", trees[0] if len(trees) == 1 else one_a_label(trees)),
+        ("trees", trees[0] if len(trees) == 1 else one_per_label(trees)),
     ]
     return estimator_model(Pipeline(steps), own, fingerprint=_fingerprint(manifest, own, words, *boosters), file=home)
 
 
-def one_a_label(trees: Sequence[Any]) -> Any:
-    """Fitted classifiers of 0 and 1, one a label, as one estimator."""
+def one_per_label(trees: Sequence[Any]) -> Any:
+    """Fitted binary classifiers, one per label, as one estimator."""
     from sklearn.multioutput import MultiOutputClassifier
 
     together = MultiOutputClassifier(trees[0])
@@ -119,7 +118,7 @@ def _read_trees(data: bytes, file: Path) -> Any:
         json.loads(data)
         classifier.load_model(bytearray(data))
     except (ValueError, xgboost.core.XGBoostError) as error:
-        raise ConfigError("is no XGBoost model in JSON", file=file) from error
+        raise ConfigError("not an XGBoost model in JSON", file=file) from error
     return classifier
 
 
@@ -170,7 +169,7 @@ def save_sklearn(
     threshold: float | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a fitted pipeline of scikit-learn that takes texts."""
+    """Write a fitted scikit-learn pipeline that takes texts."""
     manifest = _manifest("sklearn", labels, threshold, card)
 
     def write(home: Path) -> None:
@@ -188,7 +187,7 @@ def save_tfidf_xgboost(
     threshold: float | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a fitted vectorizer and the XGBClassifier, or those of `one_a_label`, fitted on what it gives."""
+    """Write a fitted vectorizer and the XGBClassifier, or those of `one_per_label`, fitted on its output."""
     manifest = _manifest("tfidf-xgboost", labels, threshold, card)
 
     def write(home: Path) -> None:
@@ -212,7 +211,7 @@ def save_hf(
     threshold: float | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a transformers checkpoint; `write_checkpoint` puts weights, config and tokenizer in it."""
+    """Write a transformers checkpoint; `write_checkpoint` puts weights, config and tokenizer into the folder."""
     manifest = _manifest("hf", labels, threshold, card)
 
     def write(home: Path) -> None:
@@ -233,7 +232,7 @@ def save_network(
     threshold: float | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a network of palpate's own; `write` puts its sizes and weights into the folder."""
+    """Write one of palpate's own networks; `write` puts its sizes and weights into the folder."""
     return _save(folder, _manifest(kind, labels, threshold, card), write)
 
 
@@ -242,10 +241,10 @@ def _manifest(kind: Kind, labels: Sequence[str], threshold: float | None, card: 
 
 
 def _write_skops(estimator: Any, file: Path) -> None:
-    """Write a skops file whose bytes depend on the estimator only.
+    """Write a skops file whose bytes depend only on the estimator.
 
-    skops names objects by their address in memory, and its archive has the time of day; here they are numbered in
-    order of appearance, and the time is none.
+    skops names objects by their address in memory and stamps its archive with the time of day; here objects are
+    numbered in order of appearance, and the time stamp is constant.
     """
     import skops.io
 
@@ -270,7 +269,7 @@ def _renumbered(name: str, numbers: Mapping[bytes, bytes]) -> str:
 
 
 def _save(folder: Path, manifest: Manifest, write: Callable[[Path], None]) -> Path:
-    """Write the files of a kind, then the manifest, so that an interrupted save is no model."""
+    """Write the files of a kind, then the manifest, so that an interrupted save is not taken for a model."""
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / MANIFEST
     final.unlink(missing_ok=True)

@@ -1,10 +1,9 @@
-"""`predictions:FILE` — probabilities that were computed elsewhere, looked up.
+"""`predictions:FILE`: probabilities that were computed elsewhere, looked up.
 
-The file (CSV, TSV, Parquet or JSON lines) has a row for each answer and a column for each label. A row
-answers for a case (`case_id`, with `cohort` where case ids repeat between cohorts) or, if it has an
-`input_id`, for the text with that hash: these are the altered texts, which `palpate plan` writes out. A row
-that has both is an answer for the text; its `case_id` is then for people only, because altered copies of a
-case share it.
+The file (CSV, TSV, Parquet or JSON lines) has one row per prediction and one column per label. A row is the
+prediction for a case (`case_id`, with `cohort` where case ids repeat between cohorts) or, if it has an `input_id`,
+for the text with that hash: these are the altered texts, which `palpate plan` writes out. A row with both is the
+prediction for the text; its `case_id` is then only for the reader, because altered copies of a case share it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from numpy.typing import NDArray
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import KEY_BYTES, key_of
 from palpate.errors import ConfigError, ModelError
-from palpate.models.digest import digest
-from palpate.models.options import Options, existing, parse_options
+from palpate.models.options import Options, digest, existing, parse_options
 from palpate.models.protocol import Model, Probabilities
 
 VERSION = "predictions-1"
@@ -37,11 +35,11 @@ class PredictionsOptions(Options):
     case: str = "case_id"
     """The column with the case ids."""
     columns: tuple[str, ...] | None = None
-    """The columns with probabilities; default: the ones that `labels` names, or all but the key columns."""
+    """The columns with probabilities; default: those that `labels` names, or all but the key columns."""
 
 
 class Keys(NamedTuple):
-    """Sorted hashes and the rows of the table that they stand for."""
+    """Sorted hashes, and the rows of the table that they belong to."""
 
     hashes: NDArray[np.bytes_]
     rows: Ints
@@ -54,7 +52,7 @@ class Keys(NamedTuple):
         return cls(hashes[order], rows[order])
 
     def first_repeat(self) -> int | None:
-        """The first row whose key an earlier row has."""
+        """The first row that has the key of an earlier row."""
         repeats = self.rows[1:][self.hashes[1:] == self.hashes[:-1]]
         return int(repeats.min()) if len(repeats) else None
 
@@ -77,7 +75,7 @@ def _case_key(cohort: str | None, case_id: str) -> bytes:
 
 
 class PredictionsModel(Model):
-    """A table of answers."""
+    """A table of predictions."""
 
     reads: ClassVar[Literal["text", "case", "image"]] = "case"
     cached: ClassVar[bool] = False
@@ -100,7 +98,7 @@ class PredictionsModel(Model):
         self.tells_cohorts_apart = by_cohort or not len(cases.hashes)
 
     def predict(self, inputs: Inputs) -> Probabilities:
-        """Look the rows up: cases by their id, everything else (and what is left) by the hash of its text."""
+        """Look the rows up: cases by their id, everything else (and cases not found) by the hash of the text."""
         plain = np.flatnonzero((inputs.n_edits == 0) & np.array([bool(c) for c in inputs.case_ids], dtype=bool))
         found = np.full(len(inputs), -1, dtype=np.int64)
         found[plain] = self._cases.find(
@@ -132,7 +130,7 @@ class PredictionsModel(Model):
 
 
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> PredictionsModel:
-    """Read the table and check every cell of it."""
+    """Read the table and check every cell."""
     source = f"predictions:{target}"
     own = parse_options(PredictionsOptions, source, options)
     file = existing(target, folder)
@@ -143,7 +141,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
         raise ConfigError(
             f"has neither a column '{own.case}' nor '{INPUT}'",
             file=file,
-            hint="option `case` names the id column",
+            hint="name the id column with the option `case`",
         )
     columns = _label_columns(frame, own, file)
     cases, inputs = _index(frame, own.case, file)
@@ -160,7 +158,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
 
 
 def _read(file: Path) -> pl.DataFrame:
-    """The table; a text file is read as text, so that a wrong cell can be named."""
+    """The table; a CSV file is read as text, so that a wrong cell can be named."""
     kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
     try:
         if kind in (".csv", ".csv.gz", ".tsv", ".tsv.gz"):
@@ -181,8 +179,8 @@ def _read(file: Path) -> pl.DataFrame:
 
 
 def _label_columns(frame: pl.DataFrame, own: PredictionsOptions, file: Path) -> tuple[str, ...]:
-    """The columns with probabilities: `columns`, else the ones that `labels` names, else all but keys."""
-    # `edited`, `text` and `image` stand beside the keys in what `palpate plan` writes, to which a column may be added.
+    """The columns with probabilities: `columns`, else those that `labels` names, else all but the keys."""
+    # `palpate plan` writes `edited`, `text` and `image` beside the keys, and users add their column to its file.
     keys = (own.case, "case_id", INPUT, COHORT, "edited", "text", "image")
     others = tuple(name for name in frame.columns if name not in keys)
     wanted = own.columns
@@ -198,17 +196,17 @@ def _label_columns(frame: pl.DataFrame, own: PredictionsOptions, file: Path) -> 
         raise ConfigError(
             f"`labels` names {len(own.labels)} labels for {len(columns)} columns of probabilities",
             file=file,
-            hint="pick the columns with `columns`",
+            hint="choose the columns with `columns`",
         )
     return columns
 
 
 def _probabilities(column: pl.Series, file: Path) -> Probabilities:
-    """A column of numbers in [0, 1], each of them checked; rows are counted from 1, the header apart."""
+    """A column of numbers in [0, 1], each of them checked; rows are counted from 1, without the header."""
     numbers = column.cast(pl.Float64, strict=False) if _castable(column.dtype) else None
     if numbers is None:
         raise ConfigError(
-            "is no column of numbers", file=file, column=column.name, hint="pick the labels with `columns`"
+            "not a column of numbers", file=file, column=column.name, hint="choose the label columns with `columns`"
         )
     values = numbers.to_numpy().astype(np.float64)
     wrong = np.flatnonzero(~((values >= 0) & (values <= 1)))
@@ -216,9 +214,9 @@ def _probabilities(column: pl.Series, file: Path) -> Probabilities:
         row = int(wrong[0])
         given = column[row]
         if given is None or given == "":
-            problem = "is empty"
+            problem = "the cell is empty"
         elif numbers[row] is None:
-            problem = "is not a number"
+            problem = "the cell is not a number"
         else:
             problem = f"{values[row]:g} is not a probability"
         raise ConfigError(problem, file=file, row=row + 1, column=column.name)
@@ -230,14 +228,14 @@ def _castable(dtype: pl.DataType) -> bool:
 
 
 def _index(frame: pl.DataFrame, case: str, file: Path) -> tuple[Keys, Keys]:
-    """The keys of the rows that answer for a case and of those that answer for a text."""
+    """The keys of the rows that predict a case, and of those that predict a text."""
     input_id = _strings(frame, INPUT)
     case_id = _strings(frame, case)
     for_text = (input_id != "").to_numpy()
     for_case = ~for_text & (case_id != "").to_numpy()
     neither = np.flatnonzero(~for_text & ~for_case)
     if len(neither):
-        raise ConfigError("has no case id and no input id", file=file, row=int(neither[0]) + 1)
+        raise ConfigError("the row has neither a case id nor an input id", file=file, row=int(neither[0]) + 1)
     text_rows, case_rows = np.flatnonzero(for_text), np.flatnonzero(for_case)
     inputs = Keys.of(_decoded(input_id, text_rows, file), text_rows)
     ids = case_id.gather(case_rows).to_list()
@@ -257,7 +255,7 @@ def _index(frame: pl.DataFrame, case: str, file: Path) -> tuple[Keys, Keys]:
 
 
 def _strings(frame: pl.DataFrame, name: str) -> pl.Series:
-    """A key column as text; one that is not there, and null, is empty text."""
+    """A key column as text; a missing column or a null is empty text."""
     if name not in frame.columns:
         return pl.Series(name, [""], dtype=pl.String).new_from_index(0, frame.height)
     return frame[name].cast(pl.String).fill_null("")
@@ -269,7 +267,7 @@ def _decoded(column: pl.Series, rows: Ints, file: Path) -> list[bytes]:
     if not right.all():
         row = int(rows[int(np.argmin(right))])
         raise ConfigError(
-            f"is no id of {2 * KEY_BYTES} hexadecimal digits",
+            f"not an id of {2 * KEY_BYTES} hexadecimal digits",
             file=file,
             row=row + 1,
             column=INPUT,

@@ -1,8 +1,8 @@
-"""`python:package.module:function` — any function that takes a list of texts and gives probabilities.
+"""`python:package.module:function`: any function that takes a list of texts and returns probabilities.
 
 The configuration's folder is searched first, so a `model.py` beside `audit.yaml` is found. The fingerprint
-covers the source file of that module and no other: if the function depends on weights or on other modules,
-set the option `fingerprint` and change it when they change.
+covers only the source file of that module: if the function depends on weights or on other modules, set the
+option `fingerprint` and change it when they change.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ import numpy as np
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
-from palpate.models.digest import digest
-from palpate.models.options import Options, parse_options
+from palpate.models.options import Options, digest, parse_options
 from palpate.models.protocol import Model, Probabilities
 
 VERSION = "python-1"
 _from_configs: dict[str, dict[Path, tuple[int, int]]] = {}
-"""Top-level modules that came from the folder of a configuration: their files, as they were when imported."""
+"""Top-level modules that came from a configuration's folder: their files, as they were when imported."""
 
 
 class FunctionModel(Model):
@@ -48,16 +47,16 @@ class FunctionModel(Model):
             values = np.asarray(self._function(texts), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ModelError(
-                f"the function failed or gave no numbers ({type(error).__name__})", model=self._source
+                f"the function failed or did not return numbers ({type(error).__name__})", model=self._source
             ) from error
         if values.ndim == 1 and len(self.labels) == 1:
             values = values[:, None]
         if values.shape != (len(texts), len(self.labels)):
             raise ModelError(
-                f"the function gave an array of shape {list(values.shape)}, not "
+                f"the function returned an array of shape {list(values.shape)}, not "
                 f"{[len(texts), len(self.labels)]} (texts, labels)",
                 model=self._source,
-                hint="name one label a column with the option `labels`",
+                hint="name one label per column with the option `labels`",
             )
         return values
 
@@ -74,16 +73,16 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> FunctionMo
     for part in attribute.split("."):
         function = getattr(function, part, None)
     if function is None:
-        raise ConfigError(f"there is no '{attribute}' in the module", file=module.__file__ or name)
+        raise ConfigError(f"the module has no '{attribute}'", file=module.__file__ or name)
     if not callable(function) or isinstance(function, type):
-        raise ConfigError(f"'{attribute}' is no function of a list of texts", file=module.__file__ or name)
+        raise ConfigError(f"'{attribute}' is not a function of a list of texts", file=module.__file__ or name)
     answer_options = {"function": target, "labels": own.labels, "fingerprint": own.fingerprint}
     fingerprint = digest(VERSION, answer_options, [Path(module.__file__)] if module.__file__ else [])
     return FunctionModel(function, own, source=source, fingerprint=fingerprint)
 
 
 def _import(name: str, folder: Path) -> ModuleType:
-    """Import a module, from `folder` if it is there, in the state in which the file is now."""
+    """Import a module, preferably from `folder`, as its file is now."""
     top = name.partition(".")[0]
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
@@ -109,7 +108,7 @@ def _modules_under(top: str) -> list[str]:
 
 
 def _is_stale(top: str, origin: str | None) -> bool:
-    """Whether a module that is loaded came from elsewhere or has changed on disk since."""
+    """Whether the loaded module came from elsewhere or has changed on disk since."""
     if getattr(getattr(sys.modules.get(top), "__spec__", None), "origin", None) != origin:
         return True
     return any(_stamp(file) != stamp for file, stamp in _from_configs[top].items())
@@ -121,14 +120,14 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 def _import_or_explain(name: str, folder: Path) -> ModuleType:
-    # Without bytecode files, a module that is changed twice within a second is still read anew.
+    # Without bytecode files, a module that changes twice within a second is still read again.
     write_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise ConfigError(
-                f"there is no Python module '{name}' here or among the installed packages", file=folder
+                f"Python module '{name}' not found here or among the installed packages", file=folder
             ) from error
         raise ConfigError(f"the module '{name}' needs '{error.name}', which is not installed") from error
     except Exception as error:

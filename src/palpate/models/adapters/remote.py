@@ -1,4 +1,4 @@
-"""JSON requests to a model behind a URL: time-outs, bounded retries, a few requests in flight, no leaks.
+"""JSON requests to a model behind a URL: an overall deadline, bounded retries, a few requests in flight, no leaks.
 
 Notes are patients: a host other than this machine is refused unless `allow_remote: true`, redirects are never
 followed, proxies of the environment are not used, and no error quotes a request, an answer or a header.
@@ -6,21 +6,19 @@ followed, proxies of the environment are not used, and no error quotes a request
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import email.utils
-import http.client
 import ipaddress
 import json
 import os
 import re
-import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import SplitResult, urlsplit
 
+import httpx
 from pydantic import Field
 
 from palpate.errors import ConfigError, ModelError
@@ -31,76 +29,58 @@ Done = TypeVar("Done")
 
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _LONGEST_WAIT = 60.0
-"""Seconds; a server that asks for more patience is asked again after this."""
+"""Seconds; a server that asks for a longer wait is tried again after this."""
 _LARGEST_ANSWER = 64 * 2**20
-_BLOCK = 1 << 16
 
 
 class RemoteOptions(Options):
-    """What every model behind a URL takes."""
+    """Options of every model behind a URL."""
 
     timeout: float = Field(default=60.0, gt=0)
-    """Seconds for one request, the answer included."""
+    """Seconds for one request, from connecting to the last byte of the answer."""
     retries: int = Field(default=3, ge=0)
-    """How often a request is repeated after a time-out, a broken connection, or a status like 429 or 503."""
+    """How often a request is repeated after a time-out, a broken connection, or a status such as 429 or 503."""
     backoff: float = Field(default=0.5, ge=0)
-    """Seconds before the first repetition; doubled each time. A Retry-After that asks for more is honoured."""
+    """Seconds before the first repetition, doubled each time. A Retry-After that asks for more is honoured."""
     concurrency: int = Field(default=4, ge=1)
     """Requests in flight at the same time."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """Sent with each request; `${NAME}` is replaced from the environment, so no secret is in the file."""
+    """Sent with each request; `${NAME}` is replaced from the environment, so that no secret is in the file."""
     allow_remote: bool = False
     """Allow texts to leave this machine."""
 
 
 class Status(NamedTuple):
-    """An answer that came, whatever it says."""
+    """An answer, whatever it says."""
 
     code: int
     body: bytes
     retry_after: float
 
 
-class _NoAnswer(Exception):
-    """A try that failed and may be repeated; the message is fit to be shown."""
-
-
 class Endpoint:
-    """One URL, with a connection per thread that stays open between requests."""
+    """One URL, with connections that stay open between requests.
+
+    Requests run on an event loop of the endpoint's own thread, because a deadline that also holds for a server that
+    drips bytes needs cancellation, and because the caller may be in an event loop already (a notebook).
+    """
 
     def __init__(self, url: str, options: RemoteOptions) -> None:
         self._url = checked_url(url, allow_remote=options.allow_remote)
-        self.name = self._url._replace(query="", fragment="").geturl()
-        """The address as errors show it: a query may hold a key."""
+        self.name = str(self._url.copy_with(query=None, fragment=None))
+        """The address as errors show it: a query may contain a key."""
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._headers |= expanded_headers(options.headers)
         self._options = options
-        self._threads = ThreadPoolExecutor(options.concurrency, thread_name_prefix="palpate-http")
-        self._local = threading.local()
-        self._connections: list[http.client.HTTPConnection] = []
-        self._stop = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def map(self, function: Callable[[Work], Done], items: Sequence[Work]) -> list[Done]:
-        """The function's answers, in order, a few at a time; the first failure stops the rest."""
-        self._stop.clear()
-        futures = [self._threads.submit(function, item) for item in items]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-            failed = [future for future in futures if future.done() and future.exception() is not None]
-            for future in failed[:1]:
-                future.result()
-            return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            self._interrupt()
-            wait(futures)
-            raise
+    def map(self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work]) -> list[Done]:
+        """The function's results in order, `concurrency` at a time; the first failure cancels the rest."""
+        return self._run(self._gather(function, items))
 
-    def post(self, message: Mapping[str, Any], *, case: str | None) -> Any:
-        """The answer to a JSON message, as parsed JSON; `case` goes into the error, the message does not."""
-        body = json.dumps(message).encode("ascii")
-        status = self._answered("POST", body, case)
+    async def post(self, message: Mapping[str, Any], *, case: str | None) -> Any:
+        """The answer to a JSON message, as parsed JSON; errors name `case` and never quote the message."""
+        status = await self._answer("POST", json.dumps(message).encode("ascii"), case)
         if not 200 <= status.code < 300:
             raise self.error(f"the endpoint answered with HTTP status {status.code}", case=case)
         try:
@@ -110,134 +90,128 @@ class Endpoint:
 
     def get(self) -> Status:
         """The answer to a GET."""
-        return self._answered("GET", None, None)
+        return self._run(self._answer("GET", None, None))
 
     def error(self, problem: str, *, case: str | None = None, hint: str | None = None) -> ModelError:
         """An error that names the endpoint."""
         return ModelError(problem, model=self.name, case=case or None, hint=hint)
 
     def close(self) -> None:
-        """End the threads and connections."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._interrupt()
-        for connection in list(self._connections):
-            connection.close()
+        """End the connections and the thread."""
+        if self._loop is not None:
+            self._run(self._transport.aclose())
+            self._stop()
+            self._thread.join()
+            self._loop = None
 
-    def _interrupt(self) -> None:
-        """Wake the threads that wait for an answer or for the next try."""
-        self._stop.set()
-        for connection in list(self._connections):
-            if connection.sock is not None:
-                with contextlib.suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(loop,), name="palpate-http", daemon=True)
+        self._thread.start()
+        self._stop = weakref.finalize(self, loop.call_soon_threadsafe, loop.stop)
+        # The transport and not httpx.AsyncClient, which logs every URL and keeps cookies.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._options.concurrency)
+        self._transport = httpx.AsyncHTTPTransport(trust_env=False, limits=limits)
+        return loop
 
-    def _answered(self, method: str, body: bytes | None, case: str | None) -> Status:
-        """The answer of the first try that has one."""
+    def _run(self, work: Coroutine[Any, Any, Done]) -> Done:
+        if self._loop is None:
+            self._loop = self._start()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C must not leave requests in flight
+            future.cancel()
+            raise
+
+    async def _gather(self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work]) -> list[Done]:
+        free = asyncio.Semaphore(self._options.concurrency)
+
+        async def one(item: Work) -> Done:
+            async with free:
+                return await function(item)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(item)) for item in items]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _answer(self, method: str, body: bytes | None, case: str | None) -> Status:
+        """The answer to the first try that gets one."""
         problem, tries = "", self._options.retries + 1
         for n in range(tries):
             asked = 0.0
             try:
-                status = self._once(method, body)
-            except _NoAnswer as failure:
-                problem = str(failure)
+                async with asyncio.timeout(self._options.timeout):
+                    status = await self._exchange(method, body, case)
+            except TimeoutError:
+                problem = f"no answer within {self._options.timeout:g} s"
+            except (httpx.TransportError, OSError) as error:
+                problem = f"the connection failed ({type(error).__name__})"
             else:
+                if 300 <= status.code < 400:
+                    redirect = f"the endpoint redirects (HTTP status {status.code}), which is not followed"
+                    raise self.error(redirect, case=case, hint="give the final URL")
                 if status.code not in _RETRIED:
-                    return self._checked(status, case)
+                    return status
                 problem, asked = f"the endpoint answered with HTTP status {status.code}", status.retry_after
-            pause = min(max(self._options.backoff * 2**n, asked), _LONGEST_WAIT)
-            if n + 1 < tries and self._stop.wait(pause):
-                break
-        raise self.error(f"{problem} (tried {n + 1} times)", case=case)
+            if n + 1 < tries:
+                await asyncio.sleep(min(max(self._options.backoff * 2**n, asked), _LONGEST_WAIT))
+        raise self.error(f"{problem} (tried {tries} times)", case=case)
 
-    def _checked(self, status: Status, case: str | None) -> Status:
-        if 300 <= status.code < 400:
-            raise self.error(
-                f"the endpoint redirects (HTTP status {status.code}), which is not followed",
-                case=case,
-                hint="give the final URL",
-            )
-        return status
+    async def _exchange(self, method: str, body: bytes | None, case: str | None) -> Status:
+        """One try; a connection that the server closed while it was idle is opened again at once."""
+        while True:
+            opened: list[str] = []
 
-    def _once(self, method: str, body: bytes | None) -> Status:
-        """One try; a connection that the server closed while it was idle is opened anew."""
-        fresh = getattr(self._local, "connection", None) is None
+            async def trace(event: str, _: Any, opened: list[str] = opened) -> None:
+                if event == "connection.connect_tcp.started":
+                    opened.append(event)
+
+            extensions = {"trace": trace}
+            request = httpx.Request(method, self._url, headers=self._headers, content=body, extensions=extensions)
+            try:
+                return await self._read(await self._transport.handle_async_request(request), case)
+            except httpx.TransportError:
+                if opened:
+                    raise
+
+    async def _read(self, response: httpx.Response, case: str | None) -> Status:
+        body = bytearray()
         try:
-            return self._exchange(method, body)
-        except TimeoutError:
-            problem = f"no answer within {self._options.timeout:g} s"
-        except _NoAnswer as failure:
-            problem = str(failure)
-        except (OSError, http.client.HTTPException) as error:
-            if not fresh and isinstance(error, ConnectionError) and not self._stop.is_set():
-                self._drop()
-                return self._once(method, body)
-            problem = f"the connection failed ({type(error).__name__})"
-        self._drop()
-        raise _NoAnswer(problem)
-
-    def _exchange(self, method: str, body: bytes | None) -> Status:
-        deadline = time.monotonic() + self._options.timeout
-        connection = self._connection()
-        _wait_until(deadline, connection)
-        query = f"?{self._url.query}" if self._url.query else ""
-        connection.request(method, (self._url.path or "/") + query, body=body, headers=self._headers)
-        _wait_until(deadline, connection)
-        response = connection.getresponse()
-        blocks, size = [], 0
-        while block := response.read1(_BLOCK):
-            blocks.append(block)
-            size += len(block)
-            _wait_until(deadline, connection)
-            if size > _LARGEST_ANSWER:
-                raise _NoAnswer(f"the answer is larger than {_LARGEST_ANSWER >> 20} MB")
-        if response.length:
-            raise _NoAnswer("the answer broke off")
-        response.close()  # or the connection can't be used again
-        return Status(response.status, b"".join(blocks), _retry_after(response.getheader("Retry-After")))
-
-    def _connection(self) -> http.client.HTTPConnection:
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            secure = self._url.scheme == "https"
-            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-            connection = kind(self._url.hostname or "", self._url.port, timeout=self._options.timeout)
-            self._local.connection = connection
-            self._connections.append(connection)
-        return connection
-
-    def _drop(self) -> None:
-        connection = self._local.connection
-        self._local.connection = None
-        self._connections.remove(connection)
-        connection.close()
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > _LARGEST_ANSWER:
+                    raise self.error(f"the answer is larger than {_LARGEST_ANSWER >> 20} MB", case=case)
+        finally:
+            await response.aclose()
+        return Status(response.status_code, bytes(body), _retry_after(response.headers.get("Retry-After")))
 
 
-def _wait_until(deadline: float, connection: http.client.HTTPConnection) -> None:
-    """Let the connection block no longer than to the deadline."""
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    if connection.sock is not None:
-        connection.sock.settimeout(left)
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
 
 
-def checked_url(url: str, *, allow_remote: bool) -> SplitResult:
-    """The parts of a URL to which texts may be sent."""
+def checked_url(url: str, *, allow_remote: bool) -> httpx.URL:
+    """The parsed URL, if texts may be sent there."""
     try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
         raise ConfigError(f"'{url}' is not a URL") from None
+    host = parsed.host
     if not host:
         raise ConfigError(f"'{url}' names no host", hint="a URL is like http://127.0.0.1:8000/predict")
-    if parts.username is not None or parts.password is not None:
-        raise ConfigError(f"the URL of the model at {host} holds a user or password", hint="use headers")
+    if parsed.userinfo:
+        raise ConfigError(f"the URL of the model at {host} contains a user or password", hint="use `headers`")
     if not allow_remote and not _is_loopback(host):
         raise ConfigError(
             f"{host} is not this machine, and texts would be sent there",
             hint="allow_remote: true permits it",
         )
-    return parts
+    return parsed
 
 
 def _is_loopback(host: str) -> bool:
@@ -258,7 +232,7 @@ def expanded_headers(templates: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError(f"the header '{name}' needs the environment variable {missing[0]}, which is not set")
         value = re.sub(r"\$\{(\w+)\}", lambda found: os.environ[found[1]], template)
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not re.fullmatch(r"[ -~\t]*", value):
-            raise ConfigError(f"the header '{name}' holds a character that HTTP does not allow")
+            raise ConfigError(f"the header '{name}' contains a character that HTTP does not allow")
         headers[name] = value
     return headers
 

@@ -1,7 +1,7 @@
-"""Word counts of parents, and what each edited row changes of them; the counts are those of the whole text.
+"""Word counts of parents, and how each edited row changes them; the result equals the counts of the edited text.
 
-A parent is cut at ASCII blanks into pieces, whose tokens are remembered. An edit is tokenised with the pieces that it
-touches; n-grams across its borders are counted by `_ngrams` on token numbers.
+A parent is cut at ASCII blanks into pieces, whose tokens are cached. An edit is tokenised with the pieces that it
+touches; n-grams across its borders are counted by `ngrams` on token numbers.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from palpate.cases.edits import Edit, Inputs, Ints, splice
 from palpate.models.bagofwords.ngrams import Tokens, count_changes, count_texts, number_grams
 
 CACHE_SIZE = 200_000
-"""Pieces of text whose tokens are remembered."""
+"""Pieces of text whose tokens are cached."""
 
 
 class Counted(NamedTuple):
-    """Counts of parents and the changes of rows. Places n[i] from start[i] on are in use, sorted by column."""
+    """Counts of parents and changes of rows. From start[i] on, n[i] entries are in use, sorted by column."""
 
     parent_start: Ints
     parent_n: Ints
     parent_column: Ints
     parent_count: Ints
     owner: Ints
-    """Of each row, its parent; ascending."""
+    """The parent of each row; ascending."""
     first_row: Ints
-    """Of each parent, its first row; and the number of rows."""
+    """The first row of each parent; then the number of rows."""
     row_start: Ints
     row_n: Ints
     row_column: Ints
     row_change: Ints
     largest: int
-    """No count of any row is larger."""
+    """An upper bound of every count."""
 
     def distinct(self) -> tuple[Ints, Ints]:
-        """A row for each different text that counting tells apart, and which of these stands for each row."""
+        """One row for each text with different counts, and which of these stands for each row."""
         seen: dict[tuple[int, bytes, bytes], int] = {}
         inverse = np.empty(len(self.owner), dtype=np.int64)
         chosen: list[int] = []
@@ -93,7 +93,7 @@ def _merge(counted: Any, rows: Any, data: Any, indices: Any) -> Any:
 
 
 class _Pieces(dict[bytes, int]):
-    """Numbers for pieces of text, and the tokens of each piece, found once."""
+    """Numbers for pieces of text, and the tokens of each piece, computed once."""
 
     def __init__(self, vectorizer: Any, numbers: dict[str, int]) -> None:
         super().__init__()
@@ -110,12 +110,12 @@ class _Pieces(dict[bytes, int]):
         return number
 
     def forget(self) -> None:
-        """Start anew; for when they have become many."""
+        """Empty the cache; for when it has grown large."""
         self.clear()
         self._tokens, self._start = self._tokens[:0], self._start[:1]
 
     def tokens(self, pieces: Sequence[bytes]) -> tuple[Tokens, Ints]:
-        """The tokens of some pieces, one after the other, and how many stand before each piece and in all."""
+        """The tokens of some pieces, concatenated, and how many come before each piece and in total."""
         number = np.fromiter(map(self.__getitem__, pieces), np.int64, count=len(pieces))
         if self._new:
             self._tokens = np.concatenate([self._tokens, np.fromiter(chain.from_iterable(self._new), np.int32)])
@@ -127,23 +127,23 @@ class _Pieces(dict[bytes, int]):
 
 
 class _Texts:
-    """Some texts with their pieces and tokens: one string, with a blank between two texts."""
+    """Texts with their pieces and tokens, as one string with a blank between two texts."""
 
     def __init__(self, texts: Sequence[str], pieces: _Pieces) -> None:
         self._whole = "\n".join(texts)
         self._blank = _is_blank(self._whole)
         self._piece_start = np.flatnonzero(~self._blank & np.concatenate([[True], self._blank])[: len(self._blank)])
-        # Blanks are one byte in UTF-8, and `bytes.split` cuts at these and at no others.
+        # Blanks are one byte in UTF-8, and `bytes.split` cuts at exactly these.
         self.tokens, self._before = pieces.tokens(self._whole.encode("utf-8", "surrogatepass").split())
         self.character_start = _starts(texts)[:-1] + np.arange(len(texts))
         self.token_start = np.append(self._tokens_before(self.character_start), len(self.tokens))
 
     def _tokens_before(self, places: Ints) -> Ints:
-        """How many tokens begin before each place, which is no place inside a piece."""
+        """How many tokens begin before each position; positions are never inside a piece."""
         return self._before[np.searchsorted(self._piece_start, places)]
 
     def regions(self, start: Ints, end: Ints, words: list[str], first: Ints, afters: _Afters) -> _Regions:
-        """The pieces that edits touch, row by row; the edits of a row that touch the same pieces are one region."""
+        """The pieces that edits touch, row by row; edits of a row that touch the same pieces form one region."""
         whole = self._whole
         left, right = self._surroundings(start, end)
         joined = np.zeros(len(start), dtype=bool)
@@ -164,7 +164,7 @@ class _Texts:
         return _Regions(first, self._tokens_before(left), self._tokens_before(right), after_number)
 
     def _surroundings(self, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-        """Each span, extended to the next blank on both sides."""
+        """Each span, extended to the next blank on either side."""
         blanks = np.flatnonzero(self._blank)
         edges = np.concatenate([[-1], blanks, [len(self._blank)]])
         left = edges[np.searchsorted(blanks, start, side="left")] + 1
@@ -172,7 +172,7 @@ class _Texts:
 
 
 class _Afters(dict[str, int]):
-    """Numbers for the texts that come in the place of others."""
+    """Numbers for the replacement texts."""
 
     def __missing__(self, text: str) -> int:
         self[text] = number = len(self)
@@ -183,19 +183,19 @@ class _Regions(NamedTuple):
     """Where rows differ from their parents: the tokens `begin` to `end` become those of the text `after`."""
 
     first: Ints
-    """Of each row, its first region; and the number of regions."""
+    """The first region of each row; then the number of regions."""
     begin: Ints
     end: Ints
     after: Ints
 
 
 class WordCounts:
-    """The counts of a fitted vectorizer, for texts that are given as parents and edits."""
+    """The counts of a fitted vectorizer, for texts given as parents and edits."""
 
     def __init__(self, vectorizer: CountVectorizer | TfidfVectorizer) -> None:
         self._binary, self._dtype = bool(vectorizer.binary), vectorizer.dtype
         counter = copy.copy(vectorizer)
-        # Called on the class: TfidfVectorizer's own transform goes on to weigh the counts.
+        # Called on the class: TfidfVectorizer's own transform would go on to weight the counts.
         nothing = CountVectorizer.transform(counter, [""])
         self.n_columns = int(nothing.shape[1])
         self._matrix = sparse.csr_array if isinstance(nothing, sparse.sparray) else sparse.csr_matrix
@@ -248,7 +248,7 @@ class WordCounts:
 
 
 def _spliced(text: str, lo: int, hi: int, edits: list[Edit]) -> str:
-    """text[lo:hi] after edits, which are given by their places in the whole text."""
+    """text[lo:hi] after edits, which are given by their positions in the whole text."""
     return splice(text[lo:hi], [Edit(start - lo, end - lo, word) for start, end, word in edits])
 
 
@@ -263,7 +263,7 @@ def _is_blank(text: str) -> NDArray[np.bool_]:
 
 
 def _starts(parts: Sequence[Sized]) -> Ints:
-    """Where each part begins when they stand one after the other; and where the last ends."""
+    """Where each part begins when the parts are concatenated; then where the last one ends."""
     start = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, parts), np.int64, count=len(parts)), out=start[1:])
     return start

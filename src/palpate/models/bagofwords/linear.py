@@ -1,9 +1,9 @@
 """Logistic regression on tf-idf weights, scored from a parent's weights and the changes of each row.
 
 A score is the sum of coefficient times weight over the columns, plus the intercept. Weights are divided by the norm
-and added in ascending order of the columns, as scikit-learn does it: the score has the bits of the whole text's, and
+and added in ascending order of the columns, as scikit-learn does: the score is bit-equal to that of the whole text, and
 equal texts have equal scores, whatever their parents. Probabilities come from the classifier's own `predict_proba`,
-which is given the scores, and coefficients of 1.
+which gets the scores as its features, with coefficients of 1.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Linear(NamedTuple):
     """Scores of a linear classifier, and the classifier as a function of its scores."""
 
     coefficient: Floats
-    """One row a score."""
+    """One row per score."""
     intercept: Floats
     link: Any
 
     def scores(self, counted: Counted, weights: Weights) -> Floats:
-        """One row a text, one column a score."""
+        """One row per text, one column per score."""
         out = np.empty((len(counted.owner), len(self.intercept)))
         frequency = weights.term_frequencies(counted.largest)
         _score(counted, frequency, weights.idf, weights.norm, self.coefficient, self.intercept, out)
@@ -47,7 +47,7 @@ class Linear(NamedTuple):
 
 
 def linear_of(classifier: Any, n_columns: int) -> Linear | None:
-    """Logistic regressions, alone or one a label; None for all else."""
+    """A logistic regression, or one per label; None for any other classifier."""
     if type(classifier) is LogisticRegression:
         parts = [classifier]
     elif type(classifier) in (OneVsRestClassifier, MultiOutputClassifier):
@@ -71,7 +71,7 @@ def linear_of(classifier: Any, n_columns: int) -> Linear | None:
 
 
 def _plain(part: Any, n_columns: int) -> bool:
-    """Whether the coefficients are an ordinary matrix (not made sparse) of the expected width."""
+    """Whether the coefficients are an ordinary dense matrix of the expected width."""
     given = part.coef_
     return isinstance(given, np.ndarray) and given.dtype == np.float64 and given.shape[1] == n_columns
 
@@ -83,7 +83,7 @@ def _pass_scores(part: Any, coefficient: Floats) -> None:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _product(scaled: Any, coefficient: Any, n: Any, place: Any, known: Any, now: Any, new: Any) -> Any:
-    """The sum of weight times coefficient over the columns in order; `n` of them are changed, now * new is theirs."""
+    """The sum of weight times coefficient over the columns in order; for the `n` changed ones it is now * new."""
     total, begin = 0.0, 0
     for k in range(n + 1):
         stop = place[k] if k < n else len(scaled)

@@ -1,7 +1,8 @@
 """The n-grams of a fitted vocabulary as a walk over token numbers, so that counting is work on integers.
 
-A token has a number if an entry of the vocabulary uses it, else -1. States of the walk are the n-grams that begin an
-entry; the first states are the tokens themselves. A step (state, token) is looked up in a hash table of two arrays.
+A token has a number if an entry of the vocabulary uses it, else -1. The states of the walk are the n-grams that an
+entry begins with; the first states are the tokens themselves. A step (state, token) is looked up in a hash table made
+of two arrays.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ _S32 = np.uint64(32)
 
 
 class Grams(NamedTuple):
-    """The walk: which column a state counts for, and the hash table of the steps."""
+    """The walk: the column that each state counts for, and the hash table of the steps."""
 
     n_tokens: int
     reach: int
     """How many tokens beyond an edit can share an n-gram with it."""
     column: Ints
-    """Of each state; -1 where no entry ends."""
+    """The column of each state; -1 where no entry ends."""
     keys: Ints
-    """state * n_tokens + token; -1 is a free place."""
+    """state * n_tokens + token; -1 is a free slot."""
     states: Ints
 
 
 def number_grams(vocabulary: Mapping[str, int], *, min_n: int, max_n: int) -> tuple[dict[str, int], Grams]:
-    """The tokens' numbers, and the walk; entries with other numbers of tokens are never counted, and left out."""
-    # No token has a space (see `_token_patterns`), so an entry's tokens are what stands between its spaces.
+    """The tokens' numbers, and the walk; entries of other lengths are never counted and are left out."""
+    # No token contains a space (see `token_patterns`), so splitting an entry at its spaces gives its tokens.
     entries = [(entry.split(" "), int(column)) for entry, column in vocabulary.items()]
     entries = [(parts, column) for parts, column in entries if min_n <= len(parts) <= max_n]
     tokens: dict[str, int] = {}
@@ -80,7 +81,7 @@ def _hash_table(given: Any, values: Any) -> Any:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _emit(grams: Any, tokens: Any, begin: Any, end: Any, sign: Any, out: Any, n: Any) -> Any:
-    """Write 2 * column + sign for every n-gram of tokens[begin:end] to `out`, from place n on."""
+    """Write 2 * column + sign for every n-gram of tokens[begin:end] to `out`, from index n on."""
     mask = len(grams.keys) - 1
     for first in range(begin, end):
         state = np.int64(tokens[first])
@@ -107,7 +108,7 @@ def _emit(grams: Any, tokens: Any, begin: Any, end: Any, sign: Any, out: Any, n:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _tally(keys: Any, n: Any, change: Any) -> Any:
-    """Sort what `_emit` wrote, add up per column (sign 1 is +1, sign 0 is -1), drop zeros; returns how many stay."""
+    """Sort what `_emit` wrote, sum per column (sign 1 is +1, sign 0 is -1), drop zeros; returns how many remain."""
     keys[:n].sort()
     kept, k = 0, 0
     while k < n:
@@ -123,7 +124,7 @@ def _tally(keys: Any, n: Any, change: Any) -> Any:
 
 @njit(cache=True, nogil=True, parallel=True)  # type: ignore[untyped-decorator, unused-ignore]
 def count_texts(grams: Any, tokens: Any, start: Any, room: Any, column: Any, count: Any, n: Any) -> None:
-    """Text i has tokens[start[i]:start[i + 1]]; its columns and counts go to places room[i] and on, n[i] of them."""
+    """Text i is tokens[start[i]:start[i + 1]]; its n[i] columns and counts are written from room[i] on."""
     for text in prange(len(start) - 1):
         part = column[room[text] : room[text + 1]]
         found = _emit(grams, tokens, start[text], start[text + 1], 1, part, 0)
@@ -156,9 +157,9 @@ def count_changes(
     change: Any,
     n: Any,
 ) -> None:
-    """What each row's regions change: tokens[begin:end] of its owner become new[new_start[after]:...].
+    """What each row's regions change: tokens[begin:end] of its parent become new[new_start[after]:...].
 
-    Regions that can share an n-gram are taken together, with `reach` tokens on both sides.
+    Regions that can share an n-gram are processed together, with `reach` tokens on either side.
     """
     reach = grams.reach
     for row in prange(len(owner)):

@@ -1,7 +1,7 @@
-"""tf-idf weights of edited texts from their parents' (what scikit-learn's TfidfTransformer does, Section "Speed").
+"""tf-idf weights of edited texts from their parents' weights, equal to those of scikit-learn's TfidfTransformer.
 
-A row's sums run over its columns in ascending order, as scikit-learn's do, so a norm has the same bits as that of the
-whole text. Only the part behind the first changed column is added up again.
+A row's sums run over its columns in ascending order, as scikit-learn's do, so a norm is bit-equal to that of the whole
+text. Only the part from the first changed column on is summed again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Weights(NamedTuple):
     binary: bool
 
     def term_frequencies(self, largest: int) -> Floats:
-        """What a count of 0, 1, 2, ... stands for."""
+        """The term frequency for a count of 0, 1, 2, ..."""
         counts = np.arange(largest + 1, dtype=np.float64)
         if self.binary:
             counts[1:] = 1
@@ -37,7 +37,7 @@ class Weights(NamedTuple):
 
 
 def weights_of(vectorizer: Any, later: list[Any], n_columns: int) -> tuple[Weights, list[Any]] | None:
-    """The weights that a vectorizer and perhaps a TfidfTransformer give, and the steps behind; None: not known here."""
+    """The weights of a vectorizer and perhaps a TfidfTransformer, and the steps after them; None: not supported."""
     transformer, rest = None, later
     if type(vectorizer) is TfidfVectorizer:
         transformer = vectorizer._tfidf
@@ -58,13 +58,13 @@ def weights_of(vectorizer: Any, later: list[Any], n_columns: int) -> tuple[Weigh
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def size_of(weight: Any, norm: Any) -> Any:
-    """What a weight adds to the sum under the norm."""
+    """What a weight contributes to the sum under the norm."""
     return weight * weight if norm == 2 else abs(weight)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def norm_of(total: Any, norm: Any) -> Any:
-    """What weights are divided by; a text without words stays as it is."""
+    """What weights are divided by; 1 for a text without words."""
     if norm == 0 or total == 0:
         return 1.0
     return np.sqrt(total) if norm == 2 else total
@@ -72,7 +72,7 @@ def norm_of(total: Any, norm: Any) -> Any:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def weigh_parent(counted: Any, parent: Any, frequency: Any, idf: Any) -> Any:
-    """The weights of a parent's columns, before the norm."""
+    """The weights of a parent's columns, before normalisation."""
     begin, n = counted.parent_start[parent], counted.parent_n[parent]
     weight = np.empty(n, dtype=np.float64)
     for k in range(n):
@@ -93,9 +93,9 @@ def running_sums(terms: Any) -> Any:
 def weigh_changes(
     counted: Any, parent: Any, row: Any, frequency: Any, idf: Any, place: Any, known: Any, weight: Any
 ) -> None:
-    """For each change of a row: its place in the parent's columns, if it is one of them (1 or 0), the new weight.
+    """For each change of a row: its index in the parent's columns, whether it is one of them (1 or 0), its new weight.
 
-    A weight of 0 stands for a word that is gone: weights of words are positive.
+    A weight of 0 marks a word that is gone: weights of words are positive.
     """
     begin = counted.parent_start[parent]
     n = counted.parent_n[parent]
@@ -118,7 +118,7 @@ def weigh_changes(
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def changed_sum(terms: Any, sums: Any, n: Any, place: Any, known: Any, new: Any) -> Any:
-    """The sum of the terms, `n` of which are changed: the one at place[k] (or none) becomes new[k]."""
+    """The sum of the terms, `n` of which are changed: the one at place[k] (if known) becomes new[k]."""
     if n == 0:
         return sums[len(terms)]
     total = sums[place[0]]

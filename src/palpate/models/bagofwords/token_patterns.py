@@ -1,8 +1,8 @@
-"""Whether a token pattern can be searched piece by piece, so that an edit re-tokenises its surroundings only.
+"""Whether a token pattern can be searched piece by piece, so that an edit re-tokenises only its surroundings.
 
-Pieces are what stands between ASCII blanks. Lower-casing, NFKD and the ASCII accent stripping of scikit-learn
-leave these blanks alone and never look across them (Unicode blanks they may replace or drop). A pattern is
-local if a match can't hold a blank, is never empty and looks no further than `\\b` does.
+Pieces are what is between ASCII blanks. Lower-casing, NFKD and the ASCII accent stripping of scikit-learn leave these
+blanks alone and never look across them (Unicode blanks may be replaced or dropped). A pattern is local if a match
+can't contain a blank, is never empty and looks no further than `\\b` does.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _CATEGORIES = {
     "CATEGORY_SPACE": True,
     "CATEGORY_NOT_SPACE": False,
 }
-"""Whether each class of characters has blanks."""
+"""Whether each class of characters contains blanks."""
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 
 
 @cache
 def is_local(pattern: str) -> bool:
-    """Whether `findall` on a text is `findall` on its pieces, one after the other; False when in doubt."""
+    """Whether `findall` on a text equals `findall` on its pieces in turn; False if in doubt."""
     try:
         tree = importlib.import_module("re._parser").parse(pattern)
     except (ImportError, re.error):
@@ -58,7 +58,7 @@ def _node_local(kind: str, value: Any) -> bool:
 
 
 def _set_takes(items: Iterable[tuple[Any, Any]], blank: str) -> bool:
-    """Whether `[...]` matches a blank; a set that is not understood counts as one that does."""
+    """Whether `[...]` matches a blank; a set with unknown parts counts as one that does."""
     negated, found = False, False
     for item, value in items:
         kind = str(item)

@@ -1,9 +1,9 @@
 """XGBoost's trees on tf-idf weights, walked again only where an edit can matter.
 
-A parent is walked down every tree once. Each tree remembers its leaf, the columns on the way, and the interval of norms
-in which no split on the way turns. A row walks those trees again that have a changed column on the way or whose
-interval its norm leaves. Weights, thresholds and sums are rounded to float32 where XGBoost does it, leaves are added
-in its order, and an absent column is a missing value.
+A parent walks down every tree once. For each tree its leaf is kept, the columns on the path, and the interval of norms
+within which no split on the path changes. A row walks again only the trees that have a changed column on the path or
+whose interval its norm leaves. Weights, thresholds and sums are rounded to float32 where XGBoost does, leaves are
+added in its order, and an absent column is a missing value.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from palpate.models.bagofwords.tfidf import (
 )
 
 _MARGIN = 1e-6
-"""Splits closer to their threshold than this (relative; float32 rounds by 6e-8) are always looked at again."""
+"""Splits closer to their threshold than this (relative; float32 rounds by 6e-8) are always evaluated again."""
 
 
 class Trees(NamedTuple):
-    """All trees of all labels, node by node. A leaf has itself as both children, and its value as threshold."""
+    """All trees of all labels, node by node. A leaf is its own child on both sides, and its threshold is its value."""
 
     root: NDArray[np.int64]
     first_tree: NDArray[np.int64]
-    """Of each label, its first tree; and the number of trees."""
+    """The first tree of each label; then the number of trees."""
     slot: NDArray[np.int64]
-    """Which used column a node looks at; -1 at a leaf."""
+    """Which of the used columns a node splits on; -1 at a leaf."""
     threshold: NDArray[np.float32]
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     missing: NDArray[np.int64]
     """The child for a missing value."""
     column_slot: NDArray[np.int64]
-    """Of every column; -1 where no tree looks at it."""
+    """The slot of every column; -1 where no tree uses it."""
     n_slots: int
     depth: int
     base: NDArray[np.float32]
-    """What the sum of each label starts with."""
+    """The value that each label's sum starts from."""
 
 
 class Forest(NamedTuple):
-    """Binary XGBoost classifiers, one a label."""
+    """Binary XGBoost classifiers, one per label."""
 
     trees: Trees
 
     def probabilities(self, counted: Counted, weights: Weights) -> Floats:
-        """One row a text, one column a label."""
+        """One row per text, one column per label."""
         out = np.empty((len(counted.owner), len(self.trees.base)), dtype=np.float32)
         frequency = weights.term_frequencies(counted.largest)
         _score(counted, frequency, weights.idf, weights.norm, self.trees, out)
@@ -67,7 +67,7 @@ class Forest(NamedTuple):
 
 
 def forest_of(classifier: Any, n_columns: int) -> Forest | None:
-    """XGBClassifiers of two classes, alone or one a label, with plain trees; None for all else."""
+    """A two-class XGBClassifier, or one per label, with plain trees; None for any other classifier."""
     parts = list(classifier.estimators_) if type(classifier) is MultiOutputClassifier else [classifier]
     if not parts or any(type(part).__module__.partition(".")[0] != "xgboost" for part in parts):
         return None
@@ -86,7 +86,7 @@ class _Label(NamedTuple):
 
 
 def _read_booster(classifier: Any, n_columns: int) -> _Label | None:
-    """The trees that `predict_proba` uses; None if there is anything in them that is not known here."""
+    """The trees that `predict_proba` uses; None if they have anything that is not supported here."""
     booster = classifier.get_booster()
     learner = json.loads(booster.save_raw("json"))["learner"]
     parameters, model = learner["learner_model_param"], learner["gradient_booster"]
@@ -111,7 +111,7 @@ def _read_booster(classifier: Any, n_columns: int) -> _Label | None:
     score, one = np.float32(str(parameters["base_score"]).strip("[]")), np.float32(1)
     if not 0 < score < 1:
         return None
-    # In float64, because numpy's logarithm of a float32 is not always the nearest float32, as that of C is.
+    # In float64, because numpy's logarithm of a float32 is not always the nearest float32, whereas C's is.
     return _Label(np.float32(-np.log(np.float64(one / score - one))), trees)
 
 
@@ -147,7 +147,7 @@ def _join(labels: list[_Label], n_columns: int) -> Trees:
 
 
 def _depth(root: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> int:
-    """The most splits from a root to a leaf."""
+    """The largest number of splits from a root to a leaf."""
     level, depth = root, 0
     while len(level := level[left[level] != level]):
         level, depth = np.concatenate([left[level], right[level]]), depth + 1
@@ -182,7 +182,7 @@ def _walk_parent(
     older: Any,
     tree_of: Any,
 ) -> None:
-    """Each tree's leaf, its interval of norms, and for each used column a chain of the trees that look at it."""
+    """Each tree's leaf, its interval of norms, and for each used column a chain of the trees that split on it."""
     n = 0
     for tree in range(len(trees.root)):
         node = trees.root[tree]
@@ -192,7 +192,7 @@ def _walk_parent(
             child = _child(trees, node, values[slot], norm)
             older[n], tree_of[n], newest[slot] = newest[slot], tree, n
             n += 1
-            # Weights are positive, so no norm brings one below a threshold that is not.
+            # Weights are positive, so no norm brings one below a threshold that is not positive.
             if not fixed and not np.isnan(values[slot]) and trees.threshold[node] > 0:
                 turn = values[slot] / np.float64(trees.threshold[node])
                 if child == trees.left[node]:

@@ -1,14 +1,14 @@
 """How much each token speaks for a label, from a torch network's gradients as Captum computes them.
 
-Two ways, both at the output of the network's embedding layer and summed over its dimensions:
+Two methods, both at the output of the network's embedding layer and summed over its dimensions:
 
 gradient_x_input      the gradient times the embedding: exact for a linear network, cheap, blind where it saturates
-integrated_gradients  the mean gradient on the way from a baseline (the text's tokens are all the padding token) times
-                      the difference; the scores of a text sum to the difference of the two answers
+integrated_gradients  the mean gradient on the path from a baseline (every token of the text is the padding token)
+                      times the difference; the scores of a text sum to the difference of the two logits
 
 What is explained is the label's logit, log p / (1 - p), never its probability: a probability near 1 hardly moves.
 
-Any torch network can be explained by `token_scores`; `attributions_of` puts the scores on characters:
+Any torch network can be explained by `token_scores`; `attributions_of` maps the scores to characters:
 
     def logit(tokens, mask, label):            # tensors: [n, longest] ids, [n, longest] 1 or 0, [n] label
         return network(tokens, mask)[torch.arange(len(label)), label]
@@ -16,7 +16,7 @@ Any torch network can be explained by `token_scores`; `attributions_of` puts the
     scores = token_scores(logit, network.embedding, ids, asked.label, way="integrated_gradients", filler=0)
     return attributions_of(asked, offsets, scores)
 
-`ids[k]` are the tokens of the k-th asked pair, without padding, and `offsets[k]` where each of them stands in the text.
+`ids[k]` are the tokens of the k-th asked pair, without padding, and `offsets[k]` is where each of them is in the text.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palpate.errors import MissingExtra
-from palpate.models.networks.logits import Activation, n_labels_of
-from palpate.models.text.batches import attention_mask, batches_within, padded
+from palpate.models.networks import Activation, n_labels_of
+from palpate.models.text import attention_mask, batches_within, lengths_of, padded
 from palpate.results import Asked, Attributions, no_attributions
 
 Way = Literal["integrated_gradients", "gradient_x_input"]
 WAYS: tuple[Way, ...] = ("integrated_gradients", "gradient_x_input")
 N_STEPS = 50
 BATCH_TOKENS = 1024
-"""A backward pass keeps every layer's values: a quarter of what a forward pass may hold."""
+"""A backward pass keeps every layer's values, so it gets a quarter of a forward pass's tokens."""
 
 Floats = NDArray[np.float64]
 Forward = Callable[[Any, Any, Any], Any]
@@ -58,21 +58,21 @@ def token_scores(
     batch_tokens: int = BATCH_TOKENS,
     max_rows: int | None = None,
 ) -> list[Floats]:
-    """A score for each token of each row; `labels[k]` is the label that row k is explained for.
+    """A score for each token of each row; `labels[k]` is the label for which row k is explained.
 
     `embedding` is the module that `forward` calls once, with the ids, and whose output is [n, longest, dimensions]. The
-    network must be in eval mode, and rows must not depend on each other. `filler` pads rows and, without a `baseline`
-    of the same lengths, stands for every token in it. Rows of like length share a pass of at most `batch_tokens`.
+    network must be in eval mode, and rows must not depend on each other. `filler` pads rows; without a `baseline` it
+    also stands for every token of the baseline. Rows of similar length share a pass of at most `batch_tokens`.
     """
     import torch
 
     if way not in WAYS:
-        raise ValueError(f"there is no way {way!r} of explaining by gradients, only {' and '.join(WAYS)}")
+        raise ValueError(f"unknown gradient method {way!r}; the methods are {' and '.join(WAYS)}")
     asked = np.asarray(labels, dtype=np.int64)
-    lengths = np.fromiter((len(row) for row in ids), dtype=np.int64, count=len(ids))
+    lengths = lengths_of(ids)
     start = [[filler] * len(row) for row in ids] if baseline is None else baseline
     if asked.shape != lengths.shape or [len(row) for row in start] != lengths.tolist():
-        raise ValueError("ids, labels and baseline must have one row for each other, and equal lengths")
+        raise ValueError("ids, labels and baseline must have the same number of rows, and rows of the same length")
     scores: list[Floats] = [np.zeros(0)] * len(ids)
     with _with_gradients(embedding):
         for rows in batches_within(batch_tokens, lengths, max_rows=max_rows):
@@ -88,10 +88,10 @@ def token_scores(
 
 
 def attributions_of(asked: Asked, offsets: Sequence[Offsets], scores: Sequence[Floats]) -> Attributions:
-    """Tokens of each asked pair as pieces of its text, in order.
+    """The tokens of each asked pair as pieces of its text, in order.
 
-    Tokens that share a character (bytes of an emoji) are one piece, with the sum of their scores; a token without
-    characters (a special one) is none.
+    Tokens that share a character (the bytes of an emoji) become one piece with the sum of their scores; a token
+    without characters (a special one) is left out.
     """
     parts = [_pieces(places, values) for places, values in zip(offsets, scores, strict=True)]
     if not parts:
@@ -103,7 +103,7 @@ def attributions_of(asked: Asked, offsets: Sequence[Offsets], scores: Sequence[F
 
 
 def log_odds(logits: Any, label: Any, activation: Activation) -> Any:
-    """The logit of one label a row: log p / (1 - p), whatever turns the outputs [n, outputs] into probabilities."""
+    """The logit of one label per row, log p / (1 - p), for either activation of the outputs [n, outputs]."""
     n_outputs = int(logits.shape[1])
     output = (label + (n_outputs - n_labels_of(n_outputs, activation)))[:, None]
     own = logits.gather(1, output)[:, 0]
@@ -123,7 +123,7 @@ def _attribute(
     n_steps: int,
     at_once: int,
 ) -> Floats:
-    """Scores [row, token] of one batch; `at_once` is how many rows, steps included, a pass may have."""
+    """Scores [row, token] of one batch; `at_once` is how many rows, over all steps, a pass may have."""
     try:
         from captum.attr import LayerGradientXActivation, LayerIntegratedGradients
     except ImportError:
@@ -139,7 +139,7 @@ def _attribute(
 
 @contextmanager
 def _with_gradients(embedding: Any) -> Iterator[None]:
-    """Gradients for the embedding's output even if the network was frozen for inference."""
+    """Allow gradients at the embedding's output even if the network was frozen for inference."""
     import torch
 
     frozen = [weight for weight in embedding.parameters() if not weight.requires_grad]
@@ -154,7 +154,7 @@ def _with_gradients(embedding: Any) -> Iterator[None]:
 
 
 def _pieces(places: Offsets, values: Floats) -> Floats:
-    """Rows of start, end and score; pieces that overlap are one."""
+    """Rows of start, end and score; overlapping pieces are merged."""
     found: list[list[float]] = []
     for (start, end), score in zip(places, values.tolist(), strict=True):
         if start >= end:

@@ -1,14 +1,14 @@
-"""A masked language model from a folder: the likeliest words at a place (vocabulary-sensitivity, section 2.3).
+"""A masked language model from a folder: the likeliest words at a position (vocabulary-sensitivity, Section 2.3).
 
-The tokens of the word are replaced with one mask token, and the network is asked for the words that fit there. It sees
-up to `max_tokens` tokens around the place. Nothing is downloaded, and weights are read from safetensors only, unless
+The tokens of a word are replaced by one mask token, and the network is asked which words fit there. It sees up to
+`max_tokens` tokens around the position. Nothing is downloaded, and weights are read from safetensors only, unless
 `trust` is given.
 
-Only tokens that are whole words are answers: no pieces ("##ing"), no special tokens, and for tokenizers that mark
-the beginning of words only tokens with that mark. "Patient" and "patient" are one answer.
+Only tokens that are whole words are proposed: no pieces ("##ing"), no special tokens, and for tokenizers that mark the
+beginning of a word only tokens with that mark. "Patient" and "patient" are one proposal.
 
-Speed: each note is tokenised once, equal windows are run once, windows of like length share a batch, and the output
-layer, which is the largest part of a small network, is run for the masked place only.
+Speed: each note is tokenised once, equal windows are run once, windows of similar length share a batch, and the output
+layer, which is the largest part of a small network, is run at the masked position only.
 """
 
 from __future__ import annotations
@@ -23,9 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Ints
-from palpate.errors import ConfigError, MissingExtra
-from palpate.models.adapters.hf import load_tokenizer, positions_of, quiet
-from palpate.models.text.batches import attention_mask, batches_within, padded
+from palpate.errors import ConfigError
+from palpate.models.networks import require_torch
+from palpate.models.text import attention_mask, batches_within, lengths_of, padded
+from palpate.models.text.checkpoints import (
+    check_checkpoint,
+    lacks_weights,
+    load_network,
+    load_tokenizer,
+    positions_of,
+)
 from palpate.models.text.windows import clean
 from palpate.perturb.words import Hits
 from palpate.perturb.words.substitutes import whole_word
@@ -38,9 +45,9 @@ _NOTES_AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False)
 class MaskedModel:
-    """A checkpoint with what is known about its tokens; made by `load_masked`.
+    """A checkpoint, and what is known about its tokens; made by `load_masked`.
 
-    `words` are what it may propose; `word_of[token]` is the index of a token's word, or -1.
+    `words` are the words it may propose; `word_of[token]` is the index of a token's word, or -1.
     """
 
     words: tuple[str, ...]
@@ -52,7 +59,7 @@ class MaskedModel:
     max_tokens: int
 
     def likeliest(self, texts: Sequence[str], hits: Hits, n: int, *, exclude: Sequence[Ints] = ()) -> Ints:
-        """Up to n indices into `words` for each hit, best first, then -1; `exclude[hits.word[i]]` are not given."""
+        """Up to n indices into `words` for each hit, best first, then -1; never one of `exclude[hits.word[i]]`."""
         windows, which, place = self._windows(texts, hits)
         asked = hits.word if len(exclude) else np.zeros(len(which), dtype=np.int64)
         pairs, answer = np.unique(np.column_stack([which, asked]), axis=0, return_inverse=True)
@@ -67,7 +74,7 @@ class MaskedModel:
         return best[answer.ravel()]
 
     def _windows(self, texts: Sequence[str], hits: Hits) -> tuple[list[tuple[int, ...]], Ints, list[int]]:
-        """The different windows, which of them each hit has, and where the mask is in each."""
+        """The distinct windows, which of them belongs to each hit, and where the mask is in each."""
         known: dict[tuple[tuple[int, ...], int], int] = {}
         which = np.zeros(len(hits.text), dtype=np.int64)
         notes = hits.by_text()
@@ -88,7 +95,7 @@ class MaskedModel:
         return [window for window, _ in known], which, [place for _, place in known]
 
     def _window(self, ids: list[int], offsets: Ints, start: int, end: int) -> tuple[tuple[int, ...], int]:
-        """The tokens around a span, which is one mask, and where the mask is; both sides get half if they need it."""
+        """The tokens around a span, which becomes one mask, and the mask's position; each side may fill half."""
         n_left = int(np.searchsorted(offsets[:, 1], start, side="right"))
         right = int(np.searchsorted(offsets[:, 0], end, side="left"))
         room = self.max_tokens - len(self.before) - len(self.after) - 1
@@ -100,11 +107,11 @@ class MaskedModel:
         return window, len(self.before) + take_left
 
     def _logits(self, windows: list[tuple[int, ...]], place: list[int]) -> Iterator[tuple[Ints, NDArray[np.float32]]]:
-        """Batches of windows, and the logits of all tokens at their masks."""
+        """Batches of windows, and the logits of all tokens at the masks."""
         import torch
 
-        lengths = np.fromiter(map(len, windows), dtype=np.int64, count=len(windows))
-        # Without a padding token rows of one length are still fine, but rows of several are not.
+        lengths = lengths_of(windows)
+        # Without a padding token only rows of equal length could share a batch.
         pad = self.tokenizer.pad_token_id
         max_rows = None if pad is not None else 1
         at = np.asarray(place, dtype=np.int64)
@@ -124,7 +131,7 @@ class MaskedModel:
 
 
 def _best(value: NDArray[np.float32], n: int, barred: Ints) -> Ints:
-    """The n places of the largest values, ties to the lower place, then -1."""
+    """The indices of the n largest values, ties to the lower index, then -1."""
     value = value.copy()
     value[barred] = -np.inf
     k = min(n, len(value))
@@ -139,7 +146,7 @@ def _best(value: NDArray[np.float32], n: int, barred: Ints) -> Ints:
 
 @contextmanager
 def _only_at(network: Any, place: Any) -> Iterator[bool]:
-    """While it is open, the output layer sees one place of each row; false if the network can't be cut so."""
+    """While open, the output layer sees one position per row; gives False if the network does not allow that."""
     layer = network.get_output_embeddings()
     if layer is None:
         yield False
@@ -160,23 +167,21 @@ def _only_at(network: Any, place: Any) -> Iterator[bool]:
 
 
 def load_masked(target: Path, *, max_tokens: int = 128, trust: bool = False) -> MaskedModel:
-    """The checkpoint in a folder, checked: its files, its task, its weights, its tokenizer."""
+    """The checkpoint in a folder, with its files, weights and tokenizer checked."""
     source = f"the context model {target}"
-    if not (target / "config.json").is_file():
-        hint = "nothing is downloaded: give the folder of a transformers checkpoint on this machine"
-        raise ConfigError("this folder has no config.json, so it is no checkpoint", file=target, hint=hint)
-    if not trust and not any(target.glob("*.safetensors")):
-        hint = "save the checkpoint as safetensors, or say trust: true"
-        raise ConfigError("this checkpoint has no weights as safetensors", file=target, hint=hint)
-    try:
-        import transformers
-    except ImportError:
-        raise MissingExtra("torch", needed_for=source) from None
-    with quiet(transformers):
-        tokenizer = load_tokenizer(transformers, target, trust=trust)
-        network = _network(transformers, target, trust=trust)
+    check_checkpoint(target, trust=trust)
+    require_torch(source, "transformers")
+    import transformers
+
+    tokenizer = load_tokenizer(target, trust=trust)
+    network, missing = load_network(transformers.AutoModelForMaskedLM, target, trust=trust)
+    if missing:
+        hint = "a classifier has lost its output layer; give the checkpoint that it was made from"
+        raise lacks_weights(missing, "a masked language model", target, hint=hint)
     if not getattr(tokenizer, "is_fast", False) or tokenizer.mask_token_id is None:
-        raise ConfigError("the tokenizer has no mask token, or can't tell where its tokens are in a text", file=target)
+        raise ConfigError(
+            "the tokenizer has no mask token, or no character offsets (it is not a fast tokenizer)", file=target
+        )
     words, word_of = _vocabulary(tokenizer, int(network.config.vocab_size))
     if not words:
         raise ConfigError("no token of this checkpoint is a whole word", file=target)
@@ -184,34 +189,11 @@ def load_masked(target: Path, *, max_tokens: int = 128, trust: bool = False) -> 
     most = min(max_tokens, positions_of(network) or max_tokens)
     if most < len(before) + len(after) + 1:
         raise ConfigError(f"{source}: max_tokens is {most}, which leaves no room for the word")
-    return MaskedModel(words, word_of, network, tokenizer, before, after, most)
-
-
-def _network(transformers: Any, path: Path, *, trust: bool) -> Any:
-    """The network with all its weights; an output layer that the file does not hold is never made up."""
-    try:
-        network, report = transformers.AutoModelForMaskedLM.from_pretrained(
-            path,
-            local_files_only=True,
-            trust_remote_code=trust,
-            use_safetensors=None if trust else True,
-            output_loading_info=True,
-        )
-    except Exception as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"the weights can't be loaded: {first}", file=path) from error
-    missing = sorted(str(key) for key in (*report["missing_keys"], *report["mismatched_keys"]))
-    if missing:
-        raise ConfigError(
-            f"the checkpoint lacks {len(missing)} weights of a masked language model, among them {missing[0]}",
-            file=path,
-            hint="a classifier has lost its output layer; give the checkpoint that it was made from",
-        )
-    return network.float().eval()
+    return MaskedModel(words, word_of, network.eval(), tokenizer, before, after, most)
 
 
 def _vocabulary(tokenizer: Any, n_tokens: int) -> tuple[tuple[str, ...], Ints]:
-    """The whole words, in order of their first token, lower case if there is one, and the word of each token."""
+    """The whole words, ordered by their first token and in lower case where that exists, and the word of each token."""
     entries = sorted(((number, entry) for entry, number in tokenizer.get_vocab().items() if number < n_tokens))
     special = {*tokenizer.all_special_ids, *tokenizer.get_added_vocab().values()}
     mark = next((mark for mark in _WORD_MARKS if any(entry.startswith(mark) for _, entry in entries)), "")
@@ -232,7 +214,7 @@ def _vocabulary(tokenizer: Any, n_tokens: int) -> tuple[tuple[str, ...], Ints]:
 
 
 def _frame(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The special tokens before and behind a text, seen from how the mask is encoded."""
+    """The special tokens before and after a text, found by encoding the mask token."""
     ids = list(tokenizer(tokenizer.mask_token)["input_ids"])
     at = ids.index(tokenizer.mask_token_id)
     return tuple(ids[:at]), tuple(ids[at + 1 :])

@@ -1,12 +1,11 @@
-"""From text to the token windows that a transformer reads, and from where on it stops reading.
+"""From text to the token windows that a transformer reads, and the point where it stops reading.
 
-A checkpoint reads at most `max_tokens` tokens at a time. A longer note is cut after the first ones
-(`truncate`), or read in overlapping windows (`sliding`).
+A checkpoint reads at most `max_tokens` tokens at a time. A longer note is cut off behind them (`truncate`), or
+read in overlapping windows (`sliding`).
 
-The tokens of a text up to a space do not depend on what comes after that space, for the tokenizers that split
-at white space before anything else (BERT's and RoBERTa's). This is what makes it right to leave the end of a
-long note untokenised and to tell the runner from where on an edit can't matter. For any other tokenizer both
-are left out.
+With a tokenizer that splits at white space before anything else (BERT's and RoBERTa's), the tokens of a text up to
+a space do not depend on what follows that space. That is why the end of a long note may be left untokenised, and
+why the runner can be told where an edit stops mattering. For other tokenizers neither is done.
 """
 
 from __future__ import annotations
@@ -21,36 +20,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.errors import ConfigError
+from palpate.models.text import Ints, attention_mask, lengths_of, padded
 
-Ints = NDArray[np.int64]
 Long = Literal["truncate", "sliding"]
 
 _UNLIMITED = 1_000_000
-"""A tokenizer without a limit says 1e30; no model reads this many tokens at a time."""
+"""A tokenizer without a limit reports 1e30; no model reads this many tokens at a time."""
 _CHARACTERS_PER_TOKEN = 8
 """How much of a text to look at first; English clinical text has about 4."""
 _WORD_END = re.compile(r"[!-~](?=[ \t\n])")
-"""A character that no tokenizer takes for white space, before one that all take for it."""
+"""A character that no tokenizer treats as white space, followed by one that all of them do."""
 _LOCAL_NORMALIZERS = {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents"}
 _LOCAL_PRE_TOKENIZERS = {"BertPreTokenizer", "ByteLevel", "Whitespace", "WhitespaceSplit"}
 _LOCAL_MODELS = {"WordPiece", "WordLevel", "BPE"}
 
 
 class Windows(NamedTuple):
-    """Token ids, special ones included; the windows of a row are neighbours, in order."""
+    """Token ids, special ones included; the windows of a row are adjacent and in order."""
 
     ids: list[list[int]]
     first: Ints
-    """Where the windows of each row start, and, last, how many there are."""
+    """Where the windows of each row start; the last entry is how many windows there are."""
 
 
-class Placed(NamedTuple):
-    """Windows, and where their tokens of text stand: window w holds the tokens from `begin[w]` on of its row."""
+class PlacedWindows(NamedTuple):
+    """Windows, and where their tokens are in the text: window w holds its row's tokens from `begin[w]` on."""
 
     windows: Windows
     begin: list[int]
     offsets: list[list[tuple[int, int]]]
-    """Start and end in characters of every token of each row, those that no window holds too."""
+    """Start and end, in characters, of every token of each row, including tokens that are in no window."""
+
+
+class MeanScores:
+    """A score for each token of each asked pair: the mean over the windows in which the token was explained."""
+
+    def __init__(self, placed: PlacedWindows, place: Ints) -> None:
+        self._placed, self._place = placed, place.tolist()
+        n_tokens = [len(placed.offsets[row]) for row in self._place]
+        self._sum = [np.zeros(n) for n in n_tokens]
+        self._n = [np.zeros(n, dtype=np.int64) for n in n_tokens]
+
+    def add(self, pair: int, window: int, scores: NDArray[np.float64]) -> None:
+        """Add the scores of a window's text tokens, without the special ones; an empty text has none."""
+        begin = self._placed.begin[window]
+        end = begin + min(len(scores), len(self._sum[pair]) - begin)
+        self._sum[pair][begin:end] += scores[: end - begin]
+        self._n[pair][begin:end] += 1
+
+    def pieces(self) -> tuple[list[list[tuple[int, int]]], list[NDArray[np.float64]]]:
+        """Offsets and scores of the tokens that were read, for each pair."""
+        seen = [np.flatnonzero(n) for n in self._n]
+        offsets = [[self._placed.offsets[row][t] for t in some] for row, some in zip(self._place, seen, strict=True)]
+        return offsets, [s[some] / n[some] for s, n, some in zip(self._sum, self._n, seen, strict=True)]
 
 
 class Frame(NamedTuple):
@@ -64,7 +86,7 @@ class Frame(NamedTuple):
 
     @property
     def has_types(self) -> bool:
-        """Whether leaving the token types to the model's default, zeros, would be wrong."""
+        """Whether the model's default token types, all zeros, would be wrong."""
         return any([*self.type_before, self.type_inside, *self.type_after])
 
     def types(self, n_tokens: int) -> list[int]:
@@ -72,10 +94,18 @@ class Frame(NamedTuple):
         inside = n_tokens - len(self.before) - len(self.after)
         return [*self.type_before, *([self.type_inside] * inside), *self.type_after]
 
+    def batch(self, ids: Sequence[list[int]], pad: int) -> dict[str, Ints]:
+        """What a transformer takes for some windows: ids, mask and, where they matter, token types."""
+        lengths = lengths_of(ids)
+        out = {"input_ids": padded(ids, pad), "attention_mask": attention_mask(lengths)}
+        if self.has_types:
+            out["token_type_ids"] = padded([self.types(int(n)) for n in lengths], 0)
+        return out
+
 
 @dataclass(frozen=True)
 class TextWindows:
-    """A tokenizer with the part of a text that is read; made by `text_windows`."""
+    """A tokenizer, and which part of a text it is used on; made by `text_windows`."""
 
     tokenizer: Any
     long: Long
@@ -87,11 +117,11 @@ class TextWindows:
     filler: int
     """Stands for an empty text where the tokenizer adds no special tokens."""
     only_head: bool
-    """Whether what comes after the first `size` tokens can be ignored, unseen."""
+    """Whether what follows the first `size` tokens can be ignored without being tokenised."""
 
     @property
     def reads(self) -> str | None:
-        """How much of a text is read, for people; None: all of it."""
+        """How much of a text is read, in words; None: all of it."""
         if self.max_tokens is None or self.long == "sliding":
             return None
         return f"the {'last' if _cut_left(self.tokenizer) else 'first'} {self.max_tokens} tokens"
@@ -105,8 +135,8 @@ class TextWindows:
             first.append(len(ids))
         return Windows(ids, np.asarray(first, dtype=np.int64))
 
-    def place(self, texts: Sequence[str]) -> Placed:
-        """The windows that `encode` gives, and the characters of their tokens; needs a fast tokenizer."""
+    def place(self, texts: Sequence[str]) -> PlacedWindows:
+        """The windows that `encode` gives, with the character offsets of their tokens; needs a fast tokenizer."""
         encodings = self._head_encodings(texts) if self.only_head else self._encodings(texts)
         ids: list[list[int]] = []
         first, begin = [0], list[int]()
@@ -115,12 +145,13 @@ class TextWindows:
             ids += [self._framed(encoding.ids[start : start + self.size]) for start in starts]
             begin += starts
             first.append(len(ids))
-        return Placed(Windows(ids, np.asarray(first, dtype=np.int64)), begin, [list(e.offsets) for e in encodings])
+        windows = Windows(ids, np.asarray(first, dtype=np.int64))
+        return PlacedWindows(windows, begin, [list(encoding.offsets) for encoding in encodings])
 
     def visible_ends(self, texts: Sequence[str]) -> Ints:
-        """From which character on an edit leaves the windows as they are; past the end if none does.
+        """The character from which on an edit leaves the windows unchanged; past the end if there is none.
 
-        That is the space behind the word of the last token read. Offsets are not trusted alone: the text up to that
+        That is the space after the word of the last token read. Offsets alone are not trusted: the text up to that
         space, tokenised by itself, must give the same tokens, or the whole text counts as read.
         """
         ends = np.fromiter((len(text) + 1 for text in texts), dtype=np.int64, count=len(texts))
@@ -145,7 +176,7 @@ class TextWindows:
         return self._tokens(texts)
 
     def _head_encodings(self, texts: Sequence[str]) -> list[Any]:
-        """Tokens of the first part of each text, where that is enough, and of all of it elsewhere."""
+        """Tokens of the first part of each text where that is enough, and of the whole text elsewhere."""
         bound = self.size * _CHARACTERS_PER_TOKEN
         cuts = [_word_end(text, bound) for text in texts]
         encodings = self._encodings([text[:cut] for text, cut in zip(texts, cuts, strict=True)])
@@ -177,7 +208,7 @@ class TextWindows:
         return [*self.frame.before, *part, *self.frame.after] or [self.filler]
 
     def _starts(self, n_tokens: int) -> list[int]:
-        """Where the windows of a text begin; HF's meaning of stride: windows share `overlap` tokens."""
+        """Where the windows of a text begin; as with transformers' `stride`, windows share `overlap` tokens."""
         if n_tokens <= self.size:
             return [0]
         if self.long == "truncate":
@@ -188,7 +219,7 @@ class TextWindows:
 def text_windows(
     tokenizer: Any, *, long: Long, max_tokens: int | None, limit: int | None, stride: int | None, source: str
 ) -> TextWindows:
-    """How a checkpoint with this tokenizer reads texts; `limit` is how many positions the model has."""
+    """How a checkpoint with this tokenizer reads texts; `limit` is the number of positions the model has."""
     declared = int(min(tokenizer.model_max_length or _UNLIMITED, _UNLIMITED))
     known = [n for n in (limit, declared) if n is not None and 0 < n < _UNLIMITED]
     most = max_tokens if max_tokens is not None else min(known, default=None)
@@ -209,14 +240,14 @@ def text_windows(
 
 
 def _frame(tokenizer: Any, source: str) -> Frame:
-    """The special tokens, seen from how a word is encoded with and without them."""
+    """The special tokens, found by encoding a word with and without them."""
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     answer = tokenizer("a", return_token_type_ids=True)
     ids = list(answer["input_ids"])
     types = list(answer.get("token_type_ids") or [0] * len(ids))
     starts = [i for i in range(len(ids)) if ids[i : i + len(bare)] == bare]
     if not bare or not starts:
-        raise ConfigError(f"{source}: the tokenizer does not give the tokens of a plain word")
+        raise ConfigError(f"{source}: the tokenizer does not encode a plain word")
     at, end = starts[0], starts[0] + len(bare)
     return Frame(ids[:at], ids[end:], types[:at], types[at], types[end:])
 
@@ -231,7 +262,7 @@ def _cut_left(tokenizer: Any) -> bool:
 
 
 def _is_local(tokenizer: Any) -> bool:
-    """Whether the tokens before a space are safe from what comes after it; if in doubt, no."""
+    """Whether the tokens before a space never depend on what follows it; False if in doubt."""
     if not getattr(tokenizer, "is_fast", False):
         return False
     parts = json.loads(tokenizer.backend_tokenizer.to_str())
@@ -255,11 +286,11 @@ def _steps(part: dict[str, Any] | None, of_sequence: str) -> list[dict[str, Any]
 
 
 def _word_end(text: str, at: int) -> int | None:
-    """The first offset from `at` on where a word ends before a space; None if there is none."""
+    """The first offset at or after `at` where a word ends before a space; None if there is none."""
     found = _WORD_END.search(text, max(at - 1, 0))
     return found.end() if found else None
 
 
 def clean(text: str) -> str:
-    """The text without lone surrogates, which tokenizers refuse; as many characters as before."""
+    """The text without unpaired surrogates, which tokenizers refuse; its length stays the same."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

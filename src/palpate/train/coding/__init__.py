@@ -1,7 +1,11 @@
-"""Coding models: thousands of labels, label-wise attention over the words of a note, and evidence for each label.
+"""`palpate train caml` and `effective-can`: thousands of labels, label-wise attention over words, evidence per label.
 
-As in the evidence paper, Sections 5 and 6: the same network without and with evidence training, so that what the
-evidence costs in codes can be seen. Notes without evidence train the codes only.
+caml           one convolution and label-wise attention (Mullenbach et al., 2018; evidence paper, Table 9)
+effective-can  residual squeeze-and-excitation blocks under label-wise attention (Liu et al., 2021), the base of the
+               evidence paper's models (Section 5.1, Figures 1 and 2)
+
+As in the evidence paper, Sections 5 and 6, the same network can be trained without and with evidence, which shows what
+the evidence costs in coding performance. Notes without evidence train the codes only.
 """
 
 from __future__ import annotations
@@ -15,28 +19,24 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
-from palpate.errors import CohortError, MissingExtra
-from palpate.models.digest import digest
+from palpate.errors import CohortError
+from palpate.models.networks import device_of, require_torch, torch_threads
 from palpate.models.networks.coding.words import WordWindow, learn_words
-from palpate.models.networks.device import device_of
+from palpate.models.options import digest
 from palpate.train.coding.evidence import find_evidence, read_table
-from palpate.train.coding.options import CodingOptions
+from palpate.train.coding.options import CamlOptions, CodingOptions, EffectiveCanOptions
 from palpate.train.notes import Split, split_notes
-from palpate.train.options import Fitted, Read, Step, Task
-from palpate.train.transformer import torch_threads
+from palpate.train.options import FitTask, Fitted, Kind, TrainingData, TrainStep
 
 LIMITS = (
-    "What stands behind the last word that it reads has no influence on its answer.",
-    "A label that no training note has is never expected; its probability is near 0, whatever the note.",
+    "Text after the last word that it reads has no influence on its prediction.",
+    "A label without a training note is never predicted; its probability is near 0, whatever the note says.",
 )
 
 
 def check(options: CodingOptions, _labels: Sequence[str]) -> Mapping[str, Any]:
     """torch and the evidence table are there; the result depends on the table's bytes."""
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise MissingExtra("torch", needed_for="training a coding model") from None
+    require_torch("training a coding model")
     device_of(options.device)
     if options.evidence_table is None:
         return {}
@@ -44,25 +44,25 @@ def check(options: CodingOptions, _labels: Sequence[str]) -> Mapping[str, Any]:
     return {"evidence": digest("evidence", {}, [options.evidence_table])}
 
 
-def read_codes(cohort: Cohort, _options: CodingOptions) -> Read:
-    """All notes; some labels may be those of no training note."""
-    return Read(cohort, split_notes(cohort, rare_labels=True))
+def read_codes(cohort: Cohort, _options: CodingOptions) -> TrainingData:
+    """All notes; some labels may have no training note."""
+    return TrainingData(cohort, split_notes(cohort, rare_labels=True))
 
 
-def fit(split: Split, options: CodingOptions, task: Task) -> Fitted:
-    """One network, its best epoch, and its probabilities on validation as an audit will get them."""
+def fit(split: Split, options: CodingOptions, task: FitTask) -> Fitted:
+    """One network at its best epoch, and its validation probabilities as an audit will get them."""
     from palpate.models.networks.coding import CodingModel, write
     from palpate.train.coding.batches import prepare
-    from palpate.train.coding.fit import Fit
+    from palpate.train.coding.training import CodingTraining
 
-    task.progress(Step("words", 0, 1))
+    task.progress(TrainStep("words", 0, 1))
     window = make_window(split, options)
     read = [window.read(notes.texts) for notes in (split.train, split.validation)]
     marked, facts = _evidence(split, read[0], options)
     seed = task.seed or 0
     with torch_threads(options.threads):
         network = make_network(split, window, options, seed)
-        found = Fit(
+        best, history = CodingTraining(
             network,
             prepare(read[0], split.train, split.train.y, options.class_weight, marked),
             prepare(read[1], split.validation, split.train.y, options.class_weight),
@@ -71,8 +71,8 @@ def fit(split: Split, options: CodingOptions, task: Task) -> Fitted:
             home=task.scratch,
             progress=task.progress,
         ).run()
-        task.progress(Step("validation", 0, 1))
-        model = CodingModel(network, window, labels=split.labels, fingerprint="")
+        task.progress(TrainStep("validation", 0, 1))
+        model = CodingModel(network.to("cpu"), window, labels=split.labels, fingerprint="")
         p = model.predict(Inputs.from_texts(split.validation.texts))
 
     def save(folder: Path, **manifest: Any) -> Path:
@@ -80,7 +80,8 @@ def fit(split: Split, options: CodingOptions, task: Task) -> Fitted:
 
         return save_network(folder, "coding", lambda home: write(home, network, window), **manifest)
 
-    return Fitted(p, save, {**_facts(network, window, split, found), **facts})
+    chosen = {"epochs": best["epoch"], "micro_f1": best["micro_f1"]}
+    return Fitted(p, save, {**chosen, **_facts(network, window, split), "tried": history, **facts})
 
 
 def make_window(split: Split, options: CodingOptions) -> WordWindow:
@@ -96,7 +97,7 @@ def make_window(split: Split, options: CodingOptions) -> WordWindow:
 
 
 def make_network(split: Split, window: WordWindow, options: CodingOptions, seed: int) -> Any:
-    """The network with its first weights; each label starts at its share of the training notes."""
+    """The network with initial weights; each label starts at its share of the training notes."""
     import torch
 
     from palpate.models.networks.coding.layers import CodingNetwork
@@ -124,15 +125,25 @@ def _evidence(split: Split, read: Any, options: CodingOptions) -> tuple[Any, dic
     return evidence.notes, evidence.facts()
 
 
-def _facts(network: Any, window: WordWindow, split: Split, found: Any) -> dict[str, Any]:
+def _facts(network: Any, window: WordWindow, split: Split) -> dict[str, Any]:
     n_positive = split.train.y.sum(axis=0)
     return {
-        "epochs": found.best["epoch"],
-        "micro_f1": found.best["micro_f1"],
         "n_words": len(window.words),
         "n_labels": len(split.labels),
         "n_labels_without_a_training_note": int((n_positive == 0).sum()),
         "shape": network.shape.model_dump(mode="json"),
         "n_weights": sum(int(weight.numel()) for weight in network.parameters()),
-        "tried": found.history,
     }
+
+
+def _kind(what: str, options: type[CodingOptions]) -> Kind:
+    packages = ("torch", "safetensors")
+    return Kind(what, options, fit, packages, check=check, limits=LIMITS, read=read_codes)
+
+
+CAML = _kind("CAML: one convolution over the words of a note, and for each label an attention over them.", CamlOptions)
+EFFECTIVE_CAN = _kind(
+    "EffectiveCAN: residual convolutions with gates over the words of a note, and for each label an attention "
+    "over the outputs of all of them.",
+    EffectiveCanOptions,
+)

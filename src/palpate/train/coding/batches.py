@@ -1,4 +1,4 @@
-"""Notes for the training of a coding network: words, labels, weights and evidence, in batches of like length."""
+"""Notes for the training of a coding network: words, labels, weights and evidence, as batches of tensors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.models.networks.coding.words import PADDING, Read
-from palpate.models.text.batches import attention_mask, padded
+from palpate.models.networks.coding.words import PADDING, WordSequence
+from palpate.models.text import attention_mask, lengths_of, padded
 from palpate.train.coding.evidence import Marked
 from palpate.train.notes import Floats, Notes, class_weights, example_weights
 
 Ints = NDArray[np.int64]
 
 
-class Pairs(NamedTuple):
+class EvidencePairs(NamedTuple):
     """The pairs of a note and a label that have evidence in a batch."""
 
     note: Any
@@ -25,24 +25,24 @@ class Pairs(NamedTuple):
     """[pair, word]: 1 for evidence."""
 
 
-class Batch(NamedTuple):
-    """Tensors."""
+class CodingBatch(NamedTuple):
+    """The tensors of some notes."""
 
     ids: Any
     mask: Any
     y: Any
     weight: Any
-    pairs: Pairs | None
+    pairs: EvidencePairs | None
     """None if no note of the batch has evidence."""
 
-    def on(self, device: str) -> Batch:
-        """The same, there."""
+    def on(self, device: str) -> CodingBatch:
+        """The same tensors on a device."""
         ids, mask, y, weight, pairs = self
-        moved = None if pairs is None else Pairs(*(part.to(device) for part in pairs))
-        return Batch(ids.to(device), mask.to(device), y.to(device), weight.to(device), moved)
+        moved = None if pairs is None else EvidencePairs(*(part.to(device) for part in pairs))
+        return CodingBatch(ids.to(device), mask.to(device), y.to(device), weight.to(device), moved)
 
 
-class Prepared(NamedTuple):
+class PreparedNotes(NamedTuple):
     """All notes of a split."""
 
     ids: list[list[int]]
@@ -51,12 +51,12 @@ class Prepared(NamedTuple):
     weight: Floats
     evidence: Sequence[Sequence[Marked]]
 
-    def batch(self, rows: Ints) -> Batch:
-        """What the network and its losses are given for some notes."""
+    def batch(self, rows: Ints) -> CodingBatch:
+        """What the network and its losses need for some notes."""
         import torch
 
         lengths = self.lengths[rows]
-        return Batch(
+        return CodingBatch(
             torch.from_numpy(padded([self.ids[row] for row in rows], PADDING)),
             torch.from_numpy(attention_mask(lengths).astype(bool)),
             torch.from_numpy(self.y[rows].astype(np.float32)),
@@ -64,7 +64,7 @@ class Prepared(NamedTuple):
             self._pairs(rows, int(lengths.max())),
         )
 
-    def _pairs(self, rows: Ints, longest: int) -> Pairs | None:
+    def _pairs(self, rows: Ints, longest: int) -> EvidencePairs | None:
         import torch
 
         found = [(k, one) for k, row in enumerate(rows) if len(self.evidence) for one in self.evidence[row]]
@@ -74,20 +74,19 @@ class Prepared(NamedTuple):
         for k, (_, one) in enumerate(found):
             marked[k, one.words] = 1
         note, label = ([k for k, _ in found], [one.label for _, one in found])
-        return Pairs(torch.tensor(note), torch.tensor(label), torch.from_numpy(marked))
+        return EvidencePairs(torch.tensor(note), torch.tensor(label), torch.from_numpy(marked))
 
 
 def prepare(
-    read: Sequence[Read],
+    read: Sequence[WordSequence],
     notes: Notes,
     y_train: NDArray[np.uint8],
     class_weight: str,
     evidence: Sequence[Sequence[Marked]] = (),
-) -> Prepared:
-    """Notes with the weights that the training split says; a label of one class only weighs as if it had both."""
+) -> PreparedNotes:
+    """Notes with class weights from the training split; a label with only one class there has weight 1."""
     ids = [one.ids.tolist() for one in read]
-    lengths = np.fromiter((len(one) for one in ids), dtype=np.int64, count=len(ids))
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = class_weights(y_train, class_weight)
     weights[~np.isfinite(weights).all(axis=1)] = 1.0
-    return Prepared(ids, lengths, notes.y, example_weights(notes.y, weights), evidence)
+    return PreparedNotes(ids, lengths_of(ids), notes.y, example_weights(notes.y, weights), evidence)

@@ -1,8 +1,8 @@
 """Evidence to learn from: a table of spans, as the words of the training notes that they cover.
 
-One row a span: `case_id`, `label`, `start`, `end`, in characters of the case's text; other columns are not looked at.
-Only rows of training cases are used, and only for labels that the cohort has. What the model can't read, because it is
-behind its window, can't be learned from, and is counted.
+One row per span: `case_id`, `label`, `start`, `end`, in characters of the case's text; other columns are ignored. Only
+rows of training cases are used, and only for labels that the cohort has. Spans beyond the model's window can't be
+learned from; they are counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.columns import ColumnCheck, ids, missing_column
 from palpate.errors import CohortError
-from palpate.models.networks.coding.words import Read
+from palpate.models.networks.coding.words import WordSequence
 from palpate.train.notes import Notes
 
 Ints = NDArray[np.int64]
@@ -26,20 +26,20 @@ _OFFSET = "offsets are whole numbers of characters, counted from 0"
 
 
 class Marked(NamedTuple):
-    """The evidence of one note for one label: numbers of words."""
+    """The evidence of one note for one label: indices of words."""
 
     label: int
     words: Ints
 
 
-class Evidence(NamedTuple):
-    """The evidence of each training note, and what of the table was used."""
+class TrainingEvidence(NamedTuple):
+    """The evidence of each training note, and how much of the table was used."""
 
     notes: list[list[Marked]]
     n_rows: int
     n_used: int
     n_other_labels: int
-    """Rows of training cases for labels that the cohort has not."""
+    """Rows of training cases for labels that the cohort does not have."""
     n_unread: int
     """Rows of training cases without a word that the model reads."""
 
@@ -57,7 +57,7 @@ class Evidence(NamedTuple):
 def read_table(file: Path) -> pl.DataFrame:
     """The table with its four columns, each cell checked."""
     if not file.is_file():
-        raise CohortError("there is no such evidence table", file=file, hint="`palpate cohort mdace` writes one")
+        raise CohortError("evidence table not found", file=file, hint="`palpate cohort mdace` writes one")
     frame = _read(file)
     for name in COLUMNS:
         if name not in frame.columns:
@@ -66,7 +66,7 @@ def read_table(file: Path) -> pl.DataFrame:
     places = {name: _offsets(ColumnCheck(frame[name], file=file)) for name in COLUMNS[2:]}
     empty = places["end"] <= places["start"]
     ColumnCheck(places["end"], file=file).refuse_value(
-        empty, "which is not behind the start", hint="a span ends behind its start"
+        empty, "which is not after the start", hint="a span must end after its start"
     )
     return pl.DataFrame({**named, **places})
 
@@ -76,7 +76,7 @@ def _read(file: Path) -> pl.DataFrame:
     if kind not in (".csv", ".csv.gz", ".parquet"):
         raise CohortError(f"evidence can't be read from '{kind}' files", file=file, hint="give .csv or .parquet")
     try:
-        # A bracket in a file's name is a bracket, not a pattern.
+        # A bracket in a file's name is part of the name, not a pattern.
         if kind == ".parquet":
             return pl.read_parquet(file, glob=False, hive_partitioning=False)
         return pl.read_csv(file, infer_schema=False, glob=False)
@@ -87,14 +87,14 @@ def _read(file: Path) -> pl.DataFrame:
 def _offsets(column: ColumnCheck) -> pl.Series:
     values = ids(column)
     numbers = values.cast(pl.Int64, strict=False)
-    column.refuse_value(numbers.is_null() | (numbers < 0), "which is no offset", hint=_OFFSET)
+    column.refuse_value(numbers.is_null() | (numbers < 0), "which is not an offset", hint=_OFFSET)
     return numbers
 
 
 def find_evidence(
-    table: pl.DataFrame, notes: Notes, labels: Sequence[str], read: Sequence[Read], *, file: Path
-) -> Evidence:
-    """Which words of the training notes the spans cover, whole or in part."""
+    table: pl.DataFrame, notes: Notes, labels: Sequence[str], read: Sequence[WordSequence], *, file: Path
+) -> TrainingEvidence:
+    """The words of the training notes that the spans cover, fully or in part."""
     row_of = _rows_by_case(notes.case_ids, table, file)
     label_of = {name: k for k, name in enumerate(labels)}
     words: list[dict[int, list[Ints]]] = [{} for _ in read]
@@ -118,16 +118,16 @@ def find_evidence(
             n_used += 1
     if not n_used:
         raise CohortError(
-            "no row is evidence for a label of a case of the split 'train'",
+            "no row is evidence for a label of a case in the split 'train'",
             file=file,
-            hint="case ids and labels must be those of the cohort",
+            hint="use the case ids and labels of the cohort",
         )
     marked = [[Marked(label, np.unique(np.concatenate(parts))) for label, parts in each.items()] for each in words]
-    return Evidence(marked, table.height, n_used, n_other, n_unread)
+    return TrainingEvidence(marked, table.height, n_used, n_other, n_unread)
 
 
-def _covered(read: Read, start: int, end: int) -> tuple[int, int]:
-    """The first word that ends behind `start`, and the first that begins at `end` or later."""
+def _covered(read: WordSequence, start: int, end: int) -> tuple[int, int]:
+    """The first word that ends after `start`, and the first that begins at `end` or later."""
     first = int(np.searchsorted(read.end, start, side="right"))
     return first, max(int(np.searchsorted(read.begin, end, side="left")), first)
 
@@ -142,10 +142,10 @@ def _rows_by_case(case_ids: Sequence[str], table: pl.DataFrame, file: Path) -> d
     at = next((k for k, case in enumerate(table["case_id"]) if case in twice), None) if twice else None
     if at is not None:
         raise CohortError(
-            "two cohorts have a case of this id",
+            "two cohorts have a case with this id",
             file=file,
             row=at + 1,
             column="case_id",
-            hint="train on one cohort, or give the cases other ids",
+            hint="train on one cohort, or rename the cases",
         )
     return row_of

@@ -8,68 +8,60 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from palpate.models.networks.coding.shape import Architecture, Evidence, Shape
-from palpate.train.options import Listed, SeededOptions
+from palpate.models.networks.coding.shape import Architecture, CodingShape, EvidenceMode
+from palpate.train.options import Listed, TorchOptions
 
 LAMBDA_1, LAMBDA_2 = 2.5, 0.05
-"""The first as in the evidence paper's Appendix D. Its λ2 of 0.5 costs codes here (docs/evidence.md)."""
+"""λ1 as in the evidence paper's Appendix D; its λ2 of 0.5 costs coding performance here (docs/evidence.md)."""
 FEW_NOTES = 10_000
 _CHANNELS = (100, 100, 150, 200)
 _CHANNELS_OF_FEW_NOTES = (48, 48, 48, 48)
 
 
-class CodingOptions(SeededOptions):
-    """What both kinds take."""
+class CodingOptions(TorchOptions):
+    """The options of both kinds."""
 
     class_weight: Literal["balanced", "none"] = "none"
-    """none, as in the papers. balanced: positives weigh as the share of negatives, negatives as that of positives."""
+    """none, as in the papers; balanced: positives weigh the share of negatives, negatives the share of positives."""
     target_recall: float | None = Field(default=None, gt=0, le=1)
     """The stored threshold is the highest that reaches this recall on validation; None: the one with the best F1."""
-    evidence: Evidence = "none"
+    evidence: EvidenceMode = "none"
     """Learn where the evidence is: not at all, by supervised attention, or by a head that tags words (linear, cnn)."""
     evidence_table: Path | None = None
-    """The evidence, .csv or .parquet: case_id, label, start, end (characters of the text); rows of train are used."""
+    """The evidence, .csv or .parquet: case_id, label, start, end (characters of the text); used for training cases."""
     lambda1: float = Field(default=LAMBDA_1, ge=0)
     """Weight of the evidence loss of `evidence=attention`."""
     lambda2: float = Field(default=LAMBDA_2, ge=0)
     """Weight of the evidence loss of `evidence=linear` and `cnn`; lower it where the codes' F1 suffers."""
     max_tokens: int = Field(default=3500, ge=1)
-    """How many words of a text are read; the paper: 3500 for discharge summaries, 5000 for all notes of a chart."""
+    """How many words of a text are read; in the paper 3500 for discharge summaries, 5000 for all notes of a chart."""
     min_patients: int = Field(default=5, ge=1)
-    """Words in the training notes of fewer patients are unknown words: they may identify someone."""
+    """Words in the training notes of fewer patients are left unknown: they may identify someone."""
     max_words: int = Field(default=50_000, ge=1)
-    """At most so many words, the most frequent."""
+    """The most words in the vocabulary; the most frequent are kept."""
     embedding: int = Field(default=100, ge=1)
-    """Size of word vectors, which are learned here and not before."""
+    """Size of the word vectors, which are not pre-trained."""
     kernel: int = Field(default=9, ge=1)
-    """Words that a convolution sees at once."""
+    """Words in a convolution's window."""
     dropout: float = Field(default=0.2, ge=0, lt=1)
-    """Share of values that are left out while training."""
+    """Share of values that are dropped during training."""
     learning_rate: float = Field(default=1e-3, gt=0)
-    """Of Adam."""
+    """Learning rate of Adam."""
     epochs: int = Field(default=20, ge=1)
-    """The most rounds through the training notes."""
+    """The most epochs."""
     patience: int = Field(default=4, ge=1)
-    """Stop after so many epochs without a better micro-F1 on validation."""
+    """Stop after this many epochs without a better micro-F1 on validation."""
     batch_size: int = Field(default=8, ge=1)
-    """Notes in a step."""
+    """Notes per step."""
     max_grad_norm: float = Field(default=5.0, gt=0)
-    """Longer gradients are cut to this length."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16: mixed precision, for processors that have it."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute; auto: a GPU if there is one."""
-    threads: int | None = Field(default=None, ge=1)
-    """Threads of torch while it trains; default: torch's own choice."""
+    """Longer gradients are clipped to this length."""
     save_steps: int = Field(default=200, ge=1)
-    """Save the state of the training after so many steps, besides after every epoch."""
-    keep_training_files: bool = False
-    """Keep OUT/.training when all is done."""
+    """Save the state of the training every so many steps, and after every epoch."""
 
     @model_validator(mode="after")
     def _evidence_has_a_table(self) -> CodingOptions:
         if self.evidence != "none" and self.evidence_table is None:
-            raise ValueError(f"`evidence={self.evidence}` needs `evidence_table`, the file to learn it from")
+            raise ValueError(f"`evidence={self.evidence}` needs `evidence_table`, the file to learn from")
         if self.evidence == "none" and self.evidence_table is not None:
             raise ValueError("`evidence_table` is given, but `evidence` is none; choose attention, linear or cnn")
         return self
@@ -80,11 +72,13 @@ class CodingOptions(SeededOptions):
         return self.lambda1 if self.evidence == "attention" else self.lambda2
 
     @abstractmethod
-    def shape(self, n_notes: int) -> Shape:
-        """The sizes of the network for so many training notes."""
+    def shape(self, n_notes: int) -> CodingShape:
+        """The sizes of the network for a number of training notes."""
 
-    def _shape(self, architecture: Architecture, channels: tuple[int, ...], attention: int, reduction: int) -> Shape:
-        return Shape(
+    def _shape(
+        self, architecture: Architecture, channels: tuple[int, ...], attention: int, reduction: int
+    ) -> CodingShape:
+        return CodingShape(
             architecture=architecture,
             evidence=self.evidence,
             embedding=self.embedding,
@@ -100,11 +94,11 @@ class CamlOptions(CodingOptions):
     """Options of `caml`."""
 
     kernel: int = Field(default=10, ge=1)
-    """Words that the convolution sees at once."""
+    """Words in the convolution's window."""
     filters: int = Field(default=50, ge=1)
     """Channels of the convolution."""
 
-    def shape(self, n_notes: int) -> Shape:  # noqa: ARG002
+    def shape(self, n_notes: int) -> CodingShape:  # noqa: ARG002
         """The paper's, whatever the number of notes."""
         return self._shape("caml", (self.filters,), self.filters, 1)
 
@@ -113,13 +107,13 @@ class EffectiveCanOptions(CodingOptions):
     """Options of `effective-can`."""
 
     channels: Listed[Annotated[int, Field(ge=1)]] | None = Field(default=None, min_length=1)
-    """Of each block; default: 100,100,150,200, and 48 four times with fewer than 10,000 training notes."""
+    """Channels of each block; default: 100,100,150,200, or 48 four times with fewer than 10,000 training notes."""
     attention: int = Field(default=100, ge=1)
     """Size of what the labels attend to."""
     reduction: int = Field(default=8, ge=1)
-    """The gates squeeze their channels to one in so many."""
+    """The factor by which the gates reduce their channels."""
 
-    def shape(self, n_notes: int) -> Shape:
+    def shape(self, n_notes: int) -> CodingShape:
         """Smaller for few notes."""
         default = _CHANNELS_OF_FEW_NOTES if n_notes < FEW_NOTES else _CHANNELS
         return self._shape("effective-can", self.channels or default, self.attention, self.reduction)

@@ -5,13 +5,13 @@
     (c) xgboost     on the bag of words, 60 random draws
     (d) tables      attributes: age, sex, what earlier tests found
 
-For each label the model with the highest cross-validated AUROC of all families is taken, calibrated, and gives every
-case a probability; those of the cases that it learned from are out of fold. OUT gets `cohort.parquet`, the cohort with
-an attribute `pretest_LABEL` a label and one that names this training, and `pretest.json`, the card, which names it too.
-A label that nothing can be learned for has an empty column, and the card says why.
+For each label, the model with the highest cross-validated AUROC of all families is calibrated and gives every case a
+probability; the probabilities of cases that it learned from are out of fold. OUT gets `cohort.parquet`, the cohort with
+an attribute `pretest_LABEL` per label and one that identifies this training, and `pretest.json`, the card, which
+identifies it too. A label for which nothing can be learned has an empty column, and the card says why.
 
-    made = train_pretest(cohort, Path("pretest"), {"families": ["bow"]})
-    made.table                                  # label, classifier, AUROC, ACE, Brier score, Brier skill score
+    trained = train_pretest(cohort, Path("pretest"), {"families": ["bow"]})
+    trained.table                               # label, classifier, AUROC, ACE, Brier score, Brier skill score
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import READ, Cohort
 from palpate.errors import CohortError, ConfigError, InputError
-from palpate.models.digest import digest
-from palpate.models.options import parse_options
-from palpate.train.options import Progress, Step
+from palpate.models.options import digest, parse_options
+from palpate.train.options import Progress, TrainStep
 from palpate.train.pretest import card
 from palpate.train.pretest.calibration import Calibrated, calibrate, method_of, weights_of
 from palpate.train.pretest.features import (
     CaseNotes,
-    Features,
+    FeatureMatrix,
     average_notes,
     count_words,
     encode_table,
@@ -45,17 +44,18 @@ from palpate.train.pretest.features import (
 )
 from palpate.train.pretest.grids import Setup, make, require_all, setups
 from palpate.train.pretest.options import JOB, PREFIX, PretestOptions
-from palpate.train.pretest.search import CANT_FIT, Found, Ints, Task, Tried, calm, make_folds, search
+from palpate.train.pretest.search import CANT_FIT, Ints, LabelTask, SearchResult, Tried, calm, make_folds, search
+from palpate.train.resume import TRAINING, open_job
 
-COHORT, CARD, TRAINING = "cohort.parquet", "pretest.json", ".training"
+COHORT, CARD = "cohort.parquet", "pretest.json"
 BOW, TABLE = "words", "attributes"
 _VERSION = "pretest-1"
 _MOST_LABELS = 200
 NOT_FITTED = "no model could be fitted to the cases to learn from"
 
 
-class Pretest(NamedTuple):
-    """What was made."""
+class TrainedPretest(NamedTuple):
+    """The pre-test probabilities of a cohort, and their card."""
 
     folder: Path
     cohort: Cohort
@@ -69,17 +69,17 @@ class Pretest(NamedTuple):
 
     @property
     def table(self) -> list[dict[str, Any]]:
-        """One row a label."""
+        """One row per label."""
         return card.table(self.card["labels"])
 
 
 class _Data(NamedTuple):
     """Everything that does not depend on the label."""
 
-    features: Mapping[str, Features]
-    """Rows are those of the cohort."""
-    learned: Mapping[str, Features]
-    """Rows are those of `learn`."""
+    features: Mapping[str, FeatureMatrix]
+    """One row per case of the cohort."""
+    learned: Mapping[str, FeatureMatrix]
+    """One row per case in `learn`."""
     families: Mapping[str, tuple[str, ...]]
     learn: Ints
     rest: Ints
@@ -92,8 +92,8 @@ def train_pretest(
     *,
     resume: bool = False,
     progress: Progress | None = None,
-) -> Pretest:
-    """Make pre-test probabilities for every case of the cohort; `resume` skips labels that are done."""
+) -> TrainedPretest:
+    """Give every case of the cohort its pre-test probabilities; `resume` skips labels that are done."""
     own = parse_options(PretestOptions, "pretest", options or {})
     labels = _labels(cohort, own)
     families = _families(cohort, own)
@@ -101,10 +101,10 @@ def train_pretest(
     candidates = setups(families, own)
     require_all(candidates)
     tell = progress or _silent
-    _open(out, job, resume=resume)
+    open_job(out, job, resume=resume)
     try:
         data = _read(cohort, families, own, out / TRAINING, tell)
-    except InputError:  # no second try with the same cohort and options can succeed
+    except InputError:  # trying again with the same cohort and options can't succeed
         shutil.rmtree(out / TRAINING)
         raise
     columns, entries = {}, []
@@ -114,10 +114,10 @@ def train_pretest(
             _train_label(cohort, label, data, candidates, own, done, tell)
         columns[PREFIX + label] = np.load(done.with_suffix(".npy"))
         entries.append(json.loads(done.with_suffix(".json").read_text(encoding="utf-8")))
-    made = Pretest(out, _with_columns(cohort, columns, job), _card(cohort, own, data, entries, job))
-    _write(made)
+    trained = TrainedPretest(out, _with_columns(cohort, columns, job), _card(cohort, own, data, entries, job))
+    _write(trained)
     shutil.rmtree(out / TRAINING)
-    return made
+    return trained
 
 
 # --- what to learn from -------------------------------------------------------------------------------------------
@@ -129,12 +129,14 @@ def _labels(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
     if unknown:
         raise ConfigError(f"the cohort has no label '{unknown[0]}'", hint=f"it has: {', '.join(cohort.labels[:20])}")
     if len(wanted) > _MOST_LABELS:
-        raise ConfigError(f"a model for each of {len(wanted):,} labels is too much", hint="name some as `labels`")
+        raise ConfigError(
+            f"{len(wanted):,} labels are too many to train a model for each", hint="choose some as `labels`"
+        )
     return wanted
 
 
 def _families(cohort: Cohort, options: PretestOptions) -> dict[str, tuple[str, ...]]:
-    """The families to try and the names of their features: those asked for, or those that there is something for."""
+    """The families to try and the names of their features: those requested, or those that the cohort has data for."""
     noted = options.notes in cohort.cases.columns and cohort.cases[options.notes].null_count() < len(cohort)
     if options.families is None:
         chosen: tuple[str, ...] = (("bow", "xgboost") if noted else ()) + (("embeddings",) if options.encoders else ())
@@ -145,14 +147,14 @@ def _families(cohort: Cohort, options: PretestOptions) -> dict[str, tuple[str, .
         raise CohortError(
             "the cohort has no earlier notes",
             column=options.notes,
-            hint="say which column is the `prior`, or use families=tables",
+            hint="name the `prior` column of the cohort, or use families=tables",
         )
     if "embeddings" in chosen and not options.encoders:
-        raise ConfigError("embeddings need an encoder", hint="name folders with checkpoints as `encoders`")
+        raise ConfigError("embeddings need an encoder", hint="give the folders of checkpoints as `encoders`")
     if "tables" in chosen and not table_columns(cohort, options):
         raise CohortError(
             "the cohort has no attributes to learn from",
-            hint="name columns as `attributes` of the cohort, or give it earlier notes as `prior`",
+            hint="name columns as `attributes` of the cohort, or its earlier notes as `prior`",
         )
     names = {"embeddings": tuple(path.name for path in options.encoders), "tables": (TABLE,)}
     return {family: names.get(family, (BOW,)) for family in chosen}
@@ -161,22 +163,22 @@ def _families(cohort: Cohort, options: PretestOptions) -> dict[str, tuple[str, .
 def _read(
     cohort: Cohort, families: Mapping[str, tuple[str, ...]], options: PretestOptions, scratch: Path, tell: Progress
 ) -> _Data:
-    """The features of every family, for all cases; cases without a note are left out if notes are read."""
+    """The features of every family for all cases; if notes are read, cases without one are left out."""
     inside = np.ones(len(cohort), dtype=bool)
     if "split" in cohort.cases.columns:
         inside = cohort.cases["split"].is_in(list(options.splits)).fill_null(False).to_numpy()
     usable = np.ones(len(cohort), dtype=bool)
     notes: CaseNotes | None = None
     if set(families) - {"tables"}:
-        tell(Step("reading notes", 0, 1))
+        tell(TrainStep("reading notes", 0, 1))
         notes = read_notes(cohort, options)
         usable = notes.present
     learn, rest = np.flatnonzero(inside & usable), np.flatnonzero(~inside & usable)
     if not len(learn):
         what = "" if notes is None else " with earlier notes"
         hint = f"there must be cases of the split {' or '.join(options.splits)}{what}"
-        raise CohortError("no case can be learned from", hint=hint)
-    features: dict[str, Features] = {}
+        raise CohortError("there is no case to learn from", hint=hint)
+    features: dict[str, FeatureMatrix] = {}
     for family in families:
         if family == "tables":
             features[TABLE] = encode_table(cohort, table_columns(cohort, options), learn)
@@ -184,7 +186,7 @@ def _read(
             for path in options.encoders:
                 features[path.name] = average_notes(notes, _vectors(path, notes, options, scratch, tell))
         elif notes is not None and BOW not in features:
-            tell(Step("counting words", 0, 1))
+            tell(TrainStep("counting words", 0, 1))
             features[BOW] = count_words(notes, cohort.patients, learn, options)
     learned = {name: one._replace(x=one.x[learn]) for name, one in features.items()}
     return _Data(features, learned, families, learn, rest)
@@ -200,7 +202,7 @@ def _vectors(
     if not file.is_file():
         stage = f"embedding notes with {path.name}"
         encoder = load_encoder(path, options)
-        made = encoder.embed(notes.texts, lambda done: tell(Step(stage, done, len(notes.texts))))
+        made = encoder.embed(notes.texts, lambda done: tell(TrainStep(stage, done, len(notes.texts))))
         _save(file, made)
     found: NDArray[np.float32] = np.load(file)
     return found
@@ -218,7 +220,7 @@ def _train_label(
     done: Path,
     tell: Progress,
 ) -> None:
-    """Choose, calibrate, score, measure; leaves a column and an entry of the card."""
+    """Choose, calibrate, score, measure; writes a column and an entry of the card."""
     y = cohort.y_true(np.arange(len(cohort)), [label])[:, 0]
     patients = cohort.patients
     learn, rest = data.learn, data.rest
@@ -226,10 +228,10 @@ def _train_label(
     fold, reason = _folds(y[learn], patients[learn], options)
     entry = card.refused(label, y[learn], reason)
     if fold is not None:
-        task = Task(data.learned, y[learn], fold)
+        task = LabelTask(data.learned, y[learn], fold)
 
         def told(number: int, n: int, total: int) -> None:
-            tell(Step(f"'{label}': choosing a model, round {number + 1}", n, total))
+            tell(TrainStep(f"'{label}': choosing a model, round {number + 1}", n, total))
 
         found = search(task, candidates, options, told)
         chosen = _calibrated(label, task, data, found, options, tell)
@@ -254,9 +256,9 @@ def _train_label(
 
 
 def _calibrated(
-    label: str, task: Task, data: _Data, found: Found, options: PretestOptions, tell: Progress
+    label: str, task: LabelTask, data: _Data, found: SearchResult, options: PretestOptions, tell: Progress
 ) -> tuple[Tried, Calibrated] | None:
-    """The best model that can also be fitted to the fewer cases that calibration leaves."""
+    """The best model that can also be fitted to the fewer cases that calibration leaves it."""
     for tried in found.tried:
         if not tried.finished:
             return None
@@ -269,7 +271,7 @@ def _calibrated(
                 task.y,
                 task.fold,
                 options,
-                lambda n, total: tell(Step(f"'{label}': calibrating", n, total)),
+                lambda n, total: tell(TrainStep(f"'{label}': calibrating", n, total)),
             )
     return None
 
@@ -278,17 +280,17 @@ def _folds(y: NDArray[np.uint8], patients: Ints, options: PretestOptions) -> tup
     """The folds, or why there are none."""
     fewest = min(len(np.unique(patients[y == value])) for value in (0, 1))
     if fewest < options.folds:
-        kind = "one class only" if fewest == 0 else f"only {fewest} patients with one of the classes"
+        kind = "only one class" if fewest == 0 else f"only {fewest} patients with one of the classes"
         return None, f"{kind} among the cases to learn from, for {options.folds} folds"
     fold = make_folds(y, patients, options.folds, options.seed)
     share = [y[fold == k].mean() if (fold == k).any() else 0.0 for k in range(options.folds)]
     if min(share) <= 0 or max(share) >= 1:
-        return None, "a fold has one class only, because few patients have most of the cases"
+        return None, "a fold has only one class, because few patients have most of the cases"
     return fold, ""
 
 
-def _words(task: Task, found: Found, options: PretestOptions) -> list[list[Any]]:
-    """Where the chosen model knows no words, those of the best bag-of-words model that tells its weights."""
+def _words(task: LabelTask, found: SearchResult, options: PretestOptions) -> list[list[Any]]:
+    """If the chosen model has no words, those of the best bag-of-words model that has weights."""
     for tried in found.tried:
         if tried.setup.features == BOW and tried.setup.classifier not in ("KNeighborsClassifier", "MLPClassifier"):
             features = task.features[BOW]
@@ -314,26 +316,8 @@ def _digest(cohort: Cohort, options: PretestOptions, families: Collection[str]) 
     return digest(_VERSION, {"options": chosen, "encoders": encoders, "cohort": cohort.fingerprint})
 
 
-def _open(out: Path, job: str, *, resume: bool) -> None:
-    """Make the folder, or see that what is in it is this very job, unfinished."""
-    if out.exists() and not out.is_dir():
-        raise ConfigError("is a file, not a folder", file=out, hint="choose another folder")
-    note = out / TRAINING / "job.json"
-    if out.is_dir() and any(out.iterdir()):
-        if not resume:
-            hint = "choose another, or go on with an interrupted training with --resume"
-            raise ConfigError("the folder is not empty", file=out, hint=hint)
-        if not note.is_file():
-            raise ConfigError("there is no training to resume in this folder", file=out, hint="choose an empty folder")
-        if json.loads(note.read_text(encoding="utf-8")) != {"job": job}:
-            hint = "resume with those, or choose an empty folder"
-            raise ConfigError("the training in this folder has other options or another cohort", file=out, hint=hint)
-    note.parent.mkdir(parents=True, exist_ok=True)
-    _put(note, json.dumps({"job": job}))
-
-
 def _put(file: Path, text: str) -> None:
-    """A file that is whole or not there."""
+    """Write a file completely or not at all."""
     draft = file.with_name(f"{file.name}.tmp")
     draft.write_text(text, encoding="utf-8")
     draft.replace(file)
@@ -374,18 +358,18 @@ def _card(
     }
 
 
-def _write(made: Pretest) -> None:
-    """The card, then the cohort in palpate's own columns, so that a folder with a cohort is whole."""
-    _put(made.folder / CARD, json.dumps(made.card, indent=1) + "\n")
-    cohort = made.cohort
+def _write(trained: TrainedPretest) -> None:
+    """The card, then the cohort in palpate's own columns, so that a folder with a cohort is complete."""
+    _put(trained.folder / CARD, json.dumps(trained.card, indent=1) + "\n")
+    cohort = trained.cohort
     plain = [name for name in ("case_id", "patient_id", *READ) if name in cohort.cases.columns]
     named = [pl.col(name).alias(f"attribute:{name}") for name in cohort.attributes]
     dense = {f"label:{name}": cohort.y[:, [k]].toarray().ravel() for k, name in enumerate(cohort.labels)}
     labels = [pl.Series(name, values, dtype=pl.UInt8) for name, values in dense.items()]
-    draft = made.file.with_name(f".{made.file.name}")
+    draft = trained.file.with_name(f".{trained.file.name}")
     cohort.cases.select(*plain, *named).hstack(labels).write_parquet(draft)
-    draft.replace(made.file)
+    draft.replace(trained.file)
 
 
-def _silent(_: Step) -> None:
-    """Say nothing."""
+def _silent(_: TrainStep) -> None:
+    """Report nothing."""

@@ -1,6 +1,6 @@
-"""What is told of a pre-test model (context paper, Tables 1, A.6, A.7 and A.12): all of it data, no note text.
+"""What the card says about pre-test models (context paper, Tables 1, A.6, A.7 and A.12): data only, no note text.
 
-Of words only those are shown that at least ten patients' notes have.
+Only words in the notes of at least ten patients are shown.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 from palpate.stats import NOISE, bootstrap, error_interval, percentile_interval
-from palpate.train.pretest.features import Features
+from palpate.train.pretest.features import FeatureMatrix
 from palpate.train.pretest.grids import Setup
-from palpate.train.pretest.search import Floats, Found, Ints, Labels, Tried
-from palpate.train.tfidf.words import PATIENTS_OF_A_SHOWN_WORD
+from palpate.train.pretest.search import Floats, Ints, Labels, SearchResult, Tried
+from palpate.train.tfidf import PATIENTS_OF_A_SHOWN_WORD
 
 METRICS = ("auroc", "adaptive_calibration_error", "brier", "brier_skill_score")
 _SEED = 0  # of the intervals, not of the fit
 _SHOWN = 10
 _FEW_VALUES = 20
 LIMITS = (
-    "Out-of-fold numbers are of the cases that also chose the model, so they are a little optimistic; those of the "
+    "Out-of-fold numbers come from the cases that also chose the model, so they are slightly optimistic; those of the "
     "test split are not.",
     "The vocabulary and the scaling of attributes come from all cases to learn from, without their labels.",
-    "It knows the population, the hospital and the years of its notes only.",
+    "It knows only the population, the hospital and the years of its notes.",
 )
 
 
@@ -43,17 +43,17 @@ def measure(y: Labels, p: Floats, patients: Ints, n_replicates: int) -> dict[str
             is_error = metric == "adaptive_calibration_error"
             ends = error_interval(point, values, noise) if is_error else percentile_interval(values)
             out[f"{metric}_interval"] = [number(float(end)) for end in ends]
-    out["reason"] = "" if 0 < out["n_positive"] < len(y) else "one class only"
+    out["reason"] = "" if 0 < out["n_positive"] < len(y) else "only one class"
     return out
 
 
 def number(value: float) -> float | None:
-    """For JSON: undefined is null."""
+    """A number for JSON; undefined is null."""
     return round(float(value), 6) if math.isfinite(value) else None
 
 
 def describe_setup(setup: Setup) -> dict[str, Any]:
-    """Which model."""
+    """Which model it is."""
     settings = {name: list(value) if isinstance(value, tuple) else value for name, value in setup.settings}
     return {
         "family": setup.family,
@@ -73,8 +73,8 @@ def describe_tried(tried: Tried) -> dict[str, Any]:
     }
 
 
-def describe_search(found: Found) -> dict[str, Any]:
-    """How many were tried, and the best of each classifier, the best first."""
+def describe_search(found: SearchResult) -> dict[str, Any]:
+    """How many models were tried, and the best one of each classifier, the best first."""
     best: dict[tuple[str, str, str], Tried] = {}
     for tried in found.tried:
         best.setdefault(tried.setup.group, tried)
@@ -86,8 +86,8 @@ def describe_search(found: Found) -> dict[str, Any]:
     }
 
 
-def top_words(features: Features, weight: Floats | None) -> list[list[Any]]:
-    """The ten features of largest weight, of those that may be shown."""
+def top_words(features: FeatureMatrix, weight: Floats | None) -> list[list[Any]]:
+    """The ten features of largest weight among those that may be shown."""
     if weight is None or features.names is None:
         return []
     enough = np.ones(len(weight), dtype=bool)
@@ -99,21 +99,21 @@ def top_words(features: Features, weight: Floats | None) -> list[list[Any]]:
 
 
 def remarks(performance: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What a reader of the audit should know of these probabilities."""
+    """What a reader of the audit should know about these probabilities."""
     few = [name for name, row in performance.items() if 0 < row["n_distinct"] <= min(_FEW_VALUES, row["n"] - 1)]
     if not few:
         return []
     counts = ", ".join(f"{performance[name]['n_distinct']} in {name}" for name in few)
-    return [f"the probabilities have few different values ({counts}): strata by quantile may be empty or uneven"]
+    return [f"the probabilities have few distinct values ({counts}): strata by quantile may be empty or uneven"]
 
 
 def refused(label: str, y: Labels, reason: str) -> dict[str, Any]:
-    """The entry of a label that nothing can be learned for."""
+    """The entry of a label for which nothing can be learned."""
     return {"label": label, "n": len(y), "n_positive": int(y.sum()), "chosen": None, "reason": reason}
 
 
 def table(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a label: the classifier, AUROC, ACE, Brier, skill; of cases not learned from, if there are any.
+    """One row per label: classifier, AUROC, ACE, Brier score and skill; on cases not learned from, if there are any.
 
     `reason` says why there is no model, or why a number is undefined.
     """

@@ -1,7 +1,7 @@
 """What a pre-test model reads: counts of words, embeddings of notes, or a table of attributes.
 
-Each different note is read once, however many cases have it: the counts of a case are the sum, and its embedding the
-mean, over its notes. Which words count is decided on the cases to learn from, without their labels.
+Each distinct note is read once, however many cases have it: the counts of a case are the sum over its notes, and its
+embedding is their mean. Which words count is decided on the cases to learn from, without their labels.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from palpate.train.pretest.options import JOB, PREFIX, PretestOptions
 
 Ints = NDArray[np.int64]
 _RARE_VALUE = 10
-"""A value of an attribute that fewer cases have is one of `other`."""
+"""A value of an attribute that fewer cases have gets no column."""
 _MOST_VALUES = 50
 
 
-class Features(NamedTuple):
-    """Rows of cases; names of the columns where they have any that can be shown."""
+class FeatureMatrix(NamedTuple):
+    """One row per case; names of the columns if they have any that can be shown."""
 
     x: Any
     names: NDArray[Any] | None = None
     n_patients: Ints | None = None
-    """How many patients' notes have each word."""
+    """How many patients have each word in their notes."""
 
 
 class CaseNotes(NamedTuple):
-    """The different notes of a cohort, and which of them each case has."""
+    """The distinct notes of a cohort, and which of them each case has."""
 
     texts: list[str]
     has: sparse.csr_array
-    """[case, note]: how often."""
+    """[case, note]: how many times."""
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -48,9 +48,9 @@ class CaseNotes(NamedTuple):
 
 
 def read_notes(cohort: Cohort, options: PretestOptions) -> CaseNotes:
-    """The notes of every case, cut at the mark; blank ones don't count."""
+    """The notes of every case, split at the mark; blank ones don't count."""
     column = cohort.cases[options.notes]
-    codes = column.rank("dense").to_numpy()  # cases of one patient share a text: it is cut once
+    codes = column.rank("dense").to_numpy()  # cases of one patient share a text, which is split once
     texts: dict[str, int] = {}
     of_text: dict[float, list[int]] = {}
     first = [0]
@@ -68,7 +68,7 @@ def read_notes(cohort: Cohort, options: PretestOptions) -> CaseNotes:
     return CaseNotes(list(texts), has)
 
 
-def count_words(notes: CaseNotes, patients: Ints, learn: Ints, options: PretestOptions) -> Features:
+def count_words(notes: CaseNotes, patients: Ints, learn: Ints, options: PretestOptions) -> FeatureMatrix:
     """Bag of words (Appendix A): at most 8,192 words, no English stop words, neither rare nor in nearly all."""
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -91,10 +91,10 @@ def count_words(notes: CaseNotes, patients: Ints, learn: Ints, options: PretestO
         )
     often = np.argsort(-_column_sums(own)[kept], kind="stable")[: options.max_words]
     kept = np.sort(kept[often])
-    # 32-bit places: half the memory, and some solvers of scikit-learn take no others.
+    # 32-bit indices: half the memory, and some solvers of scikit-learn accept no others.
     narrow = sparse.csr_matrix(x[:, kept])
     narrow.indices, narrow.indptr = narrow.indices.astype(np.int32), narrow.indptr.astype(np.int32)
-    return Features(narrow, counter.get_feature_names_out()[kept], n_patients[kept])
+    return FeatureMatrix(narrow, counter.get_feature_names_out()[kept], n_patients[kept])
 
 
 def _column_sums(matrix: Any) -> Ints:
@@ -109,11 +109,11 @@ def _patients_of(present: Any, patients: Ints) -> Ints:
     return np.bincount(together.indices[together.data > 0], minlength=together.shape[1]).astype(np.int64)
 
 
-def average_notes(notes: CaseNotes, of_note: NDArray[np.float32]) -> Features:
+def average_notes(notes: CaseNotes, of_note: NDArray[np.float32]) -> FeatureMatrix:
     """The mean embedding of a case's notes (Appendix A)."""
     n = np.asarray(notes.has.sum(axis=1)).ravel()
     total = np.asarray(notes.has @ of_note)
-    return Features(total / np.maximum(n, 1)[:, None])
+    return FeatureMatrix(total / np.maximum(n, 1)[:, None])
 
 
 def table_columns(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
@@ -123,15 +123,15 @@ def table_columns(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
     for name in options.columns:
         if name not in cohort.attributes:
             raise CohortError(
-                "there is no such attribute",
+                "attribute not found",
                 column=name,
                 hint=f"the cohort's attributes are: {', '.join(cohort.attributes) or 'none'}",
             )
     return options.columns
 
 
-def encode_table(cohort: Cohort, columns: Sequence[str], learn: Ints) -> Features:
-    """Numbers standardised, with their median and a flag where missing; other values one column each."""
+def encode_table(cohort: Cohort, columns: Sequence[str], learn: Ints) -> FeatureMatrix:
+    """Numbers standardised, with the median and a flag where missing; one column for each other value."""
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
     for name in columns:
@@ -143,7 +143,7 @@ def encode_table(cohort: Cohort, columns: Sequence[str], learn: Ints) -> Feature
                 names.append(f"{name} {told}".strip())
     if not parts:
         raise CohortError("the attributes are the same in all cases, so nothing can be learned from them")
-    return Features(np.column_stack(parts).astype(np.float32), np.asarray(names, dtype=object))
+    return FeatureMatrix(np.column_stack(parts).astype(np.float32), np.asarray(names, dtype=object))
 
 
 def _numbers(values: pl.Series, learn: Ints) -> dict[str, NDArray[np.float64]]:

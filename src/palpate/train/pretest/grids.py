@@ -1,9 +1,9 @@
 """The classifiers of the pre-test models and their settings (context paper, Tables A.4, A.5, A.10 and A.11).
 
-Three differences from the paper's tables. Ridge: the penalty is chosen by the folds like every other setting, not by
-leave-one-out, which would need all eigenvalues of a matrix of 8,192 words. LinearSVC: solved in its primal form, which
-has the same optimum and gets there. PassiveAggressiveClassifier: newer scikit-learn has it as a setting of
-SGDClassifier. The paper does not give its ranges for XGBoost; those here are ours, as is the family `tables`.
+Three differences from the paper's tables. Ridge: the penalty is chosen by cross-validation like every other setting,
+not by leave-one-out, which would need all eigenvalues of a matrix of 8,192 words. LinearSVC: solved in its primal form,
+which has the same optimum and converges. PassiveAggressiveClassifier: newer versions of scikit-learn offer it as a
+setting of SGDClassifier. The paper does not give its ranges for XGBoost; those here are ours, like the family `tables`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Setup(NamedTuple):
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """What its classifier is told apart by, whatever its settings."""
+        """Identifies the classifier, whatever its settings."""
         return self.family, self.features, self.classifier
 
 
@@ -72,7 +72,7 @@ def known_classifiers(families: Sequence[str] = FAMILIES) -> tuple[str, ...]:
 
 
 def setups(features: Mapping[str, Sequence[str]], options: PretestOptions) -> list[Setup]:
-    """All models to try; `features` has the names of the features of each family."""
+    """All models to try; `features` names the features of each family."""
     allowed = known_classifiers(tuple(features))
     wanted = options.classifiers or allowed
     unknown = [name for name in wanted if name not in allowed]
@@ -91,7 +91,7 @@ def setups(features: Mapping[str, Sequence[str]], options: PretestOptions) -> li
                 out += [Setup(family, name, XGBOOST, settings) for settings in _draw(options.draws, options.seed)]
     if not out:
         raise ConfigError(
-            f"no family has a classifier of {', '.join(wanted)}", hint="name other `classifiers` or `families`"
+            f"no family has any of the classifiers {', '.join(wanted)}", hint="choose other `classifiers` or `families`"
         )
     return out
 
@@ -101,7 +101,7 @@ def _combinations(grid: Grid) -> list[tuple[tuple[str, Any], ...]]:
 
 
 def _draw(n: int, seed: int) -> list[tuple[tuple[str, Any], ...]]:
-    """Random settings of XGBoost, the same for the same seed; more draws begin with the same ones."""
+    """Random settings of XGBoost, the same for the same seed; a larger number of draws starts with the same ones."""
     rng = np.random.default_rng(seed)
     out = []
     for _ in range(n):
@@ -119,7 +119,7 @@ def _draw(n: int, seed: int) -> list[tuple[tuple[str, Any], ...]]:
 
 
 def require_all(candidates: Sequence[Setup]) -> None:
-    """That everything they need is installed, before any work."""
+    """Check before any work that everything they need is installed."""
     drawn = next((setup for setup in candidates if setup.classifier == XGBOOST), None)
     if drawn is not None:
         make(drawn, seed=0)
@@ -171,5 +171,5 @@ def _xgboost(settings: Mapping[str, Any], seed: int) -> Any:
         import xgboost
     except ImportError:
         raise MissingExtra("xgboost", needed_for="pre-test models with XGBoost") from None
-    # Counts of words have few different values: 32 bins lose next to nothing and cost an eighth.
+    # Word counts have few distinct values: 32 bins lose next to nothing and cost an eighth.
     return xgboost.XGBClassifier(tree_method="hist", max_bin=32, n_jobs=1, random_state=seed, **settings)

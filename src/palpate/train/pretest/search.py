@@ -1,11 +1,11 @@
-"""Which pre-test model, by cross-validated AUROC; stratified folds in which a patient is in one fold (Appendix A).
+"""The choice of a pre-test model by cross-validated AUROC, in stratified folds of whole patients (Appendix A).
 
-`full` is the paper's: every model on all folds. `halving` gives most models up early, in three rounds: all of them on
-the first fold, the better third on the next two folds, the better ninth on the rest; each time the best of every
-classifier goes on too, so that the classifiers can be compared. Until the choice is made a model sees at most
+`full` is the paper's search: every model on all folds. `halving` drops most models early, in three rounds: all of them
+on the first fold, the best third on the next two folds, the best ninth on the rest; each time the best one of every
+classifier continues too, so that the classifiers can be compared. Until the choice is made, a model sees at most
 `search_rows` training cases of a fold, of which up to 500 are positive however rare the label is. A forest of 50 trees
-is the first 50 trees of one of 200, so forests that differ in size only are grown once. A setting that can't be fitted
-to the cases of a fold (a discriminant needs more of them than there are columns) is never chosen.
+is the first 50 trees of one with 200, so forests that differ only in size are grown once. A setting that can't be
+fitted to the cases of a fold (a discriminant needs more cases than columns) is never chosen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.stats import auroc
-from palpate.train.pretest.features import Features
+from palpate.train.pretest.features import FeatureMatrix
 from palpate.train.pretest.grids import FOREST, Setup, make
 from palpate.train.pretest.options import PretestOptions
 
@@ -35,14 +35,14 @@ CANT_FIT = (ValueError, ArithmeticError)
 """What scikit-learn raises where a setting can't be fitted: a singular matrix, a class too small, an overflow."""
 
 Told = Callable[[int, int, int], None]
-"""Round, models of the round that are done, and how many it has."""
+"""Called with the round, how many of its models are done, and how many it has."""
 
 
-class Task(NamedTuple):
-    """One label: what is known of its cases, and in which fold each is."""
+class LabelTask(NamedTuple):
+    """One label: the features of its cases, and the fold of each."""
 
-    features: Mapping[str, Features]
-    """By name; rows are the cases to learn from."""
+    features: Mapping[str, FeatureMatrix]
+    """By name; one row per case to learn from."""
     y: Labels
     fold: Ints
 
@@ -55,7 +55,7 @@ class Tried(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Over the folds that it was tried on; -inf if it could be fitted to none."""
+        """Over the folds on which it was tried; -inf if it could be fitted to none."""
         return float(np.nanmean(self.auroc)) if np.isfinite(self.auroc).any() else -np.inf
 
     @property
@@ -64,10 +64,10 @@ class Tried(NamedTuple):
         return bool(np.isfinite(self.auroc).all())
 
 
-class Found(NamedTuple):
-    """The model with the highest mean AUROC of those tried on all folds, and all that were tried, the best first.
+class SearchResult(NamedTuple):
+    """The model with the highest mean AUROC among those tried on all folds, and all models tried, the best first.
 
-    If none could be fitted to all folds, the best is not `finished`.
+    If no model could be fitted to all folds, the best is not `finished`.
     """
 
     best: Tried
@@ -85,7 +85,7 @@ def make_folds(y: Labels, patients: Ints, n_folds: int, seed: int) -> Ints:
     return fold
 
 
-def search(task: Task, candidates: Sequence[Setup], options: PretestOptions, told: Told) -> Found:
+def search(task: LabelTask, candidates: Sequence[Setup], options: PretestOptions, told: Told) -> SearchResult:
     """Try the candidates and choose."""
     scores = {setup: np.full(options.folds, np.nan) for setup in candidates}
     left = list(candidates)
@@ -99,7 +99,7 @@ def search(task: Task, candidates: Sequence[Setup], options: PretestOptions, tol
     tried = sorted(
         (Tried(setup, scores[setup]) for setup in candidates), key=lambda one: (one.finished, one.mean), reverse=True
     )
-    return Found(tried[0], tuple(tried))
+    return SearchResult(tried[0], tuple(tried))
 
 
 def _rounds(options: PretestOptions) -> list[list[int]]:
@@ -111,7 +111,7 @@ def _rounds(options: PretestOptions) -> list[list[int]]:
 
 
 def _survivors(left: Sequence[Setup], scores: Mapping[Setup, Floats], n: int) -> list[Setup]:
-    """The n best, and the best of every classifier, in their old order; none that could not be fitted."""
+    """The n best and the best of every classifier, in their old order, without those that could not be fitted."""
     fitted = [setup for setup in left if np.isfinite(scores[setup]).any()]
     ranked = sorted(fitted, key=lambda setup: -float(np.nanmean(scores[setup])))
     first = {setup.group: setup for setup in reversed(ranked)}
@@ -120,7 +120,7 @@ def _survivors(left: Sequence[Setup], scores: Mapping[Setup, Floats], n: int) ->
 
 
 def _run_round(
-    task: Task,
+    task: LabelTask,
     left: Sequence[Setup],
     folds: Sequence[int],
     scores: Mapping[Setup, Floats],
@@ -144,13 +144,13 @@ def _run_round(
 
 
 def _without_size(setup: Setup) -> Setup:
-    """Forests that differ in their number of trees only are the same here."""
+    """The setup without its number of trees, which is the same for forests that differ only in size."""
     if setup.classifier != FOREST:
         return setup
     return setup._replace(settings=tuple(pair for pair in setup.settings if pair[0] != _SIZE))
 
 
-def _training_rows(task: Task, fold: int, options: PretestOptions) -> Ints:
+def _training_rows(task: LabelTask, fold: int, options: PretestOptions) -> Ints:
     rows = np.flatnonzero(task.fold != fold)
     if options.search == "full" or len(rows) <= options.search_rows:
         return rows
@@ -161,8 +161,8 @@ def _training_rows(task: Task, fold: int, options: PretestOptions) -> Ints:
     return np.sort(np.concatenate([positive[:n_positive], negative[: options.search_rows - n_positive]]))
 
 
-def _try(task: Task, group: Sequence[Setup], fold: int, rows: Ints, seed: int) -> list[float]:
-    """AUROC on a fold of models that can be had from one fit; nan if it can't be fitted."""
+def _try(task: LabelTask, group: Sequence[Setup], fold: int, rows: Ints, seed: int) -> list[float]:
+    """AUROC on a fold of the models that one fit gives; nan if it can't be fitted."""
     held_out = np.flatnonzero(task.fold == fold)
     x = task.features[group[0].features].x
     largest = max(group, key=lambda setup: dict(setup.settings).get(_SIZE, 0))
@@ -179,7 +179,7 @@ def _try(task: Task, group: Sequence[Setup], fold: int, rows: Ints, seed: int) -
 def _smaller(forest: Any, x: Any, sizes: Sequence[int]) -> list[Floats]:
     """The scores of the first trees of a forest, for several numbers of trees."""
     total, at = np.zeros(x.shape[0]), {}
-    ready = x.astype(np.float32)  # what trees read; checked once, not once a tree
+    ready = x.astype(np.float32)  # what trees read; checked once, not once per tree
     for n, tree in enumerate(forest.estimators_, start=1):
         total = total + tree.predict_proba(ready, check_input=False)[:, 1]
         if n in sizes:
@@ -196,7 +196,7 @@ def scores_of(model: Any, x: Any) -> Floats:
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """Settings that do not converge lose by their AUROC: no warning for each; and one thread a model."""
+    """No warnings, since settings that do not converge lose by their AUROC; and one thread per model."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with warnings.catch_warnings(), threadpool_limits(1):

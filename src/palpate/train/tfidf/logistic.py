@@ -1,6 +1,6 @@
 """Counts, tf-idf, logistic regression: a second reference model that needs neither XGBoost nor torch.
 
-The penalty is chosen by validation loss. The fit has no chance in it, so there are no seeds.
+The penalty is chosen by validation loss. The fit is not random, so there are no seeds.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from palpate.train.notes import Split, class_weights, example_weights, log_loss
-from palpate.train.options import Fitted, Kind, Listed, Step, Task
-from palpate.train.tfidf.words import WordOptions, Words, fit_words, shown
+from palpate.train.options import FitTask, Fitted, Kind, Listed, TrainStep
+from palpate.train.tfidf import READS_WORDS, FittedWords, WordOptions, fit_words, shown
 
 
 class LogisticOptions(WordOptions):
@@ -22,15 +22,15 @@ class LogisticOptions(WordOptions):
     c: Listed[Annotated[float, Field(gt=0)]] = Field(default=(0.1, 1.0, 10.0), min_length=1)
     """Inverse penalties to try; the one with the lowest validation loss is used."""
     max_iter: int = Field(default=1000, ge=1)
-    """The most steps of the solver."""
+    """The most iterations of the solver."""
 
 
-def _fit(split: Split, options: LogisticOptions, task: Task) -> Fitted:
+def _fit(split: Split, options: LogisticOptions, task: FitTask) -> Fitted:
     from sklearn.pipeline import Pipeline
 
     from palpate.models.adapters.palpate import save_sklearn
 
-    task.progress(Step("words", 0, 1))
+    task.progress(TrainStep("words", 0, 1))
     words = fit_words(split.train, options)
     x_validation = words.vectorizer.transform(split.validation.texts)
     weight = example_weights(split.validation.y, class_weights(split.train.y, options.class_weight))
@@ -40,7 +40,7 @@ def _fit(split: Split, options: LogisticOptions, task: Task) -> Fitted:
         classifier.fit(words.x, split.train.y if len(split.labels) > 1 else split.train.y[:, 0])
         loss = log_loss(split.validation.y, _probabilities(classifier, x_validation, split.labels), weight)
         tried.append((loss, c, classifier))
-        task.progress(Step(f"logistic regression, c {c:g}", len(tried), len(options.c), loss))
+        task.progress(TrainStep(f"logistic regression, c {c:g}", len(tried), len(options.c), loss))
     _, best_c, best = min(tried, key=lambda trial: trial[0])
     pipeline = Pipeline([("words", words.vectorizer), ("classifier", best)])
 
@@ -70,8 +70,8 @@ def _probabilities(classifier: Any, x: Any, labels: Sequence[str]) -> Any:
     return p[:, 1:] if len(labels) == 1 else p
 
 
-def _important(words: Words, classifier: Any) -> tuple[tuple[str, float], ...]:
-    """The words by their coefficient, for a model of one label."""
+def _important(words: FittedWords, classifier: Any) -> tuple[tuple[str, float], ...]:
+    """The words by coefficient, for a model with one label."""
     return shown(words, classifier.coef_[0]) if hasattr(classifier, "coef_") else ()
 
 
@@ -80,5 +80,5 @@ KIND = Kind(
     options=LogisticOptions,
     fit=_fit,
     packages=("scikit-learn",),
-    limits=("It reads which words a note has, not their order: negated and historical findings count as present.",),
+    limits=(READS_WORDS,),
 )

@@ -1,9 +1,9 @@
 """Counts, tf-idf, XGBoost: the vocabulary paper's second model (Section 2.2, Appendix B.2).
 
 The paper gives the seeds and no hyperparameters; the defaults here are ours. Class weights go into the fit and into
-the validation loss that stops it. One booster a label. The exact tree method looks at the entries that a sparse row
-has, so with thousands of words it is several times faster than histograms; it gives the same bytes for any number of
-threads.
+the validation loss that stops it. There is one booster per label. The exact tree method visits only the entries that a
+sparse row has, so with thousands of words it is several times faster than histograms; it gives the same bytes for any
+number of threads.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from pydantic import Field
 
 from palpate.errors import ConfigError, MissingExtra
 from palpate.train.notes import Split, class_weights, example_weights
-from palpate.train.options import Fitted, Kind, SeededOptions, Step, Task
-from palpate.train.tfidf.words import WordOptions, Words, fit_words, shown
+from palpate.train.options import FitTask, Fitted, Kind, SeededOptions, TrainStep
+from palpate.train.tfidf import READS_WORDS, FittedWords, WordOptions, fit_words, shown
 
 
 class XgboostOptions(WordOptions, SeededOptions):
     """Options of `tfidf-xgboost`."""
 
     n_estimators: int = Field(default=500, ge=1)
-    """The most trees of a label."""
+    """The most trees per label."""
     early_stopping: int = Field(default=20, ge=0)
-    """Stop after so many trees that do not lower the validation loss, and use the best number; 0: never."""
+    """Stop after this many trees without a better validation metric, and use the best number; 0: never."""
     eval_metric: Literal["logloss", "auc", "aucpr"] = "logloss"
-    """What early stopping looks at, on the validation split."""
+    """The metric for early stopping, on the validation split."""
     max_depth: int = Field(default=4, ge=1)
     """Depth of a tree."""
     learning_rate: float = Field(default=0.1, gt=0, le=1)
     """How much of each tree is added."""
     subsample: float = Field(default=0.8, gt=0, le=1)
-    """Share of the notes that a tree sees; with 1 here and below, all seeds give the same model."""
+    """Share of the notes that a tree sees; with 1 here and for `colsample`, all seeds give the same model."""
     colsample: float = Field(default=0.5, gt=0, le=1)
     """Share of the words that a tree sees."""
     min_child_weight: float = Field(default=1.0, ge=0)
-    """The least weight of a leaf."""
+    """The smallest weight of a leaf."""
     reg_lambda: float = Field(default=1.0, ge=0)
     """L2 penalty on the leaves."""
     tree_method: Literal["exact", "hist"] = "exact"
-    """How splits are searched; hist for more notes than fit in memory twice."""
+    """How splits are searched; hist if the notes do not fit into memory twice."""
     threads: int = Field(default=1, ge=1)
     """Threads of XGBoost; any number gives the same trees."""
     max_labels: int = Field(default=200, ge=1)
-    """Refuse a cohort with more labels: each is a booster of its own."""
+    """Refuse a cohort with more labels, since each needs a booster of its own."""
 
 
 def _check(options: XgboostOptions, labels: Sequence[str]) -> Mapping[str, Any]:
@@ -62,19 +62,19 @@ def _check(options: XgboostOptions, labels: Sequence[str]) -> Mapping[str, Any]:
     return {}
 
 
-def _fit(split: Split, options: XgboostOptions, task: Task) -> Fitted:
-    from palpate.models.adapters.palpate import one_a_label, save_tfidf_xgboost
+def _fit(split: Split, options: XgboostOptions, task: FitTask) -> Fitted:
+    from palpate.models.adapters.palpate import one_per_label, save_tfidf_xgboost
 
-    task.progress(Step("words", 0, 1))
+    task.progress(TrainStep("words", 0, 1))
     words = fit_words(split.train, options)
     x_validation = words.vectorizer.transform(split.validation.texts)
     boosters = []
     for k, label in enumerate(split.labels):
         booster = _fit_label(split, k, words.x, x_validation, options, task.seed)
         boosters.append(booster)
-        task.progress(Step(f"trees of '{label}'", k + 1, len(split.labels), _loss(booster)))
+        task.progress(TrainStep(f"trees of '{label}'", k + 1, len(split.labels), _loss(booster)))
     p = np.column_stack([booster.predict_proba(x_validation)[:, 1] for booster in boosters]).astype(np.float64)
-    trees = boosters[0] if len(boosters) == 1 else one_a_label(boosters)
+    trees = boosters[0] if len(boosters) == 1 else one_per_label(boosters)
 
     def save(folder: Any, **manifest: Any) -> Any:
         words.forget_address()
@@ -125,8 +125,8 @@ def _loss(booster: Any) -> float:
     return float(history[_n_trees(booster) - 1])
 
 
-def _important(words: Words, boosters: Sequence[Any]) -> tuple[tuple[str, float], ...]:
-    """The words by how much loss their splits save, for a model of one label."""
+def _important(words: FittedWords, boosters: Sequence[Any]) -> tuple[tuple[str, float], ...]:
+    """The words by the loss that their splits save, for a model with one label."""
     if len(boosters) > 1:
         return ()
     gains = boosters[0].get_booster().get_score(importance_type="total_gain")
@@ -142,5 +142,5 @@ KIND = Kind(
     fit=_fit,
     check=_check,
     packages=("scikit-learn", "xgboost-cpu", "xgboost"),
-    limits=("It reads which words a note has, not their order: negated and historical findings count as present.",),
+    limits=(READS_WORDS,),
 )

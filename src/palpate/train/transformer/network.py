@@ -1,8 +1,8 @@
 """The parts of a transformer training: tokenizer, network, notes as token batches.
 
-The library's own WordPiece trainer breaks ties by an order that changes from run to run, because it meets the
-letters inside words in the order of a randomly seeded table. With all letters given to it beforehand, in order, its
-result depends on the notes only.
+The library's WordPiece trainer breaks ties in an order that changes from run to run, because it visits the letters
+inside words in the order of a randomly seeded table. When it is given all letters beforehand, in order, its result
+depends only on the notes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.errors import ConfigError
-from palpate.models.adapters.hf import load_tokenizer, positions_of, quiet
-from palpate.models.text.batches import attention_mask, padded
+from palpate.models.text import lengths_of
+from palpate.models.text.checkpoints import lacks_weights, load_network, load_tokenizer, positions_of, quiet
 from palpate.models.text.windows import Frame, TextWindows, clean, text_windows
 from palpate.train.notes import Floats, Notes, class_weights, example_weights
-from palpate.train.transformer import TransformerOptions
+from palpate.train.transformer.options import TransformerOptions
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SCRATCH_TOKENS = 512
@@ -34,31 +33,29 @@ _LETTERS = sorted(set(string.ascii_lowercase + string.digits + string.punctuatio
 
 
 def make_tokenizer(notes: Notes, options: TransformerOptions, scratch: Path) -> Any:
-    """The checkpoint's tokenizer, or one that is trained; a trained one is kept for a resumed training."""
-    import transformers
-
+    """The checkpoint's tokenizer, or a newly trained one, which is kept for a resumed training."""
     kept = scratch / "tokenizer"
-    with quiet(transformers):
-        if options.checkpoint is None and not kept.is_dir():
-            draft = scratch / "tokenizer.tmp"
-            shutil.rmtree(draft, ignore_errors=True)
+    if options.checkpoint is None and not kept.is_dir():
+        draft = scratch / "tokenizer.tmp"
+        shutil.rmtree(draft, ignore_errors=True)
+        with quiet():
             train_tokenizer(notes, options).save_pretrained(draft)
-            draft.rename(kept)
-        # A new one is read back too: the library notes that it was, and a resumed training must write the same.
-        tokenizer = load_tokenizer(transformers, options.checkpoint or kept, trust=options.trust)
+        draft.rename(kept)
+    # A new one is read back too: the library records that it was loaded, and a resumed training must write the same.
+    tokenizer = load_tokenizer(options.checkpoint or kept, trust=options.trust)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     return tokenizer
 
 
 def train_tokenizer(notes: Notes, options: TransformerOptions) -> Any:
-    """An uncased WordPiece tokenizer; words of too few patients have no part in it."""
+    """An uncased WordPiece tokenizer, without words that only a few patients' notes have."""
     from tokenizers import decoders, models, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     learner = _backend(models.WordPiece(unk_token="[UNK]"))
     splitter = _backend(models.WordPiece())  # a tokenizer is locked while it learns
-    words = _Words(splitter, notes)
+    words = _WordCounter(splitter, notes)
     found = {letter for word, n in words.n_patients.items() if n >= options.min_patients for letter in word}
     letters = sorted(found | set(_LETTERS))
     trainer = trainers.WordPieceTrainer(
@@ -89,8 +86,8 @@ def _backend(model: Any) -> Any:
     return backend
 
 
-class _Words:
-    """How often each word is used, and by the notes of how many patients."""
+class _WordCounter:
+    """How often each word occurs, and in the notes of how many patients."""
 
     def __init__(self, backend: Any, notes: Notes) -> None:
         self._backend = backend
@@ -108,14 +105,14 @@ class _Words:
             self.n_patients.update(words.keys())
 
     def _split(self, piece: str) -> list[str]:
-        """The words between two blanks; notes repeat themselves, so they are remembered."""
+        """The words between two blanks, cached because notes repeat themselves."""
         if piece not in self._pieces:
             normal = self._backend.normalizer.normalize_str(clean(piece))
             self._pieces[piece] = [word for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(normal)]
         return self._pieces[piece]
 
     def repeated(self, min_patients: int) -> Iterator[str]:
-        """The words of enough patients, in alphabetical order, as often as they are used."""
+        """The words of enough patients, in alphabetical order, as often as they occur."""
         for word in sorted(word for word, n in self.n_patients.items() if n >= min_patients):
             for first in range(0, self.used[word], _REPEATS):
                 yield f"{word} " * min(_REPEATS, self.used[word] - first)
@@ -124,17 +121,18 @@ class _Words:
 # --- network ------------------------------------------------------------------------------------------------
 
 
-class Built(NamedTuple):
-    """A classifier, and how it reads texts."""
+class TransformerClassifier(NamedTuple):
+    """A network, and how it reads texts."""
 
     network: Any
     windows: TextWindows
 
 
-def make_network(tokenizer: Any, labels: Sequence[str], options: TransformerOptions, seed: int) -> Built:
-    """The classifier with its first weights, which depend on the seed; one label is two classes, as in the paper."""
+def make_network(
+    tokenizer: Any, labels: Sequence[str], options: TransformerOptions, seed: int
+) -> TransformerClassifier:
+    """The classifier with initial weights, which depend on the seed; one label is two classes, as in the paper."""
     import torch
-    import transformers
 
     names = [f"not {labels[0]}", labels[0]] if len(labels) == 1 else list(labels)
     task = {
@@ -144,7 +142,7 @@ def make_network(tokenizer: Any, labels: Sequence[str], options: TransformerOpti
         "problem_type": f"{'single' if len(labels) == 1 else 'multi'}_label_classification",
         "pad_token_id": tokenizer.pad_token_id,
     }
-    with torch.random.fork_rng(devices=[]), quiet(transformers):
+    with torch.random.fork_rng(devices=[]), quiet():
         torch.manual_seed(seed)
         network = _small(tokenizer, options, task) if options.checkpoint is None else _loaded(options, task)
     windows = text_windows(
@@ -156,8 +154,8 @@ def make_network(tokenizer: Any, labels: Sequence[str], options: TransformerOpti
         source="the transformer",
     )
     if windows.max_tokens is not None:
-        tokenizer.model_max_length = windows.max_tokens  # whoever reads the checkpoint reads as much
-    return Built(network.float(), windows)
+        tokenizer.model_max_length = windows.max_tokens  # so that readers of the checkpoint read as much
+    return TransformerClassifier(network.float(), windows)
 
 
 def _small(tokenizer: Any, options: TransformerOptions, task: dict[str, Any]) -> Any:
@@ -178,38 +176,24 @@ def _small(tokenizer: Any, options: TransformerOptions, task: dict[str, Any]) ->
 
 
 def _loaded(options: TransformerOptions, task: dict[str, Any]) -> Any:
-    """The checkpoint with a head for the labels; its own head is used if it fits."""
+    """The checkpoint with a head for the labels; its own head is kept if it fits."""
     import transformers
 
-    path = options.checkpoint
-    try:
-        network, report = transformers.AutoModelForSequenceClassification.from_pretrained(
-            path,
-            local_files_only=True,
-            trust_remote_code=options.trust,
-            use_safetensors=None if options.trust else True,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-            **task,
-        )
-    except Exception as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"the checkpoint can't be loaded: {first}", file=path) from error
+    path = options.checkpoint or Path()
+    kind = transformers.AutoModelForSequenceClassification
+    network, missing = load_network(kind, path, trust=options.trust, ignore_mismatched_sizes=True, **task)
     body = f"{network.base_model_prefix}."
-    lost = [str(key) for key in report["missing_keys"] if str(key).startswith(body) and ".pooler." not in str(key)]
+    lost = [key for key in missing if key.startswith(body) and ".pooler." not in key]
     if lost:
-        raise ConfigError(
-            f"the checkpoint lacks {len(lost)} weights of its encoder, among them {sorted(lost)[0]}",
-            file=path,
-            hint="give a whole checkpoint of the architecture that config.json names",
-        )
+        hint = "give a complete checkpoint of the architecture that config.json names"
+        raise lacks_weights(lost, "its encoder", path, hint=hint)
     return network
 
 
 # --- notes as tokens ----------------------------------------------------------------------------------------
 
 
-class Encoded(NamedTuple):
+class TokenisedNotes(NamedTuple):
     """Notes as token ids, with labels and the weight of each example."""
 
     ids: list[list[int]]
@@ -220,29 +204,15 @@ class Encoded(NamedTuple):
     pad: int
 
     def batch(self, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        """What the network is given for some notes."""
-        ids = [self.ids[row] for row in rows]
-        lengths = self.lengths[rows]
-        out = {"input_ids": padded(ids, self.pad), "attention_mask": attention_mask(lengths)}
-        if self.frame.has_types:
-            out["token_type_ids"] = padded([self.frame.types(int(n)) for n in lengths], 0)
-        return out
+        """The network's inputs for some notes."""
+        return self.frame.batch([self.ids[row] for row in rows], self.pad)
 
 
-def read_notes(windows: TextWindows, notes: Notes, y_train: NDArray[np.uint8], options: TransformerOptions) -> Encoded:
-    """Tokenise notes as an audit will; the classes weigh as the training split says."""
+def tokenise_notes(
+    windows: TextWindows, notes: Notes, y_train: NDArray[np.uint8], options: TransformerOptions
+) -> TokenisedNotes:
+    """Tokenise notes as an audit will; class weights come from the training split."""
     ids = windows.encode(notes.texts).ids
-    lengths = np.fromiter((len(window) for window in ids), dtype=np.int64, count=len(ids))
     weight = example_weights(notes.y, class_weights(y_train, options.class_weight))
-    return Encoded(ids, lengths, notes.y, weight, windows.frame, int(windows.tokenizer.pad_token_id or 0))
-
-
-def shuffled_batches(lengths: NDArray[np.int64], size: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Batches of `size` notes of like length, in random order: sorted within random pools of 32 batches."""
-    order = rng.permutation(len(lengths))
-    batches = []
-    for first in range(0, len(order), 32 * size):
-        pool = order[first : first + 32 * size]
-        pool = pool[np.argsort(lengths[pool], kind="stable")]
-        batches += [pool[k : k + size] for k in range(0, len(pool), size)]
-    return [batches[k] for k in rng.permutation(len(batches))]
+    pad = int(windows.tokenizer.pad_token_id or 0)
+    return TokenisedNotes(ids, lengths_of(ids), notes.y, weight, windows.frame, pad)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from palpate.errors import CohortError
-from palpate.models.networks.vision.images import Looks, read_all, read_pixels
+from palpate.models.networks.vision.images import ImageFormat, read_all, read_pixels
 
-LOOKS = Looks(image_size=32, bits=16)
+LOOKS = ImageFormat(image_size=32, bits=16)
 
 
 def saved(pixels: Any, file: Path, **options: Any) -> str:
@@ -49,7 +49,7 @@ def test_16_bits_are_scaled_by_the_range_that_was_said(
 ) -> None:
     file = saved(np.full((32, 32), value, dtype=np.uint16), tmp_path_factory.mktemp("deep") / "a.png")
     expected = min(255.0, 255 * value / (2**bits - 1))
-    assert np.all(np.abs(read_pixels(file, Looks(32, bits)) - expected) <= 0.51)
+    assert np.all(np.abs(read_pixels(file, ImageFormat(32, bits)) - expected) <= 0.51)
 
 
 def test_16_bits_show_what_8_bits_show(tmp_path: Path) -> None:

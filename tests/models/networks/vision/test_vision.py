@@ -23,18 +23,18 @@ from palpate.errors import CohortError, ConfigError, MissingExtra, ModelError
 from palpate.models import ModelSpec, load_model
 from palpate.models.adapters.palpate import save_network
 from palpate.models.networks.vision import predictions_table, write_network
-from palpate.models.networks.vision.layers import IMAGENET_MEAN, IMAGENET_STD, Shape, make_network
+from palpate.models.networks.vision.layers import IMAGENET_MEAN, IMAGENET_STD, VisionShape, make_network
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.scoring import Execution
 from palpate.run.runner import Job, ModelEntry, run
 from tests.e2e.command_line import CommandLine
-from tests.train.picture_cohort import LABELS, read, read_back, write_pictures
+from tests.train.cxr.image_cohort import LABELS, read, read_back, write_pictures
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("monai")
 
-SHAPE = Shape(network="densenet121", image_size=32, bits=16, mean=IMAGENET_MEAN, std=IMAGENET_STD)
+SHAPE = VisionShape(network="densenet121", image_size=32, bits=16, mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
 
 @pytest.fixture(scope="module")

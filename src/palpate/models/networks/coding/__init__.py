@@ -1,11 +1,11 @@
-"""A coding model that `palpate train caml` or `effective-can` wrote: its answers, and where in the text it looked.
+"""A coding model that `palpate train caml` or `effective-can` wrote: its predictions, and where in the text it looked.
 
-    attention             the weights by which a label gathers the words of a text (evidence paper, Section 5.2.1)
-    tagging               the probability of a word being evidence, of a model with a tagging head (5.2.3, 5.2.4)
-    integrated_gradients, gradient_x_input   see `gradients.py`
+    attention             the weights with which a label gathers the words of a text (evidence paper, Section 5.2.1)
+    tagging               the probability that a word is evidence, from a tagging head (Sections 5.2.3 and 5.2.4)
+    integrated_gradients, gradient_x_input   see `palpate.models.text.gradients`
 
-The folder holds `network.json` (sizes), `vocabulary.json` (words) and `model.safetensors` (weights). Texts are sorted
-by length and cut into batches by the number of cells that their attention has.
+The folder contains `network.json` (sizes), `vocabulary.json` (words) and `model.safetensors` (weights). Texts are
+sorted by length and cut into batches by the number of cells in their attention.
 """
 
 from __future__ import annotations
@@ -19,16 +19,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ConfigError, MissingExtra
-from palpate.models.digest import digest
-from palpate.models.networks.coding import shape as coding_shape
-from palpate.models.networks.coding import words as coding_words
-from palpate.models.networks.coding.shape import Shape, read_shape
-from palpate.models.networks.coding.words import PADDING, Read, WordWindow, read_window
-from palpate.models.networks.logits import probabilities_of
-from palpate.models.options import Options, existing, parse_options
+from palpate.errors import ConfigError
+from palpate.models.networks import probabilities_of, require_torch
+from palpate.models.networks.coding.shape import SHAPE_FILE, CodingShape, read_shape
+from palpate.models.networks.coding.words import PADDING, WORDS_FILE, WordSequence, WordWindow, read_window
+from palpate.models.options import Options, digest, existing, parse_options
 from palpate.models.protocol import Model, Probabilities
-from palpate.models.text.batches import attention_mask, batches_within, padded
+from palpate.models.text import attention_mask, batches_within, padded
 from palpate.models.text.gradients import WAYS, attributions_of, token_scores
 from palpate.results import Asked, Attributions, no_attributions
 
@@ -41,11 +38,11 @@ _PAIR_CELLS = 32_000_000
 """Numbers in one pass of an explanation."""
 
 
-class CodingOptions(Options):
-    """What can be said about a coding model."""
+class CodingModelOptions(Options):
+    """Options of a coding model in an audit."""
 
     batch_tokens: int = Field(default=16_384, ge=1)
-    """Words in one pass, filling included; fewer with thousands of labels."""
+    """Words in one pass, padding included; fewer with thousands of labels."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch, for the whole process; default: torch's own choice."""
 
@@ -79,22 +76,22 @@ class CodingModel(Model):
         read = self._window.read(inputs.texts)
         logits = np.empty((len(read), len(self.labels)))
         with torch.inference_mode():
-            for rows in batches_within(self._budget, lengths_of(read)):
+            for rows in batches_within(self._budget, n_words_of(read)):
                 logits[rows] = self._network(*tensors([read[row] for row in rows])).double().numpy()
         return probabilities_of(logits, "sigmoid")
 
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """One character behind the last word read."""
+        """One character after the last word read."""
         return self._window.visible_ends(texts)
 
     def words(self) -> Sequence[str]:
-        """The vocabulary, which training notes had."""
+        """The vocabulary, learned from the training notes."""
         return self._window.words
 
     def explain(self, inputs: Inputs, asked: Asked, way: str) -> Attributions:
         """A score for each word read, for each asked pair of a text and a label."""
         if way not in self.explains:
-            raise ValueError(f"there is no way {way!r} of explaining, only {', '.join(self.explains)}")
+            raise ValueError(f"unknown explanation method {way!r}; the methods are {', '.join(self.explains)}")
         if not len(asked.row):
             return no_attributions()
         used, which = np.unique(asked.row, return_inverse=True)
@@ -115,13 +112,13 @@ class CodingModel(Model):
         return attributions_of(asked, places, scores)
 
     def _looks(
-        self, read: list[Read], text: NDArray[np.int64], label: NDArray[np.int64], way: str
+        self, read: list[WordSequence], text: NDArray[np.int64], label: NDArray[np.int64], way: str
     ) -> list[NDArray[np.float64]]:
         """A score for each word of each pair; the texts are encoded once, whatever the number of labels."""
         import torch
 
         out: list[NDArray[np.float64]] = [np.zeros(0)] * len(text)
-        lengths = lengths_of(read)
+        lengths = n_words_of(read)
         with torch.inference_mode():
             for rows in batches_within(self._budget, lengths):
                 encoded = self._network.read(*tensors([read[row] for row in rows]))
@@ -146,17 +143,17 @@ class CodingModel(Model):
         return np.asarray(scores.double().numpy())
 
 
-def lengths_of(read: Sequence[Read]) -> NDArray[np.int64]:
-    """How many words each text has."""
+def n_words_of(read: Sequence[WordSequence]) -> NDArray[np.int64]:
+    """How many words are read of each text."""
     return np.fromiter((len(one.ids) for one in read), dtype=np.int64, count=len(read))
 
 
-def tensors(read: Sequence[Read]) -> tuple[Any, Any]:
-    """What a network is given for some texts: ids and mask."""
+def tensors(read: Sequence[WordSequence]) -> tuple[Any, Any]:
+    """A network's inputs for some texts: ids and mask."""
     import torch
 
     ids = padded([one.ids.tolist() for one in read], PADDING)
-    return torch.from_numpy(ids), torch.from_numpy(attention_mask(lengths_of(read)).astype(bool))
+    return torch.from_numpy(ids), torch.from_numpy(attention_mask(n_words_of(read)).astype(bool))
 
 
 # --- files ------------------------------------------------------------------------------------------------------
@@ -173,18 +170,17 @@ def write(folder: Path, network: Any, window: WordWindow) -> None:
 
 
 def load(home: Path, labels: tuple[str, ...], options: Mapping[str, Any]) -> CodingModel:
-    """The model in a folder, checked: all files there, and the weights those of its sizes."""
-    own = parse_options(CodingOptions, f"palpate:{home.name}", options)
+    """The model in a folder, checked: all files exist, and the weights fit the sizes."""
+    own = parse_options(CodingModelOptions, f"palpate:{home.name}", options)
     if own.labels is not None and len(own.labels) != len(labels):
-        raise ConfigError(f"the option labels names {len(own.labels)}, the model has {len(labels)}", file=home)
+        raise ConfigError(f"`labels` names {len(own.labels)} labels, but the model gives {len(labels)}", file=home)
     shape, window, file = read_shape(home), read_window(home), existing(WEIGHTS, home)
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra("torch", needed_for=f"the model palpate:{home.name}") from None
+    require_torch(f"the model palpate:{home.name}")
+    import torch
+
     if own.threads is not None:
         torch.set_num_threads(own.threads)
-    files = [home / coding_shape.FILE, home / coding_words.FILE, file]
+    files = [home / SHAPE_FILE, home / WORDS_FILE, file]
     return CodingModel(
         _network(shape, window, len(labels), file),
         window,
@@ -195,7 +191,7 @@ def load(home: Path, labels: tuple[str, ...], options: Mapping[str, Any]) -> Cod
     )
 
 
-def _network(shape: Shape, window: WordWindow, n_labels: int, file: Path) -> Any:
+def _network(shape: CodingShape, window: WordWindow, n_labels: int, file: Path) -> Any:
     import torch
     from safetensors.torch import load_file
 
@@ -207,6 +203,6 @@ def _network(shape: Shape, window: WordWindow, n_labels: int, file: Path) -> Any
         network.load_state_dict(load_file(file))
     except Exception as error:
         raise ConfigError(
-            "the weights are not those of this network", file=file, hint="copy the whole folder, or train again"
+            "the weights do not fit this network", file=file, hint="copy the whole folder, or train again"
         ) from error
     return network

@@ -1,12 +1,13 @@
 """The coding networks in torch: CAML and EffectiveCAN with label-wise attention, and heads that tag evidence.
 
 CAML (Mullenbach et al., 2018): one convolution over word vectors, tanh, and for each label an attention over the words
-and a logistic unit on what it gathers. EffectiveCAN (Liu et al., 2021): four residual blocks, each two convolutions and
-a squeeze-and-excitation gate, whose outputs, projected and summed, are what the labels attend to. The heads are those
-of the evidence paper, Section 5.2. Written from the papers.
+and a logistic unit on what it gathers. EffectiveCAN (Liu et al., 2021): four residual blocks, each with two
+convolutions and a squeeze-and-excitation gate; the labels attend to the sum of their projected outputs. The heads are
+those of the evidence paper, Section 5.2. Written from the papers.
 
-No position of a text depends on how its batch is filled: filled positions are zero before every convolution, as beyond
-the ends of a text, and take no part in means and attention. This module needs torch: import it when a network is made.
+No position of a text depends on how its batch is padded: padded positions are zero before every convolution, like those
+beyond the ends of a text, and take no part in means and attention. This module needs torch: import it only where a
+network is built.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from palpate.models.networks.coding.shape import Shape
+from palpate.models.networks.coding.shape import CodingShape
 
 
-class Encoded(NamedTuple):
+class EncodedBatch(NamedTuple):
     """A batch after its convolutions."""
 
     keys: Any
-    """[text, word, dimension]: what the labels attend to, and gather."""
+    """[text, word, dimension]: what the labels attend to and gather."""
     last: Any
     """[text, word, channel]: the output of the last convolution."""
     mask: Any
@@ -42,9 +43,9 @@ class Convolution(nn.Module):  # type: ignore[misc]
         self.ends = ((kernel - 1) // 2, kernel // 2)
 
     def forward(self, x: Any) -> Any:
-        """As an image one pixel high with its channels last, which these axes already are: nothing is copied.
+        """As an image one pixel high with its channels last, which is how the axes already are: nothing is copied.
 
-        On a CPU that takes 0.8 of the time of a convolution in one dimension.
+        On a CPU this takes 0.8 of the time of a one-dimensional convolution.
         """
         image = functional.pad(x, (0, 0, *self.ends)).transpose(1, 2).unsqueeze(2)
         return self.kernel(image).squeeze(2).transpose(1, 2)
@@ -64,10 +65,10 @@ class Gate(nn.Module):  # type: ignore[misc]
         return x * torch.sigmoid(self.excite(functional.relu(self.squeeze(mean)))).unsqueeze(1)
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class ResidualBlock(nn.Module):  # type: ignore[misc]
     """A residual squeeze-and-excitation block."""
 
-    def __init__(self, n_in: int, n_out: int, shape: Shape) -> None:
+    def __init__(self, n_in: int, n_out: int, shape: CodingShape) -> None:
         super().__init__()
         self.first, self.first_norm = Convolution(n_in, n_out, shape.kernel), nn.LayerNorm(n_out)
         self.second, self.second_norm = Convolution(n_out, n_out, shape.kernel), nn.LayerNorm(n_out)
@@ -76,16 +77,16 @@ class Block(nn.Module):  # type: ignore[misc]
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Any, filled: Any) -> Any:
-        """[text, word, channel]; zero where nothing is."""
+        """[text, word, channel]; zero at padding."""
         inner = self.dropout(functional.relu(self.first_norm(self.first(x)))) * filled
         inner = self.gate(self.second_norm(self.second(inner)), filled)
         return functional.relu(inner + self.shortcut(x)) * filled
 
 
 class CodingNetwork(nn.Module):  # type: ignore[misc]
-    """Words in, a logit per label out; `attention` and `tags` say where a label looked."""
+    """Words in, one logit per label out; `pair_scores` and `tags` say where a label looked."""
 
-    def __init__(self, shape: Shape, n_ids: int, n_labels: int) -> None:
+    def __init__(self, shape: CodingShape, n_ids: int, n_labels: int) -> None:
         super().__init__()
         self.shape = shape
         self.embedding = nn.Embedding(n_ids, shape.embedding, padding_idx=0)
@@ -95,7 +96,7 @@ class CodingNetwork(nn.Module):  # type: ignore[misc]
             self.convolution = Convolution(shape.embedding, shape.channels[0], shape.kernel)
             size = shape.channels[0]
         else:
-            self.blocks = nn.ModuleList([Block(n_in, n_out, shape) for n_in, n_out in pairwise(widths)])
+            self.blocks = nn.ModuleList([ResidualBlock(n_in, n_out, shape) for n_in, n_out in pairwise(widths)])
             self.projections = nn.ModuleList([nn.Linear(width, shape.attention) for width in shape.channels])
             size = shape.attention
         self.queries = nn.Parameter(torch.empty(n_labels, size))
@@ -105,36 +106,36 @@ class CodingNetwork(nn.Module):  # type: ignore[misc]
         nn.init.xavier_uniform_(self.weights)
         self.tagger = _tagger(shape, size)
         self.pair_size = size * (shape.tag_kernel if shape.evidence == "cnn" else 1)
-        """Numbers that one word of one pair needs at a time."""
+        """How many numbers one word of one pair needs at a time."""
 
     # --- text to keys ---------------------------------------------------------------------------------------
 
-    def encode(self, vectors: Any, mask: Any) -> Encoded:
+    def encode(self, vectors: Any, mask: Any) -> EncodedBatch:
         """The convolutions of word vectors, [text, word, dimension]."""
         filled = mask.unsqueeze(2).to(vectors.dtype)
         x = self.dropout(vectors) * filled
         if self.shape.architecture == "caml":
             x = torch.tanh(self.convolution(x)) * filled
-            return Encoded(x, x, mask)
+            return EncodedBatch(x, x, mask)
         keys: Any = 0
         for block, project in zip(self.blocks, self.projections, strict=True):
             x = block(x, filled)
             keys = keys + project(x)
-        return Encoded(torch.tanh(keys) * filled, x, mask)
+        return EncodedBatch(torch.tanh(keys) * filled, x, mask)
 
-    def read(self, ids: Any, mask: Any) -> Encoded:
-        """The same from word numbers."""
+    def read(self, ids: Any, mask: Any) -> EncodedBatch:
+        """The same, from word ids."""
         return self.encode(self.embedding(ids), mask)
 
     # --- keys to labels -------------------------------------------------------------------------------------
 
-    def scores(self, encoded: Encoded) -> Any:
-        """[text, label, word]: how well words answer labels; minus infinity where nothing is."""
+    def scores(self, encoded: EncodedBatch) -> Any:
+        """[text, label, word]: how well words match labels; minus infinity at padding."""
         scores = torch.matmul(self.queries, encoded.keys.transpose(1, 2))
-        return scores.masked_fill_(~encoded.mask.unsqueeze(1), -math.inf)  # in place: with 9,000 labels it is large
+        return scores.masked_fill_(~encoded.mask.unsqueeze(1), -math.inf)  # in place: large with 9,000 labels
 
-    def logits(self, encoded: Encoded, scores: Any) -> Any:
-        """[text, label], from what each label gathers by its attention."""
+    def logits(self, encoded: EncodedBatch, scores: Any) -> Any:
+        """[text, label], from what each label gathers with its attention."""
         gathered = torch.matmul(torch.softmax(scores, 2), encoded.keys)
         return (gathered * self.weights).sum(2) + self.bias
 
@@ -145,27 +146,27 @@ class CodingNetwork(nn.Module):  # type: ignore[misc]
 
     # --- pairs of a text and a label ------------------------------------------------------------------------
 
-    def pair_scores(self, encoded: Encoded, text: Any, label: Any) -> Any:
-        """[pair, word]: the scores of some labels of some texts only."""
+    def pair_scores(self, encoded: EncodedBatch, text: Any, label: Any) -> Any:
+        """[pair, word]: the scores of some pairs of text and label only."""
         scores = torch.einsum("pnd,pd->pn", encoded.keys[text], self.queries[label])
         return scores.masked_fill(~encoded.mask[text], -math.inf)
 
     def label_logits(self, ids: Any, mask: Any, label: Any) -> Any:
-        """[text]: the logit of one label for each text, without the work for all others."""
+        """[text]: the logit of one label per text, without computing the others."""
         encoded = self.read(ids, mask)
         weight = torch.softmax(self.pair_scores(encoded, torch.arange(len(label)), label), 1)
         gathered = torch.einsum("pn,pnd->pd", weight, encoded.keys)
         return (gathered * self.weights[label]).sum(1) + self.bias[label]
 
-    def tags(self, encoded: Encoded, attention: Any, text: Any, label: Any) -> Any:
-        """[pair, word]: logits of a word being evidence for a label (evidence paper, Equations 2 and 5)."""
+    def tags(self, encoded: EncodedBatch, attention: Any, text: Any, label: Any) -> Any:
+        """[pair, word]: the logit that a word is evidence for a label (evidence paper, Equations 2 and 5)."""
         scaled = attention / attention.amax(1, keepdim=True)
         filled = encoded.mask[text].unsqueeze(2).to(scaled.dtype)
         return self.tagger(encoded.last, text, scaled.unsqueeze(2), self.queries[label], filled)
 
 
 class LinearTagger(nn.Module):  # type: ignore[misc]
-    """A number of each word times a number of its attention; all labels share the two layers."""
+    """A number per word times a number per attention weight; all labels share the two layers."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -179,7 +180,7 @@ class LinearTagger(nn.Module):  # type: ignore[misc]
 class ConvolutionTagger(nn.Module):  # type: ignore[misc]
     """A convolution over the sum of word, attention and label, each projected; then norm, ReLU and a linear layer."""
 
-    def __init__(self, channels: int, label_size: int, shape: Shape) -> None:
+    def __init__(self, channels: int, label_size: int, shape: CodingShape) -> None:
         super().__init__()
         self.of_word, self.of_attention = nn.Linear(channels, label_size), nn.Linear(1, label_size)
         self.of_label = nn.Linear(label_size, label_size)
@@ -192,7 +193,7 @@ class ConvolutionTagger(nn.Module):  # type: ignore[misc]
         return self.out(functional.relu(self.norm(self.convolution(x * filled)))).squeeze(2)
 
 
-def _tagger(shape: Shape, size: int) -> Any:
+def _tagger(shape: CodingShape, size: int) -> Any:
     if shape.evidence == "linear":
         return LinearTagger(shape.channels[-1])
     return ConvolutionTagger(shape.channels[-1], size, shape) if shape.evidence == "cnn" else None

@@ -1,4 +1,4 @@
-"""What a coding network is made of, in numbers: enough to build it again around its weights."""
+"""The sizes of a coding network: enough to build it again around its weights."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palpate.errors import ConfigError
 
-FILE = "network.json"
+SHAPE_FILE = "network.json"
 Architecture = Literal["caml", "effective-can"]
-Evidence = Literal["none", "attention", "linear", "cnn"]
+EvidenceMode = Literal["none", "attention", "linear", "cnn"]
 
 
-class Shape(BaseModel):
+class CodingShape(BaseModel):
     """A network's sizes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     architecture: Architecture
-    evidence: Evidence = "none"
+    evidence: EvidenceMode = "none"
     embedding: int = Field(ge=1)
     channels: tuple[int, ...] = Field(min_length=1)
-    """Of each convolution (caml, one) or block (effective-can)."""
+    """Of each block (effective-can) or of the one convolution (caml)."""
     kernel: int = Field(ge=1)
     attention: int = Field(ge=1)
-    """Of what labels attend to; effective-can only, since in caml it is that of the convolution."""
+    """The size of what labels attend to; effective-can only, since in caml it is that of the convolution."""
     reduction: int = Field(ge=1)
     dropout: float = Field(ge=0, lt=1)
     tag_kernel: int = Field(default=9, ge=1)
@@ -35,20 +35,21 @@ class Shape(BaseModel):
 
     @property
     def tags(self) -> bool:
-        """Whether it has a head for evidence."""
+        """Whether it has a head that tags evidence."""
         return self.evidence in ("linear", "cnn")
 
     def write(self, folder: Path) -> None:
         """Write the sizes as JSON."""
-        (folder / FILE).write_text(json.dumps(self.model_dump(mode="json")) + "\n", encoding="utf-8")
+        (folder / SHAPE_FILE).write_text(json.dumps(self.model_dump(mode="json")) + "\n", encoding="utf-8")
 
 
-def read_shape(folder: Path) -> Shape:
+def read_shape(folder: Path) -> CodingShape:
     """The sizes in a folder."""
-    file = folder / FILE
+    file = folder / SHAPE_FILE
     if not file.is_file():
-        raise ConfigError("there are no sizes of a network", file=file, hint="copy the whole folder of the model")
+        raise ConfigError("file not found", file=file, hint="copy the whole folder of the model")
     try:
-        return Shape.model_validate_json(file.read_bytes())
+        return CodingShape.model_validate_json(file.read_bytes())
     except ValidationError:
-        raise ConfigError("is no description of a coding network", file=file, hint="train the model again") from None
+        hint = "train the model again"
+        raise ConfigError("not a description of a coding network", file=file, hint=hint) from None

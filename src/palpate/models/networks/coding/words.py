@@ -1,8 +1,8 @@
-"""The words that the coding models read: a vocabulary of the training notes, and the first so many words of a text.
+"""The words that coding models read: a vocabulary learned from the training notes, and the first words of a text.
 
-A word is what the evidence metrics call one (`stats.spans.tokenise`: numbers above 10 are none), so that what a model
-points at and what a coder marked are counted in the same pieces. Case is folded word by word, and offsets stay those
-of the text as it was given.
+A word is the same as in the evidence metrics (`tokenise`; numbers above 10 are not words), so that what a model points
+at and what a coder marked are counted in the same units. Case is folded word by word, and offsets are those of the
+original text.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from palpate.stats.evidence import tokenise
 Ints = NDArray[np.int64]
 
 PADDING, UNKNOWN, N_SPECIAL = 0, 1, 2
-FILE = "vocabulary.json"
+WORDS_FILE = "vocabulary.json"
 
 
-class Read(NamedTuple):
-    """What is read of one text: the number of each word, and where it stands in the text.
+class WordSequence(NamedTuple):
+    """What is read of one text: the id of each word, and where the word is in the text.
 
-    A text without words is one unknown word that stands nowhere, so `begin` and `end` are then empty.
+    A text without words becomes one unknown word without a position, so `begin` and `end` are then empty.
     """
 
     ids: Ints
@@ -51,11 +51,11 @@ class WordWindow:
 
     @property
     def n_ids(self) -> int:
-        """How many different numbers there are, padding and the unknown word among them."""
+        """How many different ids there are, including those of padding and of unknown words."""
         return len(self.words) + N_SPECIAL
 
-    def read(self, texts: Sequence[str]) -> list[Read]:
-        """The first words of each text, as numbers."""
+    def read(self, texts: Sequence[str]) -> list[WordSequence]:
+        """The first words of each text, as ids."""
         found = tokenise(texts)
         out = []
         for k, text in enumerate(texts):
@@ -63,13 +63,13 @@ class WordWindow:
             begin, end = found.begin[place], found.end[place]
             numbers = (self._number.get(word, UNKNOWN) for word in folded(text, begin, end))
             ids = np.fromiter(numbers, dtype=np.int64, count=len(begin))
-            out.append(Read(ids if len(ids) else np.array([UNKNOWN], dtype=np.int64), begin, end))
+            out.append(WordSequence(ids if len(ids) else np.array([UNKNOWN], dtype=np.int64), begin, end))
         return out
 
     def visible_ends(self, texts: Sequence[str]) -> Ints:
-        """From which character on an edit changes nothing: one behind the last word read, past the end if none does.
+        """The character from which on an edit changes nothing: one after the last word read, or past the end.
 
-        The character between belongs to no word and keeps what comes later from growing into the last word.
+        The character in between belongs to no word and keeps later text from joining the last word.
         """
         found = tokenise(texts)
         ends = np.fromiter((len(text) + 1 for text in texts), dtype=np.int64, count=len(texts))
@@ -80,23 +80,23 @@ class WordWindow:
     def write(self, folder: Path) -> None:
         """Write the vocabulary as JSON."""
         content = {"max_tokens": self.max_tokens, "words": self.words}
-        (folder / FILE).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / WORDS_FILE).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read_window(folder: Path) -> WordWindow:
     """The vocabulary in a folder."""
-    file = folder / FILE
+    file = folder / WORDS_FILE
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         return WordWindow(tuple(str(word) for word in content["words"]), int(content["max_tokens"]))
     except FileNotFoundError:
-        raise ConfigError("there is no vocabulary", file=file, hint="copy the whole folder of the model") from None
+        raise ConfigError("file not found", file=file, hint="copy the whole folder of the model") from None
     except (ValueError, KeyError, TypeError):
-        raise ConfigError("is no vocabulary of a coding model", file=file, hint="train the model again") from None
+        raise ConfigError("not the vocabulary of a coding model", file=file, hint="train the model again") from None
 
 
 def folded(text: str, begin: Ints, end: Ints) -> Iterable[str]:
-    """Some words of a text without their case; folded each by itself where that may change lengths."""
+    """Some words of a text with their case folded, word by word where folding may change lengths."""
     places = zip(begin.tolist(), end.tolist(), strict=True)
     if text.isascii():
         lowered = text.lower()
@@ -107,7 +107,7 @@ def folded(text: str, begin: Ints, end: Ints) -> Iterable[str]:
 def learn_words(
     texts: Sequence[str], patients: NDArray[np.int64], *, min_patients: int, max_words: int | None
 ) -> tuple[str, ...]:
-    """The words that the notes of enough patients have, the most frequent first, at most so many."""
+    """The words in the notes of enough patients, the most frequent first, at most `max_words`."""
     used: Counter[str] = Counter()
     n_patients: Counter[str] = Counter()
     order = np.argsort(patients, kind="stable")

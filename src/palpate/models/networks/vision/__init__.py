@@ -1,7 +1,7 @@
 """A trained network that reads images: what `palpate:DIR` gives for the kind `vision`.
 
-The folder has `network.json` (which network, and how it looks at pictures) and `weights.safetensors`. The answer
-depends on the image alone: texts and edits are not looked at, and the cache knows an image by its bytes.
+The folder has `network.json` (which network, and how it reads images) and `weights.safetensors`. The prediction depends
+on the image alone: texts and edits are ignored, and the cache identifies an image by its bytes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from pydantic import Field, ValidationError
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
-from palpate.models.digest import digest
-from palpate.models.networks.device import device_of
-from palpate.models.networks.logits import probabilities_of
+from palpate.models.networks import device_of, probabilities_of, require_torch
 from palpate.models.networks.vision.images import Pixels, read_all
-from palpate.models.networks.vision.layers import Shape, make_network, prepare, require_monai
-from palpate.models.options import Options, existing, parse_options
+from palpate.models.networks.vision.layers import VisionShape, make_network, prepare
+from palpate.models.options import Options, digest, existing, parse_options
 from palpate.models.protocol import Model, Probabilities
 
 VERSION = "vision-1"
@@ -33,7 +31,7 @@ _ROWS_PER_CALL = 256
 
 
 class VisionOptions(Options):
-    """What can be said about a trained network in the configuration."""
+    """Options of a trained network in an audit."""
 
     images_at_once: int = Field(default=32, ge=1)
     """Images in one forward pass."""
@@ -44,13 +42,13 @@ class VisionOptions(Options):
 
 
 class VisionModel(Model):
-    """A network, and how it looks at pictures."""
+    """A network, and how it reads images."""
 
     reads: ClassVar[Literal["text", "case", "image"]] = "image"
     window: str | None = "the image, and no text"
 
     def __init__(
-        self, network: Any, shape: Shape, *, labels: tuple[str, ...], fingerprint: str, options: VisionOptions
+        self, network: Any, shape: VisionShape, *, labels: tuple[str, ...], fingerprint: str, options: VisionOptions
     ) -> None:
         self.labels, self.fingerprint, self.shape = labels, fingerprint, shape
         self.rows_per_call = options.batch_size or _ROWS_PER_CALL
@@ -58,13 +56,13 @@ class VisionModel(Model):
         self._network = network.to(self._device).eval()
 
     def predict(self, inputs: Inputs) -> Probabilities:
-        """Probabilities of the images, in the order of the rows; an image that is asked twice is read once."""
+        """Probabilities of the images, in the order of the rows; an image that occurs twice is read once."""
         if len(inputs) == 0:
             return np.zeros((0, len(self.labels)))
         files = list(inputs.images)
         if not files or not all(files):
             case = inputs.case_ids[files.index("")] if files else inputs.case_ids[0]
-            raise ModelError("it reads images, and there is none", model="vision", case=case or None)
+            raise ModelError("the model reads images, and the case has none", model="vision", case=case or None)
         first = {file: row for row, file in reversed(list(enumerate(files)))}
         place = {file: k for k, file in enumerate(first)}
         ids = [inputs.case_ids[row] for row in first.values()]
@@ -72,11 +70,11 @@ class VisionModel(Model):
         return p[[place[file] for file in files]]
 
     def _predict_files(self, files: Sequence[str], case_ids: Sequence[str]) -> Probabilities:
-        pictures = read_all(files, case_ids, self.shape.looks)
+        images = read_all(files, case_ids, self.shape.format)
         parts = []
         for start in range(0, len(files), self._at_once):
             n = min(self._at_once, len(files) - start)
-            logits = logits_of(self._network, np.stack([next(pictures) for _ in range(n)]), self.shape, self._device)
+            logits = logits_of(self._network, np.stack([next(images) for _ in range(n)]), self.shape, self._device)
             parts.append(probabilities_of(logits, "sigmoid"))
         return np.concatenate(parts)
 
@@ -85,8 +83,8 @@ class VisionModel(Model):
         return np.zeros(len(texts), dtype=np.int64)
 
 
-def logits_of(network: Any, pixels: Pixels, shape: Shape, device: str) -> NDArray[np.float64]:
-    """The outputs of a network that is in evaluation, before the sigmoid."""
+def logits_of(network: Any, pixels: Pixels, shape: VisionShape, device: str) -> NDArray[np.float64]:
+    """The outputs of a network in evaluation mode, before the sigmoid."""
     import torch
 
     with torch.inference_mode():
@@ -98,13 +96,13 @@ def load_vision(home: Path, labels: tuple[str, ...], options: Mapping[str, Any])
     """Read a folder that `palpate train cxr` wrote."""
     own = parse_options(VisionOptions, f"palpate:{home.name}", options)
     shape_file, weights = existing(SHAPE_FILE, home), existing(WEIGHTS_FILE, home)
-    require_monai("a model that reads images")
+    require_torch("a model that reads images", "monai")
     if own.threads is not None:
         import torch
 
         torch.set_num_threads(own.threads)
     try:
-        shape = Shape.model_validate_json(shape_file.read_bytes())
+        shape = VisionShape.model_validate_json(shape_file.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         column = ".".join(str(part) for part in first["loc"]) or None
@@ -124,10 +122,12 @@ def _load(network: Any, weights: Path) -> None:
     try:
         network.load_state_dict(load_file(weights))
     except Exception as error:  # damaged files and other shapes, each with its own type
-        raise ConfigError(f"are no weights for {SHAPE_FILE} and the labels of palpate.json", file=weights) from error
+        raise ConfigError(
+            f"the weights do not fit {SHAPE_FILE} and the labels of palpate.json", file=weights
+        ) from error
 
 
-def write_network(home: Path, network: Any, shape: Shape) -> None:
+def write_network(home: Path, network: Any, shape: VisionShape) -> None:
     """Write what `load_vision` reads."""
     from safetensors.torch import save_file
 
@@ -136,9 +136,9 @@ def write_network(home: Path, network: Any, shape: Shape) -> None:
 
 
 def predictions_table(model: Model, cohort: Cohort, *, split: str | None = None) -> pl.DataFrame:
-    """A model's answers as the table that `predictions:FILE` reads: `cohort`, `case_id` and a column a label.
+    """A model's predictions as the table that `predictions:FILE` reads: `cohort`, `case_id`, one column per label.
 
-    For handing answers on without the images and the network; `split`: only of those cases.
+    For passing predictions on without the images and the network; `split` restricts it to the cases of one split.
     """
     rows = cohort.rows(split=split)
     own = cohort.cases.select("cohort", "case_id")[rows]

@@ -1,8 +1,8 @@
-"""DenseNet-121 and ResNet-50 for pictures (MONAI's, without torchvision), and their weights from files.
+"""DenseNet-121 and ResNet-50 for images (MONAI's, without torchvision), and their weights from files.
 
-Weights may be named as MONAI does or as torchvision does (which most published checkpoints follow), alone or under
-`state_dict`, with or without the `module.` of data parallelism. All but the head must fit, name by name; a head of
-another size gives way to a new one.
+Weights may be named as in MONAI or as in torchvision (which most published checkpoints follow), at the top level or
+under `state_dict`, with or without the `module.` of data parallelism. All but the head must fit, name by name; a head
+of another size is replaced by a new one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from palpate.errors import ConfigError, MissingExtra
-from palpate.models.networks.vision.images import Looks, Pixels
+from palpate.errors import ConfigError
+from palpate.models.networks.vision.images import ImageFormat, Pixels
 
 NetworkName = Literal["densenet121", "resnet50"]
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -25,8 +25,8 @@ _DENSE_LAYER = re.compile(r"(denselayer\d+)\.(norm|conv)\.?([12])\.")
 _PREFIXES = ("module.", "model.", "network.", "backbone.")
 
 
-class Shape(BaseModel):
-    """What a network is and how it looks at pictures: `network.json`."""
+class VisionShape(BaseModel):
+    """Which network it is, and how it reads images: `network.json`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -37,22 +37,13 @@ class Shape(BaseModel):
     std: tuple[float, ...] = Field(min_length=1)
 
     @property
-    def looks(self) -> Looks:
-        """How files are read."""
-        return Looks(self.image_size, self.bits)
+    def format(self) -> ImageFormat:
+        """How image files are read."""
+        return ImageFormat(self.image_size, self.bits)
 
 
-def require_monai(needed_for: str) -> None:
-    """Torch and MONAI, or a sentence on how to get them."""
-    try:
-        import monai  # noqa: F401
-        import torch  # noqa: F401
-    except ImportError:
-        raise MissingExtra("torch", needed_for=needed_for) from None
-
-
-def make_network(shape: Shape, n_labels: int, *, seed: int) -> Any:
-    """The network with its first weights, which depend on the seed; one output a label, before the sigmoid."""
+def make_network(shape: VisionShape, n_labels: int, *, seed: int) -> Any:
+    """The network with initial weights, which depend on the seed; one output per label, before the sigmoid."""
     import torch
     from monai.networks.nets.densenet import DenseNet121
     from monai.networks.nets.resnet import resnet50
@@ -62,7 +53,7 @@ def make_network(shape: Shape, n_labels: int, *, seed: int) -> Any:
         torch.manual_seed(seed)
         if shape.network == "densenet121":
             return DenseNet121(spatial_dims=2, in_channels=n_channels, out_channels=n_labels)
-        # As published and as in torchvision: MONAI's own defaults are for volumes.
+        # As published and as in torchvision; MONAI's own defaults are for volumes.
         return resnet50(
             spatial_dims=2,
             n_input_channels=n_channels,
@@ -72,15 +63,15 @@ def make_network(shape: Shape, n_labels: int, *, seed: int) -> Any:
         )
 
 
-def prepare(pixels: Pixels, shape: Shape, device: str = "cpu") -> Any:
-    """Grey pixels from 0 to 255 as what the network takes: [picture, channel, row, column]."""
+def prepare(pixels: Pixels, shape: VisionShape, device: str = "cpu") -> Any:
+    """Grey pixels from 0 to 255 as the network's input: [image, channel, row, column]."""
     import torch
 
     return normalise(torch.from_numpy(pixels).to(device).float()[:, None], shape)
 
 
-def normalise(grey: Any, shape: Shape) -> Any:
-    """Each channel is the same picture, with its own mean and deviation."""
+def normalise(grey: Any, shape: VisionShape) -> Any:
+    """Every channel is the same image, standardised with its own mean and deviation."""
     mean, std = (grey.new_tensor(values)[None, :, None, None] for values in (shape.mean, shape.std))
     return (grey / 255 - mean) / std
 
@@ -92,7 +83,7 @@ def read_weights(file: Path) -> dict[str, Any]:
     """The tensors of a safetensors file or of a torch state dict; no pickled code is run."""
     if not file.is_file():
         hint = "nothing is downloaded: give a file on this machine"
-        raise ConfigError("there is no such checkpoint file", file=file, hint=hint)
+        raise ConfigError("checkpoint file not found", file=file, hint=hint)
     try:
         if file.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -101,15 +92,15 @@ def read_weights(file: Path) -> dict[str, Any]:
         import torch
 
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # each of the two libraries has its own zoo of errors
+    except Exception as error:  # both libraries raise many types of errors
         raise ConfigError(
-            "the file is no safetensors file and no torch state dict that can be loaded without running code",
+            "neither a safetensors file nor a torch state dict that can be loaded without running code",
             file=file,
-            hint="save `model.state_dict()`, best as .safetensors",
+            hint="save `model.state_dict()`, preferably as .safetensors",
         ) from error
     found = _tensors(content)
     if not found:
-        raise ConfigError("the file has no weights in it", file=file, hint="save `model.state_dict()`")
+        raise ConfigError("the file contains no weights", file=file, hint="save `model.state_dict()`")
     return found
 
 
@@ -124,7 +115,7 @@ def _tensors(content: Any) -> dict[str, Any]:
 
 
 def monai_name(name: str, network: NetworkName) -> str:
-    """The name that MONAI has for a weight of torchvision's network; its own names stay."""
+    """MONAI's name for a weight of torchvision's network; MONAI's own names stay."""
     while prefix := next((prefix for prefix in _PREFIXES if name.startswith(prefix)), None):
         name = name.removeprefix(prefix)
     if network == "densenet121":
@@ -133,8 +124,8 @@ def monai_name(name: str, network: NetworkName) -> str:
     return re.sub(r"^fc\.0\.", "fc.", name)
 
 
-def load_start(network: Any, shape: Shape, file: Path) -> bool:
-    """Give the network the weights of a checkpoint; says whether the head came with them."""
+def load_start(network: Any, shape: VisionShape, file: Path) -> bool:
+    """Load the weights of a checkpoint into the network; returns whether the head was among them."""
     own = network.state_dict()
     given = {monai_name(name, shape.network): value for name, value in read_weights(file).items()}
     head = f"{_HEADS[shape.network]}."
@@ -153,7 +144,7 @@ def load_start(network: Any, shape: Shape, file: Path) -> bool:
 
 
 def _mismatch(own: Mapping[str, Any], given: Mapping[str, Any], network: str) -> str | None:
-    """What of a checkpoint does not fit, in words."""
+    """What in a checkpoint does not fit, in words."""
     lacking = [name for name in own if name not in given and not _counter(name)]
     if lacking:
         return f"the checkpoint lacks {len(lacking)} of the {len(own)} weights of {network}, such as '{lacking[0]}'"
@@ -169,7 +160,7 @@ def _mismatch(own: Mapping[str, Any], given: Mapping[str, Any], network: str) ->
 
 
 def _counter(name: str) -> bool:
-    """Batch norms count their batches; nothing depends on it, and older files lack it."""
+    """Batch norms count their batches; nothing depends on the count, and older files lack it."""
     return name.endswith("num_batches_tracked")
 
 

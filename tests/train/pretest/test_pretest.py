@@ -16,12 +16,11 @@ from palpate.data.tables import TableSpec, read_cohort
 from palpate.data.tables.pretest_cards import read_pretest_card
 from palpate.errors import CohortError, ConfigError, MissingExtra
 from palpate.stats import auroc
-from palpate.train.options import Step
-from palpate.train.pretest import Pretest, train_pretest
+from palpate.train.options import TrainStep
+from palpate.train.pretest import TrainedPretest, train_pretest
 from palpate.train.pretest.options import JOB
 from tests.e2e.command_line import CommandLine
-from tests.train.pretest_cohort import cohort, frame
-from tests.train.test_pretest_parts import discriminants
+from tests.train.pretest.pretest_cohort import cohort, discriminants, frame
 
 QUICK: dict[str, Any] = {
     "families": ["bow"],
@@ -32,11 +31,11 @@ QUICK: dict[str, Any] = {
 }
 
 
-def run(folder: Path, made: Cohort | None = None, **options: Any) -> Pretest:
+def run(folder: Path, made: Cohort | None = None, **options: Any) -> TrainedPretest:
     return train_pretest(cohort() if made is None else made, folder, {**QUICK, **options})
 
 
-def column(made: Pretest, label: str = "ill") -> Any:
+def column(made: TrainedPretest, label: str = "ill") -> Any:
     return made.cohort.cases[f"pretest_{label}"].to_numpy()
 
 
@@ -246,7 +245,7 @@ def test_resume(tmp_path: Path) -> None:
     two = cohort(labels=("ill", "old"))
     whole = run(tmp_path / "whole", two)
 
-    def pull(step: Step) -> None:
+    def pull(step: TrainStep) -> None:
         if step.stage.startswith("'old'"):
             raise Stopped
 

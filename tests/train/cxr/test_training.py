@@ -1,4 +1,4 @@
-"""The loop that trains on pictures: what is varied, when the rate falls, which weights stay, what a stop costs.
+"""Training on images: how they are augmented, when the learning rate falls, which weights are kept, what a stop costs.
 
 The networks here are small, so that the loop is all there is to test; the real ones are in test_cxr.py.
 """
@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palpate.errors import ConfigError
-from palpate.train.cxr import CxrOptions
-from palpate.train.cxr.pictures import parts_of, shuffled_batches, vary
+from palpate.train.cxr.images import augment, parts_of, shuffled_batches
+from palpate.train.cxr.options import CxrTrainOptions
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("monai")
@@ -31,28 +31,27 @@ def small_network(*, norm: bool = False, seed: int = 0) -> Any:
 
 
 def examples(n: int = N, seed: int = 0) -> Any:
-    from palpate.train.cxr.fit import Examples
+    from palpate.train.cxr.training import TrainingImages
 
     rng = np.random.default_rng(seed)
     y = (rng.random((n, 2)) < 0.5).astype(np.uint8)
     pixels = np.clip(rng.normal(90, 30, (n, 32, 32)) + 60 * y[:, :1, None], 0, 255).astype(np.uint8)
-    return Examples(pixels, y, np.ones((n, 2)))
+    return TrainingImages(pixels, y, np.ones((n, 2)))
 
 
 def training(home: Path, network: Any = None, progress: Any = None, valid: Any = None, **options: Any) -> Any:
-    from palpate.train.cxr.fit import Training
+    from palpate.train.cxr.training import CxrTraining
 
     given: dict[str, Any] = {"mean": [0.5], "std": [0.25], "image_size": 32, "batch_size": 8, "learning_rate": 0.01}
-    own = CxrOptions(**given | options)
+    given["device"] = "cpu"
+    own = CxrTrainOptions(**given | options)
     home.mkdir(exist_ok=True)
-    return Training(
+    return CxrTraining(
         network if network is not None else small_network(),
-        own.shape,
         examples(),
         valid if valid is not None else examples(20, seed=1),
         own,
         seed=3,
-        device="cpu",
         home=home,
         progress=progress or (lambda _: None),
     )
@@ -78,7 +77,7 @@ def grey(n: int = 4) -> Any:
 
 
 def test_a_flip_mirrors_left_and_right() -> None:
-    varied = vary(4, np.random.default_rng(0), flip=0.5, rotate=0)
+    varied = augment(4, np.random.default_rng(0), flip=0.5, rotate=0)
     assert 0 < varied.flipped.sum() < 4
     out = varied.of(grey(), np.arange(4))
     for k, flipped in enumerate(varied.flipped):
@@ -87,25 +86,25 @@ def test_a_flip_mirrors_left_and_right() -> None:
 
 
 def test_a_quarter_turn_is_a_quarter_turn() -> None:
-    varied = vary(4, np.random.default_rng(0), flip=0, rotate=0)._replace(degrees=np.full(4, 90, dtype=np.float32))
+    varied = augment(4, np.random.default_rng(0), flip=0, rotate=0)._replace(degrees=np.full(4, 90, dtype=np.float32))
     out = varied.of(grey(), np.arange(4))
     turned = [torch.rot90(grey(), k, dims=(-2, -1)) for k in (1, 3)]
     assert min(float((out - each).abs().max()) for each in turned) < 0.01
 
 
 def test_no_variation_changes_nothing() -> None:
-    varied = vary(4, np.random.default_rng(0), flip=0, rotate=0)
+    varied = augment(4, np.random.default_rng(0), flip=0, rotate=0)
     assert torch.equal(varied.of(grey(), np.arange(4)), grey())
 
 
 def test_turns_stay_within_the_degrees_and_differ() -> None:
-    degrees = vary(1000, np.random.default_rng(0), flip=0.5, rotate=15).degrees
+    degrees = augment(1000, np.random.default_rng(0), flip=0.5, rotate=15).degrees
     assert np.abs(degrees).max() <= 15
     assert degrees.std() == pytest.approx(15 / np.sqrt(3), rel=0.1)
 
 
 def test_a_picture_is_varied_alike_in_whatever_batch() -> None:
-    varied = vary(4, np.random.default_rng(0), flip=0.5, rotate=15)
+    varied = augment(4, np.random.default_rng(0), flip=0.5, rotate=15)
     together = varied.of(grey(), np.arange(4))
     for k in range(4):
         assert torch.allclose(varied.of(grey()[[k]], np.array([k])), together[[k]], atol=1e-3)
@@ -137,7 +136,7 @@ def test_one_step_is_adams_on_the_mean_loss(tmp_path: Path) -> None:
     network, plain = small_network(), small_network()
     run = training(tmp_path, network, epochs=1, batch_size=64, flip=0, rotate=0)
     run.run()
-    data, shape = examples(), CxrOptions(mean=[0.5], std=[0.25], image_size=32).shape
+    data, shape = examples(), CxrTrainOptions(mean=[0.5], std=[0.25], image_size=32).shape
     adam = torch.optim.Adam(plain.parameters(), lr=0.01)
     logits = plain(prepare(data.pixels, shape))
     torch.nn.functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(data.y).float()).backward()
@@ -149,9 +148,11 @@ def test_the_rate_falls_and_the_training_ends_as_the_losses_say(tmp_path: Path) 
     """Validation labels are the contrary of the training's, so the loss there soon rises for good."""
     contrary = examples(20, seed=1)
     contrary = contrary._replace(y=1 - contrary.y)
-    rows = training(
-        tmp_path, valid=contrary, learning_rate=0.05, epochs=60, rate_patience=2, patience=5, rate_factor=0.5
-    ).run()
+    rows = (
+        training(tmp_path, valid=contrary, learning_rate=0.05, epochs=60, rate_patience=2, patience=5, rate_factor=0.5)
+        .run()
+        .history
+    )
     losses = [row["validation_loss"] for row in rows]
     best = int(np.argmin(losses))
     assert len(rows) == best + 1 + 5 < 60
@@ -168,7 +169,7 @@ def test_the_weights_of_the_best_epoch_stay(tmp_path: Path) -> None:
     contrary = examples(20, seed=1)
     contrary = contrary._replace(y=1 - contrary.y)
     run = training(tmp_path, valid=contrary, learning_rate=0.05, epochs=8)
-    losses = [row["validation_loss"] for row in run.run()]
+    losses = [row["validation_loss"] for row in run.run().history]
     p = run.probabilities()
     own = -np.log(np.where(contrary.y == 1, p, 1 - p)).mean()
     assert own == pytest.approx(min(losses), abs=1e-6)
@@ -178,7 +179,7 @@ def test_the_weights_of_the_best_epoch_stay(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_is_said(tmp_path: Path) -> None:
     network = small_network()
     network[2].weight.data.fill_(float("nan"))
-    with pytest.raises(ConfigError, match=r"diverged.*learning_rate"):
+    with pytest.raises(ConfigError, match=r"diverged \(learning rate 0.01\); choose a lower"):
         training(tmp_path, network).run()
 
 
@@ -195,7 +196,7 @@ def test_however_often_it_is_stopped_it_ends_with_the_same_weights(
     home = tmp_path_factory.mktemp("loop")
     options = {"epochs": 3, "save_steps": 2, "rate_patience": 1}
     whole = small_network(norm=True)
-    rows = training(home / "whole", whole, **options).run()
+    rows = training(home / "whole", whole, **options).run().history
     for moment in moments:
         seen = []
 
@@ -209,5 +210,5 @@ def test_however_often_it_is_stopped_it_ends_with_the_same_weights(
         except Stop:
             continue
     end = small_network(norm=True, seed=0)
-    assert training(home / "cut", end, **options).run() == rows
+    assert training(home / "cut", end, **options).run().history == rows
     assert all(torch.equal(a, b) for a, b in zip(state(whole), state(end), strict=True))

@@ -20,7 +20,7 @@ from palpate.results import Asked
 from palpate.train import train
 from tests.contracts import model_contract as contract
 from tests.e2e.command_line import CommandLine
-from tests.train.coding_cohort import TRIGGERS, charts, cohort, evidence_file, tiny
+from tests.train.coding.coding_cohort import TRIGGERS, charts, cohort, evidence_file, tiny
 from tests.train.training import contents, predict, read_back
 
 torch = pytest.importorskip("torch")

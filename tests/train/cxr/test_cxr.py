@@ -17,12 +17,12 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
 from palpate.errors import CohortError, ConfigError, MissingExtra
 from palpate.models.adapters.palpate import read_manifest
-from palpate.models.networks.vision.layers import Shape, load_start, make_network
+from palpate.models.networks.vision.layers import VisionShape, load_start, make_network
 from palpate.train import train
-from palpate.train.cxr import CxrOptions
-from palpate.train.cxr.pictures import usable
+from palpate.train.cxr.images import usable
+from palpate.train.cxr.options import CxrTrainOptions
 from tests.e2e.command_line import CommandLine
-from tests.train.picture_cohort import LABELS, TINY, read, read_back, write_pictures
+from tests.train.cxr.image_cohort import LABELS, TINY, read, read_back, write_pictures
 from tests.train.training import contents
 
 torch = pytest.importorskip("torch")
@@ -48,7 +48,7 @@ def weights(folder: Path) -> dict[str, Any]:
 
 
 def test_the_papers_settings_are_the_defaults() -> None:
-    own = CxrOptions()
+    own = CxrTrainOptions()
     assert (own.network, own.image_size, own.batch_size, own.epochs) == ("densenet121", 256, 256, 64)
     assert (own.learning_rate, own.rate_factor, own.rate_patience, own.patience) == (5e-4, 0.5, 3, 10)
     assert (own.flip, own.rotate, own.class_weight, len(own.mean)) == (0.5, 15, "none", 3)
@@ -234,7 +234,7 @@ def test_torchvisions_names_and_another_head(trained: Path, tmp_path: Path) -> N
     renamed["module.classifier.weight"] = torch.zeros(1000, 1024)
     renamed["module.classifier.bias"] = torch.zeros(1000)
     torch.save({"epoch": 3, "state_dict": renamed}, tmp_path / "start.pth")
-    shape = Shape(**json.loads((trained / "network.json").read_text()))
+    shape = VisionShape(**json.loads((trained / "network.json").read_text()))
     network = make_network(shape, 2, seed=5)
     assert not load_start(network, shape, tmp_path / "start.pth"), "the head is new"
     end = network.state_dict()
@@ -246,7 +246,7 @@ def test_torchvisions_names_and_another_head(trained: Path, tmp_path: Path) -> N
 def test_checkpoints_that_do_not_fit(trained: Path, table: Path, tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
-    shape = Shape(network="densenet121", image_size=32, bits=16, mean=(0.5,), std=(0.2,))
+    shape = VisionShape(network="densenet121", image_size=32, bits=16, mean=(0.5,), std=(0.2,))
     network = make_network(shape, 2, seed=0)
     with pytest.raises(ConfigError, match=r"another size: 'features\.conv0\.weight' is 64 x 3 x 7 x 7 where"):
         load_start(network, shape, trained / "weights.safetensors")
@@ -286,7 +286,7 @@ def test_no_pickled_code_is_run(table: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_resnet_50_is_the_published_one() -> None:
-    shape = Shape(network="resnet50", image_size=64, bits=16, mean=(0.5,) * 3, std=(0.2,) * 3)
+    shape = VisionShape(network="resnet50", image_size=64, bits=16, mean=(0.5,) * 3, std=(0.2,) * 3)
     network = make_network(shape, 1000, seed=0)
     assert sum(weight.numel() for weight in network.parameters()) == 25_557_032
     assert network.state_dict()["layer2.0.downsample.0.weight"].shape == (512, 256, 1, 1)
@@ -355,7 +355,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 from palpate.train import train
-from tests.train.picture_cohort import TINY, read
+from tests.train.cxr.image_cohort import TINY, read
 
 table, out, kill_at = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 seen = 0
@@ -374,7 +374,7 @@ def test_a_killed_training_ends_with_the_same_bytes(table: Path, tmp_path: Path)
 
     def run(out: Path, kill_at: int) -> int:
         command = [sys.executable, "-c", CHILD, str(table), str(out), str(kill_at)]
-        return subprocess.run(command, cwd=Path(__file__).parents[2], check=False).returncode
+        return subprocess.run(command, cwd=Path(__file__).parents[3], check=False).returncode
 
     assert run(tmp_path / "whole", 0) == 0
     for moment in (1, 6, 3, 14):

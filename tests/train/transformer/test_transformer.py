@@ -17,7 +17,7 @@ from palpate.models.adapters.palpate import read_manifest
 from palpate.models.options import parse_options
 from palpate.train import train
 from palpate.train.notes import class_weights, split_notes
-from palpate.train.transformer import PAPER_RATES, SCRATCH_RATES, TransformerOptions
+from palpate.train.transformer.options import PAPER_RATES, SCRATCH_RATES, TransformerOptions
 from tests.models.tiny_checkpoints import checkpoint
 from tests.train.synthetic_notes import cohort, frame
 from tests.train.training import contents, predict, read_back, small
@@ -203,7 +203,7 @@ train("transformer", cohort(300), out, options, resume=True, progress=progress)
 
 
 def run(out: Path, kill_at: int) -> int:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     command = [sys.executable, "-c", CHILD, str(out), str(kill_at)]
     return subprocess.run(command, cwd=root, check=False, stderr=subprocess.PIPE).returncode
 

@@ -19,7 +19,7 @@ from palpate.errors import ConfigError, MissingExtra
 from palpate.models.adapters.palpate import read_manifest
 from palpate.train import train
 from palpate.train.notes import class_weights, example_weights, split_notes
-from palpate.train.tfidf.words import WordOptions, fit_words
+from palpate.train.tfidf import WordOptions, fit_words
 from palpate.train.tfidf.xgboost import XgboostOptions
 from tests.train.synthetic_notes import cohort, frame
 from tests.train.training import contents, predict, read_back, small

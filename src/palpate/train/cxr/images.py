@@ -1,12 +1,11 @@
-"""The training pictures of a cohort: which there are, their pixels kept ready, and how they are varied.
+"""The training images of a cohort: which are usable, their pixels in a file, and how they are augmented.
 
-A picture is decoded once, not once an epoch: the pixels of all training and validation images stand in two files beside
-the unfinished training (at 256 pixels 64 kB an image), which all seeds share and which go when it is done.
+An image is decoded once, not once per epoch: the pixels of all training and validation images are kept in two files
+beside the unfinished training (64 kB per image at 256 pixels), which all seeds share and which are deleted at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,14 +14,14 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import SPLITS, Cohort
 from palpate.errors import CohortError
-from palpate.models.networks.vision.images import Looks, missing_image, read_all
+from palpate.models.networks.vision.images import ImageFormat, missing_image, read_all
 from palpate.train.notes import rows_of, training_rows
-from palpate.train.options import Progress, Step
+from palpate.train.options import Progress, TrainStep
 
 _SHOWN = 100
 
 
-class Pictures(NamedTuple):
+class ImageCases(NamedTuple):
     """Cases of one split."""
 
     files: list[str]
@@ -32,25 +31,25 @@ class Pictures(NamedTuple):
     patients: NDArray[np.int64]
 
 
-class PictureSplit(NamedTuple):
+class ImageSplit(NamedTuple):
     """What a network is fitted on, and what its choices are made on."""
 
-    train: Pictures
-    validation: Pictures
+    train: ImageCases
+    validation: ImageCases
     labels: tuple[str, ...]
     left_out: dict[str, int]
-    """By split: cases whose image is not there."""
+    """Per split: cases whose image file does not exist."""
 
 
 def usable(cohort: Cohort, missing_images: str) -> tuple[Cohort, dict[str, int]]:
-    """The cases that have an image, and how many of each split have none; or a sentence that names the first."""
+    """The cases that have an image, and how many of each split have none; or an error that names the first."""
     if not cohort.has_images:
-        raise CohortError("the cohort has no images to train on", hint="say which column is the `image`")
+        raise CohortError("the cohort has no images to train on", hint="name the `image` column")
     before = {name: len(rows_of(cohort, name)) for name in SPLITS}
     if missing_images == "drop":
         cohort = cohort.with_images()
     else:
-        # Images of the test split are never read, so they may be elsewhere.
+        # Images of the test split are never read, so they need not exist.
         for row in np.concatenate([rows_of(cohort, name) for name in SPLITS[:2]]).tolist():
             if not Path(cohort.images[row]).is_file():
                 hint = "give the file, or leave such cases out with missing_images=drop"
@@ -58,48 +57,50 @@ def usable(cohort: Cohort, missing_images: str) -> tuple[Cohort, dict[str, int]]
     return cohort, {name: n - len(rows_of(cohort, name)) for name, n in before.items()}
 
 
-def split_pictures(cohort: Cohort, left_out: dict[str, int]) -> PictureSplit:
-    """The pictures to train with, or one sentence on why that can't be."""
+def split_images(cohort: Cohort, left_out: dict[str, int]) -> ImageSplit:
+    """The images to train with; the error says why a cohort can't be used."""
     case_ids = cohort.cases["case_id"]
     train, validation = (
-        Pictures(
+        ImageCases(
             [cohort.images[row] for row in rows], case_ids[rows].to_list(), cohort.y_true(rows), cohort.patients[rows]
         )
         for rows in training_rows(cohort)
     )
-    return PictureSplit(train, validation, cohort.labels, left_out)
+    return ImageSplit(train, validation, cohort.labels, left_out)
 
 
 # --- pixels -------------------------------------------------------------------------------------------------
 
 
-def stored_pixels(pictures: Pictures, looks: Looks, file: Path, progress: Progress, stage: str) -> NDArray[np.uint8]:
+def stored_pixels(
+    cases: ImageCases, form: ImageFormat, file: Path, progress: Progress, stage: str
+) -> NDArray[np.uint8]:
     """The pixels, [case, row, column], from a file that is written on first use."""
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_name(f"{file.name}.tmp")
-        shape = (len(pictures.files), looks.image_size, looks.image_size)
+        shape = (len(cases.files), form.image_size, form.image_size)
         store = np.lib.format.open_memmap(draft, mode="w+", dtype=np.uint8, shape=shape)
-        for row, pixels in enumerate(read_all(pictures.files, pictures.case_ids, looks)):
+        for row, pixels in enumerate(read_all(cases.files, cases.case_ids, form)):
             store[row] = pixels
             if row % _SHOWN == 0:
-                progress(Step(stage, row, len(store)))
+                progress(TrainStep(stage, row, len(store)))
         store.flush()
         del store
         draft.replace(file)
     stored: NDArray[np.uint8] = np.load(file, mmap_mode="r")
-    progress(Step(stage, len(stored), len(stored)))
+    progress(TrainStep(stage, len(stored), len(stored)))
     return stored
 
 
-class Variation(NamedTuple):
-    """How the pictures of one epoch are varied, a row each."""
+class Augmentation(NamedTuple):
+    """How the images of one epoch are augmented, one row per image."""
 
     flipped: NDArray[np.bool_]
     degrees: NDArray[np.float32]
 
     def of(self, grey: Any, rows: NDArray[np.int64]) -> Any:
-        """Pictures [picture, 1, row, column] with their flips and turns; what comes in from outside is black."""
+        """Images [image, 1, row, column], mirrored and rotated; corners that come in from outside are black."""
         import torch
 
         flips = torch.from_numpy(self.flipped[rows]).to(grey.device)
@@ -117,14 +118,14 @@ class Variation(NamedTuple):
         return torch.nn.functional.grid_sample(grey, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
-def vary(n: int, rng: np.random.Generator, *, flip: float, rotate: float) -> Variation:
-    """The variation of an epoch: a flip with chance `flip`, a turn by up to `rotate` degrees to either side."""
+def augment(n: int, rng: np.random.Generator, *, flip: float, rotate: float) -> Augmentation:
+    """Mirroring with probability `flip`, and rotation by up to `rotate` degrees to either side."""
     flipped = rng.random(n) < flip
-    return Variation(flipped, rng.uniform(-rotate, rotate, n).astype(np.float32))
+    return Augmentation(flipped, rng.uniform(-rotate, rotate, n).astype(np.float32))
 
 
 def shuffled_batches(n: int, size: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Batches of `size` pictures in random order; a last picture alone joins the batch before, for batch norms."""
+    """Batches of `size` images in random order; a single last image joins the batch before, for batch norms."""
     order = rng.permutation(n)
     batches = [order[first : first + size] for first in range(0, n, size)]
     if len(batches) > 1 and len(batches[-1]) == 1:
@@ -132,7 +133,7 @@ def shuffled_batches(n: int, size: int, rng: np.random.Generator) -> list[NDArra
     return batches
 
 
-def parts_of(rows: NDArray[np.int64], at_once: int) -> Sequence[NDArray[np.int64]]:
-    """A batch in parts of about equal size, at most `at_once`, none of a single picture."""
+def parts_of(rows: NDArray[np.int64], at_once: int) -> list[NDArray[np.int64]]:
+    """A batch in parts of about equal size, at most `at_once`, none with a single image."""
     n_parts = max(1, min(-(-len(rows) // at_once), len(rows) // 2))
     return np.array_split(rows, n_parts)

@@ -12,7 +12,7 @@ import pytest
 
 from palpate.errors import ConfigError
 from palpate.train import train
-from tests.train.coding_cohort import charts, cohort, evidence_file, tiny
+from tests.train.coding.coding_cohort import charts, cohort, evidence_file, tiny
 from tests.train.training import contents
 
 pytest.importorskip("torch")
@@ -54,7 +54,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 from palpate.train import train
-from tests.train.coding_cohort import cohort, tiny
+from tests.train.coding.coding_cohort import cohort, tiny
 
 out, kill_at, file = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 seen = 0
@@ -74,7 +74,7 @@ def test_a_killed_training_ends_with_the_same_bytes(tmp_path: Path) -> None:
 
     def run(out: Path, kill_at: int) -> int:
         command = [sys.executable, "-c", CHILD, str(out), str(kill_at), str(file)]
-        return subprocess.run(command, cwd=Path(__file__).parents[2], check=False).returncode
+        return subprocess.run(command, cwd=Path(__file__).parents[3], check=False).returncode
 
     assert run(tmp_path / "whole", 0) == 0
     for moment in (7, 20):

@@ -1,12 +1,17 @@
-"""A cohort with earlier notes whose words tell the label, for tests of pre-test models."""
+"""A cohort with earlier notes whose words tell the label, and numbers, for tests of pre-test models."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from palpate.cases.cohort import Cohort
-from palpate.train.pretest.options import NOTE_MARK
+from palpate.train.pretest.features import FeatureMatrix
+from palpate.train.pretest.grids import Setup, setups
+from palpate.train.pretest.options import NOTE_MARK, PretestOptions
+from palpate.train.pretest.search import LabelTask, make_folds
 
 FILLER = ("cough", "walks", "sleeps", "eats", "aspirin", "ward", "family", "diet", "sodium", "chest", "lungs", "clear")
 
@@ -45,3 +50,25 @@ def cohort(n: int = 360, *, labels: tuple[str, ...] = ("ill",), table: pl.DataFr
     rows = frame(n) if table is None else table
     unused = [name for name in ("ill", "old", "never") if name not in labels]
     return Cohort.from_frame(rows.drop(unused), labels=labels, name="home", attributes=["age", "gender"])
+
+
+def options(**given: Any) -> PretestOptions:
+    return PretestOptions.model_validate({"threads": 1, "n_replicates": 0, **given})
+
+
+def numbers(n: int = 300, p: int = 6, *, seed: int = 0) -> tuple[Any, Any, Any]:
+    """FeatureMatrix, labels, patients: three cases each."""
+    rng = np.random.default_rng(seed)
+    x = rng.poisson(1.0, (n, p)).astype(np.float32)
+    y = (rng.random(n) < 1 / (1 + np.exp(1.5 - x[:, 0] - 0.5 * x[:, 1]))).astype(np.uint8)
+    return x, y, np.arange(n, dtype=np.int64) // 3
+
+
+def discriminants(n_columns: int, *, seed: int = 0) -> tuple[LabelTask, list[Setup]]:
+    """300 cases and the linear discriminants of the embeddings' grid; one of them needs more cases than columns."""
+    rng = np.random.default_rng(seed)
+    _, y, patients = numbers()
+    x = rng.normal(size=(300, n_columns)).astype(np.float32)
+    x[:, 0] += y
+    candidates = setups({"embeddings": ["enc"]}, options(classifiers="LinearDiscriminantAnalysis"))
+    return LabelTask({"enc": FeatureMatrix(x)}, y, make_folds(y, patients, 5, 42)), candidates
