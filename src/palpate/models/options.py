@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, first_problem
 
 _BLOCK = 1 << 20
 
@@ -36,15 +36,11 @@ def parse_options(kind: type[Own], source: str, options: Mapping[str, Any]) -> O
     try:
         return kind.model_validate(dict(options))
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(sorted(kind.model_fields))
-        problem = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            problem = "unknown option"
+        wrong = first_problem(error)
         # A check that involves several options belongs to none of them; its sentence names them.
-        which = f"option '{name}'" if name else "the options"
-        raise ConfigError(f"{which} of {source}: {problem}", hint=f"the options are: {known}") from None
+        which = f"option '{wrong.field}'" if wrong.path else "the options"
+        known = ", ".join(sorted(kind.model_fields))
+        raise ConfigError(f"{which} of {source}: {wrong.problem}", hint=f"the options are: {known}") from None
 
 
 def existing(target: str, folder: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palpate.errors import ConfigError
+from palpate.files import replacing, write_atomically
 
 TRAINING = ".training"
 """The folder in OUT for the files of an unfinished training."""
@@ -35,10 +36,7 @@ def open_job(out: Path, job: str, *, resume: bool, finished: Sequence[str | None
                 file=out,
                 hint="resume with those, or choose an empty folder",
             )
-    note.parent.mkdir(parents=True, exist_ok=True)
-    draft = note.with_suffix(".tmp")
-    draft.write_text(json.dumps({"job": job}) + "\n", encoding="utf-8")
-    draft.replace(note)
+    write_atomically(note, json.dumps({"job": job}) + "\n")
 
 
 @dataclass
@@ -104,9 +102,8 @@ class TrainingFiles:
     def _write(self, name: str, content: Any) -> None:
         import torch
 
-        draft = self._home / f"{name}.tmp"
-        torch.save(content, draft)
-        draft.replace(self._home / name)
+        with replacing(self._home / name) as draft:
+            torch.save(content, draft)
 
     def _read(self, name: str) -> Any:
         import torch

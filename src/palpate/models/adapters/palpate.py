@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palpate.errors import ConfigError, MissingExtra
+from palpate.errors import ConfigError, MissingExtra, first_problem
+from palpate.files import write_atomically
 from palpate.models.adapters.sklearn import EstimatorOptions, read_estimator
 from palpate.models.options import digest, existing, parse_options
 from palpate.models.protocol import Model
@@ -68,9 +69,8 @@ def read_manifest(home: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(file.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or None
-        raise ConfigError(first["msg"], file=file, column=field) from None
+        wrong = first_problem(error)
+        raise ConfigError(wrong.problem, file=file, column=wrong.field or None) from None
 
 
 def _load_sklearn(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Model:
@@ -274,7 +274,5 @@ def _save(folder: Path, manifest: Manifest, write: Callable[[Path], None]) -> Pa
     final = folder / MANIFEST
     final.unlink(missing_ok=True)
     write(folder)
-    draft = folder / f"{MANIFEST}.tmp"
-    draft.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    draft.replace(final)
+    write_atomically(final, manifest.model_dump_json(indent=2) + "\n")
     return folder

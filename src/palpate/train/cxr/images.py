@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import SPLITS, Cohort
 from palpate.errors import CohortError
+from palpate.files import replacing
 from palpate.models.networks.vision.images import ImageFormat, missing_image, read_all
 from palpate.train.notes import rows_of, training_rows
 from palpate.train.options import Progress, TrainStep
@@ -77,17 +78,15 @@ def stored_pixels(
 ) -> NDArray[np.uint8]:
     """The pixels, [case, row, column], from a file that is written on first use."""
     if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f"{file.name}.tmp")
         shape = (len(cases.files), form.image_size, form.image_size)
-        store = np.lib.format.open_memmap(draft, mode="w+", dtype=np.uint8, shape=shape)
-        for row, pixels in enumerate(read_all(cases.files, cases.case_ids, form)):
-            store[row] = pixels
-            if row % _SHOWN == 0:
-                progress(TrainStep(stage, row, len(store)))
-        store.flush()
-        del store
-        draft.replace(file)
+        with replacing(file) as draft:
+            store = np.lib.format.open_memmap(draft, mode="w+", dtype=np.uint8, shape=shape)
+            for row, pixels in enumerate(read_all(cases.files, cases.case_ids, form)):
+                store[row] = pixels
+                if row % _SHOWN == 0:
+                    progress(TrainStep(stage, row, len(store)))
+            store.flush()
+            del store
     stored: NDArray[np.uint8] = np.load(file, mmap_mode="r")
     progress(TrainStep(stage, len(stored), len(stored)))
     return stored

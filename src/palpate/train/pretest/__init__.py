@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import READ, Cohort
 from palpate.errors import CohortError, ConfigError, InputError
+from palpate.files import replacing, write_atomically
 from palpate.models.options import digest, parse_options
 from palpate.train.options import Progress, TrainStep
 from palpate.train.pretest import card
@@ -252,7 +253,7 @@ def _train_label(
                 "remarks": card.remarks(performance),
             }
     _save(done.with_suffix(".npy"), column)
-    _put(done.with_suffix(".json"), json.dumps(entry))
+    write_atomically(done.with_suffix(".json"), json.dumps(entry))
 
 
 def _calibrated(
@@ -316,17 +317,9 @@ def _digest(cohort: Cohort, options: PretestOptions, families: Collection[str]) 
     return digest(_VERSION, {"options": chosen, "encoders": encoders, "cohort": cohort.fingerprint})
 
 
-def _put(file: Path, text: str) -> None:
-    """Write a file completely or not at all."""
-    draft = file.with_name(f"{file.name}.tmp")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(file)
-
-
 def _save(file: Path, values: NDArray[Any]) -> None:
-    draft = file.with_name(f"{file.name}.tmp.npy")
-    np.save(draft, values)
-    draft.replace(file)
+    with replacing(file) as draft:
+        np.save(draft, values)
 
 
 def _with_columns(cohort: Cohort, columns: Mapping[str, NDArray[np.float64]], job: str) -> Cohort:
@@ -360,15 +353,14 @@ def _card(
 
 def _write(trained: TrainedPretest) -> None:
     """The card, then the cohort in palpate's own columns, so that a folder with a cohort is complete."""
-    _put(trained.folder / CARD, json.dumps(trained.card, indent=1) + "\n")
+    write_atomically(trained.folder / CARD, json.dumps(trained.card, indent=1) + "\n")
     cohort = trained.cohort
     plain = [name for name in ("case_id", "patient_id", *READ) if name in cohort.cases.columns]
     named = [pl.col(name).alias(f"attribute:{name}") for name in cohort.attributes]
     dense = {f"label:{name}": cohort.y[:, [k]].toarray().ravel() for k, name in enumerate(cohort.labels)}
     labels = [pl.Series(name, values, dtype=pl.UInt8) for name, values in dense.items()]
-    draft = trained.file.with_name(f".{trained.file.name}")
-    cohort.cases.select(*plain, *named).hstack(labels).write_parquet(draft)
-    draft.replace(trained.file)
+    with replacing(trained.file) as draft:
+        cohort.cases.select(*plain, *named).hstack(labels).write_parquet(draft)
 
 
 def _silent(_: TrainStep) -> None:

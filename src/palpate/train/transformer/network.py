@@ -7,7 +7,6 @@ depends only on the notes.
 
 from __future__ import annotations
 
-import shutil
 import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.files import replacing
 from palpate.models.text import lengths_of
 from palpate.models.text.checkpoints import lacks_weights, load_network, load_tokenizer, positions_of, quiet
 from palpate.models.text.windows import Frame, TextWindows, clean, text_windows
@@ -36,11 +36,8 @@ def make_tokenizer(notes: Notes, options: TransformerOptions, scratch: Path) -> 
     """The checkpoint's tokenizer, or a newly trained one, which is kept for a resumed training."""
     kept = scratch / "tokenizer"
     if options.checkpoint is None and not kept.is_dir():
-        draft = scratch / "tokenizer.tmp"
-        shutil.rmtree(draft, ignore_errors=True)
-        with quiet():
+        with quiet(), replacing(kept) as draft:
             train_tokenizer(notes, options).save_pretrained(draft)
-        draft.rename(kept)
     # A new one is read back too: the library records that it was loaded, and a resumed training must write the same.
     tokenizer = load_tokenizer(options.checkpoint or kept, trust=options.trust)
     if tokenizer.pad_token is None:

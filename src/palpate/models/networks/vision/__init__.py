@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
-from palpate.errors import ConfigError, ModelError
+from palpate.errors import ConfigError, ModelError, first_problem
 from palpate.models.networks import device_of, probabilities_of, require_torch
 from palpate.models.networks.vision.images import Pixels, read_all
 from palpate.models.networks.vision.layers import VisionShape, make_network, prepare
@@ -104,9 +104,8 @@ def load_vision(home: Path, labels: tuple[str, ...], options: Mapping[str, Any])
     try:
         shape = VisionShape.model_validate_json(shape_file.read_bytes())
     except ValidationError as error:
-        first = error.errors()[0]
-        column = ".".join(str(part) for part in first["loc"]) or None
-        raise ConfigError(first["msg"], file=shape_file, column=column) from None
+        wrong = first_problem(error)
+        raise ConfigError(wrong.problem, file=shape_file, column=wrong.field or None) from None
     if own.labels and len(own.labels) != len(labels):
         raise ConfigError(f"`labels` names {len(own.labels)} labels, but the model gives {len(labels)}", file=home)
     network = make_network(shape, len(labels), seed=0)
