@@ -50,6 +50,7 @@ def coding(
     from palpate.models.adapters.palpate import save_network
     from palpate.models.networks.coding import write
     from palpate.models.networks.coding.layers import CodingNetwork
+    from palpate.models.networks.coding.shape import CodingShape
     from palpate.models.networks.coding.words import WordWindow
 
     sizes = {"embedding": 8, "channels": (8,) if architecture == "caml" else (8, 6), "kernel": 3, "attention": 6}

@@ -72,7 +72,7 @@ def test_the_card_tells_data_options_and_limits_and_no_note(trained: Any, home: 
     assert card["options"]["target_recall"] == 0.7
     assert "palpate" in card["versions"]
     text = (folder / "MODEL_CARD.md").read_text()
-    for part in ("no medical device", "auroc", home.fingerprint, "Decision threshold", f"{result.threshold:.4f}"):
+    for part in ("not a medical device", "auroc", home.fingerprint, "Decision threshold", f"{result.threshold:.4f}"):
         assert part in text
     for file, content in contents(folder).items():
         assert b"named" not in content or not any(f"named{k}x".encode() in content for k in range(450)), file
@@ -202,7 +202,7 @@ def test_a_cohort_that_cannot_be_trained_on(tmp_path: Path) -> None:
 
 def test_options_that_are_wrong_are_named(tmp_path: Path) -> None:
     data, out = cohort(240), tmp_path / "m"
-    refused(ConfigError, "no kind of model 'magic'.*tfidf-xgboost", data, out, "magic")
+    refused(ConfigError, "unknown kind of model 'magic'.*tfidf-xgboost", data, out, "magic")
     refused(
         ConfigError,
         r"'depth' of tfidf-xgboost: there is no such option.*max_depth",
@@ -238,9 +238,9 @@ def test_resuming_a_finished_training_changes_nothing_and_another_one_is_refused
     before = contents(out)
     assert train("tfidf-xgboost", data, out, small("tfidf-xgboost", seeds=[1, 2]), resume=True) == first
     assert contents(out) == before
-    with pytest.raises(ConfigError, match="other options or another cohort"):
+    with pytest.raises(ConfigError, match="different options or a different cohort"):
         train("tfidf-xgboost", data, out, small("tfidf-xgboost", seeds=[1, 2], max_depth=2), resume=True)
-    with pytest.raises(ConfigError, match="other options or another cohort"):
+    with pytest.raises(ConfigError, match="different options or a different cohort"):
         train("tfidf-xgboost", cohort(244), out, small("tfidf-xgboost", seeds=[1, 2]), resume=True)
 
 

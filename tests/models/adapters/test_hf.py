@@ -352,7 +352,7 @@ def test_nothing_touches_the_network(bert: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_hub_name_is_refused() -> None:
-    with pytest.raises(ConfigError, match="bert-base-uncased: there is no such folder; nothing is downloaded"):
+    with pytest.raises(ConfigError, match="bert-base-uncased: checkpoint folder not found; nothing is downloaded"):
         load(Path("bert-base-uncased"))
 
 
@@ -383,7 +383,7 @@ def test_head_of_another_size_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"problem_type": "regression"}, "no probabilities"),
+        ({"problem_type": "regression"}, "not probabilities"),
         ({"problem_type": "single_label_classification"}, "only one class|num_labels > 1"),
     ],
 )
@@ -400,7 +400,7 @@ def test_pickled_weights_need_trust(tmp_path: Path, notes: list[str]) -> None:
     network = transformers.AutoModelForSequenceClassification.from_pretrained(path)
     torch.save(network.state_dict(), path / "pytorch_model.bin")
     (path / "model.safetensors").unlink()
-    with pytest.raises(ConfigError, match=r"pytorch_model.bin: these weights are a pickle.*trust: true"):
+    with pytest.raises(ConfigError, match=r"pytorch_model.bin: these weights are a pickle.*`trust`"):
         load(path)
     np.testing.assert_array_equal(predict(path, notes, trust=True), wanted)
     (path / "pytorch_model.bin").unlink()
@@ -433,7 +433,7 @@ def test_unreadable_folders(tmp_path: Path, bert: Path) -> None:
 
 def test_wrong_options(bert: Path) -> None:
     assert load(bert, labels=["readmission"]).labels == ("readmission",)
-    with pytest.raises(ConfigError, match="names 2, the model has 1"):
+    with pytest.raises(ConfigError, match="names 2 labels, but the model gives 1"):
         load(bert, labels=["no", "yes"])
     with pytest.raises(ConfigError, match="stirde"):
         load(bert, stirde=3)

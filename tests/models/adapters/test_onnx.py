@@ -131,7 +131,7 @@ def test_token_graphs(
 
 def test_token_graph_needs_a_tokenizer(tmp_path: Path, tokenizer: Path) -> None:
     path = tiny_graphs.write_token_graph(tmp_path / "m.onnx", tiny_graphs.embeddings(200, 2))
-    with pytest.raises(ConfigError, match="the option tokenizer"):
+    with pytest.raises(ConfigError, match="set the option `tokenizer`"):
         load(path)
     with pytest.raises(ConfigError, match="nowhere"):
         load(path, tokenizer="nowhere")
@@ -178,7 +178,9 @@ def test_inputs_that_are_not_text(tmp_path: Path) -> None:
     classifier = LogisticRegression().fit(np.eye(3), [0, 1, 0])
     path = tmp_path / "m.onnx"
     path.write_bytes(to_onnx(classifier, np.eye(3, dtype=np.float32)).SerializeToString())
-    with pytest.raises(ConfigError, match=r"neither one of strings nor input_ids, but X: tensor\(float\)"):
+    with pytest.raises(
+        ConfigError, match=r"inputs are X: tensor\(float\), which is neither one input of strings nor input_ids"
+    ):
         load(path)
 
 

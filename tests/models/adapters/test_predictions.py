@@ -115,13 +115,13 @@ def test_columns_are_picked_and_renamed(tmp_path: Path) -> None:
         ("id,x\nc1,0.5\n", "neither a column 'case_id' nor 'input_id'"),
         ("case_id\nc1\n", "no column of probabilities"),
         ("case_id,x\nc1,0.5\nc1,0.5\n", "row 2, column 'case_id': an earlier row has the same id"),
-        ("case_id,x\nc1,0.5\n,0.5\n", "row 2: has no case id"),
-        ("case_id,x\nc1,0.5\nc2,high\n", "row 2, column 'x': is not a number"),
-        ("case_id,x\nc1,0.5\nc2,\n", "row 2, column 'x': is empty"),
+        ("case_id,x\nc1,0.5\n,0.5\n", "row 2: the row has neither a case id"),
+        ("case_id,x\nc1,0.5\nc2,high\n", "row 2, column 'x': the cell is not a number"),
+        ("case_id,x\nc1,0.5\nc2,\n", "row 2, column 'x': the cell is empty"),
         ("case_id,x\nc1,0.5\nc2,NaN\n", "row 2, column 'x': nan is not a probability"),
         ("case_id,x\nc1,0.5\nc2,1.5\n", "row 2, column 'x': 1.5 is not a probability"),
         ("case_id,x\nc1,-0.5\n", "row 1, column 'x': -0.5 is not a probability"),
-        ("input_id,x\nabc,0.5\n", "row 1, column 'input_id': is no id of 32 hexadecimal digits"),
+        ("input_id,x\nabc,0.5\n", "row 1, column 'input_id': not an id of 32 hexadecimal digits"),
         (f"input_id,x\n{'ab' * 16},0.5\n{'AB' * 16},0.5\n", "row 2, column 'input_id': an earlier row"),
     ],
 )
@@ -151,10 +151,10 @@ def test_wrong_files_and_options(tmp_path: Path) -> None:
 
 def test_a_null_and_a_list_in_typed_files(tmp_path: Path) -> None:
     pl.DataFrame({"case_id": ["c1", "c2"], "x": [0.5, None]}).write_parquet(tmp_path / "p.parquet")
-    with pytest.raises(ConfigError, match="row 2, column 'x': is empty"):
+    with pytest.raises(ConfigError, match="row 2, column 'x': the cell is empty"):
         read(tmp_path, "p.parquet")
     pl.DataFrame({"case_id": ["c1"], "x": [[0.5]]}).write_parquet(tmp_path / "q.parquet")
-    with pytest.raises(ConfigError, match="column 'x': is no column of numbers"):
+    with pytest.raises(ConfigError, match="column 'x': not a column of numbers"):
         read(tmp_path, "q.parquet")
 
 

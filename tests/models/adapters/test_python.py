@@ -53,7 +53,7 @@ def test_callable_objects_and_attributes_of_objects(tmp_path: Path) -> None:
     module(tmp_path, code)
     assert predict("my_model:scorer", tmp_path)[0, 0] == 0.25
     assert predict("my_model:scorer.other", tmp_path)[0, 0] == 0.75
-    with pytest.raises(ConfigError, match="'Scorer' is no function"):
+    with pytest.raises(ConfigError, match="'Scorer' is not a function"):
         load("my_model:Scorer", {}, folder=tmp_path)
 
 
@@ -108,10 +108,10 @@ def test_fingerprint_has_the_function_and_the_labels(tmp_path: Path) -> None:
     ("target", "message"),
     [
         ("my_model", "not of the form"),
-        ("no_such_module_here:f", "no Python module 'no_such_module_here'"),
-        ("my_model.sub:f", "no Python module"),
-        ("my_model:nothing", "no 'nothing' in the module"),
-        ("my_model:number", "'number' is no function"),
+        ("no_such_module_here:f", "Python module 'no_such_module_here' not found"),
+        ("my_model.sub:f", "Python module 'my_model.sub' not found"),
+        ("my_model:nothing", "the module has no 'nothing'"),
+        ("my_model:number", "'number' is not a function"),
         ("needs_more:f", "needs 'not_installed_at_all'"),
         ("breaks:f", "importing 'breaks' failed: ZeroDivisionError"),
         ("json:f", "already imported"),

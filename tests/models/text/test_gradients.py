@@ -126,7 +126,7 @@ def test_without_captum_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 
 def test_wrong_calls() -> None:
     network = Line().eval()
-    with pytest.raises(ValueError, match="no way 'attention'"):
+    with pytest.raises(ValueError, match="unknown gradient method 'attention'"):
         token_scores(network, network.embedding, ROWS, LABELS, way="attention")
     with pytest.raises(ValueError, match="equal lengths"):
         token_scores(network, network.embedding, ROWS, LABELS[:-1], way="gradient_x_input")

@@ -160,8 +160,10 @@ def test_nothing_is_asked_of_the_network(bert: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_wrong_folders_are_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no config\.json"):
+    with pytest.raises(ConfigError, match="checkpoint folder not found"):
         load_masked(tmp_path / "absent")
+    with pytest.raises(ConfigError, match=r"no config\.json"):
+        load_masked(tmp_path)
     classifier = checkpoint(tmp_path / "classifier")
     with pytest.raises(ConfigError, match=r"lacks \d+ weights of a masked language model"):
         load_masked(classifier)

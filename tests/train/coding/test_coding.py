@@ -109,7 +109,7 @@ def test_pieces_are_the_words_that_are_read(which: tuple[str, str], models: dict
                 assert found.score[(found.row == row) & (found.label == label)].sum() == pytest.approx(1, abs=1e-5)
         if way in ("attention", "tagging"):
             assert np.all((found.score >= 0) & (found.score <= 1))
-    with pytest.raises(ValueError, match="no way 'magic'"):
+    with pytest.raises(ValueError, match="unknown explanation method 'magic'"):
         model.explain(Inputs.from_texts(texts), asked, "magic")
     assert len(model.explain(Inputs.from_texts(texts), Asked(asked.row[:0], asked.label[:0]), "attention").row) == 0
 
@@ -284,14 +284,14 @@ def test_wrong_options_and_tables_are_one_sentence_and_exit_2(
         (["evidence=magic"], "option 'evidence' of caml"),
         (["evidence=cnn"], "palpate: the options of caml: `evidence=cnn` needs `evidence_table`"),
         (["evidence_table=bad.csv"], "palpate: the options of caml: `evidence_table` is given, but `evidence` is none"),
-        (["evidence=cnn", "evidence_table=none.csv"], "none.csv: there is no such evidence table"),
+        (["evidence=cnn", "evidence_table=none.csv"], "none.csv: evidence table not found"),
         (
             ["evidence=attention", "evidence_table=bad.csv"],
             "bad.csv, row 1, column 'end': the span goes from 0 to 9999",
         ),
         (["evidence=attention", "evidence_table=words.csv"], "words.csv, row 1, column 'start': the cell is 'one'"),
         (["min_patients=1000"], "lower `min_patients`"),
-        (["channels=3"], "there is no such option"),
+        (["channels=3"], "unknown option"),
     ):
         flags = [part for setting in settings for part in ("--set", setting)]
         ran = palpate("train", "caml", "--cohort", "audit.yaml", "--out", "m", *flags)
@@ -305,7 +305,7 @@ def test_wrong_options_and_tables_are_one_sentence_and_exit_2(
 
 
 def test_a_training_that_diverges_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="diverged with the learning rate"):
+    with pytest.raises(ConfigError, match=r"diverged \(learning rate"):
         train("caml", cohort(), tmp_path / "m", tiny("caml", learning_rate=1e30))
 
 

@@ -64,7 +64,7 @@ def test_spans_of_one_label_are_joined_and_other_rows_counted() -> None:
 def test_evidence_that_fits_nothing_is_refused() -> None:
     with pytest.raises(CohortError, match=r"evidence.csv, row 2, column 'end': .* 25 characters.*cohort's text"):
         find([("a", "428.0", 6, 19), ("a", "428.0", 6, 26)])
-    with pytest.raises(CohortError, match="no row is evidence for a label of a case of the split 'train'"):
+    with pytest.raises(CohortError, match="no row is evidence for a label of a case in the split 'train'"):
         find([("x", "428.0", 6, 19), ("b", "486", 9, 18)])
     twice = NOTES._replace(case_ids=["a", "a"])
     table = pl.DataFrame({"case_id": ["a"], "label": ["428.0"], "start": [0], "end": [4]})
@@ -97,7 +97,7 @@ def test_a_bracket_in_a_files_name_is_a_bracket(name: str, tmp_path: Path) -> No
 
 
 def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CohortError, match="there is no such evidence table"):
+    with pytest.raises(CohortError, match="evidence table not found"):
         read_table(tmp_path / "none.csv")
     for name, message in (("e.txt", "can't be read from '.txt'"), ("e.parquet", "can't be read as .parquet")):
         (tmp_path / name).write_text("nothing")

@@ -25,7 +25,7 @@ def test_another_evidence_table_is_another_training(tmp_path: Path) -> None:
     train("caml", data, tmp_path / "m", options)
     train("caml", data, tmp_path / "m", options, resume=True)
     charts()[1].head(20).write_parquet(file)
-    with pytest.raises(ConfigError, match="other options or another cohort"):
+    with pytest.raises(ConfigError, match="different options or a different cohort"):
         train("caml", data, tmp_path / "m", options, resume=True)
 
 

@@ -82,7 +82,7 @@ def test_pickled_weights_need_trust(tmp_path: Path) -> None:
     torch.save(weights(path), path / "pytorch_model.bin")
     (path / "model.safetensors").unlink()
     options = {"checkpoint": path, "epochs": 1, "learning_rates": [1e-3], "threads": 1, "n_replicates": 0}
-    with pytest.raises(ConfigError, match=r"safetensors.*trust=true"):
+    with pytest.raises(ConfigError, match=r"safetensors.*`trust`"):
         train("transformer", cohort(120), tmp_path / "m", options)
     train("transformer", cohort(120), tmp_path / "m", options | {"trust": True})
     assert (tmp_path / "m" / "checkpoint" / "model.safetensors").is_file()
@@ -116,7 +116,7 @@ def test_every_learning_rate_starts_from_the_same_weights(tmp_path: Path) -> Non
 
 
 def test_a_training_that_only_diverges_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="diverged with every learning rate"):
+    with pytest.raises(ConfigError, match=r"diverged \(learning rate"):
         train("transformer", cohort(240), tmp_path / "m", small("transformer", learning_rates=[1e30], warmup=0))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,24 +14,23 @@ from scipy import sparse
 
 from palpate.audits.context.sources import EarlierLabels
 from palpate.cases.edits import Ints
+from palpate.stats.context.pretest_model import (
+    category_columns,
+    frequent_words,
+    number_columns,
+    rows_with,
+    standardised,
+)
 
 Floats = NDArray[np.float64]
 _MOST_WORDS, _FEWEST_NOTES, _LARGEST_SHARE = 8192, 5, 0.9
-_FEWEST_WITH_VALUE = 10
-"""A value of an attribute gets a column if at least this many training cases have it."""
 
 
-class FeatureColumns(Protocol):
-    """Columns of features, with what was learned about them from some rows."""
+class FeatureColumns(NamedTuple):
+    """Columns of features for every row of the cohort, [row, feature]."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        ...
-
-    def table(self, rows: Ints) -> Any:
-        """[row, feature]"""
-        ...
+    names: tuple[str, ...]
+    values: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,98 +55,53 @@ class HistoryFeatures:
         return _WordCounts(self.notes or ())
 
     def learn(self, rows: Ints) -> EncodedFeatures:
-        """Features as these rows define them."""
-        parts: list[FeatureColumns] = [_column(name, values, rows) for name, values in self.attributes]
+        """Features as these rows define them; all but words are scaled to mean 0 and standard deviation 1."""
+        parts = [_attribute(name, values, rows) for name, values in self.attributes]
         if self.earlier is not None:
-            parts.append(_Past(self.earlier, self.labels))
-        dense = EncodedFeatures(tuple(parts), rows)
-        if self.notes is None:
-            return dense
-        return EncodedFeatures((*parts, _NoteWords(self._counts, rows)), rows, sparse=True)
+            parts.append(_past(self.earlier, self.labels))
+        n = len(self.notes) if self.notes is not None else len(parts[0].values) if parts else 0
+        dense = np.column_stack([np.zeros((n, 0)), *(part.values for part in parts)])
+        named = FeatureColumns(tuple(name for part in parts for name in part.names), dense)
+        words = _NoteWords(self._counts, rows) if self.notes is not None else None
+        return EncodedFeatures(named._replace(values=standardised(dense, rows) if n else dense), words)
 
 
-@dataclass(frozen=True, eq=False)
-class EncodedFeatures:
-    """Columns side by side; all but words are scaled to mean 0 and standard deviation 1."""
+class EncodedFeatures(NamedTuple):
+    """Columns and words side by side."""
 
-    parts: tuple[FeatureColumns, ...]
-    rows: Ints
-    sparse: bool = False
+    dense: FeatureColumns
+    words: _NoteWords | None
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns."""
-        return tuple(name for part in self.parts for name in part.names)
-
-    @cached_property
-    def _scale(self) -> tuple[Floats, Floats]:
-        x = self._dense(self.rows)
-        spread = x.std(axis=0)
-        return x.mean(axis=0), np.where(spread > 0, spread, 1.0)
-
-    def _dense(self, rows: Ints) -> Floats:
-        tables = [part.table(rows) for part in self.parts if not isinstance(part, _NoteWords)]
-        return np.column_stack(tables) if tables else np.zeros((len(rows), 0))
+        return (*self.dense.names, *(self.words.names if self.words is not None else ()))
 
     def table(self, rows: Ints) -> Any:
         """[row, feature], sparse where there are words."""
-        centre, spread = self._scale
-        dense = (self._dense(rows) - centre) / spread
-        if not self.sparse:
+        dense = self.dense.values[rows]
+        if self.words is None:
             return dense
-        return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(dense), self.parts[-1].table(rows)]))
+        return sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(dense), self.words.table(rows)]))
 
 
-def _column(name: str, values: pl.Series, rows: Ints) -> FeatureColumns:
-    return _Number(name, values, rows) if values.dtype.is_numeric() else _Category(name, values, rows)
+def _attribute(name: str, values: pl.Series, rows: Ints) -> FeatureColumns:
+    """A number and whether it is missing; or one column for each frequent value."""
+    if values.dtype.is_numeric():
+        numbers = values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        return FeatureColumns((name, f"{name} is missing"), number_columns(numbers, rows))
+    kept, columns = category_columns(values.cast(pl.String).fill_null("").to_list(), rows)
+    return FeatureColumns(tuple(f"{name} = {value or 'missing'}" for value in kept), columns)
 
 
-class _Number:
-    """A number, with its mean where it is missing, and whether it is missing."""
-
-    def __init__(self, name: str, values: pl.Series, rows: Ints) -> None:
-        self._values = values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-        known = self._values[rows][~np.isnan(self._values[rows])]
-        self._mean = float(known.mean()) if len(known) else 0.0
-        self.names = (name, f"{name} is missing")
-
-    def table(self, rows: Ints) -> Floats:
-        """See `FeatureColumns`."""
-        missing = np.isnan(self._values[rows])
-        return np.column_stack([np.where(missing, self._mean, self._values[rows]), missing])
-
-
-class _Category:
-    """One column for each value that is frequent enough."""
-
-    def __init__(self, name: str, values: pl.Series, rows: Ints) -> None:
-        self._values = np.asarray(values.cast(pl.String).fill_null("").to_list(), dtype=object)
-        found, counts = np.unique(self._values[rows].astype(str), return_counts=True)
-        self._kept = [str(value) for value in found[counts >= _FEWEST_WITH_VALUE]]
-        self.names = tuple(f"{name} = {value or 'missing'}" for value in self._kept)
-
-    def table(self, rows: Ints) -> Floats:
-        """See `FeatureColumns`."""
-        mine = self._values[rows]
-        columns = [(mine == value).astype(np.float64) for value in self._kept]
-        return np.column_stack(columns) if columns else np.zeros((len(rows), 0))
-
-
-class _Past:
+def _past(earlier: EarlierLabels, labels: Sequence[str]) -> FeatureColumns:
     """How many earlier cases, the share of them with each label, and whether the last one has it."""
-
-    def __init__(self, earlier: EarlierLabels, labels: Sequence[str]) -> None:
-        self._earlier = earlier
-        self.names = (
-            "earlier cases (log)",
-            *(f"{label}: share of earlier cases" for label in labels),
-            *(f"{label}: last case" for label in labels),
-        )
-
-    def table(self, rows: Ints) -> Floats:
-        """See `FeatureColumns`."""
-        past = self._earlier
-        return np.column_stack([np.log1p(past.n[rows]), past.share[rows], past.last[rows]])
+    names = (
+        "earlier cases (log)",
+        *(f"{label}: share of earlier cases" for label in labels),
+        *(f"{label}: last case" for label in labels),
+    )
+    return FeatureColumns(names, np.column_stack([np.log1p(earlier.n), earlier.share, earlier.last]))
 
 
 class _WordCounts:
@@ -176,15 +130,13 @@ class _NoteWords:
     def __init__(self, counts: _WordCounts, rows: Ints) -> None:
         self._counts = counts
         x = counts.of(rows)
-        in_notes = np.bincount(x.indices, minlength=x.shape[1])
-        kept = np.flatnonzero((in_notes >= _FEWEST_NOTES) & (in_notes <= _LARGEST_SHARE * len(rows)))
-        often = np.asarray(x.sum(axis=0)).ravel()[kept]
-        self._kept = np.sort(kept[np.argsort(-often, kind="stable")[:_MOST_WORDS]])
+        in_notes = rows_with(x)
+        self._kept = frequent_words(x, min_rows=_FEWEST_NOTES, max_share=_LARGEST_SHARE, most=_MOST_WORDS)
         self._rarity = np.log((1.0 + len(rows)) / (1.0 + in_notes[self._kept])) + 1.0
         self.names = tuple(counts.names[self._kept])
 
     def table(self, rows: Ints) -> Any:
-        """See `FeatureColumns`."""
+        """[row, word]"""
         from sklearn.preprocessing import normalize
 
         x = sparse.csr_matrix(self._counts.of(rows)[:, self._kept])

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from palpate.audits.context.features import EncodedFeatures, HistoryFeatures
 from palpate.audits.context.sources import EarlierLabels, Sources, number_column
@@ -22,6 +23,7 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.stats import auroc
 from palpate.stats.context.incremental import patient_folds
+from palpate.stats.context.pretest_model import calibrator
 
 Floats = NDArray[np.float64]
 N_FOLDS = 5
@@ -146,15 +148,15 @@ def fit_pretest(
             tables = encoded.table(training), encoded.table(audited)
             own = _places(training, audited)
             for j in fitted:
-                slope, shift = _platt(logits[:, j], y_true[training, j])
+                calibrated = calibrator(logits[:, j], y_true[training, j])
                 model = _logistic(tables[0], y_true[training, j], encoded)
                 logit = np.where(own >= 0, logits[own, j], _decision(model, tables[1]))
-                p[:, j] = _probability(slope * logit + shift)
+                p[:, j] = _inside(calibrated(logit))
                 training_auroc[j] = auroc(y_true[training, j], logits[:, j])
                 heaviest[j] = _heaviest(model, encoded)
         else:
             # Each case is predicted from other patients; calibration would have to learn from the case itself.
-            p[:, fitted] = _probability(logits[:, fitted])
+            p[:, fitted] = _inside(expit(logits[:, fitted]))
     origin = f"fitted to {features.described} on {where}"
     names = tuple("LogisticRegression" if j in fitted else "" for j in range(n_labels))
     return PretestProbabilities(
@@ -200,7 +202,7 @@ def _logistic(x: Any, y_true: NDArray[np.uint8], encoded: EncodedFeatures) -> An
     if len(np.unique(y_true)) < 2 or not encoded.names:
         return DummyClassifier(strategy="prior").fit(np.zeros((len(y_true), 1)), y_true)
     # Words are many and sparse, other columns few and dense: each has a solver that suits it.
-    solver = "liblinear" if encoded.sparse else "newton-cholesky"
+    solver = "newton-cholesky" if encoded.words is None else "liblinear"
     return LogisticRegression(C=1.0, solver=solver, max_iter=2000, random_state=0).fit(x, y_true)
 
 
@@ -212,15 +214,6 @@ def _decision(model: Any, x: Any) -> Floats:
     return np.full(x.shape[0], np.log(share / (1.0 - share)))
 
 
-def _platt(logit: Floats, y_true: NDArray[np.uint8]) -> tuple[float, float]:
-    """Slope and intercept that calibrate log-odds."""
-    from sklearn.linear_model import LogisticRegression
-
-    spread = float(logit.std()) or 1.0
-    fit = LogisticRegression(C=1e6, solver="newton-cholesky").fit((logit / spread)[:, None], y_true)
-    return float(fit.coef_[0, 0]) / spread, float(fit.intercept_[0])
-
-
 def _heaviest(model: Any, encoded: EncodedFeatures) -> tuple[str, ...]:
     """The features with the largest coefficients, with their sign."""
     weight = model.coef_[0]
@@ -228,6 +221,6 @@ def _heaviest(model: Any, encoded: EncodedFeatures) -> tuple[str, ...]:
     return tuple(f"{'+' if weight[k] > 0 else '−'} {encoded.names[k]}" for k in order if weight[k] != 0)
 
 
-def _probability(logit: Floats) -> Floats:
-    odds = np.exp(-np.clip(logit, -30.0, 30.0))
-    return np.asarray(np.clip(1.0 / (1.0 + odds), _FURTHEST, 1.0 - _FURTHEST))
+def _inside(p: Floats) -> Floats:
+    """Probabilities with finite log-odds."""
+    return np.clip(p, _FURTHEST, 1.0 - _FURTHEST)

@@ -8,6 +8,7 @@ global threshold is found once, on all rows of the data (`threshold_at_specifici
 matching and matched_bootstrap   pairs of equal pre-test probability (Section 3.4, "Matched Neighbor")
 weighting                        weights under which label and context are independent (Section 3.4, Appendix E)
 incremental                      what a model adds to the pre-test probability
+pretest_model                    the parts of a model that gives pre-test probabilities
 """
 
 from __future__ import annotations

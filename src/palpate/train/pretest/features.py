@@ -16,12 +16,18 @@ from scipy import sparse
 
 from palpate.cases.cohort import Cohort
 from palpate.errors import CohortError
+from palpate.stats.context.pretest_model import (
+    category_columns,
+    frequent_words,
+    number_columns,
+    rows_with,
+    standardised,
+)
 from palpate.train.pretest.options import JOB, PREFIX, PretestOptions
 
 Ints = NDArray[np.int64]
-_RARE_VALUE = 10
-"""A value of an attribute that fewer cases have gets no column."""
 _MOST_VALUES = 50
+"""The most columns for the values of one attribute."""
 
 
 class FeatureMatrix(NamedTuple):
@@ -79,34 +85,23 @@ def count_words(notes: CaseNotes, patients: Ints, learn: Ints, options: PretestO
         raise CohortError("the earlier notes have no words", hint="check the column and `note_mark`") from None
     x = notes.has @ of_note
     own = x[learn]
-    present = sparse.csr_array((np.ones_like(own.data), own.indices, own.indptr), shape=own.shape)
-    n_cases = _column_sums(present)
-    n_patients = _patients_of(present, patients[learn])
-    keep = (n_cases >= options.min_df) & (n_cases <= options.max_df * len(learn)) & (n_patients >= options.min_patients)
-    kept = np.flatnonzero(keep)
+    n_patients = rows_with(own, patients[learn])
+    kept = frequent_words(
+        own,
+        min_rows=options.min_df,
+        max_share=options.max_df,
+        most=options.max_words,
+        allowed=n_patients >= options.min_patients,
+    )
     if not len(kept):
         raise CohortError(
             "no word of the earlier notes is left for the vocabulary",
             hint=f"lower `min_df` ({options.min_df}) or `min_patients` ({options.min_patients})",
         )
-    often = np.argsort(-_column_sums(own)[kept], kind="stable")[: options.max_words]
-    kept = np.sort(kept[often])
     # 32-bit indices: half the memory, and some solvers of scikit-learn accept no others.
     narrow = sparse.csr_matrix(x[:, kept])
     narrow.indices, narrow.indptr = narrow.indices.astype(np.int32), narrow.indptr.astype(np.int32)
     return FeatureMatrix(narrow, counter.get_feature_names_out()[kept], n_patients[kept])
-
-
-def _column_sums(matrix: Any) -> Ints:
-    return np.asarray(matrix.sum(axis=0, dtype=np.float64)).ravel().astype(np.int64)
-
-
-def _patients_of(present: Any, patients: Ints) -> Ints:
-    codes = np.unique(patients, return_inverse=True)[1]
-    n = len(codes)
-    belongs = sparse.csr_array((np.ones(n, dtype=np.float32), (codes, np.arange(n))), shape=(codes.max() + 1, n))
-    together = belongs @ present
-    return np.bincount(together.indices[together.data > 0], minlength=together.shape[1]).astype(np.int64)
 
 
 def average_notes(notes: CaseNotes, of_note: NDArray[np.float32]) -> FeatureMatrix:
@@ -131,35 +126,23 @@ def table_columns(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
 
 
 def encode_table(cohort: Cohort, columns: Sequence[str], learn: Ints) -> FeatureMatrix:
-    """Numbers standardised, with the median and a flag where missing; one column for each other value."""
+    """Attributes as standardised columns: numbers, whether they are missing, frequent values of other attributes."""
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
     for name in columns:
         values = cohort.cases[name]
-        encode = _numbers if values.dtype.is_numeric() else _values
-        for told, column in encode(values, learn).items():
-            if np.ptp(column[learn]) > 0:
-                parts.append(column)
-                names.append(f"{name} {told}".strip())
-    if not parts:
+        if values.dtype.is_numeric():
+            numbers = values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+            names += [name, f"{name} is missing"]
+            parts.append(number_columns(np.where(np.isfinite(numbers), numbers, np.nan), learn))
+        else:
+            texts = values.cast(pl.String).fill_null("").to_list()
+            kept, columns_of_values = category_columns(texts, learn, most=_MOST_VALUES)
+            names += [f"{name} is {value or 'missing'}" for value in kept]
+            parts.append(columns_of_values)
+    table = np.column_stack(parts)
+    varied = np.flatnonzero(np.ptp(table[learn], axis=0) > 0)
+    if not len(varied):
         raise CohortError("the attributes are the same in all cases, so nothing can be learned from them")
-    return FeatureMatrix(np.column_stack(parts).astype(np.float32), np.asarray(names, dtype=object))
-
-
-def _numbers(values: pl.Series, learn: Ints) -> dict[str, NDArray[np.float64]]:
-    number = values.cast(pl.Float64).to_numpy()
-    missing = ~np.isfinite(number)
-    known = number[learn][~missing[learn]]
-    middle = float(np.median(known)) if len(known) else 0.0
-    filled = np.where(missing, middle, number)
-    spread = float(filled[learn].std()) or 1.0
-    return {"": (filled - filled[learn].mean()) / spread, "is missing": missing.astype(np.float64)}
-
-
-def _values(values: pl.Series, learn: Ints) -> dict[str, NDArray[np.float64]]:
-    text = values.cast(pl.String)
-    often = text.gather(learn.tolist()).drop_nulls().value_counts(sort=True)
-    kept = [value for value, n in often.rows() if n >= _RARE_VALUE][:_MOST_VALUES]
-    columns = {f"is {value}": (text == value).fill_null(False) for value in sorted(kept)}
-    columns["is missing"] = text.is_null()
-    return {told: column.to_numpy().astype(np.float64) for told, column in columns.items()}
+    x = standardised(table[:, varied], learn).astype(np.float32)
+    return FeatureMatrix(x, np.asarray(names, dtype=object)[varied])

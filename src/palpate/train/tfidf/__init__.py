@@ -12,9 +12,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
-from scipy import sparse
 
 from palpate.errors import CohortError
+from palpate.stats.context.pretest_model import frequent_words, rows_with
 from palpate.train.notes import Notes
 from palpate.train.options import Listed, TrainOptions, listed
 
@@ -68,20 +68,19 @@ def fit_words(notes: Notes, options: WordOptions) -> FittedWords:
     except ValueError:
         raise CohortError("the training notes have no words") from None
     names = counter.get_feature_names_out()
-    n_notes = _column_sums(counts > 0)
-    n_patients = _column_sums(_by_patient(notes.patients, counts) > 0)
-    keep = (n_patients >= options.min_patients) & (n_notes >= options.min_df)
-    keep &= n_notes <= options.max_df * len(notes.texts)
-    keep &= _wanted(names, options)
-    kept = np.flatnonzero(keep)
+    n_patients = rows_with(counts, notes.patients)
+    kept = frequent_words(
+        counts,
+        min_rows=options.min_df,
+        max_share=options.max_df,
+        most=options.max_features,
+        allowed=(n_patients >= options.min_patients) & _wanted(names, options),
+    )
     if not len(kept):
         raise CohortError(
             "no word of the training notes is left for the vocabulary",
             hint=f"lower `min_patients` ({options.min_patients}) or `min_df`, or check `vocabulary`",
         )
-    if options.max_features is not None:
-        often = np.argsort(-_column_sums(counts)[kept], kind="stable")[: options.max_features]
-        kept = np.sort(kept[often])
     vectorizer = TfidfVectorizer(
         vocabulary={str(word): place for place, word in enumerate(names[kept])},
         ngram_range=_ngrams(options),
@@ -95,18 +94,6 @@ def fit_words(notes: Notes, options: WordOptions) -> FittedWords:
 def _ngrams(options: WordOptions) -> tuple[int, int]:
     shortest, longest = options.ngrams
     return max(1, shortest), max(1, shortest, longest)
-
-
-def _by_patient(patients: NDArray[np.int64], counts: Any) -> Any:
-    """The counts summed over the notes of each patient."""
-    codes = np.unique(patients, return_inverse=True)[1]
-    n = len(codes)
-    belongs = sparse.csr_array((np.ones(n, dtype=np.int64), (codes, np.arange(n))), shape=(codes.max() + 1, n))
-    return belongs @ sparse.csr_array(counts)
-
-
-def _column_sums(matrix: Any) -> NDArray[np.int64]:
-    return np.asarray(matrix.sum(axis=0), dtype=np.int64).ravel()
 
 
 def _wanted(names: NDArray[Any], options: WordOptions) -> NDArray[np.bool_]:

@@ -70,5 +70,5 @@ def test_a_vocabulary_is_read_back(tmp_path: Path) -> None:
     window.write(tmp_path)
     assert read_window(tmp_path) == window
     (tmp_path / "vocabulary.json").write_text("[]")
-    with pytest.raises(ConfigError, match="no vocabulary of a coding model"):
+    with pytest.raises(ConfigError, match="not the vocabulary of a coding model"):
         read_window(tmp_path)

@@ -125,12 +125,12 @@ def damaged(folder: Path, what: str) -> str:
 @pytest.mark.parametrize(
     ("what", "why"),
     [
-        ("text", "no image"),
-        ("empty", "no image"),
+        ("text", "not an image"),
+        ("empty", "not an image"),
         ("cut", "truncated"),
         ("folder", "directory"),
         ("fractions", "fractions"),
-        ("nothing", "no such image, which case 'c7' has"),
+        ("nothing", "the image of case 'c7' was not found"),
     ],
 )
 def test_what_is_no_picture_is_named_with_its_case(what: str, why: str, tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def test_what_it_declares(model: Any, home: Path, tmp_path: Path) -> None:
     ("file", "content", "message"),
     [
         ("network.json", {"network": "vgg"}, r"network\.json, column 'network'"),
-        ("network.json", {"network": "resnet50"}, r"weights\.safetensors: are no weights for"),
-        ("palpate.json", {"labels": ["one"]}, r"weights\.safetensors: are no weights for"),
+        ("network.json", {"network": "resnet50"}, r"weights\.safetensors: the weights do not fit"),
+        ("palpate.json", {"labels": ["one"]}, r"weights\.safetensors: the weights do not fit"),
         ("weights.safetensors", None, r"weights\.safetensors"),
     ],
 )
@@ -122,7 +122,7 @@ def test_damaged_folders(file: str, content: Any, message: str, home: Path, tmp_
 
 
 def test_options_are_checked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="no such option"):
+    with pytest.raises(ConfigError, match="unknown option"):
         read_back(home, batch_tokens=3)
     with pytest.raises(ConfigError, match="names 3 labels, but the model gives 2"):
         read_back(home, labels=["a", "b", "c"])
@@ -132,9 +132,9 @@ def test_options_are_checked(home: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_without_images_it_says_so(model: Any) -> None:
-    with pytest.raises(ModelError, match="reads images, and there is none"):
+    with pytest.raises(ModelError, match="reads images, and the case has none"):
         model.predict(Inputs.from_texts(["a text"]))
-    with pytest.raises(CohortError, match=r"nowhere\.png: there is no such image, which case '0' has"):
+    with pytest.raises(CohortError, match=r"nowhere\.png: the image of case '0' was not found"):
         model.predict(Inputs.from_images(["nowhere.png"]))
 
 
@@ -209,7 +209,7 @@ def test_what_can_t_be_run_is_said_before_any_work(model: Any, table: Path, tmp_
     noted = table.parent / "noted.parquet"
     pl.read_parquet(table).with_columns(pl.lit("fever today").alias("text")).write_parquet(noted)
     vocabulary = Vocabulary(words=("fever",), filters=("uniform",), vocabulary=("cough", "pain"))
-    with pytest.raises(ConfigError, match="'net' reads images, and the audit 'vocabulary' alters texts"):
+    with pytest.raises(ConfigError, match="'net' reads images, but audit 'vocabulary' alters texts"):
         audited(read(noted), counting, tmp_path, {"vocabulary": vocabulary})
     assert counting.asked == 0
 
