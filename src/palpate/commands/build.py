@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from palpate.data.cohorts import BuiltCohort
     from palpate.synthetic.plants import Site, Truth
     from palpate.train import Progress, Trained
-    from palpate.train.pretest import Pretest
+    from palpate.train.pretest import TrainedPretest
 
 
 def make_hospital(
@@ -84,7 +84,7 @@ def train_model(
     overrides: Sequence[str] = (),
     resume: bool = False,
     progress: Progress | None = None,
-) -> Trained | Pretest:
+) -> Trained | TrainedPretest:
     """Train a reference model on a cohort's file; the kind `pretest` adds pre-test probabilities to the cohort."""
     from palpate.train import train
     from palpate.train.pretest import train_pretest
