@@ -48,9 +48,9 @@ def coding(
     import torch
 
     from palpate.models.adapters.palpate import save_network
-    from palpate.models.networks.coding import write
+    from palpate.models.networks.coding import CodingShape
     from palpate.models.networks.coding.layers import CodingNetwork
-    from palpate.models.networks.coding.shape import CodingShape
+    from palpate.models.networks.coding.model import write_coding
     from palpate.models.networks.coding.words import WordWindow
 
     sizes = {"embedding": 8, "channels": (8,) if architecture == "caml" else (8, 6), "kernel": 3, "attention": 6}
@@ -59,7 +59,9 @@ def coding(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = CodingNetwork(shape, window.n_ids, 2)
-    save_network(folder / "coding", "coding", lambda place: write(place, network, window), labels=["428.0", "401.9"])
+    save_network(
+        folder / "coding", "coding", lambda place: write_coding(place, network, window), labels=["428.0", "401.9"]
+    )
     return ModelSpec("coding", "palpate:coding", folder=str(folder))
 
 

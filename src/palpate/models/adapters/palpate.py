@@ -131,9 +131,9 @@ def _load_hf(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Mode
 
 
 def _load_coding(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Model:
-    from palpate.models.networks import coding
+    from palpate.models.networks.coding.model import load_coding
 
-    return coding.load(home, manifest.labels, options)
+    return load_coding(home, manifest.labels, options)
 
 
 def _load_vision(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> Model:

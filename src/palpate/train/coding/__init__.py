@@ -51,7 +51,7 @@ def read_codes(cohort: Cohort, _options: CodingOptions) -> TrainingData:
 
 def fit(split: Split, options: CodingOptions, task: FitTask) -> Fitted:
     """One network at its best epoch, and its validation probabilities as an audit will get them."""
-    from palpate.models.networks.coding import CodingModel, write
+    from palpate.models.networks.coding.model import CodingModel, write_coding
     from palpate.train.coding.batches import prepare
     from palpate.train.coding.training import CodingTraining
 
@@ -78,7 +78,7 @@ def fit(split: Split, options: CodingOptions, task: FitTask) -> Fitted:
     def save(folder: Path, **manifest: Any) -> Path:
         from palpate.models.adapters.palpate import save_network
 
-        return save_network(folder, "coding", lambda home: write(home, network, window), **manifest)
+        return save_network(folder, "coding", lambda home: write_coding(home, network, window), **manifest)
 
     chosen = {"epochs": best["epoch"], "micro_f1": best["micro_f1"]}
     return Fitted(p, save, {**chosen, **_facts(network, window, split), "tried": history, **facts})

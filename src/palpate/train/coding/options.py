@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from palpate.models.networks.coding.shape import Architecture, CodingShape, EvidenceMode
+from palpate.models.networks.coding import Architecture, CodingShape, EvidenceMode
 from palpate.train.options import Listed, TorchOptions
 
 LAMBDA_1, LAMBDA_2 = 2.5, 0.05

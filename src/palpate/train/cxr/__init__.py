@@ -38,7 +38,7 @@ def _read(cohort: Cohort, options: CxrTrainOptions) -> TrainingData:
 
 
 def _fit(split: ImageSplit, options: CxrTrainOptions, task: FitTask) -> Fitted:
-    from palpate.models.networks.vision import write_network
+    from palpate.models.networks.vision import write_vision
     from palpate.train.cxr.training import CxrTraining
 
     shape, seed = options.shape, task.seed or 0
@@ -69,7 +69,7 @@ def _fit(split: ImageSplit, options: CxrTrainOptions, task: FitTask) -> Fitted:
     def save(folder: Path, **manifest: Any) -> Path:
         from palpate.models.adapters.palpate import save_network
 
-        return save_network(folder, "vision", lambda home: write_network(home, network, shape), **manifest)
+        return save_network(folder, "vision", lambda home: write_vision(home, network, shape), **manifest)
 
     return Fitted(p, save, facts)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palpate.models.networks.coding.shape import CodingShape
+from palpate.models.networks.coding import CodingShape
 
 torch = pytest.importorskip("torch")
 

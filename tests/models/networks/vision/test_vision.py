@@ -22,7 +22,7 @@ from palpate.data.tables import write_cohort
 from palpate.errors import CohortError, ConfigError, MissingExtra, ModelError
 from palpate.models import ModelSpec, load_model
 from palpate.models.adapters.palpate import save_network
-from palpate.models.networks.vision import predictions_table, write_network
+from palpate.models.networks.vision import predictions_table, write_vision
 from palpate.models.networks.vision.layers import IMAGENET_MEAN, IMAGENET_STD, VisionShape, make_network
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache
@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A network with its first weights: not trained, but a network."""
     network = make_network(SHAPE, 2, seed=1)
     folder = tmp_path_factory.mktemp("model") / "net"
-    return save_network(folder, "vision", lambda out: write_network(out, network, SHAPE), labels=LABELS, threshold=0.5)
+    return save_network(folder, "vision", lambda out: write_vision(out, network, SHAPE), labels=LABELS, threshold=0.5)
 
 
 @pytest.fixture(scope="module")

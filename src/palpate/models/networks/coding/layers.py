@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from palpate.models.networks.coding.shape import CodingShape
+from palpate.models.networks.coding import CodingShape
 
 
 class EncodedBatch(NamedTuple):

@@ -126,7 +126,7 @@ def _load(network: Any, weights: Path) -> None:
         ) from error
 
 
-def write_network(home: Path, network: Any, shape: VisionShape) -> None:
+def write_vision(home: Path, network: Any, shape: VisionShape) -> None:
     """Write what `load_vision` reads."""
     from safetensors.torch import save_file
 

@@ -1,0 +1,207 @@
+"""A coding model that `palpate train caml` or `effective-can` wrote: its predictions, and where in the text it looked.
+
+    attention             the weights with which a label gathers the words of a text (evidence paper, Section 5.2.1)
+    tagging               the probability that a word is evidence, from a tagging head (Sections 5.2.3 and 5.2.4)
+    integrated_gradients, gradient_x_input   see `palpate.models.text.gradients`
+
+Texts are sorted by length and cut into batches by the number of cells in their attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from palpate.cases.edits import Inputs
+from palpate.errors import ConfigError
+from palpate.models.networks import probabilities_of, require_torch
+from palpate.models.networks.coding import SHAPE_FILE, CodingShape, read_shape
+from palpate.models.networks.coding.words import PADDING, WORDS_FILE, WordSequence, WordWindow, read_window
+from palpate.models.options import Options, digest, existing, parse_options
+from palpate.models.protocol import Model, Probabilities
+from palpate.models.text import attention_mask, batches_within, padded
+from palpate.models.text.gradients import WAYS, attributions_of, token_scores
+from palpate.results import Asked, Attributions, no_attributions
+
+VERSION = "coding-1"
+WEIGHTS = "model.safetensors"
+_ROWS_PER_CALL = 64
+_CELLS = 4_000_000
+"""Words times labels in one pass."""
+_PAIR_CELLS = 32_000_000
+"""Numbers in one pass of an explanation."""
+
+
+class CodingModelOptions(Options):
+    """Options of a coding model in an audit."""
+
+    batch_tokens: int = Field(default=16_384, ge=1)
+    """Words in one pass, padding included; fewer with thousands of labels."""
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of torch, for the whole process; default: torch's own choice."""
+
+
+class CodingModel(Model):
+    """Label-wise attention over the words of a text."""
+
+    learned_words: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        network: Any,
+        window: WordWindow,
+        *,
+        labels: tuple[str, ...],
+        fingerprint: str,
+        batch_tokens: int = 16_384,
+        rows_per_call: int | None = None,
+    ) -> None:
+        self.labels, self.fingerprint = labels, fingerprint
+        self.rows_per_call = rows_per_call or _ROWS_PER_CALL
+        self.window = f"the first {window.max_tokens:,} words"
+        self.explains = (*(("tagging",) if network.shape.tags else ()), "attention", *WAYS)
+        self._network, self._window = network.eval(), window
+        self._budget = max(min(batch_tokens, _CELLS // len(labels)), 1)
+
+    def predict(self, inputs: Inputs) -> Probabilities:
+        """Probabilities of the texts, in the order of the rows."""
+        import torch
+
+        read = self._window.read(inputs.texts)
+        logits = np.empty((len(read), len(self.labels)))
+        with torch.inference_mode():
+            for rows in batches_within(self._budget, n_words_of(read)):
+                logits[rows] = self._network(*tensors([read[row] for row in rows])).double().numpy()
+        return probabilities_of(logits, "sigmoid")
+
+    def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """One character after the last word read."""
+        return self._window.visible_ends(texts)
+
+    def words(self) -> Sequence[str]:
+        """The vocabulary, learned from the training notes."""
+        return self._window.words
+
+    def explain(self, inputs: Inputs, asked: Asked, way: str) -> Attributions:
+        """A score for each word read, for each asked pair of a text and a label."""
+        if way not in self.explains:
+            raise ValueError(f"unknown explanation method {way!r}; the methods are {', '.join(self.explains)}")
+        if not len(asked.row):
+            return no_attributions()
+        used, which = np.unique(asked.row, return_inverse=True)
+        texts = inputs.texts
+        read = self._window.read([texts[row] for row in used])
+        pairs = [read[k] for k in which.reshape(-1)]
+        offsets = [list(zip(one.begin.tolist(), one.end.tolist(), strict=True)) or [(0, 0)] for one in read]
+        places = [offsets[k] for k in which.reshape(-1)]
+        if way in WAYS:
+            network, ids = self._network, [one.ids.tolist() for one in pairs]
+
+            def logit(tokens: Any, mask: Any, label: Any) -> Any:
+                return network.label_logits(tokens, mask.bool(), label)
+
+            scores = token_scores(logit, network.embedding, ids, asked.label, way=way, filler=PADDING)
+        else:
+            scores = self._looks(read, which.reshape(-1), np.asarray(asked.label), way)
+        return attributions_of(asked, places, scores)
+
+    def _looks(
+        self, read: list[WordSequence], text: NDArray[np.int64], label: NDArray[np.int64], way: str
+    ) -> list[NDArray[np.float64]]:
+        """A score for each word of each pair; the texts are encoded once, whatever the number of labels."""
+        import torch
+
+        out: list[NDArray[np.float64]] = [np.zeros(0)] * len(text)
+        lengths = n_words_of(read)
+        with torch.inference_mode():
+            for rows in batches_within(self._budget, lengths):
+                encoded = self._network.read(*tensors([read[row] for row in rows]))
+                place = np.full(len(read), -1, dtype=np.int64)
+                place[rows] = np.arange(len(rows))
+                wanted = np.flatnonzero(place[text] >= 0)
+                step = max(_PAIR_CELLS // (encoded.mask.shape[1] * self._network.pair_size), 1)
+                for first in range(0, len(wanted), step):
+                    pairs = wanted[first : first + step]
+                    found = self._pairs(encoded, place[text[pairs]], label[pairs], way)
+                    for pair, values in zip(pairs.tolist(), found, strict=True):
+                        out[pair] = values[: lengths[text[pair]]]
+        return out
+
+    def _pairs(self, encoded: Any, text: NDArray[np.int64], label: NDArray[np.int64], way: str) -> NDArray[np.float64]:
+        import torch
+
+        rows, labels = torch.from_numpy(text), torch.from_numpy(label)
+        scores = torch.softmax(self._network.pair_scores(encoded, rows, labels), 1)
+        if way == "tagging":
+            scores = torch.sigmoid(self._network.tags(encoded, scores, rows, labels))
+        return np.asarray(scores.double().numpy())
+
+
+def n_words_of(read: Sequence[WordSequence]) -> NDArray[np.int64]:
+    """How many words are read of each text."""
+    return np.fromiter((len(one.ids) for one in read), dtype=np.int64, count=len(read))
+
+
+def tensors(read: Sequence[WordSequence]) -> tuple[Any, Any]:
+    """A network's inputs for some texts: ids and mask."""
+    import torch
+
+    ids = padded([one.ids.tolist() for one in read], PADDING)
+    return torch.from_numpy(ids), torch.from_numpy(attention_mask(n_words_of(read)).astype(bool))
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+
+
+def write_coding(folder: Path, network: Any, window: WordWindow) -> None:
+    """Write sizes, words and weights."""
+    from safetensors.torch import save_file
+
+    network.shape.write(folder)
+    window.write(folder)
+    weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    save_file(weights, folder / WEIGHTS)
+
+
+def load_coding(home: Path, labels: tuple[str, ...], options: Mapping[str, Any]) -> CodingModel:
+    """The model in a folder, checked: all files exist, and the weights fit the sizes."""
+    own = parse_options(CodingModelOptions, f"palpate:{home.name}", options)
+    if own.labels is not None and len(own.labels) != len(labels):
+        raise ConfigError(f"`labels` names {len(own.labels)} labels, but the model gives {len(labels)}", file=home)
+    shape, window, file = read_shape(home), read_window(home), existing(WEIGHTS, home)
+    require_torch(f"the model palpate:{home.name}")
+    import torch
+
+    if own.threads is not None:
+        torch.set_num_threads(own.threads)
+    files = [home / SHAPE_FILE, home / WORDS_FILE, file]
+    return CodingModel(
+        _network(shape, window, len(labels), file),
+        window,
+        labels=own.labels or labels,
+        fingerprint=digest(VERSION, {"labels": own.labels or labels, "fingerprint": own.fingerprint}, files),
+        batch_tokens=own.batch_tokens,
+        rows_per_call=own.batch_size,
+    )
+
+
+def _network(shape: CodingShape, window: WordWindow, n_labels: int, file: Path) -> Any:
+    import torch
+    from safetensors.torch import load_file
+
+    from palpate.models.networks.coding.layers import CodingNetwork
+
+    with torch.random.fork_rng(devices=[]):
+        network = CodingNetwork(shape, window.n_ids, n_labels)
+    try:
+        network.load_state_dict(load_file(file))
+    except Exception as error:
+        raise ConfigError(
+            "the weights do not fit this network", file=file, hint="copy the whole folder, or train again"
+        ) from error
+    return network
