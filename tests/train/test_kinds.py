@@ -205,7 +205,7 @@ def test_options_that_are_wrong_are_named(tmp_path: Path) -> None:
     refused(ConfigError, "unknown kind of model 'magic'.*tfidf-xgboost", data, out, "magic")
     refused(
         ConfigError,
-        r"'depth' of tfidf-xgboost: there is no such option.*max_depth",
+        r"'depth' of tfidf-xgboost: unknown option.*max_depth",
         data,
         out,
         "tfidf-xgboost",
@@ -214,7 +214,7 @@ def test_options_that_are_wrong_are_named(tmp_path: Path) -> None:
     refused(ConfigError, "'target_recall'", data, out, target_recall=1.5)
     refused(ConfigError, "must divide", data, out, "transformer", hidden=30, heads=4)
     refused(
-        ConfigError, "nowhere: there is no such checkpoint", data, out, "transformer", checkpoint=tmp_path / "nowhere"
+        ConfigError, "nowhere: checkpoint folder not found", data, out, "transformer", checkpoint=tmp_path / "nowhere"
     )
     refused(ConfigError, "config.json", data, out, "transformer", checkpoint=tmp_path)
     two = cohort(240, labels=("ill", "frail"))

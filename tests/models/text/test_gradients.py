@@ -128,7 +128,7 @@ def test_wrong_calls() -> None:
     network = Line().eval()
     with pytest.raises(ValueError, match="unknown gradient method 'attention'"):
         token_scores(network, network.embedding, ROWS, LABELS, way="attention")
-    with pytest.raises(ValueError, match="equal lengths"):
+    with pytest.raises(ValueError, match="the same length"):
         token_scores(network, network.embedding, ROWS, LABELS[:-1], way="gradient_x_input")
 
 

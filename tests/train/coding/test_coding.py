@@ -314,12 +314,12 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     home, whole = tmp_path / "m", contents(tmp_path / "m")
     first = read_back(home).fingerprint
     for name, damage, message in (
-        ("network.json", None, "no sizes of a network"),
-        ("network.json", b"{}", "no description of a coding network"),
-        ("vocabulary.json", None, "no vocabulary"),
-        ("vocabulary.json", b'{"words": ["a"], "max_tokens": 9}', "weights are not those of this network"),
-        ("model.safetensors", None, "no such model file"),
-        ("model.safetensors", b"nothing", "weights are not those of this network"),
+        ("network.json", None, r"network\.json: file not found"),
+        ("network.json", b"{}", "not a description of a coding network"),
+        ("vocabulary.json", None, r"vocabulary\.json: file not found"),
+        ("vocabulary.json", b'{"words": ["a"], "max_tokens": 9}', "weights do not fit this network"),
+        ("model.safetensors", None, "model file or folder not found"),
+        ("model.safetensors", b"nothing", "weights do not fit this network"),
     ):
         (home / name).unlink() if damage is None else (home / name).write_bytes(damage)
         with pytest.raises(ConfigError, match=message):

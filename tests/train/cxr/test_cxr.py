@@ -64,7 +64,7 @@ def test_what_is_written(trained: Path, table: Path) -> None:
     assert len(card["fit"]["tried"]) == 2
     assert card["fit"]["n_weights"] == 6_955_906  # torchvision's DenseNet-121 with two outputs
     text = (trained / "MODEL_CARD.md").read_text()
-    assert "The weights may remember training images" in text
+    assert "The weights may memorise training images" in text
     assert "words" not in text
 
 
@@ -278,7 +278,7 @@ def test_no_pickled_code_is_run(table: Path, tmp_path: Path, monkeypatch: pytest
     torch.save({"a": Evil()}, tmp_path / "evil.pt")
     (tmp_path / "text.safetensors").write_text("no weights")
     torch.save([1, 2], tmp_path / "list.pt")
-    bad = {"evil.pt": "without running code", "text.safetensors": "no safetensors", "list.pt": "no weights"}
+    bad = {"evil.pt": "without running code", "text.safetensors": "neither a safetensors file", "list.pt": "no weights"}
     for name, message in bad.items():
         with pytest.raises(ConfigError, match=message):
             train("cxr", read(table), tmp_path / "m", TINY | {"checkpoint": tmp_path / name})
