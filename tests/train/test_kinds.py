@@ -256,7 +256,7 @@ def test_a_lost_seed_is_trained_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_options_are_described(kind: str) -> None:
     options = options_of(kind)
-    assert all(option.what.endswith((".", "None.")) or option.what for option in options)
+    assert all(option.what.endswith(".") for option in options)
     assert {"class_weight", "target_recall"} <= {option.name for option in options}
     assert json.dumps([option.default for option in options], default=str)
 
