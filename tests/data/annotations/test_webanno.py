@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import example, given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from palpate.data.annotations import webanno
 from palpate.data.annotations.webanno import LayerSpan
 from palpate.errors import CohortError
+from tests.data.published import TSV3, needs_tsv3
 
 LAYER = "webanno.custom.Code"
 HEAD = f"#FORMAT=WebAnno TSV 3.3\n#T_SP={LAYER}|code|note\n\n\n"
@@ -180,6 +183,27 @@ def test_a_project(tmp_path: Path) -> None:
     assert {name: sorted(who) for name, who in project.items()} == {"1234.txt": ["anna", "ben"]}
     with pytest.raises(CohortError, match="the folder has no annotated document"):
         webanno.read_project(tmp_path / "nowhere")
+
+
+# --- INCEpTION's own samples ------------------------------------------------------------------------------------
+
+
+@needs_tsv3
+@pytest.mark.parametrize("sample", sorted(file.parent for file in TSV3.glob("*/reference.xmi")), ids=lambda p: p.name)
+def test_spans_are_those_of_the_xmi_beside_it(sample: Path) -> None:
+    """INCEpTION wrote the same document in both formats. TSV does not say which blanks are between two sentences."""
+    root = ElementTree.parse(sample / "reference.xmi").getroot()
+    text = next(element.attrib["sofaString"] for element in root if "sofaString" in element.attrib)
+    units = re.sub(r"\s", " ", text).encode("utf-16-le")
+    expected = Counter(
+        (units[2 * int(each.attrib["begin"]) : 2 * int(each.attrib["end"])].decode("utf-16-le"), each.get("value"))
+        for each in root
+        if "begin" in each.attrib and not each.tag.endswith(("}Token", "}Sentence", "}DocumentMetaData", "}Relation"))
+    )
+    found = webanno.read(sample / "reference.tsv")
+    assert found.text.split() == text.split()
+    spans = ((re.sub(r"\s", " ", found.text[a.begin : a.end]), a.features.get("value")) for a in found.spans)
+    assert Counter(spans) == expected
 
 
 # --- bad input --------------------------------------------------------------------------------------------------
