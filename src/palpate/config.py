@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from palpate import registry
-from palpate.data.tables import TableSpec
+from palpate.data.tables import TableSpec, read_pretest_card
 from palpate.errors import ConfigError, first_problem
 from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec
@@ -188,7 +188,6 @@ def _reader(kind: str) -> Callable[..., Any]:
     """What turns a file into the value of an audit's field."""
     from palpate.data import lexicons, suites
     from palpate.data.annotations import evidence_tables
-    from palpate.data.tables import pretest_cards
     from palpate.perturb.characteristics import load_definition
     from palpate.perturb.suites.lexicons import slot_values
 
@@ -201,7 +200,7 @@ def _reader(kind: str) -> Callable[..., Any]:
         "notes": evidence_tables.read_note_places,
         "lexicon": slot_values,
         "suite": suites.read_suite_file,
-        "pretest card": pretest_cards.read_pretest_card,
+        "pretest card": read_pretest_card,
     }
     return readers[kind]
 

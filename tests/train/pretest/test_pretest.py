@@ -12,8 +12,7 @@ import polars as pl
 import pytest
 
 from palpate.cases.cohort import Cohort
-from palpate.data.tables import TableSpec, read_cohort
-from palpate.data.tables.pretest_cards import read_pretest_card
+from palpate.data.tables import TableSpec, read_cohort, read_pretest_card
 from palpate.errors import CohortError, ConfigError, MissingExtra
 from palpate.stats import auroc
 from palpate.train.options import TrainStep

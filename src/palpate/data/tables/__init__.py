@@ -8,9 +8,10 @@ names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -21,7 +22,7 @@ from palpate.cases.cohort import READ, Cohort, arrange
 from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
 from palpate.data.tables.formats import format_of
 from palpate.data.tables.labels import code_lists, encode
-from palpate.errors import CohortError
+from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
 
 LABEL, ATTRIBUTE, LABEL_LIST = "label:", "attribute:", "labels"
@@ -250,3 +251,38 @@ def _label_frame(cohort: Cohort) -> pl.DataFrame:
     every = pl.DataFrame({"row": np.arange(len(cohort))}).join(lists, on="row", how="left", maintain_order="left")
     empty = pl.lit([], dtype=every[LABEL_LIST].dtype)
     return every.select(pl.col(LABEL_LIST).fill_null(empty))
+
+
+# --- the card of pre-test columns ---------------------------------------------------------------------------
+
+
+def read_pretest_card(path: Path) -> dict[str, dict[str, Any]]:
+    """Read the card that `palpate train pretest` writes beside its cohort, for the context audit.
+
+    By label: the model's name, out-of-fold AUROC and heaviest words, whether it reads notes, its training job.
+    """
+    hint = "give the pretest.json of `palpate train pretest`"
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise ConfigError("file not found", file=path, hint=hint) from None
+    except ValueError:
+        raise ConfigError("the file is not JSON", file=path, hint=hint) from None
+    if not isinstance(card, dict) or card.get("kind") != "pretest":
+        raise ConfigError("the file is not a card of pre-test models", file=path, hint=hint)
+    try:
+        job = str(card.get("job", ""))
+        return {entry["label"]: _pretest_model(entry, job) for entry in card["labels"] if entry["chosen"] is not None}
+    except (KeyError, TypeError, ValueError):
+        raise ConfigError("the card lacks a field of a label", file=path, hint=hint) from None
+
+
+def _pretest_model(entry: dict[str, Any], job: str) -> dict[str, Any]:
+    chosen = entry["chosen"]
+    return {
+        "name": f"{chosen['classifier']} on {chosen['features']}",
+        "training_auroc": entry["performance"]["out_of_fold"]["auroc"],
+        "heaviest": [f"{'+' if weight > 0 else '−'} {word}" for word, weight in entry["words"]],
+        "reads_notes": chosen["family"] != "tables",
+        "job": job,
+    }
