@@ -28,9 +28,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from palpate.cases.edits import Inputs, Ints
+from palpate.models import Probabilities
 from palpate.models.bagofwords import BagOfWordsModel, estimator_model
 from palpate.models.options import Options
-from palpate.models.protocol import Probabilities
 
 WORDS_PER_NOTE, TARGETS, SUBSTITUTES, VOCABULARY, TRAINING = 1_500, 49, 15, 10_000, 600
 FIRST_TARGET = 135

@@ -6,11 +6,13 @@ An audit plans with `Plan`, `VariantsBuilder` and `Edit`, and reports with `RowW
 `docs/extend.md` has a whole one.
 """
 
-from palpate.audits.kit.ensembles import append_ensembles, ensemble_spread, member_places
 from palpate.audits.kit.metrics import (
     MetricReplicates,
+    append_ensembles,
     class_units,
+    ensemble_spread,
     level_rows,
+    member_places,
     model_differences,
     population_differences,
     replicates_frame,

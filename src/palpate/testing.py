@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
+from palpate.models import Model, ModelSpec, Probabilities
 from palpate.models.options import digest
-from palpate.models.protocol import Model, ModelSpec, Probabilities
 from palpate.results import Audit, AuditResult
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache

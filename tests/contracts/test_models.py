@@ -1,4 +1,4 @@
-"""Every registered model adapter keeps the contract of `palpate.models.protocol`."""
+"""Every registered model adapter keeps the contract of `palpate.models`."""
 
 from __future__ import annotations
 

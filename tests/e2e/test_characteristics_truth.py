@@ -27,8 +27,7 @@ import pytest
 from palpate.audits.characteristics import Characteristics
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
-from palpate.models import Model, ModelSpec, load_model
-from palpate.models.protocol import Probabilities
+from palpate.models import Model, ModelSpec, Probabilities, load_model
 from palpate.results import AuditResult, Predictions
 from palpate.synthetic.calibrate import calibrate
 from palpate.synthetic.dice import Dice, stream

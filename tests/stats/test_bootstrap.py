@@ -240,7 +240,7 @@ def test_micro_average_is_the_metric_of_pooled_rows():
 def test_counts_above_255_are_not_wrapped():
     """Three patients drawn 2,000 times: more copies than a byte holds."""
     from palpate.stats import arguments as _rows
-    from palpate.stats.kernels import draws as _draws
+    from palpate.stats import kernels as _draws
 
     module = sys.modules["palpate.stats.bootstrap"]
     y, s, patient = np.array([0, 1, 0, 1]), np.array([0.1, 0.4, 0.3, 0.2]), np.array([0, 0, 1, 2])

@@ -18,8 +18,8 @@ from palpate.models import load_model
 from palpate.results import AdaptiveAudit, Audit, AuditResult
 from palpate.run.checks import check_directory
 from palpate.run.directory import RunDirectory
+from palpate.run.execute import Execution
 from palpate.run.execute.cache import ScoreCache, default_path
-from palpate.run.execute.scoring import Execution
 from palpate.run.execute.wanted import gather
 from palpate.run.gate import Condition, Judgement, judge, junit, parse
 from palpate.run.runner import Job, LoadedModels, ModelEntry, NullProgress, RunProgress, make_plans, run

@@ -10,8 +10,8 @@ import numpy as np
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
+from palpate.models import Model, Probabilities
 from palpate.models.options import Options
-from palpate.models.protocol import Model, Probabilities
 
 PROBES = ("", "patient")
 """Texts on which an estimator is called when it is loaded, to see what it returns."""

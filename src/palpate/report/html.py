@@ -21,8 +21,7 @@ from markupsafe import Markup
 from palpate.report import headline, typeset
 from palpate.report.blocks import ExamplesView, FigureView, TableView, view_chart, view_examples, view_table
 from palpate.report.charts import ChartPanel, static_svg
-from palpate.report.glossary import used_in
-from palpate.report.provenance import view_audit, view_provenance
+from palpate.report.provenance import used_in, view_audit, view_provenance
 from palpate.report.scorecard import view_scorecard
 from palpate.results import AuditResult, Chart, Examples, Table
 

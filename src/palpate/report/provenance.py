@@ -1,13 +1,18 @@
-"""How the run was made: versions, seeds, fingerprints, what was scored, and the configuration."""
+"""The last sections: how the run was made (versions, seeds, fingerprints, configuration), and the glossary.
+
+The glossary has only terms that the report uses; its sentences are in `glossary.yaml` beside this file.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import yaml
 
-from palpate.files import without_secrets
+from palpate.files import read_resource, without_secrets
 from palpate.report import typeset
 from palpate.report.blocks import TableView, view_table
 from palpate.results import AuditResult, Column, Table
@@ -112,3 +117,23 @@ def view_audit(result: AuditResult) -> tuple[tuple[str, str], ...]:
         (name.replace("_", " "), typeset.shorten(typeset.plain(without_secrets(value, name)), 400))
         for name, value in kept
     )[:40]
+
+
+class Term(NamedTuple):
+    """A word, how it is found in a report's text, and what it means."""
+
+    name: str
+    pattern: str
+    meaning: str
+
+
+@cache
+def terms() -> tuple[Term, ...]:
+    """All terms, in alphabetical order."""
+    return tuple(Term(**entry) for entry in read_resource("palpate.report", "glossary.yaml"))
+
+
+def used_in(text: str) -> list[Term]:
+    """The terms that a report's text uses."""
+    lowered = text.lower()
+    return [term for term in terms() if re.search(term.pattern, lowered)]

@@ -14,7 +14,7 @@ WORDS: Mapping[str, str] = {verdict: verdict.capitalize() for verdict in VERDICT
 _MOST_MODELS = 12
 
 
-class CellView(NamedTuple):
+class AnswerView(NamedTuple):
     """One answer: the verdict as a word, the number with its interval, and what decides."""
 
     verdict: str
@@ -29,7 +29,7 @@ class QuestionView(NamedTuple):
 
     audit: str
     asks: str
-    cells: tuple[CellView | None, ...]
+    cells: tuple[AnswerView | None, ...]
 
 
 class ScorecardView(NamedTuple):
@@ -61,8 +61,8 @@ def view_scorecard(results: Sequence[AuditResult], manifest: Mapping[str, Any]) 
     return ScorecardView(tuple(typeset.shorten(name, 60) for name in models), questions, legend)
 
 
-def _cell(answer: Answer) -> CellView:
-    return CellView(answer.verdict, WORDS[answer.verdict], number_of(answer), margin_of(answer), details_of(answer))
+def _cell(answer: Answer) -> AnswerView:
+    return AnswerView(answer.verdict, WORDS[answer.verdict], number_of(answer), margin_of(answer), details_of(answer))
 
 
 def number_of(answer: Answer) -> str:

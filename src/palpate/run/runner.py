@@ -32,9 +32,9 @@ from palpate.results import (
 from palpate.results.verdicts import scorecard
 from palpate.run.checks import cases_with_images, check_directory, check_fit, check_resumable, label_columns
 from palpate.run.directory import RunDirectory
+from palpate.run.execute import Execution, Scored, ScoringProgress, score
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
-from palpate.run.execute.scoring import Execution, Scored, ScoringProgress, score
 from palpate.run.execute.wanted import gather
 from palpate.run.manifest import build_manifest, describe_cohorts
 

@@ -121,7 +121,7 @@ def resample_counts(
 
     unit="patient" needs `patient`; unit="case" needs `y_true` of one label, [n].
     """
-    from palpate.stats.kernels import draws as _draws
+    from palpate.stats import kernels as _draws
 
     positive = None if y_true is None else _inputs.binary(y_true).reshape(-1, 1)
     if unit == "case" and positive is None:

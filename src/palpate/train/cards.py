@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from palpate.cases.cohort import SPLITS, Cohort
-from palpate.models.protocol import Probabilities
+from palpate.models import Probabilities
 from palpate.registry import installed_versions
 from palpate.stats import bootstrap, percentile_interval, recall_threshold
 from palpate.train.notes import Labelled, rows_of

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from palpate.cases.cohort import Cohort
-from palpate.models.protocol import Probabilities
+from palpate.models import Probabilities
 from palpate.train.notes import split_notes
 
 

@@ -16,8 +16,7 @@ from palpate.audits.capabilities import Capabilities
 from palpate.audits.capabilities.plan import PlannedSuite
 from palpate.cases.edits import Inputs
 from palpate.data.suites import read_suite_file
-from palpate.models import Model
-from palpate.models.protocol import Probabilities
+from palpate.models import Model, Probabilities
 from palpate.perturb.suites import load_suite
 from palpate.results import AuditResult, ModelPredictions, Plan, Predictions
 from tests.perturb.suites.rule_reader import effect_is_negated

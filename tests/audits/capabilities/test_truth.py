@@ -14,8 +14,7 @@ from sklearn.metrics import recall_score
 from sklearn.pipeline import make_pipeline
 
 from palpate.cases.edits import Inputs
-from palpate.models import Model
-from palpate.models.protocol import Probabilities
+from palpate.models import Model, Probabilities
 from palpate.perturb.suites import load_suite, read_suite_yaml
 from palpate.testing import KeywordModel
 from tests.audits.capabilities.capability_runs import (

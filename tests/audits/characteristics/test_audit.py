@@ -16,8 +16,7 @@ from palpate.audits.characteristics.plan import AlteredNotes
 from palpate.cases.cohort import Cohort, stack
 from palpate.cases.edits import Inputs, splice
 from palpate.errors import CohortError, ConfigError
-from palpate.models import Model
-from palpate.models.protocol import Probabilities
+from palpate.models import Model, Probabilities
 from palpate.perturb.characteristics import load_definition
 from palpate.report.html import render
 from palpate.results import AuditResult, Chart, Plan, Predictions, Table

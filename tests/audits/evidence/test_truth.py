@@ -13,8 +13,7 @@ from palpate.audits.evidence.asking import occlusion_attributions
 from palpate.cases.edits import Inputs
 from palpate.commands.build import make_hospital
 from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
-from palpate.models import Model
-from palpate.models.protocol import Probabilities
+from palpate.models import Model, Probabilities
 from palpate.results import Asked, Attributions
 from palpate.stats.evidence import tokenise
 from palpate.testing import KeywordModel

@@ -8,7 +8,7 @@ import pytest
 
 from palpate.audits.vocabulary import Vocabulary
 from palpate.audits.vocabulary.clinicians import as_sheet
-from palpate.models.protocol import Model
+from palpate.models import Model
 from palpate.perturb.words import Ratings
 from palpate.report.charts import draw
 from palpate.results import AuditResult, Chart, Table

@@ -14,7 +14,7 @@ import polars as pl
 from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Inputs, VariantsBuilder
-from palpate.models.protocol import Model
+from palpate.models import Model
 from palpate.results import ModelPredictions, Plan, Predictions
 
 SUBSTITUTES = {"uniform": ("alpha", "beta", "gamma"), "context": ("delta",)}

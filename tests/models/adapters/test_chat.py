@@ -12,9 +12,8 @@ import pytest
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
-from palpate.models import ModelSpec, load_model
+from palpate.models import Model, ModelSpec, load_model
 from palpate.models.adapters.chat import _Unreadable, parsed, probability_of_yes
-from palpate.models.protocol import Model
 from tests.models.adapters.local_server import LocalServer
 
 NOTE = "Mr Smith has sepsis"

@@ -15,9 +15,9 @@ import pytest
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
+from palpate.models import Model
 from palpate.models.adapters import http, remote
 from palpate.models.adapters.remote import checked_url
-from palpate.models.protocol import Model
 from tests.models.adapters.local_server import LocalServer, keyword_probability
 
 SECRET = "s3cret-t0ken"

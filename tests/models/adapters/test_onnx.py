@@ -16,8 +16,7 @@ from sklearn.multioutput import MultiOutputClassifier
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
-from palpate.models import ModelSpec, load_model
-from palpate.models.protocol import Model
+from palpate.models import Model, ModelSpec, load_model
 from tests.models.adapters import tiny_graphs
 from tests.models.tiny_checkpoints import note, wordpiece
 

@@ -13,12 +13,11 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Inputs, Variants, VariantsBuilder
 from palpate.cases.hashing import key_of
 from palpate.errors import ModelError
-from palpate.models import Model, ModelSpec
-from palpate.models.protocol import Probabilities
+from palpate.models import Model, ModelSpec, Probabilities
 from palpate.results import Plan
+from palpate.run.execute import Execution, Scored, score
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.local import checked
-from palpate.run.execute.scoring import Execution, Scored, score
 from palpate.run.execute.wanted import gather
 from palpate.run.runner import NullProgress
 from palpate.testing import CountingModel, FlakyModel, KeywordModel, NaNModel, SlowModel

@@ -24,7 +24,7 @@ import numpy as np
 from palpate.audits.capabilities.measures import Baseline, CapabilityMeasures
 from palpate.audits.capabilities.plan import PARTS, ExaminedCases, LabelledTest
 from palpate.audits.capabilities.slot_values import ValueRates
-from palpate.audits.kit.ensembles import ensemble_spread
+from palpate.audits.kit.metrics import ensemble_spread
 from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Resampling
 from palpate.audits.kit.rows import RowWriter, corrected, pairs_of
 from palpate.results import Estimate, Predictions

@@ -12,7 +12,7 @@ import numpy as np
 
 from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite
 from palpate.audits.capabilities.slot_values import ValueRates, value_rates
-from palpate.audits.kit.ensembles import append_ensembles
+from palpate.audits.kit.metrics import append_ensembles
 from palpate.audits.kit.resampling import Resampling
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, decide_thresholds
 from palpate.cases.edits import Ints

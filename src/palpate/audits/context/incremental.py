@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from palpate.audits.context.cases import AuditedCases, ContextMeasuring
 from palpate.audits.context.groups import PRETEST
-from palpate.audits.kit.ensembles import append_ensembles
-from palpate.audits.kit.metrics import class_units
+from palpate.audits.kit.metrics import append_ensembles, class_units
 from palpate.cases.edits import Ints
 from palpate.results import Predictions
 from palpate.stats import context_gain, decision_curves

@@ -4,8 +4,8 @@ scope       cohort, split, labels: options and their checks
 thresholds  where a probability becomes a decision
 resampling  settings of the bootstrap; the mean of a measure by patient
 rows        estimate rows: written, looked up, corrected for multiple comparisons
-metrics     metrics of models x labels with replicates, as rows
-ensembles   models of several seeds
+metrics     metrics of models x labels with replicates, as rows; models of several seeds
 wording     numbers in sentences
 tables      estimates as table cells, columns and chart points
+answers     estimates as answers to the scorecard's questions
 """

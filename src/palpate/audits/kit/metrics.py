@@ -5,7 +5,7 @@ Shared by the audits whose numbers are such metrics.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from palpate.audits.kit.ensembles import append_ensembles, ensemble_spread
 from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST, not_tested
 from palpate.audits.kit.rows import RowWriter, pairs_of
 from palpate.audits.kit.scope import Unit
@@ -24,6 +23,26 @@ from palpate.stats import NOISE, bootstrap_p_value, error_interval, percentile_i
 Floats = NDArray[np.float64]
 ERROR = "adaptive_calibration_error"
 BY_CHANCE = "no interval: by chance alone, a calibration error is larger in the smaller group"
+
+
+def append_ensembles(values: Floats, predictions: Predictions) -> Floats:
+    """Measures of the scored models, [model, ...], with the mean of each ensemble's members appended.
+
+    The result's first axis is `predictions.names`.
+    """
+    means = [values[place].mean(axis=0, keepdims=True) for place in member_places(predictions).values()]
+    return np.concatenate([values, *means]) if means else values
+
+
+def ensemble_spread(values: Floats, predictions: Predictions) -> dict[str, Floats]:
+    """The standard deviation over each ensemble's members, of measures [model, ...] of the scored models."""
+    return {name: values[place].std(axis=0, ddof=1) for name, place in member_places(predictions).items()}
+
+
+def member_places(predictions: Predictions) -> Mapping[str, list[int]]:
+    """Where each ensemble's members stand among the scored models."""
+    scored = list(predictions.scored)
+    return {name: [scored.index(member) for member in members] for name, members in predictions.ensembles.items()}
 
 
 @dataclass(frozen=True, eq=False)

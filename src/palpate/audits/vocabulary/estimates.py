@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfc
 
-from palpate.audits.kit.ensembles import ensemble_spread
+from palpate.audits.kit.metrics import ensemble_spread
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Resampling, not_tested
 from palpate.audits.kit.rows import RowWriter, corrected, pairs_of
 from palpate.audits.vocabulary.clinicians import (

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from palpate.audits.kit.ensembles import append_ensembles
+from palpate.audits.kit.metrics import append_ensembles
 from palpate.audits.kit.resampling import Resampling
 from palpate.audits.kit.thresholds import Thresholds
 from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps

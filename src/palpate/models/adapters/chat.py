@@ -33,9 +33,9 @@ from pydantic import Field
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
+from palpate.models import Model, Probabilities
 from palpate.models.adapters.remote import Endpoint, RemoteOptions
 from palpate.models.options import digest, parse_options
-from palpate.models.protocol import Model, Probabilities
 
 VERSION = "chat-1"
 

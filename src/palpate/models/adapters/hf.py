@@ -32,9 +32,9 @@ from pydantic import Field
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
+from palpate.models import Model, Probabilities
 from palpate.models.networks import Activation, n_labels_of, probabilities_of, require_torch
 from palpate.models.options import Options, digest, parse_options
-from palpate.models.protocol import Model, Probabilities
 from palpate.models.text import batches_within, lengths_of, padded
 from palpate.models.text.checkpoints import (
     check_checkpoint,

@@ -31,9 +31,9 @@ import numpy as np
 from pydantic import Field
 
 from palpate.cases.edits import Inputs
+from palpate.models import Model, Probabilities
 from palpate.models.adapters.remote import Endpoint, RemoteOptions
 from palpate.models.options import digest, parse_options
-from palpate.models.protocol import Model, Probabilities
 
 VERSION = "http-1"
 

@@ -25,9 +25,9 @@ from pydantic import Field
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
+from palpate.models import Model, Probabilities
 from palpate.models.networks import probabilities_of
 from palpate.models.options import Options, digest, existing, parse_options
-from palpate.models.protocol import Model, Probabilities
 from palpate.models.text import attention_mask, batches_within, lengths_of, padded
 from palpate.models.text.checkpoints import load_tokenizer
 from palpate.models.text.windows import TextWindows, clean, text_windows

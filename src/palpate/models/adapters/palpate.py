@@ -24,9 +24,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palpate.errors import ConfigError, MissingExtra, first_problem
 from palpate.files import write_atomically
+from palpate.models import Model
 from palpate.models.adapters.sklearn import EstimatorOptions, read_estimator
 from palpate.models.options import digest, existing, parse_options
-from palpate.models.protocol import Model
 
 VERSION = "palpate-1"
 MANIFEST = "palpate.json"

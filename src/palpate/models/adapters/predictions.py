@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import KEY_BYTES, key_of
 from palpate.errors import ConfigError, ModelError
+from palpate.models import Model, Probabilities
 from palpate.models.options import Options, digest, existing, parse_options
-from palpate.models.protocol import Model, Probabilities
 
 VERSION = "predictions-1"
 INPUT = "input_id"

@@ -19,8 +19,8 @@ import numpy as np
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
+from palpate.models import Model, Probabilities
 from palpate.models.options import Options, digest, parse_options
-from palpate.models.protocol import Model, Probabilities
 
 VERSION = "python-1"
 _from_configs: dict[str, dict[Path, tuple[int, int]]] = {}

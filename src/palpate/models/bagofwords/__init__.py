@@ -23,6 +23,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.pipeline import Pipeline
 
 from palpate.cases.edits import Inputs, Ints
+from palpate.models import Probabilities
 from palpate.models.bagofwords.counts import Counted, WordCounts
 from palpate.models.bagofwords.linear import linear_of
 from palpate.models.bagofwords.tfidf import weights_of
@@ -30,7 +31,6 @@ from palpate.models.bagofwords.token_patterns import is_local
 from palpate.models.bagofwords.trees import forest_of
 from palpate.models.estimators import EstimatorModel
 from palpate.models.options import Options
-from palpate.models.protocol import Probabilities
 
 BLOCK_ROWS = 1024
 """Count rows that go through a pipeline at a time."""

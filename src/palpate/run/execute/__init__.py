@@ -1,1 +1,153 @@
-"""Scoring: what a model must score (`wanted`), what is known already (`cache`), where it runs (`local`, `ray`)."""
+"""Score each input of one model once: from the cache where it is known, from the model where it is not.
+
+Promises (DESIGN.md, "Scoring"): every prediction is in the cache before the next call's is taken, so a kill
+loses at most the calls in flight; and the calls of a resumed run are those of the run that was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.cases.edits import Ints
+from palpate.models import Model, ModelSpec
+from palpate.run.execute.cache import ScoreCache
+from palpate.run.execute.local import Answer, Call, ask_here, ask_workers
+from palpate.run.execute.wanted import ScoringTable, Wanted, want
+
+_MOST_ROWS = 4096
+"""The most rows in one call, however short the texts are."""
+
+
+class Pending(Protocol):
+    """Where the list of a model's unscored inputs is stored between a kill and a resume."""
+
+    def write_pending(self, model: str, keys: Sequence[bytes]) -> None:
+        """Store it."""
+
+    def read_pending(self, model: str) -> list[bytes] | None:
+        """What was stored, or None."""
+
+
+class ScoringProgress(Protocol):
+    """Told how far the scoring is; the command line draws it."""
+
+    def begin(self, model: str, total: int) -> None:
+        """`total` inputs are to be scored."""
+
+    def advance(self, n: int) -> None:
+        """`n` more inputs are scored."""
+
+
+class Scored(NamedTuple):
+    """One model's predictions, one row for everything that was asked for."""
+
+    p: NDArray[np.float64]
+    seen: NDArray[np.bool_]
+    counts: Mapping[str, int]
+    """asked, edited, outside_window, distinct; and of those distinct: cached, scored."""
+
+    def spread(self, rows: Ints, n: int) -> Scored:
+        """The predictions at some of `n` rows; NaN at the others."""
+        p, seen = np.full((n, self.p.shape[1]), np.nan), np.ones(n, dtype=bool)
+        p[rows], seen[rows] = self.p, self.seen
+        return Scored(p, seen, self.counts)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where the models run, and in how many processes."""
+
+    executor: Literal["local", "ray"] = "local"
+    n_workers: int = 1
+
+    def ask(
+        self, spec: ModelSpec, model: Model, calls: Iterator[Call], *, call_timeout: float | None
+    ) -> Iterator[Answer]:
+        """Predictions for the calls, in any order."""
+        if self.executor == "ray":
+            from palpate.run.execute.ray import ask_ray
+
+            return ask_ray(spec, calls, n_workers=self.n_workers, call_timeout=call_timeout)
+        if self.n_workers > 1 and spec.source:
+            return ask_workers(spec, calls, n_workers=self.n_workers, call_timeout=call_timeout)
+        return ask_here(spec.name, model, calls, call_timeout=call_timeout)
+
+
+def score(
+    spec: ModelSpec,
+    model: Model,
+    asked: ScoringTable,
+    *,
+    cache: ScoreCache,
+    pending: Pending,
+    execution: Execution,
+    progress: ScoringProgress,
+    call_timeout: float | None = None,
+    turn: int = 0,
+) -> Scored:
+    """All predictions of one model; `turn` counts how often audits have asked for more."""
+    wanted = want(asked, model)
+    n, n_labels = len(wanted.keys), len(model.labels)
+    if model.cached:
+        known, p = cache.get(model.fingerprint, wanted.keys, n_labels)
+    else:
+        known, p = np.zeros(n, dtype=bool), np.full((n, n_labels), np.nan)
+    counts = _counts(asked, wanted, known)
+    listed_as = spec.name if not turn else f"{spec.name}~{turn}"
+    calls = _calls(listed_as, model, wanted, known, pending)
+    progress.begin(spec.name, sum(len(call) for call in calls))
+    todo = (Call(k, wanted.take(positions)) for k, positions in enumerate(calls))
+    for number, answer in execution.ask(spec, model, todo, call_timeout=call_timeout):
+        positions = calls[number]
+        if model.cached:
+            cache.put(model.fingerprint, [wanted.keys[k] for k in positions], answer)
+        p[positions] = np.where(known[positions, None], p[positions], answer)
+        progress.advance(len(positions))
+    return Scored(p[wanted.distinct], wanted.seen, counts)
+
+
+def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pending: Pending) -> list[Ints]:
+    """The calls that remain, cut as they were when the run started."""
+    position = {key: k for k, key in enumerate(wanted.keys)}
+    listed = pending.read_pending(name)
+    if listed is None or any(key not in position for key in listed):
+        listed = [wanted.keys[k] for k in wanted.order if not known[k]]
+        pending.write_pending(name, listed)
+    chosen = np.asarray([position[key] for key in listed], dtype=np.int64)
+    # What another run forgot (a cache that was deleted) is asked at the end.
+    lost = ~known
+    lost[chosen] = False
+    chosen = np.concatenate([chosen, wanted.order[lost[wanted.order]]])
+    calls = _cut(chosen, model, wanted.n_characters)
+    return [call for call in calls if not known[call].all()]
+
+
+def _cut(chosen: Ints, model: Model, n_characters: Ints) -> list[Ints]:
+    """Calls of `rows_per_call` rows; more of them where texts are short, up to `characters_per_call`."""
+    size, most = model.rows_per_call, model.characters_per_call
+    if most is None:
+        return [chosen[begin : begin + size] for begin in range(0, len(chosen), size)]
+    total = np.concatenate([[0], np.cumsum(n_characters[chosen])])
+    calls, begin = [], 0
+    while begin < len(chosen):
+        fitting = int(np.searchsorted(total, total[begin] + most, side="right")) - 1
+        end = min(max(begin + size, fitting), begin + _MOST_ROWS)
+        calls.append(chosen[begin:end])
+        begin = end
+    return calls
+
+
+def _counts(asked: ScoringTable, wanted: Wanted, known: NDArray[np.bool_]) -> dict[str, int]:
+    return {
+        "asked": len(asked.inputs),
+        "edited": int(np.count_nonzero(asked.inputs.n_edits)),
+        "outside_window": int(np.count_nonzero(~wanted.seen)),
+        "distinct": len(wanted.keys),
+        "cached": int(np.count_nonzero(known)),
+        "scored": int(np.count_nonzero(~known)),
+    }

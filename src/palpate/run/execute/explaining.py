@@ -21,7 +21,7 @@ from palpate.errors import ModelError, PalpateError
 from palpate.models import Model
 from palpate.results import Asked, Attributions, Explain, ModelPredictions, Plan, no_attributions
 from palpate.run.checks import facts_of
-from palpate.run.execute.scoring import ScoringProgress
+from palpate.run.execute import ScoringProgress
 
 _CASES_PER_CALL = 32
 """Explaining holds gradients or attention of whole texts, so calls are shorter than those for probabilities."""

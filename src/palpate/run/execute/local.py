@@ -19,8 +19,7 @@ import numpy as np
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ModelError, PalpateError
-from palpate.models import Model, ModelSpec, load_model
-from palpate.models.protocol import Probabilities
+from palpate.models import Model, ModelSpec, Probabilities, load_model
 
 _TOLERANCE = 1e-6
 _SECONDS_BETWEEN_LOOKS = 0.5

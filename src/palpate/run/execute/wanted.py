@@ -23,7 +23,7 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, key_of, keys_of_edits
 from palpate.errors import InputError
-from palpate.models.protocol import Model
+from palpate.models import Model
 from palpate.results import Plan
 
 _BLOCK = 1 << 20

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from palpate.stats.kernels.draws import draw_counts
+from palpate.stats.kernels import draw_counts
 
 LANES = 64
 MOST_ROWS = 1 << 24  # 2**24 rows of at most 255 copies: the running count of a lane fits 32 bits

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from palpate.stats.kernels.draws import draw_counts
+from palpate.stats.kernels import draw_counts
 
 _CHUNK = 8
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from palpate.stats.kernels.draws import draw_counts
+from palpate.stats.kernels import draw_counts
 from palpate.stats.kernels.walks import evaluate
 
 _CHUNK = 8

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from palpate.models import Probabilities
 from palpate.models.networks import probabilities_of
 from palpate.models.networks.vision import logits_of
 from palpate.models.networks.vision.layers import normalise
-from palpate.models.protocol import Probabilities
 from palpate.train.cxr.images import augment, parts_of, shuffled_batches
 from palpate.train.cxr.options import CxrTrainOptions
 from palpate.train.loop import Ints, Training

@@ -25,8 +25,8 @@ from palpate.models.adapters.palpate import save_network
 from palpate.models.networks.vision import predictions_table, write_vision
 from palpate.models.networks.vision.layers import IMAGENET_MEAN, IMAGENET_STD, VisionShape, make_network
 from palpate.run.directory import RunDirectory
+from palpate.run.execute import Execution
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.execute.scoring import Execution
 from palpate.run.runner import Job, ModelEntry, run
 from tests.e2e.command_line import CommandLine
 from tests.train.cxr.image_cohort import LABELS, read, read_back, write_pictures

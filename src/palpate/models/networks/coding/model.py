@@ -19,11 +19,11 @@ from pydantic import Field
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
+from palpate.models import Model, Probabilities
 from palpate.models.networks import probabilities_of, require_torch
 from palpate.models.networks.coding import SHAPE_FILE, CodingShape, read_shape
 from palpate.models.networks.coding.words import PADDING, WORDS_FILE, WordSequence, WordWindow, read_window
 from palpate.models.options import Options, digest, existing, parse_options
-from palpate.models.protocol import Model, Probabilities
 from palpate.models.text import attention_mask, batches_within, padded
 from palpate.models.text.gradients import WAYS, attributions_of, token_scores
 from palpate.results import Asked, Attributions, no_attributions

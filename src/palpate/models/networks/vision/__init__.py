@@ -19,11 +19,11 @@ from pydantic import Field, ValidationError
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError, first_problem
+from palpate.models import Model, Probabilities
 from palpate.models.networks import device_of, probabilities_of, require_torch
 from palpate.models.networks.vision.images import Pixels, read_all
 from palpate.models.networks.vision.layers import VisionShape, make_network, prepare
 from palpate.models.options import Options, digest, existing, parse_options
-from palpate.models.protocol import Model, Probabilities
 
 VERSION = "vision-1"
 SHAPE_FILE, WEIGHTS_FILE = "network.json", "weights.safetensors"
