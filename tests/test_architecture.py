@@ -18,7 +18,7 @@ ROOT = Path(palpate.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 MOST_FILES_IN_A_FOLDER = 15
 MOST_MODULES_AT_THE_ROOT = 9
-SMALL, MOST_SMALL_FILES = 60, 26
+SMALL, MOST_SMALL_FILES = 60, 19
 """To be 19; the number only goes down."""
 STILL_TWO_MEANINGS = {"Answer", "CellView"}
 """To be empty; the set only shrinks."""

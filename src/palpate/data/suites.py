@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TextIO, cast
 
 from palpate.errors import ConfigError
 from palpate.files import replacing
+from palpate.perturb.suites import check_templates, list_suites, load_suite, read_suite_yaml, suites_folder
 from palpate.perturb.suites.cases import Case, SuiteCases
 from palpate.perturb.suites.lexicons import Attribute, Lexicon, load_lexicon, make_entry
-from palpate.perturb.suites.loader import check_templates, list_suites, load_suite, read_suite_yaml, suites_folder
 from palpate.perturb.suites.patterns import Flat, PatternError, parse
 from palpate.perturb.suites.schema import (
     TYPES,

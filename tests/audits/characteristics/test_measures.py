@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from palpate.audits.characteristics.age_curves import NO_EFFECT, roughness
 from palpate.audits.characteristics.measures import Sums, measure_model
 from palpate.kit import Resampling
 from palpate.stats import percentile_interval, resample_counts
 from palpate.stats.clustered import units_of
+from palpate.stats.curves import NO_EFFECT, roughness
 from palpate.stats.intervals import sign_flip_p_value
 
 RESAMPLING = Resampling(n_replicates=150, level=0.9, seed=7)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.perturb.suites import find_flaws, list_suites, load_suite, loader, read_suite_yaml
+from palpate.perturb import suites as loader
+from palpate.perturb.suites import find_flaws, list_suites, load_suite, read_suite_yaml
 from palpate.perturb.suites.lexicons import misspell
 from palpate.perturb.suites.patterns import PatternError, Slot, parse
 from palpate.perturb.suites.wellformed import problems_of
@@ -164,7 +165,7 @@ def test_shipped_files_are_small() -> None:
 
 
 def test_the_suite_in_the_docstring_loads(tmp_path: Path) -> None:
-    text = loader.__doc__.split("\n\n", 1)[1]
+    text = loader.__doc__.split("\n\n", 3)[3]
     write(tmp_path, "lexicon: e\nvalues: [nausea, hives]\n", "effects.yaml")
     write(tmp_path, "lexicon: t\nvalues: [{value: 1 day, days: 1}, {value: 1 week, days: 7}]\n", "times.yaml")
     more = """

@@ -170,3 +170,17 @@ def _default_reference(part: str, groups: Sequence[str], stated: Sequence[str | 
     if part == "gender" and "male" in groups:
         return "male"
     return NONE if NONE in groups else groups[0]
+
+
+def age_run(groups: Sequence[str]) -> Ints:
+    """The longest run of equally spaced single ages (not "90+"), as indices of groups in order of age."""
+    order = sorted((age_number(group), k) for k, group in enumerate(groups) if not group.endswith("+"))
+    best: list[int] = []
+    begin = 0
+    for k in range(1, len(order) + 1):
+        step = order[begin + 1][0] - order[begin][0] if begin + 1 < len(order) else 0
+        if k == len(order) or (k > begin + 1 and order[k][0] - order[k - 1][0] != step):
+            run = [index for _, index in order[begin:k]]
+            best = run if len(run) > len(best) else best
+            begin = k - 1
+    return np.asarray(best, dtype=np.int64)

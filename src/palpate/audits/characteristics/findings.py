@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palpate.audits.characteristics.age_curves import AgeStep, sharpest_steps
 from palpate.audits.characteristics.arms import NONE, Arm
 from palpate.audits.characteristics.measures import ArmMeasures, WindowCount
 from palpate.audits.characteristics.shifts import Shift
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.wording import interval, listed, number, p_value, percent
 from palpate.results import ALL_LABELS, Estimate, Finding
+from palpate.stats.curves import AgeStep, sharpest_steps
 
 MATTERS = 0.01
 """A mean difference, or a share of flipped decisions, from which a reader is warned."""

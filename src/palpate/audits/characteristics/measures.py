@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.characteristics.age_curves import AgeCurve, Roughness, age_run, mean_roughness, roughness
-from palpate.audits.characteristics.arms import Arm
+from palpate.audits.characteristics.arms import Arm, age_run
 from palpate.audits.characteristics.observed import (
     ObservedGroups,
     ObservedRates,
@@ -33,7 +32,7 @@ from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions, Plan, Predictions
 from palpate.stats import percentile_interval, ratio_replicates
 from palpate.stats.clustered import Units, sum_by_unit, units_of
-from palpate.stats.curves import FEWEST_POINTS
+from palpate.stats.curves import FEWEST_POINTS, AgeCurve, Roughness, mean_roughness, roughness
 from palpate.stats.intervals import sign_flip_p_value
 
 Floats = NDArray[np.float64]

@@ -117,17 +117,9 @@ class EstimateIndex(Sequence[Estimate]):
         label, group = self.label if label is None else label, self.group if group is None else group
         return self._index.get((metric, model, label, group, reference))
 
-    def value(
-        self,
-        metric: str,
-        model: str,
-        *,
-        label: str | None = None,
-        group: str | None = None,
-        reference: str | None = None,
-    ) -> float | None:
-        """Its number, or None."""
-        row = self.find(metric, model, label=label, group=group, reference=reference)
+    def value(self, metric: str, model: str, **where: str | None) -> float | None:
+        """Its number, or None; `where` as for `find`."""
+        row = self.find(metric, model, **where)
         return None if row is None else row.value
 
     def __getitem__(self, k):  # type: ignore[no-untyped-def]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from palpate.cases.edits import Ints
 from palpate.models import Model, ModelSpec
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.execute.local import Answer, Call, ask_here, ask_workers
+from palpate.run.execute.local import Call, CallResult, ask_here, ask_workers
 from palpate.run.execute.wanted import ScoringTable, Wanted, want
 
 _MOST_ROWS = 4096
@@ -67,7 +67,7 @@ class Execution:
 
     def ask(
         self, spec: ModelSpec, model: Model, calls: Iterator[Call], *, call_timeout: float | None
-    ) -> Iterator[Answer]:
+    ) -> Iterator[CallResult]:
         """Predictions for the calls, in any order."""
         if self.executor == "ray":
             from palpate.run.execute.ray import ask_ray

@@ -32,7 +32,7 @@ class Call(NamedTuple):
     inputs: Inputs
 
 
-class Answer(NamedTuple):
+class CallResult(NamedTuple):
     """What the model predicted for one request."""
 
     number: int
@@ -90,13 +90,15 @@ def _find_culprit(model: Model, inputs: Inputs) -> str:
     return _case(inputs, first)
 
 
-def ask_here(name: str, model: Model, calls: Iterable[Call], *, call_timeout: float | None = None) -> Iterator[Answer]:
+def ask_here(
+    name: str, model: Model, calls: Iterable[Call], *, call_timeout: float | None = None
+) -> Iterator[CallResult]:
     """One call after the other, in this process."""
     for call in calls:
         if call_timeout is None:
-            yield Answer(call.number, checked(name, model, call.inputs))
+            yield CallResult(call.number, checked(name, model, call.inputs))
         else:
-            yield Answer(call.number, _within(call_timeout, name, model, call.inputs))
+            yield CallResult(call.number, _within(call_timeout, name, model, call.inputs))
 
 
 def _within(seconds: float, name: str, model: Model, inputs: Inputs) -> Probabilities:
@@ -141,7 +143,7 @@ def _end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-def _work(name: str, call: Call, call_timeout: float | None) -> Answer:
+def _work(name: str, call: Call, call_timeout: float | None) -> CallResult:
     if _worker_model is None:
         raise ModelError("was not loaded in the worker", model=name)
     return next(ask_here(name, _worker_model, [call], call_timeout=call_timeout))
@@ -160,7 +162,7 @@ def _threads_per_worker(n_workers: int) -> Iterator[None]:
 
 def ask_workers(
     spec: ModelSpec, calls: Iterable[Call], *, n_workers: int, call_timeout: float | None = None
-) -> Iterator[Answer]:
+) -> Iterator[CallResult]:
     """Calls spread over processes; predictions come as they are ready, in any order."""
     with _threads_per_worker(n_workers):
         pool = ProcessPoolExecutor(n_workers, get_context("spawn"), initializer=_start_worker, initargs=(spec,))
@@ -176,9 +178,11 @@ def ask_workers(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _drain(calls: Iterable[Call], submit: Callable[[Call], Future[Answer]], *, in_flight: int) -> Iterator[Answer]:
+def _drain(
+    calls: Iterable[Call], submit: Callable[[Call], Future[CallResult]], *, in_flight: int
+) -> Iterator[CallResult]:
     """Keep a few calls in flight, so that memory does not grow with the number of calls."""
-    waiting: set[Future[Answer]] = set()
+    waiting: set[Future[CallResult]] = set()
     todo = iter(calls)
     while True:
         while len(waiting) < in_flight and (call := next(todo, None)) is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from palpate.errors import MissingExtra, ModelError
 from palpate.models import ModelSpec, load_model
-from palpate.run.execute.local import Answer, Call, ask_here
+from palpate.run.execute.local import Call, CallResult, ask_here
 
 
 class _Scorer:
@@ -22,13 +22,13 @@ class _Scorer:
         self._name, self._call_timeout = spec.name, call_timeout
         self._model = load_model(spec)
 
-    def ask(self, call: Call) -> Answer:
+    def ask(self, call: Call) -> CallResult:
         return next(ask_here(self._name, self._model, [call], call_timeout=self._call_timeout))
 
 
 def ask_ray(
     spec: ModelSpec, calls: Iterable[Call], *, n_workers: int, call_timeout: float | None = None
-) -> Iterator[Answer]:
+) -> Iterator[CallResult]:
     """Calls spread over `n_workers` actors; predictions come as they are ready, in any order."""
     ray = _connect(n_workers)
     scorer = ray.remote(_Scorer)
@@ -58,7 +58,7 @@ def _connect(n_workers: int) -> Any:
     return ray
 
 
-def _drain(ray: Any, actors: list[Any], calls: Iterable[Call]) -> Iterator[Answer]:
+def _drain(ray: Any, actors: list[Any], calls: Iterable[Call]) -> Iterator[CallResult]:
     """Each actor works on one call and has one waiting."""
     todo = iter(calls)
     busy: dict[Any, Any] = {}

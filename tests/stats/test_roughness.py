@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palpate.audits.characteristics.age_curves import AgeCurve, Roughness, age_run, mean_roughness, roughness
+from palpate.audits.characteristics.arms import age_run
 from palpate.audits.characteristics.measures import Sums, measure_model
 from palpate.kit import Resampling
 from palpate.stats import percentile_interval
 from palpate.stats.clustered import units_of
-from palpate.stats.curves import CurveVariance, curve_variance
+from palpate.stats.curves import AgeCurve, CurveVariance, Roughness, curve_variance, mean_roughness, roughness
 
 
 def planted_curve(
