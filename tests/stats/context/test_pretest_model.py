@@ -29,6 +29,8 @@ def test_a_number_is_the_mean_of_the_rows_to_learn_from_where_it_is_missing() ->
     found = number_columns(values, np.array([0, 1, 2]))
     assert found.tolist() == [[1, 0], [2, 1], [3, 0], [100, 0], [2, 1]]
     assert number_columns(np.full(2, np.nan), np.arange(2)).tolist() == [[0, 1], [0, 1]]
+    skewed = np.array([1.0, 2.0, 9.0, np.nan])
+    assert number_columns(skewed, np.arange(4), centre=np.median)[3].tolist() == [2, 1]
 
 
 def test_a_value_needs_ten_rows_and_missing_is_a_value() -> None:

@@ -22,11 +22,11 @@ FEWEST_WITH_VALUE = 10
 """A value of an attribute gets a column if at least this many of the rows to learn from have it."""
 
 
-def number_columns(values: Floats, learn: Ints) -> Floats:
-    """[n, 2]: a number, with the mean where it is missing (nan), and whether it is missing."""
+def number_columns(values: Floats, learn: Ints, *, centre: Callable[[Floats], Any] = np.mean) -> Floats:
+    """[n, 2]: a number, with the mean (or another `centre`) where it is missing (nan), and whether it is missing."""
     missing = np.isnan(values)
     known = values[learn][~missing[learn]]
-    return np.column_stack([np.where(missing, float(known.mean()) if len(known) else 0.0, values), missing])
+    return np.column_stack([np.where(missing, float(centre(known)) if len(known) else 0.0, values), missing])
 
 
 def category_columns(values: Sequence[str], learn: Ints, *, most: int | None = None) -> tuple[tuple[str, ...], Floats]:

@@ -126,23 +126,24 @@ def table_columns(cohort: Cohort, options: PretestOptions) -> tuple[str, ...]:
 
 
 def encode_table(cohort: Cohort, columns: Sequence[str], learn: Ints) -> FeatureMatrix:
-    """Attributes as standardised columns: numbers, whether they are missing, frequent values of other attributes."""
+    """Numbers standardised, with the median where missing; one column per frequent value; whether it is missing."""
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
     for name in columns:
         values = cohort.cases[name]
         if values.dtype.is_numeric():
             numbers = values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+            numbers = number_columns(np.where(np.isfinite(numbers), numbers, np.nan), learn, centre=np.median)
+            parts += [standardised(numbers[:, :1], learn), numbers[:, 1:]]
             names += [name, f"{name} is missing"]
-            parts.append(number_columns(np.where(np.isfinite(numbers), numbers, np.nan), learn))
         else:
             texts = values.cast(pl.String).fill_null("").to_list()
-            kept, columns_of_values = category_columns(texts, learn, most=_MOST_VALUES)
-            names += [f"{name} is {value or 'missing'}" for value in kept]
-            parts.append(columns_of_values)
+            kept, found = category_columns(texts, learn, most=_MOST_VALUES)
+            known = [k for k, value in enumerate(kept) if value]
+            parts += [found[:, known], np.asarray([[not text] for text in texts], dtype=np.float64)]
+            names += [*(f"{name} is {kept[k]}" for k in known), f"{name} is missing"]
     table = np.column_stack(parts)
     varied = np.flatnonzero(np.ptp(table[learn], axis=0) > 0)
     if not len(varied):
         raise CohortError("the attributes are the same in all cases, so nothing can be learned from them")
-    x = standardised(table[:, varied], learn).astype(np.float32)
-    return FeatureMatrix(x, np.asarray(names, dtype=object)[varied])
+    return FeatureMatrix(table[:, varied].astype(np.float32), np.asarray(names, dtype=object)[varied])
