@@ -90,6 +90,8 @@ def test_an_unknown_audit_says_which_there_are() -> None:
 def test_overrides_from_the_command_line(tmp_path: Path) -> None:
     config = load_config(write(tmp_path, GOOD), overrides=("performance.threshold=0.3",))
     assert config.audits["performance"] == {"threshold": 0.3}
+    with pytest.raises(ConfigError, match=r"--set performance.threshold=\[1: the value is not valid YAML"):
+        load_config(write(tmp_path, GOOD), overrides=("performance.threshold=[1",))
     with pytest.raises(ConfigError, match="--set nothing=1"):
         load_config(write(tmp_path, GOOD), overrides=("nothing=1",))
     with pytest.raises(ConfigError, match="does not have audit 'vocab'"):

@@ -147,8 +147,16 @@ def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:
         name, equals, value = override.partition("=")
         if not equals:
             raise ConfigError(f"--set {override}: expected OPTION=VALUE")
-        settings[name.strip()] = yaml.safe_load(value)
+        settings[name.strip()] = _value(override, value)
     return settings
+
+
+def _value(override: str, text: str) -> Any:
+    """A value of the command line, as YAML reads it."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {override}: the value is not valid YAML") from None
 
 
 def _apply(raw: dict[str, Any], override: str) -> None:
@@ -160,7 +168,7 @@ def _apply(raw: dict[str, Any], override: str) -> None:
     audits = raw.setdefault("audits", {})
     if audit not in audits:
         raise ConfigError(f"--set {override}: the configuration does not have audit '{audit}'")
-    audits[audit] = {**(audits[audit] or {}), option: yaml.safe_load(value)}
+    audits[audit] = {**(audits[audit] or {}), option: _value(override, value)}
 
 
 def _explain(error: ValidationError, file: YamlNode) -> ConfigError:

@@ -46,7 +46,8 @@ class InputError(PalpateError):
         ]
         where = ", ".join(part for part in place if part)
         sentence = f"{where}: {problem}" if where else problem
-        super().__init__(sentence.rstrip(".") + (f"; {hint}." if hint else "."))
+        end = "" if hint and hint.endswith("?") else "."
+        super().__init__(sentence.rstrip(".") + (f"; {hint}{end}" if hint else "."))
 
 
 class CohortError(InputError):

@@ -13,7 +13,7 @@ import pytest
 
 from palpate import Cohort, RunDirectory, kit
 from palpate.cases.edits import Variants
-from palpate.errors import RunError
+from palpate.errors import ConfigError, RunError
 from palpate.models import ModelSpec
 from palpate.results import AuditResult, Plan, Predictions
 from palpate.run.execute.cache import ScoreCache
@@ -106,3 +106,16 @@ def test_a_run_is_resumed_only_as_what_it_was_started_as(tmp_path: Path) -> None
     with pytest.raises(RunError, match="this run was started with different audits"):
         ran(tmp_path, MeanRisk(token_pattern="y"), resume=True)
     assert ran(tmp_path, MeanRisk(), resume=True).estimates.equals(first.estimates)
+
+
+def test_a_directory_is_not_taken_before_the_checks_have_passed(tmp_path: Path) -> None:
+    """A mistake in the options leaves nothing behind that a corrected configuration would be refused for."""
+
+    class Wrong(MeanRisk):
+        def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[None]:
+            raise ConfigError("a typing error")
+
+    with pytest.raises(ConfigError):
+        ran(tmp_path, Wrong())
+    assert not RunDirectory(tmp_path / "run").exists
+    assert ran(tmp_path, MeanRisk()).estimates.height == 4

@@ -24,6 +24,7 @@ import polars as pl
 from palpate.commands.build import build_cohort, read_training_cohort
 from palpate.config import parse_settings
 from palpate.errors import InputError
+from palpate.results import MACRO
 from palpate.synthetic import write_hospital
 from palpate.train import train
 
@@ -150,7 +151,7 @@ def tell_xrays(folder: Path, outcome: Outcome) -> list[str]:
     planted = sum(truth["shortcut_matched"][label] - truth["shortcut"][label] for label in truth["shortcut"])
     found = {
         (row["model"], row["group"], row["reference"]): row
-        for row in outcome.results[-1].estimates.filter(metric="auroc", label="macro").iter_rows(named=True)
+        for row in outcome.results[-1].estimates.filter(metric="auroc", label=MACRO).iter_rows(named=True)
     }
     models = ("picture", "sticker")
     if any((model, "matched", "all") not in found for model in models):

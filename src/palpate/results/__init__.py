@@ -3,6 +3,7 @@
 Results are data. Nothing here draws, prints or writes; `report/` and `run/directory` do.
 """
 
+from palpate.results.attributions import Asked, Attributions, no_attributions
 from palpate.results.blocks import (
     AnyBlock,
     AuditResult,
@@ -29,8 +30,6 @@ from palpate.results.estimates import (
 )
 from palpate.results.plan import (
     AdaptiveAudit,
-    Asked,
-    Attributions,
     Audit,
     ChecksModels,
     Explain,
@@ -42,7 +41,6 @@ from palpate.results.plan import (
     Plan,
     PlansWithModels,
     Predictions,
-    no_attributions,
 )
 
 __all__ = [

@@ -58,7 +58,7 @@ class Axis(BaseModel):
 class Chart(Block):
     """Data to draw, and how.
 
-    forest: one row a (`y` category, series) with fields value, low, high, n and, if wanted, `significant`.
+    forest: one row per (`y` category, series) with fields value, low, high, n and, if wanted, `significant`.
     line: x and y numbers, with a band where rows have low and high. bar: y categories, x numbers, intervals
     where given. scatter: x and y numbers, `text` for the tooltip, intervals along both axes where rows have x_low,
     x_high, low and high. heatmap: x and y categories, `value`.

@@ -12,41 +12,13 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Skip, Variants
+from palpate.results.attributions import Attributions
 from palpate.results.blocks import AuditResult
 
 if TYPE_CHECKING:
     from palpate.perturb.words.substitutes import ContextModel
 
 M = TypeVar("M")
-
-
-class Asked(NamedTuple):
-    """Which answers are to be explained: pairs of a row of the inputs and a label, in columns."""
-
-    row: NDArray[np.int64]
-    label: NDArray[np.int64]
-    """An index into the model's labels."""
-
-
-class Attributions(NamedTuple):
-    """One piece of a text and one label a row.
-
-    A larger score speaks more for the label; only scores of one model and one way of explaining can be compared. Pieces
-    of one (row, label) do not overlap; text in no piece, beyond the model's window for one, says nothing.
-    """
-
-    row: NDArray[np.int64]
-    label: NDArray[np.int64]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    """Characters of the row's text."""
-    score: NDArray[np.float64]
-
-
-def no_attributions() -> Attributions:
-    """Nothing is pointed at."""
-    none = np.zeros(0, dtype=np.int64)
-    return Attributions(none, none, none, none, np.zeros(0))
 
 
 class Explain(NamedTuple):

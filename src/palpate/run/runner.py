@@ -182,7 +182,7 @@ def _load(entries: Sequence[ModelEntry]) -> list[_Member]:
 
 
 def _start(job: Job, members: Sequence[_Member], out: RunDirectory) -> dict[str, Any]:
-    """The manifest, written before any scoring; a run can be resumed only as what it was started as."""
+    """The manifest, written when all checks have passed; a run can be resumed only as what it was started as."""
     check_directory(out, resume=job.resume)
     models = [(member.spec, member.model, member.ensemble) for member in members]
     manifest = build_manifest(job.cohort, job.audits, models, job.seed, job.about)
@@ -190,7 +190,6 @@ def _start(job: Job, members: Sequence[_Member], out: RunDirectory) -> dict[str,
         earlier = out.read_manifest()
         check_resumable(manifest, earlier, out)
         manifest["created"] = earlier["created"]
-    out.write_manifest(manifest)
     return manifest
 
 

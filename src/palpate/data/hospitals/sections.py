@@ -13,10 +13,9 @@ import difflib
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib import resources
 from typing import Any, Literal, NamedTuple
 
-import yaml
+from palpate.files import read_resource
 
 Kind = Literal["keep", "early", "other", "later", "inside", "unknown"]
 """What a heading opens: a section known at admission (keep); one that is known only if no later section came before it
@@ -149,8 +148,7 @@ class SectionEnd(NamedTuple):
 
 def _known() -> dict[str, Heading]:
     """Every phrase of headings.yaml."""
-    text = (resources.files("palpate.data.hospitals") / "headings.yaml").read_text(encoding="utf-8")
-    listed: dict[str, Any] = yaml.safe_load(text)
+    listed: dict[str, Any] = read_resource("palpate.data.hospitals", "headings.yaml")
     ending = {phrase: Heading(kind) for kind in ("other", "later") for phrase in listed[kind]}
     early = {phrase: Heading("early", key) for key, phrases in listed["early"].items() for phrase in phrases}
     keep = {phrase: Heading("keep", key) for key, phrases in listed["keep"].items() for phrase in phrases}
