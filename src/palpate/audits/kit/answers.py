@@ -48,6 +48,8 @@ class Question(NamedTuple):
         outside = (1 - (row.level or 0.95)) / 2
         wider = NormalDist().inv_cdf(1 - outside / n_family) / NormalDist().inv_cdf(1 - outside)
         low, high = row.value - wider * (row.value - row.low), row.value + wider * (row.high - row.value)
+        if row.reference is None and row.low >= 0 and row.high <= 1:
+            low, high = max(low, 0.0), min(high, 1.0)  # levels of shares stay shares
         ends = [self.harm * (end - self.origin) for end in (low, high)]
         return min(ends), max(ends)
 
