@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # general registry's build brings gigabytes of CUDA libraries.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test check format slow screenshot bench clean
+.PHONY: demo test check format slow screenshot bench validity clean
 
 demo: $(VENV)/.palpate
 	$(BIN)/palpate demo
@@ -34,6 +34,10 @@ screenshot: demo $(VENV)/.dev
 # Without the experiments, which take an hour or need public data: ade_*, nih_*, *_power; same_results compares runs.
 bench: $(VENV)/.dev
 	@for script in $(filter-out benchmarks/ade_% benchmarks/nih_% benchmarks/same_% %_power.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Coverage, false alarms, power and wrong verdicts on simulated data, one table per audit; docs/validity.md shows it.
+validity: $(VENV)/.dev
+	$(BIN)/python -m validity $(VALIDITY)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "palpate needs Python 3.11 or newer; set PYTHON=")'

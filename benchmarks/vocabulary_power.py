@@ -48,7 +48,7 @@ def audit_one(seed: int, *, strength: float | None, n_patients: int) -> Mapping[
     row = result.estimates.filter(pl.col("reference").is_null(), metric="rank", model="xgboost", group=word).row(
         0, named=True
     )
-    warned = any(word in finding.sentence and finding.tone == "warning" for finding in result.findings)
+    warned = any(word in finding.sentence and finding.kind == "concern" for finding in result.findings)
     return {"rank": row["value"], "low": row["low"], "high": row["high"], "n": row["n"], "warned": warned}
 
 

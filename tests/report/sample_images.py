@@ -80,7 +80,7 @@ def many_labels(models: Sequence[str]) -> AuditResult:
     )
     cells = tuple((d["label"], d["model"], (d["value"], d["low"], d["high"]), d["n"]) for d in data)
     table = Table(title="All AUROCs", columns=columns, rows=cells)
-    finding = Finding(sentence="densenet121 has the highest AUROC for 9 of 13 findings.", tone="good")
+    finding = Finding(sentence="densenet121 has the highest AUROC for 9 of 13 findings.", kind="acceptable")
     return AuditResult("performance", estimates_frame(rows), (chart, table), (finding,))
 
 
@@ -104,6 +104,6 @@ def context(models: Sequence[str]) -> AuditResult:
         facet="model",
     )
     finding = Finding(
-        sentence="A third of densenet121's advantage over chance is known before the image.", tone="warning"
+        sentence="A third of densenet121's advantage over chance is known before the image.", kind="concern"
     )
     return AuditResult("context", estimates_frame([]), (chart,), (finding,))

@@ -51,11 +51,11 @@ def performance(models: Sequence[str]) -> AuditResult:
             Finding(
                 sentence="bert-discharge tells readmitted from other patients better than tfidf-xgb does "
                 "(AUROC 0.743 against 0.712, p < 0.001).",
-                tone="good",
+                kind="acceptable",
             ),
             Finding(
                 sentence="tfidf-xgb overestimates high risks: of patients given 60%, 41% were readmitted.",
-                tone="warning",
+                kind="concern",
             ),
         ),
         provenance={"replicates": 10_000, "unit": "patient", "level": 0.95, "split": "test"},
@@ -198,7 +198,7 @@ def vocabulary(models: Sequence[str]) -> AuditResult:
         Finding(
             sentence="“homeless” raises bert-discharge's risk by 4.1 percentage points; two of three "
             "clinicians say that it should not.",
-            tone="warning",
+            kind="concern",
         ),
         Finding(sentence="Clinicians agree among themselves only moderately (kappa 0.48)."),
     )
@@ -283,9 +283,9 @@ def characteristics(models: Sequence[str]) -> AuditResult:
         Finding(
             sentence="bert-discharge gives transgender patients 3.1 percentage points less risk with all else "
             "in the note the same.",
-            tone="warning",
+            kind="concern",
         ),
-        Finding(sentence="Age and ethnicity move neither model by more than 2 percentage points.", tone="good"),
+        Finding(sentence="Age and ethnicity move neither model by more than 2 percentage points.", kind="acceptable"),
     )
     rows = [
         estimate("characteristics", d["model"], "difference", "readmitted", d["value"], group=d["group"]) for d in data
@@ -311,5 +311,5 @@ def capabilities(models: Sequence[str]) -> AuditResult:
         ),
         rows=rows,
     )
-    finding = Finding(sentence="Neither model understands that an effect can be beneficial.", tone="warning")
+    finding = Finding(sentence="Neither model understands that an effect can be beneficial.", kind="concern")
     return AuditResult("capabilities", estimates_frame([]), (table,), (finding,))

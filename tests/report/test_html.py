@@ -63,7 +63,7 @@ def test_first_screen_answers(readmission_html: str) -> None:
         "Gate failed: 1 of 3 conditions not met",
         "Failed: no gender gap above 0.02",
         "Concern · Vocabulary",
-        "Reassuring · Performance",
+        "Acceptable · Performance",
     ):
         assert part in summary, part
 

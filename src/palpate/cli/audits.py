@@ -123,12 +123,18 @@ def _print_scorecard(outcome: Outcome) -> None:
 
 def _tell(outcome: Outcome) -> None:
     """The story in a few lines: findings, the gate, where the report is."""
-    marks = {"good": "[green]+[/green]", "warning": "[yellow]![/yellow]", "neutral": "[dim]·[/dim]"}
+    marks = {
+        "concern": "[red]![/red]",
+        "caution": "[yellow]![/yellow]",
+        "acceptable": "[green]+[/green]",
+        "caveat": "[yellow]?[/yellow]",
+    }
+    dot = "[dim]·[/dim]"
     _print_scorecard(outcome)
     for result in outcome.results:
         out.print(f"[bold]{result.audit}[/bold]")
         for finding in result.findings:
-            out.print(f"  {marks[finding.tone]} {escape(finding.sentence)}", soft_wrap=True)
+            out.print(f"  {marks.get(finding.kind, dot)} {escape(finding.sentence)}", soft_wrap=True)
     if outcome.judgements:
         out.print("[bold]gate[/bold]")
     for judgement in outcome.judgements:

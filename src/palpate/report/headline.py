@@ -15,6 +15,7 @@ import polars as pl
 from palpate.report import typeset
 from palpate.report.marks import SHAPES, colour
 from palpate.results import MACRO, MICRO, AuditResult, Finding, headline_label
+from palpate.results.verdicts import VERDICTS
 
 METRIC = "auroc"
 MEASURED_BY = ("performance", "context")
@@ -23,7 +24,7 @@ MAX_LEVELS = 20
 MAX_PREVALENCES = 6
 MAX_DIFFERENCES = 45
 SHOWN_FINDINGS = 10
-TONES = {"warning": "Concern", "good": "Reassuring", "neutral": "Note"}
+KINDS = {kind: kind.capitalize() for kind in (*VERDICTS, "caveat", "fact")}
 _WHOLE_GROUPS = ("", "all", "overall", "everyone", "test")
 
 
@@ -67,9 +68,9 @@ class ComparisonView(NamedTuple):
 
 
 class FindingView(NamedTuple):
-    """A finding with the word for its tone and the audit that it links to."""
+    """A finding with the word for its kind and the audit that it links to."""
 
-    tone: str
+    kind: str
     word: str
     sentence: str
     audit: str
@@ -100,13 +101,14 @@ def models_of(manifest: Mapping[str, Any]) -> list[str]:
 def view_findings(results: Sequence[AuditResult]) -> list[FindingView]:
     """All findings, concerns first, otherwise in the order of the audits."""
     found = [(result.audit, finding) for result in results for finding in result.findings]
-    found.sort(key=lambda pair: pair[1].tone != "warning")
+    order = list(KINDS)
+    found.sort(key=lambda pair: order.index(pair[1].kind))
     return [view_finding(finding, audit) for audit, finding in found]
 
 
 def view_finding(finding: Finding, audit: str) -> FindingView:
-    """A finding with the word for its tone."""
-    return FindingView(finding.tone, TONES[finding.tone], typeset.shorten(finding.sentence, 600), audit)
+    """A finding with the word for its kind."""
+    return FindingView(finding.kind, KINDS[finding.kind], typeset.shorten(finding.sentence, 600), audit)
 
 
 def view_cohort(cohort: Mapping[str, Any]) -> CohortView:

@@ -93,13 +93,22 @@ class Examples(Block):
 AnyBlock = Annotated[Table | Chart | Examples, Field(discriminator="type")]
 
 
+FindingKind = Literal["concern", "caution", "unsettled", "acceptable", "caveat", "fact"]
+
+
 class Finding(BaseModel):
-    """One sentence for the first screen. `tone`: whether a reader should worry."""
+    """One sentence for the first screen.
+
+    `kind` is the verdict on the effect that the sentence is about; `caveat` limits what an answer is worth (notes that
+    could not be altered, raters who disagree); `fact` is all else. `question` names the answer that it belongs to; a
+    concern without one is about the data or the model as a whole and is read before everything else.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sentence: str
-    tone: Literal["good", "neutral", "warning"] = "neutral"
+    kind: FindingKind = "fact"
+    question: str | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -20,6 +20,9 @@ ESTIMATE_SCHEMA: dict[str, Any] = {
     "low": pl.Float64,
     "high": pl.Float64,
     "level": pl.Float64,
+    "pointwise_low": pl.Float64,
+    "pointwise_high": pl.Float64,
+    "n_family": pl.Int64,
     "p_value": pl.Float64,
     "significant": pl.Boolean,
     "n": pl.Int64,
@@ -33,7 +36,8 @@ class Estimate:
     """One number. A number that can't be computed is None, and `reason` says why.
 
     A row with `reference` is a difference, this less that; `reference` names a model, a group or a cohort. A row
-    without it is a level. `p_value` is corrected for the family of comparisons it belongs to.
+    without it is a level. Where a difference is tested, `p_value`, `low` and `high` hold for the family of `n_family`
+    comparisons that it belongs to, and agree with each other; `pointwise_low` and `pointwise_high` are for it alone.
     """
 
     audit: str
@@ -51,6 +55,19 @@ class Estimate:
     significant: bool | None = None
     n_positive: int | None = None
     reason: str | None = None
+    pointwise_low: float | None = None
+    pointwise_high: float | None = None
+    n_family: int | None = None
+
+    def negated(self) -> Estimate:
+        """A difference the other way round: its number and intervals; what is compared keeps its name."""
+        turned = (None if end is None else -end for end in (self.value, self.high, self.low))
+        value, low, high = turned
+        ends = (None if end is None else -end for end in (self.pointwise_high, self.pointwise_low))
+        pointwise_low, pointwise_high = ends
+        return replace(
+            self, value=value, low=low, high=high, pointwise_low=pointwise_low, pointwise_high=pointwise_high
+        )
 
 
 def finite(value: Any) -> float | None:

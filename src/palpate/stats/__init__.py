@@ -11,7 +11,7 @@ calibration     brier  brier_skill_score  adaptive_calibration_error  calibratio
 bootstrap       bootstrap  resample_counts  macro_average  METRICS  NOISE  THRESHOLD_METRICS
 clustered       ratio_replicates  resampled_ratios
 intervals       percentile_interval  error_interval  wilson_interval  standard_error  bootstrap_p_value  student_p
-                adjust
+                interval_p_value  widen_interval  adjust
 ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
 agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w
 curves          decision_curves
@@ -96,9 +96,11 @@ from palpate.stats.intervals import (
     adjust,
     bootstrap_p_value,
     error_interval,
+    interval_p_value,
     percentile_interval,
     standard_error,
     student_p,
+    widen_interval,
     wilson_interval,
 )
 from palpate.stats.ranks import (
@@ -149,6 +151,7 @@ __all__ = [
     "error_interval",
     "fleiss_kappa",
     "hooper_consistency",
+    "interval_p_value",
     "kendall_w",
     "krippendorff_alpha",
     "macro_average",
@@ -177,6 +180,7 @@ __all__ = [
     "student_p",
     "threshold_at_specificity",
     "weight_warnings",
+    "widen_interval",
     "wilson_interval",
     "youden_threshold",
 ]

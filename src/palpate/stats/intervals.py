@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfc, stdtr
+from scipy.special import erfc, ndtri, stdtr
 
 from palpate.stats.inputs import Floats, finite
 
@@ -192,6 +192,30 @@ def adjust(p_values: ArrayLike, *, method: Method = "bonferroni") -> Floats:
     out = np.full(values.shape, np.nan)
     out[known] = adjusted
     return out
+
+
+def interval_p_value(value: ArrayLike, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> Floats:
+    """The two-sided p-value of "no effect" that an interval implies: it is below 1 - level where 0 lies outside.
+
+    The interval's arm towards 0 is read as that of a normal distribution, so the p-value is exact where the interval is
+    and at `level`, and an approximation far from it. An interval without width says nothing about chance: nan.
+    """
+    point, below, above = (np.asarray(each, np.float64) for each in (value, low, high))
+    arm = np.where(point > 0, point - below, above - point)
+    z = np.divide(np.abs(point), arm, out=np.zeros(np.broadcast(point, arm).shape), where=arm > 0)
+    p = erfc(z * NormalDist().inv_cdf(0.5 + _level(level) / 2.0) / np.sqrt(2.0))
+    return np.asarray(np.where(np.isnan(point) | ~(arm > 0), np.nan, p))
+
+
+def widen_interval(
+    value: ArrayLike, low: ArrayLike, high: ArrayLike, n_family: ArrayLike, *, level: float = 0.95
+) -> Interval:
+    """The interval that holds for `n_family` effects at once (Bonferroni): each arm is scaled by the ratio of the
+    normal quantiles, so that it excludes 0 exactly where `interval_p_value` times `n_family` is below 1 - level."""
+    point, below, above = (np.asarray(each, np.float64) for each in (value, low, high))
+    outside = (1.0 - _level(level)) / 2.0
+    wider = ndtri(1.0 - outside / np.maximum(np.asarray(n_family, np.float64), 1.0)) / ndtri(1.0 - outside)
+    return Interval(point - wider * (point - below), point + wider * (above - point))
 
 
 def standard_error(values: Floats) -> Floats:

@@ -148,7 +148,9 @@ def values(result: AuditResult, metric: str, **which: str) -> dict[str, float]:
 
 
 def warnings(result: AuditResult) -> str:
-    return "\n".join(finding.sentence for finding in result.findings if finding.tone == "warning")
+    return "\n".join(
+        finding.sentence for finding in result.findings if finding.kind in ("caveat", "concern", "caution")
+    )
 
 
 class RuleModel(Model):

@@ -122,7 +122,7 @@ def test_age_curves_and_their_roughness(default: tuple[Plan[AlteredNotes], Audit
     rough = one(result, "roughness", model="noisy")
     assert rough["low"] > 0.5  # type: ignore[operator]
     told = next(finding for finding in result.findings if "neighbouring ages" in finding.sentence)
-    assert told.tone == "warning"
+    assert told.kind == "caveat"
 
 
 def test_the_first_screen_and_the_section(default: tuple[Plan[AlteredNotes], AuditResult]) -> None:

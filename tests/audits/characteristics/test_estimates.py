@@ -82,7 +82,7 @@ def test_a_model_that_cannot_see_the_characteristic_gives_exactly_0(model: Keywo
     for column in ("value", "low", "high"):
         assert moved[column].to_list() == [0.0] * moved.height
     assert not result.estimates["significant"].any()
-    assert result.findings[0].tone == "good"
+    assert result.findings[0].kind == "fact"
     assert "changes no prediction" in result.findings[0].sentence
 
 
@@ -282,7 +282,7 @@ def test_sentences() -> None:
     plan = gender_plan(notes())
     result = analysed(plan, m=SEXIST)
     first = result.findings[0]
-    assert first.tone == "warning"
+    assert first.kind == "caveat"
     assert first.sentence.startswith("m: naming the patient female instead of male raises the predicted risk by 0.")
     assert "of decisions flip" in first.sentence
     assert "2 of 2 differences are significant" in first.sentence

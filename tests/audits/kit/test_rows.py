@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from palpate.kit import EstimateIndex, RowWriter, corrected, mean_with_interval, pairs_of
+from palpate.audits.kit.resampling import Correction
+from palpate.kit import Estimate, EstimateIndex, RowWriter, corrected, mean_with_interval, pairs_of
 from palpate.stats import percentile_interval, resample_counts
 
 WRITER = RowWriter("toy", level=0.9)
@@ -106,3 +109,22 @@ def test_questions_share_the_level_evenly() -> None:
 
 def test_every_pair_of_models_is_compared_once() -> None:
     assert pairs_of(["a", "b", "c"]) == [("b", "a"), ("c", "a"), ("c", "b")]
+
+
+@given(
+    st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(0.001, 0.4), st.floats(0.001, 0.4)), min_size=1, max_size=6),
+    st.sampled_from(["bonferroni", "holm", "benjamini-hochberg"]),
+)
+def test_a_test_and_its_interval_agree_for_the_whole_family(
+    arms: list[tuple[float, float, float]], correction: Correction
+) -> None:
+    rows = [
+        Estimate("a", "m", "auroc", f"label {k}", "g", v, 9, low=v - below, high=v + above, reference="r", p_value=1.0)
+        for k, (v, below, above) in enumerate(arms)
+    ]
+    for row, given_row in zip(corrected(rows, correction, 0.95), rows, strict=True):
+        assert row.low is not None and row.high is not None and row.n_family == len(rows)  # noqa: PT018
+        assert (row.pointwise_low, row.pointwise_high) == (given_row.low, given_row.high)
+        assert row.low <= row.pointwise_low + 1e-12 and row.high >= row.pointwise_high - 1e-12  # noqa: PT018
+        if min(abs(row.low), abs(row.high)) > 1e-9:
+            assert row.significant == (row.low > 0 or row.high < 0)

@@ -154,7 +154,7 @@ def test_the_drop_between_cohorts() -> None:
     assert drop["value"] == pytest.approx(levels[0] - levels[1])  # type: ignore[operator]
     assert drop["significant"] is True
     assert value(result, "auroc", group="away")["n"] == 900
-    assert any("loses" in f.sentence and f.tone == "warning" for f in result.findings)
+    assert any("loses" in f.sentence and f.kind == "caution" for f in result.findings)
 
 
 def test_checkpoints_are_one_model_with_mean_and_sd() -> None:

@@ -60,8 +60,8 @@ def value(result: AuditResult, metric: str, **where: str | None) -> dict[str, ob
     return rows.row(0, named=True)
 
 
-def sentences(result: AuditResult, tone: str | None = None) -> str:
-    return "\n".join(finding.sentence for finding in result.findings if tone in (None, finding.tone))
+def sentences(result: AuditResult, kind: str | None = None) -> str:
+    return "\n".join(finding.sentence for finding in result.findings if kind in (None, finding.kind))
 
 
 def block(result: AuditResult, title: str) -> Table | Chart:
@@ -81,10 +81,10 @@ def test_every_number_is_once_in_the_table_and_a_missing_one_has_its_reason(resu
 
 def test_the_spurious_word_is_told_with_its_ranks(result: AuditResult) -> None:
     assert value(result, "rank", model="xgboost", group="larkspur")["value"] == 1
-    warned = sentences(result, "warning")
+    warned = sentences(result, "caveat")
     assert "xgboost reacts most to 'larkspur' (rank 1 of 12), which clinicians rank" in warned
     told = "logistic reacts most to 'sepsis', 'stroke' and 'tumour', of 12 words; clinicians rank them 1st, 2nd and"
-    assert told in sentences(result, "neutral")
+    assert told in sentences(result, "fact")
     assert "1 of 13 words could not be scored (in no note): 'absent'." in sentences(result)
 
 
@@ -92,7 +92,7 @@ def test_the_model_that_agrees_less_with_the_clinicians_is_told(result: AuditRes
     row = value(result, "clinician_agreement", model="xgboost", reference="logistic")
     assert row["significant"] is True
     assert "logistic agrees better with the clinicians than xgboost: " in sentences(result)
-    assert "can't be told from chance" in sentences(result, "warning")
+    assert "can't be told from chance" in sentences(result, "caveat")
     assert "no better than they agree with each other: Krippendorff's alpha" in sentences(result)
 
 
@@ -153,7 +153,7 @@ def test_few_words_in_the_plot(case: Case) -> None:
     assert isinstance(chart, Chart)
     assert [row["word"] for row in chart.data] == ["sepsis", "stroke"]
     assert "10 weaker words" in chart.caption
-    assert "can't be computed: fewer than 3 words can be compared" in sentences(some, "warning")
+    assert "can't be computed: fewer than 3 words can be compared" in sentences(some, "caveat")
 
 
 def test_without_ratings_nothing_is_said_of_clinicians(case: Case) -> None:
@@ -178,12 +178,12 @@ def test_swaps_outside_the_window_are_told() -> None:
     found = run(case, {"bert": KeywordModel({"fever": 1.0}, window_words=1)})
     row = value(found, "outside_window", model="bert", group="fever")
     assert (row["value"], row["n"]) == (0.5, 128)
-    assert "bert never saw" in sentences(found, "warning")
+    assert "bert never saw" in sentences(found, "caveat")
 
 
 def test_a_model_that_reacts_to_nothing(case: Case) -> None:
     found = run(case, {"dull": KeywordModel({"nothing": 1.0})}, rated())
-    assert "dull reacts to none of the 12 words." in sentences(found, "warning")
+    assert "dull reacts to none of the 12 words." in sentences(found, "caveat")
     assert value(found, "clinician_agreement", model="dull")["reason"] == "every word moves the model alike"
 
 
@@ -245,7 +245,7 @@ def test_the_same_seed_gives_the_same_result(case: Case, result: AuditResult) ->
 def test_no_word_in_any_note() -> None:
     case = build(hospital(random_notes(20, WORDS)), ["absent", "nowhere"])
     found = run(case, {"m": MODELS["logistic"]}, rated())
-    assert "No word could be scored for m" in sentences(found, "warning")
+    assert "No word could be scored for m" in sentences(found, "caveat")
     assert found.estimates.filter(pl.col("metric") == "sensitivity")["value"].is_null().all()
 
 

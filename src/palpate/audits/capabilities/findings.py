@@ -112,7 +112,7 @@ def _one_sided(analysis: CapabilitiesAnalysis, model: str, part: str) -> list[Fi
         if others:
             also = "; ".join(f"{one.better.test_title} ({one.sizes()})" for one in others)
             sentence += f" The same holds for {also}."
-        found.append(Finding(sentence=sentence, tone="warning"))
+        found.append(Finding(sentence=sentence, kind="caveat"))
     return found
 
 
@@ -153,11 +153,11 @@ def _against_baseline(analysis: CapabilitiesAnalysis, model: str, part: str) -> 
             f"{first.test.title}: {percent(first.level.value)}{_range(first.level)} of sentences right, against "
             f"{percent(recall)} of held-out cases.{_also(others)}"
         )
-        return [Finding(sentence=sentence, tone="warning")]
+        return [Finding(sentence=sentence, kind="caveat")]
     least = min(gap.level.value or 0 for gap in gaps)
     if least >= HIGH:
         sentence = f"{model} passes at least {percent(least)} of the sentences in each of the {n}."
-        return [Finding(sentence=sentence, tone="good")]
+        return [Finding(sentence=sentence, kind="fact")]
     return [Finding(sentence=f"{model} is not clearly worse than on held-out cases in any of the {n}.")]
 
 
@@ -202,7 +202,7 @@ def _pairs_of_sentences(analysis: CapabilitiesAnalysis, model: str, part: str) -
             margin = f" by {100 * test.test.margin:g} points" if test.test.margin else ""
             size = f"the prediction goes {test.test.direction}{margin}, as it should, in only {percent(value)} "
             size += f"of the pairs of {test.title}"
-        found.append(Finding(sentence=f"{model}: {size}{more}.", tone="warning"))
+        found.append(Finding(sentence=f"{model}: {size}{more}.", kind="caveat"))
     return found
 
 
@@ -233,7 +233,7 @@ def _slot_values(analysis: CapabilitiesAnalysis, model: str, part: str) -> list[
     if others:
         more = [f"{len(others) - _MOST_NAMED} more"] if len(others) > _MOST_NAMED else []
         sentence += f" The same holds for {listed(others[:_MOST_NAMED] + more)}."
-    return [Finding(sentence=sentence, tone="warning")]
+    return [Finding(sentence=sentence, kind="caveat")]
 
 
 def _mentions(analysis: CapabilitiesAnalysis, slot: str, value: int) -> str:
@@ -279,7 +279,7 @@ def _missing(analysis: CapabilitiesAnalysis) -> list[Finding]:
     found = []
     baselines = analysis.measured.baselines.values()
     for reason in dict.fromkeys(baseline.reason for baseline in baselines if baseline.reason):
-        found.append(Finding(sentence=f"Some sentences have no held-out baseline: {reason}.", tone="warning"))
+        found.append(Finding(sentence=f"Some sentences have no held-out baseline: {reason}.", kind="caveat"))
     dropped = analysis.examined.dropped
     if dropped:
         more = [f"{len(dropped) - 3} more"] if len(dropped) > 3 else []
@@ -287,7 +287,7 @@ def _missing(analysis: CapabilitiesAnalysis) -> list[Finding]:
     decides = analysis.measured.answers.decides
     if any(test.decides for test in analysis.examined.tests):
         found += [
-            Finding(sentence=f"{name} has no threshold, so its decisions can't be judged.", tone="warning")
+            Finding(sentence=f"{name} has no threshold, so its decisions can't be judged.", kind="caveat")
             for name in analysis.models
             if not decides[name]
         ]

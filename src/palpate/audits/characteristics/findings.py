@@ -75,7 +75,7 @@ def characteristics_findings(analysis: CharacteristicsAnalysis) -> tuple[Finding
     for found in analysis.arms:
         if not len(found.arm.rows):
             sentence = f"No note could be altered for {found.arm.name}{_main_reason(found.arm)}."
-            findings.append(Finding(sentence=sentence, tone="warning"))
+            findings.append(Finding(sentence=sentence, kind="caveat"))
             continue
         for model in analysis.models:
             findings.append(_effect(analysis, model, found))
@@ -96,7 +96,7 @@ def _effect(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -
         nothing = f"changing {name} changes no prediction" if all(row.value == 0.0 for row in rows) else ""
         sentence = f"{model}: {nothing or f'no significant effect of {name}'}{over}."
         # For age that is no praise: risks do change with it.
-        return Finding(sentence=sentence, tone="neutral" if name == "age" else "good")
+        return Finding(sentence=sentence, kind="fact")
     if name == "age":
         return _age_effect(analysis, model, found)
     return _largest_difference(analysis, found.arm, rows, significant)
@@ -117,7 +117,7 @@ def _largest_difference(
             f" {len(significant)} of {len(rows)} differences {'is' if len(significant) == 1 else 'are'} significant."
         )
     worst = max([abs(row.value or 0.0), *(analysis.flips(each) or 0.0 for each in significant)])
-    return Finding(sentence=sentence, tone="warning" if worst >= MATTERS else "neutral")
+    return Finding(sentence=sentence, kind="caveat" if worst >= MATTERS else "fact")
 
 
 def _alteration(arm: Arm, group: str) -> str:
@@ -159,7 +159,7 @@ def _roughness(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures
         f"neighbouring ages{several}; from {groups[step.group]} to {groups[step.next_group]} the risk changes by "
         f"{number(step.change, signed=True)}."
     )
-    return [Finding(sentence=sentence, tone="warning")]
+    return [Finding(sentence=sentence, kind="caveat")]
 
 
 def _amplified(analysis: CharacteristicsAnalysis) -> list[Finding]:
@@ -172,7 +172,7 @@ def _amplified(analysis: CharacteristicsAnalysis) -> list[Finding]:
             if row is not None and row.low is not None and row.low > 1:
                 size = f"{number(row.value)} times ({interval(row)})"
                 sentence = f"{model} amplifies the differences by {found.arm.name} in the training data: {size}."
-                findings.append(Finding(sentence=sentence, tone="warning"))
+                findings.append(Finding(sentence=sentence, kind="caveat"))
     return findings
 
 
@@ -183,7 +183,7 @@ def _unseen(analysis: CharacteristicsAnalysis) -> list[Finding]:
         missed = [f"{percent(share)} of the {name} edits" for name, share in shares if share]
         if missed:
             sentence = f"{model} never saw {listed(missed)}: they lie outside its window and change nothing."
-            findings.append(Finding(sentence=sentence, tone="warning"))
+            findings.append(Finding(sentence=sentence, kind="caveat"))
     return findings
 
 
@@ -200,5 +200,5 @@ def _skipped(analysis: CharacteristicsAnalysis) -> list[Finding]:
         if n_skipped > _MUCH_SKIPPED * arm.n_notes:
             share = f"{n_skipped:,} of {arm.n_notes:,} notes"
             sentence = f"{share} could not be altered for {arm.name}{_main_reason(arm)}."
-            findings.append(Finding(sentence=sentence, tone="warning"))
+            findings.append(Finding(sentence=sentence, kind="caveat"))
     return findings

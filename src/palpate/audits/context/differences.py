@@ -263,13 +263,9 @@ def difference_rows(
     writer: RowWriter, found: Sequence[MetricDifference], models: Sequence[str], correction: Correction
 ) -> list[Estimate]:
     """One row per difference, model and label; p-values and intervals are those of one family."""
-    # Tested or not, an interval is one of many: those of each kind hold at once.
-    n_tested = sum(int(np.sum(~np.isnan(each.p))) for each in found)
-    n_untested = sum(int(np.sum(~np.isnan(each.error))) for each in found) - n_tested
     rows = []
     for each in found:
-        outside = (1.0 - writer.level) / 2.0 / np.where(np.isnan(each.p), max(1, n_untested), max(1, n_tested))
-        reach = each.error * stdtrit(each.freedom, 1.0 - outside)
+        reach = each.error * stdtrit(each.freedom, 0.5 + writer.level / 2.0)
         low, high = each.point - reach, each.point + reach
         if each.metric != "brier_skill_score":  # shares differ by at most 1
             low, high = np.maximum(low, -1.0), np.minimum(high, 1.0)

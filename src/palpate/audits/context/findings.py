@@ -77,7 +77,7 @@ def context_findings(analysis: ContextAnalysis) -> tuple[Finding, ...]:
 
 
 def _warning(sentence: str) -> Finding:
-    return Finding(sentence=sentence, tone="warning")
+    return Finding(sentence=sentence, kind="caveat")
 
 
 def _labels(rows: Sequence[Estimate] | Sequence[BalanceRow]) -> str:
@@ -156,7 +156,7 @@ def _change(analysis: ContextAnalysis, model: str, group: str, rows: Sequence[Es
         average = f" On average over the labels: {_levels(analysis, model, MACRO, group)} ({_size(mean)})."
     if not lower:
         sentence = f"{opening} is not significantly lower {_for_any(rows)}.{average}"
-        return Finding(sentence=sentence, tone="neutral" if _higher(rows) else "good")
+        return Finding(sentence=sentence, kind="fact")
     worst = lower[0]
     few = "" if len(rows) == 1 else f"; significantly lower for {len(lower)} of {len(rows)} labels"
     levels = _levels(analysis, model, worst.label, group)
@@ -180,7 +180,7 @@ def _strata(analysis: ContextAnalysis, model: str) -> list[Finding]:
             f"The AUROC of {model} does not differ significantly between patients at high risk ({high}) and at low "
             f"risk ({low}) {_for_any(rows)}."
         )
-        return [Finding(sentence=sentence, tone="good")]
+        return [Finding(sentence=sentence, kind="fact")]
     found = []
     if lower:
         sentence = (
@@ -225,7 +225,7 @@ def _gain(analysis: ContextAnalysis, model: str) -> list[Finding]:
     size = f"{number(least.value)} to the AUROC for '{least.label}'"
     if len(rows) > 1:
         size = f"between {number(least.value)} ('{least.label}') and {number(most.value)} ('{most.label}') to the AUROC"
-    return [Finding(sentence=f"{opening} {size}.", tone="good")]
+    return [Finding(sentence=f"{opening} {size}.", kind="fact")]
 
 
 def _not_alike(analysis: ContextAnalysis) -> list[Finding]:
@@ -268,7 +268,7 @@ def _few_values(analysis: ContextAnalysis) -> list[Finding]:
             + (f" The same is true of {counted(others, 'more label')}." if others else "")
         )
         empty = any(0 in strata.size for _, strata in bad)
-        found.append(Finding(sentence=sentence, tone="warning" if empty else "neutral"))
+        found.append(Finding(sentence=sentence, kind="caveat" if empty else "fact"))
     return found
 
 

@@ -79,11 +79,11 @@ def _agreement(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
     find, value = analysis.estimates.find, analysis.estimates.value
     row, evidence = find(HEADLINE, model), analysis.marked.get(model)
     if isinstance(evidence, str):
-        return [Finding(sentence=f"{model}: its evidence was not compared: {evidence}.", tone="warning")]
+        return [Finding(sentence=f"{model}: its evidence was not compared: {evidence}.", kind="caveat")]
     if row is None:
         return []
     if row.value is None:
-        return [Finding(sentence=f"{model}: no token F1 of evidence: {row.reason}.", tone="warning")]
+        return [Finding(sentence=f"{model}: no token F1 of evidence: {row.reason}.", kind="caveat")]
     if evidence is not None and not len(evidence.spans.note):
         return [_nothing(model, evidence)]
     parts = ", ".join(
@@ -101,7 +101,7 @@ def _agreement(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
     if gain is not None and gain.low is not None and gain.low <= 0:
         worse = gain.high is not None and gain.high < 0
         verdict = "worse than chance" if worse else "not shown to be better than chance"
-        return [Finding(sentence=f"{sentence}. It is {verdict}.", tone="warning")]
+        return [Finding(sentence=f"{sentence}. It is {verdict}.", kind="caveat")]
     return [Finding(sentence=f"{sentence}.")]
 
 
@@ -114,10 +114,10 @@ def _by_way(analysis: EvidenceAnalysis, model: str) -> str:
 
 def _nothing(model: str, evidence: MarkedEvidence) -> Finding:
     if evidence.threshold is None:
-        return Finding(sentence=f"{model} points at nothing in any chart.", tone="warning")
+        return Finding(sentence=f"{model} points at nothing in any chart.", kind="caveat")
     reached = f"no word reaches the threshold of {evidence.threshold:g} ({evidence.threshold_origin})"
     advice = "; `scale: relative` would compare words with the chart's strongest" if evidence.scale == "raw" else ""
-    return Finding(sentence=f"{model} points at nothing: {reached}{advice}.", tone="warning")
+    return Finding(sentence=f"{model} points at nothing: {reached}{advice}.", kind="caveat")
 
 
 def _pairs(analysis: EvidenceAnalysis) -> list[Finding]:
@@ -149,7 +149,7 @@ def _faithful(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
             f"{model}: taking out the words it points at lowers its probability by {number(row.value)} more than "
             f"taking out random words does ({size}): its predictions rest on them."
         )
-        return [Finding(sentence=sentence, tone="good" if agrees else "neutral")]
+        return [Finding(sentence=sentence, kind="fact")]
     start = (
         "its evidence is plausible, but its predictions are not shown to rest on it"
         if agrees
@@ -160,7 +160,7 @@ def _faithful(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
         f"{model}: {start}: without those words its probability falls {falls} without random ones "
         f"(difference {number(row.value, signed=True)}, {size})."
     )
-    return [Finding(sentence=sentence, tone="warning")]
+    return [Finding(sentence=sentence, kind="caveat")]
 
 
 def _lengths(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
@@ -173,7 +173,7 @@ def _lengths(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
         f"{model} finds {percent(short)} of evidence of one word and {percent(long)} of evidence of three words or "
         "more, exactly as marked."
     )
-    return [Finding(sentence=sentence, tone="warning")]
+    return [Finding(sentence=sentence, kind="caveat")]
 
 
 def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
@@ -184,11 +184,11 @@ def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
         sentence = f"{model} cannot read {percent(beyond)} of the coders' evidence: it lies beyond {window}"
         pointed = value("token_recall", model, group="window=beyond")
         sentence += "; its evidence includes some of it all the same." if pointed else ", and counts as missed."
-        found.append(Finding(sentence=sentence, tone="warning" if beyond > _MUCH_BEYOND else "neutral"))
+        found.append(Finding(sentence=sentence, kind="caveat" if beyond > _MUCH_BEYOND else "fact"))
     missed = value("charts_missed", model)
     if missed is not None and missed > _MANY_MISSED:
         sentence = f"{model} points at nothing in {percent(missed)} of the charts with evidence."
-        found.append(Finding(sentence=sentence, tone="warning"))
+        found.append(Finding(sentence=sentence, kind="caveat"))
     return found
 
 
@@ -199,11 +199,11 @@ def _caveats(analysis: EvidenceAnalysis) -> list[Finding]:
             f"{memory.n_without_gold:,} of {memory.n_audited:,} charts have no gold evidence, and whatever is "
             "predicted there counts as false; if they were not annotated, set `charts: annotated`."
         )
-        found.append(Finding(sentence=sentence, tone="warning"))
+        found.append(Finding(sentence=sentence, kind="caveat"))
     if n := analysis.n_only_predicted:
         labels = f"{counted(n, 'label')} that {'is' if n == 1 else 'are'}"
         sentence = f"Models point at evidence for {labels} not among the cohort's; all of it counts as false."
-        found.append(Finding(sentence=sentence, tone="warning"))
+        found.append(Finding(sentence=sentence, kind="caveat"))
     if n := memory.n_wordless:
         has, counts = ("has", "does not count") if n == 1 else ("have", "do not count")
         sentence = (

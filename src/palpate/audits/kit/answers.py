@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import NamedTuple
 
-from palpate.results import Estimate
+from palpate.results import Estimate, Finding
 from palpate.results.verdicts import Answer, Effect, worst
+from palpate.stats import widen_interval
 
 
 class Question(NamedTuple):
@@ -27,12 +27,12 @@ class Question(NamedTuple):
     """Where harm is counted from: 0 for differences, a required value for levels."""
 
     def effect(
-        self, row: Estimate | None, n_patients: int, *, n_family: int = 1, reason: str | None = None
+        self, row: Estimate | None, n_patients: int, *, n_family: int | None = None, reason: str | None = None
     ) -> Effect | None:
         """An estimate as an effect with harm counted positive; None where there is no estimate.
 
-        `n_family` is how many effects the question judges at once: the interval is widened by the ratio of the normal
-        quantiles, so that it holds for all of them (Bonferroni).
+        A tested difference has an interval that holds for its family already. For levels and for another family,
+        `n_family` is how many effects the question judges at once: the pointwise interval is widened to hold for all.
         """
         if row is None:
             return None
@@ -41,15 +41,20 @@ class Question(NamedTuple):
         why = reason or (row.reason if row.value is None or row.low is None else None)
         return Effect(row.label, value, low, high, self.margin, n_patients, why)
 
-    def _ends(self, row: Estimate, n_family: int) -> tuple[float | None, float | None]:
+    def _ends(self, row: Estimate, n_family: int | None) -> tuple[float | None, float | None]:
         """The interval with harm positive, simultaneous over the family."""
         if row.value is None or row.low is None or row.high is None:
             return None, None
-        outside = (1 - (row.level or 0.95)) / 2
-        wider = NormalDist().inv_cdf(1 - outside / n_family) / NormalDist().inv_cdf(1 - outside)
-        low, high = row.value - wider * (row.value - row.low), row.value + wider * (row.high - row.value)
-        if row.reference is None and row.low >= 0 and row.high <= 1:
-            low, high = max(low, 0.0), min(high, 1.0)  # levels of shares stay shares
+        low, high = row.low, row.high
+        if n_family is not None:
+            own = (
+                row.low if row.pointwise_low is None else row.pointwise_low,
+                row.high if row.pointwise_high is None else row.pointwise_high,
+            )
+            wider = widen_interval(row.value, *own, n_family, level=row.level or 0.95)
+            low, high = float(wider.low), float(wider.high)
+            if row.reference is None and own[0] >= 0 and own[1] <= 1:
+                low, high = max(low, 0.0), min(high, 1.0)  # levels of shares stay shares
         ends = [self.harm * (end - self.origin) for end in (low, high)]
         return min(ends), max(ends)
 
@@ -79,3 +84,7 @@ class Question(NamedTuple):
             needed=decides.needed,
             reason=decides.reason,
         )
+
+    def finding(self, answer: Answer, sentence: str) -> Finding:
+        """A sentence about this question, with the answer's verdict."""
+        return Finding(sentence=sentence, kind=answer.verdict, question=self.name)

@@ -12,6 +12,8 @@ from palpate.audits.kit.scope import Unit
 from palpate.stats import percentile_interval, ratio_replicates
 
 Correction = Literal["bonferroni", "holm", "benjamini-hochberg"]
+Family = Literal["question", "run"]
+"""Which comparisons share one correction: those that answer one question, or all that an audit makes in a run."""
 FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST = 2, 10
 """Units (patients, charts, templates) below which there is no interval, and no test: a bootstrap of a handful of
 patients is too sure of itself."""

@@ -13,12 +13,13 @@ from palpate.audits.kit.resampling import (
     FEWEST_FOR_INTERVAL,
     FEWEST_FOR_TEST,
     Correction,
+    Family,
     mean_with_interval,
     no_interval,
     not_tested,
 )
 from palpate.results import Estimate, finite
-from palpate.stats import adjust
+from palpate.stats import adjust, interval_p_value, widen_interval
 
 Ends = tuple[float | None, float | None]
 """The lower and upper end of an interval; None or NaN where there is none."""
@@ -146,20 +147,55 @@ def corrected(
     family_of: Callable[[Estimate], Hashable] | None = None,
     n_questions: int = 1,
 ) -> list[Estimate]:
-    """The rows with corrected p-values, and whether each is significant.
+    """The rows with p-values and intervals that hold for the family of each, and whether each is significant.
+
+    A row is tested if it has a p-value. Where it also has an interval, the p-value is the one that the interval
+    implies, so that the two always agree; otherwise the audit's own p-value stands.
 
     All rows of one metric are one family; the headline label is a family of its own, so that a hundred rare labels do
     not decide what is said about all of them together. `family_of` names another family for each row.
     `n_questions` sets of families share the level evenly: a question with many comparisons costs the others little.
     """
-    out = list(rows)
+    out = [_with_own_p(row, level) for row in rows]
     families: dict[Hashable, list[int]] = {}
-    for k, row in enumerate(rows):
+    for k, row in enumerate(out):
         family = (row.metric, row.label == headline) if family_of is None else family_of(row)
         families.setdefault(family, []).append(k)
     for places in families.values():
-        raw = [math.nan if (p := out[k].p_value) is None else p for k in places]
-        for k, p in zip(places, np.minimum(adjust(raw, method=correction) * n_questions, 1.0), strict=True):
+        raw = np.asarray([math.nan if (p := out[k].p_value) is None else p for k in places])
+        adjusted = np.minimum(adjust(raw, method=correction) * n_questions, 1.0)
+        n_family = int((~np.isnan(raw)).sum()) * n_questions
+        for k, p, own in zip(places, adjusted, raw, strict=True):
             if not math.isnan(p):
-                out[k] = replace(out[k], p_value=float(p), significant=bool(p < 1 - level))
+                out[k] = _for_family(out[k], float(p), float(own), n_family, level)
     return out
+
+
+def one_family(family: Family) -> Callable[[Estimate], Hashable] | None:
+    """What `corrected` takes as `family_of` for the audit's option `family`: with `run`, all tests are one family."""
+    return (lambda _: None) if family == "run" else None
+
+
+def _with_own_p(row: Estimate, level: float) -> Estimate:
+    """The row with its interval kept as the pointwise one, and the p-value that it implies."""
+    if row.low is None or row.high is None:
+        return row
+    kept = replace(row, pointwise_low=row.low, pointwise_high=row.high)
+    if row.p_value is None or row.value is None:
+        return kept
+    p = finite(interval_p_value(row.value, row.low, row.high, level=row.level or level))
+    return kept if p is None else replace(kept, p_value=p)
+
+
+def _for_family(row: Estimate, p: float, own: float, n_family: int, level: float) -> Estimate:
+    """The row with its corrected p-value and an interval of the same correction.
+
+    Holm's and Benjamini's corrections differ from row to row, and so does the interval's; p-values cut off at 1
+    get Bonferroni's.
+    """
+    row = replace(row, p_value=p, significant=bool(p < 1 - level), n_family=n_family)
+    if row.value is None or row.low is None or row.high is None:
+        return row
+    factor = p / own if own > 0 and p < 1 else n_family
+    ends = widen_interval(row.value, row.low, row.high, factor, level=row.level or level)
+    return replace(row, low=float(ends.low), high=float(ends.high))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from palpate.audits.kit.answers import Question
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
@@ -90,8 +90,7 @@ def _pair_effect(analysis: PerformanceAnalysis, question: Question, model: str, 
     """This model less the other, whichever way round the estimate is."""
     row = analysis.estimates.find("auroc", model, reference=other)
     if row is None and (turned := analysis.estimates.find("auroc", other, reference=model)) is not None:
-        value, low, high = (None if end is None else -end for end in (turned.value, turned.high, turned.low))
-        row = replace(turned, value=value, low=low, high=high)
+        row = turned.negated()
     if row is None:
         return None
     why = row.reason if row.p_value is None else None
@@ -113,7 +112,7 @@ def _levels(analysis: PerformanceAnalysis) -> list[Finding]:
         row = analysis.estimates.find("auroc", analysis.models[0], group=population)
         if row is not None and row.value is None:
             sentence = f"{analysis.auroc} in {population} cannot be computed: {row.reason}."
-            found.append(Finding(sentence=sentence, tone="warning"))
+            found.append(Finding(sentence=sentence, kind="caveat"))
         elif row is not None and len(analysis.models) == 1:
             size = f"{number(row.value)} in {population} ({interval(row)}; n = {row.n:,})"
             found.append(Finding(sentence=f"{row.model}: {analysis.auroc} {size}."))
@@ -166,7 +165,7 @@ def _drops(analysis: PerformanceAnalysis) -> list[Finding]:
                 loses = row.value < 0
                 change = f"{'loses' if loses else 'gains'} {number(abs(row.value))} {analysis.auroc}"
                 sentence = f"{model} {change} {where} ({size})."
-                found.append(Finding(sentence=sentence, tone="warning" if loses else "good"))
+                found.append(Finding(sentence=sentence, kind="caution" if loses else "fact"))
             else:
                 change = f"no significant change of {analysis.auroc} {where}"
                 found.append(Finding(sentence=f"{model}: {change} ({number(row.value, signed=True)}; {size})."))
@@ -181,7 +180,7 @@ def _warnings(analysis: PerformanceAnalysis) -> list[Finding]:
             continue
         if (row.n_positive or 0) < _FEW_POSITIVE:
             sentence = f"{population} has only {row.n_positive} positive cases: expect wide intervals."
-            found.append(Finding(sentence=sentence, tone="warning"))
+            found.append(Finding(sentence=sentence, kind="caveat"))
     for model in analysis.models:
         skills = [analysis.estimates.find("brier_skill_score", model, group=name) for name in analysis.populations]
         bad = [skill for skill in skills if skill is not None and skill.high is not None and skill.high < 0]
@@ -191,5 +190,5 @@ def _warnings(analysis: PerformanceAnalysis) -> list[Finding]:
                 f"The probabilities of {model} are worse than always predicting the prevalence in {where}: "
                 "recalibrate before use."
             )
-            found.append(Finding(sentence=sentence, tone="warning"))
+            found.append(Finding(sentence=sentence, kind="caveat"))
     return found

@@ -108,10 +108,10 @@ def _strongest(analysis: VocabularyAnalysis, model: str) -> Finding:
     n = len(known)
     if n == 0:
         why = "none has a substitute" if analysis.swaps.n_notes.any() else "none is in the notes"
-        return Finding(sentence=f"No word could be scored for {model}: {why}.", tone="warning")
+        return Finding(sentence=f"No word could be scored for {model}: {why}.", kind="caveat")
     averaged = f", averaged over {len(analysis.effects.labels)} labels" if analysis.estimates.label == MACRO else ""
     if float(scores[known].max()) <= 0:
-        return Finding(sentence=f"{model} reacts to none of the {n} words{averaged}.", tone="warning")
+        return Finding(sentence=f"{model} reacts to none of the {n} words{averaged}.", kind="caveat")
     top = [int(w) for w in known[np.argsort(compared[known], kind="stable")][:_TOP] if scores[w] > 0]
     strongest = f"{model} reacts most to {quoted([words[w] for w in top])}, of {n} words"
     if panel is None:
@@ -126,7 +126,7 @@ def _strongest(analysis: VocabularyAnalysis, model: str) -> Finding:
         f"'{words[w]}' (rank {compared[w]:g} of {n}), which clinicians rank {clinicians_place(panel, w)}"
         for w in suspects
     )
-    return Finding(sentence=f"{model} reacts {how} to {which}{averaged}.", tone="warning")
+    return Finding(sentence=f"{model} reacts {how} to {which}{averaged}.", kind="caveat")
 
 
 def _correlation(row: Estimate | None) -> str:
@@ -156,7 +156,7 @@ def _agreement(analysis: VocabularyAnalysis) -> list[Finding]:
             sentence, is_warning = f"{name} {verb}: {size}, over {row.n} words.", False
         else:
             continue
-        found.append(Finding(sentence=sentence, tone="warning" if is_warning else "neutral"))
+        found.append(Finding(sentence=sentence, kind="caveat" if is_warning else "fact"))
     for model, reference in pairs_of(analysis.models)[:_MOST_PAIRS]:
         row = analysis.estimates.find("clinician_agreement", model, reference=reference)
         if row is not None and row.value is not None:
@@ -192,7 +192,7 @@ def _ceiling(analysis: VocabularyAnalysis) -> list[Finding]:
         size += f"; one clinician against the mean of the others {number(others, digits=2)}"
     if alpha.value < LOW_ALPHA:
         sentence = f"The clinicians hardly agree with each other, so agreement with them says little: {size}."
-        return [Finding(sentence=sentence, tone="warning")]
+        return [Finding(sentence=sentence, kind="caveat")]
     return [
         Finding(sentence=f"A model can agree with the clinicians no better than they agree with each other: {size}.")
     ]
@@ -202,7 +202,7 @@ def _window(analysis: VocabularyAnalysis) -> list[Finding]:
     """The models that cannot see many of the swaps."""
     outside = "they lie outside its window and count as no change"
     return [
-        Finding(sentence=f"{model} never saw {percent(share)} of the swaps: {outside}.", tone="warning")
+        Finding(sentence=f"{model} never saw {percent(share)} of the swaps: {outside}.", kind="caveat")
         for model, share in analysis.effects.outside_overall().items()
         if share > MANY_OUTSIDE
     ]
@@ -219,7 +219,7 @@ def _frequency(analysis: VocabularyAnalysis) -> list[Finding]:
         if row.high < 0 and row.value <= -STRONG_FREQUENCY:
             size = f"correlation of rank and frequency {_correlation(row)}"
             sentence = f"Frequent words rank higher for {model} ({size}): compare words of similar frequency."
-            found.append(Finding(sentence=sentence, tone="warning"))
+            found.append(Finding(sentence=sentence, kind="caveat"))
     return found
 
 
