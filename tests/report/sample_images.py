@@ -104,6 +104,6 @@ def context(models: Sequence[str]) -> AuditResult:
         facet="model",
     )
     finding = Finding(
-        sentence="A third of densenet121's advantage over chance is known before the image.", kind="concern"
+        sentence="A third of densenet121's advantage over chance is known before the image.", kind="caution"
     )
     return AuditResult("context", estimates_frame([]), (chart,), (finding,))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from palpate.results import AuditResult, Axis, Chart, Column, Estimate, Examples, Finding, Table, estimates_frame
+from palpate.results.verdicts import Answer, Verdict
 
 
 def estimate(audit: str, model: str, metric: str, label: str, value: float | None, **rest: Any) -> Estimate:
@@ -17,6 +19,11 @@ def estimate(audit: str, model: str, metric: str, label: str, value: float | Non
     return Estimate(
         audit, model, metric, label, rest.pop("group", "internal"), value, rest.pop("n", 1200), **ends, **rest
     )
+
+
+def answer(model: str, question: str, asks: str, verdict: Verdict, value: float) -> Answer:
+    ends = {"value": value, "low": value - 0.01, "high": value + 0.01, "margin": 0.05}
+    return Answer(question=question, asks=asks, model=model, verdict=verdict, metric="auroc", **ends)
 
 
 def performance(models: Sequence[str]) -> AuditResult:
@@ -52,11 +59,18 @@ def performance(models: Sequence[str]) -> AuditResult:
                 sentence="bert-discharge tells readmitted from other patients better than tfidf-xgb does "
                 "(AUROC 0.743 against 0.712, p < 0.001).",
                 kind="acceptable",
+                question="comparison",
             ),
             Finding(
                 sentence="tfidf-xgb overestimates high risks: of patients given 60%, 41% were readmitted.",
                 kind="concern",
+                question="calibration",
             ),
+        ),
+        answers=(
+            answer(models[0], "calibration", "Are its risks right?", "acceptable", 0.02),
+            answer(models[-1], "calibration", "Are its risks right?", "concern", 0.09),
+            answer(models[0], "comparison", "Is it as good as the other models?", "acceptable", 0.03),
         ),
         provenance={"replicates": 10_000, "unit": "patient", "level": 0.95, "split": "test"},
     )
@@ -199,13 +213,17 @@ def vocabulary(models: Sequence[str]) -> AuditResult:
             sentence="“homeless” raises bert-discharge's risk by 4.1 percentage points; two of three "
             "clinicians say that it should not.",
             kind="concern",
+            question="spurious",
         ),
         Finding(sentence="Clinicians agree among themselves only moderately (kappa 0.48)."),
     )
     rows = [
         estimate("vocabulary", d["model"], "change", "readmitted", d["value"], group=d["word"], n=300) for d in data
     ]
-    return AuditResult("vocabulary", estimates_frame(rows), blocks, findings, {"words": 220, "raters": 3})
+    asks = "Does it hang on a word that no clinician would use?"
+    answers = (answer(models[0], "spurious", asks, "concern", 0.041),)
+    provenance = {"words": 220, "raters": 3}
+    return AuditResult("vocabulary", estimates_frame(rows), blocks, findings, provenance, answers=answers)
 
 
 def with_examples(result: AuditResult) -> AuditResult:
@@ -218,7 +236,7 @@ def with_examples(result: AuditResult) -> AuditResult:
         ),
         has_note_text=True,
     )
-    return AuditResult(result.audit, result.estimates, (*result.blocks, examples), result.findings, result.provenance)
+    return replace(result, blocks=(*result.blocks, examples))
 
 
 def _patient_charts(data: Rows, bars: Rows) -> tuple[Chart, ...]:
@@ -284,13 +302,15 @@ def characteristics(models: Sequence[str]) -> AuditResult:
             sentence="bert-discharge gives transgender patients 3.1 percentage points less risk with all else "
             "in the note the same.",
             kind="concern",
+            question="gender",
         ),
         Finding(sentence="Age and ethnicity move neither model by more than 2 percentage points.", kind="acceptable"),
     )
     rows = [
         estimate("characteristics", d["model"], "difference", "readmitted", d["value"], group=d["group"]) for d in data
     ]
-    return AuditResult("characteristics", estimates_frame(rows), blocks, findings, {"skipped": 218})
+    answers = (answer(models[0], "gender", "Does the patient's gender change the answer?", "concern", 0.031),)
+    return AuditResult("characteristics", estimates_frame(rows), blocks, findings, {"skipped": 218}, answers=answers)
 
 
 def capabilities(models: Sequence[str]) -> AuditResult:
@@ -311,5 +331,5 @@ def capabilities(models: Sequence[str]) -> AuditResult:
         ),
         rows=rows,
     )
-    finding = Finding(sentence="Neither model understands that an effect can be beneficial.", kind="concern")
+    finding = Finding(sentence="Neither model understands that an effect can be beneficial.", kind="caution")
     return AuditResult("capabilities", estimates_frame([]), (table,), (finding,))

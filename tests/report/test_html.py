@@ -62,15 +62,29 @@ def test_first_screen_answers(readmission_html: str) -> None:
         "6.0%",
         "Gate failed: 1 of 3 conditions not met",
         "Failed: no gender gap above 0.02",
-        "Concern · Vocabulary",
-        "Acceptable · Performance",
+        "Does it hang on a word that no clinician would use? Concern “homeless”",
+        "Are its risks right? Concern tfidf-xgb overestimates",
     ):
         assert part in summary, part
 
 
-def test_worries_come_first(readmission_html: str) -> None:
-    tones = re.findall(r'<li class="finding (\w+)">', readmission_html)[:7]
-    assert tones == sorted(tones, key=lambda tone: tone != "warning")
+def test_findings_are_grouped_by_question_and_worries_come_first(readmission_html: str) -> None:
+    summary = readmission_html[: readmission_html.index('<section id="audit-')]
+    kinds = re.findall(r'<li class="finding (\w+)">', summary)
+    assert kinds == ["concern", "concern", "concern", "caution", "acceptable", "acceptable", "fact"]
+    text = Reader(summary).text
+    folded = text[text.index("What is acceptable, and facts") :]
+    assert "Is it as good as the other models? Acceptable bert-discharge tells" in folded
+    assert "Vocabulary: what else to know Fact Clinicians agree" in folded
+
+
+def test_what_puts_every_answer_in_doubt_stands_before_the_scorecard_and_once() -> None:
+    inverted = Finding(sentence="m ranks patients the wrong way round.", kind="concern")
+    said = Finding(sentence="Said once.", kind="caution")
+    html = render({"models": [{"name": "m"}]}, [result(findings=(inverted, said, said))], gate=None)
+    text = Reader(html[: html.index('<section id="audit-')]).text
+    assert text.index("Read this first") < text.index("ranks patients") < text.index("What we found")
+    assert text.count("ranks patients") == text.count("Said once.") == 1
 
 
 def test_sections_in_order_and_linked(readmission_html: str) -> None:
@@ -125,8 +139,8 @@ def test_each_cohort_has_its_row_and_checkpoints_are_one_model() -> None:
     [
         (True, 0.05, "a is better than b."),
         (True, -0.05, "b is better than a."),
-        (False, 0.05, "No clear difference."),
-        (None, 0.05, "Not tested."),
+        (False, 0.05, "a and b cannot be told apart."),
+        (None, 0.05, "a and b were not tested."),
     ],
 )
 def test_differences_in_words(significant: bool | None, value: float, words: str) -> None:

@@ -14,6 +14,7 @@ from palpate.cli.app import ConfigFile, Debug, Only, app, err, out
 
 if TYPE_CHECKING:
     from palpate.commands.audit import Outcome
+    from palpate.report.headline import FindingView
 
 
 @app.command()
@@ -121,20 +122,31 @@ def _print_scorecard(outcome: Outcome) -> None:
     out.print(table)
 
 
+_MARKS = {
+    "concern": "[red]![/red]",
+    "caution": "[yellow]![/yellow]",
+    "acceptable": "[green]+[/green]",
+    "caveat": "[yellow]?[/yellow]",
+}
+
+
+def _print_finding(finding: FindingView) -> None:
+    mark = _MARKS.get(finding.kind, "[dim]·[/dim]")
+    out.print(f"  {mark} [dim]{finding.word}:[/dim] {escape(finding.sentence)}", soft_wrap=True)
+
+
 def _tell(outcome: Outcome) -> None:
-    """The story in a few lines: findings, the gate, where the report is."""
-    marks = {
-        "concern": "[red]![/red]",
-        "caution": "[yellow]![/yellow]",
-        "acceptable": "[green]+[/green]",
-        "caveat": "[yellow]?[/yellow]",
-    }
-    dot = "[dim]·[/dim]"
+    """The story in a few lines: what puts everything in doubt, the scorecard, findings, the gate, the report."""
+    from palpate.report.headline import view_findings
+
+    found = view_findings(outcome.results)
+    for finding in found.first:
+        _print_finding(finding)
     _print_scorecard(outcome)
-    for result in outcome.results:
-        out.print(f"[bold]{result.audit}[/bold]")
-        for finding in result.findings:
-            out.print(f"  {marks.get(finding.kind, dot)} {escape(finding.sentence)}", soft_wrap=True)
+    for group in (*found.groups, *found.rest):
+        out.print(f"[bold]{escape(group.asks or group.audit)}[/bold]")
+        for finding in group.findings:
+            _print_finding(finding)
     if outcome.judgements:
         out.print("[bold]gate[/bold]")
     for judgement in outcome.judgements:

@@ -23,7 +23,8 @@ MEASURED_BY = ("performance", "context")
 MAX_LEVELS = 20
 MAX_PREVALENCES = 6
 MAX_DIFFERENCES = 45
-SHOWN_FINDINGS = 10
+MAX_GROUP = 60
+_OPEN_KINDS = ("concern", "caution", "unsettled", "caveat")
 KINDS = {kind: kind.capitalize() for kind in (*VERDICTS, "caveat", "fact")}
 _WHOLE_GROUPS = ("", "all", "overall", "everyone", "test")
 
@@ -68,12 +69,29 @@ class ComparisonView(NamedTuple):
 
 
 class FindingView(NamedTuple):
-    """A finding with the word for its kind and the audit that it links to."""
+    """A finding with the word for its kind."""
 
     kind: str
     word: str
     sentence: str
+
+
+class FindingGroup(NamedTuple):
+    """The findings that answer one question, the worst first; without a question, what else an audit has to say."""
+
     audit: str
+    asks: str
+    kind: str
+    """The worst of its findings."""
+    findings: tuple[FindingView, ...]
+
+
+class FindingsView(NamedTuple):
+    """All findings of a run: `first` before everything else, `rest` where they are asked for."""
+
+    first: tuple[FindingView, ...]
+    groups: tuple[FindingGroup, ...]
+    rest: tuple[FindingGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -98,17 +116,43 @@ def models_of(manifest: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys([*audited(manifest), *names]))
 
 
-def view_findings(results: Sequence[AuditResult]) -> list[FindingView]:
-    """All findings, concerns first, otherwise in the order of the audits."""
-    found = [(result.audit, finding) for result in results for finding in result.findings]
+def view_findings(results: Sequence[AuditResult]) -> FindingsView:
+    """All findings of a run by question; what is acceptable, and facts, are folded away."""
+    first = tuple(view_finding(each) for result in results for each in result.findings if is_first_rank(each))
+    groups = [group for result in results for group in group_findings(result) if group.findings]
     order = list(KINDS)
-    found.sort(key=lambda pair: order.index(pair[1].kind))
-    return [view_finding(finding, audit) for audit, finding in found]
+    groups.sort(key=lambda group: order.index(group.kind))
+    shown = [group for group in groups if group.kind in _OPEN_KINDS]
+    return FindingsView(first, tuple(shown), tuple(group for group in groups if group not in shown))
 
 
-def view_finding(finding: Finding, audit: str) -> FindingView:
+def is_first_rank(finding: Finding) -> bool:
+    """Whether a finding is about the data or a model as a whole and puts every answer in doubt."""
+    return finding.kind == "concern" and finding.question is None
+
+
+def group_findings(result: AuditResult) -> list[FindingGroup]:
+    """One audit's findings by question, in the scorecard's order, then all others; no sentence stands twice."""
+    asks = {answer.question: answer.asks for answer in result.answers}
+    by_question: dict[str | None, list[Finding]] = {question: [] for question in (*asks, None)}
+    seen: set[str] = set()
+    for finding in result.findings:
+        if finding.sentence not in seen and not is_first_rank(finding):
+            by_question[finding.question if finding.question in asks else None].append(finding)
+        seen.add(finding.sentence)
+    order = list(KINDS)
+    groups = []
+    for question, found in by_question.items():
+        found.sort(key=lambda each: order.index(each.kind))
+        if found:
+            views = tuple(view_finding(each) for each in found[:MAX_GROUP])
+            groups.append(FindingGroup(result.audit, asks[question] if question else "", found[0].kind, views))
+    return groups
+
+
+def view_finding(finding: Finding) -> FindingView:
     """A finding with the word for its kind."""
-    return FindingView(finding.kind, KINDS[finding.kind], typeset.shorten(finding.sentence, 600), audit)
+    return FindingView(finding.kind, KINDS[finding.kind], typeset.shorten(finding.sentence, 600))
 
 
 def view_cohort(cohort: Mapping[str, Any]) -> CohortView:
@@ -221,9 +265,9 @@ def _difference(row: Mapping[str, Any], *, several: bool) -> DifferenceView:
     better, worse = (model, reference) if value > 0 else (reference, model)
     verdict = f"{better} is better than {worse}"
     if row["significant"] is False:
-        verdict = "No clear difference"
+        verdict = f"{model} and {reference} cannot be told apart"
     elif row["significant"] is None:
-        verdict = "Not tested"
+        verdict = f"{model} and {reference} were not tested"
     verdict += f" in {typeset.shorten(row['group'], 60)}" if several else ""
     text = typeset.interval(value, row["low"], row["high"])
     return DifferenceView(model, reference, text, typeset.p_value(row["p_value"]), verdict)

@@ -32,7 +32,6 @@ MAX_BLOCK_BYTES = 2_300_000
 MAX_SVG_BYTES = 900_000
 MAX_ONE_SVG = 120_000
 MAX_SVGS = 24
-MAX_FINDINGS = 100
 FULL_BELOW = 30_000
 """Once a block did not fit, a section with fewer bytes left than this tries no other."""
 QUESTIONS = {
@@ -51,7 +50,7 @@ class Section(NamedTuple):
     audit: str
     name: str
     question: str
-    findings: tuple[headline.FindingView, ...]
+    groups: tuple[headline.FindingGroup, ...]
     blocks: tuple[Markup, ...]
     omitted: tuple[str, ...]
     withheld: int
@@ -103,8 +102,7 @@ def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate:
         "facts": [typeset.shorten(fact, 300) for fact in (manifest.get("facts") or [])[:6]],
         "scorecard": view_scorecard(results, manifest),
         "comparison": headline.compare(results, manifest),
-        "findings": headline.view_findings(results)[:MAX_FINDINGS],
-        "shown_findings": headline.SHOWN_FINDINGS,
+        "found": headline.view_findings(results),
         "gate": _gate(gate),
         "sections": sections,
         "made": view_provenance(manifest),
@@ -183,7 +181,7 @@ def _sections(
             audit=result.audit,
             name=result.audit.replace("_", " ").capitalize(),
             question=QUESTIONS.get(result.audit, ""),
-            findings=tuple(headline.view_finding(f, result.audit) for f in result.findings[:MAX_FINDINGS]),
+            groups=tuple(headline.group_findings(result)),
             blocks=tuple(blocks),
             omitted=tuple(omitted),
             withheld=withheld,
