@@ -73,7 +73,7 @@ def test_findings_are_grouped_by_question_and_worries_come_first(readmission_htm
     kinds = re.findall(r'<li class="finding (\w+)">', summary)
     assert kinds == ["concern", "concern", "concern", "caution", "acceptable", "acceptable", "fact"]
     text = Reader(summary).text
-    folded = text[text.index("What is acceptable, and facts") :]
+    folded = text[text.index("What is acceptable, limits and facts") :]
     assert "Is it as good as the other models? Acceptable bert-discharge tells" in folded
     assert "Vocabulary: what else to know Fact Clinicians agree" in folded
 

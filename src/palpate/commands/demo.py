@@ -1,7 +1,8 @@
 """`palpate demo`: two hospitals, two pairs of models, most of the audits, and the story in a few lines.
 
-Readmission: hospital a ties a ward's name to it; hospital b does not. One model leans on that word; the other reads
-many words. On held-out notes of hospital a they are about as good, and both have a threshold that one could work with.
+Readmission: hospital a ties a ward's name to it; hospital b does not. One model leans on that word; the
+makers of the other left the names of wards out. On held-out notes of hospital a the two can hardly be told apart, and
+both have a threshold that one could work with.
 
 Chest X-rays of hospital a: two models of equal AUROC whose predictions the hospital ships. One sees the picture; the
 other sees less of it, and a sticker that shows the patient's history. The hospital also ships how likely each finding
@@ -36,8 +37,12 @@ _SPLITS = {"a": "ratios=[0.5, 0.15, 0.35]", "b": "ratios=[0, 0, 1]"}
 """Hospital a trains, validates and tests; hospital b only tests."""
 _MODELS = {
     "xgboost": ("tfidf-xgboost", ["max_depth=1", "n_estimators=12", "class_weight=none"]),
-    "logistic": ("tfidf-logistic", ["max_features=3000", "min_patients=50", "sublinear=true", "class_weight=none"]),
+    "logistic": (
+        "tfidf-logistic",
+        ["min_patients=20", "sublinear=true", "exclude_words=[{ward}]", "class_weight=none"],
+    ),
 }
+"""The makers of the second took the names of wards out of its vocabulary."""
 _CONFIG = """\
 # Two models, two hospitals: near-equal AUROC at home.
 title: Readmission within 30 days, two models
@@ -97,9 +102,11 @@ def write_demo(
         cohort = folder / f"cohort-{site}.parquet"
         build_cohort("readmission", hospital / "mimic-iii", cohort, overrides=[_SPLITS[site]])
     cases = read_training_cohort(folder / "cohort-a.parquet")
+    ward = _truth(folder)["spurious_word"]["word"]
     for k, (name, (kind, options)) in enumerate(_MODELS.items()):
         say("training models", k, len(_MODELS))
-        train(kind, cases, folder / "models" / name, parse_settings(options))
+        settings = parse_settings([option.format(ward=ward) for option in options])
+        train(kind, cases, folder / "models" / name, settings)
     say("joining chest X-rays", 0, 1)
     _write_xrays(folder)
     config = folder / "audit.yaml"
@@ -120,8 +127,7 @@ def _write_xrays(folder: Path) -> None:
 
 def tell(folder: Path, outcome: Outcome) -> list[str]:
     """What was made and what was found, for someone who sees palpate for the first time."""
-    truth = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))
-    word = truth["spurious_word"]["word"]
+    word = _truth(folder)["spurious_word"]["word"]
     row = _EstimateRows(outcome)
     auroc = {"audit": "performance", "metric": "auroc"}
     pair = row(model="xgboost", group="hospital a", reference="logistic", **auroc)
@@ -147,7 +153,7 @@ def tell(folder: Path, outcome: Outcome) -> list[str]:
 
 def tell_xrays(folder: Path, outcome: Outcome) -> list[str]:
     """What was found on the chest X-rays."""
-    truth = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))["cxr"]["auroc"]
+    truth = _truth(folder)["cxr"]["auroc"]
     planted = sum(truth["shortcut_matched"][label] - truth["shortcut"][label] for label in truth["shortcut"])
     found = {
         (row["model"], row["group"], row["reference"]): row
@@ -163,6 +169,12 @@ def tell_xrays(folder: Path, outcome: Outcome) -> list[str]:
         f"Among patients whose history makes a finding equally likely, {changes} (planted: 0 and "
         f"{planted / len(truth['shortcut']):.2f}).".replace("-", "−"),
     ]
+
+
+def _truth(folder: Path) -> dict[str, Any]:
+    """What was planted in hospital a."""
+    found: dict[str, Any] = json.loads((folder / "hospital-a" / "truth.json").read_text(encoding="utf-8"))
+    return found
 
 
 class _EstimateRows:

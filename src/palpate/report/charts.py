@@ -114,7 +114,8 @@ def _on_shared_axes(chart: Chart) -> Chart:
         return chart
     fields = {"histogram": ("start", "end")}.get(chart.kind, (chart.x.field,))
     spread = (*fields, "low", "high") if chart.kind in ("forest", "bar") else fields
-    update: dict[str, Any] = {"x": _spanning(chart.x, chart.data, spread, zero=chart.kind == "bar")}
+    crossed = [] if chart.reference is None or chart.kind in ("line", "scatter") else [{fields[0]: chart.reference}]
+    update: dict[str, Any] = {"x": _spanning(chart.x, [*chart.data, *crossed], spread, zero=chart.kind == "bar")}
     if chart.kind in ("line", "scatter"):
         update["y"] = _spanning(chart.y, chart.data, (chart.y.field, "low", "high"))
     if chart.kind == "histogram":

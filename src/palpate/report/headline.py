@@ -24,7 +24,7 @@ MAX_LEVELS = 20
 MAX_PREVALENCES = 6
 MAX_DIFFERENCES = 45
 MAX_GROUP = 60
-_OPEN_KINDS = ("concern", "caution", "unsettled", "caveat")
+_OPEN_KINDS = ("concern", "caution", "unsettled")
 KINDS = {kind: kind.capitalize() for kind in (*VERDICTS, "caveat", "fact")}
 _WHOLE_GROUPS = ("", "all", "overall", "everyone", "test")
 
@@ -122,7 +122,7 @@ def view_findings(results: Sequence[AuditResult]) -> FindingsView:
     groups = [group for result in results for group in group_findings(result) if group.findings]
     order = list(KINDS)
     groups.sort(key=lambda group: order.index(group.kind))
-    shown = [group for group in groups if group.kind in _OPEN_KINDS]
+    shown = [group for group in groups if group.asks and group.kind in _OPEN_KINDS]
     return FindingsView(first, tuple(shown), tuple(group for group in groups if group not in shown))
 
 

@@ -24,6 +24,8 @@ INK = "var(--ink)"
 MUTED = "var(--muted)"
 PLOT_HEIGHT = 260
 TITLE_WIDTH = 34
+LETTER = 7
+"""Pixels that a letter of an axis takes in a wide font."""
 
 
 def colour(index: int) -> str:
@@ -74,13 +76,16 @@ def _x(prepared: ChartData, field: str, *, zero: bool = False) -> Any:
 
 def _y(prepared: ChartData, field: str, *, zero: bool = False) -> Any:
     axis = prepared.chart.y
-    return alt.Y(f"{field}:Q", axis=_axis(axis), scale=_domain(axis, zero=zero))
+    return alt.Y(f"{field}:Q", axis=_axis(axis, minExtent=5 * LETTER), scale=_domain(axis, zero=zero))
 
 
 def _categories(prepared: ChartData, *, grid: bool = True) -> Any:
     """Categories down the side, in the audit's order, their labels in several lines, their title on top."""
     names = list(prepared.categories)
+    longest = max((len(line) for name in names for line in name.split("\n")), default=0)
     axis = alt.Axis(
+        # Room by the letter: the reader's font may be wider than the one that a drawing was measured with.
+        minExtent=LETTER * longest,
         title=shorten(prepared.chart.y.title, LABEL_WIDTH),
         titleAngle=0,
         titleAlign="right",
