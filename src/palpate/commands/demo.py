@@ -1,8 +1,8 @@
 """`palpate demo`: two hospitals, two pairs of models, most of the audits, and the story in a few lines.
 
 Readmission: hospital a ties a ward's name to it; hospital b does not. One model leans on that word; the
-makers of the other left the names of wards out. On held-out notes of hospital a the two can hardly be told apart, and
-both have a threshold that one could work with.
+makers of the other left out the names of wards and the words that tell the patient's gender. On held-out notes of
+hospital a the two can hardly be told apart, and both have a threshold that one could work with.
 
 Chest X-rays of hospital a: two models of equal AUROC whose predictions the hospital ships. One sees the picture; the
 other sees less of it, and a sticker that shows the patient's history. The hospital also ships how likely each finding
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 _MARK = ".palpate-demo"
 _SPLITS = {"a": "ratios=[0.5, 0.15, 0.35]", "b": "ratios=[0, 0, 1]"}
 """Hospital a trains, validates and tests; hospital b only tests."""
+_GENDER = "he, him, his, himself, she, her, hers, herself, male, female, man, woman, gentleman, lady, mr, mrs, ms, m, f"
 _MODELS = {
     "xgboost": ("tfidf-xgboost", ["max_depth=1", "n_estimators=12", "class_weight=none"]),
     "logistic": (
         "tfidf-logistic",
-        ["min_patients=20", "sublinear=true", "exclude_words=[{ward}]", "class_weight=none"],
+        ["min_patients=20", "sublinear=true", f"exclude_words=[{{ward}}, {_GENDER}]", "class_weight=none"],
     ),
 }
-"""The makers of the second took the names of wards out of its vocabulary."""
 _CONFIG = """\
 # Two models, two hospitals: near-equal AUROC at home.
 title: Readmission within 30 days, two models
