@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import average_precision_score, brier_score_loss, recall_score, roc_auc_score, roc_curve
 
-from palpate.stats import MatchedReplicates, adaptive_calibration_error, matched_bootstrap, resample_counts
+from palpate.stats import Replicates, adaptive_calibration_error, matched_bootstrap, resample_counts
 
 N_CASES, N_PATIENTS, SEED, THRESHOLD = 20_770, 6_500, 20770, 0.3
 PREVALENCES = (0.22, 0.234, 0.042, 0.126, 0.027, 0.018, 0.032, 0.274, 0.299, 0.011, 0.079, 0.035, 0.282)
@@ -88,7 +88,7 @@ def slow_replicate(y: NDArray[np.bool_], s: Floats, p: Floats, count: NDArray[np
     return values, time.process_time() - start
 
 
-def fast(cases: Cases, labels: slice, n_replicates: int, unit: str) -> tuple[MatchedReplicates, float, float]:
+def fast(cases: Cases, labels: slice, n_replicates: int, unit: str) -> tuple[Replicates, float, float]:
     """The result, seconds on the wall and processor seconds."""
     wall, processor = time.perf_counter(), time.process_time()
     found = matched_bootstrap(

@@ -19,7 +19,7 @@ curves          decision_curves
 With a pre-test probability (the context audit):
 
 context                    quantile_strata
-context.matching           match_pairs  balance
+context.matching           matched_share  balance
 context.matched_bootstrap  matched_bootstrap
 context.weighting          context_weights  effective_size  weight_warnings  reweighted_bootstrap
 context.incremental        context_gain  combine_logits
@@ -43,7 +43,7 @@ Two models, per label and on average, and two groups of rows, all under the same
     # micro average: all (row, label) pairs pooled
     bootstrap(y_true.ravel(), y_score.ravel(), patient=np.repeat(patient, n_labels), rng=seed)
 
-Numba is imported when a bootstrap, `resample_counts` or `match_pairs` is called, not before.
+Numba is imported when a bootstrap, `resample_counts` or `matched_share` is called, not before.
 """
 
 from palpate.stats.agreement import fleiss_kappa, hooper_consistency, kendall_w, krippendorff_alpha
@@ -69,8 +69,8 @@ from palpate.stats.confusion import (
 )
 from palpate.stats.context import Strata, quantile_strata
 from palpate.stats.context.incremental import ContextGain, combine_logits, context_gain
-from palpate.stats.context.matched_bootstrap import MatchedReplicates, matched_bootstrap
-from palpate.stats.context.matching import Balance, MatchedPairs, balance, match_pairs
+from palpate.stats.context.matched_bootstrap import matched_bootstrap
+from palpate.stats.context.matching import Balance, balance, matched_share
 from palpate.stats.context.weighting import (
     ContextWeights,
     WeightLimits,
@@ -124,8 +124,6 @@ __all__ = [
     "ContextWeights",
     "DecisionCurves",
     "Interval",
-    "MatchedPairs",
-    "MatchedReplicates",
     "OperatingPoint",
     "Replicates",
     "Strata",
@@ -155,8 +153,8 @@ __all__ = [
     "kendall_w",
     "krippendorff_alpha",
     "macro_average",
-    "match_pairs",
     "matched_bootstrap",
+    "matched_share",
     "npv",
     "operating_point",
     "pearson",

@@ -17,7 +17,7 @@ from palpate.cases.cohort import Cohort
 from palpate.errors import CohortError, ConfigError
 from palpate.report.html import render
 from palpate.results import AuditResult, Chart, Table
-from palpate.stats import bootstrap, match_pairs, threshold_at_specificity
+from palpate.stats import bootstrap, matched_share, threshold_at_specificity
 from tests.audits.context.context_cases import Planted, cohort_of, frame_of, planted, row, run
 
 QUICK = Context(n_replicates=200, caliper=0.01)
@@ -78,11 +78,10 @@ def test_matched_is_measured_on_the_pairs_and_not_on_everyone(known: Planted) ->
     """The paper's code indexed a reordered array with the original labels, so that matched was the same as all."""
     found = run(replace(QUICK, caliper=None), known.cohort, known.scores)
     y, score, p = arrays(known, "both", 1)
-    pairs = match_pairs(p, y)
-    inside = np.concatenate(pairs)
+    share = matched_share(p, y)
     matched = row(found, "auroc", "both", "b", "matched")
-    assert matched["value"] == pytest.approx(sk.roc_auc_score(y[inside], score[inside]), abs=1e-12)
-    assert (matched["n"], matched["n_positive"]) == (len(inside), len(pairs.positives))
+    assert matched["value"] == pytest.approx(sk.roc_auc_score(y, score, sample_weight=share), abs=1e-12)
+    assert (matched["n"], matched["n_positive"]) == (round(share.sum()), y.sum())
     assert abs(matched["value"] - row(found, "auroc", "both", "b")["value"]) > 0.03  # type: ignore[operator]
     same = row(found, "sensitivity_at_global_specificity", "both", "b", "matched", "all")
     assert [same[name] for name in ("value", "low", "high", "p_value")] == [0.0, 0.0, 0.0, None]
@@ -127,9 +126,21 @@ def test_what_the_model_adds_to_the_history(result: AuditResult) -> None:
     assert benefit[PRETEST] == pytest.approx(by_hand, abs=1e-12)
 
 
-def test_everything_tested_is_one_family(known: Planted) -> None:
-    """p and interval by hand: Student's t on the bootstrap's standard error, corrected over every test of the run."""
-    found = run(replace(QUICK, n_replicates=500), known.cohort, {"both": known.scores["both"]})
+def test_a_family_is_a_comparison_over_its_labels_and_models(known: Planted) -> None:
+    found = run(QUICK, known.cohort, {name: known.scores[name] for name in ("both", "image")})
+    sizes = {
+        "matched": row(found, "auroc", "both", "a", "matched", "all")["n_family"],
+        "strata": row(found, "specificity_at_global_threshold", "both", "b", "top 25%", "bottom 25%")["n_family"],
+        "macro": row(found, "auroc", "both", "macro", "matched", "all")["n_family"],
+        "gain": row(found, "auroc_gain_over_context", "image", "a", reference=PRETEST)["n_family"],
+    }
+    assert sizes == {"matched": 4, "strata": 4, "macro": 2, "gain": 4}
+
+
+def test_everything_tested_is_one_family_where_that_is_asked_for(known: Planted) -> None:
+    """Interval by hand: Student's t on the bootstrap's standard error, corrected over every test of the run."""
+    audit = replace(QUICK, n_replicates=500, family="run")
+    found = run(audit, known.cohort, {"both": known.scores["both"]})
     size = found.estimates["p_value"].is_not_null().sum()
     # Two labels: matched 4, top against bottom 4, gain 2; re-weighted only a; the mean of labels: matched 4.
     assert size == 2 * (4 + 4 + 2) + 1 + 4
@@ -328,13 +339,95 @@ def test_the_report_can_be_drawn() -> None:
         assert block.title in page
 
 
-def test_findings_speak_to_a_clinician(result: AuditResult) -> None:
-    told = " ".join(finding.sentence for finding in result.findings)
-    assert "The history alone, without the test, predicts the labels" in told
-    assert "Among patients with the same pre-test probability (matched), the AUROC of context" in told
-    assert (
-        "For someone who knows the history, context adds nothing demonstrable for 'a' and 'b' (2 of 2 labels)" in told
+def told(result: AuditResult, question: str | None) -> str:
+    return " ".join(finding.sentence for finding in result.findings if finding.question == question)
+
+
+def verdicts(result: AuditResult, question: str) -> dict[str, str]:
+    return {answer.model: answer.verdict for answer in result.answers if answer.question == question}
+
+
+def test_verdicts_tell_a_model_of_the_history_from_one_of_the_picture(result: AuditResult) -> None:
+    assert verdicts(result, "held_equal") == {"context": "concern", "image": "acceptable", "both": "concern"}
+    asked = {answer.question: answer.asks for answer in result.answers}
+    assert asked == {
+        "held_equal": "What is left when the history is held equal?",
+        "high_risk": "Is it worse for patients at high risk?",
+    }
+    answer = next(answer for answer in result.answers if answer.model == "context")
+    assert answer.label in ("a", "b")
+    assert (answer.margin, answer.n_labels) == (-0.03, 2)
+    fall = row(result, "auroc", "context", answer.label, "matched", "all")
+    assert (answer.value, answer.low, answer.high) == tuple(
+        map(pytest.approx, (fall[k] for k in ("value", "low", "high")))
     )
-    assert "For someone who knows the history, image adds between" in told
-    good = [finding for finding in result.findings if finding.kind == "fact"]
-    assert any("image is not significantly lower for any of the 2 labels" in finding.sentence for finding in good)
+
+
+def test_a_large_margin_excludes_harm_and_a_small_one_shows_it(known: Planted) -> None:
+    for margin, verdict in ((0.1, "acceptable"), (0.001, "unsettled")):
+        audit = replace(QUICK, margins={"auroc": margin})
+        found = run(audit, known.cohort, {"image": known.scores["image"]})
+        assert verdicts(found, "held_equal") == {"image": verdict}
+    sentence = told(run(replace(QUICK, margins={"auroc": 0.1}), known.cohort, known.scores), "held_equal")
+    assert "the AUROC of image is not lower by more than the margin of 0.10 for each of the 2 labels" in sentence
+
+
+def test_a_history_that_predicts_nothing_reassures_nobody(known: Planted) -> None:
+    """Before, it said three times that the AUROC is not significantly lower."""
+    rng = np.random.default_rng(3)
+    frame = known.cohort.cases.drop("cohort").with_columns(pretest_b=pl.Series(rng.uniform(0.1, 0.4, 3000)))
+    frame = frame.hstack(pl.DataFrame(known.cohort.y_true(np.arange(3000)), schema=["a", "b"]))
+    cohort = Cohort.from_frame(frame, labels=("a", "b"), attributes=("pretest_a", "pretest_b"))
+    found = run(replace(QUICK, margins={"auroc": 0.2}), cohort, {"image": known.scores["image"]})
+    for answer in found.answers:
+        assert (answer.verdict, answer.label, answer.n_unsettled) == ("unsettled", "b", 1)
+        assert "the history itself is not shown to predict it (AUROC 0." in str(answer.reason)
+    assert "cannot be judged for every label" in told(found, "held_equal")
+    assert "not settled for 1 ('b': the history" in told(found, "held_equal")
+
+
+def test_findings_are_grouped_by_question_and_say_each_thing_once(result: AuditResult) -> None:
+    held_equal, high_risk, other = (told(result, name) for name in ("held_equal", "high_risk", None))
+    assert "Among cases with a similar pre-test probability (matched, within 0.01), the AUROC of context" in held_equal
+    assert (
+        "For someone who knows the history, context is not shown to add anything, for any of 'a' and 'b'." in held_equal
+    )
+    assert "For someone who knows the history, image adds between" in held_equal
+    assert "does not prove that a model reads the history off the test" in held_equal
+    assert "From patients at low risk (bottom 25% of the pre-test probability)" in high_risk
+    assert "The history alone, without the test, predicts the labels" in other
+    assert "Intervals take them as given" in other
+    sentences = [finding.sentence for finding in result.findings]
+    assert len(set(sentences)) == len(sentences)
+    kinds = {finding.question for finding in result.findings if finding.kind in ("concern", "caution", "acceptable")}
+    assert kinds <= {"held_equal", "high_risk"}
+    assert "significant" not in " ".join(sentences)
+    assert " same " not in held_equal
+
+
+def test_specificity_is_judged_by_those_without_the_label_and_sensitivity_by_those_with_it() -> None:
+    """Some 15 patients at low risk have the label, 480 have not: the difference of specificity can be tested."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(2000) % 25 == 0).astype(np.uint8)
+    p = np.clip(0.05 + 0.03 * y * rng.random(2000) + 0.1 * rng.random(2000), 0, 1)
+    frame = pl.DataFrame({"case_id": range(2000), "patient_id": range(2000), "pretest_ill": p, "ill": y})
+    score = 1 / (1 + np.exp(-(y + 4 * p + rng.normal(size=2000))))[:, None]
+    found = run(replace(QUICK, caliper=None, specificity=0.8), cohort_of(frame), {"m": score})
+    groups = ("m", "ill", "top 25%", "bottom 25%")
+    specificity = row(found, "specificity_at_global_threshold", *groups)
+    assert specificity["significant"] is not None
+    sensitivity = row(found, "sensitivity_at_global_specificity", *groups)
+    assert sensitivity["reason"] == "not tested: fewer than 30 patients with the label"
+    assert "with or without" in str(row(found, "auroc", *groups)["reason"])
+
+
+def test_renaming_the_cases_changes_nothing(known: Planted) -> None:
+    """Before, a hash of their names decided among equal cases: the matched AUROC moved by 0.011."""
+    rounded = known.cohort.cases.drop("cohort").with_columns(pl.col("pretest_a", "pretest_b").round(1))
+    frame = rounded.hstack(pl.DataFrame(known.cohort.y_true(np.arange(len(rounded))), schema=["a", "b"]))
+    found = []
+    for name in ("c", "renamed"):
+        renamed = frame.with_columns(case_id=pl.Series([f"{name}{k}" for k in range(len(frame))]))
+        cohort = Cohort.from_frame(renamed, labels=("a", "b"), attributes=("pretest_a", "pretest_b"))
+        found.append(run(replace(QUICK, caliper=None), cohort, {"both": known.scores["both"]}).estimates)
+    assert found[0].equals(found[1])

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from palpate.audits.context import Context
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult
-from palpate.stats import match_pairs
+from palpate.stats import matched_share
 from palpate.synthetic import write_hospital
 from palpate.synthetic.patients.findings import labels
 from palpate.synthetic.plants import Plants
@@ -41,12 +41,12 @@ def implied(cxr: dict[str, Any], cohort: Cohort, label: str) -> float:
     y = cohort.y_true(np.arange(len(cohort)), [label])[:, 0]
     sticker = cxr["shortcut_weight"] * (np.log(p / (1 - p)) - cxr["pretest_mean"][label]) / cxr["pretest_sd"][label]
 
-    def auroc(positive: np.ndarray, negative: np.ndarray) -> float:
+    def auroc(weight: np.ndarray) -> float:
+        positive, negative = (np.flatnonzero((y == side) & (weight > 0)) for side in (1, 0))
         apart = cxr["shortcut_signal"][label] + sticker[positive][:, None] - sticker[negative][None, :]
-        return float(ndtr(apart / np.sqrt(2)).mean())
+        return float(np.average(ndtr(apart / np.sqrt(2)), weights=np.outer(weight[positive], weight[negative])))
 
-    pairs = match_pairs(p, y, caliper=AUDIT.caliper)
-    return auroc(pairs.positives, pairs.negatives) - auroc(np.flatnonzero(y == 1), np.flatnonzero(y == 0))
+    return auroc(matched_share(p, y, caliper=AUDIT.caliper)) - auroc(np.ones(len(y)))
 
 
 def check_shortcut(result: AuditResult, cohort: Cohort, cxr: dict[str, Any]) -> None:
@@ -77,8 +77,9 @@ def test_the_shortcut_falls_by_what_the_truth_implies() -> None:
         mean = row(result, "auroc", model, "macro", "matched", "all")
         assert mean["value"] == pytest.approx(wanted, abs=0.02)
         assert mean["significant"] is (model == "shortcut")
-    told = [finding.sentence for finding in result.findings]
-    assert any("the AUROC of honest is not significantly lower for any of the" in sentence for sentence in told)
+    verdicts = {answer.model: answer.verdict for answer in result.answers if answer.question == "held_equal"}
+    assert verdicts["shortcut"] == "concern"
+    assert verdicts["honest"] != "concern"
 
 
 def alarms(result: AuditResult) -> list[tuple[str, str, str]]:
@@ -92,7 +93,7 @@ def alarms(result: AuditResult) -> list[tuple[str, str, str]]:
 def test_with_the_plant_off_nothing_is_found() -> None:
     """In at least 93 of 100 hospitals the audit marks nothing: no label, metric, question, nor the mean over labels."""
     plants = Plants(visual_shortcut=0.0)
-    audit = replace(AUDIT, n_replicates=400, phrases=told_by_history())
+    audit = replace(AUDIT, n_replicates=400, phrases=told_by_history(), family="run")
     marked, tested = [], []
     for seed in range(2000, 2100):
         known = hospital(2000, seed=seed, plants=plants)

@@ -1,4 +1,4 @@
-"""Matching on a line against `linear_sum_assignment`, and its tie rule against every choice there is."""
+"""Matching on a line against `linear_sum_assignment`, and its shares against every choice of rows there is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import ks_2samp
 from sklearn.metrics import roc_auc_score
 
-from palpate.stats import balance, match_pairs
+from palpate.stats import auroc, balance, matched_share
 
 
 def distances(p, y):
@@ -43,35 +43,33 @@ def arrays(rows):
     return np.array([p for p, _ in rows], float), np.array([y for _, y in rows], bool)
 
 
-def check_pairs(p, y, pairs):
-    assert pairs.positives.shape == pairs.negatives.shape
-    assert y[pairs.positives].all()
-    assert not y[pairs.negatives].any()
-    for side in pairs:
-        assert len(set(side.tolist())) == side.size
-        assert (np.diff(p[side]) >= 0).all()
+def cost_of(p, y, share):
+    """What the average matching costs: pairs in the order of p, so the distance that the shares have to move."""
+    order = np.argsort(p, kind="stable")
+    ahead = np.cumsum(np.where(y, share, -share)[order])
+    return float(np.sum(np.abs(ahead[:-1]) * np.diff(p[order]))) if p.size else 0.0
 
 
 @settings(max_examples=600, deadline=None)
 @given(rows_of)
 def test_cost_is_that_of_linear_sum_assignment(rows):
     p, y = arrays(rows)
-    pairs = match_pairs(p, y)
-    check_pairs(p, y, pairs)
-    assert pairs.positives.size == min(y.sum(), (~y).sum())
-    assert np.abs(p[pairs.positives] - p[pairs.negatives]).sum() == pytest.approx(least_cost(p, y), abs=1e-9)
+    share = matched_share(p, y)
+    fewest = min(y.sum(), (~y).sum())
+    assert ((share >= 0) & (share <= 1 + 1e-12)).all()
+    assert share[y].sum() == pytest.approx(fewest)
+    assert share[~y].sum() == pytest.approx(fewest)
+    assert cost_of(p, y, share) == pytest.approx(least_cost(p, y), abs=1e-9)
 
 
 @settings(max_examples=600, deadline=None)
 @given(rows_of, st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.05, 0.1, 0.25, 1.0])))
 def test_caliper_leaves_out_what_costs_more_than_it(rows, caliper):
     p, y = arrays(rows)
-    pairs = match_pairs(p, y, caliper=caliper)
-    check_pairs(p, y, pairs)
-    apart = np.abs(p[pairs.positives] - p[pairs.negatives])
-    assert (apart <= caliper + 1e-15).all()
-    left_out = min(y.sum(), (~y).sum()) - apart.size
-    assert apart.sum() + caliper * left_out == pytest.approx(least_cost(p, y, caliper), abs=1e-9)
+    share = matched_share(p, y, caliper=caliper)
+    assert share[y].sum() == pytest.approx(share[~y].sum())
+    left_out = min(y.sum(), (~y).sum()) - share[y].sum()
+    assert cost_of(p, y, share) + caliper * left_out == pytest.approx(least_cost(p, y, caliper), abs=1e-9)
 
 
 def test_larger_sets_cost_the_same_too():
@@ -79,87 +77,89 @@ def test_larger_sets_cost_the_same_too():
     for n, share, decimals in [(900, 0.2, 17), (900, 0.5, 2), (900, 0.8, 3), (700, 0.02, 17)]:
         p = g.beta(1, 3, n).round(decimals)
         y = g.random(n) < np.clip(2 * share * p / p.mean() / 2, 0, 1)
-        pairs = match_pairs(p, y)
-        assert np.abs(p[pairs.positives] - p[pairs.negatives]).sum() == pytest.approx(least_cost(p, y), abs=1e-9)
+        assert cost_of(p, y, matched_share(p, y)) == pytest.approx(least_cost(p, y), abs=1e-9)
 
 
-def best_by_rule(p, y, caliper):
-    """Every choice of rows, the cheapest, and among these by the tie rule: the rows used."""
-    order = np.lexsort((y, p))
-    smaller = y.sum() <= (~y).sum()
+def best_choices(p, y, caliper):
+    """Every choice of rows, and among them all that cost least: whether each row is used, [choice, row]."""
     found = []
     for chosen in itertools.product([False, True], repeat=p.size):
         used = np.array(chosen, bool)
         a, b = np.sort(p[used & y]), np.sort(p[used & ~y])
-        if a.size != b.size:
-            continue
         left_out = min(y.sum(), (~y).sum()) - a.size
-        if caliper is None and left_out:
-            continue
-        cost = np.abs(a - b).sum() + (caliper or 0.0) * left_out
-        # From the last row to the first: the larger class rather left out, the smaller rather used.
-        wish = tuple(bool(used[i]) != bool(y[i] == smaller) for i in order[::-1])
-        found.append((round(cost, 12), left_out, wish, chosen))
-    return np.array(min(found)[3], bool)
+        if a.size == b.size and (caliper is not None or not left_out):
+            # Of two choices that cost the same, the one with more pairs is the better.
+            found.append((round(np.abs(a - b).sum() + (caliper or 0.0) * left_out, 12), left_out, chosen))
+    least = min(found)[:2]
+    return np.array([chosen for cost, left_out, chosen in found if (cost, left_out) == least], bool)
 
 
-@settings(max_examples=200, deadline=None)
+places = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.6, 0.9])
+
+
+@settings(max_examples=300, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=1, max_size=9),
-    st.sampled_from([None, 0.0, 0.125, 0.25, 0.5]),
+    st.lists(st.tuples(places, st.booleans()), min_size=1, max_size=10),
+    st.sampled_from([None, 0.0, 0.05, 0.1, 0.2, 0.5]),
 )
-def test_ties_are_broken_by_the_rule(rows, caliper):
-    p, y = np.array([k / 8 for k, _ in rows]), np.array([label for _, label in rows])
-    pairs = match_pairs(p, y, caliper=caliper)
-    used = np.zeros(p.size, bool)
-    used[np.concatenate(pairs)] = True
-    assert used.tolist() == best_by_rule(p, y, caliper).tolist()
+def test_a_share_is_the_share_of_all_best_choices(rows, caliper):
+    p, y = arrays(rows)
+    best = best_choices(p, y, caliper)
+    np.testing.assert_allclose(matched_share(p, y, caliper=caliper), best.mean(axis=0), atol=1e-12)
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=40),
+    st.lists(st.tuples(places, st.booleans(), st.integers(0, 4)), min_size=2, max_size=10).filter(
+        lambda rows: 0 < sum(y for _, y, _ in rows) < len(rows)
+    )
+)
+def test_the_auroc_is_the_mean_over_all_best_choices(rows):
+    (p, y), score = arrays([row[:2] for row in rows]), np.array([row[2] / 4 for row in rows])
+    best = best_choices(p, y, None)
+    mean = np.mean([roc_auc_score(y[used], score[used]) for used in best])
+    assert auroc(y, score, weight=matched_share(p, y)) == pytest.approx(mean, abs=1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(places, st.booleans()), min_size=1, max_size=40),
     st.sampled_from([None, 0.0, 0.2]),
     st.randoms(use_true_random=False),
 )
-def test_row_order_decides_only_among_equals(rows, caliper, random):
-    p, y = np.array([k / 6 for k, _ in rows]), np.array([label for _, label in rows])
-    key = np.array(random.sample(range(1000), p.size))
+def test_the_order_of_the_rows_changes_nothing(rows, caliper, random):
+    p, y = arrays(rows)
     moved = np.array(random.sample(range(p.size), p.size))
-
-    def kinds(pairs, p, y):
-        return sorted((float(p[i]), bool(y[i])) for i in np.concatenate(pairs))
-
-    assert kinds(match_pairs(p, y, caliper=caliper), p, y) == kinds(
-        match_pairs(p[moved], y[moved], caliper=caliper), p[moved], y[moved]
-    )
-    before = match_pairs(p, y, caliper=caliper, tie_break=key)
-    after = match_pairs(p[moved], y[moved], caliper=caliper, tie_break=key[moved])
-    assert sorted(key[np.concatenate(before)]) == sorted(key[moved][np.concatenate(after)])
+    before, after = matched_share(p, y, caliper=caliper), matched_share(p[moved], y[moved], caliper=caliper)
+    np.testing.assert_array_equal(before[moved], after)
 
 
-def test_first_rows_and_lower_probabilities_win():
-    assert match_pairs([0.5, 0.5, 0.5, 0.5], [0, 0, 1, 0]).negatives.tolist() == [0]
-    assert match_pairs([0.5, 0.5, 0.5], [0, 0, 1], tie_break=[2, 1, 0]).negatives.tolist() == [1]
-    assert match_pairs([0.75, 0.5, 0.25], [0, 1, 0]).negatives.tolist() == [2]
+def test_many_equal_probabilities_are_counted_without_overflow():
+    """Each side of the positives has as good negatives: all of them have the same share."""
+    p = np.repeat([0.3, 0.4, 0.5], [9_000, 6_000, 1_000])
+    y = p == 0.4
+    np.testing.assert_allclose(matched_share(p, y), np.where(y, 1.0, 0.6), atol=1e-9)
+
+
+def test_a_grid_of_probabilities_has_ties_that_binary_numbers_hide():
+    assert matched_share([0.1, 0.2, 0.3], [0, 1, 0]).tolist() == pytest.approx([0.5, 1, 0.5])
 
 
 def test_a_pair_as_far_apart_as_the_caliper_is_made():
-    assert match_pairs([0.25, 0.5], [0, 1], caliper=0.25).positives.tolist() == [1]
-    assert match_pairs([0.25, 0.5], [0, 1], caliper=0.2499).positives.size == 0
-    assert match_pairs([0.3, 0.3, 0.3], [0, 1, 0], caliper=0.0).negatives.tolist() == [0]
+    assert matched_share([0.25, 0.5], [0, 1], caliper=0.25).tolist() == [1, 1]
+    assert matched_share([0.25, 0.5], [0, 1], caliper=0.2499).tolist() == [0, 0]
+    assert matched_share([0.3, 0.3, 0.3], [0, 1, 0], caliper=0.0).tolist() == [0.5, 1, 0.5]
 
 
 def test_a_row_without_a_partner_does_not_spoil_other_pairs():
     """Without the caliper 0.0 takes 0.5 and 0.5 takes 0.6; dropping far pairs afterwards would leave nothing."""
     p, y = np.array([0.0, 0.5, 0.5, 0.6]), np.array([1, 1, 0, 0])
-    assert match_pairs(p, y, caliper=0.05) == (np.array([1]), np.array([2]))
+    assert matched_share(p, y, caliper=0.05).tolist() == [0, 1, 1, 0]
 
 
 @pytest.mark.parametrize("y", [[], [1], [0, 0], [1, 1, 1]])
 def test_one_class_has_no_pairs(y):
-    pairs = match_pairs(np.full(len(y), 0.5), y)
-    assert pairs.positives.size == pairs.negatives.size == 0
+    assert matched_share(np.full(len(y), 0.5), y).tolist() == [0] * len(y)
 
 
 @pytest.mark.parametrize(
@@ -171,12 +171,11 @@ def test_one_class_has_no_pairs(y):
         ([0.5, 0.5], [0, 2], {}, "0 and 1"),
         ([0.5, 0.5], [0, 1], {"caliper": -0.1}, "caliper"),
         ([0.5, 0.5], [0, 1], {"caliper": math.nan}, "caliper"),
-        ([0.5, 0.5], [0, 1], {"tie_break": [1]}, "tie_break"),
     ],
 )
 def test_wrong_input_is_a_value_error(p, y, more, words):
     with pytest.raises(ValueError, match=words):
-        match_pairs(p, y, **more)
+        matched_share(p, y, **more)
 
 
 @pytest.mark.parametrize("decimals", [1, 17])
@@ -203,9 +202,7 @@ def test_balance_after_matching_is_better():
     g = np.random.default_rng(6)
     p = g.beta(1, 6, 4000)
     y = g.random(4000) < p
-    used = np.zeros(4000)
-    used[np.concatenate(match_pairs(p, y))] = 1
-    before, after = balance(p, y), balance(p, y, weight=used)
+    before, after = balance(p, y), balance(p, y, weight=matched_share(p, y))
     assert before.smd > 0.5
     assert before.ks > 0.2
     assert before.auroc > 0.65

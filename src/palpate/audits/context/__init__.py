@@ -18,7 +18,7 @@ from pydantic import Field
 from palpate.audits.context.blocks import context_blocks
 from palpate.audits.context.cases import ContextMeasuring, audited_cases
 from palpate.audits.context.estimates import context_rows
-from palpate.audits.context.findings import ContextAnalysis, context_findings
+from palpate.audits.context.findings import ContextAnalysis, context_findings, context_questions
 from palpate.audits.context.groups import MATCHED, REWEIGHTED, WHOLE, case_groups
 from palpate.audits.context.measures import ContextMeasures, measure_context
 from palpate.audits.context.plan import (
@@ -33,16 +33,17 @@ from palpate.audits.context.plan import (
 from palpate.audits.context.pretest import PretestModel, PretestProbabilities, explain, pretest_of
 from palpate.audits.context.sources import Source, choose_sources
 from palpate.audits.kit.metrics import replicates_frame
-from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Replicates, Share, Unit, audited_cohort, audited_labels, audited_rows
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, AuditResult, Plan, Predictions, estimates_frame
+from palpate.results.verdicts import margins_with
 
 
 @dataclass(frozen=True)
 class Context:
-    """The model among patients whose history makes the label equally likely."""
+    """The model among patients whose history makes the label about equally likely."""
 
     name: ClassVar[str] = "context"
 
@@ -83,6 +84,11 @@ class Context:
     n_replicates: Replicates = 10_000
     level: Share = 0.95
     correction: Correction = "bonferroni"
+    family: Family = "question"
+    """Which tests share one correction: those of one comparison in one metric, over labels and models (`question`), or
+    all of the run (`run`)."""
+    margins: dict[str, float] = field(default_factory=dict)
+    """The smallest effects that matter, set for the whole run."""
     include_text: bool = False
     """Show the words of earlier notes that weigh most in a fitted pre-test model."""
 
@@ -113,7 +119,7 @@ class Context:
         resampling = Resampling(
             self.level, self.n_replicates, self.correction, self.unit, seed=int(rng.integers(2**63))
         )
-        measuring = ContextMeasuring(resampling, self.specificity, self.n_bins, self.caliper, self.clip)
+        measuring = ContextMeasuring(resampling, self.specificity, self.n_bins, self.caliper, self.clip, self.family)
         pretest = self._pretest(plan, int(rng.integers(2**31)))
         cases = audited_cases(plan, predictions, pretest.p, measuring)
         groups, strata = case_groups(
@@ -142,11 +148,13 @@ class Context:
             n_left_out=plan.memory.n_left_out,
             left_out=plan.memory.sources.left_out,
         )
+        asked = context_questions(analysis, margins_with(self.margins)["auroc"])
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(rows),
             blocks=context_blocks(analysis),
-            findings=context_findings(analysis),
+            findings=context_findings(analysis, asked),
+            answers=tuple(each.answer for each in asked),
             provenance=self._provenance(plan, pretest),
             replicates=_replicates(measures, predictions.compared),
         )

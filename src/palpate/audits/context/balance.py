@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from palpate.audits.context.cases import AuditedCases
 from palpate.audits.context.groups import MATCHED, REWEIGHTED, WHOLE
-from palpate.stats import Balance, WeightWarning, balance, context_weights, weight_warnings
+from palpate.stats import Balance, WeightWarning, balance, context_weights, effective_size, weight_warnings
 
 Floats = NDArray[np.float64]
 UNMATCHED = 0.55
@@ -54,20 +54,22 @@ def balance_rows(cases: AuditedCases, clip: tuple[float, float], reasons: Sequen
 
 def _label_rows(cases: AuditedCases, j: int, clip: tuple[float, float], reason: str | None) -> list[BalanceRow]:
     rows = np.flatnonzero(cases.known[:, j])
-    p, y, paired, varies = cases.p[rows, j], cases.y_true[rows, j], cases.paired[rows, j], cases.usable[:, j].any()
-    n, n_positive, n_pairs = len(y), int(y.sum()), int(paired.sum()) / 2
+    p, y, share, varies = cases.p[rows, j], cases.y_true[rows, j], cases.share[rows, j], cases.usable[:, j].any()
+    n, n_positive = len(y), int(y.sum())
     weights = context_weights(p, y, clip=clip)
     effective = (weights.effective_positives, weights.effective_negatives) if varies else (_UNKNOWN, _UNKNOWN)
     warnings = weight_warnings(p, y, weights.weight) if varies and 0 < n_positive < n else ()
-    settings: list[tuple[str, Floats | None, tuple[float, float], tuple[WeightWarning, ...]]] = [
-        (WHOLE, None, (float(n_positive), float(n - n_positive)), ()),
-        (MATCHED, paired.astype(np.float64), (n_pairs, n_pairs), ()),
+    matched = tuple(float(np.nan_to_num(effective_size(share[y == side]))) for side in (1, 0))
+    settings: list[tuple[str, Floats, tuple[float, ...], tuple[WeightWarning, ...]]] = [
+        (WHOLE, np.ones(n), (float(n_positive), float(n - n_positive)), ()),
+        (MATCHED, share, matched, ()),
         (REWEIGHTED, weights.weight * varies, effective, warnings),
     ]
     why = reason or "one class is missing, or the pre-test probability does not vary"
     out = []
     for group, weight, sizes, warned in settings:
-        used = weight > 0 if weight is not None else np.ones(n, bool)
+        used = share if group == MATCHED else weight > 0
+        counts = round(float(used.sum())), round(float(used[y == 1].sum()))
         found = balance(p, y, weight=weight) if n else Balance(*[_UNKNOWN] * 5)
-        out.append(BalanceRow(cases.labels[j], group, found, int(used.sum()), int(y[used].sum()), sizes, warned, why))
+        out.append(BalanceRow(cases.labels[j], group, found, *counts, (sizes[0], sizes[1]), warned, why))
     return out

@@ -18,6 +18,10 @@ from palpate.audits.context.measures import METRICS
 from palpate.audits.kit.tables import DIFFERENCE, columns, difference_cells, interval_cell, reason_of, table
 from palpate.results import METRIC_NAMES, Cell, Chart, Column, Table, finite
 
+_FAMILIES = {
+    "question": "all labels and models of a comparison in one metric",
+    "run": "everything that this audit tests: all labels, models, metrics and comparisons",
+}
 _ABOUT_PRETEST = ("auroc", "auprc", "adaptive_calibration_error", "brier_skill_score")
 
 
@@ -54,9 +58,9 @@ def _differences_table(analysis: ContextAnalysis, *, held_equal: bool) -> Table:
     resampling = analysis.measuring.resampling
     return table(
         "What changes when the history is held equal" if held_equal else "Differences between groups",
-        f"p-values are corrected ({resampling.correction}) over everything that this audit tests: all labels, models, "
-        f"metrics and questions, {analysis.n_tested:,} tests. The {resampling.level:.0%} intervals hold for all tested "
-        "differences at once, and likewise for all that are not tested. The last column says why one is not tested.",
+        f"p-values and {resampling.level:.0%} intervals of tested differences are corrected ({resampling.correction}) "
+        f"over {_FAMILIES[analysis.measuring.family]}. Intervals of the others hold for each alone; the last column "
+        "says why one is not tested.",
         columns("Model", "Label", "Groups", "Metric", *DIFFERENCE),
         rows,
         collapsed=True,

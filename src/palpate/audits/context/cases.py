@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +10,10 @@ from numpy.typing import NDArray
 
 from palpate.audits.context.groups import Mask, constant_labels
 from palpate.audits.context.plan import KnownHistory
-from palpate.audits.kit.resampling import Resampling
+from palpate.audits.kit.resampling import Family, Resampling
 from palpate.cases.edits import Ints
 from palpate.results import Plan, Predictions
-from palpate.stats import match_pairs, threshold_at_specificity
+from palpate.stats import matched_share, threshold_at_specificity
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +27,7 @@ class ContextMeasuring:
     n_bins: int
     caliper: float | None
     clip: tuple[float, float]
+    family: Family = "question"
 
     def options(self, cases: AuditedCases) -> dict[str, Any]:
         """What every bootstrap gets, so that all share their resamples."""
@@ -58,10 +57,8 @@ class AuditedCases:
     patient: Ints
     usable: Mask
     """[case, label] whether a case can be matched and weighted: its pre-test probability is known, and varies."""
-    paired: Mask
-    """[case, label] whether a case is in a matched pair, on the data."""
-    tie_break: Ints
-    """Which of equal cases is matched first; it belongs to the case, not to its place in the table."""
+    share: Floats
+    """[case, label] in which share of the best matchings a case is used, on the data."""
     threshold: Floats
     """[model, label] the global threshold: at the wanted specificity on all cases with a pre-test probability."""
 
@@ -75,7 +72,6 @@ def audited_cases(
     known = ~np.isnan(p_pretest)
     p = np.where(known, p_pretest, 0.5)
     usable = known & ~constant_labels(p, known)
-    tie_break = _order_of(plan.cohort.cases["case_id"].gather(rows).to_list())
     y_score = np.stack([answers.p for answers in predictions.scored.values()])
     return AuditedCases(
         y_true=y_true,
@@ -86,24 +82,17 @@ def audited_cases(
         labels=plan.labels,
         patient=plan.cohort.patients[rows],
         usable=usable,
-        paired=_paired(y_true, p, usable, measuring.caliper, tie_break),
-        tie_break=tie_break,
+        share=matched_shares(y_true, p, usable, measuring.caliper),
         threshold=global_thresholds(y_true, y_score, known, measuring.specificity),
     )
 
 
-def _order_of(names: Sequence[str]) -> Ints:
-    """A number that depends on the case's name alone, so that ties in matching do not depend on the order of rows."""
-    digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
-    return np.asarray([int.from_bytes(digest, "little", signed=True) for digest in digests], dtype=np.int64)
-
-
-def _paired(y_true: NDArray[np.uint8], p: Floats, usable: Mask, caliper: float | None, tie_break: Ints) -> Mask:
-    out = np.zeros_like(usable)
+def matched_shares(y_true: NDArray[np.uint8], p: Floats, usable: Mask, caliper: float | None) -> Floats:
+    """[case, label] in which share of the best matchings a case is used."""
+    out: Floats = np.zeros(usable.shape)
     for j in range(out.shape[1]):
-        rows = np.flatnonzero(usable[:, j])
-        pairs = match_pairs(p[rows, j], y_true[rows, j], caliper=caliper, tie_break=tie_break[rows])
-        out[rows[np.concatenate(pairs)], j] = True
+        rows = usable[:, j]
+        out[rows, j] = matched_share(p[rows, j], y_true[rows, j], caliper=caliper)
     return out
 
 

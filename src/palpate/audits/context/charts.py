@@ -31,7 +31,7 @@ def held_equal_forest(analysis: ContextAnalysis) -> Chart:
         {REWEIGHTED: WHOLE, MATCHED: WHOLE},
         "AUROC with the history held equal",
         "All cases; re-weighted, as if the history said nothing about the label; and matched, each positive case with "
-        "a negative one of the same pre-test probability. "
+        "a negative one of similar pre-test probability. "
         f"Bars are {analysis.measuring.resampling.level:.0%} bootstrap intervals, not corrected for multiplicity."
         + _HOLLOW.format(reference=WHOLE),
     )

@@ -2,16 +2,13 @@
 
 Tested are the questions of the context paper (Sections 3.3 to 3.5): matched and re-weighted against all cases, the
 highest stratum of the pre-test probability against the lowest, a prior mention against none; and what a model adds to
-the history. All other differences are reported with intervals only. **Everything that one run of the audit tests is one
-family**: all labels, models, metrics and questions, and the means over labels. So the chance that a run marks anything
-at all where there is nothing stays below 5%.
+the history. All other differences are reported with pointwise intervals only. **A family is one comparison in one
+metric**, over all labels and models, as in the paper; the means over labels are a family of their own. With `family:
+run`, everything that one run of the audit tests is one family.
 
-The test is a difference over its bootstrap standard error, against Student's distribution with as many degrees of
-freedom as the smallest class involved has patients, less one; once for the difference itself and once for that of
-log-odds, whose spread does not shrink near 1; the larger p counts. Far out in the tails, where a corrected level lies,
-that is reliable where counting replicates is not. Intervals are made the same way and hold for the whole family at once
-(Bonferroni); a percentile so far out would need millions of replicates. The intervals of differences that are not
-tested hold for all of those at once.
+An interval is the difference give or take its bootstrap standard error, times a quantile of Student's distribution with
+as many degrees of freedom as the smallest class that the metric is about has patients, less one. Far out in the tails,
+where a corrected level lies, that is reliable where counting replicates is not. Tests follow from the intervals.
 
 Not tested are metrics that change with the prevalence of the label in a group (AUPRC, calibration error, Brier skill),
 groups of few patients, decisions at a threshold that divides too few patients, or under weights, and anything under
@@ -32,11 +29,11 @@ from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE, C
 from palpate.audits.context.incremental import GAINS, MODEL_OVER_CONTEXT, OVER_CONTEXT, IncrementalValue
 from palpate.audits.context.measures import FEWEST_TESTED, METRICS
 from palpate.audits.kit.metrics import BY_CHANCE, ERROR, MetricReplicates
-from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Correction
-from palpate.audits.kit.rows import RowWriter, corrected, pairs_of
+from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Correction, Family
+from palpate.audits.kit.rows import RowWriter, corrected, one_family, pairs_of
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Estimate
-from palpate.stats import standard_error, student_p
+from palpate.stats import standard_error
 
 TESTED = (
     "auroc",
@@ -46,9 +43,12 @@ TESTED = (
 )
 PREVALENCE = "not tested: this number changes with the prevalence of the label in the group"
 FEW_PATIENTS = f"not tested: fewer than {FEWEST_TESTED} patients with or without the label"
+_ABOUT = {"sensitivity_at_global_specificity": (0, "with"), "specificity_at_global_threshold": (1, "without")}
+"""At one threshold for all, sensitivity is about the cases with the label only, specificity about those without."""
 NOT_ASKED = "not tested: only the highest and the lowest group are tested against each other"
 FEWEST_DECIDED = 10
 """Patients of a class that should lie on each side of a threshold; 13 out of 13 has no spread to test with."""
+_FEW_OF = f"not tested: fewer than {FEWEST_TESTED} patients {{side}} the label"
 ONE_SIDED = f"not tested: fewer than {FEWEST_DECIDED} patients are expected on one side of the threshold"
 HEAVY = "not tested: under weights, a few heavy cases decide on which side of a threshold the weight lies"
 SAME_POSITIVES = "not tested: every positive case is in a pair, so sensitivity at one threshold can't change"
@@ -75,6 +75,7 @@ class DifferenceRules(NamedTuple):
 
     models: tuple[str, ...]
     """The models that are compared: ensembles, not their members."""
+    level: float
     specificity: float
     reasons: Mapping[str, tuple[str | None, ...]]
     """By group, for each label: why there is nothing to measure."""
@@ -90,11 +91,10 @@ class MetricDifference(NamedTuple):
     reference: str
     labels: tuple[str, ...]
     point: Floats
-    error: Floats
-    """Bootstrap standard error; NaN where there is no interval."""
-    freedom: Floats
-    p: Floats
-    """Not corrected; NaN where nothing is tested."""
+    low: Floats
+    """The pointwise interval; NaN where there is none."""
+    high: Floats
+    tested: NDArray[np.bool_]
     why: Objects
     """Why there is no number, no interval or no test."""
     n: Ints
@@ -128,20 +128,17 @@ def _difference(
     a: MetricReplicates, b: MetricReplicates, asked: GroupComparison, metric: str, rules: DifferenceRules
 ) -> MetricDifference:
     k, places = METRICS.index(metric), [a.models.index(name) for name in rules.models]
-    high, low, highs, lows = a.point[places, k], b.point[places, k], a.values[places, k], b.values[places, k]
-    n_units = np.minimum(a.n_units, b.n_units).min(axis=0)
+    high, low = a.point[places, k], b.point[places, k]
+    n_units = _units(metric, a, b)
     point = high - low
-    error = np.where(n_units < FEWEST_FOR_INTERVAL, np.nan, standard_error(highs - lows))
+    error = standard_error(a.values[places, k] - b.values[places, k])
+    error = np.where(n_units < FEWEST_FOR_INTERVAL, np.nan, error)
     if metric == ERROR:
         error = np.full_like(error, np.nan)
-    freedom = np.broadcast_to(np.maximum(n_units - 1.0, 1.0), point.shape)
+    reach = error * stdtrit(np.maximum(n_units - 1.0, 1.0), 0.5 + rules.level / 2.0)
+    most = np.inf if metric == "brier_skill_score" else 1.0  # shares differ by at most 1
     why = _missing(a, b, point, error, rules, BY_CHANCE if metric == ERROR else OFTEN_UNDEFINED)
     untested = _untested(asked, metric, (a, b), (high + low) / 2, rules)
-    nearest = 0.5 / np.maximum(n_units, 1)
-    apart = standard_error(_logit(highs, nearest[:, None]) - _logit(lows, nearest[:, None]))
-    p = np.maximum(
-        student_p(point, error, freedom), student_p(_logit(high, nearest) - _logit(low, nearest), apart, freedom)
-    )
     known = why == None  # noqa: E711  (an array of objects)
     return MetricDifference(
         metric=metric,
@@ -149,19 +146,19 @@ def _difference(
         reference=asked.reference,
         labels=a.labels,
         point=point,
-        error=error,
-        freedom=freedom,
-        p=np.where(known & (untested == None), p, np.nan),  # noqa: E711
+        low=np.maximum(point - reach, -most),
+        high=np.minimum(point + reach, most),
+        tested=known & (untested == None),  # noqa: E711
         why=np.where(known, untested, why),
         n=a.n,
         n_positive=a.n_positive,
     )
 
 
-def _logit(share: Floats, nearest: Floats) -> Floats:
-    """Log-odds of an AUROC or a share; closer to 0 or 1 than half a patient, nothing is known."""
-    inside = np.clip(share, nearest, 1.0 - nearest)
-    return np.asarray(np.log(inside / (1.0 - inside)))
+def _units(metric: str, a: MetricReplicates, b: MetricReplicates) -> Ints:
+    """[label] the patients of the smallest class that the metric is about, in either group."""
+    n: Ints = np.minimum(a.n_units, b.n_units)
+    return np.asarray(n[_ABOUT[metric][0]] if metric in _ABOUT else n.min(axis=0))
 
 
 def _untested(
@@ -191,7 +188,8 @@ def _untested(
     if metric in TESTED:
         unreliable = np.broadcast_to(_unreliable_labels(asked.group, parts[0], rules), why.shape)
         why[unreliable & (why == None)] = UNRELIABLE.get(asked.group)  # noqa: E711  (an array of objects)
-        why[np.broadcast_to(n.min(axis=0) < FEWEST_TESTED, why.shape)] = FEW_PATIENTS
+        few = _FEW_OF.format(side=_ABOUT[metric][1]) if metric in _ABOUT else FEW_PATIENTS
+        why[np.broadcast_to(_units(metric, *parts) < FEWEST_TESTED, why.shape)] = few
     return why
 
 
@@ -236,11 +234,11 @@ def gain_differences(
 def _gain(found: IncrementalValue, metric: str, rules: DifferenceRules, labels: tuple[str, ...]) -> MetricDifference:
     k, places = GAINS.index(metric), [found.models.index(name) for name in rules.models]
     point, error = found.point[places, k], standard_error(found.values[places, k])
-    freedom = np.broadcast_to(np.maximum(found.n_units - 1.0, 1.0), point.shape)
-    p = student_p(point, error, freedom)
+    reach = error * stdtrit(np.maximum(found.n_units - 1.0, 1.0), 0.5 + rules.level / 2.0)
+    high = point + reach
     if metric == OVER_CONTEXT:
         # Together with the model, the history can't say less: below 0 lies only the price of fitting two slopes.
-        p = np.where(point <= 0, 1.0, p)
+        high = np.maximum(high, -point)
     few = np.broadcast_to(found.n_units < FEWEST_TESTED, point.shape)
     nothing = np.asarray([reason or TOO_FEW_TO_COMBINE for reason in rules.reasons[WHOLE]], dtype=object)
     why = np.where(few, FEW_PATIENTS, np.full(point.shape, None, dtype=object))
@@ -250,9 +248,9 @@ def _gain(found: IncrementalValue, metric: str, rules: DifferenceRules, labels: 
         reference=PRETEST,
         labels=labels,
         point=point,
-        error=error,
-        freedom=freedom,
-        p=np.where(few | np.isnan(point), np.nan, p),
+        low=point - reach,
+        high=high,
+        tested=~few & ~np.isnan(error),
         why=np.where(np.isnan(point), nothing, why),
         n=found.n,
         n_positive=found.n_positive,
@@ -260,15 +258,11 @@ def _gain(found: IncrementalValue, metric: str, rules: DifferenceRules, labels: 
 
 
 def difference_rows(
-    writer: RowWriter, found: Sequence[MetricDifference], models: Sequence[str], correction: Correction
+    writer: RowWriter, found: Sequence[MetricDifference], models: Sequence[str], correction: Correction, family: Family
 ) -> list[Estimate]:
-    """One row per difference, model and label; p-values and intervals are those of one family."""
+    """One row per difference, model and label; p-values and intervals hold for the family of each."""
     rows = []
     for each in found:
-        reach = each.error * stdtrit(each.freedom, 0.5 + writer.level / 2.0)
-        low, high = each.point - reach, each.point + reach
-        if each.metric != "brier_skill_score":  # shares differ by at most 1
-            low, high = np.maximum(low, -1.0), np.minimum(high, 1.0)
         rows += [
             writer.row(
                 models[m],
@@ -278,11 +272,16 @@ def difference_rows(
                 each.point.item(m, j),
                 n=int(each.n[j]),
                 n_positive=int(each.n_positive[j]),
-                interval=(low.item(m, j), high.item(m, j)),
+                interval=(each.low.item(m, j), each.high.item(m, j)),
                 reference=each.reference,
-                p_value=each.p.item(m, j),
+                p_value=1.0 if each.tested[m, j] else None,  # the interval says it
                 reason=each.why.item(m, j),
             )
             for m, j in np.ndindex(each.point.shape)
         ]
-    return corrected(rows, correction, writer.level, family_of=lambda _: None)
+    return corrected(rows, correction, writer.level, family_of=one_family(family) or _family_of)
+
+
+def _family_of(row: Estimate) -> tuple[str, str, str | None, bool]:
+    """One comparison in one metric, over all labels and models."""
+    return row.metric, row.group, row.reference, row.label == MACRO

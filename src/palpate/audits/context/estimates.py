@@ -40,7 +40,9 @@ def context_rows(
 ) -> list[Estimate]:
     """All rows: levels, differences, the history alone, what models add to it, balance, and spread over seeds."""
     parts, averages, found = measures.parts, measures.averages, measures.incremental
-    rules = DifferenceRules(predictions.compared, measuring.specificity, measures.reasons, unreliable(measures.balance))
+    rules = DifferenceRules(
+        predictions.compared, writer.level, measuring.specificity, measures.reasons, unreliable(measures.balance)
+    )
     wanted, labels = comparisons(groups), parts[WHOLE].labels
     differences = [
         *group_differences(parts, wanted, rules),
@@ -49,7 +51,7 @@ def context_rows(
     ]
     return [
         *_levels(writer, [*parts.values(), *averages.values()], measures.reasons),
-        *difference_rows(writer, differences, rules.models, measuring.resampling.correction),
+        *difference_rows(writer, differences, rules.models, measuring.resampling.correction, measuring.family),
         *_levels(writer, measures.history, measures.reasons),
         *_joint_rows(writer, found, rules.models, labels, measures.reasons[WHOLE]),
         *_benefit_rows(writer, found, labels, measures.reasons[WHOLE]),

@@ -1,19 +1,24 @@
-"""The context audit's findings: sentences for the first screen, made from its estimates."""
+"""The context audit's answers and findings: sentences for the first screen, made from its estimates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from palpate.audits.context.balance import BalanceRow
 from palpate.audits.context.cases import AuditedCases, ContextMeasuring
 from palpate.audits.context.groups import MATCHED, MENTIONED, PRETEST, REWEIGHTED, WHOLE, CaseGroup, LabelStrata
 from palpate.audits.context.incremental import OVER_CONTEXT
-from palpate.audits.context.measures import FEWEST_TESTED, ContextMeasures
+from palpate.audits.context.measures import ContextMeasures
 from palpate.audits.context.pretest import PretestProbabilities
+from palpate.audits.kit.answers import Question
 from palpate.audits.kit.rows import EstimateIndex
-from palpate.audits.kit.wording import counted, interval, number, quoted
+from palpate.audits.kit.wording import counted, interval, listed, number, quoted
 from palpate.results import MACRO, Estimate, Finding
+from palpate.results.verdicts import Answer, Effect
 
 WARNINGS = {
     "effective_size": "the weights reduce the effective sample size of a class to {value:.0%}",
@@ -21,9 +26,29 @@ WARNINGS = {
     "no_overlap": "{value:.0%} of a class have a pre-test probability that no case of the other class has",
     "unbalanced": "after weighting, the history still tells the classes apart (its AUROC is {value:.2f} from 0.5)",
 }
-_OPENINGS = {
-    MATCHED: "Among patients with the same pre-test probability (matched)",
-    REWEIGHTED: "If the history said nothing about the label (re-weighted)",
+_NO_PROOF = (
+    "A fall among matched cases is an association. It does not prove that a model reads the history off the test: "
+    "cases that look alike on paper may be harder to tell apart."
+)
+_AS_GIVEN = (
+    "The pre-test probabilities are columns of the cohort. Intervals take them as given, so the uncertainty of the "
+    "model that made them is not included."
+)
+_AT_THRESHOLD = (
+    "The one threshold for all groups is set on the audited cases themselves; intervals of sensitivity and specificity "
+    "take it as given."
+)
+_CHANCE = 0.5
+_QUESTIONS = ("held_equal", "high_risk")
+_MATCHED_WORDS = "Among cases with a similar pre-test probability (matched{within}), the AUROC of {model}"
+_RISK_WORDS = (
+    "From patients at low risk ({low} of the pre-test probability) to those at high risk ({high}), the AUROC of {model}"
+)
+_TALLY = {
+    "concern": "lower by more than the margin",
+    "caution": "lower by an open amount",
+    "unsettled": "not settled",
+    "acceptable": "not lower by more than the margin",
 }
 _MOST_NAMED = 4
 
@@ -47,11 +72,6 @@ class ContextAnalysis:
     n_left_out: int
     left_out: str
 
-    @property
-    def n_tested(self) -> int:
-        """How many tests the family has."""
-        return sum(row.p_value is not None for row in self.estimates)
-
     def tested(self, model: str, group: str, reference: str, metric: str = "auroc") -> list[Estimate]:
         """The labels' differences that were tested, the lowest first."""
         rows = (
@@ -65,22 +85,75 @@ class ContextAnalysis:
         return [group.name for group in self.groups if group.kind == kind]
 
 
-def context_findings(analysis: ContextAnalysis) -> tuple[Finding, ...]:
-    """The sentences, in the order in which a reader wants them."""
-    found = [*_history(analysis), *_untested(analysis)]
-    for model in analysis.models:
-        found += _held_equal(analysis, model)
-        found += _strata(analysis, model)
-        found += _mentions(analysis, model)
-        found += _gain(analysis, model)
-    return (*found, *_not_alike(analysis), *_weights(analysis), *_few_values(analysis), *_left_out(analysis))
+class Asked(NamedTuple):
+    """A question of the scorecard about one model: one group less another, in AUROC, for each label."""
+
+    question: Question
+    group: str
+    reference: str
+    model: str
+    effects: Sequence[Effect]
+    answer: Answer
 
 
-def _warning(sentence: str) -> Finding:
-    return Finding(sentence=sentence, kind="caveat")
+def context_questions(analysis: ContextAnalysis, margin: float) -> list[Asked]:
+    """The audit's questions, with the answer for each model."""
+    strata = analysis.names("stratum")
+    held_equal = "What is left when the history is held equal?"
+    high_risk = "Is it worse for patients at high risk?"
+    wanted = (
+        (Question("held_equal", held_equal, "auroc", margin, harm=-1), MATCHED, WHOLE),
+        (Question("high_risk", high_risk, "auroc", margin, harm=-1), strata[-1], strata[0]),
+    )
+    asked = (_ask(analysis, *each, model) for each in wanted for model in analysis.models)
+    return [each for each in asked if each is not None]
 
 
-def _labels(rows: Sequence[Estimate] | Sequence[BalanceRow]) -> str:
+def _ask(analysis: ContextAnalysis, question: Question, group: str, reference: str, model: str) -> Asked | None:
+    effects = []
+    for j, label in enumerate(analysis.labels):
+        row = analysis.estimates.find("auroc", model, label=label, group=group, reference=reference)
+        n_patients = np.unique(analysis.cases.patient[analysis.cases.known[:, j]]).size
+        effect = question.effect(row, n_patients, reason=_unseen(analysis, row))
+        effects.append(effect or Effect(label, None, None, None, question.margin, n_patients, "not measured"))
+    answer = question.answer(model, effects)
+    return None if answer is None else Asked(question, group, reference, model, effects, answer)
+
+
+def _unseen(analysis: ContextAnalysis, row: Estimate | None) -> str | None:
+    """Why a difference that depends on the history could not have been seen; None if it could."""
+    if row is None or row.value is None:
+        return None if row is None else row.reason
+    history = analysis.estimates.find("auroc", PRETEST, label=row.label)
+    if history is not None and history.value is not None and (history.low is None or history.low <= _CHANCE):
+        return f"the history itself is not shown to predict it (AUROC {number(history.value)}; {interval(history)})"
+    return (row.reason or "").removeprefix("not tested: ") or None if row.p_value is None else None
+
+
+def context_findings(analysis: ContextAnalysis, asked: Sequence[Asked]) -> tuple[Finding, ...]:
+    """The sentences, in the order in which a reader wants them: those about a question first."""
+    held_equal, high_risk = (tuple(each for each in asked if each.question.name == name) for name in _QUESTIONS)
+    return (
+        *(_answered(analysis, each, _MATCHED_WORDS) for each in held_equal),
+        *(finding for each in held_equal for finding in _gain(analysis, each)),
+        Finding(sentence=_NO_PROOF, kind="caveat", question="held_equal"),
+        *_not_alike(analysis),
+        *_weights(analysis),
+        *(_answered(analysis, each, _RISK_WORDS) for each in high_risk),
+        *(finding for each in high_risk for finding in _mentions(analysis, each)),
+        *_few_values(analysis),
+        *_history(analysis),
+        *([_warning(_AS_GIVEN)] if analysis.pretest.ready_made else []),
+        Finding(sentence=_AT_THRESHOLD, kind="caveat"),
+        *_left_out(analysis),
+    )
+
+
+def _warning(sentence: str, question: str | None = None) -> Finding:
+    return Finding(sentence=sentence, kind="caveat", question=question)
+
+
+def _labels(rows: Sequence[Estimate] | Sequence[BalanceRow] | Sequence[Effect]) -> str:
     return quoted([row.label for row in rows], most=_MOST_NAMED)
 
 
@@ -92,12 +165,77 @@ def _higher(rows: Sequence[Estimate]) -> list[Estimate]:
     return [row for row in rows if row.significant and (row.value or 0) > 0]
 
 
-def _for_any(rows: Sequence[Estimate]) -> str:
-    return f"for '{rows[0].label}'" if len(rows) == 1 else f"for any of the {len(rows)} labels"
+def _size(row: Estimate | Answer, level: float) -> str:
+    ends = (
+        ""
+        if row.low is None
+        else f"; {level:.0%} interval {number(row.low, signed=True)} to {number(row.high, signed=True)}"
+    )
+    return f"{number(row.value, signed=True)}{ends}"
 
 
-def _size(row: Estimate) -> str:
-    return f"{number(row.value, signed=True)}; {interval(row, signed=True)}"
+def _answered(analysis: ContextAnalysis, asked: Asked, opening: str) -> Finding:
+    """One sentence with the answer's verdict, one that counts the labels, and the mean over labels."""
+    answer, level = asked.answer, analysis.measuring.resampling.level
+    label = answer.label or asked.effects[0].label
+    margin, opening = number(asked.question.margin, digits=2), opening.format(model=asked.model, **_described(analysis))
+    change = f"changes from {_levels(analysis, asked, label)} for '{label}' ({_size(answer, level)})"
+    every = "" if len(asked.effects) == 1 else f" for each of the {len(asked.effects)} labels"
+    if answer.verdict == "concern":
+        sentence = f"{opening} {change}: by more than the margin of {margin}."
+    elif answer.verdict == "caution":
+        sentence = f"{opening} {change}; whether by more than the margin of {margin} is open."
+    elif answer.verdict == "acceptable":
+        sentence = f"{opening} is not lower by more than the margin of {margin}{every}; the largest change is "
+        sentence += f"{_size(answer, level)} ('{label}')." if every else f"{_size(answer, level)}."
+    elif answer.reason is not None:
+        sentence = f"{opening} cannot be judged{' for every label' if every else f': {answer.reason}'}."
+    else:
+        needed = f"; about {answer.needed:,} patients would tell" if answer.needed else ""
+        sentence = f"{opening} {change}: these data cannot tell whether it is lower by more than {margin}{needed}."
+    return asked.question.finding(answer, sentence + _tally(asked) + _also(analysis, asked))
+
+
+def _described(analysis: ContextAnalysis) -> dict[str, str]:
+    strata, caliper = analysis.names("stratum"), analysis.measuring.caliper
+    within = "" if caliper is None else f", within {caliper:g}"
+    return {"high": strata[-1], "low": strata[0], "within": within}
+
+
+def _tally(asked: Asked) -> str:
+    """How many labels have each verdict; those that are not settled by name, with the reason."""
+    if len(asked.effects) == 1:
+        return ""
+    by = {verdict: [each for each in asked.effects if each.verdict == verdict] for verdict in _TALLY}
+    unsettled: dict[str, list[Effect]] = {}
+    for effect in by["unsettled"]:
+        unsettled.setdefault(effect.reason or "the interval is too wide", []).append(effect)
+    named = "; ".join(f"{_labels(effects)}: {reason}" for reason, effects in unsettled.items())
+    names = {verdict: named if verdict == "unsettled" else _labels(found) for verdict, found in by.items()}
+    parts = [f"{_TALLY[verdict]} for {len(found)} ({names[verdict]})" for verdict, found in by.items() if found]
+    return f" Of {len(asked.effects)} labels: {listed(parts)}."
+
+
+def _also(analysis: ContextAnalysis, asked: Asked) -> str:
+    """The mean over labels, and the re-weighted numbers where they can be relied on."""
+    if asked.group != MATCHED:
+        return ""
+    level, find = analysis.measuring.resampling.level, analysis.estimates.find
+    label = asked.answer.label or asked.effects[0].label
+    mean = find("auroc", asked.model, label=MACRO, group=MATCHED, reference=WHOLE)
+    weighted = find("auroc", asked.model, label=label, group=REWEIGHTED, reference=WHOLE)
+    said = ""
+    if weighted is not None and weighted.significant is not None:
+        said = f" Re-weighted, as if the history said nothing, '{label}' changes by {_size(weighted, level)}."
+    if mean is not None and mean.significant is not None:
+        said += f" On average over the labels: {_levels(analysis, asked, MACRO)} ({_size(mean, level)})."
+    return said
+
+
+def _levels(analysis: ContextAnalysis, asked: Asked, label: str) -> str:
+    groups = (asked.reference, asked.group)
+    values = (analysis.estimates.value("auroc", asked.model, label=label, group=name) for name in groups)
+    return " to ".join(map(number, values))
 
 
 def _history(analysis: ContextAnalysis) -> list[Finding]:
@@ -131,101 +269,39 @@ def _unknown(analysis: ContextAnalysis) -> list[Finding]:
     return found
 
 
-def _untested(analysis: ContextAnalysis) -> list[Finding]:
-    """That nothing is marked does not mean that there is nothing."""
-    if analysis.n_tested or not analysis.cases.known.any():
-        return []
-    return [
-        _warning(
-            f"No label has the {FEWEST_TESTED} patients with it and {FEWEST_TESTED} without it that a test needs: "
-            "numbers are reported, but none is marked as significant."
-        )
-    ]
-
-
-def _held_equal(analysis: ContextAnalysis, model: str) -> list[Finding]:
-    """Matched first: it is the simpler question. Unreliable numbers are not tested, so no sentence relies on them."""
-    tested = ((group, analysis.tested(model, group, WHOLE)) for group in _OPENINGS)
-    return [_change(analysis, model, group, rows) for group, rows in tested if rows]
-
-
-def _change(analysis: ContextAnalysis, model: str, group: str, rows: Sequence[Estimate]) -> Finding:
-    opening, lower = f"{_OPENINGS[group]}, the AUROC of {model}", _lower(rows)
-    mean, average = analysis.estimates.find("auroc", model, label=MACRO, group=group, reference=WHOLE), ""
-    if mean is not None and mean.significant is not None:
-        average = f" On average over the labels: {_levels(analysis, model, MACRO, group)} ({_size(mean)})."
-    if not lower:
-        sentence = f"{opening} is not significantly lower {_for_any(rows)}.{average}"
-        return Finding(sentence=sentence, kind="fact")
-    worst = lower[0]
-    few = "" if len(rows) == 1 else f"; significantly lower for {len(lower)} of {len(rows)} labels"
-    levels = _levels(analysis, model, worst.label, group)
-    return _warning(
-        f"{opening} for '{worst.label}' falls from {levels} ({interval(worst, signed=True)}{few}).{average}"
-    )
-
-
-def _levels(analysis: ContextAnalysis, model: str, label: str, group: str) -> str:
-    values = (analysis.estimates.value("auroc", model, label=label, group=name) for name in (WHOLE, group))
-    return " to ".join(map(number, values))
-
-
-def _strata(analysis: ContextAnalysis, model: str) -> list[Finding]:
-    names = analysis.names("stratum")
-    low, high = names[0], names[-1]
-    rows = analysis.tested(model, high, low)
-    lower, higher = _lower(rows), _higher(rows)
-    if rows and not lower and not higher:
-        sentence = (
-            f"The AUROC of {model} does not differ significantly between patients at high risk ({high}) and at low "
-            f"risk ({low}) {_for_any(rows)}."
-        )
-        return [Finding(sentence=sentence, kind="fact")]
-    found = []
-    if lower:
-        sentence = (
-            f"{model} is worse where the history makes the finding likely: from the {low} to the {high}, its AUROC for "
-            f"'{lower[0].label}' changes by {_size(lower[0])}; significantly lower for {len(lower)} of "
-            f"{counted(len(rows), 'label')}."
-        )
-        found.append(_warning(sentence))
-    if higher:
-        sentence = f"{model} has a higher AUROC among the {high} than among the {low} for {_labels(higher[::-1])}."
-        found.append(Finding(sentence=sentence))
-    return found
-
-
-def _mentions(analysis: ContextAnalysis, model: str) -> list[Finding]:
+def _mentions(analysis: ContextAnalysis, asked: Asked) -> list[Finding]:
     names = analysis.names("mention")
-    rows = analysis.tested(model, names[0], names[1]) if names else []
+    rows = analysis.tested(asked.model, names[0], names[1]) if names else []
     lower = _lower(rows)
     if not lower:
         return []
     known = "mentioned in earlier notes" if names[0] == MENTIONED[0] else "found before"
     sentence = (
-        f"Where the finding was {known}, {model} has a lower AUROC, most of all for '{lower[0].label}' "
-        f"({_size(lower[0])}); significantly lower for {len(lower)} of {counted(len(rows), 'label')}."
+        f"Where the finding was {known}, {asked.model} has a lower AUROC, most of all for '{lower[0].label}' "
+        f"({_size(lower[0], analysis.measuring.resampling.level)}); shown for {len(lower)} of "
+        f"{counted(len(rows), 'tested label')}."
     )
-    return [_warning(sentence)]
+    return [Finding(sentence=sentence, question=asked.question.name)]
 
 
-def _gain(analysis: ContextAnalysis, model: str) -> list[Finding]:
+def _gain(analysis: ContextAnalysis, asked: Asked) -> list[Finding]:
     """What the model adds for someone who knows the history."""
-    rows = analysis.tested(model, WHOLE, PRETEST, OVER_CONTEXT)
+    rows = analysis.tested(asked.model, WHOLE, PRETEST, OVER_CONTEXT)
+    useful = _higher(rows)
+    opening = f"For someone who knows the history, {asked.model}"
     if not rows:
         return []
-    useful = _higher(rows)
-    useless = [row for row in rows if row not in useful]
-    opening = f"For someone who knows the history, {model} adds"
-    if useless:
-        order = sorted(useless, key=lambda row: analysis.labels.index(row.label))
-        what = f"{_labels(order)} ({len(useless)} of {counted(len(rows), 'label')})"
-        return [_warning(f"{opening} nothing demonstrable for {what}.")]
-    least, most = rows[0], rows[-1]
-    size = f"{number(least.value)} to the AUROC for '{least.label}'"
-    if len(rows) > 1:
-        size = f"between {number(least.value)} ('{least.label}') and {number(most.value)} ('{most.label}') to the AUROC"
-    return [Finding(sentence=f"{opening} {size}.", kind="fact")]
+    if not useful:
+        sentence = f"{opening} is not shown to add anything, for {'any of ' if len(rows) > 1 else ''}{_labels(rows)}."
+    else:
+        least, most = useful[0], useful[-1]
+        size = f"{number(least.value)} to the AUROC for '{least.label}'"
+        if len(useful) > 1:
+            ends = (f"{number(row.value)} ('{row.label}')" for row in (least, most))
+            size = f"between {' and '.join(ends)} to the AUROC"
+        useless = [row for row in rows if row not in useful]
+        sentence = f"{opening} adds {size}{f'; for {_labels(useless)} that is not shown' if useless else ''}."
+    return [Finding(sentence=sentence, question=asked.question.name)]
 
 
 def _not_alike(analysis: ContextAnalysis) -> list[Finding]:
@@ -238,7 +314,7 @@ def _not_alike(analysis: ContextAnalysis) -> list[Finding]:
         f"The matched pairs are not alike for {_labels(bad)}: the history still tells them apart (AUROC {worst}), so "
         "they are not tested. Set a `caliper`, for example 0.01."
     )
-    return [_warning(sentence)]
+    return [_warning(sentence, "held_equal")]
 
 
 def _weights(analysis: ContextAnalysis) -> list[Finding]:
@@ -247,7 +323,7 @@ def _weights(analysis: ContextAnalysis) -> list[Finding]:
         return []
     first = bad[0].warnings[0]
     why = WARNINGS[first.kind].format(value=first.value)
-    return [_warning(f"Do not rely on the re-weighted numbers for {_labels(bad)}: {why}.")]
+    return [_warning(f"Do not rely on the re-weighted numbers for {_labels(bad)}: {why}.", "held_equal")]
 
 
 def _few_values(analysis: ContextAnalysis) -> list[Finding]:
@@ -259,7 +335,7 @@ def _few_values(analysis: ContextAnalysis) -> list[Finding]:
     if constant:
         names = quoted(constant, most=_MOST_NAMED)
         why = "is the same for all cases, so it can't divide, match or weight them"
-        found.append(_warning(f"The pre-test probability of {names} {why}."))
+        found.append(_warning(f"The pre-test probability of {names} {why}.", "high_risk"))
     if bad:
         (label, strata), others = bad[0], len(bad) - 1
         sentence = (
@@ -268,7 +344,7 @@ def _few_values(analysis: ContextAnalysis) -> list[Finding]:
             + (f" The same is true of {counted(others, 'more label')}." if others else "")
         )
         empty = any(0 in strata.size for _, strata in bad)
-        found.append(Finding(sentence=sentence, kind="caveat" if empty else "fact"))
+        found.append(Finding(sentence=sentence, kind="caveat" if empty else "fact", question="high_risk"))
     return found
 
 

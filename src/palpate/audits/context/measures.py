@@ -34,11 +34,13 @@ from palpate.stats import (
     NOISE,
     bootstrap,
     context_weights,
+    effective_size,
     macro_average,
     matched_bootstrap,
     reweighted_bootstrap,
 )
 
+Floats = NDArray[np.float64]
 _STATISTICS = {
     "auroc": "auroc",
     "auprc": "auprc",
@@ -103,8 +105,7 @@ def _measure(
         found = bootstrap(cases.y_true, cases.y_score, rows=group.rows, **options)
         parts[group.name] = _part(cases, group.name, group.rows, found, measuring)
     matched, weighted = _held_equal(cases, measuring, options)
-    n_units = np.minimum(weighted.n_units, _effective(cases, measuring.clip))
-    return {**parts, MATCHED: matched, REWEIGHTED: replace(weighted, n_units=n_units)}
+    return {**parts, MATCHED: matched, REWEIGHTED: weighted}
 
 
 def _measure_pretest(cases: AuditedCases, measuring: ContextMeasuring) -> dict[str, MetricReplicates]:
@@ -130,11 +131,11 @@ def _held_equal(
     """The matched and the re-weighted cases."""
     values = cases.y_true, cases.y_score, cases.p
     more = {**options, "rows": cases.usable}
-    matched = matched_bootstrap(*values, caliper=measuring.caliper, tie_break=cases.tie_break, **more)
+    matched = matched_bootstrap(*values, caliper=measuring.caliper, **more)
     weighted = reweighted_bootstrap(*values, clip=measuring.clip, **more)
     return (
-        _part(cases, MATCHED, cases.paired, matched, measuring),
-        _part(cases, REWEIGHTED, cases.usable, weighted, measuring),
+        _weighted_part(cases, MATCHED, cases.share, matched, measuring),
+        _weighted_part(cases, REWEIGHTED, _weights(cases, measuring.clip), weighted, measuring),
     )
 
 
@@ -153,13 +154,30 @@ def _part(cases: AuditedCases, name: str, rows: Mask, found: Any, measuring: Con
     )
 
 
-def _effective(cases: AuditedCases, clip: tuple[float, float]) -> Ints:
-    """[2, label] effective numbers of positives and negatives: two of a hundred cases may hold all the weight."""
-    out: Ints = np.zeros((2, len(cases.labels)), dtype=np.int64)
-    for j in range(len(cases.labels)):
+def _weighted_part(
+    cases: AuditedCases, name: str, weight: Floats, found: Any, measuring: ContextMeasuring
+) -> MetricReplicates:
+    """Units are at most the effective numbers of positives and negatives: two of a hundred may hold all the weight."""
+    part = _part(cases, name, weight > 0, found, measuring)
+    sides = (cases.y_true > 0, cases.y_true == 0)
+    effective = [[effective_size(each[side]) for each, side in zip(weight.T, every.T, strict=True)] for every in sides]
+    n_units = np.minimum(part.n_units, np.nan_to_num(np.asarray(effective)).round().astype(np.int64))
+    if name != MATCHED:
+        return replace(part, n_units=n_units)
+    return replace(
+        part,
+        n=weight.sum(axis=0).round().astype(np.int64),
+        n_positive=np.where(sides[0], weight, 0.0).sum(axis=0).round().astype(np.int64),
+        n_units=n_units,
+    )
+
+
+def _weights(cases: AuditedCases, clip: tuple[float, float]) -> Floats:
+    """[case, label] the weights under which label and history are independent; 0 where there are none."""
+    out: Floats = np.zeros(cases.p.shape)
+    for j in range(out.shape[1]):
         rows = cases.usable[:, j]
-        found = context_weights(cases.p[rows, j], cases.y_true[rows, j], clip=clip)
-        out[:, j] = np.nan_to_num([found.effective_positives, found.effective_negatives])
+        out[rows, j] = context_weights(cases.p[rows, j], cases.y_true[rows, j], clip=clip).weight
     return out
 
 

@@ -55,6 +55,8 @@ class PretestProbabilities(NamedTuple):
     """For each label, which kind of model it is; empty where that is not known."""
     reads_notes: bool = False
     """Whether the features are words of notes: single words are note text too."""
+    ready_made: bool = False
+    """Whether they come with the cohort: nothing is known then about the uncertainty of the model that made them."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def ready(columns: Sequence[Floats | None]) -> PretestProbabilities:
         training_auroc=np.full(len(columns), np.nan),
         heaviest=((),) * len(columns),
         model=("",) * len(columns),
+        ready_made=True,
     )
 
 

@@ -5,7 +5,7 @@ strata are the bottom 25%, the middle 50% and the top 25%. A metric in a stratum
 `bootstrap(..., rows=strata.stratum == k)`; with one integer `rng`, strata can be subtracted replicate by replicate. A
 global threshold is found once, on all rows of the data (`threshold_at_specificity`), and passed as `threshold`.
 
-matching and matched_bootstrap   pairs of equal pre-test probability (Section 3.4, "Matched Neighbor")
+matching and matched_bootstrap   cases of similar pre-test probability (Section 3.4, "Matched Neighbor")
 weighting                        weights under which label and context are independent (Section 3.4, Appendix E)
 incremental                      what a model adds to the pre-test probability
 pretest_model                    the parts of a model that gives pre-test probabilities

@@ -1,22 +1,20 @@
-"""Pairs of a positive and a negative with similar pre-test probability (context paper, Section 3.4, "Matched
-Neighbor").
+"""Positives and negatives with similar pre-test probability (context paper, Section 3.4, "Matched Neighbor").
 
 The paper passes the matrix of all distances to `scipy.optimize.linear_sum_assignment`. On a line no matrix is needed:
-one walk up the sorted probabilities and one walk back find an assignment of the same total cost, in linear time after
-the sort. Probabilities are compared in fixed point, as multiples of 2**-59, so sums have no rounding errors.
+one walk up the sorted probabilities and one walk back find assignments of the same total cost, in linear time after
+the sort. Probabilities are compared in fixed point, with 15 decimals, so sums have no rounding errors.
 
-Tie rule. If several choices of rows cost the same, rows are decided from the last to the first in the order of (p,
-negatives before positives, tie_break, row): a row of the larger class is left out if some best choice leaves it out, a
-row of the smaller class is used if some best choice uses it. So in the larger class the lower p wins, and among equal p
-the first row. How many rows of each class are used at each value of p does not depend on the order of the rows; which
-rows of one class and one p are used does, and so does the AUROC. Pass a `tie_break` that belongs to the case (a hash of
-its identifier) to be independent of the row order. If both classes have the same size, the positives count as the
-smaller one.
+Ties. Often many choices of rows cost the same: of ten negatives with one probability a pair needs one, and a positive
+at 0.5 may take a negative at 0.4 or at 0.6. No one of them is better, and their AUROCs differ. So a row has a share:
+the share of all best choices of rows in which it is used, each choice counted once. Metrics on matched rows take the
+shares as weights. Neither the order of the rows nor their names matter. Where one class is used up, as without a
+caliper, the weighted AUROC is the mean of the AUROCs of all best choices, and so is every metric that is a mean over
+rows; other metrics are those of the average matched sample.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,15 +24,16 @@ from palpate.stats.context import pretest
 from palpate.stats.discrimination import auroc
 from palpate.stats.inputs import Floats, divide
 
-_ONE = 2.0**59
+_ONE = 1e15
 NO_CALIPER = 2**61  # longer than any distance
 
 
-class MatchedPairs(NamedTuple):
-    """Row numbers: positives[i] is paired with negatives[i]; pairs are in the order of their probabilities."""
+class MatchingCells(NamedTuple):
+    """Rows of one class at one place belong to one cell; cells are sorted by place, negatives before positives."""
 
-    positives: NDArray[np.int64]
-    negatives: NDArray[np.int64]
+    cell: NDArray[np.int32]  # of each row
+    place: NDArray[np.int64]
+    positive: NDArray[np.bool_]
 
 
 class Balance(NamedTuple):
@@ -52,36 +51,44 @@ class Balance(NamedTuple):
     auroc: float
 
 
-def match_pairs(
-    p: ArrayLike, y_true: ArrayLike, *, caliper: float | None = None, tie_break: ArrayLike | None = None
-) -> MatchedPairs:
-    """The 1:1 matching of positives and negatives with the least total |p - p'|; the smaller class is used up.
+def matched_share(p: ArrayLike, y_true: ArrayLike, *, caliper: float | None = None) -> Floats:
+    """In which share of the best 1:1 matchings of positives and negatives each row is used, [n].
 
-    With a caliper, a row of the smaller class may be left out at the price of the caliper: the sum of the distances
-    plus the caliper times the number of rows left out is minimal (Rosenbaum 2012, optimal subset matching). So no pair
-    is farther apart than the caliper, and a row without a near partner does not spoil the pairs of others.
-
-    `tie_break`, [n], orders rows with the same p; their row number comes after it. No rows, or one class: no pairs.
+    Best is the least total |p - p'|; the smaller class is used up. With a caliper, a row of the smaller class may be
+    left out at the price of the caliper: the sum of the distances plus the caliper times the number of rows left out is
+    minimal (Rosenbaum 2012, optimal subset matching). So no pair is farther apart than the caliper, and a row without a
+    near partner does not spoil the pairs of others. No rows, or one class: all shares are 0.
     """
     from palpate.stats.kernels import matching as _matching
 
     chance, positive = pretest(p), _inputs.binary(y_true)
     if chance.ndim != 1 or chance.shape != positive.shape:
         raise ValueError("p and y_true must have one dimension and the same number of rows")
-    order = match_order(chance, positive, tie_break)
-    used = np.zeros(chance.size, np.int32)
-    if chance.size:
-        space = _matching.workspace(chance.size, chance.size)
-        ones = np.ones(chance.size, np.int32)
-        _matching.choose(ones, fixed_point(chance[order]), positive[order], penalty(caliper), space, used)
-    chosen = order[used > 0]
-    return MatchedPairs(chosen[positive[chosen]], chosen[~positive[chosen]])
+    price, cells = penalty(caliper), cells_of(chance, positive)
+    n_cells = cells.place.size
+    share = np.zeros(n_cells)
+    if n_cells:
+        count = np.bincount(cells.cell, minlength=n_cells).astype(np.int32)
+        space = _matching.workspace(n_cells, chance.size)
+        _matching.choose(count, cells.place, cells.positive, price, space, share)
+    return share[cells.cell]
+
+
+def cells_of(p: Floats, positive: NDArray[np.bool_]) -> MatchingCells:
+    """The cells of rows; a place is twice the number of 1e-15 in p, so that distances are even."""
+    place = np.rint(p * _ONE).astype(np.int64) * 2
+    order = np.lexsort((positive, place))
+    place, positive = place[order], positive[order]
+    new = np.append(True, (np.diff(place) > 0) | (positive[1:] != positive[:-1]))[: place.size]
+    cell = np.empty(place.size, np.int32)
+    cell[order] = np.cumsum(new) - 1
+    return MatchingCells(cell, place[new], positive[new])
 
 
 def balance(p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None) -> Balance:
     """How much the distributions of `p` differ between positives and negatives.
 
-    After matching, `weight` is 1 for matched rows and 0 for the others; after re-weighting, it is the weights.
+    After matching, `weight` is `matched_share`; after re-weighting, it is the weights.
     """
     rows = _inputs.scored(y_true, pretest(p), weight)
     positive, chance, mass = rows.positive, rows.score, rows.mass
@@ -102,21 +109,6 @@ def balance(p: ArrayLike, y_true: ArrayLike, *, weight: ArrayLike | None = None)
         ks=float(np.abs(ahead[last]).max()),
         auroc=auroc(y_true, chance, weight=weight),
     )
-
-
-def match_order(p: Floats, positive: NDArray[np.bool_], tie_break: ArrayLike | None) -> NDArray[np.int64]:
-    """Row numbers by p, then class, then tie_break, then row."""
-    if tie_break is None:
-        return np.lexsort((positive, p))
-    key: NDArray[Any] = np.asarray(tie_break)
-    if key.shape != p.shape:
-        raise ValueError(f"tie_break has shape {key.shape}, expected {p.shape}")
-    return np.lexsort((key, positive, p))
-
-
-def fixed_point(p: Floats) -> NDArray[np.int64]:
-    """Places of the probabilities: twice their multiples of 2**-59, so that distances are even."""
-    return np.rint(p * _ONE).astype(np.int64) * 2
 
 
 def penalty(caliper: float | None) -> int:
