@@ -85,7 +85,7 @@ class ContextAnalysis:
         return [group.name for group in self.groups if group.kind == kind]
 
 
-class Asked(NamedTuple):
+class ContextQuestion(NamedTuple):
     """A question of the scorecard about one model: one group less another, in AUROC, for each label."""
 
     question: Question
@@ -96,7 +96,7 @@ class Asked(NamedTuple):
     answer: Answer
 
 
-def context_questions(analysis: ContextAnalysis, margin: float) -> list[Asked]:
+def context_questions(analysis: ContextAnalysis, margin: float) -> list[ContextQuestion]:
     """The audit's questions, with the answer for each model."""
     strata = analysis.names("stratum")
     held_equal = "What is left when the history is held equal?"
@@ -109,7 +109,9 @@ def context_questions(analysis: ContextAnalysis, margin: float) -> list[Asked]:
     return [each for each in asked if each is not None]
 
 
-def _ask(analysis: ContextAnalysis, question: Question, group: str, reference: str, model: str) -> Asked | None:
+def _ask(
+    analysis: ContextAnalysis, question: Question, group: str, reference: str, model: str
+) -> ContextQuestion | None:
     effects = []
     for j, label in enumerate(analysis.labels):
         row = analysis.estimates.find("auroc", model, label=label, group=group, reference=reference)
@@ -117,7 +119,7 @@ def _ask(analysis: ContextAnalysis, question: Question, group: str, reference: s
         effect = question.effect(row, n_patients, reason=_unseen(analysis, row))
         effects.append(effect or Effect(label, None, None, None, question.margin, n_patients, "not measured"))
     answer = question.answer(model, effects)
-    return None if answer is None else Asked(question, group, reference, model, effects, answer)
+    return None if answer is None else ContextQuestion(question, group, reference, model, effects, answer)
 
 
 def _unseen(analysis: ContextAnalysis, row: Estimate | None) -> str | None:
@@ -130,7 +132,7 @@ def _unseen(analysis: ContextAnalysis, row: Estimate | None) -> str | None:
     return (row.reason or "").removeprefix("not tested: ") or None if row.p_value is None else None
 
 
-def context_findings(analysis: ContextAnalysis, asked: Sequence[Asked]) -> tuple[Finding, ...]:
+def context_findings(analysis: ContextAnalysis, asked: Sequence[ContextQuestion]) -> tuple[Finding, ...]:
     """The sentences, in the order in which a reader wants them: those about a question first."""
     held_equal, high_risk = (tuple(each for each in asked if each.question.name == name) for name in _QUESTIONS)
     return (
@@ -174,7 +176,7 @@ def _size(row: Estimate | Answer, level: float) -> str:
     return f"{number(row.value, signed=True)}{ends}"
 
 
-def _answered(analysis: ContextAnalysis, asked: Asked, opening: str) -> Finding:
+def _answered(analysis: ContextAnalysis, asked: ContextQuestion, opening: str) -> Finding:
     """One sentence with the answer's verdict, one that counts the labels, and the mean over labels."""
     answer, level = asked.answer, analysis.measuring.resampling.level
     label = answer.label or asked.effects[0].label
@@ -202,7 +204,7 @@ def _described(analysis: ContextAnalysis) -> dict[str, str]:
     return {"high": strata[-1], "low": strata[0], "within": within}
 
 
-def _tally(asked: Asked) -> str:
+def _tally(asked: ContextQuestion) -> str:
     """How many labels have each verdict; those that are not settled by name, with the reason."""
     if len(asked.effects) == 1:
         return ""
@@ -216,7 +218,7 @@ def _tally(asked: Asked) -> str:
     return f" Of {len(asked.effects)} labels: {listed(parts)}."
 
 
-def _also(analysis: ContextAnalysis, asked: Asked) -> str:
+def _also(analysis: ContextAnalysis, asked: ContextQuestion) -> str:
     """The mean over labels, and the re-weighted numbers where they can be relied on."""
     if asked.group != MATCHED:
         return ""
@@ -232,7 +234,7 @@ def _also(analysis: ContextAnalysis, asked: Asked) -> str:
     return said
 
 
-def _levels(analysis: ContextAnalysis, asked: Asked, label: str) -> str:
+def _levels(analysis: ContextAnalysis, asked: ContextQuestion, label: str) -> str:
     groups = (asked.reference, asked.group)
     values = (analysis.estimates.value("auroc", asked.model, label=label, group=name) for name in groups)
     return " to ".join(map(number, values))
@@ -269,7 +271,7 @@ def _unknown(analysis: ContextAnalysis) -> list[Finding]:
     return found
 
 
-def _mentions(analysis: ContextAnalysis, asked: Asked) -> list[Finding]:
+def _mentions(analysis: ContextAnalysis, asked: ContextQuestion) -> list[Finding]:
     names = analysis.names("mention")
     rows = analysis.tested(asked.model, names[0], names[1]) if names else []
     lower = _lower(rows)
@@ -284,7 +286,7 @@ def _mentions(analysis: ContextAnalysis, asked: Asked) -> list[Finding]:
     return [Finding(sentence=sentence, question=asked.question.name)]
 
 
-def _gain(analysis: ContextAnalysis, asked: Asked) -> list[Finding]:
+def _gain(analysis: ContextAnalysis, asked: ContextQuestion) -> list[Finding]:
     """What the model adds for someone who knows the history."""
     rows = analysis.tested(asked.model, WHOLE, PRETEST, OVER_CONTEXT)
     useful = _higher(rows)
