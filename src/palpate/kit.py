@@ -6,6 +6,7 @@ An audit plans with `Plan`, `VariantsBuilder` and `Edit`, and reports with `RowW
 `docs/extend.md` has a whole one.
 """
 
+from palpate.audits.kit.answers import Question
 from palpate.audits.kit.metrics import (
     MetricReplicates,
     append_ensembles,
@@ -22,13 +23,14 @@ from palpate.audits.kit.resampling import (
     FEWEST_FOR_INTERVAL,
     FEWEST_FOR_TEST,
     Correction,
+    Family,
     MeanInterval,
     Resampling,
     mean_with_interval,
     no_interval,
     not_tested,
 )
-from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, pairs_of
+from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family, pairs_of
 from palpate.audits.kit.scope import (
     Count,
     Recall,
@@ -81,6 +83,7 @@ from palpate.results import (
     estimates_frame,
     finite,
 )
+from palpate.results.verdicts import Answer, Effect, judge, margins_with
 
 __all__ = [
     "ALL_LABELS",
@@ -90,6 +93,7 @@ __all__ = [
     "MACRO",
     "NO_INTERVAL",
     "TESTED",
+    "Answer",
     "AuditResult",
     "Axis",
     "Chart",
@@ -100,15 +104,18 @@ __all__ = [
     "Correction",
     "Count",
     "Edit",
+    "Effect",
     "Estimate",
     "EstimateIndex",
     "Examples",
+    "Family",
     "Finding",
     "MeanInterval",
     "MetricReplicates",
     "ModelPredictions",
     "Plan",
     "Predictions",
+    "Question",
     "Recall",
     "Replicates",
     "Resampling",
@@ -141,8 +148,10 @@ __all__ = [
     "forest",
     "interval",
     "interval_cell",
+    "judge",
     "level_rows",
     "listed",
+    "margins_with",
     "mean_with_interval",
     "member_places",
     "model_differences",
@@ -150,6 +159,7 @@ __all__ = [
     "no_interval",
     "not_tested",
     "number",
+    "one_family",
     "ordinal",
     "p_value",
     "pairs_of",

@@ -123,11 +123,17 @@ class Effect(NamedTuple):
     n_patients: int
     reason: str | None = None
     """Why this effect could not be seen, if it could not."""
+    sign: int = 1
+    """The measured value is this times the harm."""
+    two_sided: bool = False
+    """Whether a change the other way would be harm too; both must then be excluded."""
 
     @property
     def verdict(self) -> Verdict:
         """By the rule; what could not be seen is unsettled."""
-        return "unsettled" if self.reason is not None or self.harm is None else judge(self.low, self.high, self.margin)
+        if self.reason is not None or self.harm is None or self.low is None or self.high is None:
+            return "unsettled"
+        return judge(self.low, max(self.high, -self.low) if self.two_sided else self.high, self.margin)
 
     @property
     def needed(self) -> int | None:

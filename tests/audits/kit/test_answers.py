@@ -49,3 +49,19 @@ def test_the_worst_of_several_labels_is_named() -> None:
     assert answer is not None
     assert (answer.verdict, answer.label, answer.n_labels, answer.n_unsettled) == ("unsettled", "b", 3, 1)
     assert answer.needed == 6400
+
+
+def test_where_a_change_either_way_is_harm_both_must_be_excluded() -> None:
+    shift = Question("gender", "Does gender change the answer?", "shift", 0.01, harm=0)
+    verdicts = []
+    for value, low, high in (
+        (-0.02, -0.03, -0.015),
+        (0.02, 0.015, 0.03),
+        (0.001, -0.012, 0.008),
+        (-0.001, -0.002, 0.0),
+    ):
+        answer = shift.answer("m", [shift.effect(row(value, low, high), 200)])
+        assert answer is not None
+        assert (answer.value, answer.low, answer.high) == pytest.approx((value, low, high))
+        verdicts.append(answer.verdict)
+    assert verdicts == ["concern", "concern", "unsettled", "acceptable"]

@@ -21,7 +21,7 @@ class Question(NamedTuple):
     """Whose margin decides."""
     margin: float
     harm: int = 1
-    """1: a higher value is harm; -1: a lower one is."""
+    """1: a higher value is harm; -1: a lower one is; 0: a change either way is."""
     percent: bool = False
     origin: float = 0.0
     """Where harm is counted from: 0 for differences, a required value for levels."""
@@ -36,12 +36,13 @@ class Question(NamedTuple):
         """
         if row is None:
             return None
-        value = None if row.value is None else self.harm * (row.value - self.origin)
-        low, high = self._ends(row, n_family)
+        sign = self.harm or (-1 if (row.value or 0.0) < self.origin else 1)
+        value = None if row.value is None else sign * (row.value - self.origin)
+        low, high = self._ends(row, n_family, sign)
         why = reason or (row.reason if row.value is None or row.low is None else None)
-        return Effect(row.label, value, low, high, self.margin, n_patients, why)
+        return Effect(row.label, value, low, high, self.margin, n_patients, why, sign, self.harm == 0)
 
-    def _ends(self, row: Estimate, n_family: int | None) -> tuple[float | None, float | None]:
+    def _ends(self, row: Estimate, n_family: int | None, sign: int) -> tuple[float | None, float | None]:
         """The interval with harm positive, simultaneous over the family."""
         if row.value is None or row.low is None or row.high is None:
             return None, None
@@ -55,7 +56,7 @@ class Question(NamedTuple):
             low, high = float(wider.low), float(wider.high)
             if row.reference is None and own[0] >= 0 and own[1] <= 1:
                 low, high = max(low, 0.0), min(high, 1.0)  # levels of shares stay shares
-        ends = [self.harm * (end - self.origin) for end in (low, high)]
+        ends = [sign * (end - self.origin) for end in (low, high)]
         return min(ends), max(ends)
 
     def answer(self, model: str, effects: Sequence[Effect | None]) -> Answer | None:
@@ -64,18 +65,19 @@ class Question(NamedTuple):
         if not known:
             return None
         decides = worst(known)
-        ends = [None if end is None else self.origin + self.harm * end for end in (decides.low, decides.high)]
-        low, high = ends if self.harm > 0 else ends[::-1]
+        sign = decides.sign
+        ends = [None if end is None else self.origin + sign * end for end in (decides.low, decides.high)]
+        low, high = ends if sign > 0 else ends[::-1]
         return Answer(
             question=self.name,
             asks=self.asks,
             model=model,
             verdict=decides.verdict,
             metric=self.metric,
-            value=None if decides.harm is None else self.origin + self.harm * decides.harm,
+            value=None if decides.harm is None else self.origin + sign * decides.harm,
             low=low,
             high=high,
-            margin=self.origin + self.harm * self.margin,
+            margin=self.origin + sign * self.margin,
             required=self.origin != 0.0,
             percent=self.percent,
             label=decides.label if len(known) > 1 else None,
