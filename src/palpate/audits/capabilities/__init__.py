@@ -17,10 +17,10 @@ from pydantic import Field, InstanceOf
 from palpate.audits.capabilities.blocks import capabilities_blocks
 from palpate.audits.capabilities.estimates import CapabilityRows, capability_rows
 from palpate.audits.capabilities.examples import find_failures
-from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings
+from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings, decide_capabilities
 from palpate.audits.capabilities.measures import measure_capabilities
 from palpate.audits.capabilities.plan import PlannedSuite, plan_suite
-from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import (
     Count,
@@ -37,6 +37,7 @@ from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 from palpate.perturb.suites import Suite, SuiteCases, load_suite
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
+from palpate.results.verdicts import margins_with
 
 Value = str | dict[str, str | float]
 
@@ -75,13 +76,18 @@ class Capabilities:
     threshold: Threshold = "auto"
     """Where a probability becomes a decision, as in the performance audit."""
     target_recall: Recall = 0.70
-    n_replicates: Replicates = 10_000
+    n_replicates: Replicates = 2_000
+    """Shuffles of the test that the values of a slot are alike."""
     level: Share = 0.95
     correction: Correction = "bonferroni"
+    family: Family = "question"
+    """Which comparisons share a correction: those about one capability, or all of the `run`."""
     examples: Annotated[int, Field(ge=0)] = 2
     """How many failing sentences are shown for each model, test and label."""
     include_text: bool = False
     """Show finished cases (JSONL) that fail; sentences from templates are always shown."""
+    margins: dict[str, float] = field(default_factory=dict)
+    """The smallest effects that matter, set for the whole run."""
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[PlannedSuite]:
         """The suite's sentences, the held-out cases for the baseline, and the validation split for the threshold."""
@@ -107,20 +113,25 @@ class Capabilities:
             plan, predictions, rule=self._threshold_rule, split=self.split, how=how, rng=rng
         )
         writer = RowWriter(self.name, self.level)
-        rows = capability_rows(CapabilityRows(writer, plan.labels[0], predictions, measured, how), examined)
+        rows = capability_rows(
+            CapabilityRows(writer, plan.labels[0], predictions, measured, how), examined, self.family
+        )
         analysis = CapabilitiesAnalysis(
             estimates=EstimateIndex(rows, label=plan.labels[0]),
             examined=examined,
             models=predictions.compared,
+            ensembles=predictions.ensembles,
             measured=measured,
             failures=find_failures(plan, measured.answers, predictions.compared, self._n_examples),
             how=how,
         )
+        decisions = decide_capabilities(analysis, margins_with(self.margins), self.family)
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(rows),
             blocks=capabilities_blocks(analysis),
-            findings=capabilities_findings(analysis),
+            findings=capabilities_findings(analysis, decisions),
+            answers=tuple(each.answer for each in decisions),
             provenance={
                 "suite": examined.suite,
                 "suite_fingerprint": examined.fingerprint,

@@ -35,6 +35,7 @@ from palpate.results.blocks import Cell
 MOST_HISTOGRAMS = 8
 _ANSWERS = Axis(field="value", title="Right answers", low=0.0, high=1.0, percent=True)
 _DIFFERENCE = Column(name="Difference (points)", kind="interval")
+_SPREAD = (Column(name="SD over seeds (points)", kind="number"),)
 
 
 def capabilities_blocks(analysis: CapabilitiesAnalysis) -> tuple[Table | Chart | Examples, ...]:
@@ -88,7 +89,8 @@ def _against_baseline(analysis: CapabilitiesAnalysis, part: str) -> Chart:
         caption="Share of the sentences of each test to which the model gives the right answer, by the answer that is "
         "right; the first bar is the share of held-out cases with that label that it finds (recall). A model that "
         "gives one answer to everything has 100% in one panel and 0% in the other. "
-        f"{analysis.how.level:.0%} intervals, by base template for sentences and by patient for held-out cases.",
+        f"{analysis.how.level:.0%} intervals, by base template for sentences and by patient for held-out cases."
+        + _seeds(analysis),
         description="Bars of pass rates by test and label, beside the recall on held-out cases.",
         x=_ANSWERS,
         y=Axis(field="test", title="Test"),
@@ -96,6 +98,11 @@ def _against_baseline(analysis: CapabilitiesAnalysis, part: str) -> Chart:
         facet="label",
         data=tuple(data),
     )
+
+
+def _seeds(analysis: CapabilitiesAnalysis) -> str:
+    """What a number of several seeds is."""
+    return " A model of several seeds has the mean of their rates." if analysis.ensembles else ""
 
 
 def _tests_table(analysis: CapabilitiesAnalysis, part: str) -> Table:
@@ -108,17 +115,27 @@ def _tests_table(analysis: CapabilitiesAnalysis, part: str) -> Table:
             level = find("pass_rate", model, group=test.group)
             recall = find("recall", model, group=baseline)
             gap = find("pass_rate", model, group=test.group, reference=baseline)
-            numbers = (interval_cell(row, 100) for row in (level, recall, gap))
+            spread = analysis.estimates.value("pass_rate_sd", model, group=test.group)
+            seeds = [None if spread is None else 100 * spread][: bool(analysis.ensembles)]
+            numbers = (interval_cell(level, 100), *seeds, interval_cell(recall, 100), interval_cell(gap, 100))
             counts, why = (n_templates, level.n if level else None), reason_of(level) or reason_of(gap)
             rows.append((test.test_title, test.label, model, *numbers, *tested_cells(gap)[:2], *counts, why))
     origins = "; ".join(f"{name}: {origin}" for name, origin in analysis.measured.thresholds.origin.items())
     return table(
         "Every test and label",
         "Percent of right answers, with the held-out recall of the same label and the difference in percentage points. "
-        "Intervals for sentences resample base templates and are widened where there are few; tests with fewer than "
-        f"ten have no p. p is corrected ({analysis.how.correction}). Thresholds: {origins}.",
-        columns("Test", "Expected", "Model", ("Sentences (%)", "interval"), ("Held-out cases (%)", "interval"))
-        + columns(_DIFFERENCE, *TESTED[:2], ("Templates", "integer"), ("Sentences", "integer"), TESTED[2]),
+        "Intervals for sentences are by base template, and wide where there are few. Differences have intervals that "
+        f"hold for all tests of a capability at once, and corrected p ({analysis.how.correction}). "
+        f"Thresholds: {origins}.{_seeds(analysis)}",
+        columns("Test", "Expected", "Model", ("Sentences (%)", "interval"), *_SPREAD[: bool(analysis.ensembles)])
+        + columns(
+            ("Held-out cases (%)", "interval"),
+            _DIFFERENCE,
+            *TESTED[:2],
+            ("Templates", "integer"),
+            ("Sentences", "integer"),
+            TESTED[2],
+        ),
         rows,
         collapsed=False,
     )
@@ -215,7 +232,7 @@ def _pairs_table(analysis: CapabilitiesAnalysis, part: str) -> Table:
     return table(
         "Every pair test",
         "The movement is in percentage points of predicted risk: in the expected direction, or in either direction "
-        "where none is expected.",
+        "where none is expected. Its mean has no interval: a few other wordings may move the prediction much further.",
         columns("Test", "Change", "Passes if the risk", "Model", ("Pairs that pass (%)", "interval"))
         + columns(("Mean movement (points)", "interval"), ("Decisions flipped (%)", "interval"))
         + columns(("Pairs", "integer"), TESTED[2]),

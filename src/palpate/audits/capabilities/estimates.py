@@ -9,14 +9,14 @@ value_pass_rate       a capability and label with one value of a slot, the mean 
 value_spread          highest less lowest of these, with the test that all are alike
 value_training_mentions  how often a value is in the training notes, in upper or lower case; `n` notes
 change_pass_rate      an INV or DIR test under one change
-movement, flip_rate   INV and DIR: how far the prediction moves, and how often the decision flips
+movement, flip_rate   INV and DIR: how far the prediction moves on average, and how often the decision flips
 template_pass_rate    one base template; templates are what is resampled, so it has no interval
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,14 +25,16 @@ from palpate.audits.capabilities.measures import Baseline, CapabilityMeasures
 from palpate.audits.capabilities.plan import PARTS, ExaminedCases, LabelledTest
 from palpate.audits.capabilities.slot_values import ValueRates
 from palpate.audits.kit.metrics import ensemble_spread
-from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Resampling
-from palpate.audits.kit.rows import RowWriter, corrected, pairs_of
+from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Family, Resampling
+from palpate.audits.kit.rows import RowWriter, corrected, one_family, pairs_of
 from palpate.results import Estimate, Predictions
-from palpate.stats.clustered_rates import AveragedRates, ClusteredRates, Rates, difference, p_of_interval
+from palpate.stats import interval_p_value
+from palpate.stats.clustered_rates import AveragedRates, PassRates, Rates, difference
 
-AnyRates = ClusteredRates | AveragedRates
+AnyRates = PassRates | AveragedRates
 UNKNOWN = Rates(*(np.asarray(math.nan) for _ in range(3)))
 NO_THRESHOLD = "no threshold could be found; set `threshold:` to a number"
+NO_MOVEMENT = "no interval: a few other wordings may move the prediction much further; see the pass rate"
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,17 +79,20 @@ class CapabilityRows:
         has_threshold = self.measured.answers.decides
         known = not decides or (has_threshold[model] and has_threshold.get(reference or "", True))
         value, low, high = (float(part) if known else math.nan for part in rates)
-        reason = None if known else NO_THRESHOLD
-        if not math.isnan(value) and math.isnan(low) and found.n_units >= FEWEST_FOR_INTERVAL:
-            reason = f"no interval: all {found.unit} are alike"
-        p_value = (
-            None
-            if reference is None
-            else float(p_of_interval(rates, level=self.how.level, n_replicates=self.how.n_replicates))
+        tested = reference is not None and found.n_units >= FEWEST_FOR_INTERVAL
+        row = self.writer.row(
+            model,
+            metric,
+            self.label,
+            group,
+            value,
+            n=found.n,
+            interval=(low, high),
+            reference=reference,
+            p_value=float(interval_p_value(value, low, high, level=self.how.level)) if tested else None,
+            reason=None if known else NO_THRESHOLD,
         )
-        at = (model, metric, self.label, group, value)
-        row = self.writer.row(*at, n=found.n, interval=(low, high), reference=reference, p_value=p_value, reason=reason)
-        return self.writer.enough(row, found.n_units, found.unit, tested=reference is not None)
+        return self.writer.enough(row, found.n_units, found.unit)
 
     def levels(self, metric: str, group: str, found: AnyRates, *, decides: bool = True) -> list[Estimate]:
         """One row per model."""
@@ -100,11 +105,11 @@ class CapabilityRows:
         """One row per pair of models, on the same templates (or patients)."""
         rows, names = [], self.predictions.names
         for model, reference in pairs_of(self.predictions.compared):
-            rates = found.paired_difference(names.index(model), names.index(reference), level=self.how.level)
+            rates = found.paired_difference(names.index(model), names.index(reference))
             rows.append(self.rate(model, metric, group, rates, found, decides=decides, reference=reference))
         return rows
 
-    def against_baseline(self, group: str, found: ClusteredRates, baseline: Baseline) -> Iterator[Estimate]:
+    def against_baseline(self, group: str, found: PassRates, baseline: Baseline) -> Iterator[Estimate]:
         """The pass rate of a test and label less the held-out recall of that label."""
         other = baseline.rates
         fewer = found if other is None or found.n_units <= other.n_units else other
@@ -115,12 +120,8 @@ class CapabilityRows:
             row = self.rate(name, "pass_rate", group, rates, units, reference=baseline.group)
             yield row if other is not None else replace(row, reason=baseline.reason)
 
-    def corrected(self, rows: Sequence[Estimate]) -> list[Estimate]:
-        """The rows with p corrected."""
-        return corrected(rows, self.how.correction, self.how.level)
 
-
-def capability_rows(writer: CapabilityRows, examined: ExaminedCases) -> list[Estimate]:
+def capability_rows(writer: CapabilityRows, examined: ExaminedCases, family: Family) -> list[Estimate]:
     """All rows; those of the suite's further capabilities follow those of its main ones."""
     measured = writer.measured
     rows = [row for baseline in measured.baselines.values() for row in _recalls(writer, baseline)]
@@ -131,11 +132,21 @@ def capability_rows(writer: CapabilityRows, examined: ExaminedCases) -> list[Est
         rows += _averages(writer, "capability_pass_rate", examined.capabilities(part))
         rows += _values(writer, [found for found in measured.values if found.scope.part == part])
     for test, pair in measured.pairs.items():
-        rows += writer.levels("movement", test.group, pair.movement, decides=False)
+        n, names = len(test.cases), writer.predictions.names
+        for name, moved in zip(names, pair.movement.tolist(), strict=True):
+            rows.append(writer.number(name, "movement", test.group, moved, n=n, decides=False, reason=NO_MOVEMENT))
         rows += writer.levels("flip_rate", test.group, pair.flips)
         for change, found in pair.changes.items():
             rows += writer.levels("change_pass_rate", f"{test.group} | {change}", found, decides=False)
-    return [*rows, *_mentions(writer, examined), *_templates(writer, examined)]
+    rows += [*_mentions(writer, examined), *_templates(writer, examined)]
+    capabilities = sorted({test.capability for test in examined.tests}, key=len, reverse=True)
+
+    def same_question(row: Estimate) -> Hashable:
+        """Tests of one capability share a correction, those against held-out cases and those between models apart."""
+        capability = next((name for name in capabilities if row.group.startswith(name)), row.group)
+        return row.metric, str(row.reference).startswith("held-out: "), capability
+
+    return corrected(rows, writer.how.correction, writer.how.level, family_of=one_family(family) or same_question)
 
 
 def _recalls(writer: CapabilityRows, baseline: Baseline) -> list[Estimate]:
@@ -144,8 +155,8 @@ def _recalls(writer: CapabilityRows, baseline: Baseline) -> list[Estimate]:
             writer.number(name, "recall", baseline.group, math.nan, n=0, decides=False, reason=baseline.reason)
             for name in writer.predictions.names
         ]
-    pairs = writer.between_models("recall", baseline.group, baseline.rates)
-    return writer.levels("recall", baseline.group, baseline.rates) + writer.corrected(pairs)
+    at = ("recall", baseline.group, baseline.rates)
+    return writer.levels(*at) + writer.between_models(*at)
 
 
 def _tests(writer: CapabilityRows, tests: Sequence[LabelledTest]) -> list[Estimate]:
@@ -155,11 +166,14 @@ def _tests(writer: CapabilityRows, tests: Sequence[LabelledTest]) -> list[Estima
         group, found = test.group, writer.measured.tests[test]
         levels += writer.levels("pass_rate", group, found, decides=test.decides)
         spread = ensemble_spread(found.rates.value, writer.predictions)
-        levels += [writer.number(name, "pass_rate_sd", group, float(sd), n=found.n) for name, sd in spread.items()]
+        levels += [
+            writer.number(name, "pass_rate_sd", group, float(sd), n=found.n, decides=test.decides)
+            for name, sd in spread.items()
+        ]
         pairs += writer.between_models("pass_rate", group, found, decides=test.decides)
         if test.decides and test.positive is not None:
             below += writer.against_baseline(group, found, writer.measured.baselines[test.positive])
-    return levels + writer.corrected(below) + writer.corrected(pairs)
+    return levels + below + pairs
 
 
 def _averages(writer: CapabilityRows, metric: str, groups: Mapping[str, Sequence[LabelledTest]]) -> list[Estimate]:
@@ -170,7 +184,7 @@ def _averages(writer: CapabilityRows, metric: str, groups: Mapping[str, Sequence
         decides = any(test.decides for test in tests)
         levels += writer.levels(metric, name, found, decides=decides)
         pairs += writer.between_models(metric, name, found, decides=decides)
-    return levels + writer.corrected(pairs)
+    return levels + pairs
 
 
 def _values(writer: CapabilityRows, found: Sequence[ValueRates]) -> list[Estimate]:
@@ -184,7 +198,7 @@ def _values(writer: CapabilityRows, found: Sequence[ValueRates]) -> list[Estimat
             p_value, size = float(each.p_value[m]), (each.group, float(each.spread[m]))
             reason = f"not tested: fewer than {FEWEST_FOR_INTERVAL} templates" if math.isnan(p_value) else None
             spreads.append(writer.number(name, "value_spread", *size, n=each.n_cases, p_value=p_value, reason=reason))
-    return levels + writer.corrected(spreads)
+    return levels + spreads
 
 
 def _mentions(writer: CapabilityRows, examined: ExaminedCases) -> Iterator[Estimate]:

@@ -1,8 +1,13 @@
-"""The capabilities audit's findings: sentences for the first screen, made from its estimates."""
+"""The capabilities audit's answers and findings: one question per capability, and sentences made from its estimates.
+
+A test of one label is judged by its pass rate against the held-out recall of that label. A model that gives one answer
+to everything does as well there as on held-out cases, so a test whose two labels together are passed no better than by
+one answer is also judged by its worse label against half. Pairs of sentences (INV, DIR) are judged by how many fail.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,16 +15,14 @@ from palpate.audits.capabilities.examples import Failure
 from palpate.audits.capabilities.measures import CapabilityMeasures
 from palpate.audits.capabilities.plan import PARTS, ExaminedCases, LabelledTest
 from palpate.audits.capabilities.slot_values import ValueRates
-from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Resampling
+from palpate.audits.kit.answers import Question
+from palpate.audits.kit.resampling import Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, pairs_of
 from palpate.audits.kit.wording import counted, listed, p_value, percent
 from palpate.results import Estimate, Finding
+from palpate.results.verdicts import Answer, Effect, worst
 
-NEAR = 0.10
-"""How near to 100% and to 0% the two labels of a test must be for a model that gives one answer to both."""
-LITTLE = 0.65
-"""Of both labels on average: one answer to everything gets half."""
-HIGH = 0.90
+HALF = 0.5
 _MOST_NAMED = 4
 
 
@@ -30,6 +33,7 @@ class CapabilitiesAnalysis:
     estimates: EstimateIndex
     examined: ExaminedCases
     models: Sequence[str]
+    ensembles: Mapping[str, Sequence[str]]
     measured: CapabilityMeasures
     failures: Sequence[Failure]
     how: Resampling
@@ -48,162 +52,198 @@ class CapabilitiesAnalysis:
         return self.measured.baselines[bool(test.positive)].group
 
 
-def capabilities_findings(analysis: CapabilitiesAnalysis) -> tuple[Finding, ...]:
+class Judged(NamedTuple):
+    """One test and label of one model, as a question was asked of it."""
+
+    asked: Question
+    test: LabelledTest
+    effect: Effect
+    templates: int | None
+    """How many there are, where more of them would settle the question; None where more patients would."""
+    other: LabelledTest | None = None
+    """The label that a model passes in place of this one, where it does not tell the two apart."""
+
+
+class Decision(NamedTuple):
+    """An answer, and the test and label that decided it."""
+
+    answer: Answer
+    by: Judged
+
+
+def decide_capabilities(
+    analysis: CapabilitiesAnalysis, margins: Mapping[str, float], family: Family
+) -> tuple[Decision, ...]:
+    """The audit's cells of the scorecard: for each capability and model, the worst test and label decides."""
+    decisions = []
+    for part in analysis.parts:
+        for name, tests in analysis.examined.capabilities(part).items():
+            asks = f"Does it handle {_within(tests[0].capability_title)}?"
+            question = Question(name, asks, "pass_rate", margins["pass_rate"], harm=-1, percent=True)
+            scope = tests if family == "question" else analysis.examined.tests
+            both = [pair for pair in analysis.examined.both_labels(part) if pair[0].capability == name]
+            for model in analysis.models:
+                asked = CapabilityQuestion(analysis, question, model, len(scope) * len(analysis.models))
+                judged = [*map(asked.judge, tests), *filter(None, map(asked.one_sided, both))]
+                decisions += _decide(judged, model)
+    return tuple(decisions)
+
+
+def _within(title: str) -> str:
+    """A title inside a sentence; abbreviations keep their capitals."""
+    return title if title[1:2].isupper() else f"{title[:1].lower()}{title[1:]}"
+
+
+def _decide(judged: Sequence[Judged], model: str) -> list[Decision]:
+    """The worst effect's answer; where templates are too few to settle it, it says how many would do."""
+    effects = [each.effect for each in judged]
+    by = judged[effects.index(worst(effects))]
+    answer = by.asked.answer(model, effects)
+    if answer is None:
+        return []
+    if by.templates is not None and answer.needed is not None and answer.verdict in ("caution", "unsettled"):
+        why = f"only {counted(by.templates, 'template')}; about {answer.needed:,} would settle it"
+        answer = answer.model_copy(update={"needed": None, "reason": why})
+    return [Decision(answer, by)]
+
+
+@dataclass(frozen=True, eq=False)
+class CapabilityQuestion:
+    """A question about a capability, asked of one model."""
+
+    analysis: CapabilitiesAnalysis
+    question: Question
+    model: str
+    n_family: int
+
+    def judge(self, test: LabelledTest) -> Judged:
+        """A test and label against its held-out recall, or a pair test by how many of its pairs fail."""
+        templates = self.analysis.measured.tests[test].n_units
+        baseline = self.analysis.measured.baselines[bool(test.positive)]
+        if not test.decides:
+            return self._level(test, origin=1.0)
+        row = self.analysis.estimates.find("pass_rate", self.model, group=test.group, reference=baseline.group)
+        patients = 0 if baseline.rates is None else baseline.rates.n_units
+        effect = self.question.effect(row, min(templates, patients), n_family=self.n_family)
+        return Judged(self.question, test, _named(effect, test), templates if templates <= patients else None)
+
+    def one_sided(self, both: tuple[LabelledTest, LabelledTest]) -> Judged | None:
+        """The label that is passed less, against half, if one answer to everything would pass about as much of both."""
+        value = self.analysis.estimates.value
+        balanced = value("balanced_pass_rate", self.model, group=both[0].test_group)
+        if balanced is None or balanced >= HALF + self.question.margin:
+            return None
+        worse, better = sorted(both, key=lambda test: value("pass_rate", self.model, group=test.group) or 0.0)
+        return self._level(worse, origin=HALF)._replace(other=better)
+
+    def _level(self, test: LabelledTest, *, origin: float) -> Judged:
+        asked = self.question._replace(origin=origin)
+        row = self.analysis.estimates.find("pass_rate", self.model, group=test.group)
+        templates = self.analysis.measured.tests[test].n_units
+        return Judged(asked, test, _named(asked.effect(row, templates, n_family=self.n_family), test), templates)
+
+
+def _named(effect: Effect | None, test: LabelledTest) -> Effect:
+    """The effect under the name of its test and label."""
+    if effect is None:
+        return Effect(test.title, None, None, None, 0.0, 0, "it was not measured")
+    return effect._replace(label=test.title)
+
+
+def capabilities_findings(analysis: CapabilitiesAnalysis, decisions: Sequence[Decision]) -> tuple[Finding, ...]:
     """The sentences, in the order in which a reader wants them."""
-    found: list[Finding] = []
+    found = [each.by.asked.finding(each.answer, _sentence(analysis, each)) for each in decisions]
     for part in analysis.parts:
         for model in analysis.models:
-            found += _one_sided(analysis, model, part)
-            found += _against_baseline(analysis, model, part)
-            found += _pairs_of_sentences(analysis, model, part)
             found += _slot_values(analysis, model, part)
         found += _between_models(analysis, part)
     return (*found, *_missing(analysis))
 
 
-def _range(row: Estimate) -> str:
-    return "" if row.low is None else f" ({percent(row.low)} to {percent(row.high)})"
+def _sentence(analysis: CapabilitiesAnalysis, decision: Decision) -> str:
+    """What is known about one capability of one model, in words that say no more than the verdict."""
+    answer, by = decision
+    start = f"{by.test.capability_title}, {answer.model}:"
+    if answer.value is None or answer.low is None:
+        return f"{start} cannot be told ({answer.reason})."
+    margin = f"{100 * by.asked.margin:g}"
+    if by.other is not None:
+        said, size = _apart(analysis, decision)
+    elif by.test.decides:
+        said, size = _gap(analysis, decision, margin)
+    else:
+        said, size = _pairs(decision, margin)
+    settles = answer.reason or (f"about {counted(answer.needed, 'patient')} would settle it" if answer.needed else "")
+    if answer.verdict in ("caution", "unsettled") and settles:
+        size += f"; {settles}"
+    return f"{start} {said}: {size}."
 
 
-def _points(row: Estimate) -> str:
-    """The size of a difference in percentage points, with its interval."""
-    sign = -1 if (row.value or 0) < 0 else 1
-    value, *ends = (round(100 * sign * (end or 0)) for end in (row.value, row.low, row.high))
-    shown = "" if row.low is None else f" ({min(ends)} to {max(ends)})"
-    return f"{value} points{shown}".replace("-", "−")
+def _apart(analysis: CapabilitiesAnalysis, decision: Decision) -> tuple[str, str]:
+    answer, by = decision
+    other = by.other or by.test
+    passed = analysis.estimates.value("pass_rate", answer.model, group=other.group)
+    said = {
+        "concern": "it can't tell the two sides apart",
+        "caution": "it gives one answer to most sentences of both sides",
+        "unsettled": "whether it tells the two sides apart cannot be told",
+        "acceptable": "it does not give one answer to both sides",
+    }[answer.verdict]
+    size = f"it passes {percent(passed)} of the '{other.label}' sentences and {percent(answer.value)}{_range(answer)}"
+    return said, f"{size} of the '{by.test.label}' ones in {by.test.test_title}"
 
 
-class _TwoSides(NamedTuple):
-    """A test whose labels a model does not tell apart: its pass rate on the label that it favours, and on the other."""
-
-    better: LabelledTest
-    worse: LabelledTest
-    passed: float
-    failed: float
-
-    def sizes(self) -> str:
-        """Both rates in words."""
-        passed, failed = percent(self.passed), percent(self.failed)
-        joint = "and" if passed == failed else "but"
-        return f"{passed} of the '{self.better.label}' sentences {joint} {failed} of the '{self.worse.label}' ones"
-
-
-def _one_sided(analysis: CapabilitiesAnalysis, model: str, part: str) -> list[Finding]:
-    """Tests of which a model passes one label only, or no more than one answer to everything would."""
-    verdicts: dict[str, list[_TwoSides]] = {}
-    for tests in analysis.examined.both_labels(part):
-        rates = [analysis.estimates.value("pass_rate", model, group=test.group) for test in tests]
-        both = analysis.estimates.find("balanced_pass_rate", model, group=tests[0].test_group)
-        values = [rate for rate in rates if rate is not None]
-        if len(values) < 2 or both is None or both.value is None:
-            continue
-        better = int(values[1] > values[0])
-        one = _TwoSides(tests[better], tests[1 - better], values[better], values[1 - better])
-        if one.passed >= 1 - NEAR and one.failed <= NEAR:
-            verdicts.setdefault("can't tell the two sides apart", []).append(one)
-        elif both.high is not None and both.high < 0.5:
-            verdicts.setdefault("does worse than always giving the same answer", []).append(one)
-        elif both.value < LITTLE and both.low is not None and both.low <= 0.5:
-            verdicts.setdefault("does hardly better than always giving the same answer", []).append(one)
-    found = []
-    for verdict, sides in verdicts.items():
-        first, *others = sorted(sides, key=lambda one: one.failed - one.passed)
-        sentence = f"{first.better.test_title}: {model} {verdict}. It passes {first.sizes()}."
-        if others:
-            also = "; ".join(f"{one.better.test_title} ({one.sizes()})" for one in others)
-            sentence += f" The same holds for {also}."
-        found.append(Finding(sentence=sentence, kind="caveat"))
-    return found
+def _gap(analysis: CapabilitiesAnalysis, decision: Decision, margin: str) -> tuple[str, str]:
+    answer, by = decision
+    value = analysis.estimates.value
+    level = value("pass_rate", answer.model, group=by.test.group)
+    recall = value("recall", answer.model, group=analysis.baseline(by.test))
+    said = {
+        "concern": f"more than {margin} points worse than on held-out cases",
+        "caution": f"worse than on held-out cases; whether by more than {margin} points is open",
+        "unsettled": f"whether it is more than {margin} points worse than on held-out cases cannot be told",
+        "acceptable": f"no test is more than {margin} points worse than held-out cases",
+    }[answer.verdict]
+    size = f"it gets {percent(level)} of the '{by.test.label}' sentences of {by.test.test_title} right"
+    return said, f"{size} and {percent(recall)} of held-out cases, {_points(answer)}"
 
 
-class _Gap(NamedTuple):
-    """A test and label beside its baseline."""
-
-    test: LabelledTest
-    difference: Estimate
-    level: Estimate
-
-    @property
-    def below(self) -> bool:
-        """Whether it is worse than the baseline; tests of few templates have no p, but an interval that is wide."""
-        return self.difference.significant is not False and (self.difference.high or 0) < 0
-
-
-def _against_baseline(analysis: CapabilitiesAnalysis, model: str, part: str) -> list[Finding]:
-    """Where sentences are harder than held-out cases, or that none are."""
-    gaps = []
-    for test in analysis.examined.tests_of(part, decides=True):
-        level = analysis.estimates.find("pass_rate", model, group=test.group)
-        gap = analysis.estimates.find("pass_rate", model, group=test.group, reference=analysis.baseline(test))
-        if gap is not None and gap.value is not None and level is not None:
-            gaps.append(_Gap(test, gap, level))
-    if not gaps:
-        return []
-    # What was tested comes first: the furthest below is often the test with the fewest templates.
-    below = sorted(
-        (gap for gap in gaps if gap.below),
-        key=lambda gap: (not gap.difference.significant, gap.difference.value or 0.0),
-    )
-    n = counted(len(gaps), "further test" if part == "further" else "test") + " (labels counted separately)"
-    if below:
-        first, *others = below
-        recall = analysis.estimates.value("recall", model, group=analysis.baseline(first.test))
-        sentence = (
-            f"{model} does worse than on held-out cases in {len(below)} of {n}{_how_known(below)}. The clearest is "
-            f"{first.test.title}: {percent(first.level.value)}{_range(first.level)} of sentences right, against "
-            f"{percent(recall)} of held-out cases.{_also(others)}"
+def _pairs(decision: Decision, margin: str) -> tuple[str, str]:
+    answer, test = decision.answer, decision.by.test
+    fails = answer.model_copy(update={"value": 1 - (answer.value or 0), "low": 1 - (answer.high or 0)})
+    fails = fails.model_copy(update={"high": 1 - (answer.low or 0)})
+    said = {
+        "concern": f"more than {margin}% of the pairs fail",
+        "caution": f"some pairs fail; whether more than {margin}% is open",
+        "unsettled": f"whether more than {margin}% of the pairs fail cannot be told",
+        "acceptable": f"fewer than {margin}% of the pairs fail",
+    }[answer.verdict]
+    if test.test.type == "INV":
+        asked = (
+            f"a change that should not matter moves the prediction by more than {100 * (test.test.tolerance or 0):g}"
         )
-        return [Finding(sentence=sentence, kind="caveat")]
-    least = min(gap.level.value or 0 for gap in gaps)
-    if least >= HIGH:
-        sentence = f"{model} passes at least {percent(least)} of the sentences in each of the {n}."
-        return [Finding(sentence=sentence, kind="fact")]
-    return [Finding(sentence=f"{model} is not clearly worse than on held-out cases in any of the {n}.")]
+        asked += " points"
+    else:
+        by = f" by {100 * test.test.margin:g} points" if test.test.margin else ""
+        asked = f"the prediction does not go {test.test.direction}{by} as it should"
+    return said, f"in {test.title}, {asked} in {percent(fails.value)}{_range(fails)}"
 
 
-def _also(gaps: Sequence[_Gap]) -> str:
-    names = [
-        f"{gap.test.title} ({percent(gap.level.value)}{'' if gap.difference.significant else ', not tested'})"
-        for gap in gaps[: _MOST_NAMED - 1]
-    ]
-    names += [f"{len(gaps) - len(names)} more"] if len(gaps) > len(names) else []
-    return f" Also {listed(names)}." if names else ""
+def _range(answer: Answer) -> str:
+    return f" ({percent(answer.low)} to {percent(answer.high)})"
 
 
-def _how_known(below: Sequence[_Gap]) -> str:
-    """How many of the findings have a p, where not all do."""
-    n_tested = sum(gap.difference.significant is True for gap in below)
-    few = f"fewer than {FEWEST_FOR_TEST} templates"
-    if n_tested == len(below):
-        return ""
-    if n_tested == 0:
-        return f", by the interval alone: {'it has' if len(below) == 1 else 'all have'} {few} and cannot be tested"
-    return f": {n_tested} by a significance test and {len(below) - n_tested}, with {few}, by the interval alone"
+def _points(row: Estimate | Answer) -> str:
+    """A difference in percentage points, with its interval."""
+    value, low, high = (_signed(end or 0.0) for end in (row.value, row.low, row.high))
+    shown = "" if row.low is None else f" ({low} to {high})"
+    return f"{value} {'point' if value in ('+1', '−1') else 'points'}{shown}"
 
 
-def _pairs_of_sentences(analysis: CapabilitiesAnalysis, model: str, part: str) -> list[Finding]:
-    """INV and DIR tests that fail often."""
-    found = []
-    for kind in ("INV", "DIR"):
-        failing = [
-            (value, test)
-            for test in analysis.examined.tests_of(part, decides=False)
-            if test.test.type == kind
-            if (value := analysis.estimates.value("pass_rate", model, group=test.group)) is not None and value < HIGH
-        ]
-        if not failing:
-            continue
-        value, test = min(failing, key=lambda each: each[0])
-        more = f" (and {counted(len(failing) - 1, 'more such test')})" if len(failing) > 1 else ""
-        if kind == "INV":
-            size = "changes that should not matter move the prediction by more than "
-            size += f"{100 * (test.test.tolerance or 0):g} points in {percent(1 - value)} of the pairs of {test.title}"
-        else:
-            margin = f" by {100 * test.test.margin:g} points" if test.test.margin else ""
-            size = f"the prediction goes {test.test.direction}{margin}, as it should, in only {percent(value)} "
-            size += f"of the pairs of {test.title}"
-        found.append(Finding(sentence=f"{model}: {size}{more}.", kind="caveat"))
-    return found
+def _signed(share: float) -> str:
+    """A share in whole points, with its sign."""
+    points = round(100 * share)
+    return f"{points:+d}".replace("-", "−") if points else "0"
 
 
 def _slot_values(analysis: CapabilitiesAnalysis, model: str, part: str) -> list[Finding]:
@@ -233,7 +273,7 @@ def _slot_values(analysis: CapabilitiesAnalysis, model: str, part: str) -> list[
     if others:
         more = [f"{len(others) - _MOST_NAMED} more"] if len(others) > _MOST_NAMED else []
         sentence += f" The same holds for {listed(others[:_MOST_NAMED] + more)}."
-    return [Finding(sentence=sentence, kind="caveat")]
+    return [Finding(sentence=sentence, kind="caveat", question=each.scope.capability)]
 
 
 def _mentions(analysis: CapabilitiesAnalysis, slot: str, value: int) -> str:
@@ -244,34 +284,28 @@ def _mentions(analysis: CapabilitiesAnalysis, slot: str, value: int) -> str:
 
 
 def _between_models(analysis: CapabilitiesAnalysis, part: str) -> list[Finding]:
-    """Where two models differ, and whether their held-out recall would have shown it."""
+    """Where two models differ, and what their held-out recall would have shown of it."""
     found = []
-    titles = {name: tests[0].capability_title for name, tests in analysis.examined.capabilities(part).items()}
     for model, reference in pairs_of(analysis.models):
-        rows = [
-            row
-            for name in titles
-            if (row := analysis.estimates.find("capability_pass_rate", model, group=name, reference=reference))
-            and row.significant
-        ]
-        rows.sort(key=lambda row: -abs(row.value or 0))
-        sizes = []
-        for row in rows[:_MOST_NAMED]:
+        for name, tests in analysis.examined.capabilities(part).items():
+            row = analysis.estimates.find("capability_pass_rate", model, group=name, reference=reference)
+            if row is None or not row.significant:
+                continue
             better, worse = (model, reference) if (row.value or 0) > 0 else (reference, model)
-            sizes.append(f"{better} passes more sentences than {worse} in {titles[row.group]}, by {_points(row)}")
-        if sizes:
-            found.append(Finding(sentence=f"{'; '.join(sizes)}{_same_recall(analysis, model, reference)}."))
+            size = _points(row if better == model else row.negated())
+            sentence = f"{tests[0].capability_title}: {better} passes more sentences than {worse}, by {size}"
+            found.append(Finding(sentence=f"{sentence}{_recalls(analysis, better, worse)}.", question=name))
     return found
 
 
-def _same_recall(analysis: CapabilitiesAnalysis, model: str, reference: str) -> str:
-    rows = [
-        analysis.estimates.find("recall", model, group=baseline.group, reference=reference)
-        for baseline in analysis.measured.baselines.values()
-    ]
-    if any(row is None or row.value is None or row.significant is not False for row in rows):
-        return ""
-    return ", although on held-out cases their recall does not differ significantly for either label"
+def _recalls(analysis: CapabilitiesAnalysis, model: str, reference: str) -> str:
+    """How far their recall on held-out cases is apart."""
+    sizes = []
+    for baseline in analysis.measured.baselines.values():
+        ours, theirs = (analysis.estimates.value("recall", name, group=baseline.group) for name in (model, reference))
+        if ours is not None and theirs is not None:
+            sizes.append(f"{_signed(ours - theirs)} ('{baseline.label}')")
+    return f"; in points of held-out recall they differ by {listed(sizes)}" if sizes else ""
 
 
 def _missing(analysis: CapabilitiesAnalysis) -> list[Finding]:

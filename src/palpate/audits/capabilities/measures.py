@@ -1,7 +1,7 @@
 """From predictions to pass rates: which sentences each model gets right, how its predictions move, and its recall.
 
-A model of several seeds passes as often as its members do on average. Intervals are made in `rates`, and pass rates by
-what fills a slot in `slot_values`.
+A model of several seeds passes as often as its members do on average. Pass rates by what fills a slot are made in
+`slot_values`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,7 @@ from palpate.audits.kit.resampling import Resampling
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, decide_thresholds
 from palpate.cases.edits import Ints
 from palpate.results import Plan, Predictions
-from palpate.stats.clustered_rates import (
-    ClusterBootstrap,
-    ClusteredRates,
-    Floats,
-    count_by,
-    mean_movements,
-    pass_rates,
-)
+from palpate.stats.clustered_rates import Floats, PassRates, pass_rates
 
 ROUNDING = 1e-9
 """A probability that moved by less has not moved."""
@@ -53,7 +46,7 @@ class Baseline(NamedTuple):
     """Held-out cases of one label; None, with a reason, where there are none."""
 
     label: str
-    rates: ClusteredRates | None
+    rates: PassRates | None
     reason: str | None
 
     @property
@@ -63,11 +56,12 @@ class Baseline(NamedTuple):
 
 
 class PairRates(NamedTuple):
-    """An INV or DIR test: the movement, the flips, and the pass rate of each change (where there are several)."""
+    """An INV or DIR test: the mean movement of each model, the flips, and the pass rate of each change (where there
+    are several)."""
 
-    movement: ClusteredRates
-    flips: ClusteredRates
-    changes: dict[str, ClusteredRates]
+    movement: Floats
+    flips: PassRates
+    changes: dict[str, PassRates]
 
 
 class CapabilityMeasures(NamedTuple):
@@ -77,7 +71,7 @@ class CapabilityMeasures(NamedTuple):
     thresholds: Thresholds
     baselines: dict[bool, Baseline]
     """The held-out recall of the positive and of the negative label."""
-    tests: dict[LabelledTest, ClusteredRates]
+    tests: dict[LabelledTest, PassRates]
     """The pass rate of each test and label."""
     pairs: dict[LabelledTest, PairRates]
     values: list[ValueRates]
@@ -93,10 +87,6 @@ def measure_capabilities(
     rng: np.random.Generator,
 ) -> CapabilityMeasures:
     """Pass rates by test, by change and by slot value, and the held-out recall to compare them with."""
-    by_template, by_patient = (
-        ClusterBootstrap(how.level, how.n_replicates, int(seed), unit)
-        for seed, unit in zip(rng.integers(2**63, size=2), ("templates", "patients"), strict=True)
-    )
     examined = plan.memory.examined
     thresholds = find_thresholds(plan, predictions, rule)
     answers = answers_of(plan, predictions, thresholds.values[:, 0])
@@ -104,13 +94,13 @@ def measure_capabilities(
     return CapabilityMeasures(
         answers,
         thresholds,
-        _baselines(plan, answers, by_patient, split),
+        _baselines(plan, answers, how.level, split),
         {
-            test: pass_rates(count_by(template[test.cases], answers.passed[:, test.cases]), by_template)
+            test: pass_rates(template[test.cases], answers.passed[:, test.cases], level=how.level)
             for test in examined.tests
         },
-        {test: _pair_rates(examined, answers, test.cases, by_template) for test in examined.tests if not test.decides},
-        value_rates(examined, answers.passed, by_template, rng),
+        {test: _pair_rates(examined, answers, test.cases, how.level) for test in examined.tests if not test.decides},
+        value_rates(examined, answers.passed, how, rng),
     )
 
 
@@ -177,10 +167,8 @@ def movements(examined: ExaminedCases, p: Floats) -> Floats:
     return out
 
 
-def _baselines(
-    plan: Plan[PlannedSuite], answers: Answers, bootstrap: ClusterBootstrap, split: str
-) -> dict[bool, Baseline]:
-    """The held-out recall of each of the two labels, resampled by patient."""
+def _baselines(plan: Plan[PlannedSuite], answers: Answers, level: float, split: str) -> dict[bool, Baseline]:
+    """The held-out recall of each of the two labels, clustered by patient."""
     examined, rows = plan.memory.examined, plan.variants.parent[plan.memory.held_out]
     out = {}
     for positive, name in ((True, examined.positive), (False, examined.negative)):
@@ -193,20 +181,16 @@ def _baselines(
             out[positive] = Baseline(name, None, f"no {kind} case in split '{split}'")
             continue
         right = answers.held_out[:, mine] if positive else 1 - answers.held_out[:, mine]
-        out[positive] = Baseline(name, pass_rates(count_by(plan.cohort.patients[rows[mine]], right), bootstrap), None)
+        found = pass_rates(plan.cohort.patients[rows[mine]], right, level=level, name="patients")
+        out[positive] = Baseline(name, found, None)
     return out
 
 
-def _pair_rates(examined: ExaminedCases, answers: Answers, rows: Ints, bootstrap: ClusterBootstrap) -> PairRates:
-    changes = {}
+def _pair_rates(examined: ExaminedCases, answers: Answers, rows: Ints, level: float) -> PairRates:
+    template, changes = examined.template, {}
     found = np.unique(examined.change[rows]).tolist()
     for change in found if len(found) > 1 else ():
         some = rows[examined.change[rows] == change]
-        counts = count_by(examined.template[some], answers.passed[:, some])
-        changes[examined.changes[change]] = pass_rates(counts, bootstrap)
-    template = examined.template[rows]
-    return PairRates(
-        mean_movements(count_by(template, answers.moved[:, rows]), bootstrap),
-        pass_rates(count_by(template, answers.flipped[:, rows]), bootstrap),
-        changes,
-    )
+        changes[examined.changes[change]] = pass_rates(template[some], answers.passed[:, some], level=level)
+    flips = pass_rates(template[rows], answers.flipped[:, rows], level=level)
+    return PairRates(answers.moved[:, rows].mean(axis=1), flips, changes)

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from palpate.audits.capabilities.plan import ExaminedCases
-from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL
+from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Resampling
 from palpate.cases.edits import Ints
-from palpate.stats.clustered_rates import ClusterBootstrap, ClusterCounts, ClusteredRates, pass_rates
+from palpate.stats.clustered_rates import PassRates, pass_rates
 
 Floats = NDArray[np.float64]
-PERMUTATIONS = 2_000
 MOST_VALUES = 200
 """A slot with more values in a run is not broken down: hardly any value would stand in two templates."""
 _CELLS_PER_CHUNK = 4_000_000
@@ -55,7 +54,7 @@ class ValueRates(NamedTuple):
     """The values."""
     codes: Ints
     """Their places among all values of the slot."""
-    rates: list[ClusteredRates]
+    rates: list[PassRates]
     """For each value, the mean over templates of their pass rates; one column per model."""
     spread: Floats
     """[model] the highest rate less the lowest."""
@@ -75,9 +74,7 @@ class ValueRates(NamedTuple):
         return [f"{self.group}: {name}" for name in self.names]
 
 
-def value_rates(
-    examined: ExaminedCases, passed: Floats, bootstrap: ClusterBootstrap, rng: np.random.Generator
-) -> list[ValueRates]:
+def value_rates(examined: ExaminedCases, passed: Floats, how: Resampling, rng: np.random.Generator) -> list[ValueRates]:
     """Every capability, label and slot with at least two values, for tests that ask for a label.
 
     `passed` is [model, case].
@@ -98,18 +95,18 @@ def value_rates(
             names = tuple(use.values[v] for v in values.tolist())
             table = template_rates(passed[:, rows], examined.template[rows], code, len(values))
             there: NDArray[np.bool_] = ~np.isnan(table[0])
-            rates = [_mean_over_templates(table[..., v], there[:, v], bootstrap) for v in range(len(values))]
+            rates = [_mean_over_templates(table[..., v], there[:, v], how.level) for v in range(len(values))]
             point = np.stack([part.rates.value for part in rates], axis=1)
-            p_value = equality_p(np.nan_to_num(table), there, n_permutations=PERMUTATIONS, rng=rng)
+            p_value = equality_p(np.nan_to_num(table), there, n_permutations=how.n_replicates, rng=rng)
             spread = point.max(axis=1) - point.min(axis=1)
             out.append(ValueRates(scope, slot, names, values, rates, spread, p_value, table.shape[1], len(rows)))
     return out
 
 
-def _mean_over_templates(rates: Floats, there: NDArray[np.bool_], bootstrap: ClusterBootstrap) -> ClusteredRates:
+def _mean_over_templates(rates: Floats, there: NDArray[np.bool_], level: float) -> PassRates:
     """The mean over the templates that have the value, of [model, template] rates."""
     mine = np.flatnonzero(there)
-    return pass_rates(ClusterCounts(rates[:, mine].T, np.ones(len(mine), dtype=np.int64)), bootstrap)
+    return pass_rates(mine, rates[:, mine], level=level)
 
 
 def template_rates(passed: Floats, template: Ints, value: Ints, n_values: int) -> Floats:
