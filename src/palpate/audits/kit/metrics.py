@@ -6,8 +6,9 @@ Shared by the audits whose numbers are such metrics.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,11 +18,21 @@ from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST, 
 from palpate.audits.kit.rows import RowWriter, pairs_of
 from palpate.audits.kit.scope import Unit
 from palpate.cases.edits import Ints
-from palpate.results import Estimate, Predictions, finite
-from palpate.stats import NOISE, bootstrap_p_value, error_interval, percentile_interval
+from palpate.results import MACRO, Estimate, Predictions, finite
+from palpate.stats import NOISE
+from palpate.stats.intervals import Interval
+from palpate.stats.score_intervals import (
+    ERROR as ERROR,
+    Counts,
+    Spread,
+    calibration_interval,
+    contrast_interval,
+    defined_error,
+    mean_interval,
+    metric_intervals,
+)
 
 Floats = NDArray[np.float64]
-ERROR = "adaptive_calibration_error"
 BY_CHANCE = "no interval: by chance alone, a calibration error is larger in the smaller group"
 
 
@@ -69,6 +80,13 @@ class MetricReplicates:
     why_undefined: str = ""
     averaged: tuple[str, ...] = ()
     """Of a mean over labels: the labels that it is over."""
+    over: MetricReplicates | None = None
+    """Of a mean over labels: their own metrics, where they were resampled one by one."""
+    kept: NDArray[np.bool_] | None = None
+    """Which of them each metric is averaged over, [metric, label]."""
+    members: tuple[tuple[int, ...], ...] = ()
+    """Of each ensemble, which stand last among the models: the places of its members."""
+    _spreads: dict[float, Spread] = field(default_factory=dict, init=False, repr=False)
 
     def reason(self, label: int, *, value: float | None, low: float | None) -> str | None:
         """Why a number or its interval is missing; None if both are there."""
@@ -81,11 +99,11 @@ class MetricReplicates:
             if n_positive == n:
                 return "no negative case"
             return self.why_undefined or "undefined: a denominator is 0"
+        if low is None and (self.why_no_interval or self.values.shape[-1] == 0):
+            return self.why_no_interval or "no interval: nothing was resampled"
         if low is None and int(self.n_units[:, label].min()) < FEWEST_FOR_INTERVAL:
             return f"no interval: fewer than {FEWEST_FOR_INTERVAL} patients with or without the label"
-        if low is None:
-            return self.why_no_interval or "no interval: the metric is undefined in more than 5% of the resamples"
-        return None
+        return None if low is not None else f"no interval: a share of fewer than {FEWEST_FOR_INTERVAL} patients"
 
     def untested(self, label: int) -> bool:
         """Whether there are too few patients for a test."""
@@ -96,24 +114,67 @@ class MetricReplicates:
         """The indices of the metrics that are reported."""
         return range(len(self.metrics) - (NOISE in self.metrics))
 
-    def level_interval(self, level: float) -> tuple[Floats, Floats]:
-        """The interval of `point`; for a calibration error not percentiles, which chance biases upwards."""
-        low, high = self.interval(self.values, level)
+    @property
+    def counts(self) -> Counts:
+        """Rows and patients of each label."""
+        return Counts(self.n, self.n_positive, self.n_units)
+
+    def spread(self, level: float) -> Spread:
+        """Interval and standard error of every number in `point`."""
+        if level not in self._spreads:
+            n_scored = len(self.models) - len(self.members)
+            scored = replace(self, point=self.point[:n_scored], values=self.values[:n_scored], members=())
+            found = scored._scored_spread(level)
+            means = [self._ensemble_spread(k, found, level) for k in range(len(self.members))]
+            self._spreads[level] = Spread(*(np.concatenate(parts) for parts in zip(found, *means, strict=True)))
+        return self._spreads[level]
+
+    def _scored_spread(self, level: float) -> Spread:
+        if self.values.shape[-1] == 0:
+            return Spread(*[np.full(self.point.shape, np.nan)] * 3)
+        if self.labels != (MACRO,):
+            return metric_intervals(self.metrics, self.point, self.values, self.counts, level=level)
+        low, high, error = mean_interval(self.point, self.values, self.counts, level=level)
+        if self.over is not None and self.kept is not None:
+            parts, kept = self.over.spread(level), self.kept & ~np.isnan(self.over.point).any(axis=0)
+            weight = kept / np.maximum(kept.sum(axis=1, keepdims=True), 1)
+            columns = [np.where(kept, part, 0.0) for part in (self.over.point, *parts)]
+            each = [[part[:, :, j] for part in columns] for j in range(kept.shape[1])]
+            ends = contrast_interval(
+                [part[0] for part in each],
+                [Interval(part[1], part[2]) for part in each],
+                [part[3] for part in each],
+                list(weight.T),
+                error[:, :, 0],
+            )
+            low, high = (np.where(np.isnan(self.point), np.nan, end[:, :, None]) for end in ends)
+        return self._with_error_interval(Spread(low, high, error), level)
+
+    def _ensemble_spread(self, k: int, scored: Spread, level: float) -> Spread:
+        """Of the mean over an ensemble's members."""
+        at, places = len(self.models) - len(self.members) + k, self.members[k]
+        error = defined_error(self.values[at : at + 1])
+        ends = contrast_interval(
+            [self.point[m] for m in places],
+            [Interval(scored.low[m], scored.high[m]) for m in places],
+            [scored.error[m] for m in places],
+            [1.0 / len(places)] * len(places),
+            error[0],
+        )
+        one = replace(self, models=self.models[at : at + 1], point=self.point[at : at + 1], members=(), over=None)
+        one = replace(one, values=self.values[at : at + 1])
+        return one._with_error_interval(Spread(ends.low[None], ends.high[None], error), level)
+
+    def _with_error_interval(self, spread: Spread, level: float) -> Spread:
+        """A mean of calibration errors is as biased as they are, so its interval is not made from theirs."""
         if NOISE in self.metrics and self.values.shape[-1]:
             k, noise = self.metrics.index(ERROR), self.metrics.index(NOISE)
-            ends = error_interval(self.point[:, k], self.values[:, k], self.values[:, noise], level=level)
-            few = np.isnan(low[:, k])
-            low[:, k], high[:, k] = (np.where(few, np.nan, end) for end in ends)
-        return low, high
-
-    def interval(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """Percentile interval of [..., label, replicate]; NaN where there are too few patients to resample."""
-        if values.shape[-1] == 0:
-            nothing = np.full(values.shape[:-1], np.nan)
-            return nothing, nothing
-        few = self.n_units.min(axis=0) < FEWEST_FOR_INTERVAL
-        low, high = percentile_interval(values, level=level)
-        return np.where(few, np.nan, low), np.where(few, np.nan, high)
+            ends = calibration_interval(
+                self.point[:, k], self.values[:, k], self.values[:, noise], self.counts, level=level
+            )
+            for own, end in zip(spread[:2], ends, strict=True):
+                own[:, k] = np.where(np.isnan(own[:, k]), np.nan, end)
+        return spread
 
     def with_ensembles(self, predictions: Predictions) -> MetricReplicates:
         """The same with each ensemble, the mean over its members, as a further model."""
@@ -124,6 +185,7 @@ class MetricReplicates:
             models=predictions.names,
             point=append_ensembles(self.point, predictions),
             values=append_ensembles(self.values, predictions),
+            members=tuple(map(tuple, member_places(predictions).values())),
         )
 
 
@@ -147,7 +209,7 @@ def class_units(y_true: NDArray[np.uint8], patient: Ints, unit: Unit, rows: NDAr
 
 def level_rows(writer: RowWriter, part: MetricReplicates) -> Iterator[Estimate]:
     """One row per model, metric and label."""
-    low, high = part.level_interval(writer.level)
+    low, high, _ = part.spread(writer.level)
     for m, k, j in product(range(len(part.models)), part.reported, range(len(part.labels))):
         value, below = finite(part.point[m, k, j]), finite(low[m, k, j])
         yield writer.row(
@@ -163,62 +225,112 @@ def level_rows(writer: RowWriter, part: MetricReplicates) -> Iterator[Estimate]:
         )
 
 
+class Term(NamedTuple):
+    """One model on one population, in a difference."""
+
+    part: MetricReplicates
+    model: str
+    weight: float
+
+    @property
+    def place(self) -> int:
+        """Where the model stands in its part."""
+        return self.part.models.index(self.model)
+
+
 def model_differences(writer: RowWriter, part: MetricReplicates, models: Sequence[str]) -> list[Estimate]:
-    """Every pair of models, paired on the same resamples; p-values are not corrected yet (see `corrected`)."""
-    rows: list[Estimate] = []
-    for model, reference in pairs_of(models):
-        a, b = part.models.index(model), part.models.index(reference)
-        point, values = part.point[a] - part.point[b], part.values[a] - part.values[b]
-        rows += _difference_rows(writer, part, model, reference, point, values)
-    return rows
+    """Every pair of models, paired on the same resamples; not corrected yet (see `corrected`)."""
+    return [
+        row
+        for model, reference in pairs_of(models)
+        for row in difference_rows(writer, [Term(part, model, 1.0), Term(part, reference, -1.0)], reference)
+    ]
 
 
 def population_differences(
     writer: RowWriter, part: MetricReplicates, reference: MetricReplicates, models: Sequence[str]
 ) -> list[Estimate]:
-    """One population less another, for each model; p-values are not corrected yet (see `corrected`)."""
-    rows: list[Estimate] = []
-    for model in models:
-        m = part.models.index(model)
-        point, values = part.point[m] - reference.point[m], part.values[m] - reference.values[m]
-        rows += _difference_rows(writer, part, model, reference.population, point, values, other=reference)
+    """One population less another, for each model; not corrected yet (see `corrected`)."""
+    return [
+        row
+        for model in models
+        for row in difference_rows(writer, [Term(part, model, 1.0), Term(reference, model, -1.0)], reference.population)
+    ]
+
+
+def drop_differences(
+    writer: RowWriter, part: MetricReplicates, main: MetricReplicates, models: Sequence[str], metric: str
+) -> list[Estimate]:
+    """How much more one model changes between two populations than another: `auroc_drop`, for every pair of models."""
+    rows = []
+    for model, reference in pairs_of(models):
+        terms = [
+            Term(part, model, 1.0),
+            Term(main, model, -1.0),
+            Term(part, reference, -1.0),
+            Term(main, reference, 1.0),
+        ]
+        rows += [
+            replace(row, metric=f"{metric}_drop")
+            for row in difference_rows(writer, terms, reference)
+            if row.metric == metric
+        ]
     return rows
 
 
-def _difference_rows(
-    writer: RowWriter,
-    part: MetricReplicates,
-    model: str,
-    reference: str,
-    point: Floats,
-    values: Floats,
-    other: MetricReplicates | None = None,
-) -> Iterator[Estimate]:
-    low, high = part.interval(values, writer.level)
-    p_value = bootstrap_p_value(values, tail="normal") if values.shape[-1] else np.full(point.shape, np.nan)
+def difference_rows(writer: RowWriter, terms: Sequence[Term], reference: str) -> Iterator[Estimate]:
+    """The sum of the terms (weight x number), one row per metric and label of the first term's population."""
+    part = terms[0].part
+    others = [term.part for term in terms if term.part is not part]
+    point = np.sum([term.weight * term.part.point[term.place] for term in terms], axis=0)
+    low, high, same = _difference_interval(terms, writer.level)
     for k, j in product(part.reported, range(len(part.labels))):
         value, below = finite(point[k, j]), finite(low[k, j])
-        by_chance = other is not None and part.metrics[k] == ERROR
-        untested = by_chance or part.untested(j) or (other is not None and other.untested(j))
-        below = None if by_chance else below
-        reason = BY_CHANCE if by_chance and value is not None else part.reason(j, value=value, low=below)
+        untested = below is None or part.untested(j) or any(other.untested(j) for other in others)
+        reason = part.reason(j, value=value, low=below)
+        for other in others:
+            if value is None and int(other.n_positive[j]) in (0, int(other.n[j])):
+                reason = f"{other.reason(j, value=None, low=None)} in {other.population}"
+            elif value is not None and below is None and int(other.n_units[:, j].min()) < FEWEST_FOR_INTERVAL:
+                reason = f"{other.reason(j, value=0.0, low=None)} in {other.population}"
         if untested and reason is None:
             reason = f"{not_tested()} with or without the label"
-        if value is None and other is not None and int(other.n_positive[j]) in (0, int(other.n[j])):
-            reason = f"{other.reason(j, value=None, low=None)} in {other.population}"
         yield writer.row(
-            model,
+            terms[0].model,
             part.metrics[k],
             part.labels[j],
             part.population,
             value,
             n=int(part.n[j]),
             n_positive=int(part.n_positive[j]),
-            interval=(below, high[k, j]),
+            interval=(0.0, 0.0) if same[j] and below is not None else (below, high[k, j]),
             reference=reference,
-            p_value=None if untested else p_value[k, j],
+            p_value=None if untested else 1.0,  # `corrected` derives it from the interval
             reason=reason,
         )
+
+
+def _difference_interval(terms: Sequence[Term], level: float) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Ends of the interval, [metric, label], and for which labels two models gave the same answers."""
+    part = terms[0].part
+    spreads = [term.part.spread(level) for term in terms]
+    places = [term.place for term in terms]
+    values = np.sum([t.weight * t.part.values[m] for t, m in zip(terms, places, strict=True)], axis=0)
+    errors = [spread.error[m] for spread, m in zip(spreads, places, strict=True)]
+    error = defined_error(values)
+    if ERROR in part.metrics:
+        # Chance alone makes calibration errors, and their difference, so only their own intervals are trusted.
+        k = part.metrics.index(ERROR)
+        error[k] = np.sqrt(np.sum([t.weight**2 * own[k] ** 2 for t, own in zip(terms, errors, strict=True)], axis=0))
+    ends = contrast_interval(
+        [term.part.point[m] for term, m in zip(terms, places, strict=True)],
+        [Interval(spread.low[m], spread.high[m]) for spread, m in zip(spreads, places, strict=True)],
+        errors,
+        [term.weight for term in terms],
+        error,
+        n_units=np.min([term.part.n_units.min(axis=0) for term in terms], axis=0),
+    )
+    return ends.low, ends.high, np.nanmax(np.abs(values), axis=(0, 2), initial=0.0) == 0
 
 
 def spread_rows(writer: RowWriter, parts: Iterable[MetricReplicates], predictions: Predictions) -> list[Estimate]:

@@ -135,7 +135,7 @@ def measure(
     averaged = common[order] & ~np.isnan(points).any(axis=(0, 1))
     for population, each, point in zip(populations, parts, points, strict=True):
         macro = _macro_replicates(population, each, common, averaged, measuring, n_average)
-        each.append(_macro(population, models, point, averaged, macro))
+        each.append(_macro(population, models, point, averaged, macro, each))
         each.append(_micro(population, models, measuring, n_average))
     return MeasuredAll(parts, int(averaged[METRICS.index("auroc")].sum()), n_average)
 
@@ -217,9 +217,11 @@ def _macro(
     point: NDArray[np.float64],
     averaged: NDArray[np.bool_],
     values: NDArray[np.float64],
+    parts: Sequence[MetricReplicates],
 ) -> MetricReplicates:
     """The mean over labels as a label of its own; a case counts as positive if any label is."""
     n_labels = int(averaged.any(axis=0).sum())
+    resampled = len(parts) == 1
     return MetricReplicates(
         population=population.name,
         models=models,
@@ -232,6 +234,8 @@ def _macro(
         n_units=np.full((2, 1), FEWEST_FOR_TEST if n_labels else 0),
         why_no_interval="no interval: too many labels to resample, or a label for which a model has no answer",
         why_undefined=f"no label has {FEWEST_FOR_TEST} patients with and {FEWEST_FOR_TEST} without it in every cohort",
+        over=parts[0] if resampled else None,
+        kept=averaged if resampled else None,
     )
 
 
