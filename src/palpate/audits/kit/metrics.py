@@ -19,10 +19,10 @@ from palpate.audits.kit.rows import RowWriter, pairs_of
 from palpate.audits.kit.scope import Unit
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Estimate, Predictions, finite
-from palpate.stats import NOISE
+from palpate.stats import NOISE, macro_average
 from palpate.stats.intervals import Interval
 from palpate.stats.score_intervals import (
-    ERROR as ERROR,
+    ERROR,
     Counts,
     Spread,
     calibration_interval,
@@ -32,6 +32,21 @@ from palpate.stats.score_intervals import (
     metric_intervals,
 )
 
+__all__ = [
+    "BY_CHANCE",
+    "ERROR",
+    "MetricReplicates",
+    "append_ensembles",
+    "class_units",
+    "drop_differences",
+    "ensemble_spread",
+    "level_rows",
+    "member_places",
+    "model_differences",
+    "population_differences",
+    "replicates_frame",
+    "spread_rows",
+]
 Floats = NDArray[np.float64]
 BY_CHANCE = "no interval: by chance alone, a calibration error is larger in the smaller group"
 
@@ -148,6 +163,7 @@ class MetricReplicates:
                 error[:, :, 0],
             )
             low, high = (np.where(np.isnan(self.point), np.nan, end[:, :, None]) for end in ends)
+        _allow_for_bias(self.metrics, Interval(low, high), self.point, self.values)
         return self._with_error_interval(Spread(low, high, error), level)
 
     def _ensemble_spread(self, k: int, scored: Spread, level: float) -> Spread:
@@ -225,7 +241,7 @@ def level_rows(writer: RowWriter, part: MetricReplicates) -> Iterator[Estimate]:
         )
 
 
-class Term(NamedTuple):
+class ContrastTerm(NamedTuple):
     """One model on one population, in a difference."""
 
     part: MetricReplicates
@@ -243,7 +259,9 @@ def model_differences(writer: RowWriter, part: MetricReplicates, models: Sequenc
     return [
         row
         for model, reference in pairs_of(models)
-        for row in difference_rows(writer, [Term(part, model, 1.0), Term(part, reference, -1.0)], reference)
+        for row in difference_rows(
+            writer, [ContrastTerm(part, model, 1.0), ContrastTerm(part, reference, -1.0)], reference
+        )
     ]
 
 
@@ -254,7 +272,9 @@ def population_differences(
     return [
         row
         for model in models
-        for row in difference_rows(writer, [Term(part, model, 1.0), Term(reference, model, -1.0)], reference.population)
+        for row in difference_rows(
+            writer, [ContrastTerm(part, model, 1.0), ContrastTerm(reference, model, -1.0)], reference.population
+        )
     ]
 
 
@@ -265,10 +285,10 @@ def drop_differences(
     rows = []
     for model, reference in pairs_of(models):
         terms = [
-            Term(part, model, 1.0),
-            Term(main, model, -1.0),
-            Term(part, reference, -1.0),
-            Term(main, reference, 1.0),
+            ContrastTerm(part, model, 1.0),
+            ContrastTerm(main, model, -1.0),
+            ContrastTerm(part, reference, -1.0),
+            ContrastTerm(main, reference, 1.0),
         ]
         rows += [
             replace(row, metric=f"{metric}_drop")
@@ -278,7 +298,7 @@ def drop_differences(
     return rows
 
 
-def difference_rows(writer: RowWriter, terms: Sequence[Term], reference: str) -> Iterator[Estimate]:
+def difference_rows(writer: RowWriter, terms: Sequence[ContrastTerm], reference: str) -> Iterator[Estimate]:
     """The sum of the terms (weight x number), one row per metric and label of the first term's population."""
     part = terms[0].part
     others = [term.part for term in terms if term.part is not part]
@@ -310,7 +330,7 @@ def difference_rows(writer: RowWriter, terms: Sequence[Term], reference: str) ->
         )
 
 
-def _difference_interval(terms: Sequence[Term], level: float) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _difference_interval(terms: Sequence[ContrastTerm], level: float) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Ends of the interval, [metric, label], and for which labels two models gave the same answers."""
     part = terms[0].part
     spreads = [term.part.spread(level) for term in terms]
@@ -330,7 +350,23 @@ def _difference_interval(terms: Sequence[Term], level: float) -> tuple[Floats, F
         error,
         n_units=np.min([term.part.n_units.min(axis=0) for term in terms], axis=0),
     )
+    if part.labels == (MACRO,):
+        point = np.sum([t.weight * t.part.point[m] for t, m in zip(terms, places, strict=True)], axis=0)
+        _allow_for_bias(part.metrics, Interval(ends.low[None], ends.high[None]), point[None], values[None])
     return ends.low, ends.high, np.nanmax(np.abs(values), axis=(0, 2), initial=0.0) == 0
+
+
+def _allow_for_bias(metrics: Sequence[str], ends: Interval, point: Floats, values: Floats) -> None:
+    """Lengthen, in place, the interval of a mean over labels towards where its estimates are drawn away from.
+
+    With few positives an AUPRC is too high, and a mean over labels is too high by as much, however many there are. The
+    resamples are too high once more, by at least half as much.
+    """
+    if "auprc" in metrics and values.shape[-1]:
+        k = metrics.index("auprc")
+        bias = 2.0 * (macro_average(values[:, k], axis=-1) - point[:, k])
+        ends.low[:, k] -= np.maximum(bias, 0.0)
+        ends.high[:, k] -= np.minimum(bias, 0.0)
 
 
 def spread_rows(writer: RowWriter, parts: Iterable[MetricReplicates], predictions: Predictions) -> list[Estimate]:
