@@ -13,6 +13,7 @@ clustered       ratio_replicates  resampled_ratios
 intervals       percentile_interval  error_interval  wilson_interval  standard_error  bootstrap_p_value  student_p
                 interval_p_value  widen_interval  adjust
 ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
+                correlation_interval  correlation_difference_interval
 agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w
 curves          decision_curves
 
@@ -105,6 +106,8 @@ from palpate.stats.intervals import (
 )
 from palpate.stats.ranks import (
     average_ranks,
+    correlation_difference_interval,
+    correlation_interval,
     pearson,
     resampled_pearson,
     resampled_ranks,
@@ -144,6 +147,8 @@ __all__ = [
     "confusion",
     "context_gain",
     "context_weights",
+    "correlation_difference_interval",
+    "correlation_interval",
     "decision_curves",
     "effective_size",
     "error_interval",

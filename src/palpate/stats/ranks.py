@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 from palpate.stats.inputs import Floats, finite
+from palpate.stats.intervals import Interval, standard_error
 
 
 def average_ranks(values: ArrayLike) -> Floats:
@@ -67,7 +69,7 @@ def resampled_pearson(a: ArrayLike, b: ArrayLike, counts: ArrayLike) -> Floats:
     """
     drawn = np.asarray(counts, np.float64)
     first, second = np.atleast_2d(np.asarray(a, np.float64)), np.atleast_2d(np.asarray(b, np.float64))
-    total = drawn.sum(axis=1, keepdims=True)
+    total = np.maximum(drawn.sum(axis=1, keepdims=True), 1.0)
     first = first - (drawn * first).sum(axis=1, keepdims=True) / total
     second = second - (drawn * second).sum(axis=1, keepdims=True) / total
     spread_a, spread_b = (drawn * first**2).sum(axis=1), (drawn * second**2).sum(axis=1)
@@ -82,6 +84,33 @@ def resampled_pearson(a: ArrayLike, b: ArrayLike, counts: ArrayLike) -> Floats:
 def resampled_spearman(a: ArrayLike, b: ArrayLike, counts: ArrayLike) -> Floats:
     """Spearman's correlation in every resample, [replicate], correct under ties; nan if either side is constant."""
     return resampled_pearson(resampled_ranks(a, counts), resampled_ranks(b, counts), counts)
+
+
+def correlation_interval(value: float, replicates: ArrayLike, n: int, *, level: float = 0.95) -> Interval:
+    """Interval of a correlation over `n` items from its bootstrap replicates; nan if over 5% of them are undefined.
+
+    Student's interval on Fisher's z scale with the replicates' standard deviation. Resamples of ranks have ties that
+    the data do not have, so their percentiles are not centred on the estimate. A correlation of 1 is taken as the
+    nearest one below it, and its error as at least Bonett and Wright's (2000), because its replicates do not vary.
+    """
+    nearest = 1.0 - 12.0 / max(n * (n * n - 1.0), 24.0)
+    error = standard_error(np.arctanh(np.clip(np.asarray(replicates, np.float64), -nearest, nearest)))
+    if abs(value) >= nearest:
+        error = np.maximum(error, math.sqrt(1.5 / max(n - 3, 1)))
+    reach = stdtrit(max(n - 1, 1), 0.5 + level / 2.0) * error
+    middle = math.atanh(min(max(value, -nearest), nearest))
+    low, high = np.tanh(middle - reach), np.tanh(middle + reach)
+    return Interval(np.minimum(low, value), np.maximum(high, value))
+
+
+def correlation_difference_interval(value: float, replicates: ArrayLike, n: int, *, level: float = 0.95) -> Interval:
+    """Interval of a difference of two correlations over the same `n` items, from replicates of the difference.
+
+    Student's, with the standard deviation of the replicates made larger by sqrt(n / (n - 1)).
+    """
+    error = standard_error(np.asarray(replicates, np.float64)) * math.sqrt(n / max(n - 1, 1))
+    reach = stdtrit(max(n - 2, 1), 0.5 + level / 2.0) * error
+    return Interval(np.maximum(value - reach, -2.0), np.minimum(value + reach, 2.0))
 
 
 def _largest(values: ArrayLike, drawn: Floats) -> Floats:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from palpate import Cohort, RunDirectory
 from palpate.audits.vocabulary import Budget, RatingSheet, Vocabulary
 from palpate.cases.edits import splice
-from palpate.errors import CohortError, ConfigError, InputError
+from palpate.errors import CohortError, ConfigError
 from palpate.models import Model, ModelSpec
 from palpate.results import AuditResult, ModelPredictions, Plan, Predictions
 from palpate.run.execute.cache import ScoreCache
@@ -177,15 +177,14 @@ def test_a_budget_finds_the_same_words_with_fewer_scores(tmp_path: Path) -> None
 
 def test_a_budget_goes_on_until_the_intervals_are_narrow(tmp_path: Path) -> None:
     cohort = notes(600)
-    budget = Budget(notes=4, filters=2, top=None, width=0.03)
+    budget = Budget(notes=4, filters=2, top=None, width=0.06)
     result = audit(
         quick(diagnostic_notes=0, budget=budget), cohort, tmp_path, toy=KeywordModel(WEIGHTS, labels=("ill",))
     )
     rows = result.estimates.filter(pl.col("metric") == "sensitivity")
     texts = [set(cohort.texts[row].rstrip(".").split()) for row in cohort.rows(split="test")]
     for row in rows.iter_rows(named=True):
-        # 1,000 resamples decide and 200 are reported, so the reported interval may be a little wider.
-        narrow = row["high"] - row["low"] < 0.03 * 1.25
+        narrow = row["high"] - row["low"] < 0.06
         assert narrow or row["n"] == sum(row["group"] in text for text in texts)
     assert rows.filter(group="tablet")["n"].item() < rows.filter(group="sepsis")["n"].item()
 
@@ -210,6 +209,7 @@ def test_a_budget_has_no_more_turns_than_it_says() -> None:
     while True:
         swaps = plan.memory.swaps
         answers = np.full((len(plan.variants), 1), 0.5)
+        answers[swaps.variant] = 0.6
         moved = swaps.variant[swaps.word == n_turns % 2]
         answers[moved, 0] = RNG(1).random(len(moved))
         again = vocabulary.plan_again(plan, predicted(answers), RNG(2))
@@ -271,7 +271,8 @@ def test_the_same_seed_gives_the_same_result_and_plan_needs_no_model(tmp_path: P
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"words": ("fever", "Fever")}, InputError, "twice|more than once|same"),
+        ({"words": ("fever", "Fever")}, ConfigError, "audit 'vocabulary': the target word 'Fever' is given twice"),
+        ({"unwanted": ("ward", "Ward")}, ConfigError, "audit 'vocabulary': the target word 'Ward' is given twice"),
         ({"cohort": "nowhere"}, ConfigError, "unknown cohort 'nowhere'"),
         ({"labels": ("dead",)}, ConfigError, "no label 'dead'"),
         ({"split": "nothing"}, CohortError, "no case in split"),
@@ -313,7 +314,7 @@ def test_a_width_alone_goes_on_and_what_is_left_open_is_told(tmp_path: Path) -> 
     (tmp_path / "short").mkdir()
     hasty = quick(diagnostic_notes=0, budget=Budget(notes=4, filters=2, width=1e-9, turns=2))
     result = audit(hasty, cohort, tmp_path / "short", toy=KeywordModel(WEIGHTS, labels=("ill",)))
-    assert any(finding.sentence.startswith("The budget left 3 of 4 words unsettled") for finding in result.findings)
+    assert any(finding.sentence.startswith("The budget left 4 of 4 words unsettled") for finding in result.findings)
 
 
 class NamesModel(KeywordModel):

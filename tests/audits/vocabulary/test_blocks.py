@@ -81,8 +81,10 @@ def test_every_number_is_once_in_the_table_and_a_missing_one_has_its_reason(resu
 
 def test_the_spurious_word_is_told_with_its_ranks(result: AuditResult) -> None:
     assert value(result, "rank", model="xgboost", group="larkspur")["value"] == 1
-    warned = sentences(result, "caveat")
-    assert "xgboost reacts most to 'larkspur' (rank 1 of 12), which clinicians rank" in warned
+    assert (
+        "xgboost hangs on 'larkspur', which clinicians rank joint 11th of 12: swapping it moves the risk by 32.6"
+        in (sentences(result, "concern"))
+    )
     told = "logistic reacts most to 'sepsis', 'stroke' and 'tumour', of 12 words; clinicians rank them 1st, 2nd and"
     assert told in sentences(result, "fact")
     assert "1 of 13 words could not be scored (in no note): 'absent'." in sentences(result)
@@ -91,8 +93,9 @@ def test_the_spurious_word_is_told_with_its_ranks(result: AuditResult) -> None:
 def test_the_model_that_agrees_less_with_the_clinicians_is_told(result: AuditResult) -> None:
     row = value(result, "clinician_agreement", model="xgboost", reference="logistic")
     assert row["significant"] is True
-    assert "logistic agrees better with the clinicians than xgboost: " in sentences(result)
-    assert "can't be told from chance" in sentences(result, "caveat")
+    assert "logistic agrees better with the mean of the clinicians than xgboost: " in sentences(result)
+    assert "xgboost agrees less with the clinicians than they do with each other" in sentences(result, "caution")
+    assert "falling short of them by more than 0.20 is excluded" in sentences(result, "acceptable")
     assert "no better than they agree with each other: Krippendorff's alpha" in sentences(result)
 
 
@@ -153,12 +156,17 @@ def test_few_words_in_the_plot(case: Case) -> None:
     assert isinstance(chart, Chart)
     assert [row["word"] for row in chart.data] == ["sepsis", "stroke"]
     assert "10 weaker words" in chart.caption
-    assert "can't be computed: fewer than 3 words can be compared" in sentences(some, "caveat")
+    unsettled = "Whether logistic and xgboost weigh words as clinicians do is not settled: only 2 of 2 rated words"
+    assert unsettled in sentences(some, "unsettled")
 
 
-def test_without_ratings_nothing_is_said_of_clinicians(case: Case) -> None:
+def test_without_ratings_both_questions_are_unsettled_with_the_reason(case: Case) -> None:
     alone = run(case, {"xgboost": MODELS["xgboost"]})
-    assert "clinician" not in sentences(alone)
+    assert [answer.verdict for answer in alone.answers] == ["unsettled", "unsettled"]
+    assert [str(answer.reason).split(" ")[:3] for answer in alone.answers] == [
+        ["no", "clinicians'", "ratings"],
+        ["nobody", "said", "which"],
+    ]
     assert "xgboost reacts most to 'larkspur', 'table' and 'sepsis', of 12 words." in sentences(alone)
     titles = [each.title for each in alone.blocks]
     assert "Who agrees with whom" not in titles

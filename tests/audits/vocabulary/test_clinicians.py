@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from scipy.stats import t as student
 
 from palpate.audits.vocabulary.clinicians import (
     CLINICIANS,
     ClinicianPanel,
     clinician_agreement,
+    in_a_clinicians_place,
     mean_ratings,
     model_agreement,
     rank_gaps,
@@ -19,7 +21,7 @@ from palpate.audits.vocabulary.clinicians import (
 from palpate.audits.vocabulary.correlations import WordCorrelations
 from palpate.kit import Resampling, RowWriter
 from palpate.perturb.words import Ratings
-from palpate.stats import kendall_w, krippendorff_alpha, percentile_interval, resample_counts
+from palpate.stats import kendall_w, krippendorff_alpha, resample_counts
 from tests.stats.paper_words import WORDS
 
 WRITER = RowWriter("vocabulary")
@@ -59,13 +61,48 @@ def test_the_papers_table_2() -> None:
     assert pairs[0].p_value < 0.05
 
 
-def test_intervals_are_those_of_resampled_words() -> None:
+def test_intervals_are_those_of_resampled_words_on_fishers_scale() -> None:
     level = clinician_agreement(PAPER, "y", SENSITIVITY, OVER_WORDS)[0][0]
     counts = resample_counts(rng=3, n_replicates=1_000, patient=np.arange(49))
     rows = [np.repeat(np.arange(49), count) for count in counts]
-    slow = [spearmanr(-LANGUAGE[row], -MANUAL[row]).statistic for row in rows]
-    low, high = percentile_interval(slow)
-    assert (level.low, level.high) == (pytest.approx(low, abs=1e-12), pytest.approx(high, abs=1e-12))
+    slow = np.arctanh([spearmanr(-LANGUAGE[row], -MANUAL[row]).statistic for row in rows])
+    ends = np.tanh(np.arctanh(level.value or 0) + np.array([-1, 1]) * student.ppf(0.975, 48) * slow.std(ddof=1))
+    assert (level.low, level.high) == (pytest.approx(ends[0], abs=1e-12), pytest.approx(ends[1], abs=1e-12))
+
+
+def test_a_model_takes_the_place_of_each_clinician_in_turn() -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.normal(size=(30, 1))
+    scores = np.clip(np.rint(3 + truth + 0.5 * rng.normal(size=(30, 3))), 1, 5)
+    words = tuple(f"w{k}" for k in range(30))
+    few = np.arange(30) < 28
+    panel = ClinicianPanel.of(ratings(scores, words), words, np.ones(30, bool), few)
+    sensitivity = {"good": np.exp(truth[:, 0]), "odd": np.exp(-truth[:, 0])}
+    levels, gaps = in_a_clinicians_place(panel, "y", sensitivity, OVER_WORDS)
+    others = [np.delete(scores, j, axis=1).mean(axis=1)[:28] for j in range(3)]
+    own = np.mean([spearmanr(scores[:28, j], others[j]).statistic for j in range(3)])
+    for level, gap, model in zip(levels, gaps, sensitivity.values(), strict=True):
+        in_place = np.mean([spearmanr(model[:28], other).statistic for other in others])
+        assert level.value == pytest.approx(in_place)
+        assert gap.value == pytest.approx(in_place - own)
+        assert (gap.reference, gap.n) == (CLINICIANS, 28)
+    assert (gaps[1].high or 0) < 0 < (gaps[0].high or 0)
+
+
+def test_a_perfect_agreement_is_not_certain() -> None:
+    panel = panel_of(np.arange(12), tuple("abcdefghijkl"))
+    row = clinician_agreement(panel, "y", {"m": np.arange(12) / 100}, OVER_WORDS)[0][0]
+    assert row.value == pytest.approx(1.0)
+    assert row.high == pytest.approx(1.0)
+    assert 0.7 < (row.low or 0) < 0.97
+
+
+def test_no_interval_for_fewer_than_ten_words() -> None:
+    row = clinician_agreement(panel_of(np.arange(9), tuple("abcdefghi")), "y", {"m": np.arange(9) % 5}, OVER_WORDS)[0][
+        0
+    ]
+    assert row.value is not None
+    assert (row.low, row.reason) == (None, "no interval: fewer than 10 words")
 
 
 def test_models_are_compared_on_the_same_resampled_words() -> None:

@@ -1,24 +1,19 @@
-"""Sensitivity scores against their closed form, and their bootstrap against a slow and obvious one."""
+"""Sensitivity scores against their closed form, and the words that a budget goes on with."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from scipy.stats import rankdata
 
 from palpate.audits.vocabulary.measures import (
     SwapEffects,
-    affordable_replicates,
     lay_out,
     rank_words,
     score_words,
     unsettled_words,
 )
-from palpate.kit import Resampling, Thresholds
+from palpate.kit import Thresholds
 from palpate.results import MACRO, Predictions
-from palpate.stats import percentile_interval, resample_counts
 from palpate.testing import KeywordModel
 from tests.audits.vocabulary.vocabulary_cases import Case, build, hospital, random_notes
 
@@ -37,11 +32,10 @@ def effects_of(case: Case, predictions: Predictions, threshold: object = 0.5, sc
     return SwapEffects(layout, predictions, Thresholds(values, {}), case.plan.labels)
 
 
-def scored(case: Case, models: dict[str, KeywordModel], *, n_replicates: int = 200, scheme: int = 0):
+def scored(case: Case, models: dict[str, KeywordModel], *, scheme: int = 0):
     effects = effects_of(case, case.ask(models), scheme=scheme)
-    how = Resampling(n_replicates=n_replicates, seed=7)
     sums = effects.by_label(case.plan.labels)
-    return {label: score_words(label, each, effects.layout, how) for label, each in sums}, effects.layout
+    return {label: score_words(label, each, effects.layout, 0.95) for label, each in sums}, effects.layout
 
 
 def sigmoid(x: float) -> float:
@@ -80,11 +74,12 @@ def test_a_word_that_does_nothing_is_exactly_0_and_a_word_in_no_note_is_undefine
     scores = found["ill"]
     pain, tumour = WORDS.index("pain"), WORDS.index("tumour")
     assert (scores.value[0, :, :, pain] == 0).all()
-    assert (scores.low[0, :, :, pain] == 0).all()
-    assert (scores.high[0, :, :, pain] == 0).all()
+    assert (scores.low[0, [0, 2, 3], :, pain] == 0).all()
+    assert (scores.high[0, :, :, pain] > 0).all(), "that no patient moved is not certain of others"
+    assert (scores.high[0, 0, :, pain] < 0.03).all()
     assert np.isnan(scores.value[0, :, :, tumour]).all()
     assert np.isnan(scores.rank[0, tumour])
-    assert np.isnan(scores.ranks[0, tumour]).all()
+    assert np.isnan(scores.rank_low[0, tumour])
     assert layout.n_notes[0, tumour] == 0
     np.testing.assert_array_equal(layout.n_notes[0], case.swaps.n_notes)
 
@@ -112,53 +107,6 @@ def test_notes_weigh_alike_whatever_their_number_of_filters() -> None:
     assert found["ill"].value[0, 0, 0, 0] == pytest.approx(np.mean([even, large]), abs=1e-12)
 
 
-def slow_scores(case: Case, answers, patients_drawn: np.ndarray) -> np.ndarray:
-    """[word] sensitivity on a resample: notes of drawn patients, each as often as its patient is drawn."""
-    swaps, patients = case.swaps, case.plan.cohort.patients
-    out = np.full(len(swaps.words), np.nan)
-    for w in range(len(swaps.words)):
-        notes = []
-        for patient in patients_drawn:
-            for note in np.flatnonzero(patients == patient):
-                rows = np.flatnonzero((swaps.word == w) & (swaps.note == note) & (swaps.scheme == 0))
-                if len(rows):
-                    p = answers.p[:, 0]
-                    notes.append(np.mean(np.abs(p[swaps.variant[rows]] - p[swaps.original[note]])))
-        if notes:
-            out[w] = np.mean(notes)
-    return out
-
-
-def test_the_bootstrap_is_that_of_the_slow_way_on_the_same_resamples() -> None:
-    case = build(hospital(random_notes(40, list(WEIGHTS), chance=0.15)), WORDS, both_schemes=False)
-    model = KeywordModel({**WEIGHTS, "alpha": 0.2, "delta": -0.7})
-    found, layout = scored(case, {"m": model}, n_replicates=40)
-    answers = case.ask({"m": model})["m"]
-    units = np.unique(case.plan.cohort.patients[np.unique(case.swaps.note)])
-    counts = resample_counts(rng=7, n_replicates=40, patient=np.arange(len(units)))
-    slow = np.array([slow_scores(case, answers, np.repeat(units, count)) for count in counts])
-    assert np.isnan(slow[:, :5]).any(), "some word should be missing from some resample"
-    low, high = percentile_interval(slow.T, level=0.95)
-    np.testing.assert_allclose(found["ill"].low[0, 0, 0], low, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found["ill"].high[0, 0, 0], high, rtol=0, atol=1e-12)
-    point = found["ill"].value[0, 0, 0]
-    filled = np.where(np.isnan(slow), point, slow)[:, :5]
-    ranks = np.array([rankdata(-np.round(row, 12)) for row in filled])
-    ranks[np.isnan(slow[:, :5])] = np.nan
-    np.testing.assert_array_equal(found["ill"].ranks[0, :5].T, ranks)
-    assert layout.n_patients == len(units)
-
-
-def test_chunks_of_words_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    models = {"a": KeywordModel(WEIGHTS), "b": KeywordModel({"cough": 2.0})}
-    whole, _ = scored(case, models)
-    monkeypatch.setattr("palpate.audits.vocabulary.measures._MOST_BYTES", 1)
-    monkeypatch.setattr("palpate.stats.clustered._BYTES_PER_CHUNK", 50_000)
-    parts, _ = scored(case, models)
-    for one, other in zip(whole["ill"][1:], parts["ill"][1:], strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_labels_and_their_average() -> None:
     labels = ("a", "b")
     case = build(hospital(random_notes(60, list(WEIGHTS)), labels=labels), WORDS, both_schemes=False)
@@ -179,7 +127,7 @@ def test_flips_without_a_threshold_are_undefined_and_the_average_is_over_the_oth
     flips = {label: layout.means(each)[0, 2, 0, 0] for label, each in sums.items()}
     assert np.isnan(flips["b"])
     assert flips[MACRO] == flips["a"] > 0
-    undefined = score_words("b", sums["b"], layout, Resampling(n_replicates=100, seed=1))
+    undefined = score_words("b", sums["b"], layout, 0.95)
     assert np.isnan(undefined.low[:, 2]).all()
     assert not np.isnan(undefined.low[:, 0, 0, 0]).any()
 
@@ -210,14 +158,6 @@ def test_ranks() -> None:
     np.testing.assert_array_equal(rank_words(nearly), [2.5, 2.5, 1])
 
 
-def test_thousands_of_words_get_fewer_resamples(case: Case) -> None:
-    layout = lay_out(case.swaps, case.plan.cohort.patients)
-    assert affordable_replicates(layout, 2, 10_000) == 10_000
-    wide = replace(layout, n_words=50_000)
-    assert affordable_replicates(wide, 2, 10_000) == 1_000
-    assert affordable_replicates(wide, 2, 300) == 300
-
-
 def test_a_swapped_note_needs_its_original(case: Case) -> None:
     broken = case.with_swaps(original=np.full(len(case.swaps.original), -1))
     with pytest.raises(ValueError, match="unedited"):
@@ -229,48 +169,19 @@ def test_no_swap_at_all() -> None:
     found, layout = scored(case, {"m": KeywordModel(WEIGHTS)})
     assert layout.n_patients == 0
     assert np.isnan(found["ill"].value).all()
-    assert np.isnan(found["ill"].ranks).all()
+    assert np.isnan(found["ill"].rank_high).all()
 
 
 def test_unsettled_words(case: Case) -> None:
     """fever and sepsis compete for the first place; the others are surely behind them."""
-    options = {"level": 0.95, "rng": np.random.default_rng(0)}
     answers = case.ask({"m": KeywordModel({**WEIGHTS, "sepsis": -1.65})})
 
     def open_words(width: float | None, top: int | None) -> set[str]:
-        found = unsettled_words(case.plan, answers, width=width, top=top, **options)
+        found = unsettled_words(case.plan, answers, width=width, top=top, level=0.95)
         return {word for word, is_open in zip(WORDS, found, strict=True) if is_open}
 
     assert open_words(None, 1) == {"fever", "sepsis"}
     assert open_words(None, 2) == set()
-    assert open_words(1e-9, None) == {"fever", "sepsis", "cough", "fall"}
+    assert open_words(1e-9, None) == {"fever", "sepsis", "cough", "fall", "pain"}
     assert open_words(1.0, None) == set()
     assert open_words(None, None) == {"fever", "sepsis", "cough", "fall", "pain"}
-
-
-@pytest.mark.slow
-def test_intervals_cover_the_truth() -> None:
-    """Patients differ in their base risk; the true score of a word is the mean over all patients."""
-    rng = np.random.default_rng(5)
-    weights = {"fever": 1.0, "cough": -0.5}
-    model = KeywordModel({**weights, "rest": 0.8})
-
-    def notes(n: int) -> list[str]:
-        out = []
-        for _ in range(n):
-            rests = int(rng.integers(0, 6))  # of the patient: both notes share it
-            out += [" ".join(["fever", "cough"] + ["rest"] * rests) + "."] * 2
-        return out
-
-    truth = []
-    for weight in weights.values():
-        each = [abs(sigmoid(0.5 + 0.8 * k) - sigmoid(0.5 + 0.8 * k - weight)) for k in range(6)]
-        truth.append(np.mean(each))
-    inside = []
-    for _ in range(400):
-        case = build(hospital(notes(60)), list(weights), substitutes={"uniform": ("alpha",)}, both_schemes=False)
-        found, _ = scored(case, {"m": model}, n_replicates=1_000)
-        scores = found["ill"]
-        inside.append((scores.low[0, 0, 0] <= truth) & (truth <= scores.high[0, 0, 0]))
-    covered = np.mean(inside, axis=0)
-    assert ((covered > 0.91) & (covered < 0.98)).all(), covered

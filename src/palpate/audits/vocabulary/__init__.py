@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import (
     Count,
@@ -29,13 +30,15 @@ from palpate.audits.kit.scope import (
     require_text,
 )
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.audits.vocabulary.answers import VocabularyAnalysis, vocabulary_answers
 from palpate.audits.vocabulary.blocks import vocabulary_blocks
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel, RatingSheet, as_sheet
 from palpate.audits.vocabulary.correlations import WordCorrelations
 from palpate.audits.vocabulary.estimates import WordRows, vocabulary_rows
-from palpate.audits.vocabulary.findings import VocabularyAnalysis, vocabulary_findings
+from palpate.audits.vocabulary.findings import vocabulary_findings
 from palpate.audits.vocabulary.frequency import score_schemes
-from palpate.audits.vocabulary.measures import SwapEffects, affordable_replicates, lay_out, unsettled_words
+from palpate.audits.vocabulary.intervals import FEWEST_PATIENTS, Floats
+from palpate.audits.vocabulary.measures import SwapEffects, lay_out, unsettled_words
 from palpate.audits.vocabulary.plan import (
     ALL,
     FIRST,
@@ -48,9 +51,11 @@ from palpate.audits.vocabulary.plan import (
 from palpate.audits.vocabulary.substitutes import Filter, NoModelKnowledge, SubstituteOptions, find_substitutes
 from palpate.audits.vocabulary.words import AuditedNotes, choose_common_words
 from palpate.cases.cohort import Cohort
-from palpate.errors import ConfigError
-from palpate.perturb.words import check_words, find_words
+from palpate.cases.edits import Ints
+from palpate.errors import ConfigError, InputError
+from palpate.perturb.words import check_words, find_words, normalise_word
 from palpate.results import MACRO, AuditResult, ModelKnowledge, Plan, Predictions, estimates_frame
+from palpate.results.verdicts import margins_with
 
 __all__ = ["Budget", "RatingSheet", "Vocabulary"]
 
@@ -79,6 +84,15 @@ class Budget:
         """What settles a word."""
         neither = self.width is None and self.top is None
         return {"width": self.width, "top": _TOP if neither else self.top}
+
+    def level(self, level: float, n_notes: Ints) -> Floats:
+        """[words] The level of each word's intervals, so that they hold whenever the budget stops.
+
+        A word that may be looked at k times has intervals of 1 - (1 - level) / k; k is known from the number of notes
+        that contain it.
+        """
+        doublings = np.ceil(np.log2(np.maximum(n_notes / self.notes, 1.0)))
+        return np.asarray(1.0 - (1.0 - level) / np.minimum(1.0 + doublings, self.turns))
 
 
 @dataclass(frozen=True)
@@ -126,6 +140,13 @@ class Vocabulary:
     n_replicates: Replicates = 10_000
     level: Share = 0.95
     correction: Correction = "bonferroni"
+    family: Family = "question"
+    """Which comparisons are corrected together: those of one kind (the ranks of all words and pairs of models), or all
+    of the audit (`run`)."""
+    unwanted: tuple[str, ...] | None = field(default=None, metadata={"file": "words"})
+    """Words that no clinician would use, a file or a list; by default those that the raters put in the lower half."""
+    margins: dict[str, float] = field(default_factory=dict)
+    """The smallest effects that matter, set for the whole run."""
     top: Count = 25
     """How many words the plot shows."""
     labels_shown: Count = 20
@@ -170,13 +191,16 @@ class Vocabulary:
         return plan_swaps(candidates, n_notes, turn=1)
 
     def plan_again(
-        self, plan: Plan[PlannedSwaps], predictions: Predictions, rng: np.random.Generator
+        self,
+        plan: Plan[PlannedSwaps],
+        predictions: Predictions,
+        rng: np.random.Generator,  # noqa: ARG002  (nothing is random)
     ) -> Plan[PlannedSwaps] | None:
         """Twice the notes for words that are not settled yet; None when all are, or no notes are left."""
         memory = plan.memory
         if self.budget is None or memory.turn >= self.budget.turns:
             return None
-        unsettled = unsettled_words(plan, predictions, **self.budget.goals, level=self.level, rng=rng)
+        unsettled = self._unsettled(plan, predictions)
         unsettled &= ~memory.all_scored
         if not unsettled.any():
             return None
@@ -190,7 +214,6 @@ class Vocabulary:
     def analyse(self, plan: Plan[PlannedSwaps], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Scores, ranks and their intervals; agreement with clinicians; how frequency matters."""
         swaps, patients = plan.memory.swaps, plan.cohort.patients
-        patient_seed, word_seed = (int(seed) for seed in rng.integers(2**63, size=2))
         thresholds = decide_thresholds(
             plan, predictions.scored, rule=self._rule, validation=plan.memory.validation, main=swaps.originals
         )
@@ -198,12 +221,11 @@ class Vocabulary:
         schemes = score_schemes(swaps, patients, effects)
         y_true = plan.cohort.y_true(plan.variants.parent[swaps.originals], plan.labels)
         shown = most_frequent_labels(plan.labels, y_true.sum(axis=0, dtype=np.int64), self.labels_shown)
-        panel = None if self.raters is None else ClinicianPanel.of(self.raters.ratings, swaps.words, effects.has_score)
-        n_replicates = affordable_replicates(effects.layout, len(predictions), self.n_replicates)
-        by_patient = Resampling(self.level, n_replicates, self.correction, seed=patient_seed)
+        panel = self._panel(effects, swaps.words)
         writer = RowWriter(self.name, self.level)
-        over_words = WordCorrelations(writer, replace(by_patient, n_replicates=self.n_replicates, seed=word_seed))
-        found = vocabulary_rows(WordRows(writer, swaps, effects), shown, panel, schemes, by_patient, over_words)
+        resampling = Resampling(self.level, self.n_replicates, self.correction, seed=int(rng.integers(2**63)))
+        word_rows = WordRows(writer, swaps, effects, self._levels(plan))
+        found = vocabulary_rows(word_rows, shown, panel, schemes, WordCorrelations(writer, resampling), self.family)
         analysis = VocabularyAnalysis(
             estimates=EstimateIndex(found.rows, label=effects.overall_label, group=CLINICIANS),
             planned=plan.memory,
@@ -213,43 +235,72 @@ class Vocabulary:
             schemes=schemes,
             labels=shown,
             panel=panel,
+            listed=self.unwanted,
+            n_patients=len(np.unique(patients[plan.cases])),
             not_audited=() if self.raters is None else self.raters.not_among(swaps.words),
-            unsettled=None
-            if self.budget is None
-            else unsettled_words(plan, predictions, **self.budget.goals, level=self.level, rng=rng),
+            unsettled=None if self.budget is None else self._unsettled(plan, predictions),
             level=self.level,
             correction=self.correction,
             top=self.top,
         )
+        answers = vocabulary_answers(analysis, margins_with(self.margins))
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(found.rows),
             blocks=vocabulary_blocks(analysis),
-            findings=vocabulary_findings(analysis),
+            findings=vocabulary_findings(analysis, answers),
             provenance={
                 "threshold": thresholds.origin,
                 "n_swaps": len(effects.layout.variant),
-                "n_replicates": n_replicates,
+                "n_replicates": self.n_replicates,
                 "n_patients": effects.layout.n_patients,
                 "labels_shown": len(shown),
                 "unit": "patient for scores and ranks, word for correlations",
                 "substitutes": dict(plan.memory.candidates.origin),
             },
+            answers=answers,
         )
+
+    def _panel(self, effects: SwapEffects, words: tuple[str, ...]) -> ClinicianPanel | None:
+        """The clinicians, if there are any."""
+        enough = effects.layout.n_patients_of >= FEWEST_PATIENTS
+        ratings = None if self.raters is None else self.raters.ratings
+        return None if ratings is None else ClinicianPanel.of(ratings, words, effects.has_score, enough)
+
+    def _levels(self, plan: Plan[PlannedSwaps]) -> Floats | float:
+        """The level of the words' intervals."""
+        return self.level if self.budget is None else self.budget.level(self.level, plan.memory.swaps.n_notes)
+
+    def _unsettled(self, plan: Plan[PlannedSwaps], predictions: Predictions) -> NDArray[np.bool_]:
+        """[words] Which words the budget has not settled yet."""
+        goals = {} if self.budget is None else self.budget.goals
+        return unsettled_words(plan, predictions, **goals, level=self._levels(plan))
 
     @property
     def _rule(self) -> ThresholdRule:
         return ThresholdRule(self.threshold, self.target_recall)
 
     def _words(self, notes: AuditedNotes, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """The words to audit."""
+        """The words to audit: those that are asked for, and those that no clinician would use."""
+        words = self._asked_words(notes, labels)
+        known = {normalise_word(word) for word in words}
+        return (*words, *(word for word in self._checked(self.unwanted or ()) if normalise_word(word) not in known))
+
+    def _asked_words(self, notes: AuditedNotes, labels: tuple[str, ...]) -> tuple[str, ...]:
         if isinstance(self.words, tuple):
             if not self.words:
                 raise ConfigError("audit 'vocabulary': `words` is empty", hint="list some, or use `words: predictive`")
-            return check_words(self.words)
+            return self._checked(self.words)
         if self.words is None and self.raters is not None:
-            return check_words(self.raters.words)
+            return self._checked(self.raters.words)
         how = self.words or "predictive"
         return choose_common_words(
             notes.cohort, notes.training, labels, notes.counts, how=how, n=self.n_words, min_notes=self.min_notes
         )
+
+    def _checked(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The words without needless blanks; what is wrong with them names the audit."""
+        try:
+            return check_words(words)
+        except InputError as error:
+            raise ConfigError(f"audit '{self.name}': {error}") from error

@@ -12,8 +12,9 @@ import numpy as np
 
 from palpate.audits.kit.rows import pairs_of
 from palpate.audits.kit.tables import TESTED, columns, forest, interval_cell, point, reason_of, table, tested_cells
+from palpate.audits.vocabulary.answers import VocabularyAnalysis
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel
-from palpate.audits.vocabulary.findings import VocabularyAnalysis, clinicians_place
+from palpate.audits.vocabulary.findings import clinicians_place
 from palpate.audits.vocabulary.measures import MEASURES
 from palpate.cases.edits import Ints
 from palpate.results import Axis, Cell, Chart, Estimate, Table

@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 
 from palpate.audits.kit.rows import RowWriter, pairs_of
 from palpate.audits.vocabulary.correlations import FEWEST_WORDS, Correlation, WordCorrelations
-from palpate.audits.vocabulary.measures import Floats, rank_words
+from palpate.audits.vocabulary.intervals import Floats
+from palpate.audits.vocabulary.measures import rank_words
 from palpate.perturb.words import Ratings, normalise_word
 from palpate.results import Estimate
-from palpate.stats import kendall_w, krippendorff_alpha, spearman
+from palpate.stats import kendall_w, krippendorff_alpha, resampled_spearman, spearman
 
 CLINICIANS = "clinicians"
+SCALE_MIDDLE = 3.0
+"""Of ratings from 1 to 5."""
 MOST_RATER_REPLICATES = 1_000
 """Resamples for the raters' own agreement, which is slow to compute and needs no fine p-values."""
 
@@ -83,13 +86,24 @@ class ClinicianPanel:
     mean: Floats
     rank: Floats
     """[words] Among the words that are both rated and scored; 1 is the most important."""
+    judged: NDArray[np.bool_]
+    """[words] Rated and in the notes of enough patients: the words on which a model is held against the clinicians."""
 
     @classmethod
-    def of(cls, ratings: Ratings, words: Sequence[str], scored: NDArray[np.bool_]) -> ClinicianPanel:
-        """The panel for the audited words; `scored` says which of them have a sensitivity."""
+    def of(
+        cls, ratings: Ratings, words: Sequence[str], scored: NDArray[np.bool_], enough: NDArray[np.bool_] | None = None
+    ) -> ClinicianPanel:
+        """The panel for the audited words; `scored`: which have a sensitivity, `enough`: of enough patients."""
         scores = np.where(scored[:, None], ratings_of(ratings, words), np.nan)
         mean = mean_ratings(scores)
-        return cls(scores, ratings.raters, mean, rank_words(mean))
+        judged = ~np.isnan(mean) & (scored if enough is None else enough)
+        return cls(scores, ratings.raters, mean, rank_words(mean), judged)
+
+    @property
+    def unimportant(self) -> NDArray[np.bool_]:
+        """[words] Which words no clinician would use: in the lower half of the rated words, and of the scale."""
+        lower = self.rank > (self.rated.sum() + 1) / 2
+        return np.asarray(lower & (self.mean < SCALE_MIDDLE))
 
     @property
     def rated(self) -> NDArray[np.bool_]:
@@ -170,6 +184,53 @@ def _measure(rows: Floats, measure: Callable[[Floats], float], over_words: WordC
     values = [measure(np.repeat(rows, count, axis=0)) for counts in draws for count in counts]
     replicates = np.asarray(values, dtype=np.float64)
     return Correlation(measure(rows), replicates, len(rows), "the raters do not tell the words apart")
+
+
+def in_a_clinicians_place(
+    panel: ClinicianPanel, label: str, sensitivity: Mapping[str, Floats], over_words: WordCorrelations
+) -> tuple[list[Estimate], list[Estimate]]:
+    """How well each model agrees with the other clinicians when it takes the place of one, and that less how well the
+    clinician agreed; averaged over the clinicians, on the words of enough patients. Not corrected yet.
+
+    Against the mean of all of them a model would have the easier task: a mean of more raters is less noisy.
+    """
+    about = ("rater_agreement", label, CLINICIANS)
+    own = _in_place(panel, None, over_words)
+    levels, gaps = [], []
+    for name, scores in sensitivity.items():
+        found = _in_place(panel, scores, over_words)
+        levels.append(over_words.row(found, name, *about))
+        gaps.append(over_words.difference(found, own, name, *about, reference=CLINICIANS))
+    return levels, gaps
+
+
+def _in_place(panel: ClinicianPanel, sensitivity: Floats | None, over_words: WordCorrelations) -> Correlation:
+    """Spearman of a model, or of each clinician, with the mean of the other clinicians; the mean over clinicians."""
+    table = panel.scores[panel.judged]
+    n, none = len(table), np.zeros(0)
+    if len(panel.raters) < 2:
+        return Correlation(np.nan, none, n, "there is only one rater")
+    if n < FEWEST_WORDS:
+        return Correlation(
+            np.nan, none, n, f"fewer than {FEWEST_WORDS} rated words are in the notes of enough patients"
+        )
+    pairs = []
+    for j in range(len(panel.raters)):
+        others = mean_ratings(np.delete(table, j, axis=1))
+        known = ~(np.isnan(table[:, j]) | np.isnan(others))
+        first = table[:, j] if sensitivity is None else sensitivity[panel.judged]
+        if known.sum() >= FEWEST_WORDS:
+            pairs.append((known, np.round(first[known], 12), np.round(others[known], 12)))
+
+    def values_of(counts: NDArray[np.int32]) -> Floats:
+        each = [resampled_spearman(first, second, counts[:, known]) for known, first, second in pairs]
+        return np.asarray(np.mean(each, axis=0)) if each else np.full(len(counts), np.nan)
+
+    value = float(values_of(np.ones((1, n), np.int32))[0])
+    if np.isnan(value):
+        return Correlation(np.nan, none, n, "the model or a rater does not tell the words apart")
+    draws = over_words.draws(n, over_words.resampling.n_replicates)
+    return Correlation(value, np.concatenate([values_of(counts) for counts in draws]), n)
 
 
 def _against_others(rows: Floats, rater: int) -> float:

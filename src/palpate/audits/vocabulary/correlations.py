@@ -12,12 +12,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Resampling, no_interval, not_tested
+from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Resampling
 from palpate.audits.kit.rows import RowWriter
 from palpate.results import Estimate
 from palpate.stats import (
-    bootstrap_p_value,
-    percentile_interval,
+    correlation_difference_interval,
+    correlation_interval,
+    interval_p_value,
     resample_counts,
     resampled_pearson,
     resampled_ranks,
@@ -26,6 +27,9 @@ from palpate.stats import (
 Floats = NDArray[np.float64]
 
 FEWEST_WORDS = 3
+"""For a correlation."""
+FEWEST_FOR_INTERVAL = FEWEST_FOR_TEST
+"""Words below which a correlation has no interval: it would not hold what it claims."""
 _BYTES_PER_CHUNK = 32_000_000
 
 
@@ -76,20 +80,19 @@ class WordCorrelations:
             yield resample_counts(rng=self.resampling.seed, n_replicates=n, patient=np.arange(n_words), first=first)
 
     def row(
-        self,
-        found: Correlation,
-        model: str,
-        metric: str,
-        label: str,
-        group: str,
-        *,
-        reference: str | None = None,
-        p_value: float | None = None,
-        untested: str | None = None,
+        self, found: Correlation, model: str, metric: str, label: str, group: str, *, reference: str | None = None
     ) -> Estimate:
-        """A correlation as an estimate; `untested` says why a difference has no p-value."""
-        low, high = (float(end) for end in percentile_interval(found.replicates, level=self.writer.level))
-        reason = no_interval(found.n, "words") if np.isnan(low) else untested
+        """A correlation as an estimate, or with `reference` a difference of two, whose p-value is not corrected yet."""
+        interval_of = correlation_interval if reference is None else correlation_difference_interval
+        low, high, p_value, reason = np.nan, np.nan, None, found.reason
+        if not np.isnan(found.value):
+            reason = f"no interval: fewer than {FEWEST_FOR_INTERVAL} words"
+            if found.n >= FEWEST_FOR_INTERVAL:
+                ends = interval_of(found.value, found.replicates, found.n, level=self.writer.level)
+                low, high = float(ends.low), float(ends.high)
+                reason = "no interval: undefined in more than 5% of the resamples" if np.isnan(low) else None
+            if reference is not None:
+                p_value = float(interval_p_value(found.value, low, high, level=self.writer.level))
         return self.writer.row(
             model,
             metric,
@@ -100,17 +103,14 @@ class WordCorrelations:
             interval=(low, high),
             reference=reference,
             p_value=p_value,
-            reason=found.reason if np.isnan(found.value) else reason,
+            reason=reason,
         )
 
     def difference(
         self, a: Correlation, b: Correlation, model: str, metric: str, label: str, group: str, *, reference: str
     ) -> Estimate:
-        """One correlation less another over the same resampled words; p is not corrected yet."""
+        """One correlation less another over the same resampled words."""
         paired = len(a.replicates) == len(b.replicates)
         replicates = a.replicates - b.replicates if paired else np.zeros(0)
         both = Correlation(a.value - b.value, replicates, min(a.n, b.n), a.reason or b.reason)
-        tested = both.n >= FEWEST_FOR_TEST and not np.isnan(both.value)
-        p_value = float(bootstrap_p_value(replicates, tail="normal")) if tested else None
-        untested = None if tested else not_tested("words")
-        return self.row(both, model, metric, label, group, reference=reference, p_value=p_value, untested=untested)
+        return self.row(both, model, metric, label, group, reference=reference)

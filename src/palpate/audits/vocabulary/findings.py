@@ -1,92 +1,42 @@
-"""The vocabulary audit's findings: sentences for the first screen, made from its estimates."""
+"""The vocabulary audit's findings: sentences for the first screen, made from its answers and estimates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from palpate.audits.kit.rows import EstimateIndex, pairs_of
-from palpate.audits.kit.wording import interval, listed, number, ordinal, p_value, percent, quoted
+from palpate.audits.kit.rows import pairs_of
+from palpate.audits.kit.wording import interval, listed, number, ordinal, percent, quoted
+from palpate.audits.vocabulary.answers import (
+    LOW_ALPHA,
+    VocabularyAnalysis,
+    agreement_question,
+    spurious_effects,
+    spurious_question,
+)
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel
-from palpate.audits.vocabulary.frequency import SchemeScores
-from palpate.audits.vocabulary.measures import Floats, SwapEffects
-from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps
-from palpate.cases.edits import Ints
+from palpate.audits.vocabulary.intervals import FEWEST_PATIENTS
 from palpate.results import MACRO, Estimate, Finding
+from palpate.results.verdicts import Answer, Effect
 
 MANY_OUTSIDE = 0.10
-LOW_ALPHA = 0.40
-"""Below it the raters hardly agree, and agreement with their mean says little."""
 STRONG_FREQUENCY = 0.30
 _TOP = 3
 _MOST_PAIRS = 6
 
 
-@dataclass(frozen=True, eq=False)
-class VocabularyAnalysis:
-    """What findings and blocks are made from."""
-
-    estimates: EstimateIndex
-    """By default of the overall label, and of the clinicians as a group."""
-    planned: PlannedSwaps
-    effects: SwapEffects
-    sensitivity: Mapping[str, Floats]
-    """[words] of each model."""
-    rank: Mapping[str, Floats]
-    """[words] of each model, among all words."""
-    schemes: SchemeScores
-    labels: Sequence[str]
-    """The labels with rows of their own."""
-    panel: ClinicianPanel | None
-    not_audited: Sequence[str]
-    """Words that were rated and are not audited."""
-    unsettled: NDArray[np.bool_] | None
-    """[words] Which words the budget left open; None without a budget."""
-    level: float
-    correction: str
-    top: int
-    """Words in each model's plot."""
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models that are compared."""
-        return self.effects.predictions.compared
-
-    @property
-    def swaps(self) -> Swaps:
-        """The swaps that were scored."""
-        return self.planned.swaps
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The audited words."""
-        return self.swaps.words
-
-    @property
-    def n_notes(self) -> Ints:
-        """[words] Notes that the scores rest on."""
-        counts: Ints = self.effects.layout.n_notes[0]
-        return counts
-
-    def panel_rank(self, model: str) -> Floats:
-        """A model's ranks among the words that clinicians rated."""
-        return self.panel.rank_of(self.sensitivity[model]) if self.panel else np.full(len(self.words), np.nan)
-
-    @property
-    def rated_panel(self) -> ClinicianPanel | None:
-        """The clinicians, where there is a word that is both rated and scored."""
-        return self.panel if self.panel is not None and self.panel.rated.any() else None
-
-
-def vocabulary_findings(analysis: VocabularyAnalysis) -> tuple[Finding, ...]:
+def vocabulary_findings(analysis: VocabularyAnalysis, answers: Sequence[Answer]) -> tuple[Finding, ...]:
     """The sentences, in the order in which a reader wants them."""
+    by_question = {
+        name: [answer for answer in answers if answer.question == name] for name in ("agreement", "spurious")
+    }
     return (
-        *(_strongest(analysis, model) for model in analysis.models),
-        *_agreement(analysis),
+        *_agreement(analysis, by_question["agreement"]),
         *_ceiling(analysis),
+        *_pairs(analysis),
+        *_spurious(analysis, by_question["spurious"]),
+        *(_strongest(analysis, model) for model in analysis.models),
         *_window(analysis),
         *_frequency(analysis),
         *_not_scored(analysis),
@@ -101,7 +51,7 @@ def clinicians_place(panel: ClinicianPanel, word: int) -> str:
 
 
 def _strongest(analysis: VocabularyAnalysis, model: str) -> Finding:
-    """The words that move a model most, and whether clinicians think them unimportant."""
+    """The words that move a model most, and where clinicians put them."""
     panel, words, scores = analysis.rated_panel, analysis.words, analysis.sensitivity[model]
     compared = analysis.rank[model] if panel is None else analysis.panel_rank(model)
     known = np.flatnonzero(~np.isnan(compared))
@@ -114,19 +64,8 @@ def _strongest(analysis: VocabularyAnalysis, model: str) -> Finding:
         return Finding(sentence=f"{model} reacts to none of the {n} words{averaged}.", kind="caveat")
     top = [int(w) for w in known[np.argsort(compared[known], kind="stable")][:_TOP] if scores[w] > 0]
     strongest = f"{model} reacts most to {quoted([words[w] for w in top])}, of {n} words"
-    if panel is None:
-        return Finding(sentence=f"{strongest}{averaged}.")
-    # Far apart, not just in the other half: of four words, ranked third by both sides is no disagreement.
-    suspects = [w for w in top if panel.rank[w] > max((n + 1) / 2, compared[w] + n / 4)]
-    if not suspects:
-        places = listed([clinicians_place(panel, w) for w in top])
-        return Finding(sentence=f"{strongest}; clinicians rank them {places}{averaged}.")
-    how = "most" if suspects[0] == top[0] else "strongly"
-    which = ", and to ".join(
-        f"'{words[w]}' (rank {compared[w]:g} of {n}), which clinicians rank {clinicians_place(panel, w)}"
-        for w in suspects
-    )
-    return Finding(sentence=f"{model} reacts {how} to {which}{averaged}.", kind="caveat")
+    places = "" if panel is None else f"; clinicians rank them {listed([clinicians_place(panel, w) for w in top])}"
+    return Finding(sentence=f"{strongest}{places}{averaged}.")
 
 
 def _correlation(row: Estimate | None) -> str:
@@ -136,49 +75,126 @@ def _correlation(row: Estimate | None) -> str:
     return f"{number(row.value, digits=2)} ({interval(row, digits=2)})"
 
 
-def _agreement(analysis: VocabularyAnalysis) -> list[Finding]:
-    """Each model against the clinicians, where that is worth a warning or there is no other; and pairs of models."""
-    if analysis.panel is None:
-        return []
+def _agreement(analysis: VocabularyAnalysis, answers: Sequence[Answer]) -> list[Finding]:
+    """Each model in a clinician's place; one sentence for all where the same thing keeps them from being judged."""
     found = []
-    levels = {name: analysis.estimates.find("clinician_agreement", name) for name in analysis.models}
-    for name, row in levels.items():
-        size, is_warning = f"rank correlation {_correlation(row)}", True
-        if row is None or row.value is None:
-            why = row.reason if row else "not computed"
-            sentence = f"Agreement of {name} with the clinicians can't be computed: {why}."
-        elif row.high is not None and row.high < 0:
-            sentence = f"{name} ranks the words against the clinicians: {size}."
-        elif row.low is not None and row.low <= 0:
-            sentence = f"Agreement of {name} with the clinicians can't be told from chance: {size}, over {row.n} words."
-        elif len(analysis.models) == 1:
-            verb = "agrees with the clinicians" if row.low is not None else "was compared with the clinicians"
-            sentence, is_warning = f"{name} {verb}: {size}, over {row.n} words.", False
+    reasons = {answer.reason for answer in answers}
+    if len(answers) > 1 and len(reasons) == 1 and None not in reasons:
+        names = listed([answer.model for answer in answers])
+        sentence = f"Whether {names} weigh words as clinicians do is not settled: {answers[0].reason}."
+        return [agreement_question(0.0).finding(answers[0], sentence)]
+    for answer in answers:
+        if answer.reason is not None or answer.value is None:
+            sentence = f"Whether {answer.model} weighs words as clinicians do is not settled: {answer.reason}."
         else:
-            continue
-        found.append(Finding(sentence=sentence, kind="caveat" if is_warning else "fact"))
+            sentence = _in_place(analysis, answer)
+        found.append(agreement_question(0.0).finding(answer, sentence))
+    return found
+
+
+def _in_place(analysis: VocabularyAnalysis, answer: Answer) -> str:
+    """What is known of a model that takes a clinician's place; lower numbers are harm."""
+    model, margin, gap = answer.model, number(abs(answer.margin or 0.0), digits=2), answer.value or 0.0
+    row = analysis.estimates.find("rater_agreement", model)
+    own = row.value if row is not None and row.value is not None else 0.0
+    said = {
+        "concern": f"{model} does not weigh words as clinicians do",
+        "caution": f"{model} agrees less with the clinicians than they do with each other; whether by more than "
+        f"{margin} is open",
+        "unsettled": f"Whether {model} weighs words as clinicians do is not settled",
+        "acceptable": f"{model} weighs words about as clinicians do; falling short of them by more than {margin} is "
+        "excluded",
+    }[answer.verdict]
+    ends = ("unknown", "unknown") if answer.low is None else (_two(answer.low), _two(answer.high or 0.0))
+    place = f"in the place of one clinician, its rank correlation with the others is {number(own, digits=2)}"
+    return (
+        f"{said}: {place}, the clinicians' own {number(own - gap, digits=2)} (difference {_two(gap)}, "
+        f"{analysis.level:.0%} interval {ends[0]} to {ends[1]}; margin {margin}; {row.n if row else 0} words)."
+    )
+
+
+def _two(value: float) -> str:
+    return number(value, digits=2, signed=True)
+
+
+def _pairs(analysis: VocabularyAnalysis) -> list[Finding]:
+    """Which of two models agrees better with the clinicians."""
+    levels = {name: analysis.estimates.find("clinician_agreement", name) for name in analysis.models}
+    found = []
     for model, reference in pairs_of(analysis.models)[:_MOST_PAIRS]:
         row = analysis.estimates.find("clinician_agreement", model, reference=reference)
         if row is not None and row.value is not None:
-            found.append(Finding(sentence=_pair(row, levels)))
+            found.append(Finding(sentence=_pair(row, levels), question="agreement"))
     return found
 
 
 def _pair(row: Estimate, levels: Mapping[str, Estimate | None]) -> str:
     """The model that agrees better goes first, so that the reader need not turn a sign round."""
-    first, second = row.model, row.reference or ""
-    ends = (row.low, row.high)
-    if (row.value or 0) < 0:
-        first, second = second, first
-        ends = (None, None) if row.low is None or row.high is None else (-row.high, -row.low)
-    span = "" if ends[0] is None else f" ({number(ends[0], digits=2)} to {number(ends[1], digits=2)})"
-    size = f"{_correlation(levels[first])} against {_correlation(levels[second])}"
-    size += f"; difference {number(abs(row.value or 0), digits=2)}{span}{p_value(row)}"
+    row_model, reference = row.model, row.reference or ""
+    first, second = (row_model, reference) if (row.value or 0) >= 0 else (reference, row_model)
+    turned = row if (row.value or 0) >= 0 else row.negated()
+    size = f"rank correlation {_correlation(levels[first])} against {_correlation(levels[second])}"
+    size += f"; difference {number(turned.value, digits=2)}, {interval(turned, digits=2)}"
     if row.significant:
-        return f"{first} agrees better with the clinicians than {second}: {size}."
-    if row.significant is None:
-        return f"{first} and {second} were not tested for agreement with the clinicians: {size} ({row.reason})."
-    return f"{first} and {second} do not differ significantly in agreement with the clinicians: {size}."
+        return f"{first} agrees better with the mean of the clinicians than {second}: {size}."
+    return f"Which of {first} and {second} agrees better with the mean of the clinicians is open: {size}."
+
+
+def _spurious(analysis: VocabularyAnalysis, answers: Sequence[Answer]) -> list[Finding]:
+    """The words that no clinician would use."""
+    found = []
+    for answer in answers:
+        question = spurious_question(answer.margin or 0.0)
+        effects = spurious_effects(analysis, question, answer.model)
+        if not effects:
+            who = f"{listed([each.model for each in answers])} {'hangs' if len(answers) == 1 else 'hang'}"
+            sentence = f"Whether {who} on a word that no clinician would use is not settled: {answer.reason}."
+            return [question.finding(answer, sentence)]
+        sentence = _unwanted(analysis, answer, effects) + _not_judged(effects)
+        found.append(question.finding(answer, sentence))
+    return found
+
+
+def _unwanted(analysis: VocabularyAnalysis, answer: Answer, effects: Sequence[Effect]) -> str:
+    """What is known about the words that no clinician would use, the strongest first."""
+    alike = sorted((each for each in effects if each.verdict == answer.verdict), key=lambda each: -(each.harm or 0.0))
+    worst, more = alike[0], [each.label for each in alike[1:]]
+    model, margin = answer.model, f"{100 * (answer.margin or 0.0):g} points".replace("1 points", "1 point")
+    panel = analysis.rated_panel
+    w = analysis.words.index(worst.label)
+    place = "" if panel is None or not panel.rated[w] else f", which clinicians rank {clinicians_place(panel, w)}"
+    which = f"'{worst.label}'{place} of {int(panel.rated.sum())}" if panel is not None and place else f"'{worst.label}'"
+    size = ""
+    if worst.harm is not None:
+        ends = "no interval" if worst.low is None else f"{_points(worst.low)} to {_points(worst.high or 0.0)}"
+        size = f"swapping it moves the risk by {_points(worst.harm)} points on average ({ends})"
+    if answer.verdict == "concern":
+        also = f"; so do swaps of {quoted(more)}" if more else ""
+        return f"{model} hangs on {which}: {size}, more than the margin of {margin}{also}."
+    if answer.verdict == "caution":
+        also = f"; the same holds for {quoted(more)}" if more else ""
+        return f"{model} reacts to {which}: {size}; whether by more than {margin} is open{also}."
+    if answer.verdict == "acceptable":
+        n = len(effects)
+        return (
+            f"None of the {n} words that no clinician would use moves {model} by more than {margin} on average: the "
+            f"most is {which}; {size}."
+        )
+    why = worst.reason or f"{size}, which may be more or less than {margin}"
+    return f"Whether {model} hangs on a word that no clinician would use is not settled for {which}: {why}."
+
+
+def _not_judged(effects: Sequence[Effect]) -> str:
+    """The words about which nothing can be said, counted and named."""
+    which = [each.label for each in effects if each.reason is not None]
+    few = f" {len(which)} of {len(effects)} such words could not be judged"
+    why = "in the notes of too few patients, in none, or out of the model's sight"
+    return f"{few} ({why}): {quoted(which)}." if which else ""
+
+
+def _points(value: float) -> str:
+    """A change of risk in percentage points."""
+    return number(100 * value, digits=1)
 
 
 def _ceiling(analysis: VocabularyAnalysis) -> list[Finding]:
@@ -192,10 +208,9 @@ def _ceiling(analysis: VocabularyAnalysis) -> list[Finding]:
         size += f"; one clinician against the mean of the others {number(others, digits=2)}"
     if alpha.value < LOW_ALPHA:
         sentence = f"The clinicians hardly agree with each other, so agreement with them says little: {size}."
-        return [Finding(sentence=sentence, kind="caveat")]
-    return [
-        Finding(sentence=f"A model can agree with the clinicians no better than they agree with each other: {size}.")
-    ]
+        return [Finding(sentence=sentence, kind="caveat", question="agreement")]
+    sentence = f"A model can agree with the clinicians no better than they agree with each other: {size}."
+    return [Finding(sentence=sentence, question="agreement")]
 
 
 def _window(analysis: VocabularyAnalysis) -> list[Finding]:
@@ -232,9 +247,17 @@ def _not_scored(analysis: VocabularyAnalysis) -> list[Finding]:
         if row is not None and row.value is None:
             by_reason.setdefault(row.reason or "unknown", []).append(word)
     found = [
-        Finding(sentence=f"{len(which)} of {n_words} words could not be scored ({reason}): {quoted(which)}.")
+        Finding(
+            sentence=f"{len(which)} of {n_words} words could not be scored ({reason}): {quoted(which)}.", kind="caveat"
+        )
         for reason, which in by_reason.items()
     ]
+    patients = analysis.effects.layout.n_patients_of
+    if len(few := np.flatnonzero((patients > 0) & (patients < FEWEST_PATIENTS))):
+        which = quoted([analysis.words[w] for w in few])
+        sentence = f"{len(few)} of {n_words} words are in the notes of fewer than {FEWEST_PATIENTS} patients"
+        sentence += f", so their scores have no intervals and are not judged: {which}."
+        found.append(Finding(sentence=sentence, kind="caveat"))
     if analysis.not_audited:
         n, which = len(analysis.not_audited), quoted(analysis.not_audited)
         found.append(Finding(sentence=f"{n} rated {'word is' if n == 1 else 'words are'} not audited: {which}."))

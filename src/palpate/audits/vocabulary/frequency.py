@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from palpate.audits.vocabulary.correlations import WordCorrelations
-from palpate.audits.vocabulary.measures import Floats, SwapEffects, in_both_schemes, lay_out, rank_words
+from palpate.audits.vocabulary.intervals import Floats
+from palpate.audits.vocabulary.measures import SwapEffects, in_both_schemes, lay_out, rank_words
 from palpate.audits.vocabulary.plan import Swaps
 from palpate.cases.edits import Ints
 from palpate.results import Estimate

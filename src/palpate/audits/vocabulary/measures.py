@@ -5,9 +5,8 @@ as in the paper; so a filter with more substitutes weighs more. A word's score i
 it. The same means are taken of the signed change, f(g(x)) - f(x), which is positive where the risk rises once the word
 is replaced, and of whether the decision flips; and all of them within one filter.
 
-A mean over notes is a ratio of sums over patients, so all its bootstrap replicates are one matrix product. A swap
-outside the model's window changes nothing, and its 0 stays in the mean: the model can't react to what it can't read.
-Intervals are about other patients; the substitutes are held fixed.
+A swap outside the model's window changes nothing, and its 0 stays in the mean: the model can't react to what it can't
+read. Intervals are about other patients; the substitutes are held fixed.
 """
 
 from __future__ import annotations
@@ -22,26 +21,31 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from palpate.audits.kit.metrics import append_ensembles
-from palpate.audits.kit.resampling import Resampling
 from palpate.audits.kit.thresholds import Thresholds
+from palpate.audits.vocabulary.intervals import (
+    FEWEST_PATIENTS,
+    Floats,
+    PatientSums,
+    change_interval,
+    moments,
+    one_sided,
+    rank_interval,
+    rate_interval,
+    signed_interval,
+)
 from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Plan, Predictions
-from palpate.stats import percentile_interval, resample_counts, resampled_ratios
-
-Floats = NDArray[np.float64]
 
 MEASURES = ("sensitivity", "signed_change", "flip_rate", "flipped_notes")
 _DECIMALS = 12
 """Scores nearer than this share a rank: their difference is rounding."""
-_MOST_BYTES = 32_000_000
-_MOST_RANK_BYTES = 160_000_000
-_MOST_COUNT_BYTES = 200_000_000
-_RARE, _WORDS_PER_CHUNK = 0.05, 8
-"""If words are rare, few at a time: patients without any of them cost nothing."""
-_MOST_VALUES = 100_000_000
-"""Replicates of all scores together: sorting more for their intervals would take minutes."""
-_FEWEST_REPLICATES = 1_000
+_INTERVALS = {
+    "sensitivity": change_interval,
+    "signed_change": signed_interval,
+    "flip_rate": rate_interval,
+    "flipped_notes": rate_interval,
+}
 
 
 class _Pool(NamedTuple):
@@ -255,24 +259,28 @@ class WordScores(NamedTuple):
     high: Floats
     rank: Floats
     """[model, word]; 1 moves the model most."""
-    ranks: Floats
-    """[model, word, replicate]"""
+    rank_low: Floats
+    rank_high: Floats
 
 
-def score_words(label: str, sums: Floats, layout: SwapLayout, resampling: Resampling) -> WordScores:
-    """Scores with intervals, and ranks with their replicates; all on the same resampled patients."""
-    n_replicates = resampling.n_replicates
+def score_words(label: str, sums: Floats, layout: SwapLayout, level: Floats | float) -> WordScores:
+    """Scores and ranks with their intervals; `level` is one for all words, or one for each.
+
+    A word of too few patients has none, but its score counts where others are ranked, with what is known of it.
+    """
     value = layout.means(sums)
-    low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
-    sensitivity = np.full((sums.shape[0], layout.n_words, n_replicates), np.nan)
-    counts = _draw(layout.n_patients, n_replicates, resampling.seed)
-    for part in _word_chunks(layout, sums, n_replicates):
-        replicates = _replicates(layout, sums, part, counts)
-        low[..., part], high[..., part] = percentile_interval(replicates, level=resampling.level)
-        sensitivity[:, part] = replicates[:, 0, 0]
-    low[np.isnan(value)] = high[np.isnan(value)] = np.nan
-    rank = np.stack([rank_words(row) for row in value[:, 0, 0]])
-    return WordScores(label, value, low, high, rank, _rank_replicates(sensitivity, value[:, 0, 0]))
+    ends = np.full((2, *value.shape), np.nan)
+    ranks = np.full((3, len(value), layout.n_words), np.nan)
+    for m, k, j in np.ndindex(value.shape[:3]):
+        total, notes = np.nan_to_num(sums[m, k, j]), layout.notes[j]
+        found = moments(PatientSums(total, notes, layout.slot_word, layout.n_words))
+        enough = (found.n_patients >= FEWEST_PATIENTS) & ~np.isnan(value[m, k, j])
+        ends[:, m, k, j] = np.where(enough, _INTERVALS[MEASURES[k]](found, level), np.nan)
+        if (k, j) == (0, 0):
+            possible = rank_interval(value[m, 0, 0], change_interval(found, one_sided(level)))
+            ranks[0, m] = rank_words(value[m, 0, 0])
+            ranks[1:, m] = np.where(enough, possible, np.nan)
+    return WordScores(label, value, *ends, *ranks)
 
 
 def rank_words(sensitivity: Floats) -> Floats:
@@ -284,78 +292,13 @@ def rank_words(sensitivity: Floats) -> Floats:
     return out
 
 
-def affordable_replicates(layout: SwapLayout, n_models: int, wanted: int) -> int:
-    """How many resamples there are time and memory for; thousands of words get fewer than were asked for."""
-    by_values = _MOST_VALUES // max(1, n_models * len(MEASURES) * len(layout.pools) * layout.n_words)
-    by_ranks = _MOST_RANK_BYTES // max(1, 8 * n_models * layout.n_words)
-    by_counts = _MOST_COUNT_BYTES // max(1, layout.n_patients)
-    return min(wanted, max(_FEWEST_REPLICATES, min(by_values, by_ranks, by_counts)))
-
-
-def _draw(n_patients: int, n_replicates: int, seed: int) -> NDArray[np.uint8]:
-    """[replicate, patient] How often each patient is drawn; nobody is drawn 256 times."""
-    out = np.zeros((n_replicates, n_patients), dtype=np.uint8)
-    step = max(1, _MOST_BYTES // (4 * max(1, n_patients)))
-    for first in range(0, n_replicates if n_patients else 0, step):
-        n = min(step, n_replicates - first)
-        out[first : first + n] = resample_counts(rng=seed, n_replicates=n, patient=np.arange(n_patients), first=first)
-    return out
-
-
-def _word_chunks(layout: SwapLayout, sums: Floats, n_replicates: int) -> Iterator[slice]:
-    columns = int(np.prod(sums.shape[:-1]))
-    step = max(1, _MOST_BYTES // (8 * columns * max(layout.n_patients, n_replicates, 1)))
-    if len(layout.slot_word) < _RARE * layout.n_words * layout.n_patients:
-        step = min(step, _WORDS_PER_CHUNK)
-    for first in range(0, layout.n_words, step):
-        yield slice(first, min(first + step, layout.n_words))
-
-
-def _replicates(layout: SwapLayout, sums: Floats, part: slice, counts: NDArray[np.uint8]) -> Floats:
-    """[model, measure, pool, word, replicate] of some words."""
-    first, last = np.searchsorted(layout.slot_word, [part.start, part.stop])
-    n_words, n_pools = part.stop - part.start, sums.shape[-2]
-    patient, word = layout.slot_patient[first:last], layout.slot_word[first:last] - part.start
-    above = np.zeros((layout.n_patients, *sums.shape[:-1], n_words))
-    below = np.zeros((layout.n_patients, n_pools, n_words))
-    # Flips of a label without a threshold are NaN throughout; they are left at 0 here and erased by their value.
-    above[patient, ..., word] = np.nan_to_num(np.moveaxis(sums[..., first:last], -1, 0))
-    below[patient, :, word] = layout.notes[:n_pools, first:last].T
-    over = np.broadcast_to(np.arange(n_pools * n_words).reshape(n_pools, n_words), above.shape[1:])
-    flat = resampled_ratios(
-        above.reshape(layout.n_patients, over.size),
-        below.reshape(layout.n_patients, n_pools * n_words),
-        counts,
-        over=over.ravel(),
-    )
-    return flat.reshape(*above.shape[1:], len(counts))
-
-
-def _rank_replicates(sensitivity: Floats, value: Floats) -> Floats:
-    """Ranks in every resample, in the place of `sensitivity`, [model, word, replicate].
-
-    A word that no drawn patient has stands at its own score, so that the others are ranked among the same words; its
-    own rank is undefined in that resample.
-    """
-    known = np.flatnonzero(~np.isnan(value[0])) if len(value) else np.zeros(0, dtype=np.int64)
-    step = max(1, _MOST_BYTES // (8 * max(1, len(known))))
-    for m in range(len(value)):
-        for first in range(0, sensitivity.shape[2] if len(known) else 0, step):
-            part = sensitivity[m, known, first : first + step]
-            absent = np.isnan(part)
-            ranks = rankdata(-np.round(np.where(absent, value[m, known, None], part), _DECIMALS), axis=0)
-            sensitivity[m, known, first : first + step] = np.where(absent, np.nan, ranks)
-    return sensitivity
-
-
 def unsettled_words(
     plan: Plan[PlannedSwaps],
     predictions: Predictions,
     *,
     width: float | None,
     top: int | None,
-    level: float,
-    rng: np.random.Generator,
+    level: Floats | float,
 ) -> NDArray[np.bool_]:
     """[words] Which words more notes should be scored for.
 
@@ -366,13 +309,10 @@ def unsettled_words(
     layout = lay_out(plan.memory.swaps, plan.cohort.patients)
     no_thresholds = Thresholds(np.full((len(predictions.scored), len(plan.labels)), np.nan), {})
     effects = SwapEffects(layout, predictions, no_thresholds, plan.labels)
-    sums = effects.overall()[effects.compared, :1, :1]
-    resampling = Resampling(level, _FEWEST_REPLICATES, seed=int(rng.integers(2**63)))
-    scores = score_words(effects.overall_label, sums, layout, resampling)
+    scores = score_words(effects.overall_label, effects.overall()[effects.compared, :1, :1], layout, level)
     settled = layout.n_notes[0] == 0
     if width is not None:
         settled |= np.all(scores.high[:, 0, 0] - scores.low[:, 0, 0] < width, axis=0)
     if top is not None:
-        low, high = percentile_interval(scores.ranks, level=level)
-        settled |= np.all((high <= top) | (low > top), axis=0)
+        settled |= np.all((scores.rank_high <= top) | (scores.rank_low > top), axis=0)
     return np.asarray(~settled)
