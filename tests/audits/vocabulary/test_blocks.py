@@ -93,7 +93,7 @@ def test_the_spurious_word_is_told_with_its_ranks(result: AuditResult) -> None:
 def test_the_model_that_agrees_less_with_the_clinicians_is_told(result: AuditResult) -> None:
     row = value(result, "clinician_agreement", model="xgboost", reference="logistic")
     assert row["significant"] is True
-    assert "logistic agrees better with the mean of the clinicians than xgboost: " in sentences(result)
+    assert "logistic agrees better with the clinicians than xgboost: " in sentences(result)
     assert "xgboost agrees less with the clinicians than they do with each other" in sentences(result, "caution")
     assert "falling short of them by more than 0.20 is excluded" in sentences(result, "acceptable")
     assert "no better than they agree with each other: Krippendorff's alpha" in sentences(result)

@@ -136,8 +136,8 @@ def _pair(row: Estimate, levels: Mapping[str, Estimate | None]) -> str:
     size = f"rank correlation {_correlation(levels[first])} against {_correlation(levels[second])}"
     size += f"; difference {number(turned.value, digits=2)}, {interval(turned, digits=2)}"
     if row.significant:
-        return f"{first} agrees better with the mean of the clinicians than {second}: {size}."
-    return f"Which of {first} and {second} agrees better with the mean of the clinicians is open: {size}."
+        return f"{first} agrees better with the clinicians than {second}: {size}."
+    return f"Which of {first} and {second} agrees better with the clinicians is open: {size}."
 
 
 def _spurious(analysis: VocabularyAnalysis, answers: Sequence[Answer]) -> list[Finding]:
