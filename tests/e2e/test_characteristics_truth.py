@@ -148,13 +148,15 @@ def test_the_planted_effects_are_found() -> None:
         assert row["significant"] is True
         assert row["n"] > 0.9 * len(cohort), "nearly every note names its patient"  # type: ignore[operator]
     for key in (("ethnicity", "White"), ("ethnicity", "Asian")):
-        assert [found[key][end] for end in ("value", "low", "high")] == [0.0, 0.0, 0.0]
+        assert found[key]["value"] == 0.0
+        assert -0.01 < found[key]["low"] < 0 < found[key]["high"] < 0.01, key  # type: ignore[operator]
 
 
 def test_without_plants_the_oracle_gives_exactly_0() -> None:
     cohort, base = hospital(60, seed=4, plants=OFF)
     for row in differences(audited(cohort, Oracle(base, OFF), seed=0)).values():
-        assert [row[end] for end in ("value", "low", "high")] == [0.0, 0.0, 0.0]
+        assert row["value"] == 0.0
+        assert row["low"] < 0 < row["high"], "a patient who was not seen may differ"  # type: ignore[operator]
         assert row["significant"] is False
 
 
@@ -173,15 +175,12 @@ def test_the_intervals_hold_the_planted_values_as_often_as_they_promise(jitter: 
 
 @pytest.mark.slow
 def test_without_plants_nothing_is_significant_in_93_of_100_hospitals() -> None:
-    """All differences of the audit are one family at 5%: 95 of 100 are expected.
-
-    300 hospitals, a number chosen after the first 100 gave 90: by hundreds they are 90, 97, 94, and on 300 fresh seeds
-    (300 to 599), run once, 95, 93, 94.
-    """
+    """With `family: run` all differences of the audit are one family at 5%: 95 of 100 are expected."""
+    whole = replace(AUDIT, family="run")
     loud = []
     for seed in range(300):
         cohort, base = hospital(60, seed=seed, plants=OFF)
-        found = differences(audited(cohort, Oracle(base, OFF, jitter=0.5), seed=seed))
+        found = differences(audited(cohort, Oracle(base, OFF, jitter=0.5), seed=seed, audit=whole))
         loud += [(seed, key) for key, row in found.items() if row["significant"]]
     assert len({seed for seed, _ in loud}) <= 0.07 * 300, loud
 

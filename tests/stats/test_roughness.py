@@ -23,7 +23,7 @@ def planted_curve(
     p = 0.4 + trend * ages + own + jitter * rng.normal(size=(n, 72))
     units = units_of(np.arange(n))
     sums = Sums.of(p[..., None], p[:, :1], np.full(1, 0.5), reference=30, units=units)
-    found = measure_model(sums, units, Resampling(n_replicates=600, seed=seed), reference=30, run=np.arange(72))
+    found = measure_model(sums, units, Resampling(n_replicates=600, seed=seed), run=np.arange(72))
     assert found.curve is not None
     return curve_variance(0.4 + trend * ages + own), roughness(found.curve)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from palpate.audits.characteristics import Characteristics
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes
@@ -79,32 +80,53 @@ def test_a_model_that_cannot_see_the_characteristic_gives_exactly_0(model: Keywo
     result = analysed(gender_plan(notes()), m=model)
     moved = result.estimates.filter(pl.col("metric").is_in(["difference", "deviation", "flip_rate"]))
     assert moved.height == 2 + 3 + 5
-    for column in ("value", "low", "high"):
-        assert moved[column].to_list() == [0.0] * moved.height
+    assert moved["value"].to_list() == [0.0] * moved.height
+    assert (moved["low"] <= 0).all()
+    assert (moved["high"] > 0).all(), "patients who were not seen may differ"
     assert not result.estimates["significant"].any()
-    assert result.findings[0].kind == "fact"
-    assert "changes no prediction" in result.findings[0].sentence
+    assert result.findings[0].kind == "unsettled", "0 of 60 patients do not exclude 2% of flips"
+    assert "cannot be told from these data" in result.findings[0].sentence
 
 
 def test_edits_outside_the_window_are_counted_and_reported() -> None:
     result = analysed(gender_plan(notes()), m=KeywordModel({"fever": 1.0}, window_words=4))
     row = value(result, "outside_window", group="gender", model="m")
     assert row["value"] == 1.0
-    assert any("never saw 100% of the gender edits" in finding.sentence for finding in result.findings)
+    assert result.answers[0].verdict == "unsettled"
+    assert result.answers[0].reason == "100% of the edits lie outside its window"
+    assert [finding.kind for finding in result.findings] == ["unsettled"], "said once"
     seen = analysed(gender_plan(notes()), m=SEXIST)
     assert value(seen, "outside_window", group="gender")["value"] == 0.0
-    assert not any("never saw" in finding.sentence for finding in seen.findings)
+    assert not any("window" in finding.sentence for finding in seen.findings)
 
 
-def test_the_characteristics_of_an_audit_share_its_level() -> None:
-    found = []
-    for alter in (("gender",), ("gender", "ethnicity")):
-        audit = replace(QUICK, alter=alter, observed="none")
+def test_a_family_is_a_question_or_the_run() -> None:
+    found = {}
+    for alter, family in ((("gender",), "question"), (("gender", "ethnicity"), "question"),
+                          (("gender", "ethnicity"), "run")):  # fmt: skip
+        audit = replace(QUICK, alter=alter, observed="none", family=family)  # type: ignore[arg-type]
         plan = audit.plan(notes(), np.random.default_rng(0))
-        found.append(analysed(plan, audit, m=KeywordModel({"woman": 0.5}, labels=("ill",))))
-    one, two = (value(result, "difference", group="gender=female", reference="gender=male") for result in found)
-    assert two["value"] == one["value"]
-    assert two["p_value"] == pytest.approx(2 * one["p_value"], rel=1e-9)  # type: ignore[operator]
+        result = analysed(plan, audit, m=KeywordModel({"woman": 0.05, "fever": 3.0}, labels=("ill",)))
+        found[len(alter), family] = value(result, "difference", group="gender=female", reference="gender=male")
+    alone, beside, whole = found[1, "question"], found[2, "question"], found[2, "run"]
+    assert alone == beside, "another characteristic costs this one nothing"
+    assert (alone["n_family"], whole["n_family"]) == (2, 6)
+    assert whole["p_value"] == pytest.approx(3 * alone["p_value"], rel=1e-9)  # type: ignore[operator]
+    assert whole["pointwise_low"] == alone["pointwise_low"]
+    assert whole["low"] < alone["low"] < alone["pointwise_low"] < alone["value"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("correction", ["bonferroni", "holm", "benjamini-hochberg"])
+def test_tests_and_intervals_agree_whatever_the_correction(correction: str) -> None:
+    cohort = notes(400, labels=("ill", "frail"))
+    weights = {"woman": {"ill": 0.02, "frail": 0.4}, "transgender": {"ill": -0.01}, "fever": {"ill": 3.0, "frail": 1.0}}
+    model = KeywordModel(weights, labels=("ill", "frail"))
+    audit = replace(QUICK, correction=correction)  # type: ignore[arg-type]
+    rows = analysed(gender_plan(cohort), audit, m=model).estimates.filter(pl.col("p_value").is_not_null())
+    assert rows.height == 4
+    outside = (rows["low"] > 0) | (rows["high"] < 0)
+    assert outside.to_list() == (rows["p_value"] < 0.05).to_list() == rows["significant"].to_list()
+    assert rows["significant"].n_unique() == 2
 
 
 def test_many_labels_are_one_family_and_labels_do_not_mix() -> None:
@@ -119,7 +141,7 @@ def test_many_labels_are_one_family_and_labels_do_not_mix() -> None:
     alone = analysed(gender_plan(notes(labels=("ill",))), m=KeywordModel({"woman": 0.5}, labels=("ill",)))
     single = value(alone, "difference", group="gender=female", reference="gender=male")
     assert ill["value"] == pytest.approx(single["value"], abs=1e-12)
-    assert ill["p_value"] == pytest.approx(2 * single["p_value"], rel=1e-9), "twice as many tests"  # type: ignore[operator]
+    assert (ill["n_family"], single["n_family"]) == (4, 2), "twice as many tests"
     heat = next(block for block in result.blocks if isinstance(block, Chart) and block.kind == "heatmap")
     assert {(row["label"], row["group"]) for row in heat.data} == {
         (label, group) for label in ("ill", "frail") for group in ("female", "male", "transgender")
@@ -134,7 +156,7 @@ def test_labels_in_blocks_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch)
     whole = analysed(gender_plan(cohort, observed=observed), m=model)
     monkeypatch.setattr("palpate.audits.characteristics.measures.COLUMNS_PER_BLOCK", 1)
     parts = analysed(gender_plan(cohort, observed=observed), m=model)
-    assert whole.estimates.equals(parts.estimates)
+    assert_frame_equal(whole.estimates, parts.estimates, abs_tol=1e-12, rel_tol=1e-9)
 
 
 def test_the_same_seed_gives_the_same_result() -> None:
@@ -190,6 +212,11 @@ def test_the_findings_are_about_an_ensemble_and_not_its_members() -> None:
     }
     assert rows["bert"]["value"] == pytest.approx(sum(1 / (1 + np.exp(-w)) - 0.5 for w in weights) / 2, abs=1e-12)
     assert all("[" not in finding.sentence.split(":")[0] for finding in result.findings)
+    spread = value(result, "difference_sd", model="bert", group="gender=female", reference="gender=male")
+    assert spread["value"] == pytest.approx(np.std([rows[f"bert[{k}]"]["value"] for k in (1, 2)], ddof=1))  # type: ignore[misc]
+    seeds = next(block for block in result.blocks if block.title == "Seeds of one model")
+    assert isinstance(seeds, Table)
+    assert seeds.rows[0][5:7] == (rows["bert"]["value"], spread["value"])
 
 
 def test_an_ensemble_decides_whatever_another_model_lacks() -> None:
@@ -208,21 +235,19 @@ def test_an_ensemble_decides_whatever_another_model_lacks() -> None:
     assert (flips["bare"]["value"], flips["bare"]["reason"]) == (None, "no threshold")
 
 
-def test_too_few_patients_are_reported_once() -> None:
-    result = analysed(gender_plan(notes(24)), m=SEXIST)
-    assert result.findings[0].sentence == "m: the effect of gender was not tested (fewer than 10 patients)."
+def test_too_few_patients_have_no_interval_and_settle_nothing() -> None:
+    result = analysed(gender_plan(notes(60)), m=SEXIST)
     row = value(result, "difference", group="gender=female", reference="gender=male")
-    assert (row["p_value"], row["reason"]) == (None, "not tested: fewer than 10 patients")
-    assert row["low"] is not None
-
-
-def test_one_patient_has_no_interval() -> None:
-    cohort = notes(24)
-    alone = replace(cohort, cases=cohort.cases.with_columns(patient_id=pl.lit("p")))
-    rows = analysed(gender_plan(alone), m=SEXIST).estimates.filter(pl.col("metric") != "outside_window")
-    known = rows.filter(pl.col("value").is_not_null())
-    assert known["low"].null_count() == known["high"].null_count() == known.height == 3 + 1 + 3 + 2 + 2 + 3
-    assert set(known["reason"]) == {"no interval: fewer than 2 patients"}
+    assert (row["low"], row["p_value"], row["reason"]) == (None, None, "no interval: fewer than 20 patients")
+    answer = result.answers[0]
+    assert (answer.verdict, answer.reason) == ("unsettled", "only 15 patients with a note that could be altered")
+    assert result.findings[0].sentence == (
+        "m: whether gender changes the answer cannot be told from these data "
+        "(only 15 patients with a note that could be altered)."
+    )
+    known = result.estimates.filter(pl.col("value").is_not_null(), pl.col("metric") != "outside_window")
+    assert known["low"].null_count() == known["high"].null_count() == known.height
+    assert set(known["reason"]) == {"no interval: fewer than 20 patients"}
 
 
 def test_no_note_could_be_altered() -> None:
@@ -234,7 +259,8 @@ def test_no_note_could_be_altered() -> None:
     assert row["value"] is None
     assert row["n"] == 0
     assert row["reason"] == "no note could be altered to every group"
-    assert "mostly because: no mention" in result.findings[0].sentence
+    assert (result.answers[0].verdict, result.answers[0].reason) == ("unsettled", row["reason"])
+    assert "mostly because: no mention" in result.findings[1].sentence
 
 
 def test_one_class_has_no_threshold() -> None:
@@ -276,16 +302,6 @@ def test_no_note_text_unless_asked_for() -> None:
     _, group, before_text, after_text = examples[0].rows[0]
     assert before_text != after_text
     assert group.partition("=")[2].replace("female", "woman") in after_text
-
-
-def test_sentences() -> None:
-    plan = gender_plan(notes())
-    result = analysed(plan, m=SEXIST)
-    first = result.findings[0]
-    assert first.kind == "caveat"
-    assert first.sentence.startswith("m: naming the patient female instead of male raises the predicted risk by 0.")
-    assert "of decisions flip" in first.sentence
-    assert "2 of 2 differences are significant" in first.sentence
 
 
 def test_actions_and_reasons_are_shown_for_each_group() -> None:

@@ -15,15 +15,16 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from palpate.audits.characteristics.answers import CharacteristicsAnalysis, judge_arms
 from palpate.audits.characteristics.arms import ArmSpec, age_groups, arm_specs, references
 from palpate.audits.characteristics.blocks import characteristics_blocks
 from palpate.audits.characteristics.estimates import characteristics_rows
-from palpate.audits.characteristics.findings import CharacteristicsAnalysis, characteristics_findings
+from palpate.audits.characteristics.findings import characteristics_findings
 from palpate.audits.characteristics.measures import measure_arm
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
 from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, sample_patients, stated_groups
 from palpate.audits.characteristics.shifts import altered_excerpts, largest_shifts
-from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import (
     Count,
@@ -43,6 +44,7 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.perturb.characteristics import Contradictory, Definition
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
+from palpate.results.verdicts import margins_with
 
 ALL_AGES: tuple[int | str, ...] = (*range(18, 90), "90+")
 _NOTES_FOR_MEDIAN = 1000
@@ -86,6 +88,11 @@ class Characteristics:
     n_replicates: Replicates = 10_000
     level: Share = 0.95
     correction: Correction = "bonferroni"
+    family: Family = "question"
+    """What intervals and p-values are corrected over: the labels and groups of a characteristic (`question`), or all
+    that the audit compares (`run`)."""
+    margins: dict[str, float] = field(default_factory=dict)
+    """The smallest effects that matter, of the run; the others have their defaults."""
     examples: Annotated[int, Field(ge=0)] = 5
     """How many of the largest single shifts are listed for each model and characteristic."""
     include_text: bool = False
@@ -143,7 +150,9 @@ class Characteristics:
             for arm, groups in zip(memory.arms, memory.observed, strict=True)
         ]
         writer = RowWriter(self.name, self.level)
-        rows = characteristics_rows(measured, plan, predictions, writer, self.correction, threshold.values)
+        rows = characteristics_rows(
+            measured, plan, predictions, writer, threshold.values, correction=self.correction, family=self.family
+        )
         shifts = largest_shifts(plan, predictions, self.examples)
         analysis = CharacteristicsAnalysis(
             estimates=EstimateIndex(rows, label=plan.labels[0]),
@@ -151,17 +160,22 @@ class Characteristics:
             models=predictions.compared,
             ensembles=predictions.ensembles,
             labels=plan.labels,
+            left_out=[label for label in plan.cohort.labels if label not in plan.labels],
             level=self.level,
             correction=self.correction,
             threshold_origin=threshold.origin,
             shifts=shifts,
+            margins=margins_with(self.margins),
+            family="all labels and groups" if self.family == "question" else "all comparisons of the audit",
         )
+        judged = judge_arms(analysis)
         excerpts = altered_excerpts(plan, shifts) if self.include_text and shifts else None
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(rows),
             blocks=characteristics_blocks(analysis, excerpts),
-            findings=characteristics_findings(analysis),
+            findings=characteristics_findings(analysis, judged),
+            answers=tuple(arm.answer for _, arm in judged),
             provenance=self._provenance(plan, threshold.origin),
         )
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
-from palpate.audits.characteristics.arms import ACTIONS, age_number
-from palpate.audits.characteristics.estimates import TRAINING
-from palpate.audits.characteristics.findings import CharacteristicsAnalysis
+from palpate.audits.characteristics.age_blocks import age_blocks
+from palpate.audits.characteristics.answers import CharacteristicsAnalysis
+from palpate.audits.characteristics.arms import ACTIONS
+from palpate.audits.characteristics.estimates import DIFFERENCE as DIFFERENCES
+from palpate.audits.characteristics.estimates import FLIPS, GAP, REVERSALS, TRAINING
 from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.kit.tables import (
     DIFFERENCE,
@@ -19,12 +22,10 @@ from palpate.audits.kit.tables import (
     reason_of,
     table,
 )
+from palpate.audits.kit.wording import number
 from palpate.results import ALL_LABELS, Axis, Chart, Estimate, Examples, Table
 
 MOST_HEAT_COLUMNS = 20
-_MOST_CURVES = 8
-_FEWEST_DRAWN = 10
-"""Training cases of one age below which its observed rate is not drawn: it would be 0 or 1 by chance."""
 _GROUP_COLUMNS = columns(
     ("Mean probability", "interval"),
     ("Decisions flipped", "percent", "against the reference group"),
@@ -47,10 +48,10 @@ def characteristics_blocks(
         elif few:
             blocks += [_heatmap(analysis, found), *_observed_heatmap(analysis, found)]
         if found.arm.name == "age":
-            blocks.append(_curves(analysis, found))
-            blocks += [_roughness_table(analysis, found)] if found.run is not None else []
+            blocks += age_blocks(analysis, found)
         blocks.append(_group_table(analysis, found))
     blocks += [_flips(analysis), _amplification(analysis), _actions(analysis), _windows(analysis)]
+    blocks += [_seeds(analysis)] if analysis.ensembles else []
     blocks += [_shifts(analysis)] if analysis.shifts else []
     blocks += [examples] if examples is not None else []
     return tuple(blocks)
@@ -61,7 +62,7 @@ def _heatmap(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Chart:
     rows = [
         (group, analysis.estimates.find("deviation", model, label=label, group=name))
         for model in analysis.models
-        for label in analysis.labels
+        for label in analysis.by_effect(found)
         for group, name in zip(arm.groups, arm.group_names, strict=True)
     ]
     return _heat(
@@ -69,7 +70,7 @@ def _heatmap(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Chart:
         rows,
         title=f"{arm.name.capitalize()}: labels by group",
         caption=f"Mean probability of a group less the mean of the other groups, over the same {len(arm.rows):,} "
-        "notes. Only the mention in the note differs.",
+        "notes. Only the mention in the note differs. The labels that differ most come first.",
         description=f"For each model, how much the predicted probability of {len(analysis.labels)} labels deviates "
         f"between {len(arm.groups)} groups.",
         facet="model",
@@ -86,7 +87,7 @@ def _observed_heatmap(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> 
             f"{arm.groups[g]} ({int(rates.n[g]):,})",
             analysis.estimates.find("observed_deviation", TRAINING, label=label, group=name),
         )
-        for label in analysis.labels
+        for label in analysis.by_effect(found)
         for g, name in enumerate(arm.group_names)
     ]
     if all(row is None or row.value is None for _, row in rows):
@@ -116,14 +117,19 @@ def _heat(found: ArmMeasures, rows: Sequence[tuple[str, Estimate | None]], **mor
 
 def _differences_chart(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Chart:
     arm = found.arm
-    data: list[dict[str, Any]] = []
+    drawn: list[tuple[float, list[dict[str, Any]]]] = []
     for group, name in zip(arm.groups, arm.group_names, strict=True):
-        for model in analysis.models:
-            row = analysis.estimates.find("difference", model, group=name, reference=arm.reference_name)
-            data += point(row, group=group)
+        rows = [
+            analysis.estimates.find(DIFFERENCES, model, group=name, reference=arm.reference_name)
+            for model in analysis.models
+        ]
+        size = max((abs(row.value) for row in rows if row is not None and row.value is not None), default=0.0)
+        drawn.append((size, [each for row in rows for each in point(row, group=group)]))
+    data = [each for _, points in sorted(drawn, key=lambda pair: -pair[0]) for each in points]
     return forest(
         f"{arm.name.capitalize()}: change of the mean probability",
-        f"Each group less '{arm.groups[arm.reference]}' in the same notes, with {analysis.level:.0%} intervals.",
+        f"Each group less '{arm.groups[arm.reference]}' in the same notes, with {analysis.level:.0%} intervals that "
+        f"hold for {analysis.family} at once; the largest first.",
         f"Paired differences of the mean predicted probability between groups of {arm.name}.",
         x=Axis(field="value", title=f"Difference to '{arm.groups[arm.reference]}'"),
         y=Axis(field="group", title=arm.name.capitalize()),
@@ -136,7 +142,7 @@ def _group_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Table
     """The paper's Tables 2 and 3, with intervals: every model, label and group."""
     arm, find = found.arm, analysis.estimates.find
     rows: list[tuple[Any, ...]] = []
-    for label in analysis.labels:
+    for label in analysis.by_effect(found):
         first = () if analysis.single else (label,)
         for model in analysis.models:
             written = find("mean_probability", model, label=label, group=arm.as_written)
@@ -150,9 +156,9 @@ def _group_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Table
     headings = ("Model", arm.name.capitalize()) if analysis.single else ("Label", "Model", arm.name.capitalize())
     return table(
         f"{arm.name.capitalize()}: every group",
-        f"The same {len(arm.rows):,} notes in each group. Reference: {arm.reference_name}. p-values are corrected "
-        f"({analysis.correction}) over the labels and groups of a model, and the characteristics. Rows of the training "
-        "data are observed rates.",
+        f"The same {len(arm.rows):,} notes in each group. Reference: {arm.reference_name}. Intervals and p-values of "
+        f"the differences hold for {analysis.family} at once ({analysis.correction}). Rows of the training data are "
+        "observed rates.",
         columns(*headings, *_GROUP_COLUMNS),
         rows,
     )
@@ -172,76 +178,12 @@ def _group_cells(
     )
 
 
-def _most_common(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[str]:
-    """The labels whose age curves are drawn: those with most positive notes."""
-    model = analysis.models[0]
-
-    def n_positive(label: str) -> int:
-        row = analysis.estimates.find("mean_probability", model, label=label, group=found.arm.as_written)
-        return (row.n_positive or 0) if row is not None else 0
-
-    return sorted(analysis.labels, key=n_positive, reverse=True)[:_MOST_CURVES]
-
-
-def _curves(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Chart:
-    arm, find = found.arm, analysis.estimates.find
-    shown = _most_common(analysis, found)
-    data: list[dict[str, Any]] = []
-    for label in shown:
-        for group, name in zip(arm.groups, arm.group_names, strict=True):
-            rows = [find("mean_probability", model, label=label, group=name) for model in analysis.models]
-            observed = find("observed_rate", TRAINING, label=label, group=name)
-            rows += [observed] if observed is not None and observed.n >= _FEWEST_DRAWN else []
-            data += [drawn for row in rows for drawn in point(row, age=age_number(group))]
-    several = len(analysis.labels) > len(shown)
-    return Chart(
-        kind="line",
-        title="Age curves",
-        caption="Mean probability when nothing but the age in the note is changed, over the same notes; "
-        f"'{TRAINING}': observed rate of the training cases of that age (ages with {_FEWEST_DRAWN} or more)."
-        + (f" The {len(shown)} most common labels." if several else ""),
-        description="Mean predicted probability against the age written in the note, for each model.",
-        x=Axis(field="age", title="Age in the note (90 = 90 and over)"),
-        y=Axis(field="value", title="Mean probability", percent=True),
-        series="model",
-        facet="label" if len(shown) > 1 else None,
-        data=tuple(data),
-    )
-
-
-def _roughness_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Table:
-    groups = found.arm.groups
-    rows: list[tuple[Any, ...]] = []
-    for model in analysis.models:
-        for label, step in zip(analysis.labels, analysis.steps(model, found), strict=True):
-            rough, jump = (
-                analysis.estimates.find(metric, model, label=label, group="age") for metric in ("roughness", "age_jump")
-            )
-            where = f"{groups[step.group]} to {groups[step.next_group]}"
-            rows.append((model, label, interval_cell(rough), interval_cell(jump), where, step.change, reason_of(rough)))
-    return table(
-        "How rough the age curves are",
-        "Roughness: the share of the curve's variance that is noise between neighbouring ages: 0 for a straight line, "
-        "1 for white noise, more where neighbours alternate. Jump: the noise's standard deviation.",
-        columns(
-            "Model",
-            "Label",
-            ("Roughness", "interval"),
-            ("Jump", "interval"),
-            "Sharpest step",
-            ("Change there", "number"),
-            "Why not computed",
-        ),
-        rows,
-    )
-
-
 def _flips(analysis: CharacteristicsAnalysis) -> Table:
     """For each model and characteristic, the group and label for which most decisions flip."""
     rows = []
     for found in analysis.arms:
         for model in analysis.models:
-            flips = analysis.compared("flip_rate", model, found.arm)
+            flips = [row for row in analysis.compared(FLIPS, model, found) if row.value is not None]
             if not flips:
                 continue
             worst = max(flips, key=lambda row: row.value or 0.0)
@@ -252,7 +194,7 @@ def _flips(analysis: CharacteristicsAnalysis) -> Table:
     return table(
         "Decisions that flip",
         "Share of notes whose decision differs from that for the reference group: on average over groups and labels, "
-        "and where it is highest.",
+        f"and where it is highest, with an interval that holds for {analysis.family} at once.",
         columns(
             "Model",
             "Characteristic",
@@ -332,6 +274,42 @@ def _windows(analysis: CharacteristicsAnalysis) -> Table:
             ("Share", "percent"),
         ),
         [(model, name, *window, window.share) for model, name, window in windows],
+        collapsed=False,
+    )
+
+
+def _seeds(analysis: CharacteristicsAnalysis) -> Table:
+    """For each ensemble and characteristic, the spread over seeds of its largest difference and flips."""
+    rows: list[tuple[Any, ...]] = []
+    for (name, members), found in product(analysis.ensembles.items(), analysis.arms):
+        by_year = found.arm.name == "age" and len(found.years) > 0
+        for metric, words in (
+            (GAP if by_year else DIFFERENCES, "gap to the neighbours" if by_year else "difference"),
+            (REVERSALS if by_year else FLIPS, "reversed decisions" if by_year else "flipped decisions"),
+        ):
+            known = [row for row in analysis.compared(metric, name, found) if row.value is not None]
+            if not known:
+                continue
+            worst = max(known, key=lambda row: abs(row.value or 0.0))
+            where = {"label": worst.label, "group": worst.group, "reference": worst.reference}
+            each = ", ".join(number(analysis.estimates.value(metric, member, **where)) for member in members)
+            sd = analysis.estimates.value(f"{metric}_sd", name, **where)
+            rows.append((name, worst.group, worst.label, words, len(members), worst.value, sd, each))
+    return table(
+        "Seeds of one model",
+        "Mean and standard deviation over seeds, where the mean is largest. All tables and charts show the mean of the "
+        "seeds' numbers; their intervals are over patients.",
+        columns(
+            "Model",
+            "Group",
+            "Label",
+            "Measure",
+            ("Seeds", "integer"),
+            ("Mean", "number"),
+            ("SD", "number"),
+            "Each",
+        ),
+        rows,
         collapsed=False,
     )
 

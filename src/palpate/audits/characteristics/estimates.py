@@ -1,34 +1,58 @@
 """The characteristics audit's numbers as rows of the long table.
 
 `group` is `gender=female`, and `gender` for numbers about the whole characteristic. `reference` names the group that a
-paired difference or a flip is against. Rows of the model `training data` are what the training split shows.
+paired difference or a flip is against; for an age that is compared with its neighbours, both of them. Rows of the
+model `training data` are what the training split shows.
+
+The intervals of differences, gaps and flips hold for all labels and groups of their characteristic at once, or with
+`family: run` for all that the audit compares; `pointwise_low` and `pointwise_high` are for one comparison alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.characteristics.measures import ArmMeasures, EstimateArrays
+from palpate.audits.characteristics.intervals import FEWEST_PATIENTS, MeanArrays, ShareArrays
+from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.characteristics.observed import FEWEST_OBSERVED, ObservedRates
 from palpate.audits.characteristics.plan import AlteredNotes
-from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Correction
-from palpate.audits.kit.rows import RowWriter, corrected
+from palpate.audits.kit.resampling import Correction, Family
+from palpate.audits.kit.rows import RowWriter
 from palpate.results import ALL_LABELS, Estimate, Plan, Predictions
-from palpate.stats import percentile_interval
+from palpate.stats import adjust, percentile_interval
 from palpate.stats.curves import FEWEST_POINTS
 
 TRAINING = "training data"
 NO_NOTE = "no note could be altered to every group"
 NO_THRESHOLD = "no threshold"
+FEW_CASES = f"no interval: fewer than {FEWEST_PATIENTS} training cases"
+FEW_PATIENTS = f"no interval: fewer than {FEWEST_PATIENTS} patients"
 TOO_FEW_OBSERVED = f"fewer than two groups have {FEWEST_OBSERVED} training cases"
 NOT_ABOVE_CHANCE = "in the training data, the groups differ no more than they would by chance"
 FEW_AGES = f"fewer than {FEWEST_POINTS} equally spaced ages"
+FEWEST_FOR_CURVE = 100
+FEW_FOR_CURVE = f"no interval: fewer than {FEWEST_FOR_CURVE} patients"
 FLAT = "no interval: in more than 5% of the resamples the curve is flat"
+DIFFERENCE, FLIPS, GAP, REVERSALS = "difference", "flip_rate", "neighbour_gap", "neighbour_flips"
+
+
+class Corrected(NamedTuple):
+    """What a family does to each of its comparisons; arrays [group, label]. NaN is not tested."""
+
+    p_value: NDArray[np.float64]
+    outside: NDArray[np.float64]
+    """How often the interval may miss, so that all of them hold at once."""
+    n_family: int
+
+
+Key = tuple[str, str, str]
+"""Characteristic, model and metric."""
 
 
 def characteristics_rows(
@@ -36,30 +60,66 @@ def characteristics_rows(
     plan: Plan[AlteredNotes],
     predictions: Predictions,
     writer: RowWriter,
-    correction: Correction,
     threshold: NDArray[np.float64],
+    *,
+    correction: Correction,
+    family: Family,
 ) -> list[Estimate]:
     """All rows, arm by arm; `threshold` is [scored model, label], NaN where there is none."""
-    # The arms share the level evenly, so that age with its many groups costs the others little.
-    n_arms = max(1, sum(len(found.arm.rows) > 0 for found in measured))
     scored = list(predictions.scored)
+    tests = corrected_tests(measured, correction, family, 1.0 - writer.level)
     rows: list[Estimate] = []
     for found in measured:
         n_positive = plan.cohort.y_true(found.arm.rows, plan.labels).sum(axis=0, dtype=np.int64)
-        arm = _ArmRows(writer, found, plan.labels, n_positive)
+        arm = _ArmRows(writer, found, plan.labels, n_positive, tests)
         if not len(found.arm.rows):
             rows += arm.missing(scored)
             continue
         for model in found.models:
             members = [scored.index(member) for member in predictions.members(model)]
             rows += arm.levels(model)
-            rows += corrected(list(arm.differences(model)), correction, writer.level, n_questions=n_arms)
-            rows += arm.flips(model, np.asarray(np.isnan(threshold[members]).any(axis=0)))
+            rows += arm.compared(model, np.asarray(np.isnan(threshold[members]).any(axis=0)))
             rows += arm.roughness(model) if found.arm.name == "age" else ()
             rows += arm.slopes(model)
+        for model, names in predictions.ensembles.items():
+            rows += arm.spread(model, names)
         rows += arm.windows()
         rows += arm.observed(found.observed) if found.observed is not None else ()
     return rows
+
+
+def corrected_tests(
+    measured: Sequence[ArmMeasures], correction: Correction, family: Family, outside: float
+) -> dict[Key, Corrected]:
+    """P-values and levels of differences, gaps and flips, corrected over the family of each.
+
+    A family is one measure of one characteristic and model, over its labels and groups; with `run`, everything.
+    Whether a decision ever flips is no test: flips count as many comparisons as there are, without a p-value.
+    """
+    raw: dict[Key, NDArray[np.float64]] = {}
+    for found in (each for each in measured if len(each.arm.rows)):
+        for model, each in found.models.items():
+            difference = each.difference.p_value()
+            difference[found.arm.reference] = np.nan
+            raw[found.arm.name, model, DIFFERENCE] = difference
+            raw[found.arm.name, model, FLIPS] = np.where(np.isnan(difference), np.nan, 1.0)
+            raw[found.arm.name, model, GAP] = each.gap.p_value()
+            raw[found.arm.name, model, REVERSALS] = np.ones_like(each.reversals.value)
+    families: dict[object, list[Key]] = {}
+    for key in raw:
+        families.setdefault(key[2] in (FLIPS, REVERSALS) if family == "run" else key, []).append(key)
+    out: dict[Key, Corrected] = {}
+    for keys in families.values():
+        own = np.concatenate([raw[key].ravel() for key in keys])
+        n_family = int((~np.isnan(own)).sum())
+        adjusted = adjust(own, method=correction)
+        factor = np.full(own.shape, float(max(n_family, 1)))
+        np.divide(adjusted, own, out=factor, where=(own > 0) & (adjusted < 1))
+        ends = np.cumsum([raw[key].size for key in keys])[:-1]
+        for key, p, wider in zip(keys, np.split(adjusted, ends), np.split(factor, ends), strict=True):
+            shape = raw[key].shape
+            out[key] = Corrected(p.reshape(shape), outside / wider.reshape(shape), n_family)
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,68 +131,102 @@ class _ArmRows:
     labels: Sequence[str]
     n_positive: NDArray[np.int64]
     """The positive notes of each label."""
+    tests: Mapping[Key, Corrected]
 
     def missing(self, models: Sequence[str]) -> Iterator[Estimate]:
         for model, label in product(models, self.labels):
-            yield self.writer.row(model, "difference", label, self.found.arm.name, None, n=0, reason=NO_NOTE)
+            yield self.writer.row(model, DIFFERENCE, label, self.found.arm.name, None, n=0, reason=NO_NOTE)
 
     def levels(self, model: str) -> Iterator[Estimate]:
-        arm, each, n_positive = self.found.arm, self.found.models[model], self.n_positive
-        yield from self._grid(model, "mean_probability", each.mean_probability, arm.group_names, n_positive=n_positive)
-        yield from self._grid(model, "mean_probability", each.as_written, [arm.as_written], n_positive=n_positive)
-        yield from self._grid(model, "deviation", each.deviation, arm.group_names, n_positive=n_positive)
-
-    def differences(self, model: str) -> Iterator[Estimate]:
-        """Paired differences to the reference group; p-values are not corrected yet."""
         arm, each = self.found.arm, self.found.models[model]
-        return self._grid(
-            model,
-            "difference",
-            each.difference,
-            arm.group_names,
-            reference=arm.reference_name,
-            p_value=each.p_value,
-            n_positive=self.n_positive,
-        )
+        yield from self._grid(model, "mean_probability", each.mean_probability, arm.group_names, counted=True)
+        yield from self._grid(model, "mean_probability", each.as_written, [arm.as_written], counted=True)
+        yield from self._grid(model, "deviation", each.deviation, arm.group_names, counted=True)
 
-    def flips(self, model: str, undecided: NDArray[np.bool_]) -> Iterator[Estimate]:
-        """Decisions that differ; `undecided` are the labels without a threshold."""
+    def compared(self, model: str, undecided: NDArray[np.bool_]) -> Iterator[Estimate]:
+        """Differences and flips against the reference group, flips from the note as written, ages and their neighbours;
+        `undecided` are the labels without a threshold."""
         arm, each = self.found.arm, self.found.models[model]
-        for numbers, against in ((each.flip_rate, arm.reference_name), (each.flip_rate_from_written, arm.as_written)):
-            decided = numbers._replace(value=np.where(undecided, np.nan, numbers.value))
-            reason = NO_THRESHOLD
-            yield from self._grid(model, "flip_rate", decided, arm.group_names, reference=against, why_missing=reason)
+        groups = arm.group_names
+        against = [arm.reference_name] * len(groups)
+        yield from self._grid(model, DIFFERENCE, each.difference, groups, against, family=DIFFERENCE, counted=True)
+        flips = _where_decided(each.flip_rate, undecided)
+        yield from self._grid(model, FLIPS, flips, groups, against, family=FLIPS, reason=NO_THRESHOLD)
+        flips = _where_decided(each.flip_rate_from_written, undecided)
+        written = [arm.as_written] * len(groups)
+        yield from self._grid(model, FLIPS, flips, groups, written, reason=NO_THRESHOLD)
+        inner, around = self.found.neighbours
+        yield from self._grid(model, GAP, each.gap, inner, around, family=GAP)
+        flips = _where_decided(each.reversals, undecided)
+        yield from self._grid(model, REVERSALS, flips, inner, around, family=REVERSALS, reason=NO_THRESHOLD)
 
     def _grid(
         self,
         model: str,
         metric: str,
-        numbers: EstimateArrays,
+        numbers: MeanArrays | ShareArrays,
         groups: Sequence[str],
+        references: Sequence[str] | None = None,
         *,
-        reference: str | None = None,
-        p_value: NDArray[np.float64] | None = None,
-        n_positive: NDArray[np.int64] | None = None,
-        why_missing: str | None = None,
+        family: str | None = None,
+        counted: bool = False,
+        reason: str | None = None,
     ) -> Iterator[Estimate]:
-        """One row per group and label; a group is not compared with itself."""
+        """One row per group and label; a group is not compared with itself. `reason`: why a number is undefined."""
+        test = None if family is None else self.tests[self.found.arm.name, model, family]
+        pointwise = self._ends(metric, numbers, np.asarray(1.0 - self.writer.level))
+        ends = pointwise if test is None else self._ends(metric, numbers, test.outside)
+        few = self.found.n_units < FEWEST_PATIENTS
         for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
+            reference = None if references is None else references[g]
             if group == reference:
                 continue
+            value = numbers.value[g, j]
             row = self.writer.row(
                 model,
                 metric,
                 label,
                 group,
-                numbers.value[g, j],
+                value,
                 n=len(self.found.arm.rows),
-                interval=(numbers.low[g, j], numbers.high[g, j]),
+                interval=(None, None) if few else (ends[0][g, j], ends[1][g, j]),
                 reference=reference,
-                p_value=None if p_value is None else p_value[g, j],
-                n_positive=None if n_positive is None else int(n_positive[j]),
-                reason=why_missing if np.isnan(numbers.value[g, j]) else None,
+                n_positive=int(self.n_positive[j]) if counted else None,
+                reason=reason if np.isnan(value) else FEW_PATIENTS if few else None,
             )
-            yield self.writer.enough(row, self.found.n_units, tested=p_value is not None)
+            if test is not None and row.low is not None:
+                low, high = (float(end[g, j]) for end in pointwise)
+                row = replace(row, pointwise_low=low, pointwise_high=high, n_family=test.n_family)
+                if family in (DIFFERENCE, GAP):
+                    p = float(test.p_value[g, j])
+                    row = replace(row, p_value=p, significant=bool(p < 1.0 - self.writer.level))
+            yield row
+
+    def _ends(
+        self, metric: str, numbers: MeanArrays | ShareArrays, outside: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends of the intervals, within what a probability or a difference of two can be."""
+        low, high = numbers.ends(outside)
+        least = 0.0 if metric == "mean_probability" else -1.0
+        return np.clip(low, least, 1.0), np.clip(high, least, 1.0)
+
+    def spread(self, model: str, members: Sequence[str]) -> Iterator[Estimate]:
+        """The standard deviation over the members of an ensemble, of differences and flips (`difference_sd`)."""
+        arm, n = self.found.arm, len(self.found.arm.rows)
+        each = [self.found.models[member] for member in members]
+        against = [arm.reference_name] * len(arm.groups)
+        inner, around = self.found.neighbours
+        for metric, values, groups, references in (
+            (DIFFERENCE, [part.difference.value for part in each], arm.group_names, against),
+            (FLIPS, [part.flip_rate.value for part in each], arm.group_names, against),
+            (GAP, [part.gap.value for part in each], inner, around),
+            (REVERSALS, [part.reversals.value for part in each], inner, around),
+        ):
+            sd = np.std(values, axis=0, ddof=1)
+            for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
+                if group != references[g]:
+                    reference = references[g]
+                    yield self.writer.row(model, f"{metric}_sd", label, group, sd[g, j], n=n, reference=reference)
 
     def roughness(self, model: str) -> Iterator[Estimate]:
         n, rough = len(self.found.arm.rows), self.found.roughness.get(model)
@@ -140,18 +234,17 @@ class _ArmRows:
             for label in self.labels:
                 yield self.writer.row(model, "roughness", label, "age", None, n=n, reason=FEW_AGES)
             return
-        few = self.found.n_units < FEWEST_FOR_INTERVAL
+        few = self.found.n_units < FEWEST_FOR_CURVE
         for metric, value, values in (
             ("roughness", rough.share, rough.share_values),
             ("age_jump", rough.jump, rough.jump_values),
         ):
             low, high = percentile_interval(values, level=self.writer.level)
             for j, label in enumerate(self.labels):
-                no_interval = FLAT if np.isnan(low[j]) and not few else None
+                no_interval = FEW_FOR_CURVE if few else FLAT if np.isnan(low[j]) else None
                 reason = rough.reason[j] if np.isnan(value[j]) else no_interval
-                ends = (low[j], high[j])
-                row = self.writer.row(model, metric, label, "age", value[j], n=n, interval=ends, reason=reason)
-                yield self.writer.enough(row, self.found.n_units)
+                ends = (None, None) if few else (low[j], high[j])
+                yield self.writer.row(model, metric, label, "age", value[j], n=n, interval=ends, reason=reason)
 
     def slopes(self, model: str) -> Iterator[Estimate]:
         labels = self.labels if len(self.labels) == 1 else (*self.labels, ALL_LABELS)
@@ -180,9 +273,9 @@ class _ArmRows:
                 group,
                 rates.rate[g, j],
                 n=n,
-                interval=(rates.low[g, j], rates.high[g, j]),
+                interval=(rates.low[g, j], rates.high[g, j]) if n >= FEWEST_PATIENTS else (None, None),
                 n_positive=n_positive,
-                reason=None if n else "no training case",
+                reason=None if n >= FEWEST_PATIENTS else FEW_CASES if n else "no training case",
             )
             few = f"fewer than {FEWEST_OBSERVED} training cases" if n < FEWEST_OBSERVED else TOO_FEW_OBSERVED
             yield self.writer.row(
@@ -196,3 +289,7 @@ class _ArmRows:
                 n_positive=n_positive,
                 reason=few if k is None else None,
             )
+
+
+def _where_decided(shares: ShareArrays, undecided: NDArray[np.bool_]) -> ShareArrays:
+    return shares._replace(value=np.where(undecided, np.nan, shares.value))

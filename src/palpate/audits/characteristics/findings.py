@@ -1,128 +1,102 @@
-"""The characteristics audit's findings: sentences for the first screen, made from its estimates."""
+"""The characteristics audit's findings: one sentence per question and model, with the answer's verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-import numpy as np
-
+from palpate.audits.characteristics.answers import CharacteristicsAnalysis, Judged, JudgedArm, asked, limits
 from palpate.audits.characteristics.arms import NONE, Arm
-from palpate.audits.characteristics.measures import ArmMeasures, WindowCount
-from palpate.audits.characteristics.shifts import Shift
-from palpate.audits.kit.rows import EstimateIndex
-from palpate.audits.kit.wording import interval, listed, number, p_value, percent
+from palpate.audits.characteristics.measures import ArmMeasures
+from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
 from palpate.results import ALL_LABELS, Estimate, Finding
-from palpate.stats.curves import AgeStep, sharpest_steps
 
-MATTERS = 0.01
-"""A mean difference, or a share of flipped decisions, from which a reader is warned."""
-_ROUGH = 0.10
-"""A share of noise in the age curve from which a reader is warned."""
 _MUCH_SKIPPED = 0.20
 
 
-@dataclass(frozen=True, eq=False)
-class CharacteristicsAnalysis:
-    """What findings and blocks are made from."""
-
-    estimates: EstimateIndex
-    arms: Sequence[ArmMeasures]
-    models: Sequence[str]
-    ensembles: Mapping[str, Sequence[str]]
-    labels: Sequence[str]
-    level: float
-    correction: str
-    threshold_origin: Mapping[str, str]
-    """By scored model."""
-    shifts: Sequence[Shift]
-
-    @property
-    def single(self) -> bool:
-        """Whether the task has one label (mortality, readmission)."""
-        return len(self.labels) == 1
-
-    def compared(self, metric: str, model: str, arm: Arm) -> list[Estimate]:
-        """The computed estimates of a model in an arm that compare a group with the reference group."""
-        rows = [
-            self.estimates.find(metric, model, label=label, group=group, reference=arm.reference_name)
-            for group in arm.group_names
-            for label in self.labels
-        ]
-        return [row for row in rows if row is not None and row.value is not None]
-
-    def flips(self, row: Estimate) -> float | None:
-        """The share of decisions that flip where a difference was measured."""
-        return self.estimates.value("flip_rate", row.model, label=row.label, group=row.group, reference=row.reference)
-
-    def window(self, model: str, found: ArmMeasures) -> WindowCount:
-        """How many altered notes lie outside a model's window; for an ensemble, over all of its members."""
-        each = [found.windows[member] for member in self.ensembles.get(model, [model])]
-        return WindowCount(*(sum(counts) for counts in zip(*each, strict=True)))
-
-    def steps(self, model: str, found: ArmMeasures) -> list[AgeStep]:
-        """For each label, the neighbouring ages between which the prediction changes most; none without a curve."""
-        return [] if found.run is None else sharpest_steps(found.models[model].mean_probability.value, found.run)
-
-    def risk(self, label: str) -> str:
-        """What is predicted, in a sentence."""
-        return "the predicted risk" if self.single else f"the predicted risk of '{label}'"
-
-
-def characteristics_findings(analysis: CharacteristicsAnalysis) -> tuple[Finding, ...]:
-    """The sentences, in the order in which a reader wants them."""
-    findings: list[Finding] = []
+def characteristics_findings(
+    analysis: CharacteristicsAnalysis, judged: Sequence[tuple[str, JudgedArm]]
+) -> tuple[Finding, ...]:
+    """The sentences, question by question."""
+    findings = [_verdict(analysis, model, arm) for model, arm in judged]
     for found in analysis.arms:
-        if not len(found.arm.rows):
-            sentence = f"No note could be altered for {found.arm.name}{_main_reason(found.arm)}."
-            findings.append(Finding(sentence=sentence, kind="caveat"))
-            continue
-        for model in analysis.models:
-            findings.append(_effect(analysis, model, found))
-            findings += _roughness(analysis, model, found)
-    return (*findings, *_amplified(analysis), *_unseen(analysis), *_skipped(analysis))
+        findings += [*_amplified(analysis, found), *_unseen(analysis, found), *_skipped(found)]
+    return (*findings, *_left_out(analysis))
 
 
-def _effect(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> Finding:
-    """What a characteristic does to a model's predictions."""
-    name = found.arm.name
-    rows = sorted(analysis.compared("difference", model, found.arm), key=lambda row: -abs(row.value or 0.0))
-    if all(row.significant is None for row in rows):
-        why = (rows[0].reason or "").removeprefix("not tested: ") if rows else "nothing to compare"
-        return Finding(sentence=f"{model}: the effect of {name} was not tested ({why}).")
-    significant = [row for row in rows if row.significant]
-    if not significant:
-        over = "" if analysis.single else f" on any of {len(analysis.labels)} labels"
-        nothing = f"changing {name} changes no prediction" if all(row.value == 0.0 for row in rows) else ""
-        sentence = f"{model}: {nothing or f'no significant effect of {name}'}{over}."
-        # For age that is no praise: risks do change with it.
-        return Finding(sentence=sentence, kind="fact")
-    if name == "age":
-        return _age_effect(analysis, model, found)
-    return _largest_difference(analysis, found.arm, rows, significant)
-
-
-def _largest_difference(
-    analysis: CharacteristicsAnalysis, arm: Arm, rows: Sequence[Estimate], significant: Sequence[Estimate]
-) -> Finding:
-    """The largest significant difference of an unordered characteristic, and how many there are."""
-    row = significant[0]
-    verb = "raises" if (row.value or 0) > 0 else "lowers"
-    flips = analysis.flips(row)
-    flipped = "" if flips is None else f"; {percent(flips)} of decisions flip"
-    size = f"by {number(abs(row.value or 0))} ({interval(row, signed=True)}{p_value(row)}{flipped})"
-    sentence = f"{row.model}: {_alteration(arm, row.group)} {verb} {analysis.risk(row.label)} {size}."
-    if len(rows) > 1:
-        sentence += (
-            f" {len(significant)} of {len(rows)} differences {'is' if len(significant) == 1 else 'are'} significant."
+def _verdict(analysis: CharacteristicsAnalysis, model: str, judged: JudgedArm) -> Finding:
+    """What is known about one characteristic and model, and no more than that."""
+    answer, arm = judged.answer, judged.found.arm
+    if answer.verdict == "acceptable":
+        sentence = f"{model}: {_excluded(analysis, judged)}"
+    elif answer.verdict == "unsettled":
+        changes = f"whether {'a single year of age' if arm.name == 'age' else arm.name} changes the answer"
+        sentence = f"{model}: {changes} cannot be told from these data{_open(analysis, judged)}"
+    else:
+        shown = (
+            "an effect beyond the {} is shown"
+            if answer.verdict == "concern"
+            else "whether that is beyond the {} is open"
         )
-    worst = max([abs(row.value or 0.0), *(analysis.flips(each) or 0.0 for each in significant)])
-    return Finding(sentence=sentence, kind="caveat" if worst >= MATTERS else "fact")
+        sentence = f"{model}: {_effects(analysis, judged)}: {shown.format(_margin(judged.worst))}."
+    if arm.name == "age" and judged.found.models:
+        sentence += _slope(analysis, model, judged.found)
+    return Finding(sentence=sentence, kind=answer.verdict, question=answer.question)
 
 
-def _alteration(arm: Arm, group: str) -> str:
+def _open(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
+    """Why a question is open: nothing could be seen, or harm is still possible."""
+    worst, answer, row = judged.worst, judged.answer, judged.worst.row
+    if answer.reason or row is None or worst.effect.high is None:
+        return f" ({answer.reason or 'no estimate'})."
+    end = worst.question.harm * worst.effect.high
+    most = f"{percent(end)} are" if worst.question.percent else f"{number(end, signed=True)} is"
+    needed = "" if answer.needed is None else f" About {answer.needed:,} patients would settle it."
+    what = f"{_alteration(judged.found.arm, row)} {_change(analysis, row, percent_of=worst.question.percent)}"
+    return f": {what}, but {most} possible ({_margin(worst)}).{needed}"
+
+
+def _effects(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
+    """The effect that decides and, for the same label and group, the other measure, with their intervals."""
+    worst = judged.worst
+    if worst.row is None:  # never: an effect that is shown has an estimate
+        return ""
+    told = [_change(analysis, worst.row, percent_of=worst.question.percent, with_interval=True)]
+    for each in judged.judged:
+        other = each.row
+        if other is None or other.value is None or each.question.metric == worst.question.metric:
+            continue
+        if (other.label, other.group) == (worst.row.label, worst.row.group):
+            told.append(_change(analysis, other, percent_of=each.question.percent, with_interval=True))
+    return f"{_alteration(judged.found.arm, worst.row)} {listed(told)}"
+
+
+def _margin(judged: Judged) -> str:
+    size = judged.question.margin
+    return f"margin of {_share(size) if judged.question.percent else f'{size:g}'}"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:g}%"
+
+
+def _change(analysis: CharacteristicsAnalysis, row: Estimate, *, percent_of: bool, with_interval: bool = False) -> str:
+    """What an alteration does to decisions or to the risk."""
+    if percent_of:
+        of = "" if analysis.single else f" about '{row.label}'"
+        held = row.reason if row.low is None else f"{row.level:.0%} interval {percent(row.low)} to {percent(row.high)}"
+        return f"flips {percent(row.value)} of decisions{of}{f' ({held})' if with_interval else ''}"
+    value = row.value or 0.0
+    moves = f"{'raises' if value > 0 else 'lowers'} {analysis.risk(row.label)} by {number(abs(value))}"
+    held = f" ({interval(row, signed=True)})" if with_interval else ""
+    return f"{moves if value else f'does not move {analysis.risk(row.label)}'}{held}"
+
+
+def _alteration(arm: Arm, row: Estimate) -> str:
     """What was done to the note, in words: `naming the patient female instead of male`."""
-    name, reference = group.partition("=")[2], arm.groups[arm.reference]
+    name, reference = row.group.partition("=")[2], arm.groups[arm.reference]
+    if arm.name == "age":
+        around = (row.reference or "").partition("=")[2].replace(", ", " and ")
+        return f"age {name}, compared with the neighbouring ages {around},"
     if arm.name == "gender":
         return f"naming the patient {name} instead of {reference}"
     if reference == NONE:
@@ -132,73 +106,77 @@ def _alteration(arm: Arm, group: str) -> str:
     return f"{arm.name} {name} instead of {reference}"
 
 
-def _age_effect(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> Finding:
-    """Age is a real risk factor: what matters is how far it moves the prediction, not how many ages differ."""
+def _excluded(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
+    """Both margins are excluded, for every label and group."""
+    name = judged.found.arm.name
+    over = "" if analysis.single else f" and each of {len(analysis.labels)} labels"
+    effects = f"effects of {name} beyond the margins are excluded for every {'age' if name == 'age' else 'group'}{over}"
+    against = ", against the neighbouring ages" if name == "age" else ""
+    shift, flips = analysis.margins["shift"], _share(analysis.margins["flips"])
+    bounds = f"the mean risk changes by less than {shift:g}, and less than {flips} of decisions flip{against}"
+    same = all(each.row is not None and each.row.value == 0.0 for each in judged.judged)
+    none = f" No prediction changed in {counted(len(judged.found.arm.rows), 'note')}." if same else ""
+    return f"{effects}: {bounds}.{none}"
+
+
+def _slope(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> str:
+    """How far age moves the prediction: a fact, because age is a real risk factor."""
     mean = found.models[model].mean_probability.value
-    j = int(np.argmax(mean.max(axis=0) - mean.min(axis=0)))
+    ranges = mean.max(axis=0) - mean.min(axis=0)
+    j = int(ranges.argmax())
+    if ranges[j] == 0.0:
+        return ""
     low, high = int(mean[:, j].argmin()), int(mean[:, j].argmax())
     most = "" if analysis.single else ", the largest change of all labels"
-    risk, groups = analysis.risk(analysis.labels[j]), found.arm.groups
+    groups = found.arm.groups
     ends = f"{number(mean[low, j])} at {groups[low]} to {number(mean[high, j])} at {groups[high]}"
-    return Finding(sentence=f"{model}: with nothing but the age changed, {risk} goes from {ends}{most}.")
+    return f" Over all ages, {analysis.risk(analysis.labels[j])} goes from {ends}{most}; age may rightly change a risk."
 
 
-def _roughness(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> list[Finding]:
-    """The label whose age curve is the noisiest, if it is surely noisy."""
-    if model not in found.roughness:
-        return []
-    rows = [analysis.estimates.find("roughness", model, label=label, group="age") for label in analysis.labels]
-    sure = [(row.low, j, row) for j, row in enumerate(rows) if row and row.low is not None and row.low > _ROUGH]
-    if not sure:
-        return []
-    _, j, row = max(sure, key=lambda each: each[0])
-    step, groups = analysis.steps(model, found)[j], found.arm.groups
-    several = "" if analysis.single else f" ('{row.label}'; {len(sure)} of {len(rows)} labels have a rough curve)"
-    sentence = (
-        f"{model}: {percent(min(row.value or 0.0, 1.0))} of the variation of its age curve is noise between "
-        f"neighbouring ages{several}; from {groups[step.group]} to {groups[step.next_group]} the risk changes by "
-        f"{number(step.change, signed=True)}."
-    )
-    return [Finding(sentence=sentence, kind="caveat")]
-
-
-def _amplified(analysis: CharacteristicsAnalysis) -> list[Finding]:
+def _amplified(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[Finding]:
     """Where the model surely amplifies what the training data show."""
     label = analysis.labels[0] if analysis.single else ALL_LABELS
     findings = []
-    for found in analysis.arms:
-        for model in analysis.models:
-            row = analysis.estimates.find("amplification", model, label=label, group=found.arm.name)
-            if row is not None and row.low is not None and row.low > 1:
-                size = f"{number(row.value)} times ({interval(row)})"
-                sentence = f"{model} amplifies the differences by {found.arm.name} in the training data: {size}."
-                findings.append(Finding(sentence=sentence, kind="caveat"))
-    return findings
-
-
-def _unseen(analysis: CharacteristicsAnalysis) -> list[Finding]:
-    findings = []
     for model in analysis.models:
-        shares = [(found.arm.name, analysis.window(model, found).share) for found in analysis.arms]
-        missed = [f"{percent(share)} of the {name} edits" for name, share in shares if share]
-        if missed:
-            sentence = f"{model} never saw {listed(missed)}: they lie outside its window and change nothing."
-            findings.append(Finding(sentence=sentence, kind="caveat"))
+        row = analysis.estimates.find("amplification", model, label=label, group=found.arm.name)
+        if row is not None and row.low is not None and row.low > 1:
+            size = f"{number(row.value)} times ({interval(row)})"
+            sentence = f"{model} amplifies the differences by {found.arm.name} in the training data: {size}."
+            findings.append(Finding(sentence=sentence, question=asked(found.arm)[0]))
     return findings
 
 
-def _main_reason(arm: Arm) -> str:
-    if not arm.reasons:
-        return ""
-    return f", mostly because: {max(arm.reasons.items(), key=lambda item: int(item[1].max()))[0]}"
+def _unseen(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[Finding]:
+    """Edits that a model did not see, where the answer does not say so itself."""
+    shares = [(model, analysis.window(model, found).share) for model in analysis.models]
+    missed = [
+        f"{model} never saw {percent(share)} of the {found.arm.name} edits"
+        for model, share in shares
+        if share and not (limits(analysis, model, found) or "").endswith("window")
+    ]
+    if not missed:
+        return []
+    sentence = f"{listed(missed)}: they lie outside the window and change nothing."
+    return [Finding(sentence=sentence, kind="caveat", question=asked(found.arm)[0])]
 
 
-def _skipped(analysis: CharacteristicsAnalysis) -> list[Finding]:
-    findings = []
-    for arm in (found.arm for found in analysis.arms if len(found.arm.rows)):
-        n_skipped = arm.n_notes - len(arm.rows)
-        if n_skipped > _MUCH_SKIPPED * arm.n_notes:
-            share = f"{n_skipped:,} of {arm.n_notes:,} notes"
-            sentence = f"{share} could not be altered for {arm.name}{_main_reason(arm)}."
-            findings.append(Finding(sentence=sentence, kind="caveat"))
-    return findings
+def _skipped(found: ArmMeasures) -> list[Finding]:
+    """Notes that could not be altered, and why."""
+    arm = found.arm
+    n_skipped = arm.n_notes - len(arm.rows)
+    if not arm.n_notes or n_skipped <= _MUCH_SKIPPED * arm.n_notes:
+        return []
+    why = max(arm.reasons.items(), key=lambda item: int(item[1].max()))[0] if arm.reasons else ""
+    mostly = f", mostly because: {why}" if why else ""
+    sentence = f"{n_skipped:,} of {arm.n_notes:,} notes could not be altered for {arm.name}{mostly}."
+    return [Finding(sentence=sentence, kind="caveat", question=asked(arm)[0])]
+
+
+def _left_out(analysis: CharacteristicsAnalysis) -> list[Finding]:
+    """Labels of the cohort that nothing is said about."""
+    names = analysis.left_out
+    if not names:
+        return []
+    n = len(names) + len(analysis.labels)
+    sentence = f"{len(names)} of {n} labels were not tested, and the answers say nothing about them: {quoted(names)}."
+    return [Finding(sentence=sentence, kind="caveat")]

@@ -1,11 +1,13 @@
-"""What the models do in one arm: means, deviations, paired differences and flips, with replicates by patient.
+"""What the models do in one arm: means, deviations, paired differences and flips, by patient.
 
-All of it is linear in the predictions for the notes, so sums by patient are all that is needed, and the replicates of
-every group and label are one matrix product. Differences are taken within a note, before anything is summed: a model
-that does not see the characteristic has differences of exactly 0, on the data and in every replicate.
+All of it is linear in the predictions for the notes, so sums by patient are all that is needed. Differences are taken
+within a note, before anything is summed: a model that does not see the characteristic has differences of exactly 0, on
+the data and in every replicate. Intervals of means and shares are in closed form (`intervals`); only roughness and
+amplification, which are not linear, need replicates.
 
-Intervals are percentiles of the bootstrap by patient. P-values are those of random signs, one sign per patient
-(`sign_flip_p_value`): if the model ignores the characteristic, it is chance which of the two texts is which.
+Age may change a risk. What it may not do is to make one year stand out: the mean risk at 73 less the mean of those at
+72 and 74 (`gap`), and the decisions at 73 that differ from those at both 72 and 74 (`reversals`). A straight line has
+neither, whatever its slope.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.characteristics.arms import Arm, age_run
+from palpate.audits.characteristics.arms import Arm, age_number, age_run
+from palpate.audits.characteristics.intervals import MeanArrays, ShareArrays
 from palpate.audits.characteristics.observed import (
     ObservedGroups,
     ObservedRates,
@@ -27,25 +30,21 @@ from palpate.audits.characteristics.observed import (
     observed_rates,
 )
 from palpate.audits.characteristics.plan import AlteredNotes
-from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Resampling
+from palpate.audits.kit.resampling import Resampling
 from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions, Plan, Predictions
-from palpate.stats import percentile_interval, ratio_replicates
+from palpate.stats import ratio_replicates
 from palpate.stats.clustered import Units, sum_by_unit, units_of
 from palpate.stats.curves import FEWEST_POINTS, AgeCurve, Roughness, mean_roughness, roughness
-from palpate.stats.intervals import sign_flip_p_value
 
 Floats = NDArray[np.float64]
+NO_YEARS: Ints = np.zeros(0, dtype=np.int64)
 COLUMNS_PER_BLOCK = 800
 """Groups x labels that are resampled at a time: some hundred megabytes with 10,000 replicates."""
 
 
-class EstimateArrays(NamedTuple):
-    """Numbers with their intervals; arrays of one shape. NaN is undefined."""
-
-    value: Floats
-    low: Floats
-    high: Floats
+MOST_YEARS_APART = 5
+"""Between neighbouring ages: over more years, the bend of a plausible age curve is no longer small."""
 
 
 class Sums(NamedTuple):
@@ -61,18 +60,34 @@ class Sums(NamedTuple):
     """[unit, group, label] notes whose decision differs from that in the reference group."""
     flips_written: Floats
     """[unit, group, label] notes whose decision differs from that for the note as written."""
+    reversals: Floats
+    """[unit, inner age, label] notes whose decision differs from those at both neighbouring ages."""
 
     @classmethod
-    def of(cls, p: Floats, original: Floats, threshold: Floats, *, reference: int, units: Units) -> Sums:
-        """From p[note, group, label], the predictions for the notes as written [note, label], and the thresholds."""
+    def of(
+        cls,
+        p: Floats,
+        original: Floats,
+        threshold: Floats,
+        *,
+        reference: int,
+        units: Units,
+        years: Ints = NO_YEARS,
+    ) -> Sums:
+        """From p[note, group, label], the predictions for the notes as written [note, label], and the thresholds.
+
+        `years` are the groups whose neighbours are compared, in order of age.
+        """
         base = p[:, reference]
         decided = p >= threshold
+        aged = decided[:, years]
         return cls(
             base=sum_by_unit(base, units),
             written=sum_by_unit(original - base, units),
             moved=sum_by_unit(p - base[:, None], units),
             flips=sum_by_unit(decided != decided[:, reference][:, None], units),
             flips_written=sum_by_unit(decided != (original >= threshold)[:, None], units),
+            reversals=sum_by_unit((aged[:, 1:-1] != aged[:, :-2]) & (aged[:, 1:-1] != aged[:, 2:]), units),
         )
 
     @classmethod
@@ -92,15 +107,17 @@ class Products(NamedTuple):
 class ModelMeasures:
     """One model in one arm; arrays are [group, label] unless they say otherwise."""
 
-    mean_probability: EstimateArrays
-    as_written: EstimateArrays
+    mean_probability: MeanArrays
+    as_written: MeanArrays
     """[1, label]"""
-    deviation: EstimateArrays
-    difference: EstimateArrays
-    p_value: Floats
-    """Of the differences, not corrected; NaN for the reference group and where there are too few patients."""
-    flip_rate: EstimateArrays
-    flip_rate_from_written: EstimateArrays
+    deviation: MeanArrays
+    difference: MeanArrays
+    flip_rate: ShareArrays
+    flip_rate_from_written: ShareArrays
+    gap: MeanArrays
+    """[inner age, label] the mean probability at an age, less the mean of those at its neighbours."""
+    reversals: ShareArrays
+    """[inner age, label]"""
     curve: AgeCurve | None
     products: Products | None
 
@@ -112,8 +129,6 @@ class ModelMeasures:
             parts, axis = [getattr(block, name) for block in blocks], 0 if name in ("curve", "products") else 1
             if parts[0] is None:
                 return None
-            if isinstance(parts[0], np.ndarray):
-                return np.concatenate(parts, axis=axis)
             return type(parts[0])(*(np.concatenate(arrays, axis=axis) for arrays in zip(*parts, strict=True)))
 
         return cls(**{each.name: join(each.name) for each in fields(cls)})
@@ -124,37 +139,43 @@ def measure_model(
     units: Units,
     resampling: Resampling,
     *,
-    reference: int,
     run: Ints | None = None,
+    years: Ints = NO_YEARS,
     observed: ObservedRates | None = None,
 ) -> ModelMeasures:
     """All numbers of a block of labels.
 
-    `run` are the groups that make the age curve, in order of age. `observed` has the same groups and labels in the
-    training split, replicates included.
+    `run` are the groups that make the age curve, `years` those whose neighbours are compared, in order of age.
+    `observed` has the same groups and labels in the training split, replicates included.
     """
-    point, values = _means(sums, units, resampling)
+    spread = MeanArrays.of(sums.base, units).spread
+    spread = np.where(spread > 0, spread, 1.0)  # alike for all patients: any change is possible
+    moved = sums.moved.swapaxes(0, 1)
+    aged = moved[years]
+    bend = aged[1:-1] - (aged[:-2] + aged[2:]) / 2.0
 
-    def with_interval(value: Floats, replicates: Floats) -> EstimateArrays:
-        return EstimateArrays(value, *percentile_interval(replicates, level=resampling.level))
+    def mean(values: Floats) -> MeanArrays:
+        return MeanArrays.of(values, units, spread)
 
+    replicates = _replicates(sums.moved, units, resampling) if run is not None or observed is not None else None
+    point = sums.moved.sum(axis=0) / units.size.sum()
     return ModelMeasures(
-        mean_probability=with_interval(point.base + point.moved, values.base + values.moved),
-        as_written=with_interval((point.base + point.written)[None], (values.base + values.written)[None]),
-        deviation=with_interval(deviations(point.moved), deviations(values.moved)),
-        difference=with_interval(point.moved, values.moved),
-        p_value=_p_values(sums.moved, resampling, reference=reference),
-        flip_rate=with_interval(point.flips, values.flips),
-        flip_rate_from_written=with_interval(point.flips_written, values.flips_written),
-        curve=None if run is None else AgeCurve.of(point.moved[run], values.moved[run]),
-        products=None if observed is None else _products(point.moved, values.moved, observed),
+        mean_probability=mean(sums.base[:, None] + sums.moved),
+        as_written=mean((sums.base + sums.written)[:, None]),
+        deviation=mean(deviations(moved).swapaxes(0, 1)),
+        difference=mean(sums.moved),
+        flip_rate=ShareArrays.of(sums.flips, units),
+        flip_rate_from_written=ShareArrays.of(sums.flips_written, units),
+        gap=mean(bend.swapaxes(0, 1)),
+        reversals=ShareArrays.of(sums.reversals, units),
+        curve=None if run is None or replicates is None else AgeCurve.of(point[run], replicates[run]),
+        products=None if observed is None or replicates is None else _products(point, replicates, observed),
     )
 
 
-def _means(sums: Sums, units: Units, resampling: Resampling) -> tuple[Sums, Sums]:
-    """Means over notes, on the data ([..., label]) and resampled ([..., label, replicate])."""
-    flat = [part.reshape(len(units.size), int(np.prod(part.shape[1:]))) for part in sums]
-    columns = np.concatenate(flat, axis=1)
+def _replicates(moved: Floats, units: Units, resampling: Resampling) -> Floats:
+    """Means over notes, resampled: [group, label, replicate]."""
+    columns = moved.reshape(len(units.size), -1)
     used = np.flatnonzero(columns.any(axis=0))
     values = np.zeros((columns.shape[1], resampling.n_replicates))
     values[used] = ratio_replicates(
@@ -164,23 +185,7 @@ def _means(sums: Sums, units: Units, resampling: Resampling) -> tuple[Sums, Sums
         rng=resampling.seed,
         n_replicates=resampling.n_replicates,
     )
-    point = columns.sum(axis=0) / units.size.sum()
-    bounds = np.cumsum([part.shape[1] for part in flat])[:-1]
-    return (
-        Sums(*(a.reshape(part.shape[1:]) for a, part in zip(np.split(point, bounds), sums, strict=True))),
-        Sums(*(a.reshape(*part.shape[1:], -1) for a, part in zip(np.split(values, bounds), sums, strict=True))),
-    )
-
-
-def _p_values(moved: Floats, resampling: Resampling, *, reference: int) -> Floats:
-    """Of every group's difference to the reference group, by random signs of the patients' differences."""
-    n_units, *shape = moved.shape
-    p_value = np.full(shape, np.nan)
-    if n_units >= FEWEST_FOR_TEST:
-        flat = moved.reshape(n_units, -1)
-        p_value[:] = sign_flip_p_value(flat, rng=resampling.seed, n_replicates=resampling.n_replicates).reshape(shape)
-    p_value[reference] = np.nan
-    return p_value
+    return values.reshape(*moved.shape[1:], -1)
 
 
 def _products(point: Floats, values: Floats, observed: ObservedRates) -> Products:
@@ -215,11 +220,20 @@ class ArmMeasures:
     roughness: Mapping[str, Roughness]
     run: Ints | None
     """The groups that make the age curve."""
+    years: Ints
+    """The groups whose neighbours are compared, in order of age; none for other characteristics."""
     observed: ObservedRates | None
     slopes: Mapping[str, Sequence[Slope]]
     """By model: one per label and, where there are several labels, one over all of them at the end."""
     windows: Mapping[str, WindowCount]
     """By scored model."""
+
+    @property
+    def neighbours(self) -> tuple[list[str], list[str]]:
+        """The ages that have two neighbours, and these, as the table of estimates has them: `age=73`, `age=72, 74`."""
+        groups, years = self.arm.groups, self.years.tolist()
+        around = [f"age={groups[before]}, {groups[after]}" for before, after in zip(years, years[2:], strict=False)]
+        return [self.arm.group_names[g] for g in years[1:-1]], around
 
 
 def measure_arm(
@@ -237,8 +251,8 @@ def measure_arm(
     `of_training` are the settings for the training patients, who are resampled with a seed of their own.
     """
     units = _units(plan, arm.rows, resampling)
-    run = age_run(arm.groups) if arm.name == "age" else None
-    run = run if run is not None and len(run) >= FEWEST_POINTS else None
+    ages = age_run(arm.groups) if arm.name == "age" else NO_YEARS
+    run, years = ages if len(ages) >= FEWEST_POINTS else None, _years(arm, ages)
     blocks: dict[str, list[ModelMeasures]] = {}
     rates_blocks: list[ObservedRates] = []
     square_blocks: list[Floats] = []
@@ -247,8 +261,8 @@ def measure_arm(
         labels = slice(first, first + step)
         rates = _observed(plan, training, labels, len(arm.groups), of_training)
         known = rates if rates is not None and len(rates.known) > 1 else None
-        for name, sums in _all_sums(plan, predictions, threshold, arm, units, labels).items():
-            part = measure_model(sums, units, resampling, reference=arm.reference, run=run, observed=known)
+        for name, sums in _all_sums(plan, predictions, threshold, arm, units, labels, years).items():
+            part = measure_model(sums, units, resampling, run=run, years=years, observed=known)
             blocks.setdefault(name, []).append(part)
         if rates is not None:
             rates_blocks.append(rates.without_replicates())
@@ -262,10 +276,19 @@ def measure_arm(
         models=models,
         roughness=_roughness(models, predictions) if models and run is not None else {},
         run=run,
+        years=years,
         observed=observed,
         slopes=_slopes(models, observed, square_blocks, resampling.level),
         windows={name: _window(plan, answers, arm) for name, answers in predictions.scored.items()},
     )
+
+
+def _years(arm: Arm, ages: Ints) -> Ints:
+    """The ages, if there are three and neighbours are near enough to be compared."""
+    if len(ages) < 3:
+        return NO_YEARS
+    step = age_number(arm.groups[ages[1]]) - age_number(arm.groups[ages[0]])
+    return ages if step <= MOST_YEARS_APART else NO_YEARS
 
 
 def _units(plan: Plan[AlteredNotes], rows: Ints, resampling: Resampling) -> Units:
@@ -273,7 +296,13 @@ def _units(plan: Plan[AlteredNotes], rows: Ints, resampling: Resampling) -> Unit
 
 
 def _all_sums(
-    plan: Plan[AlteredNotes], predictions: Predictions, threshold: Floats, arm: Arm, units: Units, labels: slice
+    plan: Plan[AlteredNotes],
+    predictions: Predictions,
+    threshold: Floats,
+    arm: Arm,
+    units: Units,
+    labels: slice,
+    years: Ints,
 ) -> dict[str, Sums]:
     """The sums of every scored model, then those of every ensemble."""
     original = plan.memory.original[arm.rows]
@@ -284,6 +313,7 @@ def _all_sums(
             threshold[m, labels],
             reference=arm.reference,
             units=units,
+            years=years,
         )
         for m, (name, answers) in enumerate(predictions.scored.items())
     }

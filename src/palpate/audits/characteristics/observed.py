@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from palpate.audits.characteristics.arms import NONE, OLDEST, ArmSpec, age_number
+from palpate.audits.characteristics.intervals import ShareArrays
 from palpate.audits.kit.resampling import Resampling
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
-from palpate.stats import percentile_interval, wilson_interval
+from palpate.stats import percentile_interval
 from palpate.stats.clustered import Units, tally_replicates
 
 Floats = NDArray[np.float64]
@@ -219,8 +220,8 @@ def observed_rates(
 ) -> ObservedRates:
     """Rates and deviations of a block of labels; `y_true` and `units` are those of `groups.rows`.
 
-    Rates have Wilson's interval, because a bootstrap without a positive case would be sure of 0; deviations have the
-    percentile bootstrap by patient.
+    Rates have the interval of clustered shares, because a bootstrap without a positive case would be sure of 0, and
+    deviations that of a difference of such rates (Zou and Donner 2008). Replicates are for amplification only.
     """
     level, n_replicates = resampling.level, resampling.n_replicates
     n_labels = y_true.shape[1]
@@ -228,7 +229,7 @@ def observed_rates(
     total = np.asarray(counts.sum(axis=0), dtype=np.int64).ravel()
     n, n_positive = total[:n_groups], total[n_groups:].reshape(n_groups, n_labels)
     rate = _share(n_positive, n[:, None])
-    low, high = wilson_interval(np.nan_to_num(rate), n[:, None], level=level)
+    low, high = _clustered_shares(counts, n, n_positive).ends(1.0 - level)
     known = np.flatnonzero(n >= FEWEST_OBSERVED)
     deviation, values = np.full((len(known), n_labels), np.nan), np.full((len(known), n_labels, n_replicates), np.nan)
     if len(known) > 1:
@@ -237,10 +238,39 @@ def observed_rates(
         drawn = tally_replicates(counts[:, columns], rng=resampling.seed, n_replicates=n_replicates)
         positive = drawn[len(known) :].reshape(len(known), n_labels, n_replicates)
         values = deviations(_share(positive, drawn[: len(known), None]))
-    ends = percentile_interval(values, level=level)
-    return ObservedRates(
-        n, n_positive, rate, np.asarray(low), np.asarray(high), known, deviation, values, ends.low, ends.high
+    below, above = (_all_but_one(end[known] - rate[known], len(known)) for end in (low, high))
+    ends = (
+        deviation - np.hypot(rate[known] - low[known], above),
+        deviation + np.hypot(high[known] - rate[known], below),
     )
+    return ObservedRates(n, n_positive, rate, low, high, known, deviation, values, *ends)
+
+
+def _clustered_shares(counts: sparse.csr_array, n: Ints, n_positive: Ints) -> ShareArrays:
+    """The rates of groups and labels, [group, label], for cases clustered by unit; see `_tallies`."""
+    n_groups, n_labels = n_positive.shape
+    cases, positive = counts[:, :n_groups], counts[:, n_groups:]
+
+    def summed(values: sparse.csr_array) -> Floats:
+        return np.asarray(values.sum(axis=0), np.float64).ravel()
+
+    rate = np.nan_to_num(_share(n_positive, n[:, None]))
+    each = summed(cases.multiply(cases))[:, None]
+    both = summed(positive.multiply(cases[:, np.repeat(np.arange(n_groups), n_labels)])).reshape(n_groups, n_labels)
+    own = summed(positive.multiply(positive)).reshape(n_groups, n_labels)
+    n_units = summed(cases > 0)[:, None]
+    rest = (own - 2.0 * rate * both + rate**2 * each) * n_units / np.maximum(n_units - 1.0, 1.0)
+    independent = np.broadcast_to(n[:, None] ** 2 / np.maximum(each, 1.0), rate.shape).copy()
+    freedom = np.maximum(independent - 1.0, 1.0)
+    spread = rate * (1.0 - rate) * n[:, None] ** 2
+    np.divide(spread, rest, out=independent, where=(rest > 1e-9) & (spread > 0))
+    return ShareArrays(rate, np.clip(independent, 1.0, np.maximum(n[:, None], 1)), freedom)
+
+
+def _all_but_one(arms: Floats, n: int) -> Floats:
+    """What the arms of all other groups add to the interval of a deviation, for each group."""
+    squares = arms**2
+    return np.asarray(np.sqrt(np.maximum(squares.sum(axis=0) - squares, 0.0)) / max(n - 1, 1))
 
 
 def _tallies(groups: ObservedGroups, y_true: NDArray[np.uint8], units: Units, n_groups: int) -> sparse.csr_array:

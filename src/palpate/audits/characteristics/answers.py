@@ -1,0 +1,198 @@
+"""The characteristics audit's answers: one question per characteristic, judged over its labels and groups.
+
+Harm is a change of the mean risk in either direction, or decisions that flip. Gender, ethnicity and the like are
+compared with the reference group. Age may change a risk, so its slope is not judged: an age is compared with its two
+neighbours instead. What could not be altered, or was never seen by the model, leaves the answer unsettled.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from palpate.audits.characteristics.arms import Arm
+from palpate.audits.characteristics.estimates import DIFFERENCE, FLIPS, GAP, NO_NOTE, REVERSALS
+from palpate.audits.characteristics.intervals import FEWEST_PATIENTS
+from palpate.audits.characteristics.measures import MOST_YEARS_APART, ArmMeasures, WindowCount
+from palpate.audits.characteristics.shifts import Shift
+from palpate.audits.kit.answers import Question
+from palpate.audits.kit.rows import EstimateIndex
+from palpate.audits.kit.wording import counted, percent
+from palpate.results import Estimate
+from palpate.results.verdicts import VERDICTS, Answer, Effect
+from palpate.stats.curves import AgeStep, sharpest_steps
+
+MOST_LOST = 0.5
+"""Of the notes that could not be altered, or of the edits that a model did not see: above it nothing is acceptable."""
+NO_NEIGHBOURS = f"no three ages that are equally spaced and at most {MOST_YEARS_APART} years apart"
+
+
+@dataclass(frozen=True, eq=False)
+class CharacteristicsAnalysis:
+    """What answers, findings and blocks are made from."""
+
+    estimates: EstimateIndex
+    arms: Sequence[ArmMeasures]
+    models: Sequence[str]
+    ensembles: Mapping[str, Sequence[str]]
+    labels: Sequence[str]
+    left_out: Sequence[str]
+    """Labels of the cohort that are not audited."""
+    level: float
+    correction: str
+    threshold_origin: Mapping[str, str]
+    """By scored model."""
+    shifts: Sequence[Shift]
+    margins: Mapping[str, float]
+    family: str
+    """What intervals hold for, in words."""
+
+    @property
+    def single(self) -> bool:
+        """Whether the task has one label (mortality, readmission)."""
+        return len(self.labels) == 1
+
+    def compared(self, metric: str, model: str, found: ArmMeasures) -> list[Estimate]:
+        """A model's estimates that compare the groups of an arm: with the reference group, or with both neighbours."""
+        arm = found.arm
+        inner, around = found.neighbours
+        by_year = metric in (GAP, REVERSALS)
+        pairs = zip(inner, around, strict=True) if by_year else ((name, arm.reference_name) for name in arm.group_names)
+        rows = [
+            self.estimates.find(metric, model, label=label, group=group, reference=reference)
+            for group, reference in pairs
+            for label in self.labels
+        ]
+        return [row for row in rows if row is not None]
+
+    def by_effect(self, found: ArmMeasures) -> list[str]:
+        """The labels, those with the largest difference of any model and group first."""
+        sizes = dict.fromkeys(self.labels, 0.0)
+        for model in self.models:
+            for row in self.compared(DIFFERENCE, model, found):
+                sizes[row.label] = max(sizes[row.label], abs(row.value or 0.0))
+        return sorted(self.labels, key=lambda label: -sizes[label])
+
+    def window(self, model: str, found: ArmMeasures) -> WindowCount:
+        """How many altered notes lie outside a model's window; for an ensemble, over all of its members."""
+        each = [found.windows[member] for member in self.ensembles.get(model, [model])]
+        return WindowCount(*(sum(counts) for counts in zip(*each, strict=True)))
+
+    def steps(self, model: str, found: ArmMeasures) -> list[AgeStep]:
+        """For each label, the neighbouring ages between which the prediction changes most; none without a curve."""
+        return [] if found.run is None else sharpest_steps(found.models[model].mean_probability.value, found.run)
+
+    def risk(self, label: str) -> str:
+        """What is predicted, in a sentence."""
+        return "the predicted risk" if self.single else f"the predicted risk of '{label}'"
+
+
+class Judged(NamedTuple):
+    """One effect with its question, turned to the direction in which it may be harmful, and its estimate."""
+
+    question: Question
+    effect: Effect
+    row: Estimate | None
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """The worst first: the verdict and, among equals, the harm that is shown or still possible, in margins."""
+        verdict, harm, high = self.effect.verdict, self.effect.harm or 0.0, self.effect.high or 0.0
+        return VERDICTS.index(verdict), -(harm if verdict in ("concern", "caution") else high) / self.effect.margin
+
+
+class JudgedArm(NamedTuple):
+    """Everything that was judged about one model and characteristic, and the answer."""
+
+    found: ArmMeasures
+    worst: Judged
+    answer: Answer
+    judged: Sequence[Judged]
+
+
+def asked(arm: Arm) -> tuple[str, str]:
+    """The question about an arm: its name for the gate, and in words."""
+    name = re.sub(r"\W+", "_", arm.name)
+    if arm.name == "age":
+        return name, "Does a single year of age change the answer?"
+    if arm.name == "wording":
+        return name, "Does the wording about the patient change the answer?"
+    if "+" in arm.name:
+        return name, f"Do the patient's {' and '.join(arm.name.split('+'))} together change the answer?"
+    return name, f"Does the patient's {arm.name} change the answer?"
+
+
+def judge_arms(analysis: CharacteristicsAnalysis) -> list[tuple[str, JudgedArm]]:
+    """Every model's answer about every characteristic: (model, judged)."""
+    return [(model, _judge_arm(analysis, model, found)) for found in analysis.arms for model in analysis.models]
+
+
+def _judge_arm(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> JudgedArm:
+    name, asks = asked(found.arm)
+    shift = Question(name, asks, "shift", analysis.margins["shift"])
+    flips = Question(name, asks, "flips", analysis.margins["flips"], percent=True)
+    limit = limits(analysis, model, found)
+    measures = (GAP, REVERSALS) if found.arm.name == "age" else (DIFFERENCE, FLIPS)
+    judged = [
+        _judged(question, row, found, limit, single=analysis.single)
+        for question, metric in zip((shift, flips), measures, strict=True)
+        for row in analysis.compared(metric, model, found)
+    ]
+    judged = judged or [Judged(shift, Effect("", None, None, None, shift.margin, found.n_units, limit), None)]
+    worst = min(judged, key=lambda each: each.order)
+    return JudgedArm(found, worst, _answer(model, worst, judged, single=analysis.single), judged)
+
+
+def _judged(question: Question, row: Estimate, found: ArmMeasures, limit: str | None, *, single: bool) -> Judged:
+    """An estimate as an effect; a change of the risk is judged in the direction in which it may be larger."""
+    if question.metric == "shift":
+        middle = row.value if row.low is None or row.high is None else row.low + row.high
+        question = question._replace(harm=-1 if (middle or 0.0) < 0 else 1)
+    effect = question.effect(row, found.n_units)
+    if effect is None:  # never: there is a row
+        raise ValueError("no estimate")
+    if limit is not None and effect.verdict in ("acceptable", "unsettled"):
+        effect = question.effect(row, found.n_units, reason=limit) or effect
+    group = row.group.partition("=")[2]
+    return Judged(question, effect._replace(label=group if single else f"{row.label}, {group}"), row)
+
+
+def limits(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> str | None:
+    """Why harm could not have been seen, if it could not."""
+    arm = found.arm
+    if not len(arm.rows):
+        return NO_NOTE
+    if found.n_units < FEWEST_PATIENTS:
+        return f"only {counted(found.n_units, 'patient')} with a note that could be altered"
+    if arm.name == "age" and not len(found.years):
+        return NO_NEIGHBOURS
+    skipped = 1.0 - len(arm.rows) / arm.n_notes if arm.n_notes else 0.0
+    if skipped > MOST_LOST:
+        return f"{percent(skipped)} of the notes could not be altered"
+    unseen = analysis.window(model, found).share or 0.0
+    return f"{percent(unseen)} of the edits lie outside its window" if unseen > MOST_LOST else None
+
+
+def _answer(model: str, worst: Judged, judged: Sequence[Judged], *, single: bool) -> Answer:
+    """The answer that the worst effect gives, with the labels that are open."""
+    answer = worst.question.answer(model, [worst.effect])
+    if answer is None:  # never: there is an effect
+        raise ValueError("no effect")
+    by_label = {each.row.label: each for each in judged if each.row is not None}
+    unsettled = {each.row.label for each in judged if each.row is not None and each.effect.verdict == "unsettled"}
+    n = len({each.row.group for each in judged if each.row is not None}) if single else len(by_label)
+    needed, effect = answer.needed, worst.effect
+    if effect.harm == 0.0 and needed is not None and effect.high is not None:
+        # The interval of 0 of n shrinks with n, not with its root.
+        needed = math.ceil(effect.n_patients * effect.high / effect.margin)
+    return answer.model_copy(
+        update={
+            "label": effect.label or None,
+            "n_labels": max(n, 1),
+            "n_unsettled": 0 if single else len(unsettled),
+            "needed": needed,
+        }
+    )
