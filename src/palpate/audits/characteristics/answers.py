@@ -90,27 +90,33 @@ class CharacteristicsAnalysis:
         return "the predicted risk" if self.single else f"the predicted risk of '{label}'"
 
 
-class Judged(NamedTuple):
-    """One effect with its question, turned to the direction in which it may be harmful, and its estimate."""
+class JudgedEffect(NamedTuple):
+    """One effect with its question and its estimate."""
 
     question: Question
     effect: Effect
     row: Estimate | None
 
     @property
+    def most(self) -> float:
+        """The largest harm, in either direction where both are, that the interval allows; 0 without one."""
+        low, high = self.effect.low or 0.0, self.effect.high or 0.0
+        return max(high, -low) if self.effect.two_sided else high
+
+    @property
     def order(self) -> tuple[int, float]:
         """The worst first: the verdict and, among equals, the harm that is shown or still possible, in margins."""
-        verdict, harm, high = self.effect.verdict, self.effect.harm or 0.0, self.effect.high or 0.0
-        return VERDICTS.index(verdict), -(harm if verdict in ("concern", "caution") else high) / self.effect.margin
+        verdict, harm = self.effect.verdict, self.effect.harm or 0.0
+        return VERDICTS.index(verdict), -(harm if verdict in ("concern", "caution") else self.most) / self.effect.margin
 
 
 class JudgedArm(NamedTuple):
     """Everything that was judged about one model and characteristic, and the answer."""
 
     found: ArmMeasures
-    worst: Judged
+    worst: JudgedEffect
     answer: Answer
-    judged: Sequence[Judged]
+    judged: Sequence[JudgedEffect]
 
 
 def asked(arm: Arm) -> tuple[str, str]:
@@ -132,7 +138,7 @@ def judge_arms(analysis: CharacteristicsAnalysis) -> list[tuple[str, JudgedArm]]
 
 def _judge_arm(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> JudgedArm:
     name, asks = asked(found.arm)
-    shift = Question(name, asks, "shift", analysis.margins["shift"])
+    shift = Question(name, asks, "shift", analysis.margins["shift"], harm=0)
     flips = Question(name, asks, "flips", analysis.margins["flips"], percent=True)
     limit = limits(analysis, model, found)
     measures = (GAP, REVERSALS) if found.arm.name == "age" else (DIFFERENCE, FLIPS)
@@ -141,23 +147,20 @@ def _judge_arm(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures
         for question, metric in zip((shift, flips), measures, strict=True)
         for row in analysis.compared(metric, model, found)
     ]
-    judged = judged or [Judged(shift, Effect("", None, None, None, shift.margin, found.n_units, limit), None)]
+    judged = judged or [JudgedEffect(shift, Effect("", None, None, None, shift.margin, found.n_units, limit), None)]
     worst = min(judged, key=lambda each: each.order)
     return JudgedArm(found, worst, _answer(model, worst, judged, single=analysis.single), judged)
 
 
-def _judged(question: Question, row: Estimate, found: ArmMeasures, limit: str | None, *, single: bool) -> Judged:
-    """An estimate as an effect; a change of the risk is judged in the direction in which it may be larger."""
-    if question.metric == "shift":
-        middle = row.value if row.low is None or row.high is None else row.low + row.high
-        question = question._replace(harm=-1 if (middle or 0.0) < 0 else 1)
+def _judged(question: Question, row: Estimate, found: ArmMeasures, limit: str | None, *, single: bool) -> JudgedEffect:
+    """An estimate as an effect; a reason to see nothing does not count against harm that was seen."""
     effect = question.effect(row, found.n_units)
     if effect is None:  # never: there is a row
         raise ValueError("no estimate")
     if limit is not None and effect.verdict in ("acceptable", "unsettled"):
         effect = question.effect(row, found.n_units, reason=limit) or effect
     group = row.group.partition("=")[2]
-    return Judged(question, effect._replace(label=group if single else f"{row.label}, {group}"), row)
+    return JudgedEffect(question, effect._replace(label=group if single else f"{row.label}, {group}"), row)
 
 
 def limits(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> str | None:
@@ -176,7 +179,7 @@ def limits(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) ->
     return f"{percent(unseen)} of the edits lie outside its window" if unseen > MOST_LOST else None
 
 
-def _answer(model: str, worst: Judged, judged: Sequence[Judged], *, single: bool) -> Answer:
+def _answer(model: str, worst: JudgedEffect, judged: Sequence[JudgedEffect], *, single: bool) -> Answer:
     """The answer that the worst effect gives, with the labels that are open."""
     answer = worst.question.answer(model, [worst.effect])
     if answer is None:  # never: there is an effect
@@ -185,9 +188,9 @@ def _answer(model: str, worst: Judged, judged: Sequence[Judged], *, single: bool
     unsettled = {each.row.label for each in judged if each.row is not None and each.effect.verdict == "unsettled"}
     n = len({each.row.group for each in judged if each.row is not None}) if single else len(by_label)
     needed, effect = answer.needed, worst.effect
-    if effect.harm == 0.0 and needed is not None and effect.high is not None:
+    if effect.harm == 0.0 and needed is not None:
         # The interval of 0 of n shrinks with n, not with its root.
-        needed = math.ceil(effect.n_patients * effect.high / effect.margin)
+        needed = math.ceil(effect.n_patients * worst.most / effect.margin)
     return answer.model_copy(
         update={
             "label": effect.label or None,

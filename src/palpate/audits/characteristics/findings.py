@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palpate.audits.characteristics.answers import CharacteristicsAnalysis, Judged, JudgedArm, asked, limits
+from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedEffect, JudgedArm, asked, limits
 from palpate.audits.characteristics.arms import NONE, Arm
 from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
@@ -48,7 +48,7 @@ def _open(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
     worst, answer, row = judged.worst, judged.answer, judged.worst.row
     if answer.reason or row is None or worst.effect.high is None:
         return f" ({answer.reason or 'no estimate'})."
-    end = worst.question.harm * worst.effect.high
+    end = worst.effect.sign * (worst.most if worst.most == worst.effect.high else -worst.most)
     most = f"{percent(end)} are" if worst.question.percent else f"{number(end, signed=True)} is"
     needed = "" if answer.needed is None else f" About {answer.needed:,} patients would settle it."
     what = f"{_alteration(judged.found.arm, row)} {_change(analysis, row, percent_of=worst.question.percent)}"
@@ -70,7 +70,7 @@ def _effects(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
     return f"{_alteration(judged.found.arm, worst.row)} {listed(told)}"
 
 
-def _margin(judged: Judged) -> str:
+def _margin(judged: JudgedEffect) -> str:
     size = judged.question.margin
     return f"margin of {_share(size) if judged.question.percent else f'{size:g}'}"
 
