@@ -58,7 +58,7 @@ def test_mdaces_own_files_are_perfect_evidence(
     labels = [column.removeprefix("label:") for column in columns if column.startswith("label:")]
     (tmp_path / "silent_coder.py").write_text(f"def say(texts):\n    return [[0.1] * {len(labels)} for _ in texts]\n")
     folder = made / "mdace" / "Inpatient" / "ICD-9"
-    audit = {"gold": "c.evidence.parquet", "notes": "c.notes.parquet", "n_replicates": 100}
+    audit = {"gold": "c.evidence.parquet", "notes": "c.notes.parquet"}
     config = {
         "cohort": "c.parquet",
         "models": {"coder": {"source": "python:silent_coder:say", "labels": labels}},

@@ -29,7 +29,7 @@ models:
   knows: {source: "python:evidence_model:predict", labels: [J18, A41, I50, E11]}
   tabled: "predictions:answers.csv"
 audits:
-  evidence: {gold: gold.csv, notes: notes.csv, predicted: {tabled: said.csv}, n_replicates: 200}
+  evidence: {gold: gold.csv, notes: notes.csv, predicted: {tabled: said.csv}, level: 0.95}
 """
 NOTE = 3  # every chart has this many notes
 
@@ -168,8 +168,8 @@ def test_a_run_whose_results_are_gone_resumes_with_the_same_bytes(coded: Path, p
 def test_a_checkpoint_explains_itself_and_resumes_with_the_same_bytes(coded: Path, palpate: CommandLine) -> None:
     checkpoint(coded / "bert", n_outputs=4, problem_type="multi_label_classification", names=CODES)
     config = CONFIG.replace('{source: "python:evidence_model:predict", labels', '{source: "hf:bert", labels')
-    fewer = "n_replicates: 200, code_threshold: 0.4, max_charts: 12, faithfulness_pairs: 10"
-    (coded / "audit.yaml").write_text(config.replace("n_replicates: 200", fewer))
+    fewer = "level: 0.95, code_threshold: 0.4, max_charts: 12, faithfulness_pairs: 10"
+    (coded / "audit.yaml").write_text(config.replace("level: 0.95", fewer))
     ran = palpate("audit", coded / "audit.yaml", "--out", coded / "run")
     assert ran.code == 0, ran.err
     about = json.loads((coded / "run" / "results" / "evidence.json").read_text())["provenance"]["models"]["knows"]
@@ -243,8 +243,8 @@ def test_bad_tables_are_one_sentence_with_file_row_and_column(
         (("gold: gold.csv, ", ""), "gold"),
         (("gold: gold.csv", "gold: nowhere.csv"), "nowhere.csv"),
         (("tabled: said.csv", "tabeld: said.csv"), "tabeld"),
-        (("n_replicates: 200", "n_replicates: 200, explain: gradients"), "gradients"),
-        (("n_replicates: 200", "n_replicates: 200, split: train, charts: annotated, labels: [Q1]"), "Q1"),
+        (("level: 0.95", "level: 0.95, explain: gradients"), "gradients"),
+        (("level: 0.95", "level: 0.95, split: train, charts: annotated, labels: [Q1]"), "Q1"),
     ],
 )
 def test_bad_options_are_refused(coded: Path, palpate: CommandLine, change: tuple[str, str], says: str) -> None:

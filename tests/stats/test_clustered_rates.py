@@ -39,7 +39,7 @@ def slow_interval(passed: list[float], n: list[int]) -> tuple[float, float]:
     variance = sum(term**2 for term in terms) / sum(b) ** 2
     equal = total**2 / sum(m**2 for m in n)
     wider = t.ppf(0.975, max(equal - 1, 1)) / norm.ppf(0.975)
-    n_independent = min(p * (1 - p) / variance, total) / wider**2
+    n_independent = p * (1 - p) / variance / wider**2
     # The ends solve (rate - x)^2 = z^2 x (1 - x) / n.
     rate, z2 = sum(passed) / total, norm.ppf(0.975) ** 2 / n_independent
     ends = np.roots([1 + z2, -(2 * rate + z2), rate**2])
@@ -91,9 +91,16 @@ def test_means_between_minus_1_and_1_are_shares_of_the_way() -> None:
     totals, n = np.array([[-0.3], [0.5], [0.1]]), np.array([[1], [2], [1]])
     found = clustered_means(totals, n)
     assert found.rates.value[0] == pytest.approx(0.3 / 4)
-    share = clustered_ratios((totals + n) / 2, n).rates
+    share = clustered_ratios((totals + n) / 2, n, added=4 / 3 * 2 / 3).rates
     assert found.rates.low[0] == pytest.approx(2 * share.low[0] - 1)
     assert found.residual.sum() == pytest.approx(0.0)
+
+
+def test_cases_that_are_independent_by_design_leave_less_doubt_than_whole_clusters() -> None:
+    passed, n = np.zeros((17, 1)), np.full((17, 1), 30)
+    whole, alone = (clustered_ratios(passed, n, added=added).rates.high[0] for added in (None, 1.0))
+    assert whole > 0.15
+    assert alone < 0.02
 
 
 def test_sums_and_differences_follow_zou_and_donner() -> None:

@@ -49,7 +49,7 @@ class ClusteredRatios(NamedTuple):
 
     rates: Rates
     residual: Floats
-    """[cluster, column] passed cases beyond the share of all."""
+    """[cluster, column] what each cluster adds to the share of all."""
     n_clusters: Ints
     """[column] clusters with a case."""
     n_equal: Floats
@@ -61,31 +61,43 @@ class ClusteredRatios(NamedTuple):
         return ClusteredRatios(rates, self.residual[:, which], self.n_clusters[which], self.n_equal[which])
 
 
-def clustered_ratios(passed: ArrayLike, n: ArrayLike, *, level: float = 0.95) -> ClusteredRatios:
-    """sum(passed) / sum(n) of each column of [cluster, column] tables, with 0 <= passed <= n; nan where n sums to 0."""
+def clustered_ratios(
+    passed: ArrayLike, n: ArrayLike, *, level: float = 0.95, added: ArrayLike | None = None
+) -> ClusteredRatios:
+    """sum(passed) / sum(n) of each column of [cluster, column] tables, with 0 <= passed <= n; nan where n sums to 0.
+
+    `added` is the size of the two clusters that are added to the variance: that of an average cluster, unless it is
+    known that cases pass independently of each other (words drawn at random), so that no cluster can pass as a whole.
+    """
     above, below = np.broadcast_arrays(np.asarray(passed, np.float64), np.asarray(n, np.float64))
     total, k = below.sum(axis=0), (below > 0).sum(axis=0)
     known = total > 0
     size = np.where(known, total, 1.0)
-    average = size / np.maximum(k, 1)
-    larger = size + 2.0 * average
-    middle = (above.sum(axis=0) + average) / larger
+    extra = size / np.maximum(k, 1) if added is None else np.broadcast_to(np.asarray(added, np.float64), size.shape)
+    larger = size + 2.0 * extra
+    middle = (above.sum(axis=0) + extra) / larger
     spread = (above - middle * below) / (1.0 - below / larger)
-    variance = ((spread**2).sum(axis=0) + average**2 * (middle**2 + (1.0 - middle) ** 2)) / larger**2
+    variance = ((spread**2).sum(axis=0) + extra**2 * (middle**2 + (1.0 - middle) ** 2)) / larger**2
     squares = (below**2).sum(axis=0)
     n_equal = np.where(known, size**2 / np.where(known, squares, 1.0), 0.0)
     tail = 0.5 + level / 2.0
     wider = stdtrit(np.maximum(n_equal - 1.0, 1.0), tail) / ndtri(tail)
-    n_independent = np.minimum(middle * (1.0 - middle) / variance, size) / wider**2
+    n_independent = middle * (1.0 - middle) / variance / wider**2
     value = np.clip(above.sum(axis=0) / size, 0.0, 1.0)
     ends = wilson_interval(value, n_independent, level=level)
     rates = Rates(*(np.where(known, part, np.nan) for part in (value, ends.low, ends.high)))
-    return ClusteredRatios(rates, above - value * below, k.astype(np.int64), n_equal)
+    return ClusteredRatios(rates, (above - value * below) / size, k.astype(np.int64), n_equal)
 
 
 def clustered_means(total: ArrayLike, n: ArrayLike, *, level: float = 0.95) -> ClusteredRatios:
-    """sum(total) / sum(n) of numbers between -1 and 1: shares of the way from -1 to 1."""
-    found = clustered_ratios((np.asarray(total) + np.asarray(n)) / 2.0, n, level=level)
+    """sum(total) / sum(n) of numbers between -1 and 1: shares of the way from -1 to 1.
+
+    A whole cluster at either end is rarer than one that passes or fails all its cases, so those that are added have two
+    thirds of the size.
+    """
+    sums, size = np.broadcast_arrays(np.asarray(total, np.float64), np.asarray(n, np.float64))
+    smaller = 2.0 / 3.0 * size.sum(axis=0) / np.maximum((size > 0).sum(axis=0), 1)
+    found = clustered_ratios((sums + size) / 2.0, size, level=level, added=np.where(smaller > 0, smaller, 1.0))
     rates = Rates(*(2.0 * part - 1.0 for part in found.rates))
     return found._replace(rates=rates, residual=2.0 * found.residual)
 

@@ -60,7 +60,7 @@ def notes_table(frame: pl.DataFrame) -> NotesTable:
 
 
 def quick(gold: pl.DataFrame, **options: Any) -> Evidence:
-    return Evidence(**{"gold": table(gold), "n_replicates": 200, **options})
+    return Evidence(**{"gold": table(gold), **options})
 
 
 def audit(

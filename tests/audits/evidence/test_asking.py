@@ -35,7 +35,7 @@ ONLY = {"faithfulness": False}
 
 
 def watched(gold: pl.DataFrame, **options: Any) -> Watched:
-    return Watched(**{"gold": table(gold), "n_replicates": 200, **ONLY, **options})
+    return Watched(**{"gold": table(gold), **ONLY, **options})
 
 
 def sigmoid(x: float) -> float:

@@ -36,7 +36,14 @@ def test_perfect_evidence_is_exactly_one_and_nothing_is_exactly_zero(tmp_path: P
     for match in ("token", "span", "token_anywhere", "span_anywhere", "overlap", "iou"):
         for measure in ("precision", "recall", "f1", "f1_by_code"):
             found = row(result, f"{match}_{measure}")
-            assert (found["value"], found["low"], found["high"]) == (1.0, 1.0, 1.0)
+            assert found["value"] == 1.0
+            # Certain about these 30 charts, not about all others; averages over codes have no interval.
+            if measure == "f1_by_code":
+                assert (found["low"], found["high"]) == (None, None)
+                assert found["reason"].startswith("no interval: codes that one or two charts have")
+            else:
+                assert 0.8 < found["low"] < 0.95
+                assert found["high"] == 1.0
         assert value(result, f"{match}_recall", model="none") == 0.0
         nothing = row(result, f"{match}_precision", model="none")
         assert nothing["value"] is None
@@ -71,7 +78,7 @@ def test_scores_are_those_of_sets_of_tuples(tmp_path_factory: pytest.TempPathFac
         [(case, code, start, end) for case, start, end, code in made], schema=gold.schema, orient="row"
     )
     predicted = pl.concat([gold.sample(fraction=0.5, seed=seed), other]).unique(maintain_order=True)
-    evidence = quick(gold, predicted={"toy": table(predicted)}, n_replicates=100, **PLAIN)
+    evidence = quick(gold, predicted={"toy": table(predicted)}, **PLAIN)
     result = audit(evidence, cohort, tmp_path_factory.mktemp("run"), toy=knower())
     test = cohort.rows(split="test").tolist()
     number = {cohort.cases["case_id"][r]: k for k, r in enumerate(test)}
@@ -113,9 +120,7 @@ def test_random_evidence_is_at_chance_and_the_interval_holds_the_analytic_value(
             start = len(" ".join(words[:k])) + (k > 0)
             rows.append((case, code, start, start + len(words[k])))
     guess = pl.DataFrame(rows, schema=gold.schema, orient="row")
-    result = audit(
-        quick(gold, predicted={"toy": table(guess)}, n_replicates=1000, **PLAIN), cohort, tmp_path, toy=knower()
-    )
+    result = audit(quick(gold, predicted={"toy": table(guess)}, **PLAIN), cohort, tmp_path, toy=knower())
     chance = value(result, "chance_token_f1")
     assert 0.01 < chance < 0.06
     for group in ("all", "random evidence"):
@@ -123,7 +128,12 @@ def test_random_evidence_is_at_chance_and_the_interval_holds_the_analytic_value(
         assert found["low"] <= chance <= found["high"]
     difference = row(result, "token_f1", reference="random evidence")
     assert not difference["significant"]
-    assert any("not shown to be better than chance" in finding.sentence for finding in result.findings)
+    (answer,) = result.answers
+    assert (answer.question, answer.margin, answer.required) == ("pointing", 0.05, True)
+    assert answer.verdict in ("concern", "unsettled")
+    (told,) = (finding for finding in result.findings if finding.kind == answer.verdict)
+    assert "beat" in told.sentence
+    assert "random words by 0.05" in told.sentence
 
 
 def test_strata_by_length_category_system_and_annotation(tmp_path: Path) -> None:
@@ -259,7 +269,7 @@ def test_by_patient_the_intervals_are_wider_than_by_chart_where_charts_repeat(tm
     predicted = {"toy": table(gold.filter(pl.col("case_id").is_in(lucky)))}
     width = {}
     for unit in ("chart", "patient"):
-        evidence = quick(gold, predicted=predicted, unit=unit, n_replicates=2000, **PLAIN)
+        evidence = quick(gold, predicted=predicted, unit=unit, **PLAIN)
         found = row(audit(evidence, cohort, tmp_path / unit, toy=knower()), "token_recall")
         width[unit] = found["high"] - found["low"]
     assert width["patient"] > 1.15 * width["chart"]

@@ -54,7 +54,6 @@ def test_planted_models_land_in_their_corners(tmp_path: Path) -> None:
     right = table(gold.with_columns(score=pl.lit(0.9)))
     evidence = quick(
         gold,
-        n_replicates=1000,
         predicted={"both": right, "plausible": right, "faithful": table(said)},
         code_threshold=0.5,
     )
@@ -72,7 +71,13 @@ def test_planted_models_land_in_their_corners(tmp_path: Path) -> None:
     assert drop["low"] > 0.03  # type: ignore[operator]
     told = [finding.sentence for finding in result.findings]
     assert any(sentence.startswith("plausible: its evidence is plausible, but") for sentence in told)
-    assert any(sentence.startswith("both: taking out the words it points at") for sentence in told)
+    assert any(sentence.startswith("both: its predictions rest on the words it points at") for sentence in told)
+    verdicts = {(answer.question, answer.model): answer.verdict for answer in result.answers}
+    assert verdicts["pointing", "both"] == verdicts["faithfulness", "both"] == "acceptable"
+    assert verdicts["pointing", "plausible"] == "acceptable"
+    assert verdicts["faithfulness", "plausible"] in ("concern", "unsettled")
+    assert verdicts["pointing", "faithful"] == "concern"
+    assert verdicts["faithfulness", "faithful"] == "acceptable"
     (plane,) = [block for block in result.blocks if block.title == "Plausible and faithful"]
     assert {point["model"] for point in plane.data} == set(models)  # type: ignore[union-attr]
     for point in plane.data:  # type: ignore[union-attr]
@@ -153,7 +158,7 @@ def test_by_patient_the_intervals_are_by_patient(tmp_path: Path) -> None:
     marked = gold.with_columns(start=pl.when(blind).then(start).otherwise("start"))
     width = {}
     for unit in ("chart", "patient"):
-        evidence = quick(gold, predicted={"toy": table(marked)}, unit=unit, n_replicates=2000)
+        evidence = quick(gold, predicted={"toy": table(marked)}, unit=unit)
         result = audit(evidence, cohort, tmp_path / unit, toy=knower())
         found = row(result, "comprehensiveness", group="marked words")
         width[unit] = found["high"] - found["low"]

@@ -17,17 +17,17 @@ from palpate.audits.evidence.asking import Asking, ask_evidence, ask_words, sour
 from palpate.audits.evidence.blocks import evidence_blocks
 from palpate.audits.evidence.estimates import evidence_rows
 from palpate.audits.evidence.faithfulness import ask_removals, measure_faithfulness
-from palpate.audits.evidence.findings import EvidenceAnalysis, evidence_findings
+from palpate.audits.evidence.findings import EvidenceAnalysis, evidence_answers, evidence_findings
 from palpate.audits.evidence.inputs import place_inputs
 from palpate.audits.evidence.marking import Marking, Scale, known_evidence, mark_evidence
 from palpate.audits.evidence.measures import ALL, AuditedCharts, measure_evidence
 from palpate.audits.evidence.plan import EvidenceMemory, choose_charts, plan_charts
-from palpate.audits.kit.resampling import Correction, Resampling
+from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.scope import (
     Count,
-    Replicates,
     Share,
+    Unit,
     audited_cohort,
     audited_labels,
     audited_rows,
@@ -37,6 +37,7 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.evidence import EvidenceTable, NotesTable
 from palpate.errors import CohortError, ConfigError
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
+from palpate.results.verdicts import margins_with
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -93,14 +94,20 @@ class Evidence:
     """Shares of a chart's words that are taken out."""
     faithfulness_pairs: Count = 200
     """At most so many pairs of a chart and a label per model; whole charts at random."""
+    coder_f1: Probability | None = None
+    """Token F1 of one coder against another, where it is known: what the scorecard asks of a model. Without it, a model
+    is asked to point at the coders' words more than chance would."""
     unit: Literal["chart", "patient"] = "chart"
-    n_replicates: Replicates = 10_000
     level: Share = 0.95
     correction: Correction = "bonferroni"
+    family: Family = "question"
+    """Which comparisons share a correction: those of one metric, or all of the `run`."""
     examples: Annotated[int, Field(ge=0)] = 8
     """How many codes are shown per model, with `include_text`."""
     include_text: bool = False
     """Show pieces of charts with gold and predicted evidence."""
+    margins: dict[str, float] = field(default_factory=dict)
+    """The smallest effects that matter, set for the whole run."""
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[EvidenceMemory]:
         """The audited charts, and those of the validation split that have gold evidence."""
@@ -157,21 +164,21 @@ class Evidence:
         """For models that can be asked only once: their evidence comes as a table, and nothing is taken out."""
         return replace(self, explain="none", faithfulness=False)
 
-    def analyse(self, plan: Plan[EvidenceMemory], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+    def analyse(
+        self,
+        plan: Plan[EvidenceMemory],
+        predictions: Predictions,
+        rng: np.random.Generator,  # noqa: ARG002  (nothing is random)
+    ) -> AuditResult:
         """Agreement with the gold evidence by strata, differences between models, faithfulness."""
-        how = Resampling(
-            level=self.level,
-            n_replicates=self.n_replicates,
-            correction=self.correction,
-            unit="patient" if self.unit == "patient" else "case",
-            seed=int(rng.integers(2**63)),
-        )
+        unit: Unit = "patient" if self.unit == "patient" else "case"
+        how = Resampling(level=self.level, correction=self.correction, unit=unit)
         charts = AuditedCharts(plan.memory, plan.cohort.patients[plan.cases], how, self.iou)
         marked = mark_evidence(plan, predictions, self._asking, self._marking)
         known = known_evidence(marked)
         measured = measure_evidence(charts, known, predictions)
         faithful = measure_faithfulness(charts, known, predictions, self._asking) if self.faithfulness else {}
-        rows = evidence_rows(charts, predictions, marked, measured, faithful)
+        rows = evidence_rows(charts, predictions, marked, measured, faithful, self.family)
         analysis = EvidenceAnalysis(
             estimates=EstimateIndex(rows, label=ALL_LABELS, group=ALL),
             plan=plan,
@@ -180,13 +187,16 @@ class Evidence:
             marked=marked,
             measured=measured,
             faithfulness=faithful,
+            coder_f1=self.coder_f1,
         )
+        answers = evidence_answers(analysis, margins_with(self.margins))
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(rows),
             blocks=evidence_blocks(analysis, n_examples=self.examples if self.include_text else 0),
-            findings=evidence_findings(analysis),
+            findings=evidence_findings(analysis, answers),
             provenance=self._provenance(analysis),
+            answers=answers,
         )
 
     @property
@@ -230,5 +240,4 @@ class Evidence:
             "words": int(memory.charts.words.first[memory.n_audited]),
             "asked": "labels with gold evidence in the chart, and labels that the model predicts there",
             "unit": self.unit,
-            "n_replicates": self.n_replicates,
         }

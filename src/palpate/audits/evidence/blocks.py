@@ -23,7 +23,7 @@ from palpate.audits.kit.tables import (
     table,
 )
 from palpate.audits.kit.wording import number
-from palpate.results import Axis, Chart, Examples, Table
+from palpate.results import Axis, Chart, Column, Examples, Table
 from palpate.results.blocks import Cell
 from palpate.stats.evidence import MATCHES, MEASURES, Spans
 
@@ -61,6 +61,11 @@ def _intervals(analysis: EvidenceAnalysis) -> str:
     return f"{analysis.charts.resampling.level:.0%} intervals by {analysis.charts.unit}"
 
 
+def _seeds(analysis: EvidenceAnalysis) -> str:
+    """What a number of several seeds is."""
+    return " A model of several seeds has the mean of their scores." if analysis.predictions.ensembles else ""
+
+
 def _bound(analysis: EvidenceAnalysis) -> str:
     sufficient = analysis.charts.sufficient
     return " Precision and F1 are lower bounds, because the coders marked what suffices." if sufficient else ""
@@ -76,7 +81,7 @@ def _f1_chart(analysis: EvidenceAnalysis) -> Chart:
     return forest(
         "Agreement with the coders' evidence",
         f"F1 over all labels; bars are {_intervals(analysis)}. 1 is exactly the evidence that coders marked. "
-        "Position independent: the same words anywhere in the chart." + _bound(analysis),
+        "Position independent: the same words anywhere in the chart." + _bound(analysis) + _seeds(analysis),
         f"F1 for {len(MATCHES)} ways to match evidence, with intervals, for {len(analysis.models)} models.",
         x=Axis(field="value", title="F1 (1 = as the coders)", low=0.0, high=1.0),
         y=Axis(field="match", title="Match"),
@@ -85,22 +90,25 @@ def _f1_chart(analysis: EvidenceAnalysis) -> Chart:
 
 
 def _main_table(analysis: EvidenceAnalysis) -> Table:
-    find = analysis.estimates.find
+    find, seeds = analysis.estimates.find, bool(analysis.predictions.ensembles)
     rows: list[tuple[Cell, ...]] = []
     measures = [*((name, "micro") for name in MEASURES), ("f1", "macro")]
     for model in analysis.models:
         for match in MATCHES:
             cells = (interval_cell(find(metric_name(match, *measure), model)) for measure in measures)
-            rows.append((model, MATCH_NAMES[match], *cells))
+            spread = analysis.estimates.value(f"{metric_name(match, 'f1')}_sd", model)
+            rows.append((model, MATCH_NAMES[match], *cells, *([spread] if seeds else [])))
         random = [interval_cell(find(metric_name("token", *each), model, group=RANDOM)) for each in measures]
         if random[0][0] is not None:
-            rows.append((f"{model}: {RANDOM}", MATCH_NAMES["token"], *random))
-    names = ("Precision", "Recall", "F1", "F1 by code")
+            rows.append((f"{model}: {RANDOM}", MATCH_NAMES["token"], *random, *([None] if seeds else [])))
+    names = [Column(name=name, kind="interval") for name in ("Precision", "Recall", "F1", "F1 by code")]
+    spreads = [Column(name="F1: SD over seeds", kind="number")] if seeds else []
     return table(
         "Precision, recall and F1 of evidence",
         f"Summed over codes, and F1 averaged over codes; with {_intervals(analysis)} "
-        f"({analysis.charts.n:,} charts). {RANDOM.capitalize()}: as many words, drawn at random." + _bound(analysis),
-        columns("Model", "Match", *((name, "interval") for name in names)),
+        f"({analysis.charts.n:,} charts). Averages over codes have none: rare codes do not show how much they vary. "
+        f"{RANDOM.capitalize()}: as many words, drawn at random." + _bound(analysis) + _seeds(analysis),
+        columns("Model", "Match", *names, *spreads),
         rows,
         collapsed=False,
     )
@@ -343,7 +351,7 @@ def _differences(analysis: EvidenceAnalysis) -> Table:
         rows.append((f"{model} − {reference}", MATCH_NAMES[match], name, *difference_cells(row)))
     return table(
         "Differences between models",
-        f"Paired on the same resampled {analysis.charts.unit}s; p-values are corrected by metric "
+        f"Paired by {analysis.charts.unit}; intervals and p-values are corrected by metric "
         f"({analysis.charts.resampling.correction}).",
         columns("Models", "Match", "Measure", *DIFFERENCE),
         rows,

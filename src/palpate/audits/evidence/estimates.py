@@ -5,7 +5,7 @@ Metrics are named `MATCH_MEASURE` (`token_f1`), summed over codes, and `MATCH_ME
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 
@@ -15,15 +15,17 @@ from numpy.typing import NDArray
 from palpate.audits.evidence.faithfulness import ARMS, MARKED, ArmDrops, Faithfulness
 from palpate.audits.evidence.marking import MarkedEvidence
 from palpate.audits.evidence.measures import ALL, RANDOM, SHARES, AuditedCharts, EvidenceMeasures, MatchScores
-from palpate.audits.kit.resampling import no_interval
-from palpate.audits.kit.rows import RowWriter, corrected
+from palpate.audits.kit.resampling import Family
+from palpate.audits.kit.rows import RowWriter, corrected, one_family
 from palpate.results import ALL_LABELS, Estimate, Predictions
-from palpate.stats import bootstrap_p_value, percentile_interval
+from palpate.stats import interval_p_value
+from palpate.stats.clustered_rates import paired_difference
 from palpate.stats.evidence import AVERAGES, MATCHES, MEASURES
 from palpate.stats.evidence.faithfulness import MeanDrops
 
 AUDIT = "evidence"
 AREA = "mean over fractions"
+BY_CODE = "no interval: codes that one or two charts have do not show how much they vary"
 LOWER_BOUND = "a lower bound: the annotators marked what suffices, and other evidence counts as false"
 
 
@@ -43,8 +45,9 @@ def evidence_rows(
     marked: Mapping[str, MarkedEvidence | str],
     measured: Mapping[str, EvidenceMeasures],
     faithfulness: Mapping[str, Faithfulness | str],
+    family: Family,
 ) -> list[Estimate]:
-    """All rows: levels of models and ensembles, differences, faithfulness."""
+    """All rows: levels of models and ensembles, differences, faithfulness; p is corrected by metric."""
     writer = RowWriter(AUDIT, charts.resampling.level)
     rows: list[Estimate] = []
     for name in predictions:
@@ -59,16 +62,15 @@ def evidence_rows(
     rows += _difference_rows(
         writer, charts, {name: measured[name] for name in predictions.compared if name in measured}
     )
-    # Members are corrected among themselves: a model is not tested more strictly for having more seeds.
-    for compared in (True, False):
-        drops = [
-            row
-            for name, found in faithfulness.items()
-            if (name in predictions.compared) == compared
-            for row in _faithfulness_rows(writer, charts, name, found)
-        ]
-        rows += corrected(drops, charts.resampling.correction, writer.level, headline=ALL_LABELS)
-    return rows
+    for name, found in faithfulness.items():
+        rows += _faithfulness_rows(writer, charts, name, found)
+
+    def same_question(row: Estimate) -> Hashable:
+        """Members of an ensemble are apart: a model is not tested more strictly for having more seeds."""
+        return row.metric, row.reference == RANDOM, row.model in predictions.compared
+
+    how = charts.resampling
+    return corrected(rows, how.correction, how.level, family_of=one_family(family) or same_question)
 
 
 def _score_rows(writer: RowWriter, charts: AuditedCharts, model: str, measured: EvidenceMeasures) -> Iterator[Estimate]:
@@ -79,9 +81,10 @@ def _score_rows(writer: RowWriter, charts: AuditedCharts, model: str, measured: 
     for name, value in zip(MEASURES, measured.chance, strict=True):
         reason = "nothing is predicted, or there is no gold evidence" if np.isnan(value) else None
         yield writer.row(model, f"chance_token_{name}", ALL_LABELS, ALL, value, n=charts.n, reason=reason)
-    for name, value, low, high, n in zip(SHARES, *measured.shares[:3], measured.shares.n, strict=True):
+    shares = measured.shares
+    for name, value, low, high, k, n in zip(SHARES, *shares.rates, shares.n_clusters, shares.n, strict=True):
         row = writer.row(model, name, ALL_LABELS, ALL, value, n=int(n), interval=(low, high))
-        yield _explained(writer, row, charts.n_units, charts.unit, undefined="there is nothing to take a share of")
+        yield _explained(writer, row, int(k), charts.unit, undefined="there is nothing to take a share of")
 
 
 def _null_rows(writer: RowWriter, charts: AuditedCharts, model: str, reason: str) -> Iterator[Estimate]:
@@ -116,7 +119,8 @@ def _levels(
             n_positive=int(scores.n_gold[k, m]),
             interval=(scores.low[k, m, a, j], scores.high[k, m, a, j]),
         )
-        row = _explained(writer, row, charts.n_units, charts.unit, undefined=_undefined(scores, k, m, j, group))
+        n_units, undefined = int(scores.n_clusters[k, m, j]), _undefined(scores, k, m, j, group)
+        row = _explained(writer, row, n_units, charts.unit, undefined=undefined, average=AVERAGES[a])
         if row.value is not None and charts.sufficient and MEASURES[j] != "recall" and group != "annotation=complete":
             row = replace(row, reason="; ".join(filter(None, (row.reason, LOWER_BOUND))))
         yield row
@@ -132,38 +136,37 @@ def _undefined(scores: MatchScores, k: int, m: int, j: int, group: str) -> str:
 
 
 def _explained(
-    writer: RowWriter, row: Estimate, n_units: int, unit: str, *, undefined: str = "", tested: bool = False
+    writer: RowWriter, row: Estimate, n_units: int, unit: str, *, undefined: str = "", average: str = "micro"
 ) -> Estimate:
     """The row without what too few charts (or patients) cannot support, and with the reason for what is missing."""
     if row.value is None:
         return replace(row, reason=undefined)
-    row = writer.enough(row, n_units, f"{unit}s", tested=tested)
-    return replace(row, reason=no_interval(n_units, f"{unit}s")) if row.low is None and row.reason is None else row
+    if average == "macro":
+        return replace(row, low=None, high=None, p_value=None, reason=BY_CODE)
+    row = writer.enough(row, n_units, f"{unit}s")
+    return row if row.low is not None else replace(row, p_value=None)
 
 
 def _difference_rows(
     writer: RowWriter, charts: AuditedCharts, measured: Mapping[str, EvidenceMeasures]
-) -> list[Estimate]:
-    """Every pair of models, and each against random evidence, on the same resamples; p is corrected by metric."""
-    pairs = [
-        (model, reference, ours.scores, theirs.scores)
-        for (reference, theirs), (model, ours) in combinations(measured.items(), 2)
-    ]
-    chance = [(name, RANDOM, each.scores, each.random) for name, each in measured.items()]
-    rows: list[Estimate] = []
-    for family in (pairs, chance):
-        some = [row for comparison in family for row in _differences(writer, charts, *comparison)]
-        rows += corrected(some, charts.resampling.correction, writer.level, headline=ALL_LABELS)
-    return rows
+) -> Iterator[Estimate]:
+    """Every pair of models, and each against random evidence, on the same charts."""
+    for (reference, theirs), (model, ours) in combinations(measured.items(), 2):
+        yield from _differences(writer, charts, model, reference, ours.scores, theirs.scores)
+    for name, each in measured.items():
+        yield from _differences(writer, charts, name, RANDOM, each.scores, each.random)
 
 
 def _differences(
     writer: RowWriter, charts: AuditedCharts, model: str, reference: str, ours: MatchScores, theirs: MatchScores
 ) -> Iterator[Estimate]:
-    point, values = ours.point[0] - theirs.point[0], ours.values[0] - theirs.values[0]
-    low, high = percentile_interval(values, level=writer.level)
-    p_value = bootstrap_p_value(values, tail="normal")
+    point = ours.point[0] - theirs.point[0]
+    found = paired_difference(ours.overall, theirs.overall)
+    shape = (len(MATCHES), len(MEASURES))
+    low, high = found.low.reshape(shape), found.high.reshape(shape)
+    n_units = np.minimum(ours.n_clusters[0], theirs.n_clusters[0])
     for m, a, j in np.ndindex(point.shape):
+        ends = (float(low[m, j]), float(high[m, j]))
         row = writer.row(
             model,
             metric_name(MATCHES[m], MEASURES[j], AVERAGES[a]),
@@ -172,11 +175,11 @@ def _differences(
             point[m, a, j],
             n=charts.n,
             reference=reference,
-            interval=(float(low[m, a, j]), float(high[m, a, j])),
-            p_value=float(p_value[m, a, j]),
+            interval=ends,
+            p_value=float(interval_p_value(point[m, a, j], *ends, level=writer.level)),
         )
         undefined = "undefined for one of the two"
-        yield _explained(writer, row, charts.n_units, charts.unit, undefined=undefined, tested=True)
+        yield _explained(writer, row, int(n_units[m, j]), charts.unit, undefined=undefined, average=AVERAGES[a])
 
 
 def _faithfulness_rows(
@@ -197,19 +200,19 @@ def _drop_rows(
     writer: RowWriter, charts: AuditedCharts, model: str, metric: str, group: str, arm: ArmDrops, j: int, n_pairs: int
 ) -> Iterator[Estimate]:
     def row(metric: str, drops: MeanDrops, reference: str | None = None) -> Estimate:
-        low, high = percentile_interval(drops.values[j], level=writer.level)
+        value, low, high = (float(part[j]) for part in drops.rates)
         row = writer.row(
             model,
             metric,
             ALL_LABELS,
             group,
-            drops.point[j],
+            value,
             n=n_pairs,
-            interval=(float(low), float(high)),
+            interval=(low, high),
             reference=reference,
-            p_value=drops.p_value[j] if reference else None,
+            p_value=float(interval_p_value(value, low, high, level=writer.level)) if reference else None,
         )
-        return _explained(writer, row, drops.n_charts, charts.unit, tested=reference is not None)
+        return _explained(writer, row, drops.n_charts, charts.unit)
 
     yield row(metric, arm.evidence)
     yield row(f"{metric}_random", arm.random)

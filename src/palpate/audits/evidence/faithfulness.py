@@ -235,7 +235,7 @@ def measure_faithfulness(
 
 
 def _faithfulness(charts: AuditedCharts, parts: Sequence[tuple[Removal, ModelPredictions]]) -> Faithfulness | str:
-    """Mean drops over pairs, with replicates by chart or patient; for an ensemble, the mean over its members."""
+    """Mean drops over pairs, with intervals by chart or patient; for an ensemble, the mean over its members."""
     for removal, _ in parts:
         if not len(removal.pairs.chart):
             return removal.reason or "nothing was taken out"
@@ -244,8 +244,8 @@ def _faithfulness(charts: AuditedCharts, parts: Sequence[tuple[Removal, ModelPre
         return "the evidence of some seeds has scores, and that of others has none"
     tables = [_drops(removal, answers) for removal, answers in parts]
     table, part = np.concatenate(tables), np.repeat(np.arange(len(parts)), [len(each) for each in tables])
-    unit, how = charts.units[np.concatenate([removal.pairs.chart for removal, _ in parts])], charts.resampling
-    means = partial(mean_drops, chart=unit, part=part, rng=how.seed, n_replicates=how.n_replicates)
+    unit = charts.units[np.concatenate([removal.pairs.chart for removal, _ in parts])]
+    means = partial(mean_drops, chart=unit, part=part, level=charts.resampling.level)
     drops, areas = {}, {}
     for a, arm in enumerate(ARMS):
         kinds = (table[:, a, 0], table[:, a, 1], table[:, a, 0] - table[:, a, 1])

@@ -1,8 +1,13 @@
-"""The evidence audit's findings: sentences for the first screen, made from its estimates."""
+"""The evidence audit's answers and findings: does it point where coders point, and do its answers rest on that?
+
+Where it is known how well one coder agrees with another, a model is asked to do as well, up to the margin; otherwise to
+beat as many random words by the margin. Its answers rest on what it points at if its probability falls by the margin
+more without those words than without random ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palpate.audits.evidence.estimates import AREA
@@ -10,11 +15,16 @@ from palpate.audits.evidence.faithfulness import Faithfulness
 from palpate.audits.evidence.marking import TABLE, MarkedEvidence
 from palpate.audits.evidence.measures import RANDOM, AuditedCharts, EvidenceMeasures
 from palpate.audits.evidence.plan import EvidenceMemory
+from palpate.audits.kit.answers import Question
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.wording import counted, interval, number, p_value, percent
-from palpate.results import Finding, Plan, Predictions
+from palpate.results import Estimate, Finding, Plan, Predictions
+from palpate.results.blocks import FindingKind
+from palpate.results.verdicts import Answer, Effect
 
 HEADLINE = "token_f1"
+POINTING, FAITHFULNESS = "pointing", "faithfulness"
+DROP = "comprehensiveness_aopc"
 _MUCH_BEYOND = 0.05
 _MANY_MISSED = 0.10
 _MANY_WITHOUT_GOLD = 0.10
@@ -34,6 +44,8 @@ class EvidenceAnalysis:
     """What each scored model points at; a string says why that is not known."""
     measured: Mapping[str, EvidenceMeasures]
     faithfulness: Mapping[str, Faithfulness | str]
+    coder_f1: float | None
+    """Of one coder against another, where it is known."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -65,27 +77,80 @@ def way_in_words(way: str) -> str:
     return way.replace("_", " ").replace(" x ", " × ")
 
 
-def evidence_findings(analysis: EvidenceAnalysis) -> tuple[Finding, ...]:
+def evidence_answers(analysis: EvidenceAnalysis, margins: Mapping[str, float]) -> tuple[Answer, ...]:
+    """The audit's cells of the scorecard."""
+    find, margin, coder_f1 = analysis.estimates.find, margins["evidence_f1"], analysis.coder_f1
+    if coder_f1 is None:
+        asks = "Does it point where coders point, more than chance would?"
+        pointing = Question(POINTING, asks, "evidence_f1", 0.0, harm=-1, origin=margin)
+    else:
+        asks = "Does it point where coders point, as well as another coder?"
+        pointing = Question(POINTING, asks, "evidence_f1", margin, harm=-1, origin=coder_f1)
+    asks = "Do its answers rest on the words it points at?"
+    rests = Question(FAITHFULNESS, asks, "faithfulness", 0.0, harm=-1, origin=margins["faithfulness"])
+    answers = []
+    for model in analysis.models:
+        row = find(HEADLINE, model, reference=RANDOM if coder_f1 is None else None)
+        family = None if coder_f1 is None else len(analysis.models)
+        answers.append(
+            _answer(analysis, pointing, model, row or find(HEADLINE, model), analysis.charts.n_units, family)
+        )
+        if (known := analysis.faithfulness.get(model)) is None:
+            continue
+        if isinstance(known, str):
+            answers.append(_answer(analysis, rests, model, find(DROP, model, group=AREA), 0))
+        else:
+            row = find(DROP, model, group=AREA, reference=RANDOM)
+            n_units = known.areas["comprehensiveness"].difference.n_charts
+            answers.append(_answer(analysis, rests, model, row, n_units))
+    return tuple(answer for answer in answers if answer is not None)
+
+
+def _answer(
+    analysis: EvidenceAnalysis,
+    question: Question,
+    model: str,
+    row: Estimate | None,
+    n_units: int,
+    n_family: int | None = None,
+) -> Answer | None:
+    """One model's answer; how many charts would settle it is said in charts, unless patients are what is counted."""
+    effect: Effect | None = question.effect(row, n_units, n_family=n_family)
+    answer = question.answer(model, [effect])
+    if answer is None or answer.needed is None or answer.verdict in ("concern", "acceptable"):
+        return answer
+    if analysis.charts.unit == "patient":
+        return answer
+    why = f"only {counted(n_units, 'chart')}; about {answer.needed:,} would settle it"
+    return answer.model_copy(update={"needed": None, "reason": why})
+
+
+def evidence_findings(analysis: EvidenceAnalysis, answers: Sequence[Answer]) -> tuple[Finding, ...]:
     """The sentences, in the order in which a reader wants them."""
-    found = [each for model in analysis.models for each in _agreement(analysis, model)]
+    found = []
+    plausible = {answer.model for answer in answers if (answer.question, answer.verdict) == (POINTING, "acceptable")}
+    for answer in answers:
+        if answer.question == POINTING:
+            sentence = _agreement(analysis, answer)
+        else:
+            sentence = _faithful(analysis, answer, plausible=answer.model in plausible)
+        found.append(Finding(sentence=sentence, kind=answer.verdict, question=answer.question))
     found += _pairs(analysis)
     for model in analysis.models:
-        found += [*_faithful(analysis, model), *_lengths(analysis, model), *_losses(analysis, model)]
+        found += [*_lengths(analysis, model), *_losses(analysis, model)]
     return (*found, *_caveats(analysis))
 
 
-def _agreement(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
-    """How well the evidence agrees with the coders', and whether that is more than chance."""
-    find, value = analysis.estimates.find, analysis.estimates.value
-    row, evidence = find(HEADLINE, model), analysis.marked.get(model)
+def _agreement(analysis: EvidenceAnalysis, answer: Answer) -> str:
+    """How well the evidence agrees with the coders', and what that is worth."""
+    model, value = answer.model, analysis.estimates.value
+    row, evidence = analysis.estimates.find(HEADLINE, model), analysis.marked.get(model)
     if isinstance(evidence, str):
-        return [Finding(sentence=f"{model}: its evidence was not compared: {evidence}.", kind="caveat")]
-    if row is None:
-        return []
-    if row.value is None:
-        return [Finding(sentence=f"{model}: no token F1 of evidence: {row.reason}.", kind="caveat")]
+        return f"{model}: its evidence was not compared: {evidence}."
+    if row is None or row.value is None:
+        return f"{model}: no token F1 of evidence: {row.reason if row else 'it was not measured'}."
     if evidence is not None and not len(evidence.spans.note):
-        return [_nothing(model, evidence)]
+        return _nothing(model, evidence)
     parts = ", ".join(
         f"{name} {number(part)}"
         for name in ("precision", "recall")
@@ -97,12 +162,40 @@ def _agreement(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
     )
     if (chance := value("chance_token_f1", model)) is not None:
         sentence += f"; as many random words would reach {number(chance)}"
-    gain = find(HEADLINE, model, reference=RANDOM)
-    if gain is not None and gain.low is not None and gain.low <= 0:
-        worse = gain.high is not None and gain.high < 0
-        verdict = "worse than chance" if worse else "not shown to be better than chance"
-        return [Finding(sentence=f"{sentence}. It is {verdict}.", kind="caveat")]
-    return [Finding(sentence=f"{sentence}.")]
+    return f"{sentence}. {_worth(analysis, answer)}."
+
+
+def _worth(analysis: EvidenceAnalysis, answer: Answer) -> str:
+    """The verdict on the agreement, in words."""
+    gain = analysis.estimates.find(HEADLINE, answer.model, reference=RANDOM)
+    required, size = number(answer.margin), "" if gain is None else f" ({_difference(gain)})"
+    if analysis.coder_f1 is not None:
+        said = {
+            "concern": f"It falls short of the {required} that another coder's agreement asks for",
+            "caution": f"It falls short of another coder; whether it reaches {required} is open",
+            "unsettled": f"Whether it reaches the {required} that another coder's agreement asks for cannot be told",
+            "acceptable": f"It reaches the {required} that another coder's agreement asks for",
+        }[answer.verdict]
+    else:
+        said = {
+            "concern": f"It does not beat random words by {required}{size}",
+            "caution": f"Whether it beats random words by {required} is open{size}",
+            "unsettled": f"Whether it beats random words by {required} cannot be told{size}",
+            "acceptable": f"It beats random words by more than {required}{size}",
+        }[answer.verdict]
+    return said + _settles(answer)
+
+
+def _difference(row: Estimate) -> str:
+    return f"difference {number(row.value, signed=True)}, {interval(row, signed=True)}"
+
+
+def _settles(answer: Answer) -> str:
+    """What would settle an open question."""
+    if answer.verdict in ("concern", "acceptable"):
+        return ""
+    needed = f"about {counted(answer.needed, 'patient')} would settle it" if answer.needed else ""
+    return f"; {answer.reason or needed}" if answer.reason or needed else ""
 
 
 def _by_way(analysis: EvidenceAnalysis, model: str) -> str:
@@ -112,12 +205,12 @@ def _by_way(analysis: EvidenceAnalysis, model: str) -> str:
     return f" by {way_in_words(ways.pop())}" if len(ways) == 1 and TABLE not in ways else ""
 
 
-def _nothing(model: str, evidence: MarkedEvidence) -> Finding:
+def _nothing(model: str, evidence: MarkedEvidence) -> str:
     if evidence.threshold is None:
-        return Finding(sentence=f"{model} points at nothing in any chart.", kind="caveat")
+        return f"{model} points at nothing in any chart."
     reached = f"no word reaches the threshold of {evidence.threshold:g} ({evidence.threshold_origin})"
     advice = "; `scale: relative` would compare words with the chart's strongest" if evidence.scale == "raw" else ""
-    return Finding(sentence=f"{model} points at nothing: {reached}{advice}.", kind="caveat")
+    return f"{model} points at nothing: {reached}{advice}."
 
 
 def _pairs(analysis: EvidenceAnalysis) -> list[Finding]:
@@ -132,35 +225,25 @@ def _pairs(analysis: EvidenceAnalysis) -> list[Finding]:
             f"{better} points at the coders' evidence better than {worse}: "
             f"token F1 {number(abs(row.value), signed=True)} ({size})."
         )
-        found.append(Finding(sentence=sentence))
+        found.append(Finding(sentence=sentence, question=POINTING))
     return found
 
 
-def _faithful(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
+def _faithful(analysis: EvidenceAnalysis, answer: Answer, *, plausible: bool) -> str:
     """Whether predictions depend on what is pointed at; the worst case is plausible evidence on which they do not."""
-    row = analysis.estimates.find("comprehensiveness_aopc", model, group=AREA, reference=RANDOM)
-    if row is None or row.value is None or row.significant is None:
-        return []
-    plausible = analysis.estimates.find(HEADLINE, model, reference=RANDOM)
-    agrees = plausible is not None and plausible.low is not None and plausible.low > 0
-    size = interval(row, signed=True)
-    if row.significant and row.value > 0:
-        sentence = (
-            f"{model}: taking out the words it points at lowers its probability by {number(row.value)} more than "
-            f"taking out random words does ({size}): its predictions rest on them."
-        )
-        return [Finding(sentence=sentence, kind="fact")]
-    start = (
-        "its evidence is plausible, but its predictions are not shown to rest on it"
-        if agrees
-        else "its predictions are not shown to rest on its evidence"
-    )
-    falls = "less than" if row.significant else "about as much as"
-    sentence = (
-        f"{model}: {start}: without those words its probability falls {falls} without random ones "
-        f"(difference {number(row.value, signed=True)}, {size})."
-    )
-    return [Finding(sentence=sentence, kind="caveat")]
+    row = analysis.estimates.find(DROP, answer.model, group=AREA, reference=RANDOM)
+    if row is None or row.value is None:
+        return f"{answer.model}: whether its predictions rest on its evidence cannot be told: {answer.reason}."
+    but = "its evidence is plausible, but " if plausible else ""
+    said = {
+        "concern": f"{but}its predictions do not rest on it",
+        "caution": f"{but}whether its predictions rest on it is open",
+        "unsettled": f"{but}whether its predictions rest on it cannot be told",
+        "acceptable": "its predictions rest on the words it points at",
+    }[answer.verdict]
+    than = f"{number(abs(row.value))} {'more' if row.value >= 0 else 'less'} than taking out random words does"
+    size = f"taking those words out lowers its probability by {than} ({interval(row, signed=True)}"
+    return f"{answer.model}: {said}: {size}; asked is {number(answer.margin)} more){_settles(answer)}."
 
 
 def _lengths(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
@@ -173,7 +256,7 @@ def _lengths(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
         f"{model} finds {percent(short)} of evidence of one word and {percent(long)} of evidence of three words or "
         "more, exactly as marked."
     )
-    return [Finding(sentence=sentence, kind="caveat")]
+    return [Finding(sentence=sentence, kind="caveat", question=POINTING)]
 
 
 def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
@@ -184,11 +267,12 @@ def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
         sentence = f"{model} cannot read {percent(beyond)} of the coders' evidence: it lies beyond {window}"
         pointed = value("token_recall", model, group="window=beyond")
         sentence += "; its evidence includes some of it all the same." if pointed else ", and counts as missed."
-        found.append(Finding(sentence=sentence, kind="caveat" if beyond > _MUCH_BEYOND else "fact"))
+        kind: FindingKind = "caveat" if beyond > _MUCH_BEYOND else "fact"
+        found.append(Finding(sentence=sentence, kind=kind, question=POINTING))
     missed = value("charts_missed", model)
     if missed is not None and missed > _MANY_MISSED:
         sentence = f"{model} points at nothing in {percent(missed)} of the charts with evidence."
-        found.append(Finding(sentence=sentence, kind="caveat"))
+        found.append(Finding(sentence=sentence, kind="caveat", question=POINTING))
     return found
 
 
@@ -199,22 +283,22 @@ def _caveats(analysis: EvidenceAnalysis) -> list[Finding]:
             f"{memory.n_without_gold:,} of {memory.n_audited:,} charts have no gold evidence, and whatever is "
             "predicted there counts as false; if they were not annotated, set `charts: annotated`."
         )
-        found.append(Finding(sentence=sentence, kind="caveat"))
+        found.append(Finding(sentence=sentence, kind="caveat", question=POINTING))
     if n := analysis.n_only_predicted:
         labels = f"{counted(n, 'label')} that {'is' if n == 1 else 'are'}"
         sentence = f"Models point at evidence for {labels} not among the cohort's; all of it counts as false."
-        found.append(Finding(sentence=sentence, kind="caveat"))
+        found.append(Finding(sentence=sentence, kind="caveat", question=POINTING))
     if n := memory.n_wordless:
         has, counts = ("has", "does not count") if n == 1 else ("have", "do not count")
         sentence = (
             f"{counted(n, 'gold span')} {has} no word (punctuation, or numbers that `largest_number` leaves out) and "
             f"{counts}."
         )
-        found.append(Finding(sentence=sentence))
+        found.append(Finding(sentence=sentence, question=POINTING))
     if analysis.charts.sufficient:
         sentence = (
             "The coders marked evidence that suffices, not all of it: precision and F1 of evidence are lower bounds, "
             "and position-independent matches are the fairer ones."
         )
-        found.append(Finding(sentence=sentence))
+        found.append(Finding(sentence=sentence, kind="caveat", question=POINTING))
     return found

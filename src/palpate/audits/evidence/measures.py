@@ -1,4 +1,4 @@
-"""Evidence against gold evidence: counts, scores and their replicates, for all of it and by strata.
+"""Evidence against gold evidence: counts, scores and their intervals, for all of it and by strata.
 
 Evidence paper, Section 6.2 (four ways to match, micro and by code), plus overlap and IoU; by note category, code
 system, length of the gold evidence, kind of annotation and the model's window. As many random words show what chance
@@ -22,9 +22,11 @@ from palpate.audits.kit.resampling import Resampling
 from palpate.cases.edits import Ints
 from palpate.cases.evidence import SUFFICIENT
 from palpate.results import ModelPredictions, Predictions
-from palpate.stats import percentile_interval, ratio_replicates
 from palpate.stats.clustered import sum_by_unit, units_of
+from palpate.stats.clustered_rates import ClusteredRatios, Rates, clustered_ratios
 from palpate.stats.evidence import (
+    AVERAGES,
+    MEASURES,
     EvidenceWords,
     Spans,
     Stratum,
@@ -104,14 +106,16 @@ class AuditedCharts:
 
 
 class MatchScores(NamedTuple):
-    """One model's scores; axes are stratum, MATCHES, AVERAGES, MEASURES."""
+    """One model's scores; axes are stratum, MATCHES, AVERAGES, MEASURES. Averages over codes have no interval."""
 
     strata: tuple[str, ...]
     point: Floats
     low: Floats
     high: Floats
-    values: NDArray[np.float64]
-    """Replicates, along a last axis: of all strata until an ensemble's mean is made, then of the first only."""
+    n_clusters: Ints
+    """[stratum, match, measure] charts (or patients) that have something to score."""
+    overall: ClusteredRatios
+    """Of all evidence, summed over codes: one column per match and measure, for differences between models."""
     n_gold: Ints
     """[stratum, match]"""
     n_predicted: Ints
@@ -120,11 +124,8 @@ class MatchScores(NamedTuple):
 class Shares(NamedTuple):
     """Shares of charts, codes and gold spans, in the order of SHARES."""
 
-    point: Floats
-    low: Floats
-    high: Floats
-    values: Floats
-    """[share, replicate]"""
+    rates: Rates
+    n_clusters: Ints
     n: Ints
 
 
@@ -150,12 +151,11 @@ def measure_evidence(
     for ensemble, members in predictions.ensembles.items():
         if all(name in marked for name in members):
             parts = [_measure(charts, marked[name], predictions[name]) for name in members]
-            means[ensemble] = _without_replicates(_mean_measures(parts, charts.resampling.level))
-            # 10,000 replicates of twenty strata are 60 MB per member: they are kept for one ensemble at a time.
-            measured |= {name: _without_replicates(part) for name, part in zip(members, parts, strict=True)}
+            means[ensemble] = _mean_measures(parts)
+            measured |= dict(zip(members, parts, strict=True))
     for name in marked:
         if name not in measured:
-            measured[name] = _without_replicates(_measure(charts, marked[name], predictions[name]))
+            measured[name] = _measure(charts, marked[name], predictions[name])
     return {**{name: measured[name] for name in marked}, **means}
 
 
@@ -163,7 +163,9 @@ def _measure(charts: AuditedCharts, evidence: MarkedEvidence, answers: ModelPred
     """One model's evidence against the gold evidence."""
     scores = _scores(charts, evidence.spans, _strata(charts, evidence.spans, answers))
     drawn, chance = random_evidence(charts.memory, evidence.spans)
-    return EvidenceMeasures(scores, _scores(charts, drawn), chance, _shares(charts, evidence.spans, answers))
+    return EvidenceMeasures(
+        scores, _scores(charts, drawn, random=True), chance, _shares(charts, evidence.spans, answers)
+    )
 
 
 def _strata(charts: AuditedCharts, predicted: Spans, answers: ModelPredictions) -> list[Stratum]:
@@ -186,7 +188,10 @@ def _strata(charts: AuditedCharts, predicted: Spans, answers: ModelPredictions) 
     return strata
 
 
-def _scores(charts: AuditedCharts, predicted: Spans, strata: Sequence[Stratum] = ()) -> MatchScores:
+def _scores(
+    charts: AuditedCharts, predicted: Spans, strata: Sequence[Stratum] = (), *, random: bool = False
+) -> MatchScores:
+    """Scores of some evidence; `random`: its words were drawn independently of each other."""
     counts = count_matches(
         charts.words,
         charts.memory.audited_gold,
@@ -197,11 +202,37 @@ def _scores(charts: AuditedCharts, predicted: Spans, strata: Sequence[Stratum] =
         strata=strata,
         iou=charts.iou,
     )
-    how = charts.resampling
-    found = span_scores(counts, rng=how.seed, n_replicates=how.n_replicates, patient=charts.units)
-    n_found, n_false, n_missed = np.moveaxis(counts.totals(), -1, 0)
-    interval = percentile_interval(found.values, level=how.level)
-    return MatchScores(found.strata, found.point, *interval, found.values, n_found + n_missed, n_found + n_false)
+    point = span_scores(counts, n_replicates=0).point
+    tp, fp, fn = np.moveaxis(sum_by_unit(counts.by_chart(), units_of(charts.units)), -1, 0)
+    n_units, shape = len(tp), (*tp.shape[1:], len(MEASURES))
+    flat = (each.reshape(n_units, -1) for each in (tp, fp, fn))
+    found = match_ratios(*flat, level=charts.resampling.level, random=random)
+    low, high = np.full(point.shape, np.nan), np.full(point.shape, np.nan)
+    for ends, known in ((low, found.rates.low), (high, found.rates.high)):
+        ends[:, :, AVERAGES.index("micro")] = known.reshape(shape)
+        ends[np.isnan(point)] = np.nan
+    totals = counts.totals()
+    n_columns = int(np.prod(shape[1:]))
+    return MatchScores(
+        counts.strata,
+        point,
+        low,
+        high,
+        found.n_clusters.reshape(shape),
+        found.columns(slice(n_columns)),
+        totals[..., 0] + totals[..., 2],
+        totals[..., 0] + totals[..., 1],
+    )
+
+
+def match_ratios(tp: Floats, fp: Floats, fn: Floats, *, level: float = 0.95, random: bool = False) -> ClusteredRatios:
+    """Precision, recall and F1 of [chart, match] counts, three columns per match.
+
+    All three are shares: of what is predicted, of the gold evidence, and of both.
+    """
+    above, below = np.stack([tp, tp, 2 * tp], axis=-1), np.stack([tp + fp, tp + fn, 2 * tp + fp + fn], axis=-1)
+    table = (each.reshape(len(tp), -1) for each in (above, below))
+    return clustered_ratios(*table, level=level, added=1.0 if random else None)
 
 
 def random_evidence(memory: EvidenceMemory, predicted: Spans) -> tuple[Spans, tuple[float, ...]]:
@@ -261,26 +292,22 @@ def _shares(charts: AuditedCharts, predicted: Spans, answers: ModelPredictions) 
     np.add.at(below[:, 3], gold.note, 1)
     if answers.visible is not None:
         np.add.at(above[:, 3], gold.note[gold.end > answers.visible[memory.charts.rows][gold.note]], 1)
-    units, how = units_of(charts.units), charts.resampling
-    summed = (sum_by_unit(above, units), sum_by_unit(below, units))
-    values = ratio_replicates(*summed, rng=how.seed, n_replicates=how.n_replicates)
-    low, high = percentile_interval(values, level=how.level)
-    total = below.sum(axis=0)
-    point = np.divide(above.sum(axis=0), total, out=np.full(len(SHARES), np.nan), where=total > 0)
-    return Shares(point, low, high, values, total.astype(np.int64))
+    units = units_of(charts.units)
+    found = clustered_ratios(*(sum_by_unit(each, units) for each in (above, below)), level=charts.resampling.level)
+    return Shares(found.rates, found.n_clusters, below.sum(axis=0).astype(np.int64))
 
 
-def _mean_measures(parts: Sequence[EvidenceMeasures], level: float) -> EvidenceMeasures:
-    """The mean over the members of an ensemble, on the same resampled charts."""
+def _mean_measures(parts: Sequence[EvidenceMeasures]) -> EvidenceMeasures:
+    """The mean over the members of an ensemble; they share their charts, so ends of intervals are means of theirs."""
     return EvidenceMeasures(
-        _mean_scores([part.scores for part in parts], level),
-        _mean_scores([part.random for part in parts], level),
+        _mean_scores([part.scores for part in parts]),
+        _mean_scores([part.random for part in parts]),
         tuple(np.mean([part.chance for part in parts], axis=0).tolist()),
-        _mean_shares([part.shares for part in parts], level),
+        _mean_shares([part.shares for part in parts]),
     )
 
 
-def _mean_scores(parts: Sequence[MatchScores], level: float) -> MatchScores:
+def _mean_scores(parts: Sequence[MatchScores]) -> MatchScores:
     """Over the strata that all members have, with the same gold evidence in them: windows may differ."""
     first = parts[0]
     of = [{name: k for k, name in enumerate(part.strata)} for part in parts]
@@ -293,32 +320,38 @@ def _mean_scores(parts: Sequence[MatchScores], level: float) -> MatchScores:
         )
     ]
     index = [[here[name] for name in shared] for here in of]
-    values = np.zeros((len(shared), *first.values.shape[1:]))
-    for part, rows in zip(parts, index, strict=True):
-        values += part.values[rows]
-    values /= len(parts)
-    low, high = percentile_interval(values, level=level)
+
+    def mean(columns: Sequence[Floats]) -> Floats:
+        return np.asarray(np.mean([each[rows] for each, rows in zip(columns, index, strict=True)], axis=0))
+
     return MatchScores(
         tuple(shared),
-        np.mean([part.point[rows] for part, rows in zip(parts, index, strict=True)], axis=0),
-        low,
-        high,
-        values,
+        mean([part.point for part in parts]),
+        mean([part.low for part in parts]),
+        mean([part.high for part in parts]),
+        np.min([part.n_clusters[rows] for part, rows in zip(parts, index, strict=True)], axis=0),
+        _mean_ratios([part.overall for part in parts]),
         first.n_gold[index[0]],
         np.sum([part.n_predicted[rows] for part, rows in zip(parts, index, strict=True)], axis=0),
     )
 
 
-def _mean_shares(parts: Sequence[Shares], level: float) -> Shares:
+def _mean_ratios(parts: Sequence[ClusteredRatios]) -> ClusteredRatios:
+    return ClusteredRatios(
+        _mean_rates([part.rates for part in parts]),
+        np.mean([part.residual for part in parts], axis=0),
+        np.min([part.n_clusters for part in parts], axis=0),
+        np.mean([part.n_equal for part in parts], axis=0),
+    )
+
+
+def _mean_rates(parts: Sequence[Rates]) -> Rates:
+    return Rates(*(np.mean([each[k] for each in parts], axis=0) for k in range(3)))
+
+
+def _mean_shares(parts: Sequence[Shares]) -> Shares:
     """Members share their gold evidence; codes that they point at are counted over all of them."""
-    values = np.mean([part.values for part in parts], axis=0)
-    low, high = percentile_interval(values, level=level)
     n, false = parts[0].n.copy(), SHARES.index("codes_false")
     n[false] = sum(int(part.n[false]) for part in parts)
-    return Shares(np.mean([part.point for part in parts], axis=0), low, high, values, n)
-
-
-def _without_replicates(measured: EvidenceMeasures) -> EvidenceMeasures:
-    """Without the replicates of strata, which are not compared between models."""
-    scores = measured.scores
-    return measured._replace(scores=scores._replace(values=scores.values[:1].copy()))
+    rates = _mean_rates([part.rates for part in parts])
+    return Shares(rates, np.min([part.n_clusters for part in parts], axis=0), n)

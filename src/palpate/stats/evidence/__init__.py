@@ -92,16 +92,16 @@ class MatchCounts(NamedTuple):
 
     def totals(self) -> Ints:
         """[stratum, match, 3]: found, false, missed."""
-        return np.asarray(self._by_chart().sum(axis=0), np.int64).reshape(len(self.strata), len(MATCHES), 3)
+        return np.asarray(self.by_chart().sum(axis=0), np.int64)
 
-    def _by_chart(self) -> Floats:
-        """[chart, table * 3] sums over codes."""
+    def by_chart(self) -> Floats:
+        """[chart, stratum, match, 3] sums over codes: found, false, missed."""
         n_tables = self.first.size - 1
         table = np.repeat(np.arange(n_tables), np.diff(self.first))
         out = np.zeros((self.n_charts, n_tables, 3))
         for k, column in enumerate((self.tp, self.fp, self.fn)):
             np.add.at(out[:, :, k], (self.chart, table), column)
-        return out.reshape(self.n_charts, n_tables * 3)
+        return out.reshape(self.n_charts, len(self.strata), len(MATCHES), 3)
 
 
 class SpanScores(NamedTuple):
@@ -180,7 +180,7 @@ def span_scores(
     out = np.full((*shape, 1 + n_replicates), np.nan)
     if counts.n_charts:
         seed = int(seed_of(rng))  # one for all chunks
-        by_chart = counts._by_chart()
+        by_chart = counts.by_chart().reshape(counts.n_charts, -1)
         out[..., :1] = _evaluate(counts, by_chart, np.ones((1, counts.n_charts), np.int32))
         step = max(1, _CELLS_PER_CHUNK // max(counts.n_charts, by_chart.shape[1]))
         for low in range(0, n_replicates, step):
