@@ -200,6 +200,20 @@ def test_one_rater_and_raters_without_common_words() -> None:
     assert all(row.value is None and row.reason for row in apart.values())
 
 
+def test_a_rater_who_tells_no_words_apart_is_left_out() -> None:
+    rng = np.random.default_rng(3)
+    scores = np.column_stack([rng.integers(1, 6, size=(20, 2)), np.full(20, 3)]).astype(float)
+    each = [spearmanr(scores[:, j], np.delete(scores, j, axis=1).mean(axis=1)).statistic for j in range(2)]
+    rows = {
+        row.group: row
+        for row in rater_agreement(panel_of(scores, tuple(map(str, range(20)))), "y", OVER_WORDS)
+        if row.metric == "rater_agreement"
+    }
+    assert rows[CLINICIANS].value == pytest.approx(np.mean(each))
+    assert rows["r2"].value is None
+    assert "tells apart" in str(rows["r2"].reason)
+
+
 def test_model_against_model() -> None:
     (row,) = model_agreement("y", SENSITIVITY, OVER_WORDS)
     assert row.value == pytest.approx(spearmanr(LANGUAGE, TFIDF).statistic)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,14 @@ from palpate.audits.vocabulary.intervals import Floats
 from palpate.audits.vocabulary.measures import rank_words
 from palpate.perturb.words import Ratings, normalise_word
 from palpate.results import Estimate
-from palpate.stats import kendall_w, krippendorff_alpha, resampled_spearman, spearman
+from palpate.stats import kendall_w, krippendorff_alpha, resampled_spearman
 
 CLINICIANS = "clinicians"
 SCALE_MIDDLE = 3.0
 """Of ratings from 1 to 5."""
+ONE_RATER = "there is only one rater"
 MOST_RATER_REPLICATES = 1_000
-"""Resamples for the raters' own agreement, which is slow to compute and needs no fine p-values."""
+"""Resamples for alpha and W, which are slow to compute and need no fine p-values."""
 
 
 @dataclass(frozen=True)
@@ -158,23 +158,22 @@ def rater_agreement(panel: ClinicianPanel, label: str, over_words: WordCorrelati
     table = panel.scores[panel.rated]
     complete = table[~np.isnan(table).any(axis=1)]
     few = f"fewer than {FEWEST_WORDS} words"
-    measures: list[tuple[str, str, Floats, Callable[[Floats], float], str]] = [
-        ("krippendorff_alpha", CLINICIANS, table, lambda rows: krippendorff_alpha(rows.T, level="ordinal"), few),
-        ("kendall_w", CLINICIANS, complete, lambda rows: kendall_w(rows.T), f"{few} are rated by all raters"),
-        ("rater_agreement", CLINICIANS, table, _mean_against_others, few),
-        *(
-            ("rater_agreement", rater, table, partial(_against_others, rater=j), few)
-            for j, rater in enumerate(panel.raters)
-        ),
+    measures: list[tuple[str, Floats, Callable[[Floats], float], str]] = [
+        ("krippendorff_alpha", table, lambda rows: krippendorff_alpha(rows.T, level="ordinal"), few),
+        ("kendall_w", complete, lambda rows: kendall_w(rows.T), f"{few} are rated by all raters"),
     ]
     out = []
-    for metric, group, rows, measure, too_few in measures:
+    for metric, rows, measure, too_few in measures:
         found = Correlation(np.nan, np.zeros(0), len(rows), too_few)
         if table.shape[1] < 2:
-            found = found._replace(reason="there is only one rater")
+            found = found._replace(reason=ONE_RATER)
         elif len(rows) >= FEWEST_WORDS:
             found = _measure(rows, measure, over_words)
-        out.append(over_words.row(found, CLINICIANS, metric, label, group))
+        out.append(over_words.row(found, CLINICIANS, metric, label, CLINICIANS))
+    every = range(len(panel.raters))
+    for group, raters in ((CLINICIANS, every), *((panel.raters[j], (j,)) for j in every)):
+        found = _in_place(table, None, raters, over_words)
+        out.append(over_words.row(found, CLINICIANS, "rater_agreement", label, group))
     return out
 
 
@@ -195,52 +194,41 @@ def in_a_clinicians_place(
     Against the mean of all of them a model would have the easier task: a mean of more raters is less noisy.
     """
     about = ("rater_agreement", label, CLINICIANS)
-    own = _in_place(panel, None, over_words)
+    table, every = panel.scores[panel.judged], range(len(panel.raters))
+    own = _in_place(table, None, every, over_words)
     levels, gaps = [], []
     for name, scores in sensitivity.items():
-        found = _in_place(panel, scores, over_words)
+        found = _in_place(table, scores[panel.judged], every, over_words)
         levels.append(over_words.row(found, name, *about))
         gaps.append(over_words.difference(found, own, name, *about, reference=CLINICIANS))
     return levels, gaps
 
 
-def _in_place(panel: ClinicianPanel, sensitivity: Floats | None, over_words: WordCorrelations) -> Correlation:
-    """Spearman of a model, or of each clinician, with the mean of the other clinicians; the mean over clinicians."""
-    table = panel.scores[panel.judged]
+def _in_place(table: Floats, model: Floats | None, raters: Sequence[int], over_words: WordCorrelations) -> Correlation:
+    """Spearman of each rater, or of a model in the rater's place, with the mean of the others; the mean over raters.
+
+    `table` is [words, raters]. A model is compared on the words that the rater rated.
+    """
     n, none = len(table), np.zeros(0)
-    if len(panel.raters) < 2:
-        return Correlation(np.nan, none, n, "there is only one rater")
-    if n < FEWEST_WORDS:
-        return Correlation(
-            np.nan, none, n, f"fewer than {FEWEST_WORDS} rated words are in the notes of enough patients"
-        )
+    if table.shape[1] < 2:
+        return Correlation(np.nan, none, n, ONE_RATER)
     pairs = []
-    for j in range(len(panel.raters)):
+    for j in raters:
         others = mean_ratings(np.delete(table, j, axis=1))
         known = ~(np.isnan(table[:, j]) | np.isnan(others))
-        first = table[:, j] if sensitivity is None else sensitivity[panel.judged]
-        if known.sum() >= FEWEST_WORDS:
+        first = table[:, j] if model is None else model
+        if known.sum() >= FEWEST_WORDS and np.ptp(table[known, j]) > 0:
             pairs.append((known, np.round(first[known], 12), np.round(others[known], 12)))
+    if not pairs:
+        return Correlation(np.nan, none, n, f"fewer than {FEWEST_WORDS} words that the rater tells apart")
 
     def values_of(counts: NDArray[np.int32]) -> Floats:
         each = [resampled_spearman(first, second, counts[:, known]) for known, first, second in pairs]
-        return np.asarray(np.mean(each, axis=0)) if each else np.full(len(counts), np.nan)
+        return np.asarray(np.mean(each, axis=0))
 
     value = float(values_of(np.ones((1, n), np.int32))[0])
     if np.isnan(value):
-        return Correlation(np.nan, none, n, "the model or a rater does not tell the words apart")
+        why = "the other raters do not tell the words apart" if model is None else "every word moves the model alike"
+        return Correlation(np.nan, none, n, why)
     draws = over_words.draws(n, over_words.resampling.n_replicates)
     return Correlation(value, np.concatenate([values_of(counts) for counts in draws]), n)
-
-
-def _against_others(rows: Floats, rater: int) -> float:
-    """Spearman of one rater with the mean of the others, over the words that both have."""
-    others = mean_ratings(np.delete(rows, rater, axis=1))
-    known = ~(np.isnan(rows[:, rater]) | np.isnan(others))
-    return spearman(rows[known, rater], others[known])
-
-
-def _mean_against_others(rows: Floats) -> float:
-    values = [_against_others(rows, j) for j in range(rows.shape[1])]
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")

@@ -107,20 +107,8 @@ class WordRows:
         names = self.effects.predictions.names
         for model, reference in pairs_of(self.effects.predictions.compared):
             a, b = names.index(model), names.index(reference)
-            difference = scores.rank[a] - scores.rank[b]
-            below, above = (
-                np.hypot(
-                    np.maximum(np.abs(scores.rank[one] - low[one]), _ROUNDING),
-                    np.maximum(np.abs(scores.rank[other] - high[other]), _ROUNDING),
-                )
-                for one, other, low, high in (
-                    (a, b, scores.rank_low, scores.rank_high),
-                    (a, b, scores.rank_high, scores.rank_low),
-                )
-            )
-            yield from self._rows(
-                model, "rank", scores.label, difference, (difference - below, difference + above), reference=reference
-            )
+            difference, low, high = rank_difference_interval(scores, scores, a, b)
+            yield from self._rows(model, "rank", scores.label, difference, (low, high), reference=reference)
 
     def spread(self, scores: WordScores) -> Iterator[Estimate]:
         """The standard deviation over an ensemble's members of each word's score and rank."""
@@ -167,3 +155,15 @@ class WordRows:
         if not self.effects.has_score[word]:
             return self.swaps.reasons[word] or "no swap was made"
         return "no substitute of this filter" if n == 0 else "no threshold could be found"
+
+
+def rank_difference_interval(scores: WordScores, others: WordScores, a: int, b: int) -> tuple[Floats, Floats, Floats]:
+    """[words] The rank of model `a` less that of model `b`, and its interval from those of the ranks (MOVER)."""
+    rank, other = scores.rank[a], others.rank[b]
+
+    def arm(of: Floats, end: Floats) -> Floats:
+        return np.maximum(np.abs(of - end), _ROUNDING)
+
+    below = np.hypot(arm(rank, scores.rank_low[a]), arm(other, others.rank_high[b]))
+    above = np.hypot(arm(rank, scores.rank_high[a]), arm(other, others.rank_low[b]))
+    return rank - other, rank - other - below, rank - other + above

@@ -33,6 +33,8 @@ _NO_CHANGE = 1e-12
 """A smaller change is rounding."""
 _MOST_EXPONENT = 700.0
 _NARROWEST = 0.01
+_SKEWED = 4.0
+"""How much more skewness widens an interval that is not on a log scale; found by simulation."""
 
 
 class PatientSums(NamedTuple):
@@ -91,7 +93,7 @@ def change_interval(found: Moments, level: Floats | float) -> Interval:
 def signed_interval(found: Moments, level: Floats | float) -> Interval:
     """Of mean signed changes: Student's, wider on the side to which they are skewed."""
     q = _quantile(found, level)
-    arms = [q * found.error * (1.0 + np.maximum(sign * found.skewness, 0.0)) for sign in (-1.0, 1.0)]
+    arms = [q * found.error * (1.0 + _SKEWED * np.maximum(sign * found.skewness, 0.0)) for sign in (-1.0, 1.0)]
     few, most = found.n_moved < FEWEST_MOVED, _unmoved(found, q)
     return _defined(found, np.where(few, -most, found.value - arms[0]), np.where(few, most, found.value + arms[1]))
 
