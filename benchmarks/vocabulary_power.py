@@ -2,7 +2,8 @@
 
 For each seed two hospitals: one whose ward name is tied to readmission, one where the tie is switched off. On each,
 tf-idf + XGBoost is trained and audited on the 49 rated words. Prints how often the planted word is among the first
-three, how often its rank's whole interval is, and how often the report warns of it. About 40 seconds per seed.
+three, how often its rank's whole interval is, and how often the report has a concern about it. About 40 seconds per
+seed.
 
     python benchmarks/vocabulary_power.py [--seeds 50] [--patients 2000] [--start 0]
 """
@@ -48,7 +49,10 @@ def audit_one(seed: int, *, strength: float | None, n_patients: int) -> Mapping[
     row = result.estimates.filter(pl.col("reference").is_null(), metric="rank", model="xgboost", group=word).row(
         0, named=True
     )
-    warned = any(word in finding.sentence and finding.kind == "concern" for finding in result.findings)
+    warned = any(
+        finding.question == "spurious" and finding.kind == "concern" and f"'{word}'" in finding.sentence
+        for finding in result.findings
+    )
     return {"rank": row["value"], "low": row["low"], "high": row["high"], "n": row["n"], "warned": warned}
 
 
@@ -71,7 +75,7 @@ def main() -> None:
         first = sum(row["rank"] is not None and row["rank"] <= TOP for row in rows)
         surely = sum(row["high"] is not None and row["high"] <= TOP for row in rows)
         warned = sum(row["warned"] for row in rows)
-        print(f"{name}: among the first {TOP} in {first} of {n} seeds, surely in {surely}, warned of in {warned}")
+        print(f"{name}: among the first {TOP} in {first} of {n} seeds, surely in {surely}, a concern in {warned}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from palpate.audits.kit.tables import TESTED, columns, forest, interval_cell, po
 from palpate.audits.vocabulary.answers import VocabularyAnalysis
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel
 from palpate.audits.vocabulary.findings import clinicians_place
+from palpate.audits.vocabulary.intervals import FEWEST_PATIENTS
 from palpate.audits.vocabulary.measures import MEASURES
 from palpate.cases.edits import Ints
 from palpate.results import Axis, Cell, Chart, Estimate, Table
@@ -67,8 +68,8 @@ def _ranked_words(analysis: VocabularyAnalysis, model: str) -> Chart:
     return forest(
         f"Words that move {model}",
         "Mean absolute change of the predicted risk when the word is swapped for another, over the notes that "
-        f"contain it (n), with {analysis.level:.0%} bootstrap intervals by patient. Compare words within a "
-        f"model, not scores between models.{rest}",
+        f"contain it (n), with {analysis.level:.0%} intervals by patient; none for words of fewer than "
+        f"{FEWEST_PATIENTS} patients. Compare words within a model, not scores between models.{rest}",
         f"Sensitivity of {model} to {len(chosen)} words, strongest first, with intervals.{first}",
         x=Axis(field="value", title="Change of risk (percentage points)", low=0.0),
         y=Axis(field="word", title="Word"),
@@ -159,6 +160,10 @@ def _agreement(analysis: VocabularyAnalysis) -> Table:
         for metric, name in (("krippendorff_alpha", "Krippendorff's alpha"), ("kendall_w", "Kendall's W")):
             found.append((CLINICIANS, "each other", name, find(metric, CLINICIANS)))
         found.append(("one clinician", others, "Spearman, mean over raters", find("rater_agreement", CLINICIANS)))
+        for model in models:
+            found.append((model, others, "Spearman, in the place of each rater", find("rater_agreement", model)))
+            gap = find("rater_agreement", model, reference=CLINICIANS)
+            found.append((f"{model} − one clinician", others, "Difference of rank correlations", gap))
         for rater in analysis.panel.raters:
             found.append((rater, others, spearman, find("rater_agreement", CLINICIANS, group=rater)))
     for model, other in pairs_of(models):
@@ -166,7 +171,9 @@ def _agreement(analysis: VocabularyAnalysis) -> Table:
     return table(
         "Who agrees with whom",
         "1 is the same order of words, 0 is no relation. The clinicians' agreement with each other is the "
-        f"most that can be asked of a model. Intervals resample words; p is corrected ({analysis.correction}).",
+        "most that can be asked of a model, so each model takes the place of each clinician in turn and is compared "
+        f"with the others, on the words of at least {FEWEST_PATIENTS} patients. Intervals resample words; differences "
+        f"are corrected ({analysis.correction}).",
         columns("Who", "With whom", "Measure", ("Value", "interval"), ("Words", "integer"), *TESTED),
         [(*about, interval_cell(row), row.n, *tested_cells(row)) for *about, row in found if row is not None],
         collapsed=False,
@@ -180,7 +187,7 @@ def _rank_differences(analysis: VocabularyAnalysis) -> Table:
         for word in analysis.words
         if (row := analysis.estimates.find("rank", model, group=word, reference=reference)) and row.value is not None
     ]
-    found.sort(key=lambda row: (row.significant is not True, -abs(row.value or 0)))
+    found.sort(key=lambda row: -abs(row.value or 0))
     rows = []
     for row in found:
         names = (row.model, row.reference or "")
@@ -188,8 +195,8 @@ def _rank_differences(analysis: VocabularyAnalysis) -> Table:
         rows.append((row.group, *names, *levels, rank_text(row), *tested_cells(row)))
     return table(
         "Words that two models treat differently",
-        "Difference of ranks, paired on the same resampled patients; negative: the word moves the first model "
-        f"more. p-values are corrected ({analysis.correction}) over the words and pairs of models.",
+        "Difference of ranks, the largest first; negative: the word moves the first model more. Intervals and "
+        f"p-values are corrected ({analysis.correction}) over the words and pairs of models.",
         columns("Word", "Model", "Against", "Rank", "Rank of the other", "Difference", *TESTED),
         rows,
         collapsed=True,
