@@ -106,7 +106,10 @@ def test_a_model_that_reacts_to_nothing_or_sees_nothing_is_not_acceptable(case: 
 def test_families(case: Case) -> None:
     by_question, by_run = (
         run(
-            case, {**MODELS, "odd": KeywordModel(dict(zip(WORDS, np.linspace(0.1, 1.2, 12), strict=True)))}, rated(), family=family
+            case,
+            {**MODELS, "odd": KeywordModel(dict(zip(WORDS, np.linspace(0.1, 1.2, 12), strict=True)))},
+            rated(),
+            family=family,
         ).estimates.filter(pl.col("n_family").is_not_null())
         for family in ("question", "run")
     )
