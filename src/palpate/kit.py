@@ -7,6 +7,7 @@ An audit plans with `Plan`, `VariantsBuilder` and `Edit`, and reports with `RowW
 """
 
 from palpate.audits.kit.answers import Question
+from palpate.audits.kit.differences import drop_differences, model_differences, population_differences
 from palpate.audits.kit.metrics import (
     MetricReplicates,
     append_ensembles,
@@ -14,8 +15,6 @@ from palpate.audits.kit.metrics import (
     ensemble_spread,
     level_rows,
     member_places,
-    model_differences,
-    population_differences,
     replicates_frame,
     spread_rows,
 )
@@ -142,6 +141,7 @@ __all__ = [
     "counted",
     "decide_thresholds",
     "difference_cells",
+    "drop_differences",
     "ensemble_spread",
     "estimates_frame",
     "finite",

@@ -85,6 +85,7 @@ MACRO, MICRO, ALL_LABELS = "macro", "micro", "all labels"
 of all of them together."""
 METRIC_NAMES = {
     "auroc": "AUROC",
+    "auroc_drop": "Change of AUROC between cohorts",
     "auprc": "AUPRC",
     "sensitivity_at_specificity": "Sensitivity at fixed specificity",
     "sensitivity_at_local_specificity": "Sensitivity, local threshold",

@@ -99,15 +99,17 @@ def calibration_curve(
     n_bins: int = 10,
     weight: ArrayLike | None = None,
     level: float = 0.95,
+    per_unit: float = 1.0,
 ) -> CalibrationCurve:
     """Observed rate against mean probability in bins of equal mass, with Wilson intervals.
 
-    With weights, the interval uses the bin's effective number of rows, (sum w)^2 / sum w^2.
+    With weights, the interval uses the bin's effective number of rows, (sum w)^2 / sum w^2. With `per_unit` rows from
+    each patient, it takes them for one: a patient's rows may be all alike.
     """
     bins = _bins(_scored(y_true, y_score, weight), n_bins)
     if bins is None:
         nothing = np.empty(0)
         return CalibrationCurve(nothing, nothing, nothing, nothing, nothing)
     observed = np.clip(bins.positive / bins.mass, 0.0, 1.0)
-    low, high = wilson_interval(observed, bins.mass**2 / bins.squares, level=level)
+    low, high = wilson_interval(observed, bins.mass**2 / bins.squares / per_unit, level=level)
     return CalibrationCurve(bins.score / bins.mass, observed, np.full(n_bins, bins.mass), low, high)

@@ -154,7 +154,7 @@ def test_the_drop_between_cohorts() -> None:
     assert drop["value"] == pytest.approx(levels[0] - levels[1])  # type: ignore[operator]
     assert drop["significant"] is True
     assert value(result, "auroc", group="away")["n"] == 900
-    assert any("loses" in f.sentence and f.kind == "caution" for f in result.findings)
+    assert any("loses" in f.sentence and f.kind == "concern" and f.question == "travel" for f in result.findings)
 
 
 def test_checkpoints_are_one_model_with_mean_and_sd() -> None:
@@ -285,7 +285,8 @@ def test_a_cohort_of_one_class_says_so() -> None:
     cohort, p = simulated()
     negative = Cohort(cohort.cases, cohort.labels, sparse.csc_array(np.zeros((600, 1), dtype=np.uint8)))
     result = run(Performance(n_replicates=200, threshold=0.5), negative, {"m": p})
-    assert [finding.sentence for finding in result.findings] == ["AUROC in home cannot be computed: no positive case."]
+    assert result.findings[0].sentence == "AUROC of m in home cannot be computed: no positive case."
+    assert {finding.kind for finding in result.findings} == {"unsettled"}
 
 
 def test_averages_name_is_refused_as_a_label() -> None:
@@ -341,3 +342,147 @@ def test_a_margin_decides() -> None:
     assert answers(run(Performance(n_replicates=200), cohort, scores))["comparison", "b"] == "acceptable"
     strict = Performance(n_replicates=200, margins={"auroc": 1e-9})
     assert answers(run(strict, cohort, scores))["comparison", "b"] in ("unsettled", "caution", "concern")
+
+
+def sentences(result: AuditResult, kind: str, question: str | None = None) -> list[str]:
+    return [each.sentence for each in result.findings if each.kind == kind and each.question == question]
+
+
+def test_perfect_separation_of_a_few_has_a_real_width() -> None:
+    cohort, _ = simulated(60, split=False)
+    y = np.zeros((60, 1), np.uint8)
+    y[:6] = 1
+    few = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
+    result = run(Performance(n_replicates=200, threshold=0.5), few, {"perfect": 0.1 + 0.8 * y.astype(float)})
+    for metric, widest in (("auroc", 0.95), ("auprc", 0.8), ("sensitivity", 0.8), ("ppv", 0.8), ("specificity", 0.99)):
+        row = value(result, metric)
+        assert (row["value"], row["high"]) == (1.0, 1.0), metric
+        assert row["low"] < widest, metric  # type: ignore[operator]
+    assert value(result, "brier")["high"] > 0.02  # type: ignore[operator]
+
+
+def test_two_perfect_models_are_not_shown_to_be_equal() -> None:
+    cohort, _ = simulated(60, split=False)
+    y = np.zeros((60, 1), np.uint8)
+    y[:12] = 1
+    few = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
+    scores = {"a": 0.1 + 0.8 * y, "b": 0.2 + 0.7 * y + 0.001 * np.random.default_rng(0).random(y.shape)}
+    row = value(run(QUICK, few, scores), "auroc", model="b", reference="a")
+    assert row["low"] < -0.02 < 0.02 < row["high"]  # type: ignore[operator]
+
+
+def test_an_inverted_model_is_of_the_first_rank() -> None:
+    cohort, p = simulated(n_labels=3)
+    result = run(QUICK, cohort, {"good": p, "inverted": 1 - p})
+    (alarm,) = [each for each in sentences(result, "concern") if "wrong way" in each]
+    assert alarm.startswith("inverted ranks patients the wrong way round for 'label0', 'label1' and 'label2' in home")
+    assert "`positive:`" in alarm
+
+
+@pytest.mark.parametrize(("threshold", "who"), [(0.0, "everybody"), (1.0, "nobody")])
+def test_a_threshold_that_divides_nobody_is_of_the_first_rank(threshold: float, who: str) -> None:
+    cohort, p = simulated()
+    result = run(QUICK, cohort, {"m": p}, m={"threshold": threshold})
+    assert sentences(result, "concern") == [
+        f"m flags {who} in home at its threshold (stored with the model): set `threshold:` to one that divides "
+        "patients, or check its probabilities."
+    ]
+
+
+def test_scores_that_are_no_probabilities_are_of_the_first_rank() -> None:
+    cohort, p = simulated()
+    scores = {"m": p, "same": np.full(p.shape, 0.3), "decides": (p > 0.5).astype(float)}
+    found = sentences(run(QUICK, cohort, scores), "concern")
+    assert any(each.startswith("same gives every case the same score:") for each in found)
+    assert any(each.startswith("decides gives only 0 and 1:") for each in found)
+    assert not any(each.startswith("m ") for each in found)
+
+
+def test_decisions_at_a_threshold_chosen_on_the_audited_cases_are_called_optimistic() -> None:
+    cohort, p = simulated(split=False)
+    (caveat,) = sentences(run(QUICK, cohort, {"m": p}), "caveat")
+    assert "optimistic: its threshold was chosen on the audited cases" in caveat
+    split, p = simulated()
+    assert not sentences(run(QUICK, split, {"m": p}), "caveat")
+
+
+def test_who_loses_more_is_an_estimate() -> None:
+    home, p_home = simulated(n=1200, seed=1, name="home")
+    away, _ = simulated(n=1200, seed=2, name="away", split=False)
+    rng = np.random.default_rng(4)
+    steady, fragile = (1 / (1 + np.exp(1 - rng.normal(size=(1200, 1)) - k * away.y.toarray())) for k in (1.5, 0.2))
+    scores = {"steady": np.concatenate([p_home, steady]), "fragile": np.concatenate([p_home, fragile])}
+    result = run(Performance(n_replicates=400), stack([home, away]), scores)
+    row = value(result, "auroc_drop", model="fragile", reference="steady", group="away")
+    drops = [value(result, "auroc", model=m, group="away", reference="home")["value"] for m in ("fragile", "steady")]
+    assert row["value"] == pytest.approx(drops[0] - drops[1])  # type: ignore[operator]
+    assert row["significant"] is True
+    assert row["high"] < 0  # type: ignore[operator]
+    assert any("fragile changes for the worse by" in each for each in sentences(result, "fact", "travel"))
+
+
+def test_each_question_is_answered_once_per_model_and_cohorts_do_not_hide_each_other() -> None:
+    parts = [simulated(n=600, seed=k, name=name, split=False) for k, name in enumerate(("home", "near", "far"))]
+    scores = np.concatenate([p for _, p in parts])
+    scores[1200:] = np.random.default_rng(0).random(scores[1200:].shape)
+    result = run(QUICK, stack([cohort for cohort, _ in parts]), {"a": scores, "b": scores[::-1].copy()})
+    asked = [(answer.question, answer.model) for answer in result.answers]
+    assert len(asked) == len(set(asked)) == 8
+    travel = next(answer for answer in result.answers if (answer.question, answer.model) == ("travel", "a"))
+    assert (travel.verdict, travel.label) == ("concern", "to far")
+    told = [each.sentence for each in result.findings]
+    assert len(told) == len(set(told))
+    assert all(each.question is not None for each in result.findings if each.kind in ("acceptable", "unsettled"))
+
+
+def test_labels_behind_the_mean_are_named_and_counted() -> None:
+    cohort, p = simulated(n_labels=4)
+    y = cohort.y.toarray()
+    y[200:, 3] = 0
+    y[200:203, 3] = 1
+    p[:, 2] = np.random.default_rng(0).random(len(p))
+    odd = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
+    result = run(Performance(n_replicates=200, required={"auroc": 0.7}), odd, {"m": p})
+    caveats = sentences(result, "caveat", "separation")
+    assert "1 of 4 labels have fewer than 10 cases of one class and are not judged: 'label3'." in caveats
+    assert "For 1 of 4 labels, the AUROC of m is below the required 0.7: 'label2'." in caveats
+
+
+def test_family_run_widens_what_the_question_does_not() -> None:
+    cohort, p = simulated(n_labels=3)
+    scores = {"a": p, "b": np.clip(p + 0.1 * np.random.default_rng(0).normal(size=p.shape), 0, 1)}
+    widths = {}
+    for family in ("question", "run"):
+        row = value(
+            run(Performance(n_replicates=200, family=family), cohort, scores),  # type: ignore[arg-type]
+            "auroc",
+            label="macro",
+            model="b",
+            reference="a",
+        )
+        widths[family] = row["high"] - row["low"]  # type: ignore[operator]
+        assert row["pointwise_low"] is not None
+    assert widths["run"] > 1.3 * widths["question"]
+
+
+def test_macro_calibration_errors_of_calibrated_models_do_not_differ() -> None:
+    """One model is sharp, one dull, both are calibrated: chance alone makes their errors differ."""
+    rng = np.random.default_rng(11)
+    cohort, _ = simulated(500, n_labels=6, split=False)
+    sharp = rng.beta(0.4, 0.8, (500, 6))
+    y = (rng.random(sharp.shape) < sharp).astype(np.uint8)
+    calibrated = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
+    scores = {"sharp": sharp, "dull": np.full(sharp.shape, 1 / 3) + 1e-4 * rng.random(sharp.shape)}
+    result = run(Performance(n_replicates=300, threshold=0.5), calibrated, scores)
+    rows = result.estimates.filter(pl.col("reference").is_not_null(), metric="adaptive_calibration_error")
+    assert set(rows["label"]) == {*cohort.labels, "macro", "micro"}
+    assert not rows["significant"].any()
+
+
+def test_several_seeds_are_one_curve() -> None:
+    cohort, p = simulated()
+    seeds = {f"xgb[{k}]": np.clip(p + 0.05 * noise(p.shape, k), 0, 1) for k in (1, 2, 3)}
+    result = run(QUICK, cohort, {"solo": p, **seeds}, **{name: {"ensemble": "xgb"} for name in seeds})
+    chart = next(block for block in result.blocks if block.title == "Calibration")
+    assert {row["model"] for row in chart.data} == {"solo", "xgb"}  # type: ignore[union-attr]
+    assert "mean of its seeds' curves" in chart.caption

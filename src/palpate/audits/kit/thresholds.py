@@ -43,6 +43,8 @@ class Thresholds(NamedTuple):
     """[model, label]; NaN where none could be found."""
     origin: dict[str, str]
     """In words, where each model's came from."""
+    optimistic: frozenset[str] = frozenset()
+    """The models whose threshold was chosen on the audited cases: their decisions look better than they are."""
 
 
 def check_rule(rule: ThresholdRule, cohort: Cohort) -> None:
@@ -83,4 +85,5 @@ def decide_thresholds(
         for j in range(len(plan.labels)):
             y, p = y_true[:, j], answers.p[chosen, j]
             out[m, j] = recall_threshold(y, p, recall=rule.target_recall) if own == "recall" else youden_threshold(y, p)
-    return Thresholds(out, origin)
+    chosen_here = frozenset(name for name, how in origin.items() if how.endswith(where) and not on_validation)
+    return Thresholds(out, origin, chosen_here)

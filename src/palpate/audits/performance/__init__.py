@@ -16,13 +16,14 @@ import numpy as np
 from pydantic import Field
 
 from palpate.audits.kit.metrics import replicates_frame
-from palpate.audits.kit.resampling import Correction
+from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, audited_labels
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, performance_answers
 from palpate.audits.performance.blocks import performance_blocks
 from palpate.audits.performance.estimates import performance_rows
-from palpate.audits.performance.findings import PerformanceAnalysis, performance_answers, performance_findings
+from palpate.audits.performance.findings import performance_findings
 from palpate.audits.performance.measures import (
     PROBABILITY,
     RANKING,
@@ -30,6 +31,7 @@ from palpate.audits.performance.measures import (
     Measuring,
     calibration_curves,
     measure,
+    odd_scores,
     populations_of,
 )
 from palpate.audits.performance.plan import HeldOut, plan_cases
@@ -58,6 +60,9 @@ class Performance:
     n_replicates: Replicates = 10_000
     level: Share = 0.95
     correction: Correction = "bonferroni"
+    family: Family = "question"
+    """Which comparisons share one correction: those that answer one question (the pairs of models on a metric, the
+    changes between cohorts), or all that the audit makes (`run`)."""
     labels_with_intervals: Annotated[int, Field(ge=1)] = 50
     """Of many labels, the most frequent ones get intervals; averages are over all."""
     required: dict[Literal["auroc"], Share] = field(default_factory=dict)
@@ -73,12 +78,9 @@ class Performance:
 
     def analyse(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Levels, differences between models, differences between cohorts, spread over seeds."""
+        held_out, rule = plan.memory, self._threshold_rule
         threshold = decide_thresholds(
-            plan,
-            predictions.scored,
-            rule=self._threshold_rule,
-            validation=plan.memory.validation,
-            main=plan.memory.main,
+            plan, predictions.scored, rule=rule, validation=held_out.validation, main=held_out.main
         )
         populations = populations_of(plan, predictions, threshold.values, rng)
         measuring = Measuring(self.specificity, self.n_bins, self.unit, self.n_replicates)
@@ -86,7 +88,9 @@ class Performance:
         found = measure(populations, labels, tuple(predictions.scored), measuring)
         measured = [[part.with_ensembles(predictions) for part in parts] for parts in found.parts]
         overall = plan.labels[0] if len(plan.labels) == 1 else MACRO
-        rows = performance_rows(measured, predictions, RowWriter(self.name, self.level), self.correction, overall)
+        rows = performance_rows(
+            measured, predictions, RowWriter(self.name, self.level), self.correction, self.family, overall
+        )
         analysis = PerformanceAnalysis(
             estimates=EstimateIndex(rows, label=overall, group=populations[0].name),
             models=predictions.compared,
@@ -99,13 +103,19 @@ class Performance:
             correction=self.correction,
             thresholds=threshold,
             n_patients={each.name: len(np.unique(each.patient)) for each in populations},
-            curves=calibration_curves(populations, tuple(predictions.scored), plan.labels, self.n_bins),
+            curves=calibration_curves(populations, predictions, plan.labels, measuring),
+            odd_scores=odd_scores(populations, tuple(predictions.scored), plan.labels),
+            margins=margins_with(self.margins),
+            required=self.required.get("auroc", CHANCE),
+            family=self.family,
         )
+        answers = performance_answers(analysis)
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(rows),
             blocks=performance_blocks(analysis),
-            findings=performance_findings(analysis),
+            findings=performance_findings(analysis, answers),
+            answers=answers,
             provenance={
                 "threshold": threshold.origin,
                 "unit": self.unit,
@@ -113,7 +123,6 @@ class Performance:
                 "n_replicates_of_averages": found.n_replicates_of_averages,
                 "labels_in_macro": found.n_averaged,
             },
-            answers=performance_answers(analysis, margins_with(self.margins), self.required.get("auroc", 0.5)),
             replicates=replicates_frame(
                 chain.from_iterable(measured), predictions.compared, overall, (*RANKING, *PROBABILITY)
             ),

@@ -20,7 +20,7 @@ from palpate.audits.kit.tables import (
     table,
 )
 from palpate.audits.kit.wording import number
-from palpate.audits.performance.findings import PerformanceAnalysis
+from palpate.audits.performance.answers import PerformanceAnalysis
 from palpate.audits.performance.measures import PROBABILITY, RANKING
 from palpate.results import MACRO, METRIC_NAMES, MICRO, Axis, Chart, Column, Estimate, Table
 from palpate.stats import THRESHOLD_METRICS
@@ -56,7 +56,7 @@ def _overview(analysis: PerformanceAnalysis) -> Chart:
     first = find("auroc", analysis.models[0])
     return forest(
         "AUROC of each model",
-        f"Points are computed on the data; bars are {analysis.level:.0%} bootstrap intervals. 0.5 is chance.",
+        f"Points are computed on the data; bars are {analysis.level:.0%} intervals. 0.5 is chance.",
         f"AUROC with interval for {len(analysis.models)} models"
         + (f", overall {number(first.value)} for {first.model}." if first else "."),
         x=Axis(field="value", title="AUROC (0.5 = chance, 1 = perfect)"),
@@ -77,7 +77,8 @@ def _headline_table(analysis: PerformanceAnalysis) -> Table:
     what = f"of '{analysis.estimates.label}'" if len(analysis.labels) == 1 else _averaging(analysis)
     return table(
         "Discrimination and calibration",
-        f"Metrics {what}, with {analysis.level:.0%} intervals. Lower is better for Brier score and calibration error.",
+        f"Metrics {what}, with {analysis.level:.0%} intervals. Lower is better for Brier score and calibration error."
+        + (" A model of several seeds has the mean of its seeds' metrics." if analysis.ensembles else ""),
         columns("Model", "Cohort", ("Cases", "integer"), ("Positive", "integer"), *_intervals(analysis, HEADLINE)),
         rows,
         collapsed=False,
@@ -122,6 +123,12 @@ def _difference_row(analysis: PerformanceAnalysis, row: Estimate, what: str) -> 
     return (what, row.label, row.group, _metric(analysis, row.metric), *difference_cells(row))
 
 
+def _corrected(analysis: PerformanceAnalysis, over: str) -> str:
+    if analysis.family == "run":
+        over = "all comparisons of the audit. "
+    return f"p-values and intervals are corrected ({analysis.correction}) over {over}"
+
+
 def _differences_table(analysis: PerformanceAnalysis) -> Table:
     rows = [
         _difference_row(analysis, row, f"{row.model} − {row.reference}")
@@ -130,7 +137,7 @@ def _differences_table(analysis: PerformanceAnalysis) -> Table:
     ]
     return table(
         "Every pair of models",
-        f"p-values are corrected ({analysis.correction}) over the pairs, labels and averages of a metric in a cohort.",
+        _corrected(analysis, "the pairs, labels and averages of a metric in a cohort; the overall number on its own."),
         columns("Models", *_DIFFERENCE),
         rows,
     )
@@ -152,10 +159,18 @@ def _drop_blocks(analysis: PerformanceAnalysis) -> list[Table | Chart]:
     )
     listing = table(
         f"Other cohorts against {main}",
-        f"p-values are corrected ({analysis.correction}) over the models, cohorts and labels of a metric. "
+        _corrected(analysis, "the models, cohorts and labels of a metric; the overall number on its own. ")
+        + "Rows of two models compare their changes. "
         "AUPRC, PPV and Brier score change with the prevalence alone; AUROC and Brier skill can be compared.",
         columns("Model", *_DIFFERENCE),
-        [_difference_row(analysis, row, row.model) for row in rows],
+        [
+            *(_difference_row(analysis, row, row.model) for row in rows),
+            *(
+                _difference_row(analysis, row, f"{row.model} − {row.reference}")
+                for row in analysis.estimates
+                if row.metric == "auroc_drop"
+            ),
+        ],
     )
     return [chart, listing]
 
@@ -166,7 +181,11 @@ def _calibration(analysis: PerformanceAnalysis) -> Chart:
         panel = f"{label} · {population}" if len(analysis.labels) > 1 else population
         data += calibration_points(curve, model=model, panel=panel)
     several = len({row["panel"] for row in data}) > 1
-    return calibration_chart("Calibration", data, series="model", facet="panel" if several else None)
+    chart = calibration_chart("Calibration", data, series="model", facet="panel" if several else None)
+    if not analysis.ensembles:
+        return chart
+    seeds = " A model of several seeds is drawn as the mean of its seeds' curves, in the widest of their bands."
+    return chart.model_copy(update={"caption": chart.caption + seeds})
 
 
 def _decisions_table(analysis: PerformanceAnalysis) -> Table:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import chain
 
-from palpate.audits.kit.metrics import (
-    MetricReplicates,
-    level_rows,
-    model_differences,
-    population_differences,
-    spread_rows,
-)
-from palpate.audits.kit.resampling import Correction
-from palpate.audits.kit.rows import RowWriter, corrected
+from palpate.audits.kit.differences import drop_differences, model_differences, population_differences
+from palpate.audits.kit.metrics import MetricReplicates, level_rows, spread_rows
+from palpate.audits.kit.resampling import Correction, Family
+from palpate.audits.kit.rows import RowWriter, corrected, one_family
 from palpate.results import Estimate, Predictions
 
 
@@ -22,19 +17,26 @@ def performance_rows(
     predictions: Predictions,
     writer: RowWriter,
     correction: Correction,
+    family: Family,
     overall: str,
 ) -> list[Estimate]:
     """All rows; `measured` has the parts of each cohort (labels, averages), the first cohort's first."""
-    models, rows = predictions.compared, list[Estimate]()
-    for parts in measured:
-        rows += [row for part in parts for row in level_rows(writer, part)]
-        pairs = [row for part in parts for row in model_differences(writer, part, models)]
-        rows += corrected(pairs, correction, writer.level, headline=overall)
-    drops = [
-        row
-        for parts in measured[1:]
-        for part, main in zip(parts, measured[0], strict=True)
-        for row in population_differences(writer, part, main, models)
+    models = predictions.compared
+    parts = list(chain.from_iterable(measured))
+    moved = [pair for each in measured[1:] for pair in zip(each, measured[0], strict=True)]
+    differences = [
+        *(row for part in parts for row in model_differences(writer, part, models)),
+        *(row for part, main in moved for row in population_differences(writer, part, main, models)),
+        *(row for part, main in moved for row in drop_differences(writer, part, main, models, "auroc")),
     ]
-    rows += corrected(drops, correction, writer.level, headline=overall)
-    return rows + spread_rows(writer, chain.from_iterable(measured), predictions)
+
+    def question(row: Estimate) -> Hashable:
+        """The pairs of models in one cohort, or all changes between cohorts; the headline label on its own."""
+        within = row.reference in models and not row.metric.endswith("_drop")
+        return row.group if within else "travel", row.metric, row.label == overall
+
+    return [
+        *(row for part in parts for row in level_rows(writer, part)),
+        *corrected(differences, correction, writer.level, family_of=one_family(family) or question),
+        *spread_rows(writer, parts, predictions),
+    ]

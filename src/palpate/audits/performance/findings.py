@@ -1,194 +1,293 @@
-"""The performance audit's findings: sentences for the first screen, made from its estimates."""
+"""The performance audit's findings: one sentence per question and model, never saying more than the verdict does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from palpate.audits.kit.answers import Question
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
-from palpate.audits.kit.rows import EstimateIndex, pairs_of
-from palpate.audits.kit.thresholds import Thresholds
-from palpate.audits.kit.wording import counted, interval, number, p_value
+from palpate.audits.kit.rows import pairs_of
+from palpate.audits.kit.wording import counted, interval, listed, number, quoted
+from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, too_few
 from palpate.results import Estimate, Finding
-from palpate.results.verdicts import Answer, Effect
-from palpate.stats import CalibrationCurve
+from palpate.results.verdicts import VERDICTS, Answer, Effect
+from palpate.stats import widen_interval
 
-CHANCE = 0.5
-_FEW_POSITIVE = 100
 _MOST_PAIRS = 6
 
 
-@dataclass(frozen=True)
-class PerformanceAnalysis:
-    """What findings and blocks are made from."""
-
-    estimates: EstimateIndex
-    """By default of the overall label in the first population."""
-    models: Sequence[str]
-    ensembles: Mapping[str, Sequence[str]]
-    populations: Sequence[str]
-    labels: Sequence[str]
-    n_averaged: int
-    """How many labels the macro average is over."""
-    level: float
-    specificity: float
-    correction: str
-    thresholds: Thresholds
-    n_patients: Mapping[str, int]
-    """In each population."""
-    curves: Sequence[tuple[str, str, str, CalibrationCurve]]
-    """Calibration: (population, model, label, curve)."""
-
-    @property
-    def auroc(self) -> str:
-        """What the headline number is called in a sentence."""
-        return "AUROC" if len(self.labels) == 1 else f"mean AUROC over {self.n_averaged} labels"
+def performance_findings(analysis: PerformanceAnalysis, answers: Sequence[Answer]) -> tuple[Finding, ...]:
+    """What casts doubt on everything, then the sentences of each question, and what limits them."""
+    by_question = {name: [answer for answer in answers if answer.question == name] for name in _SENTENCES}
+    return (
+        *_alarms(analysis),
+        *(
+            Finding(sentence=sentence(analysis, answer), kind=answer.verdict, question=name)
+            for name, sentence in _SENTENCES.items()
+            for answer in by_question[name]
+        ),
+        *_label_caveats(analysis),
+        *_skills(analysis),
+        *_drops(analysis),
+        *_pairs(analysis),
+        *_threshold_caveats(analysis),
+    )
 
 
-def performance_answers(
-    analysis: PerformanceAnalysis, margins: Mapping[str, float], required: float
-) -> tuple[Answer, ...]:
-    """The audit's cells of the scorecard: is it good enough, are its risks right, does it travel, is it the better?"""
-    asks = "Does it separate patients better than chance?"
-    asks = asks if required == CHANCE else f"Does it separate patients as required (AUROC {required:g})?"
-    level = Question("separation", asks, "auroc", 0.0, harm=-1, origin=required)
-    risks = Question("calibration", "Are its risks right?", "calibration", margins["calibration"])
-    travel = Question("travel", "Does it travel to {}?", "auroc", margins["auroc"], harm=-1)
-    better = Question("comparison", "Is it as good as the other models?", "auroc", margins["auroc"], harm=-1)
-    answers = []
-    for model in analysis.models:
-        answers.append(level.answer(model, [_level_effect(analysis, level, "auroc", model)]))
-        answers.append(risks.answer(model, [_level_effect(analysis, risks, "adaptive_calibration_error", model)]))
-        for name in analysis.populations[1:]:
-            asked = travel._replace(asks=travel.asks.format(name))
-            answers.append(asked.answer(model, [_drop_effect(analysis, asked, model, name)]))
-        if len(analysis.models) > 1:
-            others = [name for name in analysis.models if name != model]
-            answers.append(better.answer(model, [_pair_effect(analysis, better, model, name) for name in others]))
-    return tuple(answer for answer in answers if answer is not None)
+def _size(analysis: PerformanceAnalysis, answer: Answer, *, signed: bool = False) -> str:
+    """`0.781, 95% interval 0.701 to 0.850`; the value alone where there is no interval."""
+    if answer.low is None or answer.high is None:
+        return number(answer.value, signed=signed)
+    low, high = (number(end, signed=signed) for end in (answer.low, answer.high))
+    return f"{number(answer.value, signed=signed)}, {analysis.level:.0%} interval {low} to {high}"
 
 
-def _level_effect(analysis: PerformanceAnalysis, question: Question, metric: str, model: str) -> Effect | None:
-    row = analysis.estimates.find(metric, model)
-    if row is None:
-        return None
-    fewest = min(row.n_positive or 0, row.n - (row.n_positive or 0))
-    few = f"only {counted(fewest, 'case')} of one class" if fewest < FEWEST_FOR_TEST else None
-    n_patients = analysis.n_patients[analysis.populations[0]]
-    return question.effect(row, n_patients, n_family=len(analysis.models), reason=few)
+def _open(answer: Answer) -> str:
+    """What would settle it: `; about 1,200 patients would settle it`, or why it cannot be."""
+    if answer.reason:
+        return f": {answer.reason}"
+    return f"; about {answer.needed:,} patients would settle it" if answer.needed else ""
 
 
-def _drop_effect(analysis: PerformanceAnalysis, question: Question, model: str, population: str) -> Effect | None:
-    row = analysis.estimates.find("auroc", model, group=population, reference=analysis.populations[0])
-    n_family = len(analysis.models) * (len(analysis.populations) - 1)
-    why = row.reason if row is not None and row.p_value is None else None
-    return question.effect(row, analysis.n_patients[population], n_family=n_family, reason=why)
+def _separation(analysis: PerformanceAnalysis, answer: Answer) -> str:
+    size = f"{analysis.auroc} {_size(analysis, answer)}"
+    asked = "better than chance" if analysis.required == CHANCE else f"as required ({analysis.required:g})"
+    if answer.value is None:
+        return f"{analysis.auroc} of {answer.model} in {analysis.populations[0]} cannot be computed: {answer.reason}."
+    if answer.verdict == "acceptable":
+        return f"{answer.model} separates patients {asked}: {size}."
+    if answer.verdict == "concern":
+        short = "does worse than chance" if analysis.required == CHANCE else f"does not separate patients {asked}"
+        return f"{answer.model} {short}: {size}."
+    return f"Whether {answer.model} separates patients {asked} cannot be told ({size}){_open(answer)}."
 
 
-def _pair_effect(analysis: PerformanceAnalysis, question: Question, model: str, other: str) -> Effect | None:
-    """This model less the other, whichever way round the estimate is."""
-    row = analysis.estimates.find("auroc", model, reference=other)
-    if row is None and (turned := analysis.estimates.find("auroc", other, reference=model)) is not None:
-        row = turned.negated()
-    if row is None:
-        return None
-    why = row.reason if row.p_value is None else None
-    n_patients = analysis.n_patients[analysis.populations[0]]
-    n_family = len(pairs_of(analysis.models))
-    effect = question.effect(row, n_patients, n_family=n_family, reason=why)
-    return None if effect is None else effect._replace(label=f"against {other}")
+def _calibration(analysis: PerformanceAnalysis, answer: Answer) -> str:
+    size = f"mean calibration error {_size(analysis, answer)}"
+    margin = f"{analysis.calibration.margin:g}"
+    if answer.value is None:
+        return f"The calibration of {answer.model} cannot be computed: {answer.reason}."
+    if answer.verdict == "acceptable":
+        return f"The risks of {answer.model} are off by less than {margin} on average: {size}."
+    if answer.verdict == "concern":
+        return f"The risks of {answer.model} are off by more than {margin} on average: {size}."
+    if answer.verdict == "caution":
+        return f"The risks of {answer.model} are off; whether by more than {margin} is open: {size}."
+    return f"Whether the risks of {answer.model} are off by more than {margin} cannot be told ({size}){_open(answer)}."
 
 
-def performance_findings(analysis: PerformanceAnalysis) -> tuple[Finding, ...]:
-    """The sentences, in the order in which a reader wants them."""
-    return (*_levels(analysis), *_pairs(analysis), *_drops(analysis), *_warnings(analysis))
+def _travel(analysis: PerformanceAnalysis, answer: Answer) -> str:
+    where = f"from {analysis.populations[0]} {answer.label or f'to {analysis.populations[-1]}'}"
+    what, margin = analysis.auroc, f"{analysis.travel.margin:g}"
+    size = f"change {_size(analysis, answer, signed=True)}"
+    if answer.value is None:
+        return f"The change of {what} of {answer.model} {where} cannot be computed: {answer.reason}."
+    if answer.verdict == "acceptable":
+        several = "to any other cohort " if len(analysis.populations) > 2 else ""
+        return f"{answer.model} does not lose {margin} {what} or more {several}{where} ({size})."
+    if answer.verdict == "concern":
+        return f"{answer.model} loses more than {margin} {what} {where} ({size})."
+    if answer.verdict == "caution":
+        return f"{answer.model} loses {what} {where}; whether more than {margin} is open ({size})."
+    return f"Whether {answer.model} loses more than {margin} {what} {where} cannot be told ({size}){_open(answer)}."
 
 
-def _levels(analysis: PerformanceAnalysis) -> list[Finding]:
-    """A single model's AUROC (for several, the sentences about pairs say it), and where there is none, why."""
-    found = []
-    for population in analysis.populations:
-        row = analysis.estimates.find("auroc", analysis.models[0], group=population)
-        if row is not None and row.value is None:
-            sentence = f"{analysis.auroc} in {population} cannot be computed: {row.reason}."
-            found.append(Finding(sentence=sentence, kind="caveat"))
-        elif row is not None and len(analysis.models) == 1:
-            size = f"{number(row.value)} in {population} ({interval(row)}; n = {row.n:,})"
-            found.append(Finding(sentence=f"{row.model}: {analysis.auroc} {size}."))
-    return found
+_SENTENCES = {"separation": _separation, "calibration": _calibration, "travel": _travel}
 
 
-def _pairs(analysis: PerformanceAnalysis) -> list[Finding]:
-    """The first cohort's pairs, and those of other cohorts that differ significantly."""
-    main = analysis.populations[0]
-    rows = [
-        row
-        for population in analysis.populations
-        for model, reference in pairs_of(analysis.models)
-        if (row := analysis.estimates.find("auroc", model, group=population, reference=reference))
-        if row.value is not None and (population == main or row.significant)
-    ]
-    rows.sort(key=lambda row: (row.group != main, not row.significant))
-    found = [Finding(sentence=_pair(analysis, row)) for row in rows[:_MOST_PAIRS]]
-    if len(rows) > _MOST_PAIRS:
-        more = len(rows) - _MOST_PAIRS
-        found.append(Finding(sentence=f"{more} more pairs of models are in the table of differences."))
-    return found
+def _pairs(analysis: PerformanceAnalysis) -> Iterator[Finding]:
+    """One sentence per pair in the first cohort; its verdict is the worse of the two models'."""
+    judged = []
+    for model, reference in pairs_of(analysis.models):
+        first, second = analysis.pair_effect(model, reference), analysis.pair_effect(reference, model)
+        if first is None or second is None or first.harm is None or second.harm is None:
+            continue
+        worse = min((first, model, reference), (second, reference, model), key=lambda each: _rank(each[0]))
+        judged.append(worse)
+    judged.sort(key=lambda each: _rank(each[0]))
+    for effect, model, other in judged[:_MOST_PAIRS]:
+        yield Finding(sentence=_pair(analysis, effect, model, other), kind=effect.verdict, question="comparison")
+    if len(judged) > _MOST_PAIRS:
+        more = counted(len(judged) - _MOST_PAIRS, "more pair of models is", "more pairs of models are")
+        yield Finding(sentence=f"{more} in the table of differences.", question="comparison")
 
 
-def _pair(analysis: PerformanceAnalysis, row: Estimate) -> str:
-    model, reference = row.model, row.reference or ""
-    values = (analysis.estimates.value("auroc", name, group=row.group) for name in (model, reference))
-    levels = " against ".join(map(number, values))
-    size = f"{levels}, difference {number(row.value, signed=True)}, {interval(row, signed=True)}{p_value(row)}"
-    where = f" in {row.group}" if len(analysis.populations) > 1 else ""
-    if row.significant is None:
-        return f"{model} and {reference} were not tested{where}: {size} ({row.reason})."
-    if row.significant:
-        direction = "higher" if (row.value or 0) > 0 else "lower"
-        return f"{model} has a {direction} {analysis.auroc} than {reference}{where}: {size}."
-    return f"{model} and {reference} do not differ significantly in {analysis.auroc}{where}: {size}."
+def _rank(effect: Effect) -> tuple[int, float]:
+    return VERDICTS.index(effect.verdict), -(effect.harm or 0.0)
 
 
-def _drops(analysis: PerformanceAnalysis) -> list[Finding]:
-    """What changes from the first cohort to the others."""
-    found = []
+def _pair(analysis: PerformanceAnalysis, effect: Effect, model: str, other: str) -> str:
+    """`model` is the one that may be worse."""
+    levels = [number(analysis.estimates.value("auroc", name)) for name in (model, other)]
+    answer = analysis.comparison.answer(model, [effect])
+    size = f"{levels[0]} against {levels[1]}"
+    if answer is not None:
+        size += f", difference {_size(analysis, answer, signed=True)}"
+    margin, what = f"{analysis.comparison.margin:g}", analysis.auroc
+    if effect.verdict == "concern":
+        return f"{model} has a lower {what} than {other}, by more than {margin}: {size}."
+    if effect.verdict == "caution":
+        return f"{model} has a lower {what} than {other}; whether by more than {margin} is open: {size}."
+    if effect.verdict == "acceptable":
+        return f"{model} and {other} differ by less than {margin} in {what}: {size}."
+    open_ = "" if answer is None else _open(answer)
+    return f"Whether {model} is worse than {other} by more than {margin} {what} cannot be told: {size}{open_}."
+
+
+def _drops(analysis: PerformanceAnalysis) -> Iterator[Finding]:
+    """Which of two models loses more, where that is shown."""
     main = analysis.populations[0]
     for population in analysis.populations[1:]:
-        for model in analysis.models:
-            row = analysis.estimates.find("auroc", model, group=population, reference=main)
-            if row is None or row.value is None:
+        for model, reference in pairs_of(analysis.models):
+            row = analysis.estimates.find("auroc_drop", model, group=population, reference=reference)
+            if row is None or row.value is None or not row.significant:
                 continue
-            size, where = f"{interval(row, signed=True)}{p_value(row)}", f"from {main} to {population}"
-            if row.significant:
-                loses = row.value < 0
-                change = f"{'loses' if loses else 'gains'} {number(abs(row.value))} {analysis.auroc}"
-                sentence = f"{model} {change} {where} ({size})."
-                found.append(Finding(sentence=sentence, kind="caution" if loses else "fact"))
-            else:
-                change = f"no significant change of {analysis.auroc} {where}"
-                found.append(Finding(sentence=f"{model}: {change} ({number(row.value, signed=True)}; {size})."))
-    return found
+            loser, other = (model, reference) if row.value < 0 else (reference, model)
+            shown = row if row.value < 0 else row.negated()
+            yield Finding(
+                sentence=f"From {main} to {population}, the {analysis.auroc} of {loser} changes for the worse by "
+                f"{number(abs(row.value))} more than that of {other} ({interval(shown, signed=True)}).",
+                question="travel",
+            )
 
 
-def _warnings(analysis: PerformanceAnalysis) -> list[Finding]:
-    found = []
+def _alarms(analysis: PerformanceAnalysis) -> Iterator[Finding]:
+    """What makes every other number doubtful: findings of the first rank."""
+    odd = {(each.model, each.label) for each in analysis.odd_scores if each.constant}
+    for constant in (True, False):
+        for model in dict.fromkeys(each.model for each in analysis.odd_scores if each.constant is constant):
+            labels = [each.label for each in analysis.odd_scores if (each.model, each.constant) == (model, constant)]
+            what = (
+                f"{model} gives every case the same score{_for(analysis, labels)}: it tells nobody apart. "
+                "Check that it reads the right column and that its weights were loaded."
+                if constant
+                else f"{model} gives only 0 and 1{_for(analysis, labels)}: decisions, not probabilities. "
+                "Ranking and calibration cannot be judged from them; use its probabilities (`predict_proba`)."
+            )
+            yield Finding(sentence=what, kind="concern")
+    for model in analysis.models:
+        yield from _inverted(analysis, model)
+        yield from _one_decision(analysis, model, odd)
+
+
+def _for(analysis: PerformanceAnalysis, labels: Sequence[str]) -> str:
+    return "" if len(analysis.labels) == 1 else f" for {quoted(list(dict.fromkeys(labels)))}"
+
+
+def _levels(analysis: PerformanceAnalysis, metric: str, model: str, population: str) -> Iterator[Estimate]:
+    for label in analysis.labels:
+        row = analysis.estimates.find(metric, model, label=label, group=population)
+        if row is not None and row.value is not None and too_few(row) is None:
+            yield row
+
+
+def _inverted(analysis: PerformanceAnalysis, model: str) -> Iterator[Finding]:
+    """An AUROC that is shown to lie below 0.5, over all labels and models at once."""
+    n_family = len(analysis.models) * len(analysis.labels) * len(analysis.populations)
     for population in analysis.populations:
-        row = analysis.estimates.find("auroc", analysis.models[0], group=population)
-        if row is None or row.value is None or len(analysis.labels) > 1:
-            continue
-        if (row.n_positive or 0) < _FEW_POSITIVE:
-            sentence = f"{population} has only {row.n_positive} positive cases: expect wide intervals."
-            found.append(Finding(sentence=sentence, kind="caveat"))
+        found = []
+        for row in _levels(analysis, "auroc", model, population):
+            if row.low is None or row.high is None or row.value is None or row.value >= CHANCE:
+                continue
+            if float(widen_interval(row.value, row.low, row.high, n_family, level=analysis.level).high) < CHANCE:
+                found.append(row)
+        if found:
+            size = f"AUROC {number(found[0].value)}, {interval(found[0])}"
+            yield Finding(
+                sentence=f"{model} ranks patients the wrong way round{_for(analysis, [row.label for row in found])} "
+                f"in {population} ({size}). Its classes are probably in the wrong order: check `positive:` or the "
+                "column that holds the risk.",
+                kind="concern",
+            )
+
+
+def _one_decision(analysis: PerformanceAnalysis, model: str, odd: set[tuple[str, str]]) -> Iterator[Finding]:
+    """A threshold that flags everybody or nobody."""
+    member = analysis.ensembles.get(model, [model])[0]
+    origin = analysis.thresholds.origin[member]
+    for population in analysis.populations:
+        for share, who in ((1.0, "everybody"), (0.0, "nobody")):
+            labels = [
+                row.label
+                for row in _levels(analysis, "sensitivity", model, population)
+                if row.value == share and (model, row.label) not in odd
+                if analysis.estimates.value("specificity", model, label=row.label, group=population) == 1.0 - share
+            ]
+            if labels:
+                yield Finding(
+                    sentence=f"{model} flags {who} in {population}{_for(analysis, labels)} at its threshold "
+                    f"({origin}): set `threshold:` to one that divides patients, or check its probabilities.",
+                    kind="concern",
+                )
+
+
+def _label_caveats(analysis: PerformanceAnalysis) -> Iterator[Finding]:
+    """Behind a mean over labels: those that are shown to fall short, and those that could not be judged."""
+    if len(analysis.labels) == 1:
+        return
+    question, n = analysis.separation, len(analysis.labels)
+    few = [
+        label
+        for label in analysis.labels
+        if (row := analysis.estimates.find("auroc", analysis.models[0], label=label)) is None or too_few(row)
+    ]
+    if few:
+        yield Finding(
+            sentence=f"{len(few)} of {n} labels have fewer than {FEWEST_FOR_TEST} cases of one class and are not "
+            f"judged: {quoted(few)}.",
+            kind="caveat",
+            question=question.name,
+        )
+    for model in analysis.models:
+        short = _judged(analysis, "concern", question, model)
+        if short and analysis.required != CHANCE:
+            yield Finding(
+                sentence=f"For {len(short)} of {n} labels, the AUROC of {model} is below the required "
+                f"{analysis.required:g}: {quoted(short)}.",
+                kind="caveat",
+                question=question.name,
+            )
+        for population in analysis.populations[1:]:
+            effects = {label: analysis.drop_effect(model, population, label) for label in analysis.labels}
+            lost = [label for label, effect in effects.items() if effect is not None and effect.verdict == "concern"]
+            if lost:
+                yield Finding(
+                    sentence=f"For {len(lost)} of {n} labels, {model} loses more than "
+                    f"{analysis.travel.margin:g} AUROC to {population}: {quoted(lost)}.",
+                    kind="caveat",
+                    question="travel",
+                )
+
+
+def _judged(analysis: PerformanceAnalysis, verdict: str, question: Question, model: str) -> list[str]:
+    effects = {label: analysis.level_effect(question, "auroc", model, label) for label in analysis.labels}
+    return [label for label, effect in effects.items() if effect is not None and effect.verdict == verdict]
+
+
+def _skills(analysis: PerformanceAnalysis) -> Iterator[Finding]:
+    """Probabilities that are worse than always predicting the prevalence."""
     for model in analysis.models:
         skills = [analysis.estimates.find("brier_skill_score", model, group=name) for name in analysis.populations]
         bad = [skill for skill in skills if skill is not None and skill.high is not None and skill.high < 0]
         if bad:
-            where = " and ".join(f"{skill.group} (Brier skill {number(skill.value, signed=True)})" for skill in bad)
-            sentence = (
-                f"The probabilities of {model} are worse than always predicting the prevalence in {where}: "
-                "recalibrate before use."
+            where = listed([f"{skill.group} (Brier skill {number(skill.value, signed=True)})" for skill in bad])
+            yield Finding(
+                sentence=f"The probabilities of {model} are worse than always predicting the prevalence in {where}: "
+                "recalibrate before use.",
+                kind="caveat",
+                question="calibration",
             )
-            found.append(Finding(sentence=sentence, kind="caveat"))
-    return found
+
+
+def _threshold_caveats(analysis: PerformanceAnalysis) -> Iterator[Finding]:
+    """Decisions at a threshold that was chosen on the audited cases look better than they will be."""
+    models = [
+        name for name in analysis.models if analysis.ensembles.get(name, [name])[0] in analysis.thresholds.optimistic
+    ]
+    if models:
+        its, was = ("its threshold", "was") if len(models) == 1 else ("their thresholds", "were")
+        yield Finding(
+            sentence=f"Sensitivity, specificity, PPV, NPV and F1 of {listed(models)} are optimistic: {its} {was} "
+            "chosen on the audited cases themselves. Give a validation split or a threshold.",
+            kind="caveat",
+        )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.metrics import MetricReplicates, class_units
+from palpate.audits.kit.metrics import MetricReplicates, class_units, member_places
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.scope import Unit
 from palpate.audits.performance.plan import HeldOut
@@ -278,19 +278,53 @@ def _with_noise_last(ranked: NDArray[np.float64], decided: NDArray[np.float64]) 
     return np.concatenate([ranked[:, :-1], decided, ranked[:, -1:]], axis=1)
 
 
+class OddScores(NamedTuple):
+    """Scores of one model and label that cannot be what they are taken for."""
+
+    model: str
+    label: str
+    constant: bool
+    """All the same; otherwise only 0 and 1."""
+
+
+def odd_scores(populations: Sequence[Population], models: Sequence[str], labels: Sequence[str]) -> list[OddScores]:
+    """Where a model gives one score to every case of a population, or decisions instead of probabilities."""
+    found: dict[OddScores, None] = {}
+    for population in populations:
+        constant = (population.y_score == population.y_score[:, :1]).all(axis=1)
+        decided = ((population.y_score == 0) | (population.y_score == 1)).all(axis=1) & ~constant
+        for m, j in np.argwhere((constant | decided) & (population.y_score.shape[1] >= FEWEST_FOR_TEST)):
+            found[OddScores(models[m], labels[j], bool(constant[m, j]))] = None
+    return list(found)
+
+
+class DrawnCurve(NamedTuple):
+    """The calibration of one model; that of an ensemble is the mean of its members' curves, in the widest of bands."""
+
+    population: str
+    model: str
+    label: str
+    curve: CalibrationCurve
+
+
 def calibration_curves(
-    populations: Sequence[Population], models: Sequence[str], labels: Sequence[str], n_bins: int
-) -> list[tuple[str, str, str, CalibrationCurve]]:
-    """Calibration of the most frequent labels: (population, model, label, curve)."""
-    frequent = most_frequent(populations[0].y_true, _MOST_CURVES)
-    return [
-        (
-            population.name,
-            model,
-            labels[int(j)],
-            calibration_curve(population.y_true[:, j], population.y_score[m, :, j], n_bins=n_bins),
-        )
-        for population in populations
-        for m, model in enumerate(models)
-        for j in frequent
-    ]
+    populations: Sequence[Population], predictions: Predictions, labels: Sequence[str], measuring: Measuring
+) -> list[DrawnCurve]:
+    """Calibration of the most frequent labels, for every model that is compared."""
+    frequent, places = most_frequent(populations[0].y_true, _MOST_CURVES), member_places(predictions)
+    scored = list(predictions.scored)
+    found = []
+    for population in populations:
+        per_unit = 1.0 if measuring.unit == "case" else len(population.patient) / len(np.unique(population.patient))
+        for model in predictions.compared:
+            for j in frequent:
+                curves = [
+                    calibration_curve(
+                        population.y_true[:, j], population.y_score[m, :, j], n_bins=measuring.n_bins, per_unit=per_unit
+                    )
+                    for m in places.get(model) or [scored.index(model)]
+                ]
+                x, y, n, low, high = (np.stack(each) for each in zip(*curves, strict=True))
+                mean = CalibrationCurve(x.mean(0), y.mean(0), n.mean(0), low.min(0), high.max(0))
+                found.append(DrawnCurve(population.name, model, labels[int(j)], mean))
+    return found
