@@ -46,7 +46,10 @@ def _open(answer: Answer) -> str:
     """What would settle it: `; about 1,200 patients would settle it`, or why it cannot be."""
     if answer.reason:
         return f": {answer.reason}"
-    return f"; about {answer.needed:,} patients would settle it" if answer.needed else ""
+    if not answer.needed:
+        return ""
+    about = round(answer.needed, 2 - len(str(answer.needed)))  # two digits: it is a rough guess
+    return f"; about {about:,} patients would settle it"
 
 
 def _separation(analysis: PerformanceAnalysis, answer: Answer) -> str:
