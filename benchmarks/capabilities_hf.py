@@ -40,6 +40,9 @@ class ScoringClock:
     def stage(self, text: str) -> None:
         """Not shown."""
 
+    def note(self, text: str) -> None:
+        """Not shown."""
+
     def begin(self, model: str, total: int) -> None:  # noqa: ARG002
         self.started = self.ended = time.process_time()
 

@@ -48,7 +48,7 @@ def main() -> int:
         write_checkpoint(folder, notes, hidden=asked.hidden, layers=asked.layers)
         spec = ModelSpec("bert", f"hf:{folder}", options={"batch_tokens": BUDGET, "threads": 1})
         model = CountingModel(load_model(spec))
-        plans = make_plans({"vocabulary": audit}, cohort, 0, LoadedModels([model], folder))
+        plans = make_plans({"vocabulary": audit}, cohort, 0, LoadedModels({"model": model}, folder))
         wanted = want(gather(cohort, plans), model)
         texts = wanted.take(np.arange(len(wanted.keys))).texts
         bare = Bare(folder, texts)

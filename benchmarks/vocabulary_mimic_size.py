@@ -38,6 +38,9 @@ class Stages:
     def stage(self, text: str) -> None:
         print(f"{time.perf_counter() - self.started:7.1f} s  {text}", flush=True)
 
+    def note(self, text: str) -> None:
+        """Not shown."""
+
     def begin(self, model: str, total: int) -> None:
         self.stage(f"scoring {total:,} inputs with {model}")
 

@@ -58,6 +58,8 @@ class ModelConfig(BaseModel):
     source: str | Annotated[tuple[str, ...], Field(min_length=1)]
     call_timeout: float | None = Field(default=None, gt=0)
     """Seconds that one call to the model may take."""
+    isolate: bool | None = None
+    """Run the model in a process of its own, which may crash or exit without harm; default: only `python:` models."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -121,6 +123,7 @@ class Config(BaseModel):
                     source=source,
                     folder=str(folder),
                     options=entry.options,
+                    isolate=entry.isolate,
                 )
                 for k, source in enumerate((entry.source,) if isinstance(entry.source, str) else entry.source, start=1)
             ]

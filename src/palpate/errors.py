@@ -7,6 +7,7 @@
     │   ├── RunError        a run directory
     │   └── MissingExtra    an optional dependency is not installed
     └── ModelError          exit 3: a model raised an exception, timed out or returned something invalid
+        └── ModelDied       the process in which it ran has ended
 
 A failed gate is a result, not an error: the command line exits with 1.
 """
@@ -24,6 +25,22 @@ class PalpateError(Exception):
     """Anything that palpate refuses or that fails; `str()` is one sentence that can be shown to a user."""
 
     exit_code = 2
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self.args, vars(self))
+
+
+def _rebuilt(kind: type[PalpateError], arguments: tuple[object, ...], fields: dict[str, object]) -> PalpateError:
+    """Unpickle an error, so that one of another process arrives complete."""
+    error = kind.__new__(kind, *arguments)
+    vars(error).update(fields)
+    return error
+
+
+def _sentence(problem: str, hint: str | None) -> str:
+    """What is wrong and what to do; a hint may be a question."""
+    end = "" if hint and hint.endswith("?") else "."
+    return problem.rstrip(".") + (f"; {hint}{end}" if hint else ".")
 
 
 class InputError(PalpateError):
@@ -46,8 +63,7 @@ class InputError(PalpateError):
         ]
         where = ", ".join(part for part in place if part)
         sentence = f"{where}: {problem}" if where else problem
-        end = "" if hint and hint.endswith("?") else "."
-        super().__init__(sentence.rstrip(".") + (f"; {hint}{end}" if hint else "."))
+        super().__init__(_sentence(sentence, hint))
 
 
 class CohortError(InputError):
@@ -77,19 +93,15 @@ class ModelError(PalpateError):
     def __init__(self, problem: str, *, model: str, case: str | None = None, hint: str | None = None) -> None:
         self.problem, self.model, self.case, self.hint = problem, model, case, hint
         where = f"model '{model}'" + (f", case '{case}'" if case is not None else "")
-        super().__init__(f"{where}: {problem}".rstrip(".") + (f"; {hint}." if hint else "."))
+        super().__init__(_sentence(f"{where}: {problem}", hint))
 
     def of(self, model: str, case: str | None = None) -> ModelError:
         """The same problem, under the model's name in the run."""
         return ModelError(self.problem, model=model, case=self.case or case, hint=self.hint)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_model_error, (self.problem, self.model, self.case, self.hint)
 
-
-def _rebuild_model_error(problem: str, model: str, case: str | None, hint: str | None) -> ModelError:
-    """Unpickle an error, so that a worker's error reaches the main process complete."""
-    return ModelError(problem, model=model, case=case, hint=hint)
+class ModelDied(ModelError):
+    """The process of a model ended; it can be asked no more."""
 
 
 class FieldProblem(NamedTuple):

@@ -7,6 +7,7 @@ from datetime import timedelta
 from types import TracebackType
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -55,6 +56,10 @@ class TerminalProgress:
     def stage(self, text: str) -> None:
         """What the run does now."""
         self._console.print(f"[dim]{text} …[/dim]", highlight=False)
+
+    def note(self, text: str) -> None:
+        """What the user should know."""
+        self._console.print(escape(text), highlight=False, soft_wrap=True)
 
     def begin(self, model: str, total: int) -> None:
         """A model has `total` inputs to score."""

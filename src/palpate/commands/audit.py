@@ -155,7 +155,8 @@ def _models(settings: Config, folder: Path) -> list[ModelEntry]:
 def _knowledge(settings: Config, folder: Path) -> LoadedModels:
     """What the models on this machine know; models whose predictions are still to come know no words."""
     specs = [spec for specs in settings.model_specs(folder).values() for spec in specs]
-    return LoadedModels([load_model(spec) for spec in specs if not spec.source.startswith("predictions:")], folder)
+    here = [spec for spec in specs if not spec.source.startswith("predictions:")]
+    return LoadedModels({spec.name: load_model(spec) for spec in here}, folder)
 
 
 def _gate(conditions: Sequence[Condition], results: Sequence[AuditResult], directory: RunDirectory) -> list[Judgement]:

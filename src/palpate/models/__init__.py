@@ -1,110 +1,72 @@
-"""What palpate needs from a model: `predict`, and what the model declares about itself.
-
-A model is asked for probabilities and nothing else. Its declarations let the runner check compatibility
-before any work, skip edits that the model can't see, and pack batches.
-"""
+"""Models: what palpate needs from one (`protocol`), and how it gets one from `scheme:target` (here)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import difflib
+import sys
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from palpate import registry
-from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
-from palpate.results import Asked, Attributions
+from palpate.models.isolation import IsolatedModel, exits_are_errors, serve
+from palpate.models.protocol import Loader, Model, ModelSpec, Probabilities
 
-Probabilities = NDArray[np.float64]
+__all__ = ["Loader", "Model", "ModelSpec", "Probabilities", "check_model", "load_here", "load_model", "serve_models"]
 
-
-class Model(ABC):
-    """A classifier that gives one probability per label.
-
-    Subclasses set `labels` and `fingerprint` and implement `predict`; everything else has a default. A two-class
-    model has one label, its positive class. `fingerprint` changes whenever the predictions may change: the score
-    cache is keyed by it.
-    """
-
-    labels: tuple[str, ...]
-    fingerprint: str
-    threshold: float | None = None
-    """The decision threshold that came with the model, if any."""
-    reads: ClassVar[Literal["text", "case", "image"]] = "text"
-    """The only thing a prediction depends on: the text, the image, or the case it is looked up by."""
-    window: str | None = None
-    """How much of a text the model reads, in words ("the first 512 tokens"); None: all of it."""
-    tells_cohorts_apart: bool = True
-    """False: the model looks cases up by name alone, so it can't be used where two cohorts share case names."""
-    cached: ClassVar[bool] = True
-    """False: predictions are so cheap that caching them is not worth it."""
-    rows_per_call: int = 1024
-    """How many rows the runner passes in one call, which is also the most that a kill can lose."""
-    characters_per_call: int | None = None
-    """A call may have more rows than that as long as its texts total at most this length: short texts fill batches."""
-    learned_words: ClassVar[bool] = False
-    """Whether `words` were learned from the notes the model was fitted on, and so may contain names."""
-    uses_edits: bool = False
-    """True: rows arrive grouped by parent, because the model scores edits as differences."""
-    explains: tuple[str, ...] = ()
-    """The explanation methods the model offers ("attention"), the preferred one first; empty: it has none."""
-
-    @abstractmethod
-    def predict(self, inputs: Inputs) -> Probabilities:
-        """Probabilities, one row per input and one column per label."""
-
-    def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """How many characters of each text the model reads; an edit beyond that is not scored.
-
-        An edit that starts at or after the returned offset must not be able to change the prediction.
-        """
-        return np.fromiter((len(text) + 1 for text in texts), dtype=np.int64, count=len(texts))
-
-    def words(self) -> Sequence[str] | None:
-        """The model's vocabulary in its own spelling, word pieces included; None: it has none to show."""
-        return None
-
-    def explain(self, inputs: Inputs, asked: Asked, way: str) -> Attributions:
-        """What speaks for the asked labels in the asked rows; `way` is one of `explains`."""
-        raise NotImplementedError(
-            f"this model has no explanations; {way} was asked for {len(asked.row)} predictions of {len(inputs)} inputs"
-        )
-
-    def close(self) -> None:  # noqa: B027  (optional to override)
-        """Release threads and connections."""
+ISOLATED = ("python",)
+"""Schemes whose models run code of the user's, and so get a process of their own unless `isolate: false`."""
 
 
-class Loader(Protocol):
-    """What an adapter registers under its scheme: `hf:TARGET` calls `load(TARGET, options, folder=...)`."""
-
-    def __call__(self, target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
-        """Load the model; relative paths are resolved against `folder`."""
-        ...
-
-
-@dataclass(frozen=True)
-class ModelSpec:
-    """How to get a model, as plain data: small enough to send to a worker, which loads the model there."""
-
-    name: str
-    source: str
-    folder: str = "."
-    options: Mapping[str, Any] = field(default_factory=dict)
+def check_model(spec: ModelSpec) -> None:
+    """Refuse an unknown scheme, a wrong option or a missing file without reading or running the model."""
+    loader, target = _find(spec)
+    check = getattr(loader, "check", None)  # a plug-in may have none
+    if check is not None:
+        check(target, spec.options, folder=Path(spec.folder))
 
 
 def load_model(spec: ModelSpec) -> Model:
-    """Load the model that a spec describes."""
-    scheme, colon, target = spec.source.partition(":")
-    if not colon or not target:
-        schemes = ", ".join(f"{name}:" for name in registry.names("models"))
-        raise ConfigError(
-            f"model '{spec.name}': '{spec.source}' is not of the form scheme:target",
-            hint=f"the schemes are {schemes}",
-        )
-    model: Model = registry.find("models", scheme)(target, spec.options, folder=Path(spec.folder))
+    """Load the model that a spec describes, in a process of its own where that is asked for."""
+    scheme, _, target = spec.source.partition(":")
+    isolate = scheme in ISOLATED if spec.isolate is None else spec.isolate
+    if not isolate or _is_in_memory(scheme, target) or not sys.executable:
+        return load_here(spec)
+    check_model(spec)
+    return IsolatedModel(spec)
+
+
+def load_here(spec: ModelSpec) -> Model:
+    """Load the model in this process."""
+    loader, target = _find(spec)
+    with exits_are_errors(spec.name, "loading"):
+        model: Model = loader(target, spec.options, folder=Path(spec.folder))
     return model
+
+
+def serve_models() -> None:
+    """What runs in the process of an isolated model."""
+    serve(load_here)
+
+
+def _find(spec: ModelSpec) -> tuple[Any, str]:
+    """What loads models of the spec's scheme, and the target to give it."""
+    scheme, colon, target = spec.source.partition(":")
+    known = registry.names("models")
+    schemes = ", ".join(f"{name}:" for name in known)
+    if not colon or not target:
+        problem = f"model '{spec.name}': '{spec.source}' is not of the form scheme:target"
+        raise ConfigError(problem, hint=f"the schemes are {schemes}")
+    if scheme not in known:
+        near = difflib.get_close_matches(scheme, known, n=1)
+        hint = f"did you mean `{near[0]}:{target}`?" if near else f"the schemes are {schemes}"
+        raise ConfigError(f"model '{spec.name}': unknown scheme '{scheme}'", hint=hint)
+    return registry.find("models", scheme), target
+
+
+def _is_in_memory(scheme: str, target: str) -> bool:
+    """Whether the module of a `python:` model exists only here (a notebook's), where no other process finds it."""
+    name = target.partition(":")[0]
+    module = sys.modules.get(name)
+    in_memory = module is not None and getattr(module, "__file__", None) is None
+    return scheme == "python" and (name == "__main__" or in_memory)

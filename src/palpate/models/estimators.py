@@ -11,7 +11,7 @@ import numpy as np
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
-from palpate.models.options import Options
+from palpate.models.classes import ClassOptions, is_positive, positive_of, unclear
 
 PROBES = ("", "patient")
 """Texts on which an estimator is called when it is loaded, to see what it returns."""
@@ -21,11 +21,15 @@ class EstimatorOutput(NamedTuple):
     """What `predict_proba` of an estimator returns, and what that means."""
 
     names: tuple[str, ...]
-    positive_only: bool
-    """Two columns are one label: only the second counts."""
+    kept: int | None = None
+    """Two columns are one label: only this one counts."""
+    classes: tuple[str, ...] = ()
+    """Two columns of which it is not known which is the positive class."""
+    positives: tuple[int | bool, ...] = ()
+    """Where each label has a table of its own: the column that counts; for a single column, whether it is all ones."""
 
 
-def examine(estimator: Any, *, file: Path) -> EstimatorOutput:
+def examine(estimator: Any, options: ClassOptions, *, file: Path) -> EstimatorOutput:
     """Call an estimator on two short texts to learn its labels."""
     if not hasattr(estimator, "predict_proba"):
         raise ConfigError(
@@ -43,13 +47,18 @@ def examine(estimator: Any, *, file: Path) -> EstimatorOutput:
         ) from error
     if isinstance(raw, list):
         _check_outputs(estimator, raw, file=file)
-        return EstimatorOutput(_numbered(len(raw)), positive_only=False)
+        positives = _positives(estimator.classes_, options, file=file)
+        return EstimatorOutput(_numbered(len(raw)), positives=positives)
     classes = getattr(estimator, "classes_", None)
     if classes is None or _is_multilabel(estimator, classes, np.asarray(raw)):
-        return EstimatorOutput(_numbered(raw.shape[1]), positive_only=False)
+        return EstimatorOutput(_numbered(raw.shape[1]))
     names = tuple(str(name) for name in classes)
-    two_classes = len(names) == 2
-    return EstimatorOutput(names[1:] if two_classes else names, positive_only=two_classes)
+    if len(names) != 2:
+        return EstimatorOutput(names)
+    kept = positive_of(names, options, file=file)
+    if kept is None and options.labels is not None:
+        raise unclear(names, file=file)
+    return EstimatorOutput(names, classes=names) if kept is None else EstimatorOutput((names[kept],), kept=kept)
 
 
 def _numbered(n: int) -> tuple[str, ...]:
@@ -76,10 +85,21 @@ def _check_outputs(estimator: Any, raw: Sequence[Any], *, file: Path) -> None:
             )
 
 
-def _positive(output: Any, classes: Any) -> Probabilities:
-    """The probability of 1 for one output, which may have been fitted on only 0 or only 1."""
+def _positives(classes: Sequence[Any], options: ClassOptions, *, file: Path) -> tuple[int | bool, ...]:
+    """For each output the column of its positive class; an output may have been fitted on only 0 or only 1."""
+    found: list[int | bool] = []
+    for k, names in enumerate(classes):
+        place = positive_of(list(names), options, file=file) if len(names) == 2 else is_positive(names[0], file=file)
+        if place is None:
+            raise unclear(list(names), file=file, what=f"output {k} of the model")
+        found.append(place)
+    return tuple(found)
+
+
+def _positive(output: Any, place: int | bool) -> Probabilities:
+    """The probability of the positive class for one output."""
     values = np.asarray(output, dtype=np.float64)
-    return values[:, 1] if values.shape[1] == 2 else np.full(len(values), float(bool(classes[0])))
+    return values[:, place] if values.shape[1] == 2 else np.full(len(values), float(place))
 
 
 class EstimatorModel(Model):
@@ -87,9 +107,9 @@ class EstimatorModel(Model):
 
     learned_words = True
 
-    def __init__(self, estimator: Any, options: Options, *, fingerprint: str, file: Path) -> None:
-        output = examine(estimator, file=file)
-        self.labels = options.labels or output.names
+    def __init__(self, estimator: Any, options: ClassOptions, *, fingerprint: str, file: Path) -> None:
+        output = examine(estimator, options, file=file)
+        self.labels, self.classes = options.labels or output.names, output.classes
         if len(self.labels) != len(output.names):
             raise ConfigError(
                 f"`labels` names {len(self.labels)} labels, but the model gives {len(output.names)}",
@@ -97,7 +117,7 @@ class EstimatorModel(Model):
             )
         self.fingerprint = fingerprint
         self.rows_per_call = options.batch_size or self.rows_per_call
-        self._estimator, self._positive_only = estimator, output.positive_only
+        self._estimator, self._output = estimator, output
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Probabilities of the texts, a block of rows at a time."""
@@ -115,10 +135,9 @@ class EstimatorModel(Model):
         """One call of `predict_proba`, as one column per label."""
         raw = estimator.predict_proba(rows)
         if isinstance(raw, list):
-            classes = self._estimator.classes_
-            return np.column_stack([_positive(output, classes[k]) for k, output in enumerate(raw)])
+            return np.column_stack([_positive(*pair) for pair in zip(raw, self._output.positives, strict=True)])
         values = np.asarray(raw, dtype=np.float64)
-        return values[:, 1:] if self._positive_only else values
+        return values if self._output.kept is None else values[:, [self._output.kept]]
 
 
 def brief(error: Exception) -> str:

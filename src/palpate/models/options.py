@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -43,6 +43,26 @@ def parse_options(kind: type[Own], source: str, options: Mapping[str, Any]) -> O
         raise ConfigError(f"{which} of {source}: {wrong.problem}", hint=f"the options are: {known}") from None
 
 
+class Check(Protocol):
+    """Refuses wrong options and missing files, without reading the model."""
+
+    def __call__(self, target: str, options: Mapping[str, Any], *, folder: Path) -> Any:
+        """The checked options, or an error."""
+
+
+Load = TypeVar("Load", bound=Callable[..., Any])
+
+
+def checked_by(check: Check) -> Callable[[Load], Load]:
+    """Lets a loader be asked, as `load.check(...)`, whether it would refuse a model, before anything is loaded."""
+
+    def add(load: Load) -> Load:
+        vars(load)["check"] = check
+        return load
+
+    return add
+
+
 def existing(target: str, folder: Path) -> Path:
     """A file or folder named in the configuration, resolved against the configuration's own folder."""
     path = folder / Path(target).expanduser()
@@ -59,8 +79,8 @@ def digest(kind: str, answer_options: Mapping[str, Any], files: Iterable[Path] =
     """
     total = hashlib.blake2b(digest_size=16)
     total.update(json.dumps([kind, dict(answer_options)], sort_keys=True, default=str).encode())
-    for path in sorted(files, key=lambda path: path.name):
-        total.update(json.dumps(path.name).encode() + _bytes_digest(path))
+    for part in sorted(json.dumps(path.name).encode() + _bytes_digest(path) for path in files):
+        total.update(part)
     return f"{kind}-{total.hexdigest()}"
 
 

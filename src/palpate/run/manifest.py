@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ def build_manifest(
     manifest: dict[str, Any] = {
         **about,
         "palpate": __version__,
+        "id": uuid.uuid4().hex,
         "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seed": seed,
         "audits": {name: without_secrets(_spec(audit)) for name, audit in audits.items()},
@@ -48,6 +50,16 @@ def build_manifest(
         for key, value in identity.items()
     }
     return manifest
+
+
+def unreliable_cache(name: str, model: Model) -> str | None:
+    """What is said of a model whose scores are not reused by another run; None: they are."""
+    if model.may_change is None or not model.cached:
+        return None
+    return (
+        f"The scores of {name} are not reused by later runs: {model.may_change}. Give the model a version with "
+        "`fingerprint:`, and change it with the model, to reuse them."
+    )
 
 
 def _model_entry(spec: ModelSpec, model: Model, ensemble: str | None) -> dict[str, Any]:

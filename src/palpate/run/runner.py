@@ -17,6 +17,7 @@ import numpy as np
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec, load_model
+from palpate.models.isolation import exits_are_errors
 from palpate.perturb.words.substitutes import ContextModel, whole_words
 from palpate.results import (
     AdaptiveAudit,
@@ -36,7 +37,7 @@ from palpate.run.execute import Execution, Scored, ScoringProgress, score
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
 from palpate.run.execute.wanted import gather
-from palpate.run.manifest import build_manifest, describe_cohorts
+from palpate.run.manifest import build_manifest, describe_cohorts, unreliable_cache
 
 
 class RunProgress(ScoringProgress, Protocol):
@@ -45,11 +46,17 @@ class RunProgress(ScoringProgress, Protocol):
     def stage(self, text: str) -> None:
         """What the run does now."""
 
+    def note(self, text: str) -> None:
+        """What the user should know."""
+
 
 class NullProgress:
     """Progress reporter that does nothing."""
 
     def stage(self, text: str) -> None:
+        """See `RunProgress`."""
+
+    def note(self, text: str) -> None:
         """See `RunProgress`."""
 
     def begin(self, model: str, total: int) -> None:
@@ -105,23 +112,31 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, progress: RunProgress | 
     progress = progress or NullProgress()
     progress.stage("loading models")
     members = _load(job.models)
+    try:
+        return _run(job, members, out, cache, progress)
+    finally:
+        for member in members:
+            member.model.close()
+
+
+def _run(
+    job: Job, members: Sequence[_Member], out: RunDirectory, cache: ScoreCache, progress: RunProgress
+) -> list[AuditResult]:
     job = replace(job, cohort=cases_with_images(job.cohort, [member.model for member in members]))
     manifest = _start(job, members, out)
     progress.stage("planning")
-    knowledge = LoadedModels([member.model for member in members], Path(members[0].spec.folder))
+    knowledge = LoadedModels({each.spec.name: each.model for each in members}, Path(members[0].spec.folder))
     plans = make_plans(job.audits, job.cohort, job.seed, knowledge)
     check_fit(job.cohort, job.audits, plans, {each.spec.name: (each.model, each.ensemble) for each in members})
     manifest["cohorts"] = describe_cohorts(job.cohort, plans)
     out.write_manifest(manifest)
     turn = 0
     while True:
-        predictions = _score_all(job, members, plans, out, cache, progress, manifest["scoring"], turn)
+        predictions = _score_all(job, members, plans, out, cache, progress, manifest, turn)
         larger = _plan_again(job, plans, predictions, turn)
         if not larger:
             break
         plans, turn = {**plans, **larger}, turn + 1
-    for member in members:
-        member.model.close()
     out.write_manifest(manifest)
     results = [_analyse(job, name, plans[name], predictions[name], out, progress) for name in plans]
     models = dict.fromkeys(member.ensemble or member.spec.name for member in members)
@@ -147,14 +162,15 @@ def make_plans(
 class LoadedModels:
     """What the models of a run know, for audits that may not call them (`ModelKnowledge`)."""
 
-    def __init__(self, models: Sequence[Model], folder: Path) -> None:
+    def __init__(self, models: Mapping[str, Model], folder: Path) -> None:
         self._models, self._folder = models, folder
 
     def vocabulary(self) -> KnownWords:
         """See `ModelKnowledge`."""
         found: dict[bool, set[str]] = {False: set(), True: set()}
-        for model in self._models:
-            found[model.learned_words].update(whole_words(model.words() or ()))
+        for name, model in self._models.items():
+            with exits_are_errors(name, "listing its words"):
+                found[model.learned_words].update(whole_words(model.words() or ()))
         return KnownWords(*(tuple(sorted(found[learned])) for learned in (False, True)))
 
     def context_model(self, source: str) -> ContextModel:
@@ -171,13 +187,17 @@ class LoadedModels:
 
 def _load(entries: Sequence[ModelEntry]) -> list[_Member]:
     """Every model of the run, loaded."""
-    members = []
-    for entry in entries:
-        models = entry.loaded or [load_model(spec) for spec in entry.specs]
-        ensemble = entry.name if len(models) > 1 else None
-        members += [
-            _Member(spec, model, ensemble, entry.call_timeout) for spec, model in zip(entry.specs, models, strict=True)
-        ]
+    members: list[_Member] = []
+    try:
+        for entry in entries:
+            ensemble = entry.name if len(entry.specs) > 1 else None
+            for k, spec in enumerate(entry.specs):
+                model = entry.loaded[k] if entry.loaded else load_model(spec)
+                members.append(_Member(spec, model, ensemble, entry.call_timeout))
+    except BaseException:
+        for member in members:
+            member.model.close()
+        raise
     return members
 
 
@@ -189,7 +209,7 @@ def _start(job: Job, members: Sequence[_Member], out: RunDirectory) -> dict[str,
     if out.exists:
         earlier = out.read_manifest()
         check_resumable(manifest, earlier, out)
-        manifest["created"] = earlier["created"]
+        manifest |= {name: earlier[name] for name in ("created", "id") if name in earlier}
     return manifest
 
 
@@ -200,7 +220,7 @@ def _score_all(
     out: RunDirectory,
     cache: ScoreCache,
     progress: RunProgress,
-    counts: dict[str, Any],
+    manifest: dict[str, Any],
     turn: int,
 ) -> dict[str, Predictions]:
     """Every model's predictions for every audit; what an earlier turn asked for comes from the cache."""
@@ -218,6 +238,7 @@ def _score_all(
             pending=out,
             execution=job.execution,
             progress=progress,
+            run_id=manifest["id"],
             call_timeout=member.call_timeout,
             turn=turn,
         )
@@ -227,7 +248,11 @@ def _score_all(
         for name, part in parts.items():
             predictions[name][member.spec.name] = part
         lasting = {key: n for key, n in scored.counts.items() if key not in ("cached", "scored")}
-        counts[member.spec.name] = lasting
+        manifest["scoring"][member.spec.name] = lasting
+        said = unreliable_cache(member.spec.name, member.model)
+        if said is not None and said not in manifest["facts"]:
+            manifest["facts"].append(said)
+            progress.note(said)
     return {name: Predictions(parts) for name, parts in predictions.items()}
 
 

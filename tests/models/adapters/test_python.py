@@ -42,7 +42,7 @@ def test_several_labels_and_their_names(tmp_path: Path) -> None:
 def test_batch_size_is_kept(tmp_path: Path) -> None:
     module(tmp_path, "seen = []\ndef f(texts):\n    seen.append(len(texts))\n    return [0.5] * len(texts)\n")
     predict("my_model:f", tmp_path, batch_size=2)
-    assert sys.modules["my_model"].seen == [2, 1]
+    assert sys.modules["my_model"].seen == [1, 2, 1], "one text to see what the function reads, then the texts"
 
 
 def test_callable_objects_and_attributes_of_objects(tmp_path: Path) -> None:

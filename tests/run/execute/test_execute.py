@@ -57,6 +57,7 @@ def ask(model: Model, plan: Plan, cache: ScoreCache, pending: Kept | None = None
         pending=pending or Kept(),
         execution=Execution(),
         progress=NullProgress(),
+        run_id="one",
         call_timeout=more.get("call_timeout"),
     )
 
@@ -227,7 +228,14 @@ def test_two_audits_share_answers(cohort: Cohort, cache: ScoreCache) -> None:
     counting = CountingModel(KEYWORD)
     asked = gather(cohort, {"one": one, "two": two})
     scored = score(
-        ModelSpec("m", ""), counting, asked, cache=cache, pending=Kept(), execution=Execution(), progress=NullProgress()
+        ModelSpec("m", ""),
+        counting,
+        asked,
+        cache=cache,
+        pending=Kept(),
+        execution=Execution(),
+        progress=NullProgress(),
+        run_id="one",
     )
     assert counting.rows == len(set(asked.inputs.texts))
     assert asked.slices["two"].stop == len(scored.p)

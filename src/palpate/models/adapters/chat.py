@@ -34,7 +34,7 @@ from pydantic import Field
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
-from palpate.models.adapters.remote import Endpoint, RemoteOptions
+from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions
 from palpate.models.options import digest, parse_options
 
 VERSION = "chat-1"
@@ -87,6 +87,7 @@ class ChatModel(Model):
 
     def __init__(self, endpoint: Endpoint, options: ChatOptions, *, labels: tuple[str, ...], fingerprint: str):
         self.labels, self.fingerprint = labels, fingerprint
+        self.may_change = MAY_CHANGE if options.fingerprint is None else None
         self.rows_per_call = options.batch_size or 64
         self._endpoint, self._options = endpoint, options
 

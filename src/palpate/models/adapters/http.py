@@ -10,8 +10,8 @@ A two-class model gives the probability of its positive class only.
 Labels are those of the option `labels`; without it, those that the endpoint names in answer to a `GET`
 (`{"labels": [...]}`); without those, there is one label called "positive".
 
-An endpoint can change behind its URL without palpate noticing. State its version, and scores of another version
-are not reused:
+An endpoint can change behind its URL without palpate noticing, so its scores are not reused by another run, unless its
+version is stated:
 
     models:
       mine: {source: http://127.0.0.1:8000/predict, labels: [readmission], fingerprint: v3}
@@ -32,7 +32,7 @@ from pydantic import Field
 
 from palpate.cases.edits import Inputs
 from palpate.models import Model, Probabilities
-from palpate.models.adapters.remote import Endpoint, RemoteOptions
+from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions
 from palpate.models.options import digest, parse_options
 
 VERSION = "http-1"
@@ -57,6 +57,7 @@ class HttpModel(Model):
 
     def __init__(self, endpoint: Endpoint, options: HttpOptions, *, labels: tuple[str, ...], fingerprint: str):
         self.labels, self.fingerprint = labels, fingerprint
+        self.may_change = MAY_CHANGE if options.fingerprint is None else None
         self._endpoint = endpoint
         self._batch_size = options.batch_size or 16
         self.rows_per_call = self._batch_size * options.concurrency

@@ -157,7 +157,12 @@ def _own_options(home: Path, manifest: Manifest, options: Mapping[str, Any]) -> 
 
 
 def _fingerprint(manifest: Manifest, own: EstimatorOptions, *files: Path) -> str:
-    options = {"kind": manifest.kind, "labels": own.labels, "fingerprint": own.fingerprint}
+    options = {
+        "kind": manifest.kind,
+        "labels": own.labels,
+        "positive": own.positive,
+        "fingerprint": own.fingerprint,
+    }
     return digest(VERSION, options, files)
 
 

@@ -1,15 +1,18 @@
 """`python:package.module:function`: any function that takes a list of texts and returns probabilities.
 
-The configuration's folder is searched first, so a `model.py` beside `audit.yaml` is found. The fingerprint
-covers only the source file of that module: if the function depends on weights or on other modules, set the
-option `fingerprint` and change it when they change.
+The configuration's folder is searched first, so a `model.py` beside `audit.yaml` is found. The fingerprint covers the
+local modules that are imported and the local files that are read (`palpate.models.reads`) while the module is loaded
+and the function scores one short text, because weights are often read on the first call. Where that does not tell all
+that the predictions depend on, the option `fingerprint` names the version of the model; without it, scores are not
+reused by another run. `isolate: false` runs the function in palpate's own process.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -20,27 +23,41 @@ import numpy as np
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
 from palpate.models import Model, Probabilities
-from palpate.models.options import Options, digest, parse_options
+from palpate.models.options import Options, checked_by, digest, parse_options
+from palpate.models.reads import Reads
 
-VERSION = "python-1"
+VERSION = "python-2"
+_PROBE = ["patient"]
+_LATE = "its code reads another file after the first prediction"
 _from_configs: dict[str, dict[Path, tuple[int, int]]] = {}
-"""Top-level modules that came from a configuration's folder: their files, as they were when imported."""
+"""Top-level modules that came from a configuration's folder: what was read for them, as it was when imported."""
 
 
 class FunctionModel(Model):
     """A function of texts."""
 
-    def __init__(self, function: Callable[[list[str]], Any], options: Options, *, source: str, fingerprint: str):
+    def __init__(
+        self, function: Callable[[list[str]], Any], options: Options, *, source: str, fingerprint: str, reads: Reads
+    ):
         self.labels = options.labels or ("positive",)
         self.fingerprint = fingerprint
         self.rows_per_call = options.batch_size or self.rows_per_call
         self._function, self._source = function, source
+        self._reads, self._known, self._versioned = reads, reads.files(), options.fingerprint is not None
+        self._look()
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Call the function, `batch_size` texts at a time."""
         texts, size = inputs.texts, self.rows_per_call
-        blocks = [self._call(texts[k : k + size]) for k in range(0, len(texts), size)]
+        with self._reads:
+            blocks = [self._call(texts[k : k + size]) for k in range(0, len(texts), size)]
+        self._look()
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
+
+    def _look(self) -> None:
+        """Say where the predictions may depend on something that the fingerprint does not cover."""
+        if not self._versioned and self.may_change is None:
+            self.may_change = self._reads.blind or (None if self._reads.files() <= self._known else _LATE)
 
     def _call(self, texts: list[str]) -> Probabilities:
         try:
@@ -61,50 +78,80 @@ class FunctionModel(Model):
         return values
 
 
-def load(target: str, options: Mapping[str, Any], *, folder: Path) -> FunctionModel:
-    """Import the module and find the function."""
+def check(target: str, options: Mapping[str, Any], *, folder: Path) -> Options:  # noqa: ARG001  (as every check)
+    """The options, if they and the form of the target are right."""
     source = f"python:{target}"
-    own = parse_options(Options, source, options)
     name, colon, attribute = target.partition(":")
     if not colon or not name or not attribute:
         raise ConfigError(f"'{source}' is not of the form python:package.module:function")
-    module = _import(name, folder.resolve())
+    return parse_options(Options, source, options)
+
+
+@checked_by(check)
+def load(target: str, options: Mapping[str, Any], *, folder: Path) -> FunctionModel:
+    """Import the module and find the function."""
+    own = check(target, options, folder=folder)
+    name, _, attribute = target.partition(":")
+    reads = Reads(folder)
+    with reads:
+        module = _import(name, reads)
+        function = _function(module, name, attribute)
+        with suppress(Exception):  # what is wrong is said when the function is asked in earnest, with the case
+            function(list(_PROBE))
+    source = getattr(module, "__file__", None)
+    reads.blind = reads.blind or (None if source else "its code is in no file")
+    reads.look_for_libraries()
+    top = name.partition(".")[0]
+    files = reads.files() | set(_from_configs.get(top, ())) | ({Path(source)} if source else set())
+    if top in _from_configs:
+        _from_configs[top] = {file: _stamp(file) for file in files}
+    answer_options = {"function": target, "labels": own.labels, "fingerprint": own.fingerprint}
+    fingerprint = digest(VERSION, answer_options, files)
+    return FunctionModel(function, own, source=f"python:{target}", fingerprint=fingerprint, reads=reads)
+
+
+def _function(module: ModuleType, name: str, attribute: str) -> Callable[[list[str]], Any]:
     function: Any = module
+    file = getattr(module, "__file__", None) or name
     for part in attribute.split("."):
         function = getattr(function, part, None)
     if function is None:
-        raise ConfigError(f"the module has no '{attribute}'", file=module.__file__ or name)
+        raise ConfigError(f"the module has no '{attribute}'", file=file)
     if not callable(function) or isinstance(function, type):
-        raise ConfigError(f"'{attribute}' is not a function of a list of texts", file=module.__file__ or name)
-    answer_options = {"function": target, "labels": own.labels, "fingerprint": own.fingerprint}
-    fingerprint = digest(VERSION, answer_options, [Path(module.__file__)] if module.__file__ else [])
-    return FunctionModel(function, own, source=source, fingerprint=fingerprint)
+        raise ConfigError(f"'{attribute}' is not a function of a list of texts", file=file)
+    found: Callable[[list[str]], Any] = function
+    return found
 
 
-def _import(name: str, folder: Path) -> ModuleType:
-    """Import a module, preferably from `folder`, as its file is now."""
-    top = name.partition(".")[0]
+def _import(name: str, reads: Reads) -> ModuleType:
+    """Import a module, preferably from the configuration's folder, as its files are now."""
+    top, folder = name.partition(".")[0], Path(reads.folder)
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     here = PathFinder.find_spec(top, [str(folder)])
     if top in _from_configs and (here is None or _is_stale(top, here.origin)):
-        for loaded in _modules_under(top):
+        for loaded in {*_modules_under(top), *_modules_of(_from_configs.pop(top))}:
             del sys.modules[loaded]
     imported = getattr(sys.modules.get(top), "__spec__", None)
     if here and top in sys.modules and (imported is None or imported.origin != here.origin):
         raise ConfigError(
             f"another module with the name '{top}' is already imported", file=here.origin, hint="rename yours"
         )
-    module = _import_or_explain(name, folder)
-    if here:
-        files = [Path(file) for each in _modules_under(top) if (file := sys.modules[each].__file__)]
-        _from_configs[top] = {file: _stamp(file) for file in files}
-    return module
+    try:
+        return _import_or_explain(name, folder)
+    finally:  # a package stays imported when a module in it is not found
+        if here:
+            _from_configs.setdefault(top, {file: _stamp(file) for file in reads.files()})
 
 
 def _modules_under(top: str) -> list[str]:
     return [name for name in sys.modules if name.partition(".")[0] == top]
+
+
+def _modules_of(files: Collection[Path]) -> list[str]:
+    """The modules that were imported from some files."""
+    return [name for name, module in sys.modules.items() if Path(getattr(module, "__file__", None) or "") in files]
 
 
 def _is_stale(top: str, origin: str | None) -> bool:

@@ -27,6 +27,7 @@ from palpate.models.options import Options
 Work = TypeVar("Work")
 Done = TypeVar("Done")
 
+MAY_CHANGE = "an endpoint can change behind its address"
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _LONGEST_WAIT = 60.0
 """Seconds; a server that asks for a longer wait is tried again after this."""

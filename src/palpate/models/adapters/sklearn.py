@@ -16,14 +16,15 @@ from typing import Any
 
 from palpate.errors import ConfigError
 from palpate.models.bagofwords import estimator_model
+from palpate.models.classes import ClassOptions
 from palpate.models.estimators import EstimatorModel, brief
-from palpate.models.options import Options, digest, existing, parse_options
+from palpate.models.options import checked_by, digest, existing, parse_options
 
-VERSION = "sklearn-1"
+VERSION = "sklearn-2"
 SUFFIXES = (".skops", ".joblib", ".pkl", ".pickle")
 
 
-class EstimatorOptions(Options):
+class EstimatorOptions(ClassOptions):
     """Options of a model that is read from a scikit-learn file."""
 
     trust: bool = False
@@ -32,14 +33,22 @@ class EstimatorOptions(Options):
     """Types to allow in a skops file, beyond those that skops itself trusts."""
 
 
-def load(target: str, options: Mapping[str, Any], *, folder: Path) -> EstimatorModel:
-    """Read the file; edits are scored from count differences where the pipeline allows it."""
+def check(target: str, options: Mapping[str, Any], *, folder: Path) -> EstimatorOptions:
+    """The options, if they and the file's name are right."""
     own = parse_options(EstimatorOptions, f"sklearn:{target}", options)
     file = existing(target, folder)
     if not file.is_file() or file.suffix not in SUFFIXES:
         raise ConfigError(f"a scikit-learn model is a file that ends in {', '.join(SUFFIXES)}", file=file)
+    return own
+
+
+@checked_by(check)
+def load(target: str, options: Mapping[str, Any], *, folder: Path) -> EstimatorModel:
+    """Read the file; edits are scored from count differences where the pipeline allows it."""
+    own, file = check(target, options, folder=folder), existing(target, folder)
     data = file.read_bytes()
-    fingerprint = digest(VERSION, {"labels": own.labels, "fingerprint": own.fingerprint}, [file])
+    answer_options = {"labels": own.labels, "positive": own.positive, "fingerprint": own.fingerprint}
+    fingerprint = digest(VERSION, answer_options, [file])
     return estimator_model(read_estimator(data, own, file=file), own, fingerprint=fingerprint, file=file)
 
 

@@ -29,8 +29,8 @@ from palpate.models.bagofwords.linear import linear_of
 from palpate.models.bagofwords.tfidf import weights_of
 from palpate.models.bagofwords.token_patterns import is_local
 from palpate.models.bagofwords.trees import forest_of
+from palpate.models.classes import ClassOptions
 from palpate.models.estimators import EstimatorModel
-from palpate.models.options import Options
 
 BLOCK_ROWS = 1024
 """Count rows that go through a pipeline at a time."""
@@ -45,7 +45,7 @@ _one_at_a_time = threading.RLock()
 Scorer = Callable[[Counted], Probabilities]
 
 
-def estimator_model(estimator: Any, options: Options, *, fingerprint: str, file: Path) -> EstimatorModel:
+def estimator_model(estimator: Any, options: ClassOptions, *, fingerprint: str, file: Path) -> EstimatorModel:
     """The model for a fitted estimator; it scores from count differences where that gives the same numbers."""
     kind = BagOfWordsModel if _counts_words(estimator) else EstimatorModel
     return kind(estimator, options, fingerprint=fingerprint, file=file)
@@ -73,7 +73,7 @@ class BagOfWordsModel(EstimatorModel):
     uses_edits = True
     rows_per_call = 16_384
 
-    def __init__(self, estimator: Any, options: Options, *, fingerprint: str, file: Path) -> None:
+    def __init__(self, estimator: Any, options: ClassOptions, *, fingerprint: str, file: Path) -> None:
         super().__init__(estimator, options, fingerprint=fingerprint, file=file)
         self._words = WordCounts(estimator[0])
         self._tfidf = estimator[0]._tfidf if isinstance(estimator[0], TfidfVectorizer) else None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.edits import Ints
 from palpate.models import Model, ModelSpec
+from palpate.models.isolation import exits_are_errors
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.local import Call, CallResult, ask_here, ask_workers
 from palpate.run.execute.wanted import ScoringTable, Wanted, want
@@ -87,14 +88,16 @@ def score(
     pending: Pending,
     execution: Execution,
     progress: ScoringProgress,
+    run_id: str,
     call_timeout: float | None = None,
     turn: int = 0,
 ) -> Scored:
     """All predictions of one model; `turn` counts how often audits have asked for more."""
-    wanted = want(asked, model)
+    with exits_are_errors(spec.name, "reading"):
+        wanted = want(asked, model)
     n, n_labels = len(wanted.keys), len(model.labels)
     if model.cached:
-        known, p = cache.get(model.fingerprint, wanted.keys, n_labels)
+        known, p = cache.get(_cached_as(model, run_id), wanted.keys, n_labels)
     else:
         known, p = np.zeros(n, dtype=bool), np.full((n, n_labels), np.nan)
     counts = _counts(asked, wanted, known)
@@ -102,13 +105,19 @@ def score(
     calls = _calls(listed_as, model, wanted, known, pending)
     progress.begin(spec.name, sum(len(call) for call in calls))
     todo = (Call(k, wanted.take(positions)) for k, positions in enumerate(calls))
-    for number, answer in execution.ask(spec, model, todo, call_timeout=call_timeout):
+    for number, answer, may_change in execution.ask(spec, model, todo, call_timeout=call_timeout):
         positions = calls[number]
+        model.may_change = may_change
         if model.cached:
-            cache.put(model.fingerprint, [wanted.keys[k] for k in positions], answer)
+            cache.put(_cached_as(model, run_id), [wanted.keys[k] for k in positions], answer)
         p[positions] = np.where(known[positions, None], p[positions], answer)
         progress.advance(len(positions))
     return Scored(p[wanted.distinct], wanted.seen, counts)
+
+
+def _cached_as(model: Model, run_id: str) -> str:
+    """The model's name in the cache: scores that another run must not take for its own belong to this run."""
+    return model.fingerprint if model.may_change is None else f"{model.fingerprint}@{run_id}"
 
 
 def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pending: Pending) -> list[Ints]:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import key_of
-from palpate.errors import ModelError, PalpateError
+from palpate.errors import ModelDied, ModelError, PalpateError
 from palpate.models import Model
+from palpate.models.isolation import exits_are_errors, failure
 from palpate.results import Asked, Attributions, Explain, ModelPredictions, Plan, no_attributions
 from palpate.run.checks import facts_of
 from palpate.run.execute import ScoringProgress
@@ -51,7 +52,8 @@ class Explainer(NamedTuple):
 def explained(audit: str, who: Explainer, plan: Plan[Any], part: ModelPredictions, columns: Ints) -> ModelPredictions:
     """A model's predictions with what it declares, how much of each case it reads, and what it says it looked at."""
     model = who.model
-    visible = _visible_characters(model, plan, who.visible) if plan.requests.windows else None
+    with exits_are_errors(who.name, "reading"):
+        visible = _visible_characters(model, plan, who.visible) if plan.requests.windows else None
     wanted = plan.requests.explain.get(who.name)
     found = None if wanted is None else explain(audit, who, plan.cohort, wanted, columns)
     return replace(part, facts=facts_of(model), visible=visible, attributions=found)
@@ -125,15 +127,16 @@ def _digest(model: Model, way: str, inputs: Inputs, asked: Asked) -> str:
 def _checked(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> Attributions:
     """Call the model, and refuse an impossible explanation; errors name the model and the case."""
     try:
-        found = who.model.explain(inputs, asked, way)
+        with exits_are_errors(who.name, f"explaining ({way})"):
+            found = who.model.explain(inputs, asked, way)
+    except ModelDied:
+        raise
     except ModelError as error:
         raise error.of(who.name, None if error.case else _culprit(who, inputs, asked, way)) from error
     except PalpateError:
         raise
     except Exception as error:
-        hint = "see the traceback with --debug; earlier explanations are kept"
-        what = f"{type(error).__name__} while explaining ({way})"
-        raise ModelError(what, model=who.name, case=_culprit(who, inputs, asked, way), hint=hint) from error
+        raise failure(error, who.name, f"explaining ({way})", _culprit(who, inputs, asked, way)) from error
     row, label, start, end = (np.asarray(column, dtype=np.int64) for column in found[:4])
     score = np.asarray(found.score, dtype=np.float64)
     answer = Attributions(row, label, start, end, score)
@@ -168,7 +171,8 @@ def _culprit(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> str:
         mine = asked.row == row
         alone = Asked(np.zeros(int(mine.sum()), dtype=np.int64), asked.label[mine])
         try:
-            who.model.explain(inputs.take([row]), alone, way)
+            with exits_are_errors("", ""):
+                who.model.explain(inputs.take([row]), alone, way)
         except Exception:  # the model's own failure, whatever its type, is what is searched for
             return inputs.case_ids[row]
     return inputs.case_ids[0]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -18,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ModelError, PalpateError
-from palpate.models import Model, ModelSpec, Probabilities, load_model
+from palpate.errors import ModelDied, ModelError, PalpateError
+from palpate.models import Model, ModelSpec, Probabilities, load_here
+from palpate.models.isolation import end_with_parent, exits_are_errors, failure
 
 _TOLERANCE = 1e-6
-_SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class Call(NamedTuple):
@@ -37,21 +36,23 @@ class CallResult(NamedTuple):
 
     number: int
     p: Probabilities
+    may_change: str | None = None
+    """What the model, perhaps a copy in a worker, has noticed by now; see `Model.may_change`."""
 
 
 def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
     """Call the model, and refuse anything but one probability per row and label; errors name the model and the case."""
     try:
-        p = np.asarray(model.predict(inputs), dtype=np.float64)
+        with exits_are_errors(name, "scoring"):
+            p = np.asarray(model.predict(inputs), dtype=np.float64)
+    except ModelDied:
+        raise
     except ModelError as error:
         raise error.of(name, None if error.case else _find_culprit(model, inputs)) from error
     except PalpateError:
         raise
     except Exception as error:
-        culprit = _find_culprit(model, inputs)
-        what = f"{type(error).__name__} while scoring"
-        hint = "see it whole with --debug; what was scored before is kept"
-        raise ModelError(what, model=name, case=culprit, hint=hint) from error
+        raise failure(error, name, "scoring", _find_culprit(model, inputs)) from error
     expected = (len(inputs), len(model.labels))
     if p.shape != expected:
         raise ModelError(
@@ -82,7 +83,8 @@ def _find_culprit(model: Model, inputs: Inputs) -> str:
     while last - first > 1:
         middle = (first + last) // 2
         try:
-            model.predict(inputs.take(np.arange(first, middle)))
+            with exits_are_errors("", ""):
+                model.predict(inputs.take(np.arange(first, middle)))
         except Exception:  # the model's own failure, whatever its type, is what is searched for
             last = middle
         else:
@@ -96,9 +98,10 @@ def ask_here(
     """One call after the other, in this process."""
     for call in calls:
         if call_timeout is None:
-            yield CallResult(call.number, checked(name, model, call.inputs))
+            p = checked(name, model, call.inputs)
         else:
-            yield CallResult(call.number, _within(call_timeout, name, model, call.inputs))
+            p = _within(call_timeout, name, model, call.inputs)
+        yield CallResult(call.number, p, model.may_change)
 
 
 def _within(seconds: float, name: str, model: Model, inputs: Inputs) -> Probabilities:
@@ -132,15 +135,8 @@ _worker_model: Model | None = None
 
 def _start_worker(spec: ModelSpec) -> None:
     global _worker_model
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    _worker_model = load_model(spec)
-
-
-def _end_with_parent(parent: int) -> None:
-    """End a worker whose run was killed: it would keep the model in memory."""
-    while os.getppid() == parent:
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-    os._exit(1)
+    threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
+    _worker_model = load_here(spec)  # the worker is a process of its own already
 
 
 def _work(name: str, call: Call, call_timeout: float | None) -> CallResult:

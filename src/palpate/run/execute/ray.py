@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from palpate.errors import MissingExtra, ModelError
-from palpate.models import ModelSpec, load_model
+from palpate.models import ModelSpec, load_here
 from palpate.run.execute.local import Call, CallResult, ask_here
 
 
@@ -20,7 +20,7 @@ class _Scorer:
 
     def __init__(self, spec: ModelSpec, call_timeout: float | None) -> None:
         self._name, self._call_timeout = spec.name, call_timeout
-        self._model = load_model(spec)
+        self._model = load_here(spec)
 
     def ask(self, call: Call) -> CallResult:
         return next(ask_here(self._name, self._model, [call], call_timeout=self._call_timeout))
