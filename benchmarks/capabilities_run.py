@@ -35,7 +35,7 @@ from palpate import Cohort, RunDirectory
 from palpate.audits.capabilities import Capabilities
 from palpate.models import ModelSpec
 from palpate.models.bagofwords import estimator_model
-from palpate.models.options import Options
+from palpate.models.classes import ClassOptions
 from palpate.perturb.suites import load_suite
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.runner import Job, ModelEntry, run
@@ -72,7 +72,7 @@ def audit(folder: Path, *, report: bool) -> None:
     """What is timed, besides the start of Python."""
     with (folder / "trained.pickle").open("rb") as file:  # written by this script a moment ago
         cohort, pipeline = pickle.load(file)
-    model = estimator_model(pipeline, Options(), fingerprint="benchmark", file=Path("benchmark"))
+    model = estimator_model(pipeline, ClassOptions(), fingerprint="benchmark", file=Path("benchmark"))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         cache = ScoreCache(Path(scratch) / "scores.sqlite")
         out = RunDirectory(Path(scratch) / "run")

@@ -30,7 +30,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from palpate.cases.edits import Inputs, Ints
 from palpate.models import Probabilities
 from palpate.models.bagofwords import BagOfWordsModel, estimator_model
-from palpate.models.options import Options
+from palpate.models.classes import ClassOptions
 
 WORDS_PER_NOTE, TARGETS, SUBSTITUTES, VOCABULARY, TRAINING = 1_500, 49, 15, 10_000, 600
 FIRST_TARGET = 135
@@ -142,7 +142,7 @@ def main() -> int:
         if given.only not in (None, name):
             continue
         pipeline = make_pipeline_of(kind, options).fit(training, y)
-        model = estimator_model(pipeline, Options(), fingerprint="benchmark", file=Path("benchmark"))
+        model = estimator_model(pipeline, ClassOptions(), fingerprint="benchmark", file=Path("benchmark"))
         assert isinstance(model, BagOfWordsModel)
         assert model.scores_differences
         model.predict(inputs.take(np.arange(100)))

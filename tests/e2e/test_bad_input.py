@@ -75,7 +75,7 @@ def test_truncated_gzip(project: Path, palpate: CommandLine) -> None:
         ("notes.csv", "nowhere.csv", 2, ["nowhere.csv"]),
         ("python:hospital_model:other", "python:hospital_model:nothing", 2, ["nothing"]),
         ("python:hospital_model:other", "hospital_model", 2, ["scheme:target", "hf:"]),
-        ("python:hospital_model:other", "magic:x", 2, ["unknown model 'magic'", "sklearn"]),
+        ("python:hospital_model:other", "magic:x", 2, ["unknown scheme 'magic'", "sklearn"]),
         ("python:hospital_model:other", "http://example.org/predict", 2, ["allow_remote"]),
         ("python:hospital_model:other", "sklearn:m.joblib", 2, ["m.joblib"]),
         ("python:hospital_model:other", "python:hospital_model:broken", 3, ["model 'weak', case 'c", "RuntimeError"]),

@@ -87,8 +87,8 @@ def test_killed_runs_finish_with_the_same_bytes(tmp_path: Path) -> None:
         assert files(folder / "run") == expected
         asked = (folder / "asked.log").read_text().split()
         assert sorted(set(asked)) == asked_once
-        # A kill can only lose the call that was under way.
-        assert len(asked) <= len(asked_once) + 4 * 5
+        # A kill can only lose the call that was under way, and each start scores one short text to see what is read.
+        assert len(asked) <= len(asked_once) + 4 * 5 + 6
 
 
 def children_of(pid: int) -> list[int]:
@@ -113,7 +113,8 @@ def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "palpate", "audit", "audit.yaml", "--out", "run", "--workers", "2"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(600):
-        if (tmp_path / "asked.log").exists():
+        log = tmp_path / "asked.log"
+        if log.exists() and len(log.read_text().splitlines()) > 1:  # the first is the text that is scored on loading
             break
         time.sleep(0.1)
     workers = children_of(process.pid)

@@ -17,7 +17,7 @@ from palpate.models.options import Options
 _POSITIVE = {"1", "true", "yes", "y", "positive", "pos", "present", "+"}
 _NEGATIVE = {"0", "-1", "false", "no", "n", "negative", "neg", "absent", "none", "-"}
 _NUMBERED = re.compile(r"(?:label|class)[ _-]*(\d+)")
-_DENIES = re.compile(r"(?:no|not|non|without)[ _-]*(.+)")
+_DENIES = re.compile(r"(?:not|non|no|without)[ _-]*(.+)")
 
 
 class ClassOptions(Options):
@@ -60,7 +60,9 @@ def _denies(word: str, other: str) -> bool:
 def _chosen(classes: Sequence[Any], positive: Any, file: Path) -> int:
     words = [plain(name) for name in classes]
     # YAML takes `positive: yes` for true.
-    same = {"true", "yes", "y", "on"} if positive is True else {"false", "no", "n", "off"} if positive is False else set()
+    same = (
+        {"true", "yes", "y", "on"} if positive is True else {"false", "no", "n", "off"} if positive is False else set()
+    )
     found = [k for k, word in enumerate(words) if word == plain(positive)] or [
         k for k, word in enumerate(words) if word in same
     ]
@@ -70,7 +72,7 @@ def _chosen(classes: Sequence[Any], positive: Any, file: Path) -> int:
     return found[0]
 
 
-def unclear(classes: Sequence[Any], *, file: Path, what: str = "the model") -> ConfigError:
+def unclear(classes: Sequence[Any], *, file: Path | None = None, what: str = "the model") -> ConfigError:
     """The refusal of classes that cannot be told apart."""
     first, second = classes
     return ConfigError(

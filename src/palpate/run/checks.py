@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError, RunError
 from palpate.models import Model
+from palpate.models.classes import unclear
 from palpate.results import Audit, ChecksModels, ModelFacts, ModelPredictions, Plan, Predictions
 from palpate.run.directory import RunDirectory
 
 
 def check_directory(out: RunDirectory, *, resume: bool) -> None:
-    """Refuse a directory that already holds a run, unless it is to be resumed."""
+    """Refuse a directory that already holds a run, unless it is to be resumed, and what is no directory."""
+    if out.path.exists() and not out.path.is_dir():
+        raise RunError("this is a file, not a folder", file=out.path, hint="choose another --out")
     if out.exists and not resume:
         raise RunError(
             "this directory already holds a run",
@@ -56,6 +59,8 @@ def check_fit(
                 hint="add a column `cohort` to its file",
             )
         for plan in plans.values():
+            if model.classes and not set(plan.labels) <= set(model.classes):
+                raise unclear(model.classes, what=f"model '{name}'")
             label_columns(name, model.labels, plan.labels)
 
 

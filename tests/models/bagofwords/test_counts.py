@@ -19,8 +19,8 @@ from palpate.cases.edits import Edit, Inputs, VariantsBuilder, splice
 from palpate.models.bagofwords import BagOfWordsModel, estimator_model
 from palpate.models.bagofwords.counts import WordCounts
 from palpate.models.bagofwords.token_patterns import is_local
+from palpate.models.classes import ClassOptions
 from palpate.models.estimators import EstimatorModel
-from palpate.models.options import Options
 
 NOTES = [
     "The patient has no chest-pain, no fever; BP 120/80. a b I am ok",
@@ -119,7 +119,7 @@ def counted(vectorizer: Any, inputs: Inputs) -> Any:
 
 
 def model_of(pipeline: Pipeline) -> EstimatorModel:
-    return estimator_model(pipeline, Options(), fingerprint="f", file=Path("model.skops"))
+    return estimator_model(pipeline, ClassOptions(), fingerprint="f", file=Path("model.skops"))
 
 
 @pytest.mark.parametrize("name", VECTORIZERS)

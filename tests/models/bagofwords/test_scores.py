@@ -25,7 +25,7 @@ from palpate.cases.edits import Edit, Inputs, VariantsBuilder
 from palpate.models import bagofwords
 from palpate.models.bagofwords import BagOfWordsModel, estimator_model
 from palpate.models.bagofwords.trees import Forest, forest_of
-from palpate.models.options import Options
+from palpate.models.classes import ClassOptions
 
 VOCABULARY = 300
 SWAPPED, SUBSTITUTES = range(5, 45, 4), (0, 7, 60, 150, 290, 299)
@@ -89,7 +89,7 @@ def model_of(*steps: Any, y: Any = None) -> BagOfWordsModel:
 
 
 def as_model(pipeline: Any) -> BagOfWordsModel:
-    model = estimator_model(pipeline, Options(), fingerprint="f", file=Path("model.skops"))
+    model = estimator_model(pipeline, ClassOptions(), fingerprint="f", file=Path("model.skops"))
     assert isinstance(model, BagOfWordsModel)
     return model
 

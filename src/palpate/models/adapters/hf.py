@@ -5,7 +5,8 @@ Nothing is downloaded, and weights are read from safetensors only, unless the co
 
 The checkpoint's `problem_type` decides what the probabilities are: a softmax over classes
 (`single_label_classification`) or a sigmoid per label (`multi_label_classification`). Without it, several
-outputs are classes and a single output is a label. A softmax over two classes has one label, class 1.
+outputs are classes and a single output is a label. A softmax over two classes has one label, the positive class: by the
+names of the classes (`id2label`), or by the option `positive`.
 
     models:
       bert: hf:models/bert
@@ -24,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +34,9 @@ from pydantic import Field
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
+from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.networks import Activation, n_labels_of, probabilities_of, require_torch
-from palpate.models.options import Options, digest, parse_options
+from palpate.models.options import checked_by, digest, parse_options
 from palpate.models.text import batches_within, lengths_of, padded
 from palpate.models.text.checkpoints import (
     check_checkpoint,
@@ -48,14 +50,14 @@ from palpate.models.text.gradients import BATCH_TOKENS, N_STEPS, WAYS, attributi
 from palpate.models.text.windows import Long, MeanScores, TextWindows, Windows, text_windows
 from palpate.results import Asked, Attributions
 
-VERSION = "hf-1"
+VERSION = "hf-2"
 _ROWS_PER_CALL = 128
 _CHARACTERS_PER_CALL = 256_000
 _FILES = (".json", ".txt", ".model", ".safetensors")
 _FILES_IF_TRUSTED = (".bin", ".py")
 
 
-class HfOptions(Options):
+class HfOptions(ClassOptions):
     """Options of a checkpoint."""
 
     long: Long = "truncate"
@@ -78,6 +80,13 @@ class HfOptions(Options):
     """Allow pickled weights, and code that comes with the checkpoint."""
 
 
+class _Labels(NamedTuple):
+    """The labels; of two classes also which one they are: the first, the second, or both where that is not known."""
+
+    names: tuple[str, ...]
+    kept: Literal[0, 1, "both"] = 1
+
+
 class HfModel(Model):
     """A transformers classifier."""
 
@@ -88,10 +97,11 @@ class HfModel(Model):
         options: HfOptions,
         *,
         activation: Activation,
-        labels: tuple[str, ...],
+        labels: _Labels,
         fingerprint: str,
     ) -> None:
-        self.labels, self.fingerprint = labels, fingerprint
+        self.labels, self.fingerprint, self._kept = labels.names, fingerprint, labels.kept
+        self.classes = labels.names if labels.kept == "both" else ()
         self.rows_per_call = options.batch_size or _ROWS_PER_CALL
         self.characters_per_call = None if options.batch_size else _CHARACTERS_PER_CALL
         self.window = windows.reads
@@ -108,7 +118,7 @@ class HfModel(Model):
             return np.zeros((0, len(self.labels)))
         windows = self._windows.encode(inputs.texts)
         distinct, which = _distinct(windows.ids)
-        p_window = probabilities_of(self._logits(distinct), self._activation)[which]
+        p_window = self._probabilities(distinct)[which]
         return _pool(p_window, windows, self._options.pooling)
 
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -155,7 +165,7 @@ class HfModel(Model):
         if self._options.pooling == "mean" or all(len(each) == 1 for _, each in several):
             return [(k, w) for k, each in several for w in each]
         distinct, which = _distinct(windows.ids)
-        p_window = probabilities_of(self._logits(distinct), self._activation)[which]
+        p_window = self._probabilities(distinct)[which]
         return [(k, each[int(p_window[each, label[k]].argmax())]) for k, each in several]
 
     def _without_text(self, n_tokens: int) -> list[int]:
@@ -172,7 +182,20 @@ class HfModel(Model):
         if self._windows.frame.has_types:
             types = [self._windows.frame.types(int(n)) for n in mask.sum(1)]
             batch["token_type_ids"] = torch.from_numpy(padded(types, 0))
-        return log_odds(self._network(**batch).logits, label, self._activation)
+        logits = self._network(**batch).logits
+        if self._kept == 0:
+            logits = logits.flip(1)
+        # `log_odds` counts the labels of two classes from the second.
+        return log_odds(logits, label - 1 if self._kept == "both" else label, self._activation)
+
+    def _probabilities(self, ids: list[list[int]]) -> Probabilities:
+        """One column per label."""
+        logits = self._logits(ids)
+        second = probabilities_of(logits, self._activation)
+        if self._kept == 1:
+            return second
+        first = probabilities_of(logits[:, ::-1], self._activation)
+        return first if self._kept == 0 else np.column_stack([first, second])
 
     def _logits(self, ids: list[list[int]]) -> NDArray[np.float64]:
         import torch
@@ -207,12 +230,19 @@ def _pool(p_window: Probabilities, windows: Windows, pooling: str) -> Probabilit
     return np.asarray(np.add.reduceat(p_window, windows.first[:-1], axis=0)) / n_windows[:, None]
 
 
+def check(target: str, options: Mapping[str, Any], *, folder: Path) -> HfOptions:
+    """The options, if they are right and the folder holds a checkpoint."""
+    own = parse_options(HfOptions, f"hf:{target}", options)
+    check_checkpoint(folder / Path(target).expanduser(), trust=own.trust)
+    return own
+
+
+@checked_by(check)
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     """The checkpoint in a folder, with its files, task, weights and labels checked."""
     source = f"hf:{target}"
-    own = parse_options(HfOptions, source, options)
+    own = check(target, options, folder=folder)
     path = folder / Path(target).expanduser()
-    check_checkpoint(path, trust=own.trust)
     require_torch(f"the model {source}", "transformers")
     import torch
 
@@ -235,7 +265,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
         windows,
         own,
         activation=activation,
-        labels=_labels(config, activation, own.labels, path),
+        labels=_labels(config, activation, own, path),
         fingerprint=_fingerprint(path, own, windows),
     )
 
@@ -268,13 +298,20 @@ def _activation(config: Any, path: Path) -> Activation:
     return "softmax"
 
 
-def _labels(config: Any, activation: Activation, asked: tuple[str, ...] | None, path: Path) -> tuple[str, ...]:
+def _labels(config: Any, activation: Activation, own: HfOptions, path: Path) -> _Labels:
     n_outputs = int(config.num_labels)
-    own = tuple(str(config.id2label[i]) for i in range(n_outputs))
-    own = own[-n_labels_of(n_outputs, activation) :]
-    if asked is not None and len(asked) != len(own):
-        raise ConfigError(f"`labels` names {len(asked)} labels, but the model gives {len(own)}", file=path)
-    return asked or own
+    names = tuple(str(config.id2label[i]) for i in range(n_outputs))
+    n_labels = n_labels_of(n_outputs, activation)
+    if own.labels is not None and len(own.labels) != n_labels:
+        raise ConfigError(f"`labels` names {len(own.labels)} labels, but the model gives {n_labels}", file=path)
+    if n_labels == n_outputs:
+        return _Labels(own.labels or names)
+    kept = positive_of(names, own, file=path)
+    if kept is None and own.labels is not None:
+        raise unclear(names, file=path)
+    if kept is None:
+        return _Labels(names, "both")
+    return _Labels(own.labels or (names[kept],), 0 if kept == 0 else 1)
 
 
 def _fingerprint(path: Path, own: HfOptions, windows: TextWindows) -> str:
@@ -283,6 +320,7 @@ def _fingerprint(path: Path, own: HfOptions, windows: TextWindows) -> str:
         "long": own.long,
         "max_tokens": windows.max_tokens,
         "dtype": own.dtype,
+        "positive": own.positive,
         "fingerprint": own.fingerprint,
         "sliding": [windows.overlap, own.pooling] if own.long == "sliding" else None,
     }

@@ -8,13 +8,18 @@ Two kinds of graph are supported:
 
 The output used is the one with probabilities, as a tensor or as a ZipMap; the option `output` names another one. An
 output called `logits` goes through a softmax (one column: a sigmoid), unless `activation` says otherwise. Two columns
-that sum to one are a two-class model, and the second column is kept. Labels come from the option `labels`, else from
-the ZipMap, else from the file's metadata (`labels`, a JSON list).
+that sum to one are a two-class model, of which the positive class is kept: by the names of the classes, or by the
+option `positive`; where they have no names, the second one. Labels come from the option `labels`, else from the ZipMap,
+else from the file's metadata (`labels`, a JSON list), else from the classes that the graph lists.
+
+The fingerprint covers the files in which a graph keeps its weights ("external data"), whatever their names.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -26,13 +31,14 @@ from pydantic import Field
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
 from palpate.models import Model, Probabilities
+from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.networks import probabilities_of
-from palpate.models.options import Options, digest, existing, parse_options
+from palpate.models.options import checked_by, digest, existing, parse_options
 from palpate.models.text import attention_mask, batches_within, lengths_of, padded
 from palpate.models.text.checkpoints import load_tokenizer
 from palpate.models.text.windows import TextWindows, clean, text_windows
 
-VERSION = "onnx-1"
+VERSION = "onnx-2"
 
 _CHARACTERS_PER_RUN = 1_000_000
 """A graph builds a table of all words of a run, as wide as its longest text."""
@@ -41,7 +47,7 @@ _ROUNDING = 1e-6
 _TOKEN_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
-class OnnxOptions(Options):
+class OnnxOptions(ClassOptions):
     """Options of an ONNX file."""
 
     output: str | None = None
@@ -66,10 +72,11 @@ class _OutputColumns(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Which columns are kept, and their labels."""
+    """Which columns are kept, their labels, and two classes of which it is not known which is the positive one."""
 
-    first: int
+    kept: list[int]
     labels: tuple[str, ...]
+    classes: tuple[str, ...] = ()
 
 
 class _Graph:
@@ -85,6 +92,8 @@ class _Graph:
             for node in session.get_outputs()
         )
         """The graph also gives a table of predicted labels, so each label has its own column."""
+        self.names_classes = any(node.type == "tensor(string)" for node in session.get_outputs())
+        """The graph also gives predicted classes as texts, so its classes have names."""
 
     def run(self, feed: Mapping[str, Any]) -> _OutputColumns:
         """The probabilities of a batch."""
@@ -95,7 +104,10 @@ class _Graph:
             activation = by_width if self._output == "logits" else "none"
         if activation == "none":
             return columns
-        return columns._replace(values=probabilities_of(columns.values, activation))
+        p = probabilities_of(columns.values, activation)
+        if activation == "softmax" and columns.values.shape[1] == 2:
+            p = np.column_stack([probabilities_of(columns.values[:, ::-1], activation), p])
+        return columns._replace(values=p)
 
     def fixed(self, name: str, axis: int) -> int | None:
         """The size of an input along an axis, if the graph fixes it."""
@@ -161,7 +173,7 @@ class OnnxModel(Model):
     """A classifier in an ONNX graph."""
 
     def __init__(self, reader: _StringReader | _TokenReader, layout: _Layout, own: OnnxOptions, fingerprint: str):
-        self.labels, self.fingerprint = layout.labels, fingerprint
+        self.labels, self.classes, self.fingerprint = layout.labels, layout.classes, fingerprint
         self.window = reader.window
         self.rows_per_call = own.batch_size or type(self).rows_per_call
         self._reader, self._layout = reader, layout
@@ -170,7 +182,7 @@ class OnnxModel(Model):
         """Probabilities of the texts, in the order of the rows."""
         if len(inputs) == 0:
             return np.zeros((0, len(self.labels)))
-        values = self._reader.run(inputs.texts).values[:, self._layout.first :]
+        values = self._reader.run(inputs.texts).values[:, self._layout.kept]
         inside = np.clip(values, 0.0, 1.0)
         return np.where(np.abs(values - inside) <= _ROUNDING, inside, values)
 
@@ -179,23 +191,32 @@ class OnnxModel(Model):
         return self._reader.visible_ends(texts)
 
 
+def check(target: str, options: Mapping[str, Any], *, folder: Path) -> OnnxOptions:
+    """The options, if they are right and the files exist."""
+    own = parse_options(OnnxOptions, f"onnx:{target}", options)
+    for name in (target, *([own.tokenizer] if own.tokenizer is not None else [])):
+        existing(name, folder)
+    return own
+
+
+@checked_by(check)
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     """The classifier in a file; it is run once on an empty text to see what it returns."""
     source = f"onnx:{target}"
-    own = parse_options(OnnxOptions, source, options)
-    path = existing(target, folder)
+    own, path = check(target, options, folder=folder), existing(target, folder)
     tokenizer = existing(own.tokenizer, folder) if own.tokenizer is not None else None
     session = _session(path, own)
     graph = _Graph(session, own, path)
     reader = _reader(graph, own, path, tokenizer, source)
     layout = _layout(reader.run([""]), graph, session.get_modelmeta().custom_metadata_map, own, path)
-    files = [path, *(file for file in path.parent.glob(f"{path.name}[._]*data") if file.is_file())]
+    files = [path, *_external_data(path)]
     files += [file for file in tokenizer.glob("*.*") if file.suffix in (".json", ".txt", ".model")] if tokenizer else []
     answer_options = {
         "output": own.output,
         "activation": own.activation,
         "max_tokens": own.max_tokens,
         "labels": own.labels,
+        "positive": own.positive,
         "fingerprint": own.fingerprint,
     }
     return OnnxModel(reader, layout, own, digest(VERSION, answer_options, files))
@@ -298,21 +319,76 @@ def _in_order(batches: Sequence[NDArray[np.int64]], parts: Sequence[_OutputColum
 def _layout(probe: _OutputColumns, graph: _Graph, metadata: Mapping[str, str], own: OnnxOptions, path: Path) -> _Layout:
     """Which columns are labels, from the graph's metadata and its output for an empty text."""
     n_columns = probe.values.shape[1]
-    names = probe.names or _listed(metadata.get("labels"))
+    listed = _listed(metadata.get("labels"))
     two_classes = n_columns == 2 and not graph.multi_label and abs(probe.values.sum() - 1) < 1e-3
-    if own.labels is not None and len(own.labels) == n_columns:
-        two_classes = False
-    first = 1 if two_classes else 0
-    n_labels = n_columns - first
-    if names is None:
-        names = ("positive",) if n_labels == 1 else tuple(map(str, range(n_columns)))
-    # Of two classes the first is left out, here or already by the softmax.
-    labels = own.labels or (names[1:] if len(names) == 2 and n_labels == 1 else names)
-    if len(labels) != n_labels:
-        raise ConfigError(
-            f"there are {len(labels)} names for {n_labels} labels", file=path, hint="set the option `labels`"
-        )
-    return _Layout(first, labels)
+    classes = probe.names or (_classes_in(path, n_columns) if two_classes else None)
+    names_both = own.labels is not None and len(own.labels) == 2 and classes in (None, own.labels)
+    if two_classes and not names_both:
+        return _of_two_classes(classes, listed, graph, own, path)
+    names = own.labels or classes or listed
+    names = names or (("positive",) if n_columns == 1 else tuple(map(str, range(n_columns))))
+    if len(names) != n_columns:
+        raise _wrong_number(names, n_columns, path)
+    return _Layout(list(range(n_columns)), names)
+
+
+def _of_two_classes(
+    classes: tuple[str, ...] | None, listed: tuple[str, ...] | None, graph: _Graph, own: OnnxOptions, path: Path
+) -> _Layout:
+    """The positive one of two classes, or both where it is not known which one that is."""
+    if own.labels is not None and len(own.labels) > 1:
+        raise _wrong_number(own.labels, 1, path)
+    both = listed if listed is not None and len(listed) == 2 else None
+    if classes is both is None and graph.names_classes and own.positive is None:
+        problem = "the classes have names that the graph does not list"
+        raise ConfigError(problem, file=path, hint="say with `positive: 0` or `positive: 1` which column is positive")
+    names = both or classes or ("0", "1")
+    kept = positive_of(names, own, file=path)
+    if kept is None and classes is not None:
+        kept = positive_of(classes, own, file=path)
+    if kept is None:
+        if own.labels is not None or (listed is not None and both is None):
+            raise unclear(names, file=path)
+        return _Layout([0, 1], names, names)
+    label = listed if listed is not None and both is None else (names[kept],) if both or classes else ("positive",)
+    return _Layout([kept], own.labels or label)
+
+
+def _wrong_number(names: Sequence[str], n_labels: int, path: Path) -> ConfigError:
+    problem = f"there are {len(names)} names for {n_labels} labels"
+    return ConfigError(problem, file=path, hint="set the option `labels`")
+
+
+def _external_data(path: Path) -> list[Path]:
+    """The files in which the graph keeps its weights: each is the value of a key `location`, as protobuf writes it."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        places = [found.end() for found in re.finditer(rb"\x0a\x08location\x12", data)]
+        names = {_text_at(data, place) for place in places}
+    return [path.parent / name for name in sorted(names) if name and (path.parent / name).is_file()]
+
+
+def _classes_in(path: Path, n_columns: int) -> tuple[str, ...] | None:
+    """The classes that a classifier of the graph lists, as many as there are columns."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for found in re.finditer(rb"\x0a.classlabels_(?:strings|int64s|ints)", data):
+            names: list[str] = []
+            place = found.end()
+            while data[place : place + 1] in (b"\x4a", b"\x40") and len(names) < n_columns:
+                texts = data[place] == 0x4A
+                names.append(_text_at(data, place + 1) if texts else str(data[place + 1]))
+                place += 2 + (data[place + 1] if texts else 0)
+            if len(names) == n_columns:
+                return tuple(names)
+    return None
+
+
+def _text_at(data: mmap.mmap, place: int) -> str:
+    """A text with its length before it."""
+    size, shift = 0, 0
+    while data[place] & 0x80:
+        size, shift, place = size | (data[place] & 0x7F) << shift, shift + 7, place + 1
+    size |= data[place] << shift
+    return data[place + 1 : place + 1 + size].decode("utf-8", "replace") if size < 4096 else ""
 
 
 def _listed(text: str | None) -> tuple[str, ...] | None:
