@@ -94,23 +94,24 @@ def correlation_interval(value: float, replicates: ArrayLike, n: int, *, level: 
     nearest one below it, and its error as at least Bonett and Wright's (2000), because its replicates do not vary.
     """
     nearest = 1.0 - 12.0 / max(n * (n * n - 1.0), 24.0)
-    error = standard_error(np.arctanh(np.clip(np.asarray(replicates, np.float64), -nearest, nearest)))
+    error = _error(np.arctanh(np.clip(np.asarray(replicates, np.float64), -nearest, nearest)), n)
     if abs(value) >= nearest:
         error = np.maximum(error, math.sqrt(1.5 / max(n - 3, 1)))
-    reach = stdtrit(max(n - 1, 1), 0.5 + level / 2.0) * error
+    reach = stdtrit(max(n - 2, 1), 0.5 + level / 2.0) * error
     middle = math.atanh(min(max(value, -nearest), nearest))
     low, high = np.tanh(middle - reach), np.tanh(middle + reach)
     return Interval(np.minimum(low, value), np.maximum(high, value))
 
 
 def correlation_difference_interval(value: float, replicates: ArrayLike, n: int, *, level: float = 0.95) -> Interval:
-    """Interval of a difference of two correlations over the same `n` items, from replicates of the difference.
-
-    Student's, with the standard deviation of the replicates made larger by sqrt(n / (n - 1)).
-    """
-    error = standard_error(np.asarray(replicates, np.float64)) * math.sqrt(n / max(n - 1, 1))
-    reach = stdtrit(max(n - 2, 1), 0.5 + level / 2.0) * error
+    """Interval of a difference of two correlations over the same `n` items, from replicates of the difference."""
+    reach = stdtrit(max(n - 2, 1), 0.5 + level / 2.0) * _error(np.asarray(replicates, np.float64), n)
     return Interval(np.maximum(value - reach, -2.0), np.minimum(value + reach, 2.0))
+
+
+def _error(replicates: Floats, n: int) -> Floats:
+    """The standard deviation of replicates; a bootstrap of n items is too narrow by sqrt((n - 1) / n)."""
+    return standard_error(replicates) * math.sqrt(n / max(n - 1, 1))
 
 
 def _largest(values: ArrayLike, drawn: Floats) -> Floats:

@@ -66,7 +66,8 @@ def test_intervals_are_those_of_resampled_words_on_fishers_scale() -> None:
     counts = resample_counts(rng=3, n_replicates=1_000, patient=np.arange(49))
     rows = [np.repeat(np.arange(49), count) for count in counts]
     slow = np.arctanh([spearmanr(-LANGUAGE[row], -MANUAL[row]).statistic for row in rows])
-    ends = np.tanh(np.arctanh(level.value or 0) + np.array([-1, 1]) * student.ppf(0.975, 48) * slow.std(ddof=1))
+    reach = student.ppf(0.975, 47) * slow.std(ddof=1) * np.sqrt(49 / 48)
+    ends = np.tanh(np.arctanh(level.value or 0) + np.array([-1, 1]) * reach)
     assert (level.low, level.high) == (pytest.approx(ends[0], abs=1e-12), pytest.approx(ends[1], abs=1e-12))
 
 

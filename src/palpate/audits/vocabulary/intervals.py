@@ -2,7 +2,7 @@
 
 A word's score is a mean over notes, a ratio of sums over patients. Most changes are small and a few are large, so a
 bootstrap of 5 or 10 patients is far too sure of itself. Here the lower end is Student's, with the patients as units.
-The upper end is Student's on a log scale, and wider by 1 + g / sqrt(n) for skewness g and n patients: the one large
+The upper end is Student's on a log scale, and wider by 1 + 1.5 g / sqrt(n) for skewness g and n patients: the one large
 change that was not drawn can only lie above.
 
 If fewer than `FEWEST_MOVED` patients' predictions moved at all, their changes say little about the others'. Then the
@@ -33,8 +33,8 @@ _NO_CHANGE = 1e-12
 """A smaller change is rounding."""
 _MOST_EXPONENT = 700.0
 _NARROWEST = 0.01
-_SKEWED = 4.0
-"""How much more skewness widens an interval that is not on a log scale; found by simulation."""
+_SKEWED, _SKEWED_LOG = 5.0, 1.5
+"""How much skewness widens an interval, and one on a log scale; found by simulation."""
 
 
 class PatientSums(NamedTuple):
@@ -51,6 +51,8 @@ class Moments(NamedTuple):
 
     value: Floats
     n_patients: Floats
+    n_effective: Floats
+    """As many patients of one note each would say as much as these, some of whom have more notes than others."""
     n_moved: Floats
     size: Floats
     """The mean change of the patients whose prediction moved."""
@@ -75,15 +77,22 @@ def moments(sums: PatientSums) -> Moments:
     adjusted = np.sqrt(n * np.maximum(n - 1.0, 0.0)) * _ratio(np.ones_like(n), n - 2.0)
     skewness = np.nan_to_num(_ratio(third, second**1.5) * adjusted)
     own = np.abs(_ratio(sums.total, sums.notes))
+    effective = np.nan_to_num(_ratio(n_notes**2, by_word(sums.notes**2)))
     return Moments(
-        value, n, n_moved, np.nan_to_num(_ratio(by_word(np.where(moved, own, 0.0)), n_moved)), error, skewness
+        value,
+        n,
+        effective,
+        n_moved,
+        np.nan_to_num(_ratio(by_word(np.where(moved, own, 0.0)), n_moved)),
+        error,
+        skewness,
     )
 
 
 def change_interval(found: Moments, level: Floats | float) -> Interval:
     """Of mean absolute changes; NaN for a single patient."""
     q = _quantile(found, level)
-    exponent = q * _ratio(found.error, found.value) * (1.0 + np.maximum(found.skewness, 0.0))
+    exponent = q * _ratio(found.error, found.value) * (1.0 + _SKEWED_LOG * np.maximum(found.skewness, 0.0))
     high = found.value * np.exp(np.minimum(exponent, _MOST_EXPONENT))
     low = np.maximum(found.value - q * found.error, 0.0)
     few = found.n_moved < FEWEST_MOVED
@@ -149,7 +158,7 @@ def _wilson(share: Floats, n: Floats, q: Floats) -> tuple[Floats, Floats]:
 
 
 def _quantile(found: Moments, level: Floats | float) -> Floats:
-    return np.asarray(stdtrit(np.maximum(found.n_patients - 1.0, 1.0), 0.5 + np.asarray(level, np.float64) / 2.0))
+    return np.asarray(stdtrit(np.maximum(found.n_effective - 1.0, 1.0), 0.5 + np.asarray(level, np.float64) / 2.0))
 
 
 def _defined(found: Moments, low: Floats, high: Floats) -> Interval:
