@@ -59,8 +59,10 @@ def test_no_effect_and_a_tiny_one_are_acceptable_with_enough_patients(weight: fl
     sentence = result.findings[0].sentence
     assert "beyond the margins are excluded" in sentence
     assert ("No prediction changed in 798 notes." in sentence) == (weight == 0.0)
-    few = only(analysed(gender_plan(notes(300)), QUICK, m=model))
+    small = analysed(gender_plan(notes(300)), QUICK, m=model)
+    few = only(small)
     assert few.verdict == "unsettled", "0 of 75 patients do not exclude 2% of flips"
+    assert "no decision flipped in 150 notes, but 5" in small.findings[0].sentence
     assert few.needed is not None
     assert 150 < few.needed < 400
     own = analysed(gender_plan(notes(1600)), replace(QUICK, margins={"shift": 1e-5}), m=model)
@@ -75,7 +77,7 @@ def test_age_may_have_a_slope_but_no_year_may_stand_out() -> None:
     _, result = run(audit, notes(2400), smooth=AgeModel(slope), odd=AgeModel(odd))
     smooth, rough = result.answers
     assert smooth.asks == "Does a single year of age change the answer?"
-    assert (smooth.verdict, rough.verdict, rough.label) == ("acceptable", "concern", "73")
+    assert (smooth.verdict, rough.verdict, rough.label) == ("acceptable", "concern", "age 73")
     assert "age 73, compared with the neighbouring ages 72 and 74," in result.findings[1].sentence
     gap = result.estimates.filter(metric="neighbour_gap", group="age=73", model="odd").row(0, named=True)
     assert gap["reference"] == "age=72, 74"
@@ -118,6 +120,13 @@ def test_labels_that_were_not_tested_are_named_and_counted() -> None:
     assert (answer.verdict, answer.reason) == ("unsettled", "no threshold")
     assert answer.label is not None
     assert answer.label.startswith("frail, ")
+
+
+def test_a_label_is_unsettled_if_none_of_its_effects_says_more() -> None:
+    cohort = notes(labels=("ill", "frail"))
+    model = KeywordModel({"woman": {"ill": 1.0}, "fever": {"ill": 1.0, "frail": 0.5}}, labels=("ill", "frail"))
+    answer = only(analysed(gender_plan(cohort), QUICK, m=model))
+    assert (answer.verdict, answer.label, answer.n_labels, answer.n_unsettled) == ("concern", "ill, female", 2, 1)
 
 
 @pytest.mark.parametrize(

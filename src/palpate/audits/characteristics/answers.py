@@ -159,7 +159,7 @@ def _judged(question: Question, row: Estimate, found: ArmMeasures, limit: str | 
         raise ValueError("no estimate")
     if limit is not None and effect.verdict in ("acceptable", "unsettled"):
         effect = question.effect(row, found.n_units, reason=limit) or effect
-    group = row.group.partition("=")[2]
+    group = row.group.replace("=", " ") if found.arm.name == "age" else row.group.partition("=")[2]
     return JudgedEffect(question, effect._replace(label=group if single else f"{row.label}, {group}"), row)
 
 
@@ -184,8 +184,11 @@ def _answer(model: str, worst: JudgedEffect, judged: Sequence[JudgedEffect], *, 
     answer = worst.question.answer(model, [worst.effect])
     if answer is None:  # never: there is an effect
         raise ValueError("no effect")
-    by_label = {each.row.label: each for each in judged if each.row is not None}
-    unsettled = {each.row.label for each in judged if each.row is not None and each.effect.verdict == "unsettled"}
+    by_label: dict[str, tuple[int, float]] = {}
+    for each in judged:
+        if each.row is not None:
+            by_label[each.row.label] = min(each.order, by_label.get(each.row.label, each.order))
+    unsettled = sum(VERDICTS[verdict] == "unsettled" for verdict, _ in by_label.values())
     n = len({each.row.group for each in judged if each.row is not None}) if single else len(by_label)
     needed, effect = answer.needed, worst.effect
     if effect.harm == 0.0 and needed is not None:
@@ -195,7 +198,7 @@ def _answer(model: str, worst: JudgedEffect, judged: Sequence[JudgedEffect], *, 
         update={
             "label": effect.label or None,
             "n_labels": max(n, 1),
-            "n_unsettled": 0 if single else len(unsettled),
+            "n_unsettled": 0 if single else unsettled,
             "needed": needed,
         }
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedEffect, JudgedArm, asked, limits
+from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedArm, JudgedEffect, asked, limits
 from palpate.audits.characteristics.arms import NONE, Arm
 from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
@@ -51,7 +51,12 @@ def _open(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
     end = worst.effect.sign * (worst.most if worst.most == worst.effect.high else -worst.most)
     most = f"{percent(end)} are" if worst.question.percent else f"{number(end, signed=True)} is"
     needed = "" if answer.needed is None else f" About {answer.needed:,} patients would settle it."
-    what = f"{_alteration(judged.found.arm, row)} {_change(analysis, row, percent_of=worst.question.percent)}"
+    measured = [each.row for each in judged.judged if each.question.metric == worst.question.metric]
+    if all(each is not None and each.value == 0.0 for each in measured):
+        none = "no decision flipped" if worst.question.percent else "no predicted risk changed"
+        what = f"{none} in {counted(len(judged.found.arm.rows), 'note')}"
+    else:
+        what = f"{_alteration(judged.found.arm, row)} {_change(analysis, row, percent_of=worst.question.percent)}"
     return f": {what}, but {most} possible ({_margin(worst)}).{needed}"
 
 
