@@ -44,8 +44,8 @@ SHIFT, FLIPS = MARGINS["shift"].value, MARGINS["flips"].value
 def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     """Coverage of every interval that is printed, then the audit as a whole."""
     rng = np.random.default_rng(seed)
-    yield from _means_and_shares(n_samples, rng, (20, 100) if thin else (20, 30, 60, 100, 300))
-    yield from _rare_flips(n_samples, rng, (30, 100) if thin else (20, 30, 60, 100, 300))
+    yield from _means_and_shares(n_samples, rng, (30, 100) if thin else (30, 60, 100, 300))
+    yield from _rare_flips(n_samples, rng, (30, 100) if thin else (30, 60, 100, 300))
     yield from _curves(n_samples, rng, (100,) if thin else (100, 400))
     yield from _observed(n_samples, rng, (300,) if thin else (300, 2000))
     yield from _false_alarms(n_samples, rng, thin=thin)

@@ -238,7 +238,7 @@ def test_an_ensemble_decides_whatever_another_model_lacks() -> None:
 def test_too_few_patients_have_no_interval_and_settle_nothing() -> None:
     result = analysed(gender_plan(notes(60)), m=SEXIST)
     row = value(result, "difference", group="gender=female", reference="gender=male")
-    assert (row["low"], row["p_value"], row["reason"]) == (None, None, "no interval: fewer than 20 patients")
+    assert (row["low"], row["p_value"], row["reason"]) == (None, None, "no interval: fewer than 30 patients")
     answer = result.answers[0]
     assert (answer.verdict, answer.reason) == ("unsettled", "only 15 patients with a note that could be altered")
     assert result.findings[0].sentence == (
@@ -247,7 +247,7 @@ def test_too_few_patients_have_no_interval_and_settle_nothing() -> None:
     )
     known = result.estimates.filter(pl.col("value").is_not_null(), pl.col("metric") != "outside_window")
     assert known["low"].null_count() == known["high"].null_count() == known.height
-    assert set(known["reason"]) == {"no interval: fewer than 20 patients"}
+    assert set(known["reason"]) == {"no interval: fewer than 30 patients"}
 
 
 def test_no_note_could_be_altered() -> None:

@@ -24,10 +24,10 @@ def test_the_interval_of_a_mean_is_the_union_of_students_and_halls() -> None:
     found = MeanArrays.of(sums, units)
     n_notes, k = units.size.sum(), 40
     mean = sums[:, 0].sum() / n_notes
-    rest = sums[:, 0] - mean * units.size
-    error = np.sqrt((rest**2).sum() * k / (k - 1)) / n_notes
+    rest = np.asarray([mean - np.delete(sums[:, 0], i).sum() / np.delete(units.size, i).sum() for i in range(k)])
+    error = np.sqrt((rest**2).sum() * (k - 1) / k)
     n = n_notes**2 / (units.size**2).sum()
-    q, skew = stats.t.ppf(0.975, n - 1), stats.skew(rest)
+    q, skew = stats.t.ppf(0.975, n - 1), (rest**3).mean() / (rest**2).mean() ** 1.5
     hall = [
         mean - error * np.sqrt(n) * 3 / skew * (np.cbrt(1 + skew * (side * q / np.sqrt(n) - skew / (6 * n))) - 1)
         for side in (1, -1)

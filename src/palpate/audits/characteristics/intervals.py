@@ -23,7 +23,7 @@ from palpate.stats import Interval
 from palpate.stats.clustered import Units
 
 Floats = NDArray[np.float64]
-FEWEST_PATIENTS = 20
+FEWEST_PATIENTS = 30
 """Below that many patients there is no interval: the skewness of a handful can't be told."""
 _ALIKE = 1e-12
 
@@ -33,7 +33,7 @@ class MeanArrays(NamedTuple):
 
     value: Floats
     error: Floats
-    """Standard error, by patient."""
+    """Standard error, by a jackknife of patients."""
     skew: Floats
     """Of what each patient adds."""
     n: Floats
@@ -47,9 +47,10 @@ class MeanArrays(NamedTuple):
         size = units.size.reshape(-1, *[1] * (sums.ndim - 1)).astype(np.float64)
         n_units, n_notes = len(units.size), units.size.sum()
         value = sums.sum(axis=0) / n_notes
-        rest = sums - value * size
+        # What the mean loses without a unit, as in a jackknife: a unit with many notes hides its own deviation.
+        rest = (sums - value * size) / np.maximum(1.0 - size / n_notes, 1.0 / n_notes)
         second = (rest**2).sum(axis=0)
-        error = np.sqrt(second * n_units / max(n_units - 1, 1)) / n_notes
+        error = np.sqrt(second * (n_units - 1) / n_units) / n_notes
         varies = error > _ALIKE
         skew = np.zeros_like(value)
         np.divide((rest**3).sum(axis=0) * np.sqrt(n_units), second**1.5, out=skew, where=varies)
@@ -104,8 +105,13 @@ class ShareArrays(NamedTuple):
         """From how many notes of each unit count, [unit, ...]."""
         mean = MeanArrays.of(sums, units)
         share = np.clip(mean.value, 0.0, 1.0)
+        spread = share * (1.0 - share)
+        size = units.size.reshape(-1, *[1] * (sums.ndim - 1))
+        # A few patients can't tell how alike the notes of one are: then they are taken to be more alike than they seem.
+        seen = np.minimum((sums > 0).sum(axis=0), (sums < size).sum(axis=0))
+        variance = mean.error**2 + np.maximum(spread / mean.n - mean.error**2, 0.0) / (1.0 + seen)
         n = mean.n.copy()
-        np.divide(share * (1.0 - share), mean.error**2, out=n, where=(mean.error > 0) & (share > 0) & (share < 1))
+        np.divide(spread, variance, out=n, where=(mean.error > 0) & (spread > 0))
         return cls(share, np.minimum(n, units.size.sum()), mean.n - 1.0)
 
     def ends(self, outside: float | Floats) -> Interval:
