@@ -30,7 +30,11 @@ def test_cells_stand_under_their_models() -> None:
     assert first is not None
     assert second is not None
     assert (first.word, first.details) == ("Unsettled", ("worst of 3: x", "about 1,300 patients would settle it"))
-    assert (second.word, second.number, second.margin) == ("Concern", "−0.100 (−0.140 to −0.060)", "margin −0.03")
+    assert (second.word, second.number, second.margin) == (
+        "Concern",
+        "−0.100 (−0.140 to −0.060)",
+        "AUROC, margin −0.03",
+    )
     assert [word for _, word, _ in view.legend] == ["Concern", "Unsettled"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,3 +65,9 @@ def test_a_scorecard_has_a_row_per_question_and_a_cell_per_model() -> None:
     (row,) = scorecard({"performance": [answer]}, ["a", "b"])
     assert (row["audit"], row["question"], row["models"]["b"]) == ("performance", "travel", None)
     assert row["models"]["a"]["verdict"] == "concern"
+
+
+def test_the_page_about_verdicts_shows_the_margins_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    for name, margin in MARGINS.items():
+        assert f"| `{name}` | {margin.value:g} | {margin.why} |" in page

@@ -11,6 +11,17 @@ from palpate.results import AuditResult
 from palpate.results.verdicts import MEANINGS, VERDICTS, Answer, Verdict
 
 WORDS: Mapping[str, str] = {verdict: verdict.capitalize() for verdict in VERDICTS}
+METRICS_IN_WORDS: Mapping[str, str] = {
+    "auroc": "AUROC",
+    "calibration": "calibration error",
+    "agreement": "rank correlation",
+    "shift": "change of the risk",
+    "flips": "decisions flipped",
+    "evidence_f1": "token F1",
+    "faithfulness": "fall of the probability",
+    "leakage": "notes seen before",
+}
+"""What the number in a cell is, by the name of its margin; other names are words already."""
 _MOST_MODELS = 12
 
 
@@ -73,11 +84,13 @@ def number_of(answer: Answer) -> str:
 
 
 def margin_of(answer: Answer) -> str:
-    """The margin that the number is held against."""
+    """What the number is, and the margin that it is held against."""
     if answer.margin is None:
         return ""
-    shown = f"{100 * answer.margin:g} points" if answer.percent else f"{answer.margin:g}"
-    return f"{'required' if answer.required else 'margin'} {shown}".replace("-", typeset.MINUS)
+    points = f"{100 * answer.margin:g}"
+    shown = f"{points} {'point' if points in ('1', '-1') else 'points'}" if answer.percent else f"{answer.margin:g}"
+    of = METRICS_IN_WORDS.get(answer.metric, answer.metric.replace("_", " "))
+    return f"{of}, {'required' if answer.required else 'margin'} {shown}".replace("-", typeset.MINUS)
 
 
 def details_of(answer: Answer) -> tuple[str, ...]:
