@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from palpate import Cohort
 from palpate.audits.capabilities import Capabilities
 from palpate.audits.capabilities.plan import PlannedSuite
+from palpate.audits.capabilities.slot_values import equality_p
 from palpate.perturb.suites import Suite, read_suite_yaml
 from palpate.results import AuditResult, ModelPredictions, Plan, Predictions
 from palpate.stats.clustered_rates import AveragedRates, PassRates, Rates, difference, pass_rates
@@ -68,6 +69,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _levels(n_samples, rng, (3, 14) if thin else (2, 3, 6, 10, 14, 36))
     yield from _recalls(n_samples, rng, (30,) if thin else (10, 30, 100, 400))
     yield from _differences(n_samples, rng, (6, 14) if thin else (3, 6, 10, 14, 36))
+    yield from _slot_values(n_samples, rng, (6,) if thin else (3, 6, 14))
     yield from _whole_audits(min(n_samples, 60 if thin else 400), rng, thin=thin)
 
 
@@ -133,6 +135,19 @@ def _differences(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[Cel
                 ("coverage of a mean over tests", mean),
             ):
                 yield Cell(what, setting, float(np.mean(found)), n_samples, COVERAGE)
+
+
+def _slot_values(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[Cell]:
+    """Five drug names in the same templates, none of which matters."""
+    for k in sizes:
+        alarms = []
+        for _ in range(n_samples):
+            theta = decides(0.7).draw(rng, k)[:, None]
+            rates = rng.binomial(N_CASES // 5, theta, (k, 5)) / (N_CASES // 5)
+            p_value = equality_p(rates[None], np.ones((k, 5), dtype=bool), n_permutations=200, rng=rng)
+            alarms.append(p_value[0] < 0.05)
+        rate = float(np.mean(alarms))
+        yield Cell("false alarms, what fills a slot", f"{k} templates, 5 names", rate, n_samples, at_most=FALSE_ALARMS)
 
 
 # --- the audit as a whole -----------------------------------------------------------------------------------------

@@ -205,7 +205,7 @@ def _gap(analysis: CapabilitiesAnalysis, decision: Decision, margin: str) -> tup
         "acceptable": f"no test is more than {margin} points worse than held-out cases",
     }[answer.verdict]
     size = f"it gets {percent(level)} of the '{by.test.label}' sentences of {by.test.test_title} right"
-    return said, f"{size} and {percent(recall)} of held-out cases, {_points(answer)}"
+    return said, f"{size} and {percent(recall)} of the held-out ones, {_points(answer)}"
 
 
 def _pairs(decision: Decision, margin: str) -> tuple[str, str]:
