@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -17,6 +17,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     TypeAdapter,
     ValidationError,
     model_validator,
@@ -24,9 +25,9 @@ from pydantic import (
 
 from palpate import registry
 from palpate.data.tables import TableSpec, read_pretest_card
-from palpate.errors import ConfigError, first_problem
+from palpate.errors import ConfigError, closest, first_problem
 from palpate.files import YamlNode, read_yaml
-from palpate.models import ModelSpec
+from palpate.models import ModelSpec, check_model
 from palpate.results.verdicts import MARGINS
 
 _NAME = re.compile(r"[^\W_][\w.+ -]*")
@@ -43,6 +44,10 @@ Name = Annotated[str, AfterValidator(_check_name)]
 
 def _source_only(value: Any) -> Any:
     """`bert: hf:models/bert` is short for `bert: {source: hf:models/bert}`; a list is an ensemble of several seeds."""
+    if isinstance(value, dict) and "source" not in value:
+        scheme = next((key for key in value if key in registry.names("models")), None)
+        if scheme is not None:
+            raise ValueError(f"`source` is missing; write `source: {scheme}:{value[scheme]}`")
     return {"source": value} if isinstance(value, str | list) else value
 
 
@@ -85,6 +90,7 @@ class Config(BaseModel):
     workers: int = Field(default=1, ge=1)
     cache: Path | None = None
     include_text: bool = False
+    _written: YamlNode | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -130,6 +136,26 @@ class Config(BaseModel):
             for name, entry in self.models.items()
         }
 
+    def check_models(self, folder: Path, *, leaving_out: Sequence[str] = ()) -> None:
+        """Refuse a model whose source or options are wrong, before anything is read; some schemes may be left out."""
+        for name, specs in self.model_specs(folder).items():
+            for spec in specs:
+                with self.locating("models", name):
+                    if spec.source.partition(":")[0] not in leaving_out:
+                        check_model(spec)
+
+    @contextmanager
+    def locating(self, *path: str) -> Iterator[None]:
+        """Errors inside that name no file get the line of the file that they are about."""
+        try:
+            yield
+        except ConfigError as error:
+            if self._written is None or error.file is not None:
+                raise
+            line = self._written.line_of((*path, *error.at))
+            where = f"line {line}: " if line else ""
+            raise ConfigError(f"{where}{error.problem}", file=self._written.file, hint=error.hint) from error
+
 
 def load_config(path: Path, *, overrides: tuple[str, ...] = ()) -> Config:
     """Read and check a configuration; `overrides` are `audit.field=value`, as given on the command line."""
@@ -138,9 +164,11 @@ def load_config(path: Path, *, overrides: tuple[str, ...] = ()) -> Config:
     for override in overrides:
         _apply(raw, override)
     try:
-        return Config.model_validate(raw)
+        config = Config.model_validate(raw)
     except ValidationError as error:
         raise _explain(error, file) from None
+    config._written = file
+    return config
 
 
 def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:
@@ -179,17 +207,12 @@ def _explain(error: ValidationError, file: YamlNode) -> ConfigError:
     wrong = first_problem(error)
     hint = None
     if wrong.unknown:
-        hint = _closest(str(wrong.path[-1]), TableSpec if "cohort" in str(wrong.path[0]) else Config)
+        known = TableSpec if "cohort" in str(wrong.path[0]) else Config
+        hint = closest(str(wrong.path[-1]), known.model_fields, all_are="there are")
     line = file.line_of(wrong.path)
     where = f"line {line}: " if line else ""
     name = f"`{wrong.field}`: " if wrong.path else ""
     return ConfigError(f"{where}{name}{wrong.problem}", file=file.file, hint=hint)
-
-
-def _closest(word: str, model: type[BaseModel]) -> str:
-    fields = sorted(model.model_fields)
-    near = difflib.get_close_matches(word, fields, n=1)
-    return f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(fields)}"
 
 
 _YAML = (".yaml", ".yml")
@@ -278,17 +301,19 @@ def make_audit(
     known = [field.name for field in dataclasses.fields(kind)]
     for option, value in {"include_text": include_text, "margins": dict(margins)}.items():
         if option in options:
-            raise ConfigError(f"audit '{name}': `{option}` is set for the whole run", hint="move it to the top level")
+            problem = f"audit '{name}': `{option}` is set for the whole run"
+            raise ConfigError(problem, hint="move it to the top level", at=(option,))
         options = {**options, option: value} if option in known else options
-    fields = ", ".join(field for field in known if field not in ("include_text", "margins"))
-    hint = f"the options are: {fields}"
     unknown = [option for option in options if option not in known]
     if unknown:
-        raise ConfigError(f"audit '{name}', option '{unknown[0]}': unknown option", hint=hint)
+        hint = closest(unknown[0], [field for field in known if field not in ("include_text", "margins")])
+        problem = f"audit '{name}', option '{unknown[0]}': unknown option"
+        raise ConfigError(problem, hint=hint, at=(unknown[0],))
     try:
         audit = TypeAdapter(kind).validate_python(_read_files(kind, options, folder))
     except ValidationError as error:
         wrong = first_problem(error)
-        option = ".".join(str(part) for part in wrong.path if isinstance(part, int) or part in options)
-        raise ConfigError(f"audit '{name}', option '{option}': {wrong.problem}", hint=hint) from None
+        path = tuple(part for part in wrong.path if isinstance(part, int) or part in options)
+        which = f", option '{'.'.join(map(str, path))}'" if path else ""
+        raise ConfigError(f"audit '{name}'{which}: {wrong.problem}", at=path) from None
     return _read_last(audit, folder)

@@ -14,11 +14,14 @@ A failed gate is a result, not an error: the command line exits with 1.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 
 class PalpateError(Exception):
@@ -54,8 +57,12 @@ class InputError(PalpateError):
         row: int | None = None,
         column: str | None = None,
         hint: str | None = None,
+        at: tuple[str | int, ...] = (),
     ) -> None:
         self.file, self.row, self.column = file, row, column
+        self.problem, self.hint = problem, hint
+        self.at = at
+        """The option that is wrong, as a path into what is being read, for whoever knows its line."""
         place = [
             str(file) if file is not None else "",
             f"row {row}" if row is not None else "",
@@ -104,6 +111,13 @@ class ModelDied(ModelError):
     """The process of a model ended; it can be asked no more."""
 
 
+def closest(word: str, known: Iterable[str], *, all_are: str = "the options are") -> str:
+    """What to do about an unknown name: take the one that it resembles, or one of all."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"did you mean `{near[0]}`?" if near else f"{all_are}: {', '.join(names)}"
+
+
 class FieldProblem(NamedTuple):
     """What pydantic found wrong with one field: the path to it, what is wrong, and whether the field is unknown."""
 
@@ -117,11 +131,78 @@ class FieldProblem(NamedTuple):
         return ".".join(str(part) for part in self.path)
 
 
+_WORDS = {
+    "extra_forbidden": "unknown option",
+    "missing": "required but missing",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "multiple_of": "must be a multiple of {multiple_of}",
+    "finite_number": "must be a finite number",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "too_short": "must have at least {min_length}",
+    "too_long": "must have at most {max_length}",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+}
+"""What pydantic's types of errors are called here; the numbers are filled in from the error."""
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "decimal": "a number",
+    "bool": "true or false",
+    "string": "a text",
+    "path": "the name of a file",
+    "dict": "a mapping of `key: value` lines",
+    "mapping": "a mapping of `key: value` lines",
+    "model": "a mapping of `key: value` lines",
+    "dataclass": "a mapping of `key: value` lines",
+    "list": "a list",
+    "tuple": "a list",
+    "set": "a list",
+    "frozen": "a list",
+    "none": "empty",
+    "date": "a date",
+    "datetime": "a date with a time",
+}
+"""By the first word of a type of error: `int_parsing`, `dict_type`."""
+_INNER = ("function-", "[key]", "literal[", "tuple[", "list[", "dict[", "set[", "frozenset[", "constrained-", "lax-or-")
+_TYPES = {"int", "float", "str", "bool", "none", "int_str", "path"}
+
+
 def first_problem(error: ValidationError) -> FieldProblem:
-    """The first thing that pydantic found wrong; its `problem` follows the field's name and a colon in a sentence."""
-    first = error.errors()[0]
-    # Pydantic's path also names validators that are functions ("function-after[...]"), and says "[key]" for a bad key.
-    path = tuple(part for part in first["loc"] if not str(part).startswith(("function-", "[key]")))
-    known = {"extra_forbidden": "unknown option", "missing": "required but missing"}
-    problem = known.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-    return FieldProblem(path, problem, first["type"] == "extra_forbidden")
+    """The first thing that pydantic found wrong; its `problem` follows the field's name and a colon in a sentence.
+
+    Where a field may be one of several things, all of them are named.
+    """
+    problems = error.errors()
+    first = problems[0]
+    path = _path(first["loc"])
+    same = [each for each in problems if _path(each["loc"]) == path]
+    said = list(dict.fromkeys(_words(each) for each in same))
+    choices = [words for words in said if words.startswith("must be ")]
+    problem = " or ".join([choices[0], *(words.removeprefix("must be ") for words in choices[1:])]) if choices else ""
+    return FieldProblem(path, problem or said[0], first["type"] == "extra_forbidden")
+
+
+def _path(places: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Where the problem is, without the names that pydantic gives to types and to validators that are functions."""
+    return tuple(
+        part for k, part in enumerate(places) if not str(part).startswith(_INNER) and (k == 0 or part not in _TYPES)
+    )
+
+
+def _words(problem: ErrorDetails) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind in ("too_short", "too_long"):
+        n = context.get("min_length", context.get("max_length"))
+        return "must not be empty" if n == 1 and kind == "too_short" else f"{_WORDS[kind].format(**context)} items"
+    if kind in _WORDS:
+        return _WORDS[kind].format(**context)
+    named = _KINDS.get(kind.partition("_")[0])
+    if named is not None and kind != "none_required":
+        return f"must be {named}"
+    return problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")

@@ -18,7 +18,7 @@ from tests.models.tiny_checkpoints import WORDS, checkpoint, wordpiece
 
 def bert(folder: Path) -> ModelSpec:
     """Two classes, truncated."""
-    checkpoint(folder / "bert", names=["stays", "returns"])
+    checkpoint(folder / "bert", names=["not returns", "returns"])
     return ModelSpec("bert", "hf:bert", folder=str(folder))
 
 
@@ -120,7 +120,7 @@ def _other_roberta(folder: Path) -> None:
 
 
 CHANGES: dict[str, Callable[[Path], Any]] = {
-    "hf bert": lambda folder: checkpoint(folder / "bert", names=["stays", "returns"], seed=1),
+    "hf bert": lambda folder: checkpoint(folder / "bert", names=["not returns", "returns"], seed=1),
     "hf roberta": _other_roberta,
     "hf roberta sliding": _other_roberta,
     "hf distilbert": lambda folder: checkpoint(folder / "distilbert", "DistilBert", n_outputs=1, seed=1),

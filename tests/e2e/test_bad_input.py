@@ -126,7 +126,8 @@ def test_an_unwritable_place_is_one_sentence(
 ) -> None:
     ran = palpate("audit", project / "audit.yaml", "--out", project / "notes.csv")
     assert ran.code == 2
-    assert "notes.csv" in ran.err
+    assert "notes.csv: this is a file, not a folder; choose another --out." in ran.err
+    assert "reading the cohort" not in ran.err
     monkeypatch.setenv("PALPATE_CACHE", str(project / "notes.csv" / "scores.sqlite"))
     ran = palpate("audit", project / "audit.yaml")
     assert ran.code == 2
@@ -203,7 +204,8 @@ def test_hospital_cohort_and_model_on_the_command_line(tmp_path: Path, palpate: 
         (["cohort", "nothing", "--source", ".", "--out", "x.parquet"], "unknown kind of cohort 'nothing'"),
         (["cohort", "readmission", "--source", "nowhere", "--out", "x.parquet"], "nowhere"),
         (["cohort", "readmission", "--source", ".", "--out", "x.parquet", "--set", "dayz=3"], "option 'dayz'"),
-        (["train", "magic", "--cohort", "x.parquet", "--out", "m"], "x.parquet"),
+        (["train", "magic", "--cohort", "x.parquet", "--out", "m"], "unknown kind of model 'magic'"),
+        (["train", "tfidf-logistic", "--cohort", "x.parquet", "--out", "m", "--set", "maxfeatures=3"], "did you mean"),
         (["train", "tfidf-logistic", "--cohort", "audit.yaml", "--out", "m", "--set", "c"], "OPTION=VALUE"),
     ],
 )

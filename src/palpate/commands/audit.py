@@ -54,6 +54,7 @@ def audit(
     config = Path(config)
     folder = config.parent
     settings = load_config(config, overrides=tuple(overrides))
+    settings.check_models(folder)
     audits = _audits(settings, only, folder)
     conditions = [parse(text, folder=folder, audits=tuple(audits)) for text in settings.gate]
     directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
@@ -99,11 +100,12 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
     `input_id` (without text: `cohort` and `case_id`) beside the probabilities.
     """
     settings, folder = load_config(config), config.parent
-    cohort = _cohort(settings, folder)
+    settings.check_models(folder, leaving_out=["predictions"])
     audits = {
         name: audit.without_turns() if isinstance(audit, AdaptiveAudit) else audit
         for name, audit in _audits(settings, only, folder).items()
     }
+    cohort = _cohort(settings, folder)
     plans = make_plans(audits, cohort, settings.seed, _knowledge(settings, folder))
     asked = gather(cohort, plans)
     inputs, first = asked.inputs, dict[bytes, int]()
@@ -139,10 +141,13 @@ def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Au
             hint=f"it has: {', '.join(settings.audits)}",
         )
     chosen = {name: options for name, options in settings.audits.items() if not only or name in only}
-    return {
-        name: make_audit(name, options, folder=folder, include_text=settings.include_text, margins=settings.margins)
-        for name, options in chosen.items()
-    }
+    audits = {}
+    for name, options in chosen.items():
+        with settings.locating("audits", name):
+            audits[name] = make_audit(
+                name, options, folder=folder, include_text=settings.include_text, margins=settings.margins
+            )
+    return audits
 
 
 def _models(settings: Config, folder: Path) -> list[ModelEntry]:

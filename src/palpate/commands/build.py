@@ -86,10 +86,12 @@ def train_model(
     progress: Progress | None = None,
 ) -> Trained | TrainedPretest:
     """Train a reference model on a cohort's file; the kind `pretest` adds pre-test probabilities to the cohort."""
-    from palpate.train import train
+    from palpate.train import check_options, train
     from palpate.train.pretest import train_pretest
 
     options = parse_settings(overrides)
+    if kind != "pretest":
+        check_options(kind, options)
     cases = read_training_cohort(cohort)
     if kind == "pretest":
         return train_pretest(cases, out, options, resume=resume, progress=progress)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from palpate.errors import ConfigError, first_problem
+from palpate.errors import ConfigError, closest, first_problem
 
 _BLOCK = 1 << 20
 
@@ -39,8 +39,8 @@ def parse_options(kind: type[Own], source: str, options: Mapping[str, Any]) -> O
         wrong = first_problem(error)
         # A check that involves several options belongs to none of them; its sentence names them.
         which = f"option '{wrong.field}'" if wrong.path else "the options"
-        known = ", ".join(sorted(kind.model_fields))
-        raise ConfigError(f"{which} of {source}: {wrong.problem}", hint=f"the options are: {known}") from None
+        hint = closest(str(wrong.path[-1]), kind.model_fields) if wrong.unknown else None
+        raise ConfigError(f"{which} of {source}: {wrong.problem}", hint=hint, at=wrong.path) from None
 
 
 class Check(Protocol):

@@ -35,7 +35,18 @@ from palpate.train.cards import CARD_FILE, card_text, choose_threshold, describe
 from palpate.train.options import FitTask, Kind, Option, Progress, TrainOptions, TrainStep, describe
 from palpate.train.resume import TRAINING, open_job
 
-__all__ = ["KINDS", "Option", "Progress", "TrainStep", "Trained", "TrainedModel", "kinds", "options_of", "train"]
+__all__ = [
+    "KINDS",
+    "Option",
+    "Progress",
+    "TrainStep",
+    "Trained",
+    "TrainedModel",
+    "check_options",
+    "kinds",
+    "options_of",
+    "train",
+]
 
 KINDS = {
     "tfidf-xgboost": "palpate.train.tfidf.xgboost:KIND",
@@ -85,6 +96,11 @@ def kinds() -> tuple[str, ...]:
 def options_of(kind: str) -> tuple[Option, ...]:
     """The options of a kind with their defaults, for help texts."""
     return describe(_kind(kind).options)
+
+
+def check_options(kind: str, options: Mapping[str, Any]) -> None:
+    """Refuse an unknown kind or a wrong option before a cohort is read."""
+    parse_options(_kind(kind).options, kind, options)
 
 
 def train(

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -145,20 +144,25 @@ class ChatModel(Model):
         return message
 
 
-def load_chat(url: str, options: Mapping[str, Any], *, folder: Path) -> Model:  # noqa: ARG001  (as every loader)
-    """A chat endpoint; its options are checked and nothing is sent."""
+def check_chat(url: str, options: Mapping[str, Any]) -> ChatOptions:
+    """The options, if they are right; nothing is sent."""
     own = parse_options(ChatOptions, url, options)
-    labels = own.labels or ("positive",)
-    fields = set(_FIELD.findall(own.prompt))
+    fields, n_labels = set(_FIELD.findall(own.prompt)), len(own.labels or ("positive",))
     if "text" not in fields:
         raise ConfigError(f"model option 'prompt' of {url} has no {{text}}, so the model would not see the note")
-    if len(labels) > 1 and "label" not in fields:
-        raise ConfigError(f"model option 'prompt' of {url} has no {{label}}, but there are {len(labels)} labels")
+    if n_labels > 1 and "label" not in fields:
+        raise ConfigError(f"model option 'prompt' of {url} has no {{label}}, but there are {n_labels} labels")
     _check_parser(own.parser, url)
+    return own
+
+
+def chat_model(endpoint: Endpoint, own: ChatOptions, url: str) -> ChatModel:
+    """The model behind a chat endpoint."""
+    labels = own.labels or ("positive",)
     answers = ("model", "prompt", "system", "parser", "temperature", "max_tokens", "seed", "top_logprobs")
     answer_options = {name: getattr(own, name) for name in answers}
     answer_options |= {"url": url, "labels": labels, "fingerprint": own.fingerprint}
-    return ChatModel(Endpoint(url, own), own, labels=labels, fingerprint=digest(VERSION, answer_options))
+    return ChatModel(endpoint, own, labels=labels, fingerprint=digest(VERSION, answer_options))
 
 
 def _check_parser(parser: str, url: str) -> None:

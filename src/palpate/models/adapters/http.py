@@ -32,8 +32,9 @@ from pydantic import Field
 
 from palpate.cases.edits import Inputs
 from palpate.models import Model, Probabilities
-from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions
-from palpate.models.options import digest, parse_options
+from palpate.models.adapters.chat import ChatOptions, chat_model, check_chat
+from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions, checked_url
+from palpate.models.options import checked_by, digest, parse_options
 
 VERSION = "http-1"
 
@@ -113,23 +114,40 @@ class HttpModel(Model):
         return [float(value) for value in values]
 
 
-def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
+def check(target: str, options: Mapping[str, Any], *, folder: Path) -> HttpOptions | ChatOptions:  # noqa: ARG001
+    """The options, if they and the address are right; nothing is sent."""
+    return _checked(f"http:{target}", options)
+
+
+def check_https(target: str, options: Mapping[str, Any], *, folder: Path) -> HttpOptions | ChatOptions:  # noqa: ARG001
+    """The same for `https:`."""
+    return _checked(f"https:{target}", options)
+
+
+@checked_by(check)
+def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:  # noqa: ARG001  (as every loader)
     """The model at `http:TARGET`."""
-    return _load(f"http:{target}", options, folder)
+    return _load(f"http:{target}", options)
 
 
-def load_https(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
+@checked_by(check_https)
+def load_https(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:  # noqa: ARG001
     """The model at `https:TARGET`."""
-    return _load(f"https:{target}", options, folder)
+    return _load(f"https:{target}", options)
 
 
-def _load(url: str, options: Mapping[str, Any], folder: Path) -> Model:
-    if options.get("api") == "chat":
-        from palpate.models.adapters.chat import load_chat
+def _checked(url: str, options: Mapping[str, Any]) -> HttpOptions | ChatOptions:
+    chat = options.get("api") == "chat"
+    own = check_chat(url, options) if chat else parse_options(HttpOptions, url, options)
+    checked_url(url, allow_remote=own.allow_remote)
+    return own
 
-        return load_chat(url, options, folder=folder)
-    own = parse_options(HttpOptions, url, options)
+
+def _load(url: str, options: Mapping[str, Any]) -> Model:
+    own = _checked(url, options)
     endpoint = Endpoint(url, own)
+    if isinstance(own, ChatOptions):
+        return chat_model(endpoint, own, url)
     labels = own.labels or _labels_of(endpoint)
     answer_options = {"url": url, "labels": labels, "fingerprint": own.fingerprint}
     return HttpModel(endpoint, own, labels=labels, fingerprint=digest(VERSION, answer_options))

@@ -26,7 +26,7 @@ from palpate.errors import ConfigError, MissingExtra, first_problem
 from palpate.files import write_atomically
 from palpate.models import Model
 from palpate.models.adapters.sklearn import EstimatorOptions, read_estimator
-from palpate.models.options import digest, existing, parse_options
+from palpate.models.options import Options, checked_by, digest, existing, parse_options
 
 VERSION = "palpate-1"
 MANIFEST = "palpate.json"
@@ -46,6 +46,30 @@ class Manifest(BaseModel):
     """What the model is and how it was trained: data, settings, performance."""
 
 
+def check(target: str, options: Mapping[str, Any], *, folder: Path) -> None:
+    """Refuse a folder that is no model, and options that its kind does not have."""
+    home = existing(target, folder)
+    kind = read_manifest(home).kind
+    parse_options(_options_of(kind), f"palpate:{home.name}", options)
+
+
+def _options_of(kind: Kind) -> type[Options]:
+    if kind == "hf":
+        from palpate.models.adapters.hf import HfOptions
+
+        return HfOptions
+    if kind == "coding":
+        from palpate.models.networks.coding.model import CodingModelOptions
+
+        return CodingModelOptions
+    if kind == "vision":
+        from palpate.models.networks.vision import VisionOptions
+
+        return VisionOptions
+    return EstimatorOptions
+
+
+@checked_by(check)
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     """Read the manifest, then the model of its kind."""
     home = existing(target, folder)

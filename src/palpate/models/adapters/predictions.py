@@ -21,7 +21,7 @@ from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import KEY_BYTES, key_of
 from palpate.errors import ConfigError, ModelError
 from palpate.models import Model, Probabilities
-from palpate.models.options import Options, digest, existing, parse_options
+from palpate.models.options import Options, checked_by, digest, existing, parse_options
 
 VERSION = "predictions-1"
 INPUT = "input_id"
@@ -129,11 +129,18 @@ class PredictionsModel(Model):
         )
 
 
+def check(target: str, options: Mapping[str, Any], *, folder: Path) -> PredictionsOptions:
+    """The options, if they are right and the file exists."""
+    own = parse_options(PredictionsOptions, f"predictions:{target}", options)
+    existing(target, folder)
+    return own
+
+
+@checked_by(check)
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> PredictionsModel:
     """Read the table and check every cell."""
     source = f"predictions:{target}"
-    own = parse_options(PredictionsOptions, source, options)
-    file = existing(target, folder)
+    own, file = check(target, options, folder=folder), existing(target, folder)
     frame = _read(file)
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
