@@ -8,6 +8,7 @@ knows the history, decision curves, and a warning where weights or overlap make 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,11 +17,11 @@ import polars as pl
 from pydantic import Field
 
 from palpate.audits.context.blocks import context_blocks
-from palpate.audits.context.cases import ContextMeasuring, audited_cases
+from palpate.audits.context.cases import AuditedCases, ContextMeasuring, audited_cases, with_pretest
 from palpate.audits.context.estimates import context_rows
 from palpate.audits.context.findings import ContextAnalysis, context_findings, context_questions
-from palpate.audits.context.groups import MATCHED, REWEIGHTED, WHOLE, case_groups
-from palpate.audits.context.measures import ContextMeasures, measure_context
+from palpate.audits.context.groups import MATCHED, REWEIGHTED, WHOLE, case_groups, strata_groups
+from palpate.audits.context.measures import ContextMeasures, Refit, measure_context
 from palpate.audits.context.plan import (
     KnownHistory,
     MentionRule,
@@ -83,6 +84,9 @@ class Context:
     unit: Unit = "patient"
     n_replicates: Replicates = 10_000
     level: Share = 0.95
+    refits: Annotated[int, Field(ge=0)] = 20
+    """How often a fitted pre-test model is fitted again, to resamples of its patients, so that intervals allow for its
+    uncertainty; 0 takes it as given."""
     correction: Correction = "bonferroni"
     family: Family = "question"
     """Which tests share one correction: those of one comparison in one metric, over labels and models (`question`), or
@@ -131,7 +135,8 @@ class Context:
             mentions=self.mentions,
             phrases=self.phrases,
         )
-        measures = measure_context(cases, groups, predictions, measuring, self.decision_thresholds)
+        refits = self._refits(cases, pretest)
+        measures = measure_context(cases, groups, predictions, measuring, self.decision_thresholds, refits)
         rows = context_rows(RowWriter(self.name, self.level), measures, groups, predictions, measuring)
         analysis = ContextAnalysis(
             estimates=EstimateIndex(rows, group=WHOLE),
@@ -175,6 +180,11 @@ class Context:
         named = bool(training_runs(plan.cohort, memory.cohort)) and all(model.job for model in self.card.values())
         return explain(found, plan.labels, self.card, checked=named)
 
+    def _refits(self, cases: AuditedCases, pretest: PretestProbabilities) -> Iterator[Refit]:
+        for p in pretest.refits(self.refits) if pretest.refits is not None else ():
+            again = with_pretest(cases, p)
+            yield Refit(again, strata_groups(again.p, again.known, pretest.reason, self.quantiles)[0])
+
     def _provenance(self, plan: Plan[KnownHistory], pretest: PretestProbabilities) -> dict[str, Any]:
         return {
             "context": list(plan.memory.sources.kinds),
@@ -186,6 +196,7 @@ class Context:
             "caliper": self.caliper,
             "unit": self.unit,
             "n_replicates": self.n_replicates,
+            "refits": 0 if pretest.refits is None else self.refits,
         }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,12 @@ def audited_cases(
     )
 
 
+def with_pretest(cases: AuditedCases, p: Floats) -> AuditedCases:
+    """The cases with other pre-test probabilities, of which only those of the same cases are known; not matched."""
+    p = np.where(cases.known, p, 0.5)
+    return replace(cases, p=p, usable=cases.known & ~constant_labels(p, cases.known))
+
+
 def matched_shares(y_true: NDArray[np.uint8], p: Floats, usable: Mask, caliper: float | None) -> Floats:
     """[case, label] in which share of the best matchings a case is used."""
     out: Floats = np.zeros(usable.shape)
@@ -96,10 +102,11 @@ def matched_shares(y_true: NDArray[np.uint8], p: Floats, usable: Mask, caliper: 
     return out
 
 
-def global_thresholds(y_true: NDArray[np.uint8], y_score: Floats, known: Mask, specificity: float) -> Floats:
-    """[model, label], found once, on the data."""
+def global_thresholds(y_true: NDArray[np.uint8], y_score: Floats, known: Mask, specificity: float | Floats) -> Floats:
+    """[model, label], found once, on the data; `specificity` may differ between them."""
     out = np.full((len(y_score), y_true.shape[1]), np.nan)
+    wanted = np.broadcast_to(specificity, out.shape)
     for m, j in np.ndindex(out.shape):
         rows = known[:, j]
-        out[m, j] = threshold_at_specificity(y_true[rows, j], y_score[m, rows, j], specificity=specificity)
+        out[m, j] = threshold_at_specificity(y_true[rows, j], y_score[m, rows, j], specificity=float(wanted[m, j]))
     return out

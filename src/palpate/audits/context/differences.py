@@ -6,9 +6,8 @@ the history. All other differences are reported with pointwise intervals only. *
 metric**, over all labels and models, as in the paper; the means over labels are a family of their own. With `family:
 run`, everything that one run of the audit tests is one family.
 
-An interval is the difference give or take its bootstrap standard error, times a quantile of Student's distribution with
-as many degrees of freedom as the smallest class that the metric is about has patients, less one. Far out in the tails,
-where a corrected level lies, that is reliable where counting replicates is not. Tests follow from the intervals.
+An interval is made from those of the two levels, and how they vary together over the resamples
+(`stats.score_intervals`). Tests follow from the intervals.
 
 Not tested are metrics that change with the prevalence of the label in a group (AUPRC, calibration error, Brier skill),
 groups of few patients, decisions at a threshold that divides too few patients, or under weights, and anything under
@@ -23,17 +22,25 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE, CaseGroup
-from palpate.audits.context.incremental import GAINS, MODEL_OVER_CONTEXT, OVER_CONTEXT, IncrementalValue
+from palpate.audits.context.incremental import (
+    BOTH,
+    GAINS,
+    HISTORY,
+    MODEL,
+    MODEL_OVER_CONTEXT,
+    OVER_CONTEXT,
+    IncrementalValue,
+)
 from palpate.audits.context.measures import FEWEST_TESTED, METRICS
 from palpate.audits.kit.metrics import BY_CHANCE, ERROR, MetricReplicates
 from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, Correction, Family
 from palpate.audits.kit.rows import RowWriter, corrected, one_family, pairs_of
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Estimate
-from palpate.stats import standard_error
+from palpate.stats import Interval, standard_error
+from palpate.stats.score_intervals import contrast_interval
 
 TESTED = (
     "auroc",
@@ -56,6 +63,7 @@ UNRELIABLE = {
     REWEIGHTED: "not tested: the weights are not reliable",
     MATCHED: "not tested: the matched pairs are not alike",
 }
+_GAIN_PARTS = {OVER_CONTEXT: (BOTH, HISTORY), MODEL_OVER_CONTEXT: (MODEL, HISTORY)}
 OFTEN_UNDEFINED = "no interval: the metric is undefined in more than 5% of the resamples"
 TOO_FEW_TO_COMBINE = "too few cases of one class to combine model and history"
 Floats = NDArray[np.float64]
@@ -129,15 +137,10 @@ def _difference(
 ) -> MetricDifference:
     k, places = METRICS.index(metric), [a.models.index(name) for name in rules.models]
     high, low = a.point[places, k], b.point[places, k]
-    n_units = _units(metric, a, b)
     point = high - low
-    error = standard_error(a.values[places, k] - b.values[places, k])
-    error = np.where(n_units < FEWEST_FOR_INTERVAL, np.nan, error)
-    if metric == ERROR:
-        error = np.full_like(error, np.nan)
-    reach = error * stdtrit(np.maximum(n_units - 1.0, 1.0), 0.5 + rules.level / 2.0)
+    ends = _interval(a, b, k, places, rules.level)
     most = np.inf if metric == "brier_skill_score" else 1.0  # shares differ by at most 1
-    why = _missing(a, b, point, error, rules, BY_CHANCE if metric == ERROR else OFTEN_UNDEFINED)
+    why = _missing(a, b, point, ends.low, rules, BY_CHANCE if metric == ERROR else OFTEN_UNDEFINED)
     untested = _untested(asked, metric, (a, b), (high + low) / 2, rules)
     known = why == None  # noqa: E711  (an array of objects)
     return MetricDifference(
@@ -146,13 +149,29 @@ def _difference(
         reference=asked.reference,
         labels=a.labels,
         point=point,
-        low=np.maximum(point - reach, -most),
-        high=np.minimum(point + reach, most),
+        low=np.maximum(ends.low, -most),
+        high=np.minimum(ends.high, most),
         tested=known & (untested == None),  # noqa: E711
         why=np.where(known, untested, why),
         n=a.n,
         n_positive=a.n_positive,
     )
+
+
+def _interval(a: MetricReplicates, b: MetricReplicates, k: int, places: Sequence[int], level: float) -> Interval:
+    """Of a metric in one group less in the other; NaN where more than 5% of the resamples lack it."""
+    error = standard_error(a.values[places, k] - b.values[places, k])
+    spreads = [part.spread(level) for part in (a, b)]
+    found = contrast_interval(
+        [part.point[places, k] for part in (a, b)],
+        [Interval(spread.low[places, k], spread.high[places, k]) for spread in spreads],
+        [spread.error[places, k] for spread in spreads],
+        [1.0, -1.0],
+        error,
+        n_units=_units(METRICS[k], a, b),
+    )
+    unknown = np.isnan(error) | (_units(METRICS[k], a, b) < FEWEST_FOR_INTERVAL) | (METRICS[k] == ERROR)
+    return Interval(*(np.where(unknown, np.nan, end) for end in found))
 
 
 def _units(metric: str, a: MetricReplicates, b: MetricReplicates) -> Ints:
@@ -200,7 +219,7 @@ def _unreliable_labels(group: str, part: MetricReplicates, rules: DifferenceRule
 
 
 def _missing(
-    a: MetricReplicates, b: MetricReplicates, point: Floats, error: Floats, rules: DifferenceRules, no_interval: str
+    a: MetricReplicates, b: MetricReplicates, point: Floats, low: Floats, rules: DifferenceRules, no_interval: str
 ) -> Objects:
     """Why there is no number or no interval, [model, label]; None if both are there."""
     why = np.full(point.shape, None, dtype=object)
@@ -208,7 +227,7 @@ def _missing(
         if np.isnan(point[m, j]):
             found = (_no_number(part, j, rules) for part in (a, b))
             why[m, j] = next((each for each in found if each), None) or a.reason(j, value=None, low=None)
-        elif np.isnan(error[m, j]):
+        elif np.isnan(low[m, j]):
             few = (part for part in (a, b) if part.n_units[:, j].min() < FEWEST_FOR_INTERVAL)
             why[m, j] = next((part.reason(j, value=0.0, low=None) for part in few), no_interval)
     return why
@@ -234,12 +253,20 @@ def gain_differences(
 def _gain(found: IncrementalValue, metric: str, rules: DifferenceRules, labels: tuple[str, ...]) -> MetricDifference:
     k, places = GAINS.index(metric), [found.models.index(name) for name in rules.models]
     point, error = found.point[places, k], standard_error(found.values[places, k])
-    reach = error * stdtrit(np.maximum(found.n_units - 1.0, 1.0), 0.5 + rules.level / 2.0)
-    high = point + reach
+    terms = [found.auroc(rules.models, part, rules.level) for part in _GAIN_PARTS[metric]]
+    n_units = found.n_units.min(axis=0)
+    low, high = contrast_interval(
+        [term.point for term in terms],
+        [term.ends for term in terms],
+        [term.error for term in terms],
+        [1.0, -1.0],
+        error,
+        n_units=n_units,
+    )
     if metric == OVER_CONTEXT:
         # Together with the model, the history can't say less: below 0 lies only the price of fitting two slopes.
         high = np.maximum(high, -point)
-    few = np.broadcast_to(found.n_units < FEWEST_TESTED, point.shape)
+    few = np.broadcast_to(n_units < FEWEST_TESTED, point.shape)
     nothing = np.asarray([reason or TOO_FEW_TO_COMBINE for reason in rules.reasons[WHOLE]], dtype=object)
     why = np.where(few, FEW_PATIENTS, np.full(point.shape, None, dtype=object))
     return MetricDifference(
@@ -248,7 +275,7 @@ def _gain(found: IncrementalValue, metric: str, rules: DifferenceRules, labels: 
         reference=PRETEST,
         labels=labels,
         point=point,
-        low=point - reach,
+        low=low,
         high=high,
         tested=~few & ~np.isnan(error),
         why=np.where(np.isnan(point), nothing, why),

@@ -21,7 +21,7 @@ from palpate.audits.context.differences import (
     group_differences,
 )
 from palpate.audits.context.groups import PRETEST, REWEIGHTED, WHOLE, CaseGroup, share_name
-from palpate.audits.context.incremental import GAINS, WITH_CONTEXT, IncrementalValue
+from palpate.audits.context.incremental import BOTH, GAINS, WITH_CONTEXT, IncrementalValue
 from palpate.audits.context.measures import ContextMeasures
 from palpate.audits.kit.metrics import MetricReplicates, level_rows, spread_rows
 from palpate.audits.kit.rows import RowWriter
@@ -74,10 +74,10 @@ def _joint_rows(
 ) -> Iterator[Estimate]:
     """AUROC of model and history together."""
     k = GAINS.index(WITH_CONTEXT)
-    for m, name in ((found.models.index(name), name) for name in models):
-        low, high = percentile_interval(found.values[m, k], level=writer.level)
+    low, high = found.auroc(models, BOTH, writer.level).ends
+    for i, name in enumerate(models):
         for j, label in enumerate(labels):
-            value = finite(found.point[m, k, j])
+            value = finite(found.point[found.models.index(name), k, j])
             yield writer.row(
                 name,
                 WITH_CONTEXT,
@@ -86,7 +86,7 @@ def _joint_rows(
                 value,
                 n=int(found.n[j]),
                 n_positive=int(found.n_positive[j]),
-                interval=(low[j], high[j]),
+                interval=(low[i, j], high[i, j]),
                 reason=(why[j] or TOO_FEW_TO_COMBINE) if value is None else None,
             )
 

@@ -34,10 +34,6 @@ _AS_GIVEN = (
     "The pre-test probabilities are columns of the cohort. Intervals take them as given, so the uncertainty of the "
     "model that made them is not included."
 )
-_AT_THRESHOLD = (
-    "The one threshold for all groups is set on the audited cases themselves; intervals of sensitivity and specificity "
-    "take it as given."
-)
 _CHANCE = 0.5
 _QUESTIONS = ("held_equal", "high_risk")
 _MATCHED_WORDS = "Among cases with a similar pre-test probability (matched{within}), the AUROC of {model}"
@@ -145,8 +141,7 @@ def context_findings(analysis: ContextAnalysis, asked: Sequence[ContextQuestion]
         *(finding for each in high_risk for finding in _mentions(analysis, each)),
         *_few_values(analysis),
         *_history(analysis),
-        *([_warning(_AS_GIVEN)] if analysis.pretest.ready_made else []),
-        Finding(sentence=_AT_THRESHOLD, kind="caveat"),
+        *([_warning(_AS_GIVEN)] if analysis.pretest.refits is None else []),
         *_left_out(analysis),
     )
 

@@ -66,7 +66,7 @@ def case_groups(
     `p` and `known`, [case, label], are the pre-test probabilities and where there are any; `reasons` say why a label
     has none.
     """
-    strata, sizes = _strata(p, known, reasons, quantiles)
+    strata, sizes = strata_groups(p, known, reasons, quantiles)
     return [
         CaseGroup(WHOLE, "whole", known, reasons),
         *strata,
@@ -94,9 +94,10 @@ def constant_labels(p: Floats, known: Mask) -> Mask:
     return np.asarray([known[:, j].any() and np.ptp(p[known[:, j], j]) == 0.0 for j in range(p.shape[1])])
 
 
-def _strata(
+def strata_groups(
     p: Floats, known: Mask, reasons: Sequence[str | None], quantiles: Sequence[float]
 ) -> tuple[list[CaseGroup], list[LabelStrata]]:
+    """The strata, and how those of each label turned out."""
     names = stratum_names(quantiles)
     masks = np.zeros((len(names), *p.shape), dtype=bool)
     why: list[list[str | None]] = [list(reasons) for _ in names]

@@ -6,7 +6,7 @@ the history alone. Decision curves have the pre-test probability as the clinicia
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,8 @@ from palpate.audits.context.groups import PRETEST
 from palpate.audits.kit.metrics import append_ensembles, class_units
 from palpate.cases.edits import Ints
 from palpate.results import Predictions
-from palpate.stats import context_gain, decision_curves
+from palpate.stats import Interval, context_gain, decision_curves, standard_error
+from palpate.stats.score_intervals import auroc_interval
 
 Floats = NDArray[np.float64]
 WITH_CONTEXT, OVER_CONTEXT, MODEL_OVER_CONTEXT = GAINS = (
@@ -59,33 +60,93 @@ class IncrementalValue(NamedTuple):
     """[label] cases with a pre-test probability, and positive ones."""
     n_positive: Ints
     n_units: Ints
-    """[label] patients of the smaller class."""
+    """[2, label] patients with a positive case, and with a negative one."""
+
+    def auroc(self, models: Sequence[str], terms: Mapping[str, float], level: float) -> AurocTerm:
+        """A sum of `GAINS`, [model, label], that is an AUROC."""
+        places = [self.models.index(name) for name in models]
+        parts = [(GAINS.index(name), sign) for name, sign in terms.items()]
+        point = np.sum([sign * self.point[places, k] for k, sign in parts], axis=0)
+        values = np.sum([sign * self.values[places, k] for k, sign in parts], axis=0)
+        error = standard_error(values)
+        n_negative = self.n - self.n_positive
+        units = (self.n_units[0], self.n_units[1])
+        return AurocTerm(point, auroc_interval(point, error, self.n_positive, n_negative, units, level=level), error)
+
+
+class AurocTerm(NamedTuple):
+    """AUROCs with their intervals and bootstrap standard errors."""
+
+    point: Floats
+    ends: Interval
+    error: Floats
+
+
+BOTH, HISTORY, MODEL = (
+    {WITH_CONTEXT: 1.0},
+    {WITH_CONTEXT: 1.0, OVER_CONTEXT: -1.0},
+    {WITH_CONTEXT: 1.0, OVER_CONTEXT: -1.0, MODEL_OVER_CONTEXT: 1.0},
+)
+"""Which sums of `GAINS` are the AUROCs of both together, of the history alone, and of the model alone."""
+
+
+def spread_refits(point: Floats, values: Floats, again: Sequence[Floats]) -> Floats:
+    """The replicates, each with how far one of the points measured again lies from the first, with either sign."""
+    if not len(again) or not values.shape[-1]:
+        return values
+    apart = np.nan_to_num(np.stack([each - point for each in again], axis=-1))
+    both = np.concatenate([apart, -apart], axis=-1)
+    return np.asarray(values + both[..., np.arange(values.shape[-1]) % both.shape[-1]])
+
+
+def gain_points(cases: AuditedCases, measuring: ContextMeasuring) -> Floats:
+    """[model, one of `GAINS`, label] without resamples."""
+    return np.stack([_gain(cases, y_score, measuring, n_replicates=0)[0] for y_score in cases.y_score])
+
+
+def _gain(
+    cases: AuditedCases, y_score: Floats, measuring: ContextMeasuring, n_replicates: int
+) -> tuple[Floats, Floats, Floats]:
+    """The gains of one model, on the data and on its resamples; and the predictions of model and history together."""
+    found = context_gain(
+        cases.y_true,
+        y_score,
+        cases.p,
+        patient=_units(cases, measuring),
+        rng=measuring.resampling.seed,
+        rows=cases.known,
+        n_replicates=n_replicates,
+    )
+    return (
+        np.stack([found.point[2], found.gain, found.point[1] - found.point[0]]),
+        np.stack([found.values[2], found.gain_values, found.values[1] - found.values[0]]),
+        found.p_both,
+    )
+
+
+def _units(cases: AuditedCases, measuring: ContextMeasuring) -> Ints:
+    return cases.patient if measuring.resampling.unit == "patient" else np.arange(len(cases.patient))
 
 
 def incremental_value(
-    cases: AuditedCases, predictions: Predictions, measuring: ContextMeasuring, thresholds: Sequence[float]
+    cases: AuditedCases,
+    predictions: Predictions,
+    measuring: ContextMeasuring,
+    thresholds: Sequence[float],
+    again: Sequence[Floats] = (),
 ) -> IncrementalValue:
-    """The gains of all models, and the decision curves of all labels."""
-    patient = cases.patient if measuring.resampling.unit == "patient" else np.arange(len(cases.patient))
-    points, values, together = [], [], []
-    for y_score in cases.y_score:
-        found = context_gain(
-            cases.y_true,
-            y_score,
-            cases.p,
-            patient=patient,
-            rng=measuring.resampling.seed,
-            rows=cases.known,
-            n_replicates=measuring.resampling.n_replicates,
-        )
-        points.append(np.stack([found.point[2], found.gain, found.point[1] - found.point[0]]))
-        values.append(np.stack([found.values[2], found.gain_values, found.values[1] - found.values[0]]))
-        together.append(found.p_both)
-    p_both = append_ensembles(np.stack(together), predictions)
+    """The gains of all models, and the decision curves of all labels; `again`: the gains with refits of the history."""
+    patient = _units(cases, measuring)
+    n = measuring.resampling.n_replicates
+    point, values, together = map(
+        np.stack, zip(*(_gain(cases, y_score, measuring, n) for y_score in cases.y_score), strict=True)
+    )
+    values = spread_refits(point, values, again)
+    p_both = append_ensembles(together, predictions)
     return IncrementalValue(
         models=predictions.names,
-        point=append_ensembles(np.stack(points), predictions),
-        values=append_ensembles(np.stack(values), predictions),
+        point=append_ensembles(point, predictions),
+        values=append_ensembles(values, predictions),
         curves=[
             _curves(cases, j, p_both[:, :, j], predictions, patient, measuring, thresholds)
             for j in range(len(cases.labels))
@@ -93,7 +154,7 @@ def incremental_value(
         ],
         n=cases.known.sum(axis=0, dtype=np.int64),
         n_positive=(cases.known & (cases.y_true > 0)).sum(axis=0, dtype=np.int64),
-        n_units=class_units(cases.y_true, cases.patient, measuring.resampling.unit, cases.known).min(axis=0),
+        n_units=class_units(cases.y_true, cases.patient, measuring.resampling.unit, cases.known),
     )
 
 

@@ -3,11 +3,18 @@
 All groups share the resamples of patients, so groups are compared replicate by replicate. Matching is redone and
 weights are computed anew in each resample (context paper, Sections 3.4 and 3.5). The pre-test probability is measured
 as a model of its own: on matched and re-weighted cases, its AUROC shows what is left of the context.
+
+A pre-test model that was fitted to few patients holds the history equal only in part. So it is fitted again, to
+resamples of its training patients, and every number that depends on it is measured again. How far these numbers lie
+from the first, squared and averaged, is added to the variance over resamples of cases: that allows for both the
+variance and the bias of the fit. It is added to the replicates themselves, as a deviation with either sign, so all that
+is made from them allows for it. The one threshold for all groups, which is chosen on the audited cases, is allowed for
+in the same way: sensitivity is measured again at the thresholds whose specificity is a standard error lower and higher.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,7 +33,7 @@ from palpate.audits.context.groups import (
     Mask,
     constant_labels,
 )
-from palpate.audits.context.incremental import IncrementalValue, incremental_value
+from palpate.audits.context.incremental import IncrementalValue, gain_points, incremental_value, spread_refits
 from palpate.audits.kit.metrics import MetricReplicates, class_units
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Predictions
@@ -38,7 +45,9 @@ from palpate.stats import (
     macro_average,
     matched_bootstrap,
     reweighted_bootstrap,
+    standard_error,
 )
+from palpate.stats.score_intervals import student_quantile
 
 Floats = NDArray[np.float64]
 _STATISTICS = {
@@ -55,6 +64,7 @@ METRICS = tuple(_STATISTICS)
 FEWEST_TESTED = 30
 """Patients with, and without, a label that a test needs. At a level corrected for 13 labels and three strata, bootstrap
 tests of AUROC raise false alarms 13 times too often with 10 positive patients, 3 times with 20, and hardly with 30."""
+_AT_ONE_THRESHOLD = ("specificity_at_global_threshold", "sensitivity_at_global_specificity")
 NO_PAIRS = "no pair of a positive and a negative within the caliper"
 NO_THRESHOLD = "undefined: no global threshold"
 
@@ -74,22 +84,35 @@ class ContextMeasures(NamedTuple):
     """By group, for each label: why there is nothing to measure."""
 
 
+class Refit(NamedTuple):
+    """The cases with the pre-test probabilities of a model that was fitted again, and their strata."""
+
+    cases: AuditedCases
+    strata: Sequence[CaseGroup]
+
+
 def measure_context(
     cases: AuditedCases,
     groups: Sequence[CaseGroup],
     predictions: Predictions,
     measuring: ContextMeasuring,
     decision_thresholds: Sequence[float],
+    refits: Iterable[Refit] = (),
 ) -> ContextMeasures:
     """Every model in every group, the history alone, what models add to it, and whether it is held equal."""
     reasons = missing_reasons(cases, groups)
-    parts = {name: part.with_ensembles(predictions) for name, part in _measure(cases, groups, measuring).items()}
+    measured = _measure(cases, groups, measuring)
+    found, gains = _measure_again(refits, measuring)
+    parts = {
+        name: (_allow_for(part, found[name]) if name in found else part).with_ensembles(predictions)
+        for name, part in measured.items()
+    }
     history = _measure_pretest(cases, measuring)
     return ContextMeasures(
         parts=parts,
         averages=_averages(parts),
         history=(*history.values(), *_averages(history).values()),
-        incremental=incremental_value(cases, predictions, measuring, decision_thresholds),
+        incremental=incremental_value(cases, predictions, measuring, decision_thresholds, gains),
         balance=balance_rows(cases, measuring.clip, reasons[WHOLE]),
         reasons=reasons,
     )
@@ -105,7 +128,59 @@ def _measure(
         found = bootstrap(cases.y_true, cases.y_score, rows=group.rows, **options)
         parts[group.name] = _part(cases, group.name, group.rows, found, measuring)
     matched, weighted = _held_equal(cases, measuring, options)
-    return {**parts, MATCHED: matched, REWEIGHTED: weighted}
+    return _with_thresholds(cases, groups, {**parts, MATCHED: matched, REWEIGHTED: weighted}, measuring)
+
+
+def _with_thresholds(
+    cases: AuditedCases, groups: Sequence[CaseGroup], parts: Mapping[str, MetricReplicates], measuring: ContextMeasuring
+) -> dict[str, MetricReplicates]:
+    """The parts, with replicates of sensitivity that allow for a threshold chosen on the audited cases."""
+    at, sensitivity = (METRICS.index(name) for name in _AT_ONE_THRESHOLD)
+    error = np.nan_to_num(standard_error(parts[WHOLE].values[:, at]))
+    again: dict[str, list[Floats]] = {name: [] for name in parts}
+    for sign in (-1.0, 1.0):
+        specificity = np.clip(measuring.specificity + sign * error, 0.01, 0.999)
+        moved = replace(cases, threshold=global_thresholds(cases.y_true, cases.y_score, cases.known, specificity))
+        options = {**measuring.options(moved), "metrics": ("sensitivity",), "n_replicates": 0}
+        values, more = (cases.y_true, cases.y_score), {**options, "rows": cases.usable}
+        for group in groups:
+            again[group.name].append(bootstrap(*values, rows=group.rows, **options).point)
+        again[MATCHED].append(matched_bootstrap(*values, cases.p, caliper=measuring.caliper, **more).point)
+        again[REWEIGHTED].append(reweighted_bootstrap(*values, cases.p, clip=measuring.clip, **more).point)
+    out = {}
+    for name, part in parts.items():
+        values = part.values.copy()
+        own = slice(sensitivity, sensitivity + 1)
+        values[:, own] = spread_refits(part.point[:, own], part.values[:, own], again[name]).clip(0.0, 1.0)
+        out[name] = replace(part, values=values)
+    return out
+
+
+def _measure_again(
+    refits: Iterable[Refit], measuring: ContextMeasuring
+) -> tuple[dict[str, list[Floats]], list[Floats]]:
+    """What every refit of the pre-test model makes of each group that depends on it, and of the gains."""
+    found: dict[str, list[Floats]] = {}
+    gains = []
+    for cases, strata in refits:
+        options = {**measuring.options(cases), "metrics": (*_STATISTICS.values(), NOISE), "n_replicates": 0}
+        values, more = (cases.y_true, cases.y_score), {**options, "rows": cases.usable}
+        points = {group.name: bootstrap(*values, rows=group.rows, **options).point for group in strata}
+        points[MATCHED] = matched_bootstrap(*values, cases.p, caliper=measuring.caliper, **more).point
+        points[REWEIGHTED] = reweighted_bootstrap(*values, cases.p, clip=measuring.clip, **more).point
+        for name, point in points.items():
+            found.setdefault(name, []).append(point)
+        gains.append(gain_points(cases, measuring))
+    return found, gains
+
+
+def _allow_for(part: MetricReplicates, again: Sequence[Floats]) -> MetricReplicates:
+    """The replicates with the deviations of the refits; metrics that are shares stay shares."""
+    values = spread_refits(part.point, part.values, again)
+    shares = [k for k, name in enumerate(METRICS) if name != "brier_skill_score"]
+    values[:, shares] = values[:, shares].clip(0.0, 1.0)
+    values[:, len(METRICS) :] = part.values[:, len(METRICS) :]
+    return replace(part, values=values)
 
 
 def _measure_pretest(cases: AuditedCases, measuring: ContextMeasuring) -> dict[str, MetricReplicates]:
@@ -163,13 +238,26 @@ def _weighted_part(
     effective = [[effective_size(each[side]) for each, side in zip(weight.T, every.T, strict=True)] for every in sides]
     n_units = np.minimum(part.n_units, np.nan_to_num(np.asarray(effective)).round().astype(np.int64))
     if name != MATCHED:
-        return replace(part, n_units=n_units)
+        return replace(part, n_units=n_units, values=_one_more(part, weight, sides, measuring.resampling.level))
     return replace(
         part,
         n=weight.sum(axis=0).round().astype(np.int64),
         n_positive=np.where(sides[0], weight, 0.0).sum(axis=0).round().astype(np.int64),
         n_units=n_units,
     )
+
+
+def _one_more(part: MetricReplicates, weight: Floats, sides: tuple[Mask, Mask], level: float) -> Floats:
+    """Replicates that allow for one more case as heavy as the heaviest of its class, and a complete miss.
+
+    Resamples of the cases at hand know nothing of it, and under weights it may move a number further than they do.
+    """
+    classes = [np.where(side, weight, 0.0) for side in sides]
+    heaviest = np.max([each.max(axis=0) / np.maximum(each.sum(axis=0), 1e-300) for each in classes], axis=0)
+    moved = part.point * (1.0 - heaviest / student_quantile(np.inf, level))
+    values = spread_refits(part.point, part.values, [moved])
+    values[:, len(METRICS) :] = part.values[:, len(METRICS) :]
+    return values
 
 
 def _weights(cases: AuditedCases, clip: tuple[float, float]) -> Floats:

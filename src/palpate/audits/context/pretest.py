@@ -9,8 +9,9 @@ audited cases themselves are divided into folds by patient, and each fold is pre
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,8 +56,9 @@ class PretestProbabilities(NamedTuple):
     """For each label, which kind of model it is; empty where that is not known."""
     reads_notes: bool = False
     """Whether the features are words of notes: single words are note text too."""
-    ready_made: bool = False
-    """Whether they come with the cohort: nothing is known then about the uncertainty of the model that made them."""
+    refits: Callable[[int], Iterator[Floats]] | None = None
+    """So many times: what the model would say if it had learned from a resample of its patients. None where the
+    probabilities come with the cohort: nothing is known then about the model that made them."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,6 @@ def ready(columns: Sequence[Floats | None]) -> PretestProbabilities:
         training_auroc=np.full(len(columns), np.nan),
         heaviest=((),) * len(columns),
         model=("",) * len(columns),
-        ready_made=True,
     )
 
 
@@ -144,27 +145,101 @@ def fit_pretest(
     if len(learned) and not features.learn(learned).names:
         reasons = [NOTHING_TO_LEARN] * n_labels
     fitted = [j for j in range(n_labels) if reasons[j] is None]
+    how = _Fit(features, y_true, patient, training, audited, tuple(fitted), seed)
     if fitted:
-        logits = _out_of_fold(features, y_true[learned], patient[learned], learned, fitted, seed)
+        p = how.probabilities(np.arange(len(learned)))
         if len(training):
-            encoded = features.learn(training)
-            tables = encoded.table(training), encoded.table(audited)
-            own = _places(training, audited)
             for j in fitted:
-                calibrated = calibrator(logits[:, j], y_true[training, j])
-                model = _logistic(tables[0], y_true[training, j], encoded)
-                logit = np.where(own >= 0, logits[own, j], _decision(model, tables[1]))
-                p[:, j] = _inside(calibrated(logit))
-                training_auroc[j] = auroc(y_true[training, j], logits[:, j])
-                heaviest[j] = _heaviest(model, encoded)
-        else:
-            # Each case is predicted from other patients; calibration would have to learn from the case itself.
-            p[:, fitted] = _inside(expit(logits[:, fitted]))
+                training_auroc[j] = auroc(y_true[training, j], how.out_of_fold[:, j])
+                heaviest[j] = how.heaviest(j)
     origin = f"fitted to {features.described} on {where}"
     names = tuple("LogisticRegression" if j in fitted else "" for j in range(n_labels))
     return PretestProbabilities(
-        p, origin, tuple(reasons), training_auroc, tuple(heaviest), names, features.notes is not None
+        p, origin, tuple(reasons), training_auroc, tuple(heaviest), names, features.notes is not None, how.refits
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """How the probabilities of the audited rows follow from the rows that are learned from, each drawn 0, 1 or more
+    times."""
+
+    features: HistoryFeatures
+    y_true: NDArray[np.uint8]
+    patient: Ints
+    training: Ints
+    audited: Ints
+    labels: tuple[int, ...]
+    """Those that have enough patients."""
+    seed: int
+
+    @property
+    def learned(self) -> Ints:
+        return self.training if len(self.training) else self.audited
+
+    @cached_property
+    def _folds(self) -> list[tuple[NDArray[np.bool_], EncodedFeatures, Any, Any]]:
+        """For each fold: which rows are outside it, and the features of those inside and outside; labels share them."""
+        rows, rng = self.learned, np.random.default_rng([self.seed, 1])
+        positive = np.asarray(self.y_true[rows][:, list(self.labels)].any(axis=1), dtype=bool)
+        fold = patient_folds(self.patient[rows], positive, n_folds=N_FOLDS, rng=rng)
+        encoded = [self.features.learn(rows[fold != k]) for k in range(N_FOLDS)]
+        return [(fold != k, each, each.table(rows), each.table(rows[fold == k])) for k, each in enumerate(encoded)]
+
+    def _predict_folds(self, drawn: Ints) -> Floats:
+        """Log-odds of the rows from models that have not seen the row's patient, [row, label]."""
+        y = self.y_true[self.learned]
+        logits = np.zeros(y.shape)
+        for known, encoded, table, asked in self._folds:
+            inside = drawn[known[drawn]]
+            for j in self.labels:
+                logits[~known, j] = _decision(_logistic(table[inside], y[inside, j], encoded), asked)
+        return logits
+
+    @cached_property
+    def out_of_fold(self) -> Floats:
+        """The same from the rows as they are."""
+        return self._predict_folds(np.arange(len(self.learned)))
+
+    @cached_property
+    def _tables(self) -> tuple[EncodedFeatures, Any, Any]:
+        encoded = self.features.learn(self.training)
+        return encoded, encoded.table(self.training), encoded.table(self.audited)
+
+    def heaviest(self, j: int) -> tuple[str, ...]:
+        encoded, table, _ = self._tables
+        return _heaviest(_logistic(table, self.y_true[self.training, j], encoded), encoded)
+
+    def probabilities(self, drawn: Ints) -> Floats:
+        """[audited row, label] if the model learns from the rows `drawn`, some of them repeated."""
+        out = np.full((len(self.audited), self.y_true.shape[1]), np.nan)
+        if not len(self.training):
+            # Each case is predicted from other patients; calibration would have to learn from the case itself.
+            is_whole = np.array_equal(drawn, np.arange(len(self.learned)))
+            logits = self.out_of_fold if is_whole else self._predict_folds(drawn)
+            fitted = list(self.labels)
+            out[:, fitted] = _inside(expit(logits[:, fitted]))
+            return out
+        encoded, table, asked = self._tables
+        own = _places(self.training, self.audited)
+        for j in self.labels:
+            y, logits = self.y_true[self.training[drawn], j], self.out_of_fold[:, j]
+            model = _logistic(table[drawn], y, encoded)
+            out[:, j] = _inside(calibrator(logits[drawn], y)(np.where(own >= 0, logits[own], _decision(model, asked))))
+        return out
+
+    def refits(self, n: int) -> Iterator[Floats]:
+        """What models of resampled patients say. Calibration learns from the same resample, but from the log-odds out
+        of fold of the data: fitting the folds again would cost five times as much."""
+        rng = np.random.default_rng([self.seed, 2])
+        _, code = np.unique(self.patient[self.learned], return_inverse=True)
+        n_patients = int(code.max()) + 1
+        for _ in range(n if self.labels else 0):
+            times = np.bincount(rng.integers(0, n_patients, n_patients), minlength=n_patients)
+            drawn = np.repeat(np.arange(len(code)), times[code])
+            y = self.y_true[self.learned[drawn]][:, list(self.labels)]
+            if bool(np.all(y.any(axis=0) & ~y.all(axis=0))):
+                yield self.probabilities(drawn)
 
 
 def _places(training: Ints, audited: Ints) -> Ints:
@@ -179,22 +254,6 @@ def _why_not(y_true: NDArray[np.uint8], patient: Ints, where: str) -> str | None
     if min(sides) >= FEWEST_TO_FIT:
         return None
     return f"no pre-test model: fewer than {FEWEST_TO_FIT} patients with or without the label among {where}"
-
-
-def _out_of_fold(
-    features: HistoryFeatures, y_true: NDArray[np.uint8], patient: Ints, rows: Ints, fitted: Sequence[int], seed: int
-) -> Floats:
-    """Log-odds from models that have not seen the row's patient, [row, label]; all labels share the folds."""
-    rng = np.random.default_rng([seed, 1])
-    fold = patient_folds(patient, np.asarray(y_true[:, list(fitted)].any(axis=1), dtype=bool), n_folds=N_FOLDS, rng=rng)
-    logits = np.zeros(y_true.shape)
-    for k in range(N_FOLDS):
-        inside, outside = fold != k, fold == k
-        encoded = features.learn(rows[inside])
-        tables = encoded.table(rows[inside]), encoded.table(rows[outside])
-        for j in fitted:
-            logits[outside, j] = _decision(_logistic(tables[0], y_true[inside, j], encoded), tables[1])
-    return logits
 
 
 def _logistic(x: Any, y_true: NDArray[np.uint8], encoded: EncodedFeatures) -> Any:
