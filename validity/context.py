@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 Key = tuple[str, str, str | None]
 WEIGHTS = np.array([0.8, 0.5, 0.4, 0.3, 0.0, 0.0])
 """How much each attribute says about the label; the last two are noise."""
-AUDIT = Context(n_replicates=400, decision_thresholds=(), margins={"auroc": 0.03})
+AUDIT = Context(n_replicates=400, refits=10, decision_thresholds=(), margins={"auroc": 0.03})
 N_TRUTH = 600_000
 REPORTED: Mapping[str, tuple[Key, ...]] = {
     "matched AUROC": (("auroc", "matched", None),),
@@ -74,7 +74,8 @@ class Hospital:
 
     def draw(self, rng: np.random.Generator, *, exact: bool = False) -> tuple[Cohort, Floats]:
         """A cohort and the scores of a model; `exact`: the true probabilities come with it."""
-        n_learned = 0 if exact or self.learned is None else self.learned
+        known = exact or self.learned is None
+        n_learned = 0 if known else self.learned or 0
         n = (self.n + n_learned) * self.films
         patient = np.arange(n) // self.films
         x = rng.normal(size=(n // self.films, WEIGHTS.size))[patient]
@@ -91,10 +92,9 @@ class Hospital:
                 "split": np.where(patient < n_learned, "train", "test"),
                 **{f"x{k}": x[:, k] for k in range(WEIGHTS.size)},
                 **{name: y[:, j].astype(np.uint8) for j, name in enumerate(names)},
-                **{f"pretest_{name}": expit(risk[:, j]) for j, name in enumerate(names)},
+                **(ready := {f"pretest_{name}": expit(risk[:, j]) for j, name in enumerate(names)} if known else {}),
             }
         )
-        ready = [f"pretest_{name}" for name in names] if exact or self.learned is None else []
         attributes = [*(f"x{k}" for k in range(WEIGHTS.size)), *ready]
         return Cohort.from_frame(frame, labels=names, attributes=attributes), expit(
             self.reads * risk + effect * y + noise - 1.0
@@ -143,3 +143,100 @@ def coverage(hospital: Hospital, n_samples: int, seed: int) -> Iterator[Cell]:
     for what in REPORTED:
         if seen[what]:
             yield Cell(f"coverage: {what}", hospital.name, held[what] / seen[what], seen[what], at_least=COVERAGE)
+
+
+def false_alarms(n_samples: int, seed: int) -> Iterator[Cell]:
+    """How often a question marks any of eight labels, or a run anything, where the history is not read."""
+    hospital = Hospital(n=800, learned=1000, reads=0.0, labels=8)
+    marked: Counter[str] = Counter()
+    for k in range(n_samples):
+        found = hospital.audit(seed + k, replace(AUDIT, refits=2)).estimates.filter(pl.col("significant"))
+        marked["matched against all"] += found.filter(metric="auroc", group="matched", reference="all").height > 0
+        marked["high risk against low"] += (
+            found.filter(metric="auroc", group="top 25%", reference="bottom 25%").height > 0
+        )
+        marked["re-weighted against all"] += (
+            found.filter(metric="auroc", group="re-weighted", reference="all").height > 0
+        )
+    for question, n in marked.items():
+        yield Cell(
+            "family-wise false alarms", f"{hospital.name}, 8 labels: {question}", n / n_samples, n_samples,
+            at_most=FALSE_ALARMS,
+        )  # fmt: skip
+
+
+def verdicts(hospital: Hospital, margin: float, n_samples: int, seed: int) -> Counter[tuple[str, str]]:
+    """How often each question gets each verdict."""
+    audit = replace(AUDIT, margins={"auroc": margin})
+    return Counter(
+        (answer.question, answer.verdict)
+        for k in range(n_samples)
+        for answer in hospital.audit(seed + k, audit).answers
+    )
+
+
+def wrong_verdicts(n_samples: int, seed: int) -> Iterator[Cell]:
+    """Verdicts where the truth is the margin itself: the hardest case for both."""
+    hospital = Hospital(n=1500, learned=300, harder=0.15)
+    for question, key in (
+        ("held_equal", ("auroc", "matched", "all")),
+        ("high_risk", ("auroc", "top 25%", "bottom 25%")),
+    ):
+        margin = -truth(hospital)[key]
+        found = verdicts(hospital, margin, n_samples, seed)
+        where = f"{hospital.name}: {question}, true fall {margin:.2f} and the margin the same"
+        for verdict in ("acceptable", "concern"):
+            rate = found[question, verdict] / n_samples
+            yield Cell(f'wrong "{verdict}"', where, rate, n_samples, at_most=WRONG_VERDICTS)
+
+
+def useless_history(n_samples: int, seed: int) -> Cell:
+    """A history that says nothing about the label must not reassure."""
+    hospital = Hospital(n=1500, learned=None, reads=0.0)
+    settled = 0
+    for k in range(n_samples):
+        rng = np.random.default_rng([seed + k, 3])
+        cohort, scores = hospital.draw(rng)
+        shuffled = cohort.cases.with_columns(pretest_label0=pl.col("pretest_label0").shuffle(seed=k))
+        plan = AUDIT.plan(replace(cohort, cases=shuffled), rng)
+        answers = ModelPredictions(plan.labels, scores, np.ones(len(scores), bool))
+        found = AUDIT.analyse(plan, Predictions({"model": answers}), rng)
+        settled += any(answer.verdict == "acceptable" for answer in found.answers)
+    return Cell('wrong "acceptable"', f"{hospital.name} that predicts nothing", settled / n_samples, n_samples,
+                at_most=WRONG_VERDICTS)  # fmt: skip
+
+
+def power(n_samples: int, seed: int) -> Iterator[Cell]:
+    """How often falls as large as published (effusion 0.92 to 0.85; edema 0.90 to 0.81 at high risk) are shown."""
+    hospital = Hospital(n=4000, learned=1000, reads=0.6, harder=0.17)
+    found = verdicts(hospital, 0.03, n_samples, seed)
+    for question, key in (
+        ("held_equal", ("auroc", "matched", "all")),
+        ("high_risk", ("auroc", "top 25%", "bottom 25%")),
+    ):
+        shown = sum(found[question, verdict] for verdict in ("concern", "caution")) / n_samples
+        yield Cell("power", f"{hospital.name}: {question}, true fall {-truth(hospital)[key]:.2f}", shown, n_samples)
+
+
+COVERED = (
+    Hospital(n=1000, learned=300),
+    Hospital(n=1000, learned=1000),
+    Hospital(n=3000, learned=300),
+    Hospital(n=2000, learned=1000, base=-3.0),
+    Hospital(n=500, learned=300, films=3),
+    Hospital(n=400, learned=None),
+    Hospital(n=1000, learned=None, base=-3.0),
+)
+"""Where a pre-test model is fitted ten times and more, on fewer data sets."""
+
+
+def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
+    """Coverage in every hospital, false alarms, verdicts and power; whole audits of many labels on fewer data sets."""
+    fewer = max(n_samples // 5, 100 if thin else 200)
+    for hospital in COVERED[:1] if thin else COVERED:
+        yield from coverage(hospital, fewer if hospital.learned else n_samples, seed)
+    if not thin:
+        yield from false_alarms(fewer, seed)
+        yield from wrong_verdicts(fewer, seed)
+        yield from power(fewer, seed)
+    yield useless_history(fewer, seed)

@@ -142,6 +142,7 @@ def _difference(
     most = np.inf if metric == "brier_skill_score" else 1.0  # shares differ by at most 1
     why = _missing(a, b, point, ends.low, rules, BY_CHANCE if metric == ERROR else OFTEN_UNDEFINED)
     untested = _untested(asked, metric, (a, b), (high + low) / 2, rules)
+    ends = Interval(*(np.where(untested == SAME_POSITIVES, 0.0, end) for end in ends))
     known = why == None  # noqa: E711  (an array of objects)
     return MetricDifference(
         metric=metric,

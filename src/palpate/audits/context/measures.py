@@ -149,10 +149,9 @@ def _with_thresholds(
         again[REWEIGHTED].append(reweighted_bootstrap(*values, cases.p, clip=measuring.clip, **more).point)
     out = {}
     for name, part in parts.items():
-        values = part.values.copy()
-        own = slice(sensitivity, sensitivity + 1)
-        values[:, own] = spread_refits(part.point[:, own], part.values[:, own], again[name]).clip(0.0, 1.0)
-        out[name] = replace(part, values=values)
+        resampled, own = part.values.copy(), slice(sensitivity, sensitivity + 1)
+        resampled[:, own] = spread_refits(part.point[:, own], part.values[:, own], again[name]).clip(0.0, 1.0)
+        out[name] = replace(part, values=resampled)
     return out
 
 
