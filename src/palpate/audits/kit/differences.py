@@ -84,7 +84,7 @@ def difference_rows(writer: RowWriter, terms: Sequence[ContrastTerm], reference:
     part = terms[0].part
     others = [term.part for term in terms if term.part is not part]
     point = np.sum([term.weight * term.part.point[term.place] for term in terms], axis=0)
-    low, high, same = _difference_interval(terms, writer.level)
+    low, high, same = difference_interval(terms, writer.level)
     for k, j in product(part.reported, range(len(part.labels))):
         value, below = finite(point[k, j]), finite(low[k, j])
         untested = below is None or part.untested(j) or any(other.untested(j) for other in others)
@@ -111,7 +111,7 @@ def difference_rows(writer: RowWriter, terms: Sequence[ContrastTerm], reference:
         )
 
 
-def _difference_interval(terms: Sequence[ContrastTerm], level: float) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def difference_interval(terms: Sequence[ContrastTerm], level: float) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Ends of the interval, [metric, label], and for which labels two models gave the same answers."""
     part = terms[0].part
     spreads = [term.part.spread(level) for term in terms]

@@ -144,14 +144,14 @@ def _labels(
     population: Population, labels: Labels, models: tuple[str, ...], measuring: Measuring
 ) -> list[MetricReplicates]:
     """The labels with intervals, and those without."""
-    parts = [_some_labels(population, labels.names, labels.frequent, models, measuring, measuring.n_replicates)]
+    parts = [measure_labels(population, labels.names, labels.frequent, models, measuring, measuring.n_replicates)]
     if len(labels.rest):
         why = f"no interval: not among the {len(labels.frequent)} most frequent labels"
-        parts.append(_some_labels(population, labels.names, labels.rest, models, measuring, 0, why))
+        parts.append(measure_labels(population, labels.names, labels.rest, models, measuring, 0, why))
     return parts
 
 
-def _some_labels(
+def measure_labels(
     population: Population,
     names: Sequence[str],
     columns: Ints,
@@ -160,6 +160,7 @@ def _some_labels(
     n_replicates: int,
     why_no_interval: str = "",
 ) -> MetricReplicates:
+    """The metrics of some labels of one population, with as many resamples; 0 for none."""
     threshold = population.threshold[:, columns]
     result = bootstrap(
         population.y_true[:, columns],

@@ -1,0 +1,295 @@
+"""Performance: coverage of every interval, false alarms over labels and models, power, and wrong verdicts.
+
+Patients are positive with a given probability; their scores are normal, shifted for positives so that the AUROC is
+known, and turned into calibrated probabilities. Three notes of a patient share half of their variance. A second model
+shares 60% of the first one's noise. Where the spread is unequal, scores of positives vary 2.5 times as much; tied
+scores are rounded to whole numbers. Many samples are one call: each is a label of one population.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import sparse
+
+from palpate.audits.kit.differences import ContrastTerm, difference_interval
+from palpate.audits.kit.metrics import MetricReplicates
+from palpate.audits.performance import Performance
+from palpate.audits.performance.measures import METRICS, Labels, Measuring, Population, measure, measure_labels
+from palpate.cases.cohort import Cohort
+from palpate.results import MACRO, MICRO, AuditResult, ModelPredictions, Predictions
+from validity import COVERAGE, FALSE_ALARMS, WRONG_VERDICTS, Cell
+
+Floats = NDArray[np.float64]
+PERFECT = 1.0
+_REPLICATES = 300
+_AT_ONCE = 250
+_MEASURING = Measuring(0.95, 10, "patient", _REPLICATES)
+GROUPS = {
+    "AUROC": ("auroc",),
+    "AUPRC": ("auprc",),
+    "sensitivity, specificity, recall": ("sensitivity", "specificity", "recall_0", "recall_1"),
+    "PPV, NPV, precision": ("ppv", "npv", "precision_0", "precision_1"),
+    "F1": ("f1_0", "f1_1"),
+    "sensitivity at specificity": ("sensitivity_at_specificity",),
+    "Brier score": ("brier",),
+    "Brier skill": ("brier_skill_score",),
+    "calibration error": ("adaptive_calibration_error",),
+}
+
+
+class Setting(NamedTuple):
+    """What is simulated."""
+
+    n_patients: int
+    share: float
+    """Of patients who are positive."""
+    auroc: float
+    n_notes: int
+    shape: str = "equal"
+
+    def __str__(self) -> str:
+        auroc = "perfect separation" if self.auroc == PERFECT else f"AUROC {self.auroc:g}"
+        return f"{self.share:.0%} positive, {auroc}"
+
+
+def draw(setting: Setting, rng: np.random.Generator, n_samples: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Outcomes [note, sample] and the probabilities of two models [model, note, sample]."""
+    positive = np.repeat(rng.random((setting.n_patients, n_samples)) < setting.share, setting.n_notes, axis=0)
+    spread = {"unequal": 2.5}.get(setting.shape, 1.0)
+    calibrated = 7.0 if setting.auroc == PERFECT else math.sqrt(2) * NormalDist().inv_cdf(setting.auroc)
+    shift = calibrated * math.sqrt((1 + spread**2) / 2)
+    common = _noise(setting, rng, n_samples)
+    scores = []
+    for _ in range(2):
+        noise = math.sqrt(0.6) * common + math.sqrt(0.4) * _noise(setting, rng, n_samples)
+        score = np.where(positive, shift + spread * noise, noise)
+        scores.append(np.round(score) if setting.shape == "tied" else score)
+    odds = math.log(setting.share / (1 - setting.share)) + calibrated * np.stack(scores) - calibrated**2 / 2
+    return positive, 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
+
+
+def _noise(setting: Setting, rng: np.random.Generator, n_samples: int) -> Floats:
+    own = rng.normal(size=(setting.n_patients * setting.n_notes, n_samples))
+    if setting.n_notes == 1:
+        return own
+    shared = np.repeat(rng.normal(size=(setting.n_patients, n_samples)), setting.n_notes, axis=0)
+    return math.sqrt(0.5) * (shared + own)
+
+
+def part_of(setting: Setting, rng: np.random.Generator, n_samples: int, threshold: float, n: int) -> MetricReplicates:
+    """The audit's own measures of many samples, each as a label of one population, on `n` resamples."""
+    y_true, y_score = draw(setting, rng, n_samples)
+    patient = np.repeat(np.arange(setting.n_patients), setting.n_notes)
+    limits = np.full((2, n_samples), threshold)
+    population = Population("simulated", y_true.astype(np.uint8), y_score, limits, patient, int(rng.integers(2**60)))
+    names = [str(k) for k in range(n_samples)]
+    return measure_labels(population, names, np.arange(n_samples), ("a", "b"), _MEASURING, n)
+
+
+def truth_of(setting: Setting) -> tuple[Floats, float]:
+    """The metrics of half a million patients at the threshold that finds 70% of them, and that threshold."""
+    large = setting._replace(n_patients=500_000, n_notes=1)
+    y_true, y_score = draw(large, np.random.default_rng(7), 1)
+    threshold = float(np.quantile(y_score[0][y_true], 0.3))
+    return part_of(large, np.random.default_rng(7), 1, threshold, 0).point[0, :, 0], threshold
+
+
+class Held(NamedTuple):
+    """How often an interval held the truth, and how many intervals there were."""
+
+    rate: float
+    n: int
+
+
+def coverage(setting: Setting, n_samples: int, seed: int) -> dict[str, Held]:
+    """Of levels, of the paired difference of two models of equal truth, and of that of two cohorts."""
+    truth, threshold = truth_of(setting)
+    rng, hits = np.random.default_rng(seed), dict[str, list[NDArray[np.bool_]]]()
+    for first in range(0, n_samples, _AT_ONCE):
+        part = part_of(setting, rng, min(_AT_ONCE, n_samples - first), threshold, _REPLICATES)
+        half = len(part.labels) // 2
+        spread = part.spread(0.95)
+        pair = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(part, "b", -1.0)], 0.95)
+        here, there = _labels(part, slice(0, half)), _labels(part, slice(half, 2 * half))
+        moved = difference_interval([ContrastTerm(here, "a", 1.0), ContrastTerm(there, "a", -1.0)], 0.95)
+        for k, metric in enumerate(METRICS):
+            for what, low, high, wanted in (
+                (metric, spread.low[0, k], spread.high[0, k], truth[k]),
+                (f"{metric}, paired", pair[0][k], pair[1][k], 0.0),
+                (f"{metric}, cohorts", moved[0][k], moved[1][k], 0.0),
+            ):
+                known = ~np.isnan(low)
+                inside = (low <= wanted + 1e-9) & (wanted <= high + 1e-9)
+                hits.setdefault(what, []).append(inside[known])
+    return {what: Held(float(np.concatenate(each).mean()), sum(map(len, each))) for what, each in hits.items()}
+
+
+def _labels(part: MetricReplicates, kept: slice) -> MetricReplicates:
+    return replace(
+        part,
+        labels=part.labels[kept],
+        point=part.point[:, :, kept],
+        values=part.values[:, :, kept],
+        n=part.n[kept],
+        n_positive=part.n_positive[kept],
+        n_units=part.n_units[:, kept],
+    )
+
+
+def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
+    """Coverage at each size, the worst setting of each; then averages, false alarms, power and verdicts."""
+    sizes = (60, 500) if thin else (60, 100, 200, 500)
+    shares = (0.05, 0.30) if thin else (0.05, 0.10, 0.30)
+    levels = (0.6, 0.95) if thin else (0.6, 0.8, 0.95, PERFECT)
+    for n_patients, n_notes in product(sizes, (1, 3)):
+        settings = [Setting(n_patients, *each, n_notes) for each in product(shares, levels)]
+        where = f"{n_patients} patients, {_notes(n_notes)}"
+        yield from _coverage_cells(settings, where, n_samples, seed)
+    for shape in ("unequal", "tied"):
+        chosen = product(sizes[::3], shares[::2], (0.6, 0.95))
+        settings = [Setting(n, share, auroc, 1, shape) for n, share, auroc in chosen]
+        yield from _coverage_cells(settings, f"{shape} scores, {sizes[0]} patients and more", n_samples, seed)
+    n_audits = min(n_samples, 60 if thin else 400)
+    yield from _average_cells(n_audits, seed)
+    yield from _audit_cells(n_audits, seed)
+
+
+def _notes(n: int) -> str:
+    return "1 note each" if n == 1 else f"{n} notes each"
+
+
+def _coverage_cells(settings: list[Setting], where: str, n_samples: int, seed: int) -> Iterator[Cell]:
+    """One cell per group of metrics: the setting in which it is covered least."""
+    found = {setting: coverage(setting, n_samples, seed) for setting in settings}
+    for group, metrics in GROUPS.items():
+        for suffix, what in (
+            ("", ""),
+            (", paired", "difference of models, "),
+            (", cohorts", "difference of cohorts, "),
+        ):
+            rates = [(held[f"{metric}{suffix}"], setting) for setting, held in found.items() for metric in metrics]
+            worst, setting = min(rates, key=lambda each: each[0].rate)
+            yield Cell(
+                f"coverage of {what}{group}", f"{where}; least at {setting}", worst.rate, worst.n, at_least=COVERAGE
+            )
+
+
+def _average_cells(n_samples: int, seed: int) -> Iterator[Cell]:
+    """Means over labels, and all pairs pooled: 300 patients, 6 labels."""
+    shares, n = np.linspace(0.08, 0.3, 6), 300
+    labels = Labels(tuple(f"label{k}" for k in range(6)), np.arange(6), np.arange(0))
+
+    def population(rng: np.random.Generator, n_patients: int, threshold: Floats) -> Population:
+        drawn = [draw(Setting(n_patients, share, 0.8, 1), rng, 1) for share in shares]
+        y_true = np.concatenate([y for y, _ in drawn], axis=1).astype(np.uint8)
+        y_score = np.concatenate([p for _, p in drawn], axis=2)
+        return Population("simulated", y_true, y_score, threshold, np.arange(n_patients), int(rng.integers(2**60)))
+
+    threshold = np.tile(shares, (2, 1))
+    large = population(np.random.default_rng(7), 300_000, threshold)
+    truth = measure([large], labels, ("a", "b"), replace(_MEASURING, n_replicates=0)).parts[0]
+    rng, hits = np.random.default_rng(seed), list[dict[str, bool]]()
+    for _ in range(n_samples):
+        parts = measure([population(rng, n, threshold)], labels, ("a", "b"), _MEASURING).parts[0]
+        held: dict[str, bool] = {}
+        for name, part, known in zip(("macro", "micro"), parts[1:], truth[1:], strict=True):
+            wanted = known.point
+            if name == "macro":
+                assert part.kept is not None
+                weight = part.kept / np.maximum(part.kept.sum(axis=1, keepdims=True), 1)
+                wanted = (np.nan_to_num(truth[0].point) * weight).sum(axis=2, keepdims=True)
+            spread = part.spread(0.95)
+            pair = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(part, "b", -1.0)], 0.95)
+            for k, metric in enumerate(METRICS):
+                held[f"{name} {metric}"] = bool(spread.low[0, k, 0] <= wanted[0, k, 0] <= spread.high[0, k, 0])
+                held[f"{name} {metric}, paired"] = bool(pair[0][k, 0] <= 0 <= pair[1][k, 0])
+        hits.append(held)
+    for group, metrics in GROUPS.items():
+        for name, suffix in product(("macro", "micro"), ("", ", paired")):
+            rate = min(float(np.mean([held[f"{name} {metric}{suffix}"] for held in hits])) for metric in metrics)
+            what = f"difference of models, {name} {group}" if suffix else f"{name} {group}"
+            yield Cell(f"coverage of {what}", "300 patients, 6 labels of 8–30%", rate, n_samples, at_least=COVERAGE)
+
+
+def _audit(scores: dict[str, Floats], y_true: NDArray[Any], **options: Any) -> AuditResult:
+    """The audit itself on cases without text, one note per patient."""
+    n, n_labels = y_true.shape
+    ids = [str(k) for k in range(n)]
+    cases = pl.DataFrame({"case_id": ids, "patient_id": ids, "cohort": ["here"] * n})
+    labels = tuple(f"label{k}" for k in range(n_labels))
+    cohort = Cohort(cases, labels, sparse.csc_array(y_true.astype(np.uint8)))
+    audit = Performance(n_replicates=_REPLICATES, threshold=0.3, **options)
+    plan = audit.plan(cohort, np.random.default_rng(0))
+    rows = plan.variants.parent
+    answers = {name: ModelPredictions(labels, p[rows], np.ones(n, bool)) for name, p in scores.items()}
+    return audit.analyse(plan, Predictions(answers), np.random.default_rng(int(y_true.sum())))
+
+
+def _models(rng: np.random.Generator, n: int, shifts: dict[str, float], n_labels: int) -> tuple[Any, dict[str, Floats]]:
+    """Correlated models with given AUROCs, calibrated on 30% positives."""
+    y_true = rng.random((n, n_labels)) < 0.3
+    common, scores = rng.normal(size=y_true.shape), {}
+    for name, auroc in shifts.items():
+        shift = math.sqrt(2) * NormalDist().inv_cdf(auroc)
+        score = math.sqrt(0.6) * common + math.sqrt(0.4) * rng.normal(size=y_true.shape) + shift * y_true
+        scores[name] = 1 / (1 + np.exp(-(math.log(3 / 7) + shift * score - shift**2 / 2)))
+    return y_true, scores
+
+
+def _audit_cells(n_samples: int, seed: int) -> Iterator[Cell]:
+    """Whole audits: three models on four labels, and verdicts at the margin, where they are wrong most often."""
+    rng = np.random.default_rng(seed)
+    alarms: dict[str, list[bool]] = {"AUROC": [], "calibration error": [], "mean calibration error over labels": []}
+    for _ in range(n_samples):
+        y_true, scores = _models(rng, 200, dict.fromkeys("abc", 0.8), 4)
+        rows = _audit(scores, y_true).estimates.filter(pl.col("reference").is_not_null())
+        each = ~pl.col("label").is_in([MACRO])
+        error = rows.filter(metric="adaptive_calibration_error")
+        alarms["AUROC"].append(bool(rows.filter(each, metric="auroc")["significant"].any()))
+        alarms["calibration error"].append(bool(error.filter(each)["significant"].any()))
+        alarms["mean calibration error over labels"].append(bool(error.filter(~each)["significant"].any()))
+    for what, found in alarms.items():
+        setting = f"3 equal models, 200 patients, 4 labels and {MICRO}"
+        rate = float(np.mean(found))
+        yield Cell(f"family-wise false alarms, {what}", setting, rate, n_samples, at_most=FALSE_ALARMS)
+    told: dict[tuple[str, str], list[str]] = {}
+    for _ in range(n_samples):
+        y_true, scores = _models(rng, 500, {"good": 0.80, "worse": 0.77, "poor": 0.70}, 1)
+        for pair in (("good", "worse"), ("good", "poor")):
+            result = _audit({name: scores[name] for name in pair}, y_true, required={"auroc": 0.77})
+            for answer in result.answers:
+                told.setdefault((answer.question, f"{answer.model} of {pair}"), []).append(answer.verdict)
+        off = {"off": np.clip(scores["good"] + 0.05, 0, 1)}
+        for answer in _audit(off, y_true).answers:
+            told.setdefault((answer.question, "off"), []).append(answer.verdict)
+    yield from _verdict_cells(told, n_samples)
+
+
+def _verdict_cells(told: dict[tuple[str, str], list[str]], n: int) -> Iterator[Cell]:
+    def share(question: str, who: str, *verdicts: str) -> float:
+        return float(np.mean([verdict in verdicts for verdict in told[question, who]]))
+
+    worse, poor = "worse of ('good', 'worse')", "poor of ('good', 'poor')"
+    at_margin = "500 patients, AUROC 0.77 against 0.80: on the margin"
+    for verdict in ("acceptable", "concern"):
+        rate = share("comparison", worse, verdict)
+        yield Cell(f'wrong "{verdict}", comparison', at_margin, rate, n, at_most=WRONG_VERDICTS)
+        rate = share("separation", worse, verdict)
+        yield Cell(f'wrong "{verdict}", separation', "AUROC 0.77, required 0.77", rate, n, at_most=WRONG_VERDICTS)
+    rate = share("calibration", "off", "acceptable")
+    yield Cell('wrong "acceptable", calibration', "risks 5 points too high", rate, n, at_most=WRONG_VERDICTS)
+    rate = share("calibration", "good of ('good', 'poor')", "concern", "caution")
+    yield Cell('wrong "concern" or "caution", calibration', "calibrated", rate, n, at_most=WRONG_VERDICTS)
+    rate = share("comparison", poor, "concern", "caution")
+    yield Cell("power, comparison", "500 patients, AUROC 0.70 against 0.80", rate, n, at_least=0.8)
+    rate = share("separation", "good of ('good', 'worse')", "acceptable")
+    yield Cell("power, separation", "500 patients, AUROC 0.80, required 0.77", rate, n)
