@@ -12,6 +12,7 @@ bootstrap       bootstrap  resample_counts  macro_average  METRICS  NOISE  THRES
 clustered       ratio_replicates  resampled_ratios
 intervals       percentile_interval  error_interval  wilson_interval  standard_error  bootstrap_p_value  student_p
                 interval_p_value  widen_interval  adjust
+score_intervals (import from the module) metric_intervals  contrast_interval: intervals that hold with few patients
 ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
                 correlation_interval  correlation_difference_interval
 agreement       krippendorff_alpha  fleiss_kappa  hooper_consistency  kendall_w

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
-from palpate.stats.arguments import NOISE
+from palpate.stats.arguments import NOISE, Unit
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval, error_interval, percentile_interval
 
@@ -164,6 +164,26 @@ class Counts(NamedTuple):
         """Rows per patient, of the class that has more."""
         rows = np.stack([self.n_positive, self.n - self.n_positive])
         return np.asarray((rows / np.maximum(self.n_units, 1)).max(axis=0).clip(1.0))
+
+
+def class_units(
+    y_true: NDArray[np.uint8], patient: ArrayLike, unit: Unit, rows: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
+    """How many patients (or cases) have a positive case of each label, and how many a negative one: [2, label].
+
+    `rows`, [case, label], says which cases count; by default all.
+    """
+    positive = y_true.astype(bool)
+    sides = (positive, ~positive) if rows is None else (positive & rows, ~positive & rows)
+    if unit == "case":
+        return np.stack([side.sum(axis=0, dtype=np.int64) for side in sides])
+    names, code = np.unique(np.asarray(patient), return_inverse=True)
+    found = np.zeros((2, len(names), y_true.shape[1]), dtype=bool)
+    for k, side in enumerate(sides):
+        case, label = np.nonzero(side)
+        found[k, code[case], label] = True
+    counts: NDArray[np.int64] = found.sum(axis=1, dtype=np.int64)
+    return counts
 
 
 class Spread(NamedTuple):

@@ -15,7 +15,8 @@ import numpy as np
 from palpate.cases.cohort import SPLITS, Cohort
 from palpate.models import Probabilities
 from palpate.registry import installed_versions
-from palpate.stats import bootstrap, percentile_interval, recall_threshold
+from palpate.stats import bootstrap, recall_threshold
+from palpate.stats.score_intervals import Counts, class_units, mean_interval, metric_intervals
 from palpate.train.notes import Labelled, rows_of
 from palpate.train.options import Fitted, Kind, TrainOptions
 
@@ -70,16 +71,20 @@ def _rows(
     found = bootstrap(
         cases.y, p, rng=_SEED, metrics=METRICS, patient=cases.patients, n_replicates=n_replicates, average=average
     )
-    nothing = np.full(found.point.shape, np.nan)
-    low, high = percentile_interval(found.values) if n_replicates else (nothing, nothing)
+    y = np.asarray(cases.y if average == "none" else cases.y.max(axis=1, keepdims=True))
+    counts = Counts(np.full(y.shape[1], len(y)), y.sum(axis=0), class_units(y, cases.patients, "patient"))
+    if average == "none":
+        low, high, _ = metric_intervals(METRICS, found.point, found.values, counts)
+    else:
+        low, high, _ = mean_interval(found.point, found.values, counts)
     n_positive = cases.y.sum(axis=0) if average == "none" else [cases.y.sum()]
     return [
         {
             "metric": metric,
             "label": name,
             "value": (value := _number(found.point[0, m, k])),
-            "low": _number(np.asarray(low)[0, m, k]),
-            "high": _number(np.asarray(high)[0, m, k]),
+            "low": _number(low[0, m, k]),
+            "high": _number(high[0, m, k]),
             "level": 0.95,
             "n": len(cases.y),
             "n_positive": int(n_positive[k]),

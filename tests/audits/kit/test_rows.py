@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from palpate.audits.kit.resampling import Correction
 from palpate.kit import Estimate, EstimateIndex, RowWriter, corrected, mean_with_interval, pairs_of
-from palpate.stats import percentile_interval, resample_counts
+from palpate.stats import resample_counts
 
 WRITER = RowWriter("toy", level=0.9)
 
@@ -41,9 +42,12 @@ def test_a_mean_is_that_of_rows_resampled_by_patient() -> None:
     names, code = np.unique(patients, return_inverse=True)
     counts = resample_counts(rng=5, n_replicates=500, patient=np.arange(len(names)))
     slow = [np.repeat(values[known], drawn[code[known]]).mean() for drawn in counts]
-    low, high = percentile_interval(np.asarray(slow), level=0.9)
+    k = len(names)
+    t, error = stats.t.ppf(0.95, k - 1), np.std(slow, ddof=1) * np.sqrt(k / (k - 1))
+    tail = stats.skew(slow) * (1 + 2 * t * t) / 6
     assert found.value == pytest.approx(np.nanmean(values))
-    assert (found.low, found.high) == pytest.approx((float(low), float(high)), abs=1e-9)
+    assert found.low == pytest.approx(found.value - error * (t + max(-tail, 0)), abs=1e-9)
+    assert found.high == pytest.approx(found.value + error * (t + max(tail, 0)), abs=1e-9)
     assert (found.n, found.n_patients) == (int(known.sum()), len(np.unique(patients[known])))
 
 
@@ -53,6 +57,16 @@ def test_a_mean_of_one_patient_or_of_nothing_says_why() -> None:
     assert np.isnan(alone.low)
     row = WRITER.mean("m", "change", "l", "g", [np.nan], ["a"], rng=0)
     assert (row.value, row.n, row.reason) == (None, 0, "no case")
+
+
+def test_shares_that_are_all_alike_have_a_width_and_other_values_no_interval() -> None:
+    patients = np.arange(12)
+    share = mean_with_interval(np.ones(12), patients, rng=0, n_replicates=100)
+    assert (share.value, share.high) == (1.0, 1.0)
+    assert 0.6 < share.low < 0.85
+    alike = mean_with_interval(np.full(12, 0.3), patients, rng=0, n_replicates=100)
+    assert np.isnan(alike.low)
+    assert alike.reason == "no interval: all patients are alike"
 
 
 def test_the_interval_of_a_mean_covers_it() -> None:

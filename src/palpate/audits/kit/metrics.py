@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST
 from palpate.audits.kit.rows import RowWriter
-from palpate.audits.kit.scope import Unit
-from palpate.cases.edits import Ints
 from palpate.results import MACRO, Estimate, Predictions, finite
 from palpate.stats import NOISE, macro_average
 from palpate.stats.intervals import Interval
@@ -25,6 +23,7 @@ from palpate.stats.score_intervals import (
     Counts,
     Spread,
     calibration_interval,
+    class_units,
     contrast_interval,
     defined_error,
     mean_interval,
@@ -199,24 +198,6 @@ class MetricReplicates:
             values=append_ensembles(self.values, predictions),
             members=tuple(map(tuple, member_places(predictions).values())),
         )
-
-
-def class_units(y_true: NDArray[np.uint8], patient: Ints, unit: Unit, rows: NDArray[np.bool_] | None = None) -> Ints:
-    """How many patients (or cases) have a positive case of each label, and how many a negative one: [2, label].
-
-    `rows`, [case, label], says which cases count; by default all.
-    """
-    positive = y_true.astype(bool)
-    sides = (positive, ~positive) if rows is None else (positive & rows, ~positive & rows)
-    if unit == "case":
-        return np.stack([side.sum(axis=0, dtype=np.int64) for side in sides])
-    names, code = np.unique(patient, return_inverse=True)
-    found = np.zeros((2, len(names), y_true.shape[1]), dtype=bool)
-    for k, side in enumerate(sides):
-        case, label = np.nonzero(side)
-        found[k, code[case], label] = True
-    counts: Ints = found.sum(axis=1, dtype=np.int64)
-    return counts
 
 
 def level_rows(writer: RowWriter, part: MetricReplicates) -> Iterator[Estimate]:

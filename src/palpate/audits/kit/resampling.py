@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palpate.audits.kit.scope import Unit
-from palpate.stats import percentile_interval, ratio_replicates
+from palpate.stats import ratio_replicates
+from palpate.stats.score_intervals import defined_error, rate_interval, student_quantile
 
 Correction = Literal["bonferroni", "holm", "benjamini-hochberg"]
 Family = Literal["question", "run"]
@@ -49,7 +50,11 @@ def mean_with_interval(
     n_replicates: int = 10_000,
     level: float = 0.95,
 ) -> MeanInterval:
-    """The mean of `values` (one per case; NaN is left out), with a bootstrap interval that resamples patients.
+    """The mean of `values` (one per case; NaN is left out), with an interval that resamples patients.
+
+    Shares (all values 0 or 1) get the interval of a rate, which has a width where all are alike. Other means get the
+    estimate and its standard error by Student's distribution, longer on the side of the tail (Johnson 1978). Other
+    values that are all alike say nothing about how further patients would vary: no interval.
 
     Calls with the same integer `rng` and the same patients draw the same resamples, so that differences of two
     measures are paired.
@@ -67,8 +72,22 @@ def mean_with_interval(
     if n_patients < FEWEST_FOR_INTERVAL:
         return MeanInterval(value, np.nan, np.nan, n, n_patients, no_interval(n_patients))
     replicates = ratio_replicates(sums[:, None], counts[:, None], rng=rng, n_replicates=n_replicates)
-    low, high = percentile_interval(replicates[0], level=level)
+    error = float(defined_error(replicates[0]))
+    if np.isin(numbers[known], (0.0, 1.0)).all():
+        low, high = rate_interval(value, error, n, n / n_patients, level=level)
+    elif error <= 1e-12 * max(abs(value), 1e-300):
+        return MeanInterval(value, np.nan, np.nan, n, n_patients, "no interval: all patients are alike")
+    else:
+        t = float(student_quantile(n_patients - 1, level))
+        error *= np.sqrt(n_patients / (n_patients - 1.0))
+        tail = _skewness(replicates[0]) * (1.0 + 2.0 * t * t) / 6.0
+        low, high = value - error * (t + max(-tail, 0.0)), value + error * (t + max(tail, 0.0))
     return MeanInterval(value, float(low), float(high), n, n_patients, None)
+
+
+def _skewness(values: NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float((((known - known.mean()) / known.std()) ** 3).mean())
 
 
 def no_interval(n_units: int, unit: str = "patients") -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from palpate.stats import NOISE, bootstrap, error_interval, percentile_interval
+from palpate.stats import NOISE, bootstrap
+from palpate.stats.score_intervals import Counts, class_units, metric_intervals
 from palpate.train.pretest.features import FeatureMatrix
 from palpate.train.pretest.grids import Setup
 from palpate.train.pretest.search import Floats, Ints, Labels, SearchResult, Tried
@@ -35,14 +36,13 @@ def measure(y: Labels, p: Floats, patients: Ints, n_replicates: int) -> dict[str
     if not len(y):
         return {**out, **dict.fromkeys(METRICS), "reason": "no cases"}
     found = bootstrap(y, p, rng=_SEED, metrics=(*METRICS, NOISE), patient=patients, n_replicates=n_replicates)
-    noise = found.values[0, -1, 0]
+    column = np.asarray(y, np.uint8)[:, None]
+    counts = Counts(np.array([len(y)]), column.sum(axis=0), class_units(column, patients, "patient"))
+    low, high, _ = metric_intervals(found.metrics, found.point, found.values, counts)
     for m, metric in enumerate(METRICS):
-        point, values = found.point[0, m, 0], found.values[0, m, 0]
-        out[metric] = number(point)
+        out[metric] = number(found.point[0, m, 0])
         if n_replicates:
-            is_error = metric == "adaptive_calibration_error"
-            ends = error_interval(point, values, noise) if is_error else percentile_interval(values)
-            out[f"{metric}_interval"] = [number(float(end)) for end in ends]
+            out[f"{metric}_interval"] = [number(low[0, m, 0]), number(high[0, m, 0])]
     out["reason"] = "" if 0 < out["n_positive"] < len(y) else "only one class"
     return out
 
