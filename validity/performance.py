@@ -116,11 +116,9 @@ def coverage(setting: Setting, n_samples: int, seed: int) -> dict[str, Held]:
     rng, hits = np.random.default_rng(seed), dict[str, list[NDArray[np.bool_]]]()
     for first in range(0, n_samples, _AT_ONCE):
         part = part_of(setting, rng, min(_AT_ONCE, n_samples - first), threshold, _REPLICATES)
-        half = len(part.labels) // 2
         spread = part.spread(0.95)
         pair = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(part, "b", -1.0)], 0.95)
-        here, there = _labels(part, slice(0, half)), _labels(part, slice(half, 2 * half))
-        moved = difference_interval([ContrastTerm(here, "a", 1.0), ContrastTerm(there, "a", -1.0)], 0.95)
+        moved = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(_next(part), "a", -1.0)], 0.95)
         for k, metric in enumerate(METRICS):
             for what, low, high, wanted in (
                 (metric, spread.low[0, k], spread.high[0, k], truth[k]),
@@ -133,15 +131,15 @@ def coverage(setting: Setting, n_samples: int, seed: int) -> dict[str, Held]:
     return {what: Held(float(np.concatenate(each).mean()), sum(map(len, each))) for what, each in hits.items()}
 
 
-def _labels(part: MetricReplicates, kept: slice) -> MetricReplicates:
+def _next(part: MetricReplicates) -> MetricReplicates:
+    """The same samples, each in the place of the one before: another cohort for each."""
     return replace(
         part,
-        labels=part.labels[kept],
-        point=part.point[:, :, kept],
-        values=part.values[:, :, kept],
-        n=part.n[kept],
-        n_positive=part.n_positive[kept],
-        n_units=part.n_units[:, kept],
+        point=np.roll(part.point, -1, axis=2),
+        values=np.roll(part.values, -1, axis=2),
+        n=np.roll(part.n, -1),
+        n_positive=np.roll(part.n_positive, -1),
+        n_units=np.roll(part.n_units, -1, axis=1),
     )
 
 
