@@ -33,7 +33,30 @@ def test_short_and_long_forms(tmp_path: Path) -> None:
     assert [spec.name for spec in specs["xgb"]] == ["xgb[1]", "xgb[2]"]
     assert specs["lr"][0].options == {"trust": True}
     assert config.models["lr"].call_timeout == 5
-    assert config.audits == {"performance": {}}
+    assert config.audits == {"data": {}, "performance": {}}  # the data are checked first, without being asked
+
+
+@pytest.mark.parametrize(
+    ("audits", "chosen"),
+    [
+        ("{performance: }", ["data", "performance"]),
+        ("{performance: true, context: }", ["data", "performance", "context"]),
+        ("{performance: {}, data: {similarity: 0.9}}", ["data", "performance"]),
+        ("{performance: {}, data: false}", ["performance"]),
+        ("{performance: {}, context: false}", ["data", "performance"]),
+        ("{data: }", ["data"]),
+    ],
+)
+def test_the_data_are_checked_first_unless_told_not_to(tmp_path: Path, audits: str, chosen: list[str]) -> None:
+    config = load_config(write(tmp_path, GOOD.replace("audits:\n  performance:\n", f"audits: {audits}\n")))
+    assert list(config.audits) == chosen
+
+
+def test_an_option_of_the_data_checks_can_be_set_without_naming_them(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, GOOD), overrides=("data.similarity=0.9",))
+    assert config.audits["data"] == {"similarity": 0.9}
+    with pytest.raises(ConfigError, match="`audits`"):
+        load_config(write(tmp_path, GOOD.replace("audits:\n  performance:\n", "audits: {data: false}\n")))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,16 @@ import pickle
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from palpate.audits.data import Data
+from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
-from palpate.testing import CountingModel, FlakyModel, KeywordModel, NaNModel, SlowModel
+from palpate.testing import CountingModel, FlakyModel, KeywordModel, NaNModel, SlowModel, run_audit
 
 INPUTS = Inputs.from_texts(["Fever, fever! feverish", "no pain", ""], ["a", "b", "c"])
 
@@ -106,3 +110,16 @@ def test_import_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_audit_is_held_to_what_it_declares(cohort: Cohort) -> None:
+    """A gate is checked before a run by what an audit declares; an audit that declares nothing is left alone."""
+
+    @dataclass(frozen=True)
+    class Forgetful(Data):
+        metrics: ClassVar[tuple[str, ...]] = ("known_notes",)
+
+    model = KeywordModel({"fever": 1.0})
+    with pytest.raises(ValueError, match=r"its `metrics` do not name: \['constant_labels'"):
+        run_audit(Forgetful(), cohort, {"m": model})
+    assert run_audit(Data(), cohort, {"m": model}).audit == "data"

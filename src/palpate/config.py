@@ -30,6 +30,8 @@ from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec, check_model
 from palpate.results.verdicts import MARGINS
 
+DATA = "data"
+"""The audit of the data, which every run begins with unless it is set to `false`."""
 _NAME = re.compile(r"[^\W_][\w.+ -]*")
 
 
@@ -94,10 +96,13 @@ class Config(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _empty_audits(cls, value: Any) -> Any:
-        """`performance:` with nothing behind it is `performance: {}`."""
-        if isinstance(value, dict) and isinstance(value.get("audits"), dict):
-            value = {**value, "audits": {name: options or {} for name, options in value["audits"].items()}}
+    def _chosen_audits(cls, value: Any) -> Any:
+        """`performance:` with nothing behind it is `performance: {}`; `false` leaves it out; `data` is always first."""
+        if isinstance(value, dict) and isinstance(value.get("audits"), dict) and value["audits"]:
+            given = {DATA: None, **value["audits"]}
+            chosen = {name: {} if options is None or options is True else options for name, options in given.items()}
+            others = [name for name in chosen if chosen[name] is not False]
+            value = {**value, "audits": {name: chosen[name] for name in others}}
         return value
 
     @model_validator(mode="after")
@@ -145,7 +150,7 @@ class Config(BaseModel):
                         check_model(spec)
 
     @contextmanager
-    def locating(self, *path: str) -> Iterator[None]:
+    def locating(self, *path: str | int) -> Iterator[None]:
         """Errors inside that name no file get the line of the file that they are about."""
         try:
             yield
@@ -197,9 +202,10 @@ def _apply(raw: dict[str, Any], override: str) -> None:
     if not equals or not dot:
         raise ConfigError(f"--set {override}: expected AUDIT.OPTION=VALUE")
     audits = raw.setdefault("audits", {})
-    if audit not in audits:
+    if audit not in (*audits, DATA):
         raise ConfigError(f"--set {override}: the configuration does not have audit '{audit}'")
-    audits[audit] = {**(audits[audit] or {}), option: _value(override, value)}
+    given = audits.get(audit)
+    audits[audit] = {**(given if isinstance(given, dict) else {}), option: _value(override, value)}
 
 
 def _explain(error: ValidationError, file: YamlNode) -> ConfigError:

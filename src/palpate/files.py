@@ -99,12 +99,16 @@ class YamlNode:
         return ConfigError(f"line {line}: {problem}", file=self.file, hint=hint)
 
     def line_of(self, path: Sequence[str | int]) -> int | None:
-        """The line of the deepest key on a path that is in the file; None if not even the first one is."""
+        """The line of the deepest key or item on a path that is in the file; None if not even the first one is."""
         line, node = None, self
         for part in path:
-            if not isinstance(node.content, dict) or str(part) not in node.content:
+            if isinstance(node.content, list) and isinstance(part, int) and part < len(node.content):
+                node = node.content[part]
+                line = node.line
+            elif isinstance(node.content, dict) and str(part) in node.content:
+                line, node = node.key_lines[str(part)], node.content[str(part)]
+            else:
                 break
-            line, node = node.key_lines[str(part)], node.content[str(part)]
         return line
 
     def mapping(self, what: str, *, known: Collection[str] | None = None) -> dict[str, YamlNode]:

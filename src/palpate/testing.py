@@ -38,7 +38,20 @@ def run_audit(
             (result,) = run(Job(cohort, entries, {audit.name: audit}, seed), RunDirectory(Path(folder) / "run"), cache)
         finally:
             cache.close()
+    check_declared(audit, result)
     return result
+
+
+def check_declared(audit: Audit, result: AuditResult) -> None:
+    """Refuse results that the audit has not declared, if it declares any: a gate could not be written about them."""
+    found = {
+        "metrics": {metric.removesuffix("_sd") for metric in result.estimates["metric"].unique()},
+        "questions": {answer.question for answer in result.answers},
+    }
+    for what, names in found.items():
+        declared = getattr(audit, what, None)
+        if declared is not None and (more := names - set(declared)):
+            raise ValueError(f"audit '{audit.name}' has results that its `{what}` do not name: {sorted(more)}")
 
 
 class KeywordModel(Model):

@@ -61,7 +61,6 @@ def test_no_rows_and_no_labels():
         ({"case_id": ["a", "b", "a"]}, ["row 3, column 'case_id'", "also in row 1"]),
         ({"case_id": ["a", None, "b"]}, ["row 2, column 'case_id'", "empty"]),
         ({"patient_id": ["p", "p", None]}, ["row 3, column 'patient_id'", "empty"]),
-        ({"patient_id": ["q", "p", "q"]}, ["row 3, column 'patient_id'", "'train' in row 1"]),
         ({"split": ["train", "train", "later"]}, ["row 3, column 'split'", "'later'"]),
         ({"text": ["one", " ", "three"]}, ["row 2, column 'text'", "blank"]),
         ({"text": [None, "two", "three"]}, ["row 1, column 'text'", "empty"]),

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from palpate.results import AuditResult
+from palpate.run import runner
+from palpate.run.runner import Job
+from palpate.testing import check_declared
 from tests.conftest import notes_frame
 from tests.e2e.command_line import CommandLine
 
@@ -52,6 +57,19 @@ audits:
 @pytest.fixture
 def palpate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     return CommandLine(capsys, monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an audit finds in any of these tests, it has declared: gates are checked by that before a run."""
+    analyse = runner._analyse
+
+    def checked(job: Job, name: str, *rest: Any) -> AuditResult:
+        result = analyse(job, name, *rest)
+        check_declared(job.audits[name], result)
+        return result
+
+    monkeypatch.setattr(runner, "_analyse", checked)
 
 
 @pytest.fixture

@@ -32,10 +32,9 @@ def change(column: str, row: int, value: object) -> Callable[[pl.DataFrame], pl.
         (change("ill", 7, "NaN"), ["row 7", "column 'ill'"]),
         (change("ill", 7, ""), ["row 7", "column 'ill'"]),
         (change("text", 9, ""), ["row 9", "column 'text'"]),
-        (change("split", 4, "train"), ["patient", "p1", "row"]),
         (lambda frame: frame.head(0), ["no rows"]),
     ],
-    ids=["missing column", "duplicate id", "label not 0/1", "NaN", "empty label", "empty text", "two splits", "empty"],
+    ids=["missing column", "duplicate id", "label not 0/1", "NaN", "empty label", "empty text", "empty"],
 )
 def test_cohort_errors(
     project: Path, palpate: CommandLine, spoil: Callable[[pl.DataFrame], pl.DataFrame], parts: list[str]

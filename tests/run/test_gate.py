@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import polars as pl
 import pytest
 
+from palpate.audits.context import Context
+from palpate.audits.performance import Performance
 from palpate.errors import ConfigError, PalpateError
-from palpate.results import AuditResult, Estimate, estimates_frame
+from palpate.results import AuditResult, Estimate, Finding, estimates_frame
 from palpate.results.verdicts import Answer
+from palpate.run.conditions import Bound, RunNames, check_labels, parse
 from palpate.run.directory import RunDirectory
-from palpate.run.gate import Bound, Judgement, judge, junit, parse
+from palpate.run.gate import Judgement, judge, junit
 
 
 def row(**more: object) -> Estimate:
@@ -119,6 +123,74 @@ def test_the_members_stand_for_an_ensemble_without_rows_of_its_own() -> None:
         assert failed.detail == "x[2] · ill · home: value is 0.6"
 
 
+NAMES = RunNames(
+    {"performance": Performance(), "context": Context(), "mine": object()}, {"xgb": [], "bert": ["bert[1]", "bert[2]"]}
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("performanc.auroc > 0.7", "this run has no audit 'performanc'; did you mean 'performance'?"),
+        ("no concern in evidence", "this run has no audit 'evidence'; its audits are: performance, context, mine."),
+        ("performance.auorc > 0.7", "performance has no metric 'auorc'; did you mean 'auroc'?"),
+        ("context.pass_rate > 0.7", "context has no metric 'pass_rate'; its metrics are: auroc, "),
+        ("performance.calibration > 0.7", "is a question of performance, not a metric; write 'performance.calibration"),
+        ("performance.tarvel is acceptable", "performance has no question 'tarvel'; did you mean 'travel'?"),
+        ("performance.auroc is acceptable", "no question 'auroc'; its questions are: separation, calibration, travel"),
+        ("performance.travel is fine", "a gate cannot ask for 'fine'; write 'is acceptable'"),
+        ("performance.travel is not concern", "a gate cannot ask for 'not concern'"),
+        ("performance.travel[model=xbg] is acceptable", "unknown model 'xbg'; did you mean 'xgb'?"),
+        ("performance.travel[model=bert[1]] is acceptable", "unknown model 'bert[1]'; did you mean 'bert'?"),
+        ("performance.travel[label=ill] is acceptable", "'label=ill' is not a filter; filters here are model"),
+        ("performance.auroc[model=xbg] > 0.7", "unknown model 'xbg'; did you mean 'xgb'?"),
+        ("performance.auroc[model=clinicians] > 0.7", "unknown model 'clinicians'; the models are: xgb, bert, bert[1]"),
+        ("performance.auroc[modle=xgb] > 0.7", "'modle=xgb' is not a filter; did you mean 'model'?"),
+        ("performance.auroc.lo > 0.7", "unknown field 'lo'; did you mean 'low'?"),
+        ("performance.auroc => 0.7", "cannot be read; write it like"),
+        ("no concerns", "cannot be read; write it like"),
+    ],
+)
+def test_words_that_this_run_does_not_have_are_refused_before_it(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, names=NAMES)
+    assert f"gate condition '{text}'" in str(caught.value)
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "performance.auroc_sd < 0.01",
+        "performance.auroc[model=bert[1], label=ill] > 0.7",
+        "context.auroc[model=pre-test probability] < 0.7",
+        "context.net_benefit[model=xgb and history] > 0",
+        "mine.anything > 0",
+        "mine.something is acceptable",
+    ],
+)
+def test_words_that_this_run_has_are_accepted(text: str) -> None:
+    """An audit that declares nothing is checked after the run."""
+    assert parse(text, names=NAMES).text == text
+
+
+def test_a_drop_needs_the_performance_audit() -> None:
+    with pytest.raises(ConfigError, match="this run has no audit 'performance'"):
+        parse("no significant drop against somewhere", names=RunNames({"context": Context()}))
+
+
+def test_labels_are_checked_when_the_cohort_is_known() -> None:
+    def check(text: str) -> None:
+        check_labels(parse(text, names=NAMES), ("ill", "dead"), NAMES.audits)
+
+    for label in ("ill", "*", "macro", "micro"):
+        check(f"performance.auroc[label={label}] > 0.5")
+    check("mine.share[label=anything] > 0.5")
+    check("no concern")
+    with pytest.raises(ConfigError, match="the cohort has no label 'daed'; did you mean 'dead'"):
+        check("performance.auroc[label=daed] > 0.5")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -185,7 +257,7 @@ def test_other_options_are_not_paired(tmp_path: Path) -> None:
 
 def test_what_can_be_known_before_a_run_is_refused_before(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this run has no audit 'vocabulary'"):
-        parse("vocabulary.rank >= 1", audits=("performance",))
+        parse("vocabulary.rank >= 1", names=NAMES)
     earlier_run(tmp_path, [0.7] * 100, 0.8)
     with pytest.raises(ConfigError, match="cannot be compared by 'npv'"):
         parse(f"no significant drop in npv against {tmp_path}")
@@ -236,8 +308,20 @@ def test_a_gate_reads_verdicts(condition: str, verdicts: tuple[str, ...], passed
     assert judged.passed is passed, judged.detail
 
 
+def test_no_concern_fails_on_a_concern_about_the_data_or_a_model_as_a_whole() -> None:
+    """A finding of the first rank has no question, and no cell of the scorecard."""
+    (clean,) = answered("acceptable")
+    first = Finding(sentence="64% of the audited notes also stand in training.", kind="concern")
+    about_answers = Finding(sentence="It loses.", kind="concern", question="travel")
+    for finding, passed in ((first, False), (about_answers, True)):
+        (judged,) = judge([parse("no concern")], [replace(clean, findings=(finding,))], MANIFEST)
+        assert judged.passed is passed
+    (judged,) = judge([parse("no concern")], [replace(clean, answers=(), findings=(first,))], MANIFEST)
+    assert judged.detail == "concern: performance: 64% of the audited notes also stand in training"
+
+
 def test_a_condition_on_verdicts_names_an_audit_of_the_run() -> None:
     with pytest.raises(ConfigError, match="this run has no audit 'context'"):
-        parse("no concern in context", audits=("performance",))
+        parse("no concern in context", names=RunNames({"performance": Performance()}))
     failed = judge([parse("performance.travel is acceptable")], answered("acceptable", "unsettled"), MANIFEST)[0]
     assert failed.detail == "m1: unsettled"

@@ -16,8 +16,9 @@ from palpate.cases.edits import Variants
 from palpate.errors import ConfigError, RunError
 from palpate.models import ModelSpec
 from palpate.results import AuditResult, Plan, Predictions
+from palpate.run.conditions import parse
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.gate import judge, parse
+from palpate.run.gate import judge
 from palpate.run.runner import Job, ModelEntry, run
 from palpate.testing import KeywordModel
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,16 @@ def trained(request: pytest.FixtureRequest, home: Cohort, tmp_path_factory: pyte
     out = tmp_path_factory.mktemp("models") / request.param
     steps: list[TrainStep] = []
     return train(request.param, home, out, small(request.param), progress=steps.append), steps
+
+
+def test_a_patient_in_two_splits_is_refused(tmp_path: Path) -> None:
+    home = cohort(100)
+    patients = home.cases["patient_id"].to_list()
+    splits = home.cases["split"].to_list()
+    patients[splits.index("test")] = patients[splits.index("train")]
+    leaking = replace(home, cases=home.cases.with_columns(pl.Series("patient_id", patients)))
+    with pytest.raises(CohortError, match="is in split 'test' here and in 'train' in row"):
+        train("tfidf-logistic", leaking, tmp_path / "m", small("tfidf-logistic"))
 
 
 def test_it_learns(trained: Any, home: Cohort) -> None:

@@ -24,7 +24,6 @@ from palpate.cases.columns import (
     SPLITS,
     ColumnCheck,
     attribute,
-    check_one_split,
     check_unique,
     ids,
     images,
@@ -204,11 +203,6 @@ def arrange(
     for role, read in READ.items():
         if role in roles:
             parts[role] = read(column(roles[role]))
-    if "split" in parts:
-        patients = ColumnCheck(
-            parts["patient_id"], file=file, name=roles.get("patient_id", roles.get("case_id", "case_id"))
-        )
-        check_one_split(patients, parts["split"])
     for new, source in attributes.items():
         if new not in parts:
             parts[new] = attribute(column(source), parse=parse)

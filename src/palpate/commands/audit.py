@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from palpate.cases.cohort import Cohort, stack
 from palpate.cases.edits import splice
-from palpate.config import Config, load_config, make_audit
+from palpate.config import DATA, Config, load_config, make_audit
 from palpate.data.tables import read_cohort
 from palpate.errors import ConfigError
 from palpate.files import without_secrets
 from palpate.models import load_model
 from palpate.results import AdaptiveAudit, Audit, AuditResult
 from palpate.run.checks import check_directory
+from palpate.run.conditions import Condition, RunNames, check_labels, parse
 from palpate.run.directory import RunDirectory
 from palpate.run.execute import Execution
 from palpate.run.execute.cache import ScoreCache, default_path
 from palpate.run.execute.wanted import gather
-from palpate.run.gate import Condition, Judgement, judge, junit, parse
+from palpate.run.gate import Judgement, judge, junit
 from palpate.run.runner import Job, LoadedModels, ModelEntry, NullProgress, RunProgress, make_plans, run
 
 
@@ -56,13 +57,17 @@ def audit(
     settings = load_config(config, overrides=tuple(overrides))
     settings.check_models(folder)
     audits = _audits(settings, only, folder)
-    conditions = [parse(text, folder=folder, audits=tuple(audits)) for text in settings.gate]
+    conditions = _conditions(settings, audits, folder)
     directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
     check_directory(directory, resume=resume)
     progress = progress or NullProgress()
     progress.stage("reading the cohort")
+    cohort = _cohort(settings, folder)
+    for k, condition in enumerate(conditions):
+        with settings.locating("gate", k):
+            check_labels(condition, cohort.labels, audits)
     job = Job(
-        cohort=_cohort(settings, folder),
+        cohort=cohort,
         models=_models(settings, folder),
         audits=audits,
         seed=settings.seed,
@@ -140,14 +145,42 @@ def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Au
             f"--only {unknown[0]}: the configuration does not have this audit",
             hint=f"it has: {', '.join(settings.audits)}",
         )
-    chosen = {name: options for name, options in settings.audits.items() if not only or name in only}
-    audits = {}
-    for name, options in chosen.items():
+
+    def make(name: str, options: dict[str, Any]) -> Audit:
         with settings.locating("audits", name):
-            audits[name] = make_audit(
+            made: Audit = make_audit(
                 name, options, folder=folder, include_text=settings.include_text, margins=settings.margins
             )
-    return audits
+        return made
+
+    chosen = [name for name in settings.audits if name != DATA and (not only or name in only)]
+    audits = {name: make(name, settings.audits[name]) for name in chosen}
+    if DATA not in settings.audits:
+        return audits
+    return {DATA: make(DATA, {**_in_common(audits.values()), **settings.audits[DATA]}), **audits}
+
+
+def _in_common(audits: Collection[Audit]) -> dict[str, Any]:
+    """The split and the labels that all audits are about, which the data are checked for."""
+    common = {}
+    for option, kinds in {"split": str, "labels": tuple}.items():
+        values = [getattr(audit, option) for audit in audits if isinstance(getattr(audit, option, None), kinds)]
+        asked = [audit for audit in audits if hasattr(audit, option)]
+        if values and len(values) == len(asked) and all(value == values[0] for value in values):
+            common[option] = values[0]
+    return common
+
+
+def _conditions(settings: Config, audits: Mapping[str, Audit], folder: Path) -> list[Condition]:
+    """The gate, read and checked by the names that are known before anything is read."""
+    members = {
+        name: [spec.name for spec in specs if spec.name != name] for name, specs in settings.model_specs(folder).items()
+    }
+    conditions = []
+    for k, text in enumerate(settings.gate):
+        with settings.locating("gate", k):
+            conditions.append(parse(text, folder=folder, names=RunNames(audits, members)))
+    return conditions
 
 
 def _models(settings: Config, folder: Path) -> list[ModelEntry]:

@@ -35,6 +35,7 @@ MAX_SVGS = 24
 FULL_BELOW = 30_000
 """Once a block did not fit, a section with fewer bytes left than this tries no other."""
 QUESTIONS = {
+    "data": "Can these cases answer the questions, and are they new to the model?",
     "performance": "How good is it on held-out cases, and how sure are we?",
     "vocabulary": "Which words move the prediction, and do clinicians agree that they should?",
     "characteristics": "What happens when only the patient's age, gender or ethnicity changes in the note?",

@@ -61,6 +61,8 @@ class Plan(Generic[M]):
     memory: M = None  # type: ignore[assignment]
     """Whatever `analyse` needs from `plan`, of a type of the audit's own."""
     requests: ModelRequests = NO_REQUESTS
+    notices: tuple[str, ...] = ()
+    """Concerns that planning has found already: a user hears them before anything is scored, and can stop."""
 
 
 class ModelFacts(NamedTuple):

@@ -40,6 +40,8 @@ class Margin(NamedTuple):
 
 
 MARGINS: Mapping[str, Margin] = {
+    "leakage": Margin(0.01, "1 of 100 audited notes or patients that the model has seen can move a rate by 1 point"),
+    "constant_labels": Margin(0.10, "1 of 10 labels that nothing can be said about"),
     "auroc": Margin(0.03, "models that differ by less are rarely told apart in another hospital's data"),
     "calibration": Margin(0.05, "a risk that is wrong by 5 points changes few decisions at usual thresholds"),
     "agreement": Margin(0.20, "a smaller gap to the clinicians' own agreement is within the noise of a few raters"),

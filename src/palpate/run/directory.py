@@ -119,7 +119,8 @@ class RunDirectory:
         self._write_frame(f"variants/{audit}.parquet", frame)
 
     def write_predictions(self, model: str, parts: Mapping[str, ModelPredictions]) -> None:
-        """One model's predictions for all audits, in the order of their variants."""
+        """One model's predictions for all audits that asked for any, in the order of their variants."""
+        asked = {audit: part for audit, part in parts.items() if len(part.p)} or parts
         frames = [
             pl.DataFrame(
                 {
@@ -129,7 +130,7 @@ class RunDirectory:
                     "p": pl.Series(part.p, dtype=pl.Array(pl.Float64, part.p.shape[1])),
                 }
             ).filter(np.asarray(~np.isnan(part.p).any(axis=1)))
-            for audit, part in parts.items()
+            for audit, part in asked.items()
         ]
         self._write_frame(f"predictions/{file_name(model)}.parquet", pl.concat(frames))
 

@@ -1,60 +1,29 @@
-"""The gate: conditions on estimates that a pipeline can stop on.
+"""The gate: conditions on estimates and verdicts, judged after a run, so that a pipeline can stop.
 
-    performance.auroc.low >= 0.70
-    performance.brier[model=xgb, group=external] < 0.10
-    performance.auroc.value[reference=internal] > -0.05
-    no significant drop against runs/2026-10
-    no significant drop in brier against runs/2026-10
-    no concern
-    no concern in characteristics
-    performance.calibration is acceptable
-
-A condition names an audit, a metric and, if wanted, a field (`value`, `low`, `high`, `p_value`, `n`), and must hold in
-every row that matches. Rows are levels unless `reference` is chosen, and of the headline label (the only one, or
-`macro`) unless `label` is; `label=*` is every label. A number that cannot be computed fails its condition.
-`no concern` holds when no cell of the scorecard (of one audit) is a concern; `is acceptable` asks for more: the answer
-to a question must be acceptable for every model, so "unsettled" fails.
-An ensemble that has no rows of its own passes when every member does.
+A condition on a number must hold in every row that matches. Rows are levels unless `reference` is chosen, and of the
+headline label (the only one, or `macro`) unless `label` is; `label=*` is every label. A number that cannot be computed
+fails its condition. `no concern` holds when no cell of the scorecard (of one audit) is a concern, and no finding is a
+concern about the data or a model as a whole; `is acceptable` asks for more: the answer to a question must be acceptable
+for every model, so "unsettled" fails. An ensemble that has no rows of its own passes when every member does.
 """
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 
-from palpate.errors import ConfigError
 from palpate.results import LOWER_IS_BETTER, AuditResult, headline_label
+from palpate.run.conditions import OPERATORS, Bound, Condition, IsAcceptable, NoConcern, NoDrop
 from palpate.run.directory import RunDirectory
 from palpate.stats import percentile_interval
 
-_FIELDS = ("value", "low", "high", "p_value", "n", "n_positive")
-_FILTERS = ("model", "label", "group", "reference")
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "==": operator.eq,
-}
-_BOUND = re.compile(
-    r"(?P<audit>\w+)\.(?P<metric>\w+?)(?:\.(?P<field>\w+))?\s*(?:\[(?P<filters>[^\]]*)\])?"
-    r"\s*(?P<operator>>=|<=|==|>|<)\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
-)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Characters that XML does not allow."""
-_NO_CONCERN = re.compile(r"no concern(?: in (?P<audit>\w+))?")
-_ACCEPTABLE = re.compile(
-    r"(?P<audit>\w+)\.(?P<question>\w+)\s*(?:\[\s*model\s*=\s*(?P<model>[^\]]+?)\s*\])? is acceptable"
-)
-_NO_DROP = re.compile(r"no significant drop(?: in (?P<metric>\w+))? against (?P<run>.+)")
 
 
 class Judgement(NamedTuple):
@@ -63,109 +32,6 @@ class Judgement(NamedTuple):
     condition: str
     passed: bool
     detail: str
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A number on one side of a bound."""
-
-    text: str
-    audit: str
-    metric: str
-    field: str
-    filters: Mapping[str, str]
-    operator: str
-    bound: float
-
-
-@dataclass(frozen=True)
-class NoDrop:
-    """Not significantly worse than an earlier run."""
-
-    text: str
-    metric: str
-    run: Path
-
-
-@dataclass(frozen=True)
-class NoConcern:
-    """No answer of the run, or of one audit, is a concern."""
-
-    text: str
-    audit: str | None
-
-
-@dataclass(frozen=True)
-class IsAcceptable:
-    """The answer to one question is acceptable for every model, or for one."""
-
-    text: str
-    audit: str
-    question: str
-    model: str | None
-
-
-Condition = Bound | NoDrop | NoConcern | IsAcceptable
-
-
-def parse(text: str, *, folder: Path = Path(), audits: Sequence[str] = ()) -> Condition:
-    """Read a condition; a run is named relative to the configuration's folder.
-
-    What can be known before a run is refused here: an audit that is not in `audits`, a run without results.
-    """
-    sentence = " ".join(text.split())
-    if match := _NO_DROP.fullmatch(sentence):
-        return _parse_no_drop(sentence, match["metric"] or "auroc", folder / Path(match["run"]).expanduser())
-    if match := _NO_CONCERN.fullmatch(sentence):
-        _check_audit(sentence, match["audit"], audits)
-        return NoConcern(sentence, match["audit"])
-    if match := _ACCEPTABLE.fullmatch(sentence):
-        _check_audit(sentence, match["audit"], audits)
-        return IsAcceptable(sentence, match["audit"], match["question"], match["model"])
-    match = _BOUND.fullmatch(sentence)
-    if match is None:
-        raise ConfigError(
-            f"gate condition '{sentence}' cannot be read",
-            hint="write it like 'performance.auroc.low >= 0.70', 'no concern' or 'no significant drop against RUN'",
-        )
-    field = match["field"] or "value"
-    if field not in _FIELDS:
-        raise ConfigError(
-            f"gate condition '{sentence}': unknown field '{field}'",
-            hint=f"the fields are: {', '.join(_FIELDS)}",
-        )
-    _check_audit(sentence, match["audit"], audits)
-    filters = {}
-    for part in filter(None, (part.strip() for part in (match["filters"] or "").split(","))):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if name not in _FILTERS or not equals:
-            raise ConfigError(
-                f"gate condition '{sentence}': '{part}' is not a filter",
-                hint=f"filters are {', '.join(_FILTERS)}, as in [model=xgb]",
-            )
-        filters[name] = value
-    return Bound(sentence, match["audit"], match["metric"], field, filters, match["operator"], float(match["bound"]))
-
-
-def _check_audit(sentence: str, audit: str | None, audits: Sequence[str]) -> None:
-    if audit is not None and audits and audit not in audits:
-        raise ConfigError(
-            f"gate condition '{sentence}': this run has no audit '{audit}'", hint=f"its audits are: {', '.join(audits)}"
-        )
-
-
-def _parse_no_drop(sentence: str, metric: str, run: Path) -> NoDrop:
-    directory = RunDirectory(run)
-    if not directory.exists:
-        raise ConfigError(f"gate condition '{sentence}': {run} does not hold a run")
-    replicates = directory.read_result("performance").replicates
-    known = [] if replicates is None else sorted(replicates["metric"].unique())
-    if metric not in known:
-        raise ConfigError(
-            f"gate condition '{sentence}': the earlier run cannot be compared by '{metric}'",
-            hint=f"it has: {', '.join(known)}",
-        )
-    return NoDrop(sentence, metric, run)
 
 
 def judge(
@@ -189,11 +55,17 @@ def _judge(condition: Condition, results: Mapping[str, AuditResult], manifest: M
 def _judge_concern(condition: NoConcern, results: Mapping[str, AuditResult]) -> Judgement:
     chosen = [result for result in results.values() if condition.audit in (None, result.audit)]
     answers = [(result.audit, answer) for result in chosen for answer in result.answers]
-    if not answers:
-        return Judgement(condition.text, False, "no question was answered")
     concerns = [f"{audit}.{each.question} · {each.model}" for audit, each in answers if each.verdict == "concern"]
+    concerns += [
+        f"{result.audit}: {finding.sentence.rstrip('.')}"
+        for result in chosen
+        for finding in result.findings
+        if finding.kind == "concern" and finding.question is None
+    ]
     if concerns:
         return Judgement(condition.text, False, "concern: " + _first(concerns))
+    if not answers:
+        return Judgement(condition.text, False, "no question was answered")
     return Judgement(condition.text, True, f"none of {len(answers)} answers is a concern")
 
 
@@ -202,7 +74,7 @@ def _judge_acceptable(condition: IsAcceptable, results: Mapping[str, AuditResult
     answers = [] if result is None else [each for each in result.answers if each.question == condition.question]
     if not answers:
         known = [] if result is None else sorted({each.question for each in result.answers})
-        detail = f"unknown question '{condition.question}'; the audit answers: {', '.join(known) or 'none'}"
+        detail = f"'{condition.question}' was not answered in this run; answered were: {', '.join(known) or 'none'}"
         return Judgement(condition.text, False, detail)
     if condition.model is not None:
         answers = [each for each in answers if each.model == condition.model]
@@ -224,7 +96,7 @@ def _judge_bound(condition: Bound, results: Mapping[str, AuditResult], manifest:
     rows = _matching(condition, result.estimates, manifest)
     if rows.is_empty():
         return Judgement(condition.text, False, _why_nothing_matches(condition, result.estimates))
-    compare = _OPERATORS[condition.operator]
+    compare = OPERATORS[condition.operator]
     failed = []
     for row in rows.iter_rows(named=True):
         value = row[condition.field]

@@ -92,7 +92,8 @@ def _plain(value: Any) -> Any:
 def describe_cohorts(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> list[dict[str, Any]]:
     """Who was audited, for the report: the cases that the results are about, and the table that they come from."""
     audited = np.zeros(len(cohort), dtype=bool)
-    for plan in plans.values():
+    scoring = [plan for plan in plans.values() if len(plan.variants)]
+    for plan in scoring or plans.values():
         rows = plan.variants.parent if plan.cases is None else plan.cases
         audited[rows[rows < len(cohort)]] = True
     described = []

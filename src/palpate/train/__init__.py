@@ -32,6 +32,7 @@ from palpate.errors import ConfigError, InputError
 from palpate.models.adapters.palpate import MANIFEST, read_manifest
 from palpate.models.options import digest, parse_options
 from palpate.train.cards import CARD_FILE, card_text, choose_threshold, describe_cohort, make_card, measure
+from palpate.train.notes import check_patients
 from palpate.train.options import FitTask, Kind, Option, Progress, TrainOptions, TrainStep, describe
 from palpate.train.resume import TRAINING, open_job
 
@@ -117,6 +118,7 @@ def train(
     With several `seeds`, each model gets a folder of its own in `out`. `resume` continues an interrupted training,
     which must have the same kind, options and cohort.
     """
+    check_patients(cohort)
     chosen = _kind(kind)
     own = parse_options(chosen.options, kind, options or {})
     depends = chosen.check(own, cohort.labels) if chosen.check is not None else {}

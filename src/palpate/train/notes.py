@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from palpate.cases.cohort import SPLITS, Cohort
+from palpate.cases.columns import ColumnCheck, check_one_split
 from palpate.errors import CohortError
 
 Floats = NDArray[np.float64]
@@ -57,6 +58,12 @@ def rows_of(cohort: Cohort, split: str) -> NDArray[np.int64]:
     if "split" not in cohort.cases.columns:
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero((cohort.cases["split"] == split).fill_null(False).to_numpy())
+
+
+def check_patients(cohort: Cohort) -> None:
+    """Refuse a patient in two splits: a model would be tested on patients that it was trained on."""
+    if "split" in cohort.cases.columns:
+        check_one_split(ColumnCheck(cohort.cases["patient_id"]), cohort.cases["split"])
 
 
 def split_notes(cohort: Cohort, *, rare_labels: bool = False) -> Split:

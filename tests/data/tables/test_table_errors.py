@@ -114,7 +114,7 @@ def test_a_note_named_as_label_is_not_quoted(table):
     check(sentence, "row 1, column 'text'", f"a text of {len(NOTE)} characters, not 0 or 1")
 
 
-@pytest.mark.parametrize("role", ["case", "time", "split", "patient"])
+@pytest.mark.parametrize("role", ["case", "time", "split"])
 def test_a_note_in_any_role_is_not_quoted(table, role):
     rows = f"1,1,test,{NOTE},0\n2,2,train,{NOTE},0\n".encode()
     check(message(table, HEADER + rows, **{role: "text"}), "column 'text'", "a text of")
@@ -199,15 +199,6 @@ def test_bytes_in_parquet_that_are_no_text(tmp_path):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"text": [b"ok", b"\xe9"], "label:y": [0, 1]}).write_parquet(path)
     check(message(path), "row 2, column 'text': the bytes are not UTF-8")
-
-
-def test_patient_in_two_splits(table):
-    rows = b"1,p,train,a,0\n2,q,test,a,0\n3,p,training,a,0\n4,p,test,a,0\n"
-    sentence = message(table, HEADER + rows)
-    check(
-        sentence,
-        "row 4, column 'patient_id': patient 'p' is in split 'test' here and in 'train' in row 1; put all",
-    )
 
 
 @pytest.mark.parametrize("value", ["fold3", "development"])

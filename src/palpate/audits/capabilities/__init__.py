@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, InstanceOf
 
 from palpate.audits.capabilities.blocks import capabilities_blocks
-from palpate.audits.capabilities.estimates import CapabilityRows, capability_rows
+from palpate.audits.capabilities.estimates import METRICS, CapabilityRows, capability_rows
 from palpate.audits.capabilities.examples import find_failures
 from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings, decide_capabilities
 from palpate.audits.capabilities.measures import measure_capabilities
@@ -47,6 +47,7 @@ class Capabilities:
     """What a model can do, tested by sentences with known answers."""
 
     name: ClassVar[str] = "capabilities"
+    metrics: ClassVar[tuple[str, ...]] = METRICS
 
     suite: str | InstanceOf[Suite] = field(
         default="ade", metadata={"file": "suite", "read with": ("positive", "slots")}
@@ -147,6 +148,11 @@ class Capabilities:
     def _n_examples(self) -> int:
         """Templates are not patients, but finished cases may be notes."""
         return self.examples if self.include_text or not str(self.suite).endswith(".jsonl") else 0
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The suite's capabilities, each with a question of its own."""
+        return tuple(capability.id for capability in self._suite().capabilities)
 
     @property
     def _threshold_rule(self) -> ThresholdRule:

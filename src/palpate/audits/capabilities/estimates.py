@@ -32,6 +32,10 @@ from palpate.stats import interval_p_value
 from palpate.stats.clustered_rates import AveragedRates, PassRates, Rates, difference
 
 AnyRates = PassRates | AveragedRates
+METRICS = (
+    *("pass_rate", "balanced_pass_rate", "capability_pass_rate", "recall", "value_pass_rate", "value_spread"),
+    *("value_training_mentions", "change_pass_rate", "movement", "flip_rate", "template_pass_rate"),
+)
 UNKNOWN = Rates(*(np.asarray(math.nan) for _ in range(3)))
 NO_THRESHOLD = "no threshold could be found; set `threshold:` to a number"
 NO_MOVEMENT = "no interval: a few other wordings may move the prediction much further; see the pass rate"

@@ -15,10 +15,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from palpate.audits.characteristics.answers import CharacteristicsAnalysis, judge_arms
+from palpate.audits.characteristics.answers import CharacteristicsAnalysis, judge_arms, question_name
 from palpate.audits.characteristics.arms import ArmSpec, age_groups, arm_specs, references
 from palpate.audits.characteristics.blocks import characteristics_blocks
-from palpate.audits.characteristics.estimates import characteristics_rows
+from palpate.audits.characteristics.estimates import METRICS, TRAINING, characteristics_rows
 from palpate.audits.characteristics.findings import characteristics_findings
 from palpate.audits.characteristics.measures import measure_arm
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
@@ -55,6 +55,8 @@ class Characteristics:
     """The same notes with another gender, age, ethnicity, or whatever a definition describes."""
 
     name: ClassVar[str] = "characteristics"
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    beside_models: ClassVar[tuple[str, ...]] = (TRAINING,)
 
     alter: tuple[str, ...] = ("gender", "age", "ethnicity")
     """What is changed; `gender+ethnicity` changes both, for every pair of their groups."""
@@ -97,6 +99,11 @@ class Characteristics:
     """How many of the largest single shifts are listed for each model and characteristic."""
     include_text: bool = False
     """Show excerpts of the notes with the largest shifts."""
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """One per characteristic."""
+        return tuple(question_name(name) for name in self.alter)
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[AlteredNotes]:
         """Every audited note in every group, the notes as written, and the validation split for the threshold."""

@@ -119,9 +119,14 @@ class JudgedArm(NamedTuple):
     judged: Sequence[JudgedEffect]
 
 
+def question_name(arm: str) -> str:
+    """The question about an arm, in one word for the gate: `gender_ethnicity` for both together."""
+    return re.sub(r"\W+", "_", arm)
+
+
 def asked(arm: Arm) -> tuple[str, str]:
     """The question about an arm: its name for the gate, and in words."""
-    name = re.sub(r"\W+", "_", arm.name)
+    name = question_name(arm.name)
     if arm.name == "age":
         return name, "Does a single year of age change the answer?"
     if arm.name == "wording":

@@ -40,6 +40,11 @@ FEWEST_FOR_CURVE = 100
 FEW_FOR_CURVE = f"no interval: fewer than {FEWEST_FOR_CURVE} patients"
 FLAT = "no interval: in more than 5% of the resamples the curve is flat"
 DIFFERENCE, FLIPS, GAP, REVERSALS = "difference", "flip_rate", "neighbour_gap", "neighbour_flips"
+METRICS = (
+    *(DIFFERENCE, FLIPS, GAP, REVERSALS),
+    *("mean_probability", "deviation", "roughness", "age_jump", "amplification"),
+    *("outside_window", "observed_rate", "observed_deviation"),
+)
 
 
 class Corrected(NamedTuple):

@@ -28,6 +28,11 @@ from palpate.audits.kit.rows import RowWriter
 from palpate.results import MACRO, Estimate, Predictions, finite
 from palpate.stats import percentile_interval
 
+OTHER_METRICS = (
+    *GAINS,
+    *("net_benefit", "context_smd", "context_ks", "effective_positives", "effective_negatives"),
+)
+"""Beside those of each group."""
 Reasons = tuple[str | None, ...]
 
 

@@ -27,8 +27,8 @@ WITH_CONTEXT, OVER_CONTEXT, MODEL_OVER_CONTEXT = GAINS = (
     "auroc_model_over_context",
 )
 """AUROC of model and history together; that less the history alone; and the model alone less the history alone."""
-_BOTH = "{model} and history"
-_EVERYBODY = "acting on everybody"
+BOTH = "{model} and history"
+EVERYBODY = "acting on everybody"
 _MOST_REPLICATES = 2000
 """For decision curves, of which there are many."""
 
@@ -175,7 +175,7 @@ def _curves(
         p.append(cases.y_score[members, :, j].mean(axis=0))
         both = p_both[predictions.names.index(name)]
         if not np.isnan(both[rows]).any():
-            names.append(_BOTH.format(model=name))
+            names.append(BOTH.format(model=name))
             p.append(np.where(rows, both, 0.5))
     found = decision_curves(
         cases.y_true[:, j],
@@ -188,4 +188,4 @@ def _curves(
     )
     point = np.concatenate([found.net_benefit, found.treat_all[None]])
     values = np.concatenate([found.values, found.treat_all_values[None]])
-    return NetBenefit(j, (*names, _EVERYBODY), found.thresholds, point, values)
+    return NetBenefit(j, (*names, EVERYBODY), found.thresholds, point, values)

@@ -15,7 +15,7 @@ from pydantic import Field, InstanceOf
 
 from palpate.audits.evidence.asking import Asking, ask_evidence, ask_words, sources_of
 from palpate.audits.evidence.blocks import evidence_blocks
-from palpate.audits.evidence.estimates import evidence_rows
+from palpate.audits.evidence.estimates import METRICS, evidence_rows
 from palpate.audits.evidence.faithfulness import ask_removals, measure_faithfulness
 from palpate.audits.evidence.findings import EvidenceAnalysis, evidence_answers, evidence_findings
 from palpate.audits.evidence.inputs import place_inputs
@@ -47,6 +47,8 @@ class Evidence:
     """Evidence of models against that of coders."""
 
     name: ClassVar[str] = "evidence"
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    questions: ClassVar[tuple[str, ...]] = ("pointing", "faithfulness")
 
     gold: InstanceOf[EvidenceTable] | None = field(default=None, metadata={"source": "evidence"})
     """What coders marked: a table (`case_id, label, start, end`) or a folder in MDACE's layout."""

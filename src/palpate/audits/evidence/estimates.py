@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,14 @@ LOWER_BOUND = "a lower bound: the annotators marked what suffices, and other evi
 def metric_name(match: str, measure: str, average: str = "micro") -> str:
     """The name of a metric in the table."""
     return f"{match}_{measure}" + ("_by_code" if average == "macro" else "")
+
+
+METRICS = (
+    *(metric_name(*each) for each in product(MATCHES, MEASURES, AVERAGES)),
+    *(f"chance_token_{name}" for name in MEASURES),
+    *SHARES,
+    *(f"{arm}{form}" for arm in ARMS for form in ("", "_random", "_aopc", "_aopc_random")),
+)
 
 
 def fraction_name(fraction: str) -> str:

@@ -25,6 +25,7 @@ from palpate.audits.performance.blocks import performance_blocks
 from palpate.audits.performance.estimates import performance_rows
 from palpate.audits.performance.findings import performance_findings
 from palpate.audits.performance.measures import (
+    METRICS,
     PROBABILITY,
     RANKING,
     Labels,
@@ -45,6 +46,8 @@ class Performance:
     """Discrimination, calibration and decisions on held-out cases."""
 
     name: ClassVar[str] = "performance"
+    metrics: ClassVar[tuple[str, ...]] = (*METRICS, "auroc_drop")
+    questions: ClassVar[tuple[str, ...]] = ("separation", "calibration", "travel", "comparison")
 
     labels: tuple[str, ...] | None = None
     """Which labels of the cohort; all by default."""

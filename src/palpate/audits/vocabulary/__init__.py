@@ -34,7 +34,7 @@ from palpate.audits.vocabulary.answers import VocabularyAnalysis, vocabulary_ans
 from palpate.audits.vocabulary.blocks import vocabulary_blocks
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel, RatingSheet, as_sheet
 from palpate.audits.vocabulary.correlations import WordCorrelations
-from palpate.audits.vocabulary.estimates import WordRows, vocabulary_rows
+from palpate.audits.vocabulary.estimates import METRICS, WordRows, vocabulary_rows
 from palpate.audits.vocabulary.findings import vocabulary_findings
 from palpate.audits.vocabulary.frequency import score_schemes
 from palpate.audits.vocabulary.intervals import FEWEST_PATIENTS, Floats
@@ -100,6 +100,9 @@ class Vocabulary:
     """Sensitivity of models to words, against clinicians' ratings."""
 
     name: ClassVar[str] = "vocabulary"
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    questions: ClassVar[tuple[str, ...]] = ("agreement", "spurious")
+    beside_models: ClassVar[tuple[str, ...]] = (CLINICIANS,)
 
     words: tuple[str, ...] | Literal["frequent", "predictive", "vocabulary"] | None = field(
         default=None, metadata={"file": "words"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -28,10 +28,17 @@ from palpate.audits.vocabulary.frequency import SchemeScores, frequency_rows
 from palpate.audits.vocabulary.intervals import FEWEST_PATIENTS, Floats
 from palpate.audits.vocabulary.measures import MEASURES, SwapEffects, WordScores, score_words
 from palpate.audits.vocabulary.plan import Swaps
+from palpate.audits.vocabulary.substitutes import OWN, Filter
 from palpate.cases.edits import Ints
 from palpate.results import Estimate, finite
 from palpate.stats import interval_p_value
 
+METRICS = (
+    *MEASURES,
+    *(f"{measure}_{name}" for measure in MEASURES for name in (*get_args(Filter), OWN)),
+    *("rank", "outside_window", "clinician_agreement", "model_agreement"),
+    *("krippendorff_alpha", "kendall_w", "rater_agreement", "frequency_pearson", "frequency_spearman"),
+)
 _ROUNDING = 0.5
 """Ranks are whole numbers, so even one that is certain is known up to half a rank only."""
 FEW_PATIENTS = f"no interval: fewer than {FEWEST_PATIENTS} patients have the word"

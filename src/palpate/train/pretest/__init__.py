@@ -31,6 +31,7 @@ from palpate.cases.cohort import READ, Cohort
 from palpate.errors import CohortError, ConfigError, InputError
 from palpate.files import replacing, write_atomically
 from palpate.models.options import digest, parse_options
+from palpate.train.notes import check_patients
 from palpate.train.options import Progress, TrainStep
 from palpate.train.pretest import card
 from palpate.train.pretest.calibration import Calibrated, calibrate, method_of, weights_of
@@ -95,6 +96,7 @@ def train_pretest(
     progress: Progress | None = None,
 ) -> TrainedPretest:
     """Give every case of the cohort its pre-test probabilities; `resume` skips labels that are done."""
+    check_patients(cohort)
     own = parse_options(PretestOptions, "pretest", options or {})
     labels = _labels(cohort, own)
     families = _families(cohort, own)

@@ -1,0 +1,254 @@
+"""The data checks themselves: a cohort in, counts out. No model is asked, and no text is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from palpate.cases.cohort import Cohort
+from palpate.cases.duplicates import Sketches, first_identical, nearest, sketch
+from palpate.cases.edits import Ints
+
+TRAINED_ON = ("train", "validation")
+"""Splits that a model has seen: to learn from, or to choose its settings and threshold by."""
+FEWEST_DATED = 50
+"""Cases with a time, on each side, below which nothing is said about their order."""
+IN_ORDER = 0.9
+"""A table in which at least this share of a patient's successive rows go forward in time claims to be in order."""
+NOTHING_TO_COMPARE = "the table holds no training case to compare with"
+ALONE = "no column says which cases belong to one patient"
+
+
+class Found(NamedTuple):
+    """How many of those that were looked at."""
+
+    n: int
+    of: int
+    reason: str | None = None
+    """Why it could not be counted, if it could not."""
+
+    @property
+    def share(self) -> float | None:
+        """None where there was nothing to look at."""
+        return self.n / self.of if self.of and self.reason is None else None
+
+
+class Duplicates(NamedTuple):
+    """When two notes count as the same."""
+
+    similarity: float
+    fewest_words: int
+
+
+class Match(NamedTuple):
+    """An audited case and one that the model has seen, with the same note; rows of the cohort."""
+
+    audited: int
+    seen: int
+    identical: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CohortChecks:
+    """The checks of one cohort."""
+
+    name: str
+    n_patients: int
+    """Among the audited cases."""
+    found: Mapping[str, Found]
+    """By metric; a check that does not apply (no text, no times) is not there."""
+    constant: tuple[tuple[str, bool], ...] = ()
+    """Labels that never vary among the audited cases, and whether all cases have them."""
+    untrained: tuple[str, ...] = ()
+    """Labels that never vary among the training cases, of those that vary among the audited ones."""
+    matches: tuple[Match, ...] = ()
+    n_short: int = 0
+    """Audited notes that are too short to be compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """The checks of all cohorts."""
+
+    cohorts: tuple[CohortChecks, ...]
+    audited: Ints
+    """Rows of the cohort."""
+    split: str
+    similarity: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of one cohort by what they are used for."""
+
+    name: str
+    audited: Ints
+    seen: Ints
+    """Of this cohort, in splits that the model has seen."""
+    training: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class _NoteFindings:
+    found: Mapping[str, Found] = field(default_factory=dict)
+    matches: tuple[Match, ...] = ()
+    n_short: int = 0
+
+
+def check_cohort(cohort: Cohort, labels: Sequence[str], split: str, duplicates: Duplicates) -> Checked:
+    """All checks that apply to the table."""
+    rows = [_rows_of(cohort, name, split) for name in cohort.names]
+    seen = np.concatenate([each.seen for each in rows])
+    if "split" in cohort.cases.columns:  # the training split first: a note that is in both is said to be there
+        validation = (cohort.cases["split"] == "validation").fill_null(False).to_numpy()[seen]
+        seen = seen[np.argsort(validation, kind="stable")]
+    notes = _compare_notes(cohort, rows, seen, duplicates)
+    checks = []
+    for each in rows:
+        if not len(each.audited):
+            continue
+        of_notes = notes.get(each.name, _NoteFindings())
+        constant = _constant(cohort, each.audited, labels)
+        varying = [label for label in labels if label not in dict(constant)]
+        untrained = _constant(cohort, each.training, varying) if len(each.training) else ()
+        found = {
+            **of_notes.found,
+            **_patients(cohort, each, n_seen=len(seen)),
+            "constant_labels": Found(len(constant), len(labels)),
+            **_times(cohort, each),
+        }
+        n_patients = len(np.unique(cohort.patients[each.audited]))
+        checks.append(
+            CohortChecks(
+                each.name,
+                n_patients,
+                found,
+                constant,
+                tuple(label for label, _ in untrained),
+                of_notes.matches,
+                of_notes.n_short,
+            )
+        )
+    return Checked(tuple(checks), np.concatenate([each.audited for each in rows]), split, duplicates.similarity)
+
+
+def _rows_of(cohort: Cohort, name: str, split: str) -> _Rows:
+    audited = cohort.rows(cohort=name, split=split)
+    none = np.zeros(0, dtype=np.int64)
+    if "split" not in cohort.cases.columns:
+        return _Rows(name, audited, none, none)
+    whole = cohort.rows(cohort=name)
+    splits = cohort.cases[whole]["split"]
+    seen = splits.is_in([each for each in TRAINED_ON if each != split]).fill_null(False).to_numpy()
+    training = (splits == "train").fill_null(False).to_numpy() & (split != "train")
+    return _Rows(name, audited, whole[seen], whole[training])
+
+
+def _compare_notes(
+    cohort: Cohort, rows: Sequence[_Rows], seen: Ints, duplicates: Duplicates
+) -> dict[str, _NoteFindings]:
+    """Each cohort's audited notes against all that the model has seen, and against each other."""
+    if not cohort.has_text:
+        return {}
+    used = np.concatenate([*(each.audited for each in rows), seen])
+    sketches = sketch([cohort.texts[row] for row in used.tolist()])
+    long = sketches.n_words >= duplicates.fewest_words
+    place = np.full(len(cohort), -1, dtype=np.int64)
+    place[used] = np.arange(len(used))
+    n_seen, seen = len(seen), seen[long[place[seen]]]
+    compared = {}
+    for each in rows:
+        audited = each.audited[long[place[each.audited]]]
+        found = {"repeated_notes": _repeated(cohort, audited, sketches.take(place[audited]))}
+        matches: tuple[Match, ...] = ()
+        if not n_seen:
+            found["known_notes"] = Found(0, 0, NOTHING_TO_COMPARE)
+        elif not len(audited) or not len(seen):
+            which = "training" if len(audited) else "audited"
+            found["known_notes"] = Found(0, 0, f"no {which} note has {duplicates.fewest_words} words")
+        else:
+            matches = _matches(cohort, audited, seen, sketches, place, duplicates.similarity)
+            identical = sum(match.identical for match in matches)
+            found["known_notes"] = Found(len(matches), len(audited))
+            found["identical_notes"] = Found(identical, len(audited))
+        compared[each.name] = _NoteFindings(found, matches, len(each.audited) - len(audited))
+    return compared
+
+
+def _matches(
+    cohort: Cohort, audited: Ints, seen: Ints, sketches: Sketches, place: Ints, similarity: float
+) -> tuple[Match, ...]:
+    theirs = sketches.take(place[seen])
+    same = first_identical(sketches.take(place[audited]), theirs)
+    rest = audited[same < 0]
+    texts, others = ([cohort.texts[row] for row in part.tolist()] for part in (rest, seen))
+    near = nearest(texts, sketches.take(place[rest]), others, theirs, similarity=similarity)
+    found = [Match(int(row), int(seen[k]), True) for row, k in zip(audited, same, strict=True) if k >= 0]
+    found += [Match(int(row), int(seen[k]), False) for row, k in zip(rest, near, strict=True) if k >= 0]
+    return tuple(sorted(found))
+
+
+def _repeated(cohort: Cohort, audited: Ints, sketches: Sketches) -> Found:
+    """Audited notes that are identical to one of another audited patient."""
+    frame = pl.DataFrame({"note": sketches.exact, "patient": cohort.patients[audited]})
+    several = pl.col("patient").n_unique().over("note") > 1
+    return Found(int(frame.select(several.sum()).item() or 0), len(audited))
+
+
+def _patients(cohort: Cohort, rows: _Rows, *, n_seen: int) -> dict[str, Found]:
+    """Audited patients who also have cases that the model has seen; ids of other cohorts mean other patients."""
+    if not len(rows.seen):
+        return {} if n_seen else {"known_patients": Found(0, 0, NOTHING_TO_COMPARE)}
+    cases = cohort.cases[np.concatenate([rows.audited, rows.seen])]
+    if (cases["patient_id"] == cases["case_id"]).all():
+        return {"known_patients": Found(0, 0, ALONE)}
+    audited, seen = np.unique(cohort.patients[rows.audited]), np.unique(cohort.patients[rows.seen])
+    return {"known_patients": Found(int(np.isin(audited, seen).sum()), len(audited))}
+
+
+def _constant(cohort: Cohort, rows: Ints, labels: Sequence[str]) -> tuple[tuple[str, bool], ...]:
+    """Labels that none or all of the cases have."""
+    position = {label: k for k, label in enumerate(cohort.labels)}
+    chosen = cohort.y[:, [position[label] for label in labels]].tocsr()[rows]
+    positive = np.asarray(chosen.sum(axis=0, dtype=np.int64)).ravel()
+    return tuple((label, bool(n)) for label, n in zip(labels, positive.tolist(), strict=True) if n in (0, len(rows)))
+
+
+def _times(cohort: Cohort, rows: _Rows) -> dict[str, Found]:
+    """What the times say, if the cohort has them."""
+    if "time" not in cohort.cases.columns or cohort.cases["time"].is_null().all():
+        return {}
+    found = {}
+    times = cohort.cases["time"]
+    audited, training = times[rows.audited].drop_nulls(), times[rows.training].drop_nulls()
+    if min(len(audited), len(training)) >= FEWEST_DATED:
+        middle = training.sort()[len(training) // 2]
+        found["earlier_cases"] = Found(int((audited < middle).sum()), len(audited))
+    found |= _backwards(cohort, np.concatenate([rows.audited, rows.seen]))
+    return found
+
+
+def _backwards(cohort: Cohort, rows: Ints) -> dict[str, Found]:
+    """Successive cases of a patient between which time runs backwards.
+
+    In the order of the table, where that is an order in time; and by age, where a later case has a lower one (by more
+    than a year, because ages are rounded).
+    """
+    frame = cohort.cases[np.sort(rows)].with_columns(patient=pl.Series(cohort.patients[np.sort(rows)]))
+    frame = frame.filter(pl.col("time").is_not_null())
+    step = pl.col("time").diff().over("patient")
+    steps = frame.select(step.alias("step")).to_series().drop_nulls()
+    found = {}
+    back = int((steps.dt.total_microseconds() < 0).sum())
+    if len(steps) and 1 - back / len(steps) >= IN_ORDER:
+        found["backward_rows"] = Found(back, len(steps))
+    if "age" in frame.columns and frame["age"].dtype.is_numeric():
+        aged = frame.filter(pl.col("age").is_not_null()).sort("time", maintain_order=True)
+        years = aged.select(pl.col("age").diff().over("patient").alias("years")).to_series().drop_nulls()
+        if len(years):
+            found["falling_ages"] = Found(int((years < -1).sum()), len(years))
+    return found
