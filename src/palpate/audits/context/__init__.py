@@ -17,20 +17,12 @@ import polars as pl
 from pydantic import Field
 
 from palpate.audits.context.blocks import context_blocks
-<<<<<<< HEAD
 from palpate.audits.context.cases import AuditedCases, ContextMeasuring, audited_cases, with_pretest
-from palpate.audits.context.estimates import context_rows
-from palpate.audits.context.findings import ContextAnalysis, context_findings, context_questions
-from palpate.audits.context.groups import MATCHED, REWEIGHTED, WHOLE, case_groups, strata_groups
-from palpate.audits.context.measures import ContextMeasures, Refit, measure_context
-=======
-from palpate.audits.context.cases import ContextMeasuring, audited_cases
 from palpate.audits.context.estimates import OTHER_METRICS, context_rows
 from palpate.audits.context.findings import ContextAnalysis, context_findings, context_questions
-from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE, case_groups
+from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE, case_groups, strata_groups
 from palpate.audits.context.incremental import BOTH, EVERYBODY
-from palpate.audits.context.measures import METRICS, ContextMeasures, measure_context
->>>>>>> 7713eaa (Check the data before any scoring, in every run; refuse words of a gate that the run does not have, with file and line)
+from palpate.audits.context.measures import METRICS, ContextMeasures, Refit, measure_context
 from palpate.audits.context.plan import (
     KnownHistory,
     MentionRule,
