@@ -21,7 +21,7 @@ from palpate.audits.context.cases import AuditedCases, ContextMeasuring, audited
 from palpate.audits.context.estimates import OTHER_METRICS, context_rows
 from palpate.audits.context.findings import ContextAnalysis, context_findings, context_questions
 from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE, case_groups, strata_groups
-from palpate.audits.context.incremental import BOTH, EVERYBODY
+from palpate.audits.context.incremental import EVERYBODY, MODEL_AND_HISTORY
 from palpate.audits.context.measures import METRICS, ContextMeasures, Refit, measure_context
 from palpate.audits.context.plan import (
     KnownHistory,
@@ -50,7 +50,7 @@ class Context:
     name: ClassVar[str] = "context"
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, *OTHER_METRICS)
     questions: ClassVar[tuple[str, ...]] = ("held_equal", "high_risk")
-    beside_models: ClassVar[tuple[str, ...]] = (PRETEST, BOTH, EVERYBODY)
+    beside_models: ClassVar[tuple[str, ...]] = (PRETEST, MODEL_AND_HISTORY, EVERYBODY)
 
     context: Literal["auto"] | tuple[Source, ...] = "auto"
     """What was known before: `pretest` (ready probabilities), or one or more of `notes` (the cohort's `prior`),

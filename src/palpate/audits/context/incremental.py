@@ -27,7 +27,7 @@ WITH_CONTEXT, OVER_CONTEXT, MODEL_OVER_CONTEXT = GAINS = (
     "auroc_model_over_context",
 )
 """AUROC of model and history together; that less the history alone; and the model alone less the history alone."""
-BOTH = "{model} and history"
+MODEL_AND_HISTORY = "{model} and history"
 EVERYBODY = "acting on everybody"
 _MOST_REPLICATES = 2000
 """For decision curves, of which there are many."""
@@ -175,7 +175,7 @@ def _curves(
         p.append(cases.y_score[members, :, j].mean(axis=0))
         both = p_both[predictions.names.index(name)]
         if not np.isnan(both[rows]).any():
-            names.append(BOTH.format(model=name))
+            names.append(MODEL_AND_HISTORY.format(model=name))
             p.append(np.where(rows, both, 0.5))
     found = decision_curves(
         cases.y_true[:, j],
