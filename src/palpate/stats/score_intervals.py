@@ -214,8 +214,8 @@ def metric_intervals(
             too_few = rows[name] / each < FEWEST_UNITS
         elif name in rows:
             ends = rate_interval(value, own, rows[name], each, level=level)
-            if "_at_" in name and "sensitivity" in name:  # its threshold jumps between tied scores
-                ends = _widest(ends, percentile_interval(values[:, k], level=level))
+            if "_at_" in name and "sensitivity" in name:  # its threshold jumps between tied scores, now and then
+                ends = _widest(ends, percentile_interval(values[:, k], level=1.0 - (1.0 - level) / 5.0))
             else:
                 too_few = rows[name] / each < FEWEST_UNITS
         else:
