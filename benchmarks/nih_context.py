@@ -5,7 +5,7 @@
 `--data` holds `Data_Entry_2017_v2020.csv.gz` (labels, age, sex, follow-up number) and `chexnet_predictions.csv`. For
 each film, context is what the patient's earlier films showed, age, sex and follow-up number. The pre-test model learns
 from the patients for whom there are no predictions. Writes cohort, estimates and report, and prints the page's tables,
-in which * is significant, corrected over everything that the run tests, and ° is not tested.
+in which * is significant, corrected over the labels of a comparison, and ° is not tested.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import polars as pl
 
 from palpate.audits.context.groups import PRETEST
 from palpate.commands.audit import audit
+from palpate.results.verdicts import MARGINS, judge
 
 LABELS = (
     "Atelectasis", "Cardiomegaly", "Effusion", "Infiltration", "Mass", "Nodule", "Pneumonia", "Pneumothorax",
@@ -68,7 +69,9 @@ def main() -> None:
     print(f"{time.perf_counter() - start:.0f} s, {spent:.0f} processor seconds")
     (result,) = outcome.results
     for finding in result.findings:
-        print("-", finding.sentence)
+        print(f"- {finding.kind} ({finding.question or 'in general'}): {finding.sentence}")
+    for answer in result.answers:
+        print(f"{answer.question}: {answer.verdict}, {answer.label} {answer.value:+.3f}, margin {answer.margin:+.2f}")
     tell(result.estimates)
     print(outcome.report)
 
@@ -109,16 +112,22 @@ def tell(estimates: pl.DataFrame) -> None:
         star = "*" if row["significant"] else "°" if row["significant"] is None else ""
         return f"{row['value']:+.3f}{star} ({number(row['low'], '+')} to {number(row['high'], '+')})".replace("-", "−")
 
-    print("\n| label | positive | history alone | CheXNet | re-weighted | matched | change, matched |")
-    print("|---|---|---|---|---|---|---|")
+    def verdict(label: str, group: str, reference: str) -> str:
+        row = rows["auroc", MODEL, label, group, reference]
+        return "unsettled" if row["significant"] is None else judge(-row["high"], -row["low"], MARGINS["auroc"].value)
+
+    print("\n| label | positive | history alone | CheXNet | re-weighted | matched | change, matched | verdict |")
+    print("|---|---|---|---|---|---|---|---|")
     for label in (*LABELS, "macro"):
         n = rows["auroc", MODEL, label, "all", None]["n_positive"]
         cells = [level(label, "all", model=PRETEST), *(level(label, g) for g in ("all", "re-weighted", "matched"))]
-        print(f"| {label} | {n:,} | {' | '.join(cells)} | {change(label, 'matched', 'all')} |")
-    print("\n| label | bottom 25% | middle 50% | top 25% | top less bottom |\n|---|---|---|---|---|")
+        change_of, judged = change(label, "matched", "all"), verdict(label, "matched", "all")
+        print(f"| {label} | {n:,} | {' | '.join(cells)} | {change_of} | {judged} |")
+    print("\n| label | bottom 25% | middle 50% | top 25% | top less bottom | verdict |\n|---|---|---|---|---|---|")
     for label in LABELS:
         cells = [level(label, g) for g in ("bottom 25%", "middle 50%", "top 25%")]
-        print(f"| {label} | {' | '.join(cells)} | {change(label, 'top 25%', 'bottom 25%')} |")
+        groups = ("top 25%", "bottom 25%")
+        print(f"| {label} | {' | '.join(cells)} | {change(label, *groups)} | {verdict(label, *groups)} |")
     for metric in (LOCAL, GLOBAL, SPECIFICITY):
         print(
             f"\n{metric}\n| label | bottom 25% | top 25% | top less bottom | matched less all |\n|---|---|---|---|---|"

@@ -70,7 +70,10 @@ def test_no_sentence_is_sure_of_weights_that_are_not_to_be_relied_on() -> None:
     fall = row(found, "auroc", "m", "sure", "re-weighted", "all")
     assert fall["value"] is not None
     assert (fall["significant"], fall["p_value"]) == (None, None)
-    assert fall["reason"] == "not tested: the weights are not reliable"
+    assert fall["reason"] == "not tested, and no interval: the weights are not reliable"
+    assert (fall["low"], fall["pointwise_low"]) == (None, None)
+    level = row(found, "auroc", "m", "sure", "re-weighted")
+    assert (level["low"], level["reason"]) == (None, "no interval: the weights are not reliable")
     assert any("Do not rely on the re-weighted numbers for" in each and "'sure'" in each for each in told)
     assert not any("(re-weighted)" in each and ("'sure'" in each or "On average" in each) for each in told)
 

@@ -60,7 +60,7 @@ ONE_SIDED = f"not tested: fewer than {FEWEST_DECIDED} patients are expected on o
 HEAVY = "not tested: under weights, a few heavy cases decide on which side of a threshold the weight lies"
 SAME_POSITIVES = "not tested: every positive case is in a pair, so sensitivity at one threshold can't change"
 UNRELIABLE = {
-    REWEIGHTED: "not tested: the weights are not reliable",
+    REWEIGHTED: "not tested, and no interval: the weights are not reliable",
     MATCHED: "not tested: the matched pairs are not alike",
 }
 _GAIN_PARTS = {OVER_CONTEXT: (BOTH, HISTORY), MODEL_OVER_CONTEXT: (MODEL, HISTORY)}
@@ -140,7 +140,12 @@ def _difference(
     point = high - low
     ends = _interval(a, b, k, places, rules.level)
     most = np.inf if metric == "brier_skill_score" else 1.0  # shares differ by at most 1
-    why = _missing(a, b, point, ends.low, rules, BY_CHANCE if metric == ERROR else OFTEN_UNDEFINED)
+    if asked.group == REWEIGHTED:
+        # Under such weights no interval holds the truth as often as it should.
+        bad = np.asarray(_unreliable_labels(REWEIGHTED, a, rules))
+        ends = Interval(*(np.where(bad, np.nan, end) for end in ends))
+    no_interval = BY_CHANCE if metric == ERROR else OFTEN_UNDEFINED
+    why = _missing(a, b, point, ends.low, rules, no_interval)
     untested = _untested(asked, metric, (a, b), (high + low) / 2, rules)
     ends = Interval(*(np.where(untested == SAME_POSITIVES, 0.0, end) for end in ends))
     known = why == None  # noqa: E711  (an array of objects)
@@ -230,7 +235,9 @@ def _missing(
             why[m, j] = next((each for each in found if each), None) or a.reason(j, value=None, low=None)
         elif np.isnan(low[m, j]):
             few = (part for part in (a, b) if part.n_units[:, j].min() < FEWEST_FOR_INTERVAL)
-            why[m, j] = next((part.reason(j, value=0.0, low=None) for part in few), no_interval)
+            bad = a.population == REWEIGHTED and _unreliable_labels(REWEIGHTED, a, rules)[j]
+            own = UNRELIABLE[REWEIGHTED] if bad and no_interval != BY_CHANCE else no_interval
+            why[m, j] = next((part.reason(j, value=0.0, low=None) for part in few), own)
     return why
 
 

@@ -7,7 +7,7 @@ also the name under which the pre-test probability is measured, as a model of it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from palpate.audits.context.balance import BalanceRow, unreliable
@@ -34,6 +34,7 @@ OTHER_METRICS = (
 )
 """Beside those of each group."""
 Reasons = tuple[str | None, ...]
+NO_RELIABLE_INTERVAL = "no interval: the weights are not reliable"
 
 
 def context_rows(
@@ -55,7 +56,7 @@ def context_rows(
         *gain_differences(found, rules, labels),
     ]
     return [
-        *_levels(writer, [*parts.values(), *averages.values()], measures.reasons),
+        *_levels(writer, [*parts.values(), *averages.values()], measures.reasons, rules.unreliable),
         *difference_rows(writer, differences, rules.models, measuring.resampling.correction, measuring.family),
         *_levels(writer, measures.history, measures.reasons),
         *_joint_rows(writer, found, rules.models, labels, measures.reasons[WHOLE]),
@@ -65,11 +66,22 @@ def context_rows(
     ]
 
 
-def _levels(writer: RowWriter, parts: Iterable[MetricReplicates], reasons: Mapping[str, Reasons]) -> Iterator[Estimate]:
-    """One row per group, model, metric and label; an empty group has the reason for that."""
+def _levels(
+    writer: RowWriter,
+    parts: Iterable[MetricReplicates],
+    reasons: Mapping[str, Reasons],
+    unreliable: Collection[tuple[str, str]] = (),
+) -> Iterator[Estimate]:
+    """One row per group, model, metric and label; an empty group has the reason for that.
+
+    Under weights that are not reliable, no interval holds the truth as often as it should, so there is none.
+    """
     for part in parts:
         own = dict(zip(part.labels, reasons[part.population], strict=True)) if part.labels != (MACRO,) else {}
         for row in level_rows(writer, part):
+            bad = not {(REWEIGHTED, label) for label in part.averaged or (row.label,)}.isdisjoint(unreliable)
+            if part.population == REWEIGHTED and row.low is not None and bad:
+                row = replace(row, low=None, high=None, reason=NO_RELIABLE_INTERVAL)
             why = own.get(row.label)
             yield replace(row, reason=why) if row.value is None and row.n == 0 and why is not None else row
 
