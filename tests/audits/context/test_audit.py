@@ -370,7 +370,7 @@ def test_a_large_margin_excludes_harm_and_a_small_one_shows_it(known: Planted) -
         found = run(audit, known.cohort, {"image": known.scores["image"]})
         assert verdicts(found, "held_equal") == {"image": verdict}
     sentence = told(run(replace(QUICK, margins={"auroc": 0.1}), known.cohort, known.scores), "held_equal")
-    assert "the AUROC of image is not lower by more than the margin of 0.10 for each of the 2 labels" in sentence
+    assert "the AUROC of image is not lower by more than the margin of 0.1 for each of the 2 labels" in sentence
 
 
 def test_a_history_that_predicts_nothing_reassures_nobody(known: Planted) -> None:

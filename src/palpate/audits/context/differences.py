@@ -147,7 +147,8 @@ def _difference(
     no_interval = BY_CHANCE if metric == ERROR else OFTEN_UNDEFINED
     why = _missing(a, b, point, ends.low, rules, no_interval)
     untested = _untested(asked, metric, (a, b), (high + low) / 2, rules)
-    ends = Interval(*(np.where(untested == SAME_POSITIVES, 0.0, end) for end in ends))
+    if _cannot_change(asked, metric):
+        ends = Interval(*(np.where(a.n_positive == b.n_positive, point, end) for end in ends))
     known = why == None  # noqa: E711  (an array of objects)
     return MetricDifference(
         metric=metric,
@@ -162,6 +163,11 @@ def _difference(
         n=a.n,
         n_positive=a.n_positive,
     )
+
+
+def _cannot_change(asked: GroupComparison, metric: str) -> bool:
+    """Whether matching leaves a metric as it is where every positive case is in a pair."""
+    return asked.group == MATCHED and metric == "sensitivity_at_global_specificity"
 
 
 def _interval(a: MetricReplicates, b: MetricReplicates, k: int, places: Sequence[int], level: float) -> Interval:
@@ -208,7 +214,7 @@ def _untested(
         if metric == "sensitivity_at_local_specificity":
             divided |= n[1] * (1 - rules.specificity) < FEWEST_DECIDED
         why[divided] = ONE_SIDED
-        if asked.group == MATCHED and metric == "sensitivity_at_global_specificity":
+        if _cannot_change(asked, metric):
             why[:, parts[0].n_positive == parts[1].n_positive] = SAME_POSITIVES
     if metric in TESTED:
         unreliable = np.broadcast_to(_unreliable_labels(asked.group, parts[0], rules), why.shape)

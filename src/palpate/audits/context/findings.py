@@ -175,7 +175,7 @@ def _answered(analysis: ContextAnalysis, asked: ContextQuestion, opening: str) -
     """One sentence with the answer's verdict, one that counts the labels, and the mean over labels."""
     answer, level = asked.answer, analysis.measuring.resampling.level
     label = answer.label or asked.effects[0].label
-    margin, opening = number(asked.question.margin, digits=2), opening.format(model=asked.model, **_described(analysis))
+    margin, opening = f"{asked.question.margin:g}", opening.format(model=asked.model, **_described(analysis))
     change = f"changes from {_levels(analysis, asked, label)} for '{label}' ({_size(answer, level)})"
     every = "" if len(asked.effects) == 1 else f" for each of the {len(asked.effects)} labels"
     if answer.verdict == "concern":
