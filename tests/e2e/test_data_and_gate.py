@@ -74,9 +74,9 @@ def test_a_patient_in_two_splits_is_a_finding(project: Path, palpate: CommandLin
 @pytest.mark.parametrize(
     ("gate", "problem"),
     [
-        ("performance.auorc > 0.7", "performance has no metric 'auorc'; did you mean 'auroc'?"),
-        ("performance.auroc[model=god] > 0.7", "unknown model 'god'; did you mean 'good'?"),
-        ("performance.travle is acceptable", "performance has no question 'travle'; did you mean 'travel'?"),
+        ("performance.auorc > 0.7", "performance has no metric 'auorc'; did you mean `auroc`?"),
+        ("performance.auroc[model=god] > 0.7", "unknown model 'god'; did you mean `good`?"),
+        ("performance.travle is acceptable", "performance has no question 'travle'; did you mean `travel`?"),
         ("performance.travel is good", "a gate cannot ask for 'good'"),
         ("no concern in context", "this run has no audit 'context'"),
         ("data.leakage is aceptable", "a gate cannot ask for 'aceptable'"),
@@ -100,7 +100,7 @@ def test_a_label_that_the_cohort_lacks_is_refused_before_scoring(project: Path, 
     ran = palpate("audit", project / "audit.yaml")
     assert ran.code == 2
     assert "audit.yaml: line 7: gate condition 'performance.auroc[label=il] > 0.5': the cohort has no label" in ran.err
-    assert "did you mean 'ill'?" in ran.err
+    assert "did you mean `ill`?" in ran.err
     assert "loading models" not in ran.err
 
 

@@ -131,22 +131,34 @@ NAMES = RunNames(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("performanc.auroc > 0.7", "this run has no audit 'performanc'; did you mean 'performance'?"),
-        ("no concern in evidence", "this run has no audit 'evidence'; its audits are: performance, context, mine."),
-        ("performance.auorc > 0.7", "performance has no metric 'auorc'; did you mean 'auroc'?"),
-        ("context.pass_rate > 0.7", "context has no metric 'pass_rate'; its metrics are: auroc, "),
+        ("performanc.auroc > 0.7", "this run has no audit 'performanc'; did you mean `performance`?"),
+        ("no concern in evidence", "this run has no audit 'evidence'; its audits are: context, mine, performance."),
+        ("performance.auorc > 0.7", "performance has no metric 'auorc'; did you mean `auroc`?"),
+        ("context.pass_rate > 0.7", "context has no metric 'pass_rate'; its metrics are: adaptive_calibration_error, "),
         ("performance.calibration > 0.7", "is a question of performance, not a metric; write 'performance.calibration"),
-        ("performance.tarvel is acceptable", "performance has no question 'tarvel'; did you mean 'travel'?"),
-        ("performance.auroc is acceptable", "no question 'auroc'; its questions are: separation, calibration, travel"),
+        ("performance.tarvel is acceptable", "performance has no question 'tarvel'; did you mean `travel`?"),
+        (
+            "performance.auroc is acceptable",
+            "no question 'auroc'; its questions are: calibration, comparison, separation",
+        ),
         ("performance.travel is fine", "a gate cannot ask for 'fine'; write 'is acceptable'"),
         ("performance.travel is not concern", "a gate cannot ask for 'not concern'"),
-        ("performance.travel[model=xbg] is acceptable", "unknown model 'xbg'; did you mean 'xgb'?"),
-        ("performance.travel[model=bert[1]] is acceptable", "unknown model 'bert[1]'; did you mean 'bert'?"),
-        ("performance.travel[label=ill] is acceptable", "'label=ill' is not a filter; filters here are model"),
-        ("performance.auroc[model=xbg] > 0.7", "unknown model 'xbg'; did you mean 'xgb'?"),
-        ("performance.auroc[model=clinicians] > 0.7", "unknown model 'clinicians'; the models are: xgb, bert, bert[1]"),
-        ("performance.auroc[modle=xgb] > 0.7", "'modle=xgb' is not a filter; did you mean 'model'?"),
-        ("performance.auroc.lo > 0.7", "unknown field 'lo'; did you mean 'low'?"),
+        ("performance.travel[model=xbg] is acceptable", "unknown model 'xbg'; did you mean `xgb`?"),
+        ("performance.travel[model=bert[1]] is acceptable", "unknown model 'bert[1]'; did you mean `bert`?"),
+        (
+            "performance.travel[label=ill] is acceptable",
+            "'label=ill' is not a filter, such as [model=xgb]; filters here are: model",
+        ),
+        ("performance.auroc[model=xbg] > 0.7", "unknown model 'xbg'; did you mean `xgb`?"),
+        (
+            "performance.auroc[model=clinicians] > 0.7",
+            "unknown model 'clinicians'; the models are: bert, bert[1], bert[2], xgb",
+        ),
+        (
+            "performance.auroc[modle=xgb] > 0.7",
+            "'modle=xgb' is not a filter, such as [model=xgb]; did you mean `model`?",
+        ),
+        ("performance.auroc.lo > 0.7", "unknown field 'lo'; did you mean `low`?"),
         ("performance.auroc => 0.7", "cannot be read; write it like"),
         ("no concerns", "cannot be read; write it like"),
     ],
@@ -187,7 +199,7 @@ def test_labels_are_checked_when_the_cohort_is_known() -> None:
         check(f"performance.auroc[label={label}] > 0.5")
     check("mine.share[label=anything] > 0.5")
     check("no concern")
-    with pytest.raises(ConfigError, match="the cohort has no label 'daed'; did you mean 'dead'"):
+    with pytest.raises(ConfigError, match="the cohort has no label 'daed'; did you mean `dead`"):
         check("performance.auroc[label=daed] > 0.5")
 
 

@@ -109,6 +109,7 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
     audits = {
         name: audit.without_turns() if isinstance(audit, AdaptiveAudit) else audit
         for name, audit in _audits(settings, only, folder).items()
+        if name != DATA  # which asks for nothing
     }
     cohort = _cohort(settings, folder)
     plans = make_plans(audits, cohort, settings.seed, _knowledge(settings, folder))

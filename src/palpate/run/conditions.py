@@ -17,7 +17,6 @@ are called with `metrics`, `questions` and `beside_models` (names other than mod
 
 from __future__ import annotations
 
-import difflib
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, closest
 from palpate.results import ALL_LABELS, MACRO, MICRO
 from palpate.run.directory import RunDirectory
 
@@ -38,7 +37,6 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 _FIELDS = ("value", "low", "high", "p_value", "n", "n_positive")
 _FILTERS = ("model", "label", "group", "reference")
-_MOST_LISTED = 15
 _SPREAD = "_sd"
 """What follows a metric's name for its standard deviation over the seeds of a model."""
 _BOUND = re.compile(
@@ -206,10 +204,7 @@ def _filters(sentence: str, written: str | None, known: Collection[str]) -> dict
     for part in filter(None, (part.strip() for part in (written or "").split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if name not in known or not equals:
-            listed = f"filters here are {', '.join(known)}, as in [model=xgb]"
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near and equals else listed
-            raise ConfigError(f"gate condition '{sentence}': '{part}' is not a filter", hint=hint)
+            raise _error(sentence, f"'{part}' is not a filter, such as [model=xgb]", name, known, "filters here are")
         filters[name] = value
     return filters
 
@@ -227,7 +222,4 @@ def _parse_no_drop(sentence: str, metric: str, run: Path) -> NoDrop:
 
 def _error(sentence: str, problem: str, word: str, known: Collection[str], are: str) -> ConfigError:
     """An error about a word, with the one that was probably meant, or with those that there are."""
-    near = difflib.get_close_matches(word, known, n=1)
-    more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
-    hint = f"did you mean '{near[0]}'?" if near else f"{are}: {', '.join(list(known)[:_MOST_LISTED])}{more}"
-    return ConfigError(f"gate condition '{sentence}': {problem}", hint=hint)
+    return ConfigError(f"gate condition '{sentence}': {problem}", hint=closest(word, known, all_are=are))
