@@ -21,7 +21,7 @@ def answer(model: str, verdict: str, **more: object) -> Answer:
 
 def test_cells_stand_under_their_models() -> None:
     view = view_scorecard(
-        [result(answer("b", "concern"), answer("a", "unsettled", needed=1234, label="x", n_labels=3))], MANIFEST
+        [result(answer("b", "concern"), answer("a", "unsettled", needed=1300, label="x", n_labels=3))], MANIFEST
     )
     assert view is not None
     assert view.models == ("a", "b")
@@ -36,6 +36,14 @@ def test_cells_stand_under_their_models() -> None:
         "AUROC, margin −0.03",
     )
     assert [word for _, word, _ in view.legend] == ["Concern", "Unsettled"]
+
+
+def test_patients_that_a_question_between_cohorts_needs_are_those_of_one_cohort() -> None:
+    view = view_scorecard([result(answer("a", "unsettled", needed=1300, where="b <2>"))], MANIFEST)
+    assert view is not None
+    (cell,) = view.questions[0].cells
+    assert cell is not None
+    assert cell.details == ("about 1,300 patients in b <2> would settle it",)
 
 
 def test_the_page_shows_it_first_and_escaped() -> None:

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.results.verdicts import MARGINS, VERDICTS, Answer, Effect, judge, patients_to_settle, scorecard, worst
+from palpate.results.verdicts import (
+    MARGINS,
+    VERDICTS,
+    Answer,
+    Effect,
+    judge,
+    patients_to_settle,
+    rounded_up,
+    scorecard,
+    worst,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +52,17 @@ def test_patients_that_would_settle_a_question() -> None:
     assert patients_to_settle(0.05, 0.01, 0.09, 0.03, 100) == 400
     assert patients_to_settle(0.03, 0.0, 0.06, 0.03, 100) is None
     assert patients_to_settle(0.0299999, 0.0, 0.06, 0.03, 100) is None
+
+
+def test_patients_are_a_guess_of_two_digits_wherever_they_are_told() -> None:
+    assert patients_to_settle(0.01, -0.03, 0.05, 0.03, 309) == 1300
+    assert [rounded_up(n) for n in (7, 99, 100, 101, 256.2, 1234)] == [7, 99, 100, 110, 260, 1300]
+
+
+def test_an_end_that_was_cut_off_at_0_says_nothing_about_the_width() -> None:
+    """0.06 (0 to 0.14) is 0.08 wide towards the side that was not cut off; a lower end that was not stays its own."""
+    assert patients_to_settle(0.06, 0.0, 0.14, 0.05, 100) == 6400
+    assert patients_to_settle(0.06, 0.01, 0.14, 0.05, 100) == 2500
 
 
 def test_the_worst_label_decides_and_what_could_not_be_seen_is_unsettled() -> None:

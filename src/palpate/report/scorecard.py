@@ -103,15 +103,9 @@ def details_of(answer: Answer) -> tuple[str, ...]:
     if answer.reason:
         told.append(typeset.shorten(answer.reason, 200))
     elif answer.verdict in ("unsettled", "caution") and answer.needed is not None:
-        told.append(f"about {typeset.integer(_rounded(answer.needed))} patients would settle it")
+        where = "" if answer.where is None else f" in {typeset.shorten(answer.where, 60)}"
+        told.append(f"about {typeset.integer(answer.needed)} patients{where} would settle it")
     return tuple(told)
-
-
-def _rounded(n: int) -> int:
-    """Two digits are all that such a number is worth."""
-    size = max(0, len(str(n)) - 2)
-    step = int(10**size)
-    return -(-n // step) * step
 
 
 def worst_verdict(answers: Sequence[Answer]) -> Verdict | None:

@@ -73,14 +73,22 @@ def judge(low: float | None, high: float | None, margin: float) -> Verdict:
 def patients_to_settle(value: float, low: float, high: float, margin: float, n_patients: int) -> int | None:
     """About how many patients would settle the question if the estimate stayed as it is; None where none would.
 
-    The interval shrinks with the square root of the number of patients, so the side that faces the margin decides.
+    The interval shrinks with the square root of the number of patients, so the side that faces the margin decides;
+    where it was cut off at 0, as that of an error or a share is, the wider side does.
     """
     distance = value - margin
-    reach = value - low if distance > 0 else high - value
+    reach = high - value if distance < 0 else max(value, high - value) if low == 0 else value - low
     if distance == 0 or reach <= 0:
         return None
     needed = n_patients * (reach / abs(distance)) ** 2
-    return math.ceil(needed - 1e-6) if needed <= _MOST_PATIENTS else None
+    return rounded_up(needed) if needed <= _MOST_PATIENTS else None
+
+
+def rounded_up(n: float) -> int:
+    """Two digits: all that a guess of how many patients are needed is worth."""
+    whole = math.ceil(n - 1e-6)
+    step = int(10 ** max(0, len(str(whole)) - 2))
+    return -(-whole // step) * step
 
 
 class Answer(BaseModel):
@@ -108,7 +116,9 @@ class Answer(BaseModel):
     n_labels: int = 1
     n_unsettled: int = 0
     needed: int | None = None
-    """About how many patients would settle it."""
+    """About how many patients would settle it, to two digits."""
+    where: str | None = None
+    """In which cohort they would be needed, where there are several."""
     reason: str | None = None
     """Why it is unsettled, where more patients alone would not help."""
     sentence: str = ""
@@ -129,6 +139,8 @@ class Effect(NamedTuple):
     """The measured value is this times the harm."""
     two_sided: bool = False
     """Whether a change the other way would be harm too; both must then be excluded."""
+    where: str | None = None
+    """Whose patients are counted, where the effect is one between cohorts."""
 
     @property
     def verdict(self) -> Verdict:

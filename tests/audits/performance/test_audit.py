@@ -379,6 +379,15 @@ def test_an_inverted_model_is_of_the_first_rank() -> None:
     assert "`positive:`" in alarm
 
 
+def test_an_inverted_model_among_many_is_alarmed_by_its_own_interval() -> None:
+    cohort, p = simulated(120, shift=0.55, split=False, seed=2)
+    others = {f"m{k}": np.random.default_rng(k).random(p.shape) for k in range(8)}
+    result = run(Performance(n_replicates=300), cohort, {"inverted": 1 - p, **others})
+    row = value(result, "auroc", model="inverted")
+    assert 0.46 < row["high"] < 0.5  # type: ignore[operator]
+    assert [each for each in sentences(result, "concern") if each.startswith("inverted ranks patients the wrong way")]
+
+
 @pytest.mark.parametrize(("threshold", "who"), [(0.0, "everybody"), (1.0, "nobody")])
 def test_a_threshold_that_divides_nobody_is_of_the_first_rank(threshold: float, who: str) -> None:
     cohort, p = simulated()

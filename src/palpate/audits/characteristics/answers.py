@@ -7,7 +7,6 @@ neighbours instead. What could not be altered, or was never seen by the model, l
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from palpate.audits.kit.answers import Question
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.wording import counted, percent
 from palpate.results import Estimate
-from palpate.results.verdicts import VERDICTS, Answer, Effect
+from palpate.results.verdicts import VERDICTS, Answer, Effect, rounded_up
 from palpate.stats.curves import AgeStep, sharpest_steps
 
 MOST_LOST = 0.5
@@ -198,7 +197,7 @@ def _answer(model: str, worst: JudgedEffect, judged: Sequence[JudgedEffect], *, 
     needed, effect = answer.needed, worst.effect
     if effect.harm == 0.0 and needed is not None:
         # The interval of 0 of n shrinks with n, not with its root.
-        needed = math.ceil(effect.n_patients * worst.most / effect.margin)
+        needed = rounded_up(effect.n_patients * worst.most / effect.margin)
     return answer.model_copy(
         update={
             "label": effect.label or None,

@@ -84,6 +84,7 @@ class Question(NamedTuple):
             n_labels=len(known),
             n_unsettled=sum(effect.verdict == "unsettled" for effect in known),
             needed=decides.needed,
+            where=decides.where,
             reason=decides.reason,
         )
 

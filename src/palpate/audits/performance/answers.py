@@ -97,9 +97,9 @@ class PerformanceAnalysis:
             len(self.models) * (len(self.populations) - 1) * (1 if label is None else len(self.labels))
         )
         why = row.reason if row is not None and row.p_value is None else None
-        n_patients = min(self.n_patients[name] for name in (population, self.populations[0]))
-        effect = self.travel.effect(row, n_patients, n_family=n_family, reason=why)
-        return None if effect is None or label is not None else effect._replace(label=f"to {population}")
+        smaller = min((population, self.populations[0]), key=self.n_patients.__getitem__)
+        effect = self.travel.effect(row, self.n_patients[smaller], n_family=n_family, reason=why)
+        return None if effect is None else effect._replace(label=f"to {population}", where=smaller)
 
     def pair_effect(self, model: str, other: str) -> Effect | None:
         """This model less the other, whichever way round the estimate is."""

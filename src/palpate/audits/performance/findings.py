@@ -48,8 +48,8 @@ def _open(answer: Answer) -> str:
         return f": {answer.reason}"
     if not answer.needed:
         return ""
-    about = round(answer.needed, 2 - len(str(answer.needed)))  # two digits: it is a rough guess
-    return f"; about {about:,} patients would settle it"
+    where = "" if answer.where is None else f" in {answer.where}"
+    return f"; about {answer.needed:,} patients{where} would settle it"
 
 
 def _separation(analysis: PerformanceAnalysis, answer: Answer) -> str:
@@ -185,15 +185,16 @@ def _levels(analysis: PerformanceAnalysis, metric: str, model: str, population: 
 
 
 def _inverted(analysis: PerformanceAnalysis, model: str) -> Iterator[Finding]:
-    """An AUROC that is shown to lie below 0.5, over all labels and models at once."""
-    n_family = len(analysis.models) * len(analysis.labels) * len(analysis.populations)
+    """An AUROC that is shown to lie below 0.5; one of many labels, over all of them at once."""
     for population in analysis.populations:
-        found = []
-        for row in _levels(analysis, "auroc", model, population):
-            if row.low is None or row.high is None or row.value is None or row.value >= CHANCE:
-                continue
-            if float(widen_interval(row.value, row.low, row.high, n_family, level=analysis.level).high) < CHANCE:
-                found.append(row)
+        rows = list(_levels(analysis, "auroc", model, population))
+        n_labels = sum(row.low is not None for row in rows)
+        found = [
+            row
+            for row in rows
+            if row.value is not None and row.low is not None and row.high is not None
+            if float(widen_interval(row.value, row.low, row.high, n_labels, level=analysis.level).high) < CHANCE
+        ]
         if found:
             size = f"AUROC {number(found[0].value)}, {interval(found[0])}"
             yield Finding(
