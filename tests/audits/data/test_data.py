@@ -108,13 +108,43 @@ def test_no_note_text_is_kept() -> None:
     assert "xylophone" not in "".join(shown).lower()
 
 
-def test_short_notes_are_not_compared() -> None:
+def test_notes_of_one_or_two_words_are_not_compared() -> None:
     result = check(cohort(text=["seen, well"] * N))
     assert count(result, "known_notes") == (0, 0)
     assert answer(result, "leakage").verdict == "unsettled"
-    assert answer(result, "leakage").reason == "no audited note has 10 words"
+    assert answer(result, "leakage").reason == "no audited note has 3 words"
     assert result.provenance["notes_too_short"] == 120
     assert count(check(cohort(text=["seen, well"] * N), Data(fewest_words=2)), "identical_notes") == (120, 120)
+
+
+def test_short_notes_are_compared_word_for_word() -> None:
+    """40 of 60 short notes are in training: that the long ones are all new does not hide it."""
+    short = [f"chest pain for {k} days" for k in range(N)]
+    texts = notes(N)
+    texts[:80] = short[:80]
+    texts[120:180] = short[40:100]  # 40 of them also in training
+    texts[180] = "normal"
+    result = check(cohort(text=texts))
+    assert count(result, "known_notes") == count(result, "identical_notes") == (40, 119)
+    assert answer(result, "leakage").verdict == "concern"
+    (sentence,) = first_rank(result)
+    assert "(40 word for word, 40 of them short, 0 nearly)" in sentence
+    assert "60 audited notes of fewer than 10 words were compared word for word only and 1 audited note" in sentence
+    assert result.provenance["notes_compared_word_for_word_only"] == 60
+
+
+def test_short_notes_that_are_new_are_named_in_the_reassurance() -> None:
+    texts = notes(N)
+    texts[120:180] = [f"chest pain for {k} days" for k in range(60)]
+    result = check(cohort(text=texts))
+    assert answer(result, "leakage").verdict == "acceptable"
+    assert "60 audited notes of fewer than 10 words were compared word for word only." in result.findings[0].sentence
+    all_short = check(cohort(text=[f"chest pain for {k} days" for k in range(N)]))
+    assert answer(all_short, "leakage").verdict == "unsettled"
+    assert answer(all_short, "leakage").reason == (
+        "no audited note has 10 words, so only identical ones were looked for"
+    )
+    assert kinds(all_short)[0] == "unsettled"
 
 
 def test_a_patient_in_two_splits() -> None:

@@ -37,7 +37,7 @@ class Data:
     similarity: Recall = 0.8
     """Notes are nearly identical if they share this part of their runs of five words, numbers aside."""
     fewest_words: Count = 10
-    """Shorter notes are not compared: they repeat by nature."""
+    """Shorter notes are never nearly identical; they are compared word for word, from three words on."""
     margins: dict[str, float] = field(default_factory=dict)
     """The smallest effects that matter, set for the whole run."""
 
@@ -72,7 +72,8 @@ class Data:
                 "split": self.split,
                 "similarity": self.similarity,
                 "fewest_words": self.fewest_words,
-                "notes_too_short": sum(each.n_short for each in checked.cohorts),
+                "notes_compared_word_for_word_only": sum(each.n_short for each in checked.cohorts),
+                "notes_too_short": sum(each.n_tiny for each in checked.cohorts),
             },
             answers=data_answers(checked, rows, models, margins),
         )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.duplicates import Sketches, first_identical, nearest, sketch
@@ -15,6 +16,8 @@ from palpate.cases.edits import Ints
 
 TRAINED_ON = ("train", "validation")
 """Splits that a model has seen: to learn from, or to choose its settings and threshold by."""
+FEWEST_WORDS = 3
+"""Notes with fewer words ("normal") are not compared at all: they repeat by nature."""
 FEWEST_DATED = 50
 """Cases with a time, on each side, below which nothing is said about their order."""
 IN_ORDER = 0.9
@@ -30,6 +33,8 @@ class Found(NamedTuple):
     of: int
     reason: str | None = None
     """Why it could not be counted, if it could not."""
+    limit: str | None = None
+    """Why a low count does not reassure, if it does not."""
 
     @property
     def share(self) -> float | None:
@@ -42,6 +47,12 @@ class Duplicates(NamedTuple):
 
     similarity: float
     fewest_words: int
+    """Of nearly identical notes; shorter ones are compared word for word only."""
+
+    @property
+    def fewest_at_all(self) -> int:
+        """Shorter notes are not compared."""
+        return min(FEWEST_WORDS, self.fewest_words)
 
 
 class Match(NamedTuple):
@@ -67,7 +78,11 @@ class CohortChecks:
     """Labels that never vary among the training cases, of those that vary among the audited ones."""
     matches: tuple[Match, ...] = ()
     n_short: int = 0
-    """Audited notes that are too short to be compared."""
+    """Audited notes that are compared word for word only, because they are short."""
+    n_tiny: int = 0
+    """Audited notes that are too short to be compared at all."""
+    n_short_matches: int = 0
+    """Short notes among the matches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +93,7 @@ class Checked:
     audited: Ints
     """Rows of the cohort."""
     split: str
-    similarity: float
+    duplicates: Duplicates
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +112,8 @@ class _NoteFindings:
     found: Mapping[str, Found] = field(default_factory=dict)
     matches: tuple[Match, ...] = ()
     n_short: int = 0
+    n_tiny: int = 0
+    n_short_matches: int = 0
 
 
 def check_cohort(cohort: Cohort, labels: Sequence[str], split: str, duplicates: Duplicates) -> Checked:
@@ -131,9 +148,11 @@ def check_cohort(cohort: Cohort, labels: Sequence[str], split: str, duplicates: 
                 tuple(label for label, _ in untrained),
                 of_notes.matches,
                 of_notes.n_short,
+                of_notes.n_tiny,
+                of_notes.n_short_matches,
             )
         )
-    return Checked(tuple(checks), np.concatenate([each.audited for each in rows]), split, duplicates.similarity)
+    return Checked(tuple(checks), np.concatenate([each.audited for each in rows]), split, duplicates)
 
 
 def _rows_of(cohort: Cohort, name: str, split: str) -> _Rows:
@@ -156,39 +175,55 @@ def _compare_notes(
         return {}
     used = np.concatenate([*(each.audited for each in rows), seen])
     sketches = sketch([cohort.texts[row] for row in used.tolist()])
-    long = sketches.n_words >= duplicates.fewest_words
     place = np.full(len(cohort), -1, dtype=np.int64)
     place[used] = np.arange(len(used))
-    n_seen, seen = len(seen), seen[long[place[seen]]]
+    n_words = np.zeros(len(cohort), dtype=np.int64)
+    n_words[used] = sketches.n_words
+    n_seen, seen = len(seen), seen[n_words[seen] >= duplicates.fewest_at_all]
+    is_long = n_words >= duplicates.fewest_words
     compared = {}
     for each in rows:
-        audited = each.audited[long[place[each.audited]]]
+        audited = each.audited[n_words[each.audited] >= duplicates.fewest_at_all]
         found = {"repeated_notes": _repeated(cohort, audited, sketches.take(place[audited]))}
         matches: tuple[Match, ...] = ()
         if not n_seen:
             found["known_notes"] = Found(0, 0, NOTHING_TO_COMPARE)
         elif not len(audited) or not len(seen):
             which = "training" if len(audited) else "audited"
-            found["known_notes"] = Found(0, 0, f"no {which} note has {duplicates.fewest_words} words")
+            found["known_notes"] = Found(0, 0, f"no {which} note has {duplicates.fewest_at_all} words")
         else:
-            matches = _matches(cohort, audited, seen, sketches, place, duplicates.similarity)
+            matches = _matches(cohort, audited, seen, sketches, place, is_long, duplicates.similarity)
+            which = "" if is_long[audited].any() else "audited"
+            which = which or ("" if is_long[seen].any() else "training")
+            limit = f"no {which} note has {duplicates.fewest_words} words, so only identical ones were looked for"
             identical = sum(match.identical for match in matches)
-            found["known_notes"] = Found(len(matches), len(audited))
+            found["known_notes"] = Found(len(matches), len(audited), limit=limit if which else None)
             found["identical_notes"] = Found(identical, len(audited))
-        compared[each.name] = _NoteFindings(found, matches, len(each.audited) - len(audited))
+        compared[each.name] = _NoteFindings(
+            found,
+            matches,
+            int((~is_long[audited]).sum()),
+            len(each.audited) - len(audited),
+            sum(not is_long[match.audited] for match in matches),
+        )
     return compared
 
 
 def _matches(
-    cohort: Cohort, audited: Ints, seen: Ints, sketches: Sketches, place: Ints, similarity: float
+    cohort: Cohort,
+    audited: Ints,
+    seen: Ints,
+    sketches: Sketches,
+    place: Ints,
+    is_long: NDArray[np.bool_],
+    similarity: float,
 ) -> tuple[Match, ...]:
-    theirs = sketches.take(place[seen])
-    same = first_identical(sketches.take(place[audited]), theirs)
-    rest = audited[same < 0]
-    texts, others = ([cohort.texts[row] for row in part.tolist()] for part in (rest, seen))
-    near = nearest(texts, sketches.take(place[rest]), others, theirs, similarity=similarity)
+    same = first_identical(sketches.take(place[audited]), sketches.take(place[seen]))
     found = [Match(int(row), int(seen[k]), True) for row, k in zip(audited, same, strict=True) if k >= 0]
-    found += [Match(int(row), int(seen[k]), False) for row, k in zip(rest, near, strict=True) if k >= 0]
+    rest, theirs = audited[(same < 0) & is_long[audited]], seen[is_long[seen]]
+    texts, others = ([cohort.texts[row] for row in part.tolist()] for part in (rest, theirs))
+    near = nearest(texts, sketches.take(place[rest]), others, sketches.take(place[theirs]), similarity=similarity)
+    found += [Match(int(row), int(theirs[k]), False) for row, k in zip(rest, near, strict=True) if k >= 0]
     return tuple(sorted(found))
 
 

@@ -74,7 +74,8 @@ def data_answers(
             found = []
             for each in checked.cohorts:
                 for metric, name in metrics.items():
-                    effect = question.effect(by_place.get((model, each.name, metric)), each.n_patients)
+                    limit = _limit(each.found.get(metric), question.margin)
+                    effect = question.effect(by_place.get((model, each.name, metric)), each.n_patients, reason=limit)
                     where = f" in {each.name}" if len(checked.cohorts) > 1 else ""
                     found.append(None if effect is None else effect._replace(label=name + where))
             return found
@@ -82,6 +83,11 @@ def data_answers(
         answers.append(leakage.answer(model, effects(leakage, _LEAKAGE)))
         answers.append(labels.answer(model, effects(labels, {"constant_labels": "labels"})))
     return tuple(answer for answer in answers if answer is not None)
+
+
+def _limit(found: Found | None, margin: float) -> str | None:
+    """Why a share within the margin does not reassure, if it does not."""
+    return None if found is None or (found.share or 0.0) > margin else found.limit
 
 
 def concerns(checked: Checked, margins: Mapping[str, float]) -> Iterator[str]:
@@ -132,25 +138,42 @@ def _new(checked: Checked, question: Question) -> list[Finding]:
             found = each.found.get(metric)
             if found is None:
                 continue
-            if found.share is None:
-                reasons.append(found.reason or "")
-            elif found.share > question.margin:
+            if (found.share or 0.0) > question.margin:
                 return []
-            else:
+            reason = found.reason or found.limit
+            reasons += [] if reason is None else [reason]
+            if found.share is not None:
                 compared.append(f"{found.n:,} of {counted(found.of, name[:-1])}{_in(checked, each)}")
     if reasons:
         sentence = (
             f"Whether the audited patients are new to the model cannot be told: {listed(list(dict.fromkeys(reasons)))}."
         )
         also = f" Of what can be compared, {listed(compared)} stand in training or validation too." if compared else ""
-        return [Finding(sentence=sentence + also, kind="unsettled", question=question.name)]
+        sentence += also + _too_short(checked)
+        return [Finding(sentence=sentence, kind="unsettled", question=question.name)]
     if not compared:
         return []
     sentence = (
         f"Of the audited cases, {listed(compared)} also stand in training or validation; more than "
-        f"{percent(question.margin)} would be a concern."
+        f"{percent(question.margin)} would be a concern.{_too_short(checked)}"
     )
     return [Finding(sentence=sentence, kind="acceptable", question=question.name)]
+
+
+def _too_short(checked: Checked, cohorts: Sequence[CohortChecks] = ()) -> str:
+    """How many notes were left out of a comparison; nothing where notes were not compared."""
+    there = [each for each in cohorts or checked.cohorts if each.found.get("identical_notes") is not None]
+    short, tiny = sum(each.n_short for each in there), sum(each.n_tiny for each in there)
+    parts = []
+    if short:
+        parts.append(
+            f"{counted(short, 'audited note')} of fewer than {checked.duplicates.fewest_words} words "
+            f"{'was' if short == 1 else 'were'} compared word for word only"
+        )
+    if tiny:
+        fewest = checked.duplicates.fewest_at_all
+        parts.append(f"{counted(tiny, 'audited note')} of fewer than {fewest} words not at all")
+    return f" {listed(parts)}." if parts else ""
 
 
 def _leaks(checked: Checked, each: CohortChecks, margin: float) -> Iterator[str]:
@@ -158,10 +181,12 @@ def _leaks(checked: Checked, each: CohortChecks, margin: float) -> Iterator[str]
     effect = "its performance on them may be memory"
     if notes is not None and (notes.share or 0.0) > margin:
         identical = each.found["identical_notes"].n
-        how = f"{identical:,} word for word, {notes.n - identical:,} nearly"
+        short = f", {each.n_short_matches:,} of them short" if each.n_short_matches else ""
+        how = f"{identical:,} word for word{short}, {notes.n - identical:,} nearly"
         yield (
             f"{_amount(notes, 'audited note')}{_in(checked, each)} also stand in the training or validation split "
             f"({how}): the model may have seen them, and {effect}."
+            f"{_too_short(checked, [each])}"
         )
     if patients is not None and (patients.share or 0.0) > margin:
         yield (
@@ -220,8 +245,8 @@ def data_blocks(checked: Checked, cohort: Cohort) -> tuple[Table, ...]:
     names = columns("Check", "Cohort", ("Found", "integer"), ("Of", "integer"), ("Share", "percent"), "Why not counted")
     caption = (
         "Counted over all cases, so there is no interval. Notes are nearly identical if they share at least "
-        f"{percent(checked.similarity)} of their runs of five words, numbers aside. Checks that do not apply are not "
-        "listed."
+        f"{percent(checked.duplicates.similarity)} of their runs of five words, numbers aside. "
+        "Checks that do not apply are not listed."
     )
     blocks = [table("Data checks", caption, names, rows, collapsed=False)]
     matches = [match for each in checked.cohorts for match in each.matches]
