@@ -74,6 +74,8 @@ def test_an_option_of_the_data_checks_can_be_set_without_naming_them(tmp_path: P
         (GOOD.replace("cohort: notes.parquet", "cohorts: {bert: a.csv}"), "names a cohort and a model"),
         (GOOD + "seed: many\n", "line 8: `seed`: must be a whole number."),
         (GOOD + "margins: [1]\n", "line 8: `margins`: must be a mapping"),
+        (GOOD + "margins: {aurco: 0.03}\n", "line 8: `margins.aurco`: unknown margin 'aurco'; did you mean `auroc`?"),
+        (GOOD + "margins: {auroc: 3}\n", "line 8: `margins.auroc`: must be less than 1"),
         (GOOD + "include_text: 3\n", "line 8: `include_text`: must be true or false."),
         (GOOD + "executor: cloud\n", "line 8: `executor`: must be 'local' or 'ray'."),
         ("cohort: a.csv\nmodels: {}\naudits: {performance: {}}\n", "`models`: must not be empty"),

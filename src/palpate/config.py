@@ -74,6 +74,12 @@ class ModelConfig(BaseModel):
         return dict(self.model_extra or {})
 
 
+def _margin(name: str) -> str:
+    if name not in MARGINS:
+        raise ValueError(f"unknown margin '{name}'; {closest(name, MARGINS, all_are='the margins are')}")
+    return name
+
+
 class Config(BaseModel):
     """The whole of `audit.yaml`."""
 
@@ -84,7 +90,9 @@ class Config(BaseModel):
     cohorts: dict[Name, Annotated[TableSpec, BeforeValidator(_file_only)]] = Field(default_factory=dict)
     models: dict[Name, Annotated[ModelConfig, BeforeValidator(_source_only)]] = Field(min_length=1)
     audits: dict[str, dict[str, Any]] = Field(min_length=1)
-    margins: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    margins: dict[Annotated[str, AfterValidator(_margin)], Annotated[float, Field(gt=0, lt=1)]] = Field(
+        default_factory=dict
+    )
     """The smallest effects that matter, in place of the defaults."""
     gate: tuple[str, ...] = ()
     seed: int = Field(default=0, ge=0)
@@ -109,9 +117,6 @@ class Config(BaseModel):
     def _names(self) -> Config:
         if (self.cohort is None) == (not self.cohorts):
             raise ValueError("give either `cohort:` (one) or `cohorts:` (a name for each)")
-        unknown = [name for name in self.margins if name not in MARGINS]
-        if unknown:
-            raise ValueError(f"unknown margin '{unknown[0]}'; the margins are: {', '.join(MARGINS)}")
         if "clinicians" in self.models:
             raise ValueError("a model cannot be called 'clinicians': results use that name for the raters")
         both = set(self.cohorts) & set(self.models)

@@ -201,7 +201,7 @@ def test_configuration_hides_secrets() -> None:
 def test_note_text_is_announced(readmission_html: str) -> None:
     read = Reader(readmission_html)
     assert "This report contains text from patients' notes." in read.text
-    assert read.text.index("This report contains") < read.text.index("Summary Gate")
+    assert read.text.index("This report contains") < read.text.index("Summary Scorecard")
     assert "admitted with chest pain" in read.text
 
 

@@ -33,7 +33,7 @@ def test_cells_stand_under_their_models() -> None:
     assert (second.word, second.number, second.margin) == (
         "Concern",
         "−0.100 (−0.140 to −0.060)",
-        "AUROC, margin −0.03",
+        "difference of AUROC, margin −0.03",
     )
     assert [word for _, word, _ in view.legend] == ["Concern", "Unsettled"]
 

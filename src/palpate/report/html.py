@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from palpate.report import headline, typeset
 from palpate.report.blocks import ExamplesView, FigureView, TableView, view_chart, view_examples, view_table
@@ -128,7 +129,13 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
     )
     environment.filters["count"] = typeset.integer
+    environment.filters["ticked"] = _ticked
     return environment
+
+
+def _ticked(text: str) -> Markup:
+    """Plain text with what stands between backticks set as code."""
+    return Markup(re.sub("`([^`<>]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _resource(name: str) -> str:

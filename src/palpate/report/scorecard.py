@@ -14,7 +14,7 @@ WORDS: Mapping[str, str] = {verdict: verdict.capitalize() for verdict in VERDICT
 METRICS_IN_WORDS: Mapping[str, str] = {
     "auroc": "AUROC",
     "calibration": "calibration error",
-    "agreement": "rank correlation",
+    "agreement": "less than the clinicians' own agreement",
     "shift": "change of the risk",
     "flips": "decisions flipped",
     "evidence_f1": "token F1",
@@ -90,6 +90,7 @@ def margin_of(answer: Answer) -> str:
     points = f"{100 * answer.margin:g}"
     shown = f"{points} {'point' if points in ('1', '-1') else 'points'}" if answer.percent else f"{answer.margin:g}"
     of = METRICS_IN_WORDS.get(answer.metric, answer.metric.replace("_", " "))
+    of = f"difference of {of}" if answer.metric == "auroc" and not answer.required else of
     return f"{of}, {'required' if answer.required else 'margin'} {shown}".replace("-", typeset.MINUS)
 
 

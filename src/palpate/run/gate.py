@@ -57,7 +57,7 @@ def _judge_concern(condition: NoConcern, results: Mapping[str, AuditResult]) -> 
     answers = [(result.audit, answer) for result in chosen for answer in result.answers]
     concerns = [f"{audit}.{each.question} · {each.model}" for audit, each in answers if each.verdict == "concern"]
     concerns += [
-        f"{result.audit}: {finding.sentence.rstrip('.')}"
+        f"{result.audit}: {finding.sentence.split(': ')[0].rstrip('.')}"
         for result in chosen
         for finding in result.findings
         if finding.kind == "concern" and finding.question is None
