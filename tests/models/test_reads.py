@@ -10,6 +10,7 @@ import pytest
 
 from palpate.cases.edits import Inputs
 from palpate.models import Model, ModelSpec, load_here, load_model
+from palpate.models.reads import Reads
 
 HERE = "import pathlib\nHERE = pathlib.Path(__file__).parent\n"
 WEIGHTS = {
@@ -74,6 +75,16 @@ def test_a_copied_model_is_the_same_model_and_what_it_writes_is_no_part_of_it(pr
     assert asked(loaded(project, code))[0] == first
 
 
+STARTS = {
+    way: f"import os, subprocess\ndef f(texts):\n    {call}\n    return [0.5] * len(texts)\n"
+    for way, call in {
+        "subprocess": "subprocess.run(['true'])",
+        "system": "os.system('true')",
+        "popen": "os.popen('true').read()",
+        "posix_spawn": "os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)",
+        "fork and exec": "pid = os.fork()\n    pid or os.execv('/bin/true', ['true'])\n    os.waitpid(pid, 0)",
+    }.items()
+}
 BLIND = {
     "reads another file after the first": HERE
     + "def f(texts):\n    return [float((HERE / f'{len(texts[0])}.txt').read_text())] * len(texts)\n",
@@ -81,7 +92,8 @@ BLIND = {
     "uses xgboost": "from xgboost import Booster\ndef f(texts):\n    return [0.5] * len(texts)\n",
     "connects to another": "import socket\ndef f(texts):\n    with socket.socket() as s:\n"
     "        s.connect_ex(('127.0.0.1', 9))\n    return [0.5] * len(texts)\n",
-    "starts another program": "import subprocess\ndef f(texts):\n    subprocess.run(['true'])\n"
+    "starts another program": STARTS["subprocess"],
+    "calls a library by ctypes": "import ctypes\ndef f(texts):\n    ctypes.CDLL(None).getpid()\n"
     "    return [0.5] * len(texts)\n",
 }
 
@@ -101,3 +113,44 @@ def test_a_model_that_fails_on_the_first_short_text_is_not_refused_for_it(projec
     model = loaded(project, "def f(texts):\n    assert len(texts) > 1\n    return [0.5] * len(texts)\n")
     assert np.array_equal(model.predict(Inputs.from_texts(["a", "b"])), [[0.5], [0.5]])
     model.close()
+
+
+@pytest.mark.parametrize("way", STARTS)
+def test_another_program_is_noticed_however_it_is_started(way: str, project: Path) -> None:
+    _, p, may_change = asked(loaded(project, STARTS[way]))
+    assert p == 0.5
+    assert may_change is not None
+    assert "its code starts another pro" in may_change
+
+
+def outside(file: Path) -> str:
+    return f"W = float(open({str(file)!r}).read())\ndef f(texts):\n    return [W] * len(texts)\n"
+
+
+def test_weights_where_files_come_and_go_are_not_vouched_for(project: Path) -> None:
+    """The configuration's own folder may lie there, and so may Python."""
+    (project / "config").mkdir()
+    _, p, may_change = asked(loaded(project / "config", outside(project / "weights.txt")))
+    assert p == 0.25
+    assert may_change == f"its code reads {project / 'weights.txt'}, in a folder whose files come and go"
+    assert asked(loaded(project, outside(project / "weights.txt")))[2] is None
+
+
+def test_what_the_model_makes_for_itself_and_what_the_system_has_are_no_input(project: Path) -> None:
+    code = (
+        "import ctypes, tempfile, pathlib\nopen('/etc/passwd').close()\ndef f(texts):\n"
+        "    with tempfile.TemporaryDirectory() as folder:\n"
+        "        file = pathlib.Path(folder, 'x')\n        file.write_text('0.5')\n"
+        "        p = float(file.read_text())\n"
+        "    with tempfile.NamedTemporaryFile() as kept:\n        open(kept.name).read()\n"
+        "    return [p] * len(texts)\n"
+    )
+    assert asked(loaded(project, code))[1:] == (0.5, None)
+
+
+@pytest.mark.parametrize("name", ["/var/lib/models/w.bin", "/run/w.bin", "/dev/shm/w.bin"])
+def test_folders_of_the_system_that_hold_data(name: str, tmp_path: Path) -> None:
+    assert Reads(tmp_path)._is_passing(name)
+    assert not Reads(Path(name).parent)._is_passing(name)
+    assert not Reads(tmp_path)._is_passing("/etc/hosts")
+    assert Reads(tmp_path)._is_local("/usr/local/share/models/w.bin")

@@ -1,10 +1,10 @@
 """What a model's own code reads, so that its fingerprint can cover it.
 
 Python reports every file that it opens to audit hooks (PEP 578), so weights are found whatever the code does with
-them. A file counts where it lies below the configuration's folder, or anywhere else except in Python's own folders, the
-system's and the temporary ones; local modules count by their source. Libraries that open files without Python are not
-seen (`NATIVE`), nor is what another program or another machine answers: then the fingerprint cannot vouch for the
-predictions, and `Reads.blind` says why.
+them. A file counts where it lies below the configuration's folder, or anywhere else except in Python's own folders and
+the system's; local modules count by their source. Files in folders whose content comes and goes (`/tmp`, `/var`) do not
+count, and libraries that open files without Python are not seen (`NATIVE`, `ctypes`), nor is what another program or
+another machine answers: then the fingerprint cannot vouch for the predictions, and `Reads.blind` says why.
 """
 
 from __future__ import annotations
@@ -26,8 +26,25 @@ NATIVE = {
     "rpy2",
 }
 """Libraries that open files by themselves."""
-_SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64", "/bin", "/sbin", "/var", "/run")
+_SYSTEM = (
+    *("/proc", "/sys", "/dev", "/etc", "/lib", "/lib64", "/bin", "/sbin"),
+    *("/usr/lib", "/usr/lib64", "/usr/bin", "/usr/sbin", "/usr/include"),
+    *("/usr/share/zoneinfo", "/usr/share/locale", "/usr/share/i18n", "/usr/share/fonts", "/usr/share/ca-certificates"),
+)
+_PASSING = ("/tmp", "/var", "/run", "/dev/shm")
+_SHARED_PREFIXES = ("/", "/usr", "/usr/local")
+"""Prefixes of a system's Python, below which other things lie too."""
 _WRITES = os.O_WRONLY | os.O_TRUNC
+_MAKES = os.O_TRUNC | os.O_EXCL
+"""A file that is opened so holds nothing of before."""
+_BLINDING = {
+    "socket.connect": "its code connects to another process or machine",
+    **dict.fromkeys(
+        ("subprocess.Popen", "os.system", "os.posix_spawn", "os.spawn", "os.exec", "os.startfile"),
+        "its code starts another program",
+    ),
+    **dict.fromkeys(("os.fork", "os.forkpty"), "its code starts another process"),
+}
 _recording: list[Reads] = []
 
 
@@ -37,9 +54,9 @@ class Reads:
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder.resolve())
         self._opened: dict[str, None] = {}
+        self._made: set[str] = set()
         self._before = set(sys.modules)
-        self.blind: str | None = None
-        """Why files alone do not tell what the predictions depend on; None: they do."""
+        self._blind: str | None = None
 
     def __enter__(self) -> Reads:
         _install()
@@ -50,6 +67,19 @@ class Reads:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _recording.remove(self)
+
+    @property
+    def blind(self) -> str | None:
+        """Why files alone do not tell what the predictions depend on; None: they do."""
+        if self._blind is None:
+            passing = [name for name in list(self._opened) if self._is_passing(name)]
+            found = next((name for name in passing if Path(name).is_file()), None)
+            self._blind = None if found is None else f"its code reads {found}, in a folder whose files come and go"
+        return self._blind
+
+    @blind.setter
+    def blind(self, why: str | None) -> None:
+        self._blind = why
 
     def files(self) -> set[Path]:
         """The local files read so far, and the sources of the local modules."""
@@ -83,21 +113,44 @@ class Reads:
             return False
         if _is_below(name, self.folder):
             return not any(_is_below(name, root) for root in roots if _is_below(root, self.folder))
-        return not any(_is_below(name, root) for root in (*roots, *_SYSTEM, tempfile.gettempdir()))
+        return not any(_is_below(name, root) for root in (*roots, *_SYSTEM, *_passing()))
+
+    def _is_passing(self, name: str) -> bool:
+        """Whether a file that is no part of the model's folder lies where files come and go."""
+        own = any(_is_below(name, root) for root in (self.folder, *_python_folders()))
+        installed = "site-packages" in name or "dist-packages" in name
+        return not own and not installed and any(_is_below(name, root) for root in _passing())
 
     def notice(self, event: str, arguments: tuple[Any, ...]) -> None:
         """One event of the interpreter."""
-        if event == "socket.connect":
-            self.blind = self.blind or "its code connects to another process or machine"
-        elif event == "subprocess.Popen":
-            self.blind = self.blind or "its code starts another program"
-        elif event == "sqlite3.connect" or not (isinstance(arguments[2], int) and arguments[2] & _WRITES):
-            name = arguments[0]
-            if isinstance(name, str | bytes | os.PathLike):
-                self._opened[os.path.abspath(os.fsdecode(name))] = None  # noqa: PTH100  (the working folder may change)
+        if event in _BLINDING:
+            self._blind = self._blind or _BLINDING[event]
+        elif event == "ctypes.dlopen":
+            if self._is_local(_caller_of_ctypes()):
+                self._blind = (
+                    self._blind or "its code calls a library by ctypes, which may read files unseen by palpate"
+                )
+        elif isinstance(arguments[0], str | bytes | os.PathLike):
+            name = os.path.abspath(os.fsdecode(arguments[0]))  # noqa: PTH100  (the working folder may change)
+            flags = arguments[2] if event == "open" and isinstance(arguments[2], int) else 0
+            if flags & _MAKES:
+                self._made.add(name)
+            elif not flags & _WRITES and name not in self._made:
+                self._opened[name] = None
 
 
-_EVENTS = ("open", "sqlite3.connect", "socket.connect", "subprocess.Popen")
+_EVENTS = ("open", "sqlite3.connect", "ctypes.dlopen", *_BLINDING)
+
+
+def _caller_of_ctypes() -> str:
+    """The file whose code asked ctypes for a library; ctypes itself asks for one when it is imported."""
+    frame = sys._getframe()
+    while frame.f_back is not None and (
+        frame.f_code.co_filename == __file__
+        or (frame.f_globals.get("__name__") == "ctypes" and frame.f_code.co_name != "<module>")
+    ):
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 @cache
@@ -125,5 +178,12 @@ def _python_folders() -> tuple[str, ...]:
         yield site.getusersitepackages()
         yield str(Path(__file__).parents[1])
 
-    named = [folder for folder in folders() if folder]
+    named = [folder for folder in folders() if folder and folder not in _SHARED_PREFIXES]
     return tuple(dict.fromkeys([*named, *(os.path.realpath(folder) for folder in named)]))
+
+
+@cache
+def _passing() -> tuple[str, ...]:
+    """Where files come and go."""
+    temporary = tempfile.gettempdir()
+    return tuple(dict.fromkeys([*_PASSING, temporary, os.path.realpath(temporary)]))
