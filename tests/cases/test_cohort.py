@@ -37,6 +37,10 @@ def test_ids_by_default():
     assert cohort.cases["case_id"].to_list() == ["1", "2", "3"]
     assert cohort.n_patients == 3
     assert "its own patient" in cohort.facts[0]
+    given = Cohort.from_frame(
+        GOOD.select("y", case_id=pl.Series(["a", "b", "c"])).with_columns(patient_id="case_id"), labels=("y",)
+    )
+    assert given.facts == ("each case is a patient of its own: the patient ids are the case ids",)
 
 
 def test_numeric_ids_are_strings():

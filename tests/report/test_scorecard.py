@@ -52,3 +52,13 @@ def test_the_page_shows_it_first_and_escaped() -> None:
     assert "Does it &lt;travel&gt;?" in page
     assert "not asked" not in page
     assert "Scorecard" not in render(MANIFEST, [result()])
+
+
+def test_a_count_of_all_cases_has_no_interval() -> None:
+    counted = answer("a", "concern", metric="known_patients", value=0.375, low=0.375, high=0.375, percent=True)
+    view = view_scorecard([result(counted)], MANIFEST)
+    assert view is not None
+    (cell,) = view.questions[0].cells
+    assert cell is not None
+    assert cell.number == "37.5%"
+    assert "patients seen before" in cell.margin

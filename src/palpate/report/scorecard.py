@@ -19,7 +19,8 @@ METRICS_IN_WORDS: Mapping[str, str] = {
     "flips": "decisions flipped",
     "evidence_f1": "token F1",
     "faithfulness": "fall of the probability",
-    "leakage": "notes seen before",
+    "known_notes": "notes seen before",
+    "known_patients": "patients seen before",
 }
 """What the number in a cell is, by the name of its margin; other names are words already."""
 _MOST_MODELS = 12
@@ -77,9 +78,11 @@ def _cell(answer: Answer) -> AnswerView:
 
 
 def number_of(answer: Answer) -> str:
-    """The key number with its interval."""
+    """The key number with its interval; a count of all cases has none."""
     if answer.value is None:
         return ""
+    if answer.low == answer.value == answer.high:
+        return typeset.interval(answer.value, None, None, as_percent=answer.percent)
     return typeset.interval(answer.value, answer.low, answer.high, as_percent=answer.percent)
 
 

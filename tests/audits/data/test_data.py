@@ -9,15 +9,16 @@ import polars as pl
 import pytest
 
 from palpate.audits.data import Data
+from palpate.audits.data.findings import data_answers, data_rows
 from palpate.cases.cohort import Cohort, stack
 from palpate.results import AuditResult
-from palpate.results.verdicts import Answer
+from palpate.results.verdicts import Answer, margins_with
 from palpate.testing import KeywordModel, run_audit
 from tests.cases.test_duplicates import altered, notes
 
 N = 240
 """Cases, two per patient: the first half trains, the second is audited."""
-ALONE = "no column says which cases belong to one patient"
+ALONE = "every case is a patient of its own (there is no patient column, or it repeats the case ids)"
 
 
 def frame(*, seed: int = 0, **columns: object) -> pl.DataFrame:
@@ -228,7 +229,7 @@ def test_a_test_before_the_training_is_a_concern_and_a_random_split_is_not() -> 
     assert count(before, "earlier_cases") == (120, 120)
     assert "earlier than the median training case: the test lies before the training" in first_rank(before)[0]
     mixed = check(cohort(time=days(np.random.default_rng(0).permutation(N))))
-    assert kinds(mixed) == ["acceptable", "acceptable"]
+    assert kinds(mixed) == ["acceptable", "acceptable", "caveat"]  # which is about the order of the rows
 
 
 def test_time_running_backwards() -> None:
@@ -240,12 +241,35 @@ def test_time_running_backwards() -> None:
     assert count(swapped, "backward_rows") == (1, 120)
     assert next(f.sentence for f in swapped.findings if f.kind == "caveat").startswith("Time runs backwards in 0.8%")
     shuffled = check(cohort(time=days(np.random.default_rng(0).permutation(N))))
-    assert count(shuffled, "backward_rows") is None
+    assert count(shuffled, "unordered_patients") == count(shuffled, "backward_rows")  # two cases each
+    (caveat,) = (f.sentence for f in shuffled.findings if f.kind == "caveat")
+    assert "of 120 patients with several cases are not in order of time" in caveat
     ages = 50 + (np.arange(N) % 2)
     ages[[21, 41]] = 30
     falling = check(cohort(time=days(np.arange(N)), age=ages))
     assert count(falling, "falling_ages") == (2, 120)
     assert any(each.sentence.startswith("The age falls in 1.7% of the steps") for each in falling.findings)
+
+
+@pytest.mark.parametrize(("n_patients", "kind"), [(3, "caveat"), (15, "concern"), (24, "concern"), (60, "caveat")])
+def test_the_worse_the_order_the_more_is_said(n_patients: int, kind: str) -> None:
+    order = np.arange(N, dtype=float)
+    order[1 : 2 * n_patients : 2] -= 2
+    told = check(cohort(time=days(order)))
+    assert count(told, "backward_rows") == (n_patients, 120)
+    assert [f.kind for f in told.findings if "ime runs backwards" in f.sentence or "order of" in f.sentence] == [kind]
+
+
+def test_the_cell_names_what_was_compared() -> None:
+    assert answer(check(cohort()), "leakage").metric == "known_notes"
+    patients = [f"p{k // 2}" for k in range(N)]
+    patients[120:130] = patients[:10]
+    assert answer(check(cohort(patient_id=patients)), "leakage").metric == "known_patients"
+    without_text = cohort(text=None, image=[f"{k}.png" for k in range(N)])
+    plan = Data().plan(without_text, np.random.default_rng(0))
+    rows = data_rows(plan.memory, ["m"])
+    (leakage, _) = data_answers(plan.memory, rows, ["m"], margins_with({}))
+    assert (leakage.metric, leakage.label) == ("known_patients", None)
 
 
 def test_missing_times_are_left_out() -> None:

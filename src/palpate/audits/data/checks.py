@@ -20,10 +20,11 @@ FEWEST_WORDS = 3
 """Notes with fewer words ("normal") are not compared at all: they repeat by nature."""
 FEWEST_DATED = 50
 """Cases with a time, on each side, below which nothing is said about their order."""
-IN_ORDER = 0.9
-"""A table in which at least this share of a patient's successive rows go forward in time claims to be in order."""
+IN_ORDER = 0.75
+"""A table in which at least this share of the patients' successive rows go forward in time claims to be in order; of
+rows in any order, half do."""
 NOTHING_TO_COMPARE = "the table holds no training case to compare with"
-ALONE = "no column says which cases belong to one patient"
+ALONE = "every case is a patient of its own (there is no patient column, or it repeats the case ids)"
 
 
 class Found(NamedTuple):
@@ -270,17 +271,19 @@ def _times(cohort: Cohort, rows: _Rows) -> dict[str, Found]:
 def _backwards(cohort: Cohort, rows: Ints) -> dict[str, Found]:
     """Successive cases of a patient between which time runs backwards.
 
-    In the order of the table, where that is an order in time; and by age, where a later case has a lower one (by more
-    than a year, because ages are rounded).
+    In the order of the table; and by age, where a later case has a lower one (by more than a year, because ages are
+    rounded). Patients whose rows are not in order are counted where the table as a whole is not.
     """
     frame = cohort.cases[np.sort(rows)].with_columns(patient=pl.Series(cohort.patients[np.sort(rows)]))
     frame = frame.filter(pl.col("time").is_not_null())
     step = pl.col("time").diff().over("patient")
-    steps = frame.select(step.alias("step")).to_series().drop_nulls()
+    steps = frame.select("patient", back=step.dt.total_microseconds() < 0).drop_nulls()
     found = {}
-    back = int((steps.dt.total_microseconds() < 0).sum())
-    if len(steps) and 1 - back / len(steps) >= IN_ORDER:
-        found["backward_rows"] = Found(back, len(steps))
+    if steps.height:
+        found["backward_rows"] = back = Found(int(steps["back"].sum()), steps.height)
+        if 1 - (back.share or 0.0) < IN_ORDER:
+            patients = steps.group_by("patient").agg(pl.col("back").any())["back"]
+            found["unordered_patients"] = Found(int(patients.sum()), len(patients))
     if "age" in frame.columns and frame["age"].dtype.is_numeric():
         aged = frame.filter(pl.col("age").is_not_null()).sort("time", maintain_order=True)
         years = aged.select(pl.col("age").diff().over("patient").alias("years")).to_series().drop_nulls()

@@ -21,6 +21,7 @@ METRICS = {
     "constant_labels": "Labels that all or none of the audited cases have",
     "earlier_cases": "Audited cases that are earlier than the median training case",
     "backward_rows": "Successive rows of a patient between which time runs backwards",
+    "unordered_patients": "Patients with several cases whose rows are not in order of time",
     "falling_ages": "Successive cases of a patient between which the age falls",
 }
 BEFORE, OFTEN_BEFORE = 0.9, 0.7
@@ -80,9 +81,17 @@ def data_answers(
                     found.append(None if effect is None else effect._replace(label=name + where))
             return found
 
-        answers.append(leakage.answer(model, effects(leakage, _LEAKAGE)))
+        answer = leakage.answer(model, effects(leakage, _LEAKAGE))
+        answers.append(None if answer is None else answer.model_copy(update={"metric": _compared(answer, checked)}))
         answers.append(labels.answer(model, effects(labels, {"constant_labels": "labels"})))
     return tuple(answer for answer in answers if answer is not None)
+
+
+def _compared(answer: Answer, checked: Checked) -> str:
+    """The metric of what decides, notes or patients; where there is one effect only, of what was compared."""
+    if answer.label is not None:
+        return next(metric for metric, name in _LEAKAGE.items() if answer.label.startswith(name))
+    return next(metric for metric in _LEAKAGE if any(metric in each.found for each in checked.cohorts))
 
 
 def _limit(found: Found | None, margin: float) -> str | None:
@@ -218,8 +227,14 @@ def _times(checked: Checked, each: CohortChecks) -> Iterator[tuple[str, bool]]:
             "does not show how the model will do on later patients.",
             serious,
         )
-    back = each.found.get("backward_rows")
-    if back is not None and back.n:
+    back, unordered = each.found.get("backward_rows"), each.found.get("unordered_patients")
+    if unordered is not None:
+        yield (
+            f"The rows of {unordered.n:,} of {counted(unordered.of, 'patient')} with several cases are not in order of "
+            f"time{where}: if they should be, times or patients are wrong.",
+            False,
+        )
+    elif back is not None and back.n:
         yield (
             f"Time runs backwards in {_amount(back, 'step')} from one row of a patient to the next{where}, in a table "
             "that is otherwise in order: some times or patients may be wrong.",
