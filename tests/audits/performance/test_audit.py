@@ -386,6 +386,8 @@ def test_an_inverted_model_among_many_is_alarmed_by_its_own_interval() -> None:
     row = value(result, "auroc", model="inverted")
     assert 0.46 < row["high"] < 0.5  # type: ignore[operator]
     assert [each for each in sentences(result, "concern") if each.startswith("inverted ranks patients the wrong way")]
+    told = [each.sentence for each in result.findings if each.question == "separation"]
+    assert not any("inverted" in each for each in told)
 
 
 @pytest.mark.parametrize(("threshold", "who"), [(0.0, "everybody"), (1.0, "nobody")])
@@ -452,9 +454,72 @@ def test_labels_behind_the_mean_are_named_and_counted() -> None:
     p[:, 2] = np.random.default_rng(0).random(len(p))
     odd = Cohort(cohort.cases, cohort.labels, sparse.csc_array(y))
     result = run(Performance(n_replicates=200, required={"auroc": 0.7}), odd, {"m": p})
-    caveats = sentences(result, "caveat", "separation")
-    assert "1 of 4 labels have fewer than 10 cases of one class and are not judged: 'label3'." in caveats
-    assert "For 1 of 4 labels, the AUROC of m is below the required 0.7: 'label2'." in caveats
+    (answer,) = [each for each in result.answers if each.question == "separation"]
+    assert (answer.verdict, answer.label, answer.n_labels, answer.n_unsettled) == ("concern", "label2", 4, 1)
+    assert answer.value == value(result, "auroc", label="label2")["value"]
+    (told,) = sentences(result, "concern", "separation")
+    assert told.startswith("m does not separate patients as required (0.7) for 'label2': AUROC 0.")
+    assert (
+        "Of 4 labels: 1 concern ('label2'), 1 unsettled ('label3') and 2 acceptable; mean AUROC over 3 labels" in told
+    )
+    (caveat,) = sentences(result, "caveat", "separation")
+    assert caveat.startswith("1 of 4 labels has fewer than 10 cases of one class")
+
+
+def test_a_label_that_cannot_be_tested_leaves_the_answer_open() -> None:
+    cohort, p = simulated(n_labels=3, shift=2.5)
+    y = cohort.y.toarray()
+    y[200:, 2] = 0
+    y[200:203, 2] = 1
+    result = run(QUICK, Cohort(cohort.cases, cohort.labels, sparse.csc_array(y)), {"m": p, "n": p**2})
+    for answer in result.answers:
+        assert answer.verdict != "acceptable", answer
+        assert (answer.n_labels, answer.n_unsettled >= 1) == (3, True)
+    separation = result.answers[0]
+    assert (separation.verdict, separation.label) == ("unsettled", "label2")
+    assert separation.reason == "only 3 cases of one class"
+
+
+def test_of_thousands_of_labels_the_frequent_ones_are_judged_and_the_rest_counted() -> None:
+    cohort, p = simulated(n_labels=30, shift=3.0)
+    result = run(Performance(n_replicates=200, labels_with_intervals=3), cohort, {"m": p, "n": np.sqrt(p)})
+    separation = result.answers[0]
+    assert (separation.verdict, separation.n_labels, separation.n_unsettled) == ("acceptable", 3, 0)
+    (told, _) = sentences(result, "acceptable", "separation")
+    assert "Of the 3 most frequent of 30 labels: 3 acceptable; mean AUROC over" in told
+    (caveat,) = sentences(result, "caveat", "separation")
+    assert caveat.startswith("27 of 30 labels are not judged one by one")
+    assert max(len(each.sentence) for each in result.findings) < 420
+
+
+def test_a_mean_over_one_label_is_that_label() -> None:
+    cohort, p = simulated(n_labels=2)
+    y = cohort.y.toarray()
+    y[200:, 1] = 0
+    y[200:203, 1] = 1
+    scores = {"m": p, "n": np.clip(p + 0.1 * noise(p.shape, 1), 0, 1)}
+    result = run(QUICK, Cohort(cohort.cases, cohort.labels, sparse.csc_array(y)), scores)
+    own, mean = (result.estimates.filter(label=label).drop("label") for label in ("label0", "macro"))
+    assert mean.height > 40
+    assert own.equals(mean)
+    assert not any("1 labels" in each.sentence for each in result.findings)
+
+
+def test_scores_that_cannot_be_judged_are_told_once() -> None:
+    cohort, p = simulated()
+    scores = {"m": p, "same": np.full(p.shape, 0.3), "decides": (p > 0.5).astype(float)}
+    result = run(QUICK, cohort, scores)
+    for answer in result.answers:
+        if answer.model != "m":
+            assert answer.verdict == "unsettled", answer
+            assert answer.reason in ("same gives every case the same score", "decides gives only 0 and 1")
+    assert answers(result)["separation", "m"] == "acceptable"
+    pairs = run(QUICK, cohort, {**scores, "near": p**1.01})
+    assert answers(pairs)["comparison", "m"] == "acceptable"
+    for name in ("same", "decides"):
+        about = [each for each in result.findings if name in each.sentence]
+        assert any(each.kind == "concern" for each in about)
+        assert {each.question for each in about} == {None}, about
 
 
 def test_family_run_widens_what_the_question_does_not() -> None:

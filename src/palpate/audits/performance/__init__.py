@@ -22,7 +22,7 @@ from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, performance_answers
 from palpate.audits.performance.blocks import performance_blocks
-from palpate.audits.performance.estimates import performance_rows
+from palpate.audits.performance.estimates import mean_of_one, performance_rows
 from palpate.audits.performance.findings import performance_findings
 from palpate.audits.performance.measures import (
     METRICS,
@@ -94,13 +94,16 @@ class Performance:
         rows = performance_rows(
             measured, predictions, RowWriter(self.name, self.level), self.correction, self.family, overall
         )
+        if overall == MACRO and len(found.averaged) == 1:
+            rows = mean_of_one(rows, found.averaged[0])
         analysis = PerformanceAnalysis(
             estimates=EstimateIndex(rows, label=overall, group=populations[0].name),
             models=predictions.compared,
             ensembles=predictions.ensembles,
             populations=[population.name for population in populations],
             labels=plan.labels,
-            n_averaged=found.n_averaged,
+            judged=[plan.labels[int(j)] for j in labels.frequent],
+            averaged=found.averaged,
             level=self.level,
             specificity=self.specificity,
             correction=self.correction,
@@ -124,7 +127,7 @@ class Performance:
                 "unit": self.unit,
                 "n_replicates": self.n_replicates,
                 "n_replicates_of_averages": found.n_replicates_of_averages,
-                "labels_in_macro": found.n_averaged,
+                "labels_in_macro": len(found.averaged),
             },
             replicates=replicates_frame(
                 chain.from_iterable(measured), predictions.compared, overall, (*RANKING, *PROBABILITY)

@@ -16,6 +16,7 @@ from palpate.results import Estimate
 from palpate.results.verdicts import Answer, Effect
 
 CHANCE = 0.5
+ERROR = "adaptive_calibration_error"
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,10 @@ class PerformanceAnalysis:
     ensembles: Mapping[str, Sequence[str]]
     populations: Sequence[str]
     labels: Sequence[str]
-    n_averaged: int
-    """How many labels the macro average is over."""
+    judged: Sequence[str]
+    """The labels that are judged one by one: all, or of many the most frequent ones."""
+    averaged: Sequence[str]
+    """The labels that the macro average is over."""
     level: float
     specificity: float
     correction: str
@@ -46,7 +49,9 @@ class PerformanceAnalysis:
     @property
     def auroc(self) -> str:
         """What the headline number is called in a sentence."""
-        return "AUROC" if len(self.labels) == 1 else f"mean AUROC over {self.n_averaged} labels"
+        if len(self.averaged) == 1:
+            return "AUROC" if len(self.labels) == 1 else f"AUROC for '{self.averaged[0]}'"
+        return f"mean AUROC over {len(self.averaged):,} labels"
 
     @property
     def separation(self) -> Question:
@@ -78,41 +83,80 @@ class PerformanceAnalysis:
         """How many comparisons the run made."""
         return sum(row.p_value is not None for row in self.estimates)
 
-    def family_of(self, n_question: int) -> int:
-        """How many effects share one correction: those of the question, or all comparisons of the run."""
+    @cached_property
+    def n_testable(self) -> int:
+        """How many of the judged labels can be settled: what the others lack does not widen their intervals."""
+        rows = [self.estimates.find("auroc", self.models[0], label=label) for label in self.judged]
+        return max(1, sum(row is not None and row.low is not None and too_few(row) is None for row in rows))
+
+    def family_of(self, n_each: int) -> int:
+        """How many effects share one correction: those of the question on all labels, or the run's comparisons."""
+        n_question = n_each * self.n_testable
         return n_question if self.family == "question" else max(n_question, self.n_tests)
 
-    def level_effect(self, question: Question, metric: str, model: str, label: str | None = None) -> Effect | None:
-        """How far a model is from what is asked, on the overall label or on another one."""
-        row = self.estimates.find(metric, model, label=label)
-        n_labels = 1 if label is None else len(self.labels)
-        few = None if row is None or row.value is None else too_few(row)
-        n_patients = self.n_patients[self.populations[0]]
-        return question.effect(row, n_patients, n_family=self.family_of(len(self.models) * n_labels), reason=few)
+    def odd(self, model: str, label: str) -> str | None:
+        """Why nothing can be judged by a model's scores, as its alarm says; None where they are probabilities."""
+        for member in self.ensembles.get(model, [model]):
+            if (constant := self._odd.get((member, label))) is not None:
+                return f"{member} gives {'every case the same score' if constant else 'only 0 and 1'}"
+        return None
 
-    def drop_effect(self, model: str, population: str, label: str | None = None) -> Effect | None:
-        """What a model loses from the first population to another one."""
-        row = self.estimates.find("auroc", model, label=label, group=population, reference=self.populations[0])
-        n_family = self.family_of(
-            len(self.models) * (len(self.populations) - 1) * (1 if label is None else len(self.labels))
-        )
-        why = row.reason if row is not None and row.p_value is None else None
-        smaller = min((population, self.populations[0]), key=self.n_patients.__getitem__)
-        effect = self.travel.effect(row, self.n_patients[smaller], n_family=n_family, reason=why)
-        return None if effect is None else effect._replace(label=f"to {population}", where=smaller)
+    @cached_property
+    def _odd(self) -> dict[tuple[str, str], bool]:
+        return {(each.model, each.label): each.constant for each in self.odd_scores}
 
-    def pair_effect(self, model: str, other: str) -> Effect | None:
-        """This model less the other, whichever way round the estimate is."""
-        row = self.estimates.find("auroc", model, reference=other)
-        if row is None and (turned := self.estimates.find("auroc", other, reference=model)) is not None:
-            row = turned.negated()
-        if row is None:
-            return None
-        why = row.reason if row.p_value is None else None
-        n_patients = self.n_patients[self.populations[0]]
-        n_family = self.family_of(len(pairs_of(self.models)))
-        effect = self.comparison.effect(row, n_patients, n_family=n_family, reason=why)
-        return None if effect is None else effect._replace(label=f"against {other}")
+    def all_odd(self, model: str) -> bool:
+        """Whether the alarm is all that can be said about a model."""
+        return all(self.odd(model, label) for label in self.labels)
+
+    def named(self, what: str, label: str) -> str:
+        """`to away`, and for which label where there are several."""
+        return what if len(self.labels) == 1 else f"{what} for '{label}'"
+
+    def level_effects(self, question: Question, metric: str, model: str) -> dict[str, Effect]:
+        """How far a model is from what is asked, for each label."""
+        found = {}
+        n_patients, n_family = self.n_patients[self.populations[0]], self.family_of(len(self.models))
+        for label in self.judged:
+            row = self.estimates.find(metric, model, label=label)
+            few = None if row is None or row.value is None else too_few(row)
+            reason = self.odd(model, label) or few
+            effect = question.effect(row, n_patients, n_family=n_family, reason=reason)
+            if effect is not None:
+                found[label] = effect
+        return found
+
+    def drop_effects(self, model: str, population: str) -> dict[str, Effect]:
+        """What a model loses from the first population to another one, for each label."""
+        found, main = {}, self.populations[0]
+        n_family = self.family_of(len(self.models) * (len(self.populations) - 1))
+        smaller = min((population, main), key=self.n_patients.__getitem__)
+        for label in self.judged:
+            row = self.estimates.find("auroc", model, label=label, group=population, reference=main)
+            untested = row.reason if row is not None and row.p_value is None else None
+            reason = self.odd(model, label) or untested
+            effect = self.travel.effect(row, self.n_patients[smaller], n_family=n_family, reason=reason)
+            if effect is not None:
+                found[label] = effect._replace(label=self.named(f"to {population}", label), where=smaller)
+        return found
+
+    def pair_effects(self, model: str, other: str) -> dict[str, Effect]:
+        """This model less the other, for each label."""
+        found = {}
+        n_patients, n_family = self.n_patients[self.populations[0]], self.family_of(len(pairs_of(self.models)))
+        for label in self.judged:
+            row = self.difference(model, other, label)
+            untested = row.reason if row is not None and row.p_value is None else None
+            reason = self.odd(model, label) or self.odd(other, label) or untested
+            effect = self.comparison.effect(row, n_patients, n_family=n_family, reason=reason)
+            if effect is not None:
+                found[label] = effect._replace(label=self.named(f"against {other}", label))
+        return found
+
+    def difference(self, model: str, other: str, label: str | None = None) -> Estimate | None:
+        """This model's AUROC less the other's, whichever way round the estimate is."""
+        turned = self.estimates.find("auroc", other, label=label, reference=model)
+        return self.estimates.find("auroc", model, label=label, reference=other) if turned is None else turned.negated()
 
 
 def too_few(row: Estimate) -> str | None:
@@ -127,11 +171,14 @@ def performance_answers(analysis: PerformanceAnalysis) -> tuple[Answer, ...]:
     """Is it good enough, are its risks right, does it travel, is it as good as the others?"""
     answers: list[Answer | None] = []
     for model in analysis.models:
-        level = analysis.level_effect(analysis.separation, "auroc", model)
-        risks = analysis.level_effect(analysis.calibration, "adaptive_calibration_error", model)
-        answers += [analysis.separation.answer(model, [level]), analysis.calibration.answer(model, [risks])]
-        drops = [analysis.drop_effect(model, name) for name in analysis.populations[1:]]
-        answers.append(analysis.travel.answer(model, drops) if drops else None)
-        pairs = [analysis.pair_effect(model, name) for name in analysis.models if name != model]
-        answers.append(analysis.comparison.answer(model, pairs) if pairs else None)
+        level = analysis.level_effects(analysis.separation, "auroc", model)
+        risks = analysis.level_effects(analysis.calibration, ERROR, model)
+        answers.append(analysis.separation.answer(model, list(level.values())))
+        answers.append(analysis.calibration.answer(model, list(risks.values())))
+        drops = [analysis.drop_effects(model, name) for name in analysis.populations[1:]]
+        answers.append(analysis.travel.answer(model, [effect for each in drops for effect in each.values()]))
+        others = [name for name in analysis.models if name != model]
+        sound = [name for name in others if not analysis.all_odd(name)]
+        pairs = [analysis.pair_effects(model, name) for name in sound or others]
+        answers.append(analysis.comparison.answer(model, [effect for each in pairs for effect in each.values()]))
     return tuple(answer for answer in answers if answer is not None)

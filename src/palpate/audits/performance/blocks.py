@@ -86,7 +86,9 @@ def _headline_table(analysis: PerformanceAnalysis) -> Table:
 
 
 def _averaging(analysis: PerformanceAnalysis) -> str:
-    n, total = analysis.n_averaged, len(analysis.labels)
+    n, total = len(analysis.averaged), len(analysis.labels)
+    if n == 1:
+        return f"of '{analysis.averaged[0]}', the only one of {total} labels with enough patients in every cohort"
     which = "all" if n == total else f"{n} of"
     return f"averaged over {which} {total} labels (macro: those with enough patients in every cohort)"
 

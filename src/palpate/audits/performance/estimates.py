@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from palpate.audits.kit.differences import drop_differences, model_differences, population_differences
 from palpate.audits.kit.metrics import MetricReplicates, level_rows, spread_rows
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import RowWriter, corrected, one_family
-from palpate.results import Estimate, Predictions
+from palpate.results import MACRO, Estimate, Predictions
 
 
 def performance_rows(
@@ -40,3 +41,9 @@ def performance_rows(
         *corrected(differences, correction, writer.level, family_of=one_family(family) or question),
         *spread_rows(writer, parts, predictions),
     ]
+
+
+def mean_of_one(rows: Sequence[Estimate], label: str) -> list[Estimate]:
+    """The rows with the mean over a single label as that label's own rows: one number, one interval, one test."""
+    own = [replace(row, label=MACRO) for row in rows if row.label == label]
+    return [*(row for row in rows if row.label != MACRO), *own]

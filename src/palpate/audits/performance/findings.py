@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from palpate.audits.kit.answers import Question
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.rows import pairs_of
 from palpate.audits.kit.wording import counted, interval, listed, number, quoted
-from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, too_few
+from palpate.audits.performance.answers import CHANCE, ERROR, PerformanceAnalysis, too_few
 from palpate.results import Estimate, Finding
-from palpate.results.verdicts import VERDICTS, Answer, Effect
+from palpate.results.verdicts import VERDICTS, Answer, Effect, worst
 from palpate.stats import widen_interval
 
 _MOST_PAIRS = 6
@@ -18,13 +17,13 @@ _MOST_PAIRS = 6
 
 def performance_findings(analysis: PerformanceAnalysis, answers: Sequence[Answer]) -> tuple[Finding, ...]:
     """What casts doubt on everything, then the sentences of each question, and what limits them."""
-    by_question = {name: [answer for answer in answers if answer.question == name] for name in _SENTENCES}
     return (
         *_alarms(analysis),
         *(
             Finding(sentence=sentence(analysis, answer), kind=answer.verdict, question=name)
             for name, sentence in _SENTENCES.items()
-            for answer in by_question[name]
+            for answer in answers
+            if answer.question == name and not _told_by_alarm(analysis, answer)
         ),
         *_label_caveats(analysis),
         *_skills(analysis),
@@ -32,6 +31,50 @@ def performance_findings(analysis: PerformanceAnalysis, answers: Sequence[Answer
         *_pairs(analysis),
         *_threshold_caveats(analysis),
     )
+
+
+def _told_by_alarm(analysis: PerformanceAnalysis, answer: Answer) -> bool:
+    """Whether a finding of the first rank says all: scores that cannot be judged, or a model that is inverted."""
+    if analysis.all_odd(answer.model):
+        return True
+    if answer.question != "separation" or len(analysis.labels) > 1:
+        return False
+    return bool(_inverted_rows(analysis, answer.model, analysis.populations[0]))
+
+
+def _labels(analysis: PerformanceAnalysis, effects: Sequence[Mapping[str, Effect]], mean: str) -> str:
+    """Behind the label that decides: how many labels have which verdict, which they are, and the mean over all."""
+    if len(analysis.labels) == 1:
+        return ""
+    decided = {
+        label: worst([each[label] for each in effects if label in each]).verdict
+        for label in analysis.judged
+        if any(label in each for each in effects)
+    }
+    told = []
+    for verdict in VERDICTS:
+        names = [label for label, own in decided.items() if own == verdict]
+        if names:
+            told.append(f"{len(names)} {verdict}" + (f" ({quoted(names)})" if verdict != "acceptable" else ""))
+    n, most = len(analysis.labels), len(analysis.judged)
+    of = f"Of {n} labels" if most == n else f"Of the {most} most frequent of {n:,} labels"
+    return f" {of}: {listed(told)}{mean}."
+
+
+def _mean(analysis: PerformanceAnalysis, row: Estimate | None, name: str, *, signed: bool = False) -> str:
+    """`; mean AUROC over 3 labels 0.841, 95% interval ...`; nothing where the mean is over one label."""
+    if row is None or row.value is None or len(analysis.averaged) < 2:
+        return ""
+    return f"; {name} {number(row.value, signed=signed)}, {interval(row, signed=signed)}"
+
+
+def _for_label(analysis: PerformanceAnalysis, answer: Answer, worst_is: str) -> str:
+    """` for 'c'`: the label that decides, where there are several; of acceptable ones, the one that comes closest."""
+    if answer.label is None or len(analysis.labels) == 1:
+        return ""
+    if answer.verdict == "acceptable":
+        return f" for all {answer.n_labels} labels, {worst_is} for '{answer.label}'"
+    return f" for '{answer.label}'"
 
 
 def _size(analysis: PerformanceAnalysis, answer: Answer, *, signed: bool = False) -> str:
@@ -53,46 +96,56 @@ def _open(answer: Answer) -> str:
 
 
 def _separation(analysis: PerformanceAnalysis, answer: Answer) -> str:
-    size = f"{analysis.auroc} {_size(analysis, answer)}"
+    size, of = f"AUROC {_size(analysis, answer)}", _for_label(analysis, answer, "least")
     asked = "better than chance" if analysis.required == CHANCE else f"as required ({analysis.required:g})"
+    mean = _mean(analysis, analysis.estimates.find("auroc", answer.model), analysis.auroc)
+    labels = _labels(analysis, [analysis.level_effects(analysis.separation, "auroc", answer.model)], mean)
     if answer.value is None:
-        return f"{analysis.auroc} of {answer.model} in {analysis.populations[0]} cannot be computed: {answer.reason}."
+        return f"AUROC of {answer.model} in {analysis.populations[0]}{of} cannot be computed: {answer.reason}.{labels}"
     if answer.verdict == "acceptable":
-        return f"{answer.model} separates patients {asked}: {size}."
+        return f"{answer.model} separates patients {asked}{of}: {size}.{labels}"
     if answer.verdict == "concern":
         short = "does worse than chance" if analysis.required == CHANCE else f"does not separate patients {asked}"
-        return f"{answer.model} {short}: {size}."
-    return f"Whether {answer.model} separates patients {asked} cannot be told ({size}){_open(answer)}."
+        return f"{answer.model} {short}{of}: {size}.{labels}"
+    return f"Whether {answer.model} separates patients {asked}{of} cannot be told ({size}){_open(answer)}.{labels}"
 
 
 def _calibration(analysis: PerformanceAnalysis, answer: Answer) -> str:
-    size = f"mean calibration error {_size(analysis, answer)}"
-    margin = f"{analysis.calibration.margin:g}"
+    size, of = f"mean calibration error {_size(analysis, answer)}", _for_label(analysis, answer, "most")
+    mean = _mean(analysis, analysis.estimates.find(ERROR, answer.model), "mean over the labels")
+    labels = _labels(analysis, [analysis.level_effects(analysis.calibration, ERROR, answer.model)], mean)
+    risks, margin = f"the risks of {answer.model}", f"{analysis.calibration.margin:g}"
     if answer.value is None:
-        return f"The calibration of {answer.model} cannot be computed: {answer.reason}."
+        return f"The calibration of {answer.model}{of} cannot be computed: {answer.reason}.{labels}"
     if answer.verdict == "acceptable":
-        return f"The risks of {answer.model} are off by less than {margin} on average: {size}."
+        return f"The risks of {answer.model} are off by less than {margin} on average{of}: {size}.{labels}"
     if answer.verdict == "concern":
-        return f"The risks of {answer.model} are off by more than {margin} on average: {size}."
+        return f"The risks of {answer.model} are off by more than {margin} on average{of}: {size}.{labels}"
     if answer.verdict == "caution":
-        return f"The risks of {answer.model} are off; whether by more than {margin} is open: {size}."
-    return f"Whether the risks of {answer.model} are off by more than {margin} cannot be told ({size}){_open(answer)}."
+        return f"The risks of {answer.model} are off{of}; whether by more than {margin} is open: {size}.{labels}"
+    return f"Whether {risks} are off by more than {margin}{of} cannot be told ({size}){_open(answer)}.{labels}"
 
 
 def _travel(analysis: PerformanceAnalysis, answer: Answer) -> str:
-    where = f"from {analysis.populations[0]} {answer.label or f'to {analysis.populations[-1]}'}"
-    what, margin = analysis.auroc, f"{analysis.travel.margin:g}"
-    size = f"change {_size(analysis, answer, signed=True)}"
+    main, others = analysis.populations[0], analysis.populations[1:]
+    where = f"from {main} {answer.label or f'to {others[-1]}'}"
+    margin, size = f"{analysis.travel.margin:g}", f"change {_size(analysis, answer, signed=True)}"
+    drops = [analysis.drop_effects(answer.model, name) for name in others]
+    row = analysis.estimates.find("auroc", answer.model, group=others[0], reference=main)
+    mean = _mean(analysis, row, f"change of the {analysis.auroc}", signed=True) if len(others) == 1 else ""
+    labels = _labels(analysis, drops, mean)
     if answer.value is None:
-        return f"The change of {what} of {answer.model} {where} cannot be computed: {answer.reason}."
+        return f"The change of AUROC of {answer.model} {where} cannot be computed: {answer.reason}.{labels}"
     if answer.verdict == "acceptable":
-        several = "to any other cohort " if len(analysis.populations) > 2 else ""
-        return f"{answer.model} does not lose {margin} {what} or more {several}{where} ({size})."
+        several = "to any other cohort, at most " if len(others) > 1 else ""
+        several = several or ("for any label, at most " if answer.n_labels > 1 else "")
+        return f"{answer.model} does not lose {margin} AUROC or more {several}{where} ({size}).{labels}"
     if answer.verdict == "concern":
-        return f"{answer.model} loses more than {margin} {what} {where} ({size})."
+        return f"{answer.model} loses more than {margin} AUROC {where} ({size}).{labels}"
     if answer.verdict == "caution":
-        return f"{answer.model} loses {what} {where}; whether more than {margin} is open ({size})."
-    return f"Whether {answer.model} loses more than {margin} {what} {where} cannot be told ({size}){_open(answer)}."
+        return f"{answer.model} loses AUROC {where}; whether more than {margin} is open ({size}).{labels}"
+    lost = f"Whether {answer.model} loses more than {margin} AUROC {where}"
+    return f"{lost} cannot be told ({size}){_open(answer)}.{labels}"
 
 
 _SENTENCES = {"separation": _separation, "calibration": _calibration, "travel": _travel}
@@ -101,15 +154,19 @@ _SENTENCES = {"separation": _separation, "calibration": _calibration, "travel": 
 def _pairs(analysis: PerformanceAnalysis) -> Iterator[Finding]:
     """One sentence per pair in the first cohort; its verdict is the worse of the two models'."""
     judged = []
-    for model, reference in pairs_of(analysis.models):
-        first, second = analysis.pair_effect(model, reference), analysis.pair_effect(reference, model)
-        if first is None or second is None or first.harm is None or second.harm is None:
-            continue
-        worse = min((first, model, reference), (second, reference, model), key=lambda each: _rank(each[0]))
-        judged.append(worse)
+    for pair in pairs_of([model for model in analysis.models if not analysis.all_odd(model)]):
+        both = [
+            (effect, model, other, label)
+            for model, other in (pair, pair[::-1])
+            for label, effect in analysis.pair_effects(model, other).items()
+            if effect.harm is not None
+        ]
+        if both:
+            judged.append(min(both, key=lambda each: _rank(each[0])))
     judged.sort(key=lambda each: _rank(each[0]))
-    for effect, model, other in judged[:_MOST_PAIRS]:
-        yield Finding(sentence=_pair(analysis, effect, model, other), kind=effect.verdict, question="comparison")
+    for effect, model, other, label in judged[:_MOST_PAIRS]:
+        sentence = _pair(analysis, effect, model, other, label)
+        yield Finding(sentence=sentence, kind=effect.verdict, question="comparison")
     if len(judged) > _MOST_PAIRS:
         more = counted(len(judged) - _MOST_PAIRS, "more pair of models is", "more pairs of models are")
         yield Finding(sentence=f"{more} in the table of differences.", question="comparison")
@@ -119,22 +176,26 @@ def _rank(effect: Effect) -> tuple[int, float]:
     return VERDICTS.index(effect.verdict), -(effect.harm or 0.0)
 
 
-def _pair(analysis: PerformanceAnalysis, effect: Effect, model: str, other: str) -> str:
-    """`model` is the one that may be worse."""
-    levels = [number(analysis.estimates.value("auroc", name)) for name in (model, other)]
+def _pair(analysis: PerformanceAnalysis, effect: Effect, model: str, other: str, label: str) -> str:
+    """`model` is the one that may be worse, by most for this label."""
+    levels = [number(analysis.estimates.value("auroc", name, label=label)) for name in (model, other)]
     answer = analysis.comparison.answer(model, [effect])
     size = f"{levels[0]} against {levels[1]}"
     if answer is not None:
         size += f", difference {_size(analysis, answer, signed=True)}"
-    margin, what = f"{analysis.comparison.margin:g}", analysis.auroc
+    margin, of = f"{analysis.comparison.margin:g}", analysis.named("", label)
+    mean = _mean(analysis, analysis.difference(model, other), f"difference of the {analysis.auroc}", signed=True)
+    labels = _labels(analysis, [analysis.pair_effects(model, other)], mean)
     if effect.verdict == "concern":
-        return f"{model} has a lower {what} than {other}, by more than {margin}: {size}."
+        return f"{model} has a lower AUROC than {other}{of}, by more than {margin}: {size}.{labels}"
     if effect.verdict == "caution":
-        return f"{model} has a lower {what} than {other}; whether by more than {margin} is open: {size}."
+        return f"{model} has a lower AUROC than {other}{of}; whether by more than {margin} is open: {size}.{labels}"
     if effect.verdict == "acceptable":
-        return f"{model} and {other} differ by less than {margin} in {what}: {size}."
+        most = of and f", most{of}"
+        return f"{model} and {other} differ by less than {margin} in AUROC{most}: {size}.{labels}"
     open_ = "" if answer is None else _open(answer)
-    return f"Whether {model} is worse than {other} by more than {margin} {what} cannot be told: {size}{open_}."
+    worse = f"Whether {model} is worse than {other} by more than {margin} AUROC{of}"
+    return f"{worse} cannot be told: {size}{open_}.{labels}"
 
 
 def _drops(analysis: PerformanceAnalysis) -> Iterator[Finding]:
@@ -144,6 +205,8 @@ def _drops(analysis: PerformanceAnalysis) -> Iterator[Finding]:
         for model, reference in pairs_of(analysis.models):
             row = analysis.estimates.find("auroc_drop", model, group=population, reference=reference)
             if row is None or row.value is None or not row.significant:
+                continue
+            if analysis.all_odd(model) or analysis.all_odd(reference):
                 continue
             loser, other = (model, reference) if row.value < 0 else (reference, model)
             shown = row if row.value < 0 else row.negated()
@@ -184,17 +247,21 @@ def _levels(analysis: PerformanceAnalysis, metric: str, model: str, population: 
             yield row
 
 
+def _inverted_rows(analysis: PerformanceAnalysis, model: str, population: str) -> list[Estimate]:
+    """The AUROCs that are shown to lie below 0.5; those of many labels, over all of them at once."""
+    rows = list(_levels(analysis, "auroc", model, population))
+    n_labels = sum(row.low is not None for row in rows)
+    return [
+        row
+        for row in rows
+        if row.value is not None and row.low is not None and row.high is not None
+        if float(widen_interval(row.value, row.low, row.high, n_labels, level=analysis.level).high) < CHANCE
+    ]
+
+
 def _inverted(analysis: PerformanceAnalysis, model: str) -> Iterator[Finding]:
-    """An AUROC that is shown to lie below 0.5; one of many labels, over all of them at once."""
     for population in analysis.populations:
-        rows = list(_levels(analysis, "auroc", model, population))
-        n_labels = sum(row.low is not None for row in rows)
-        found = [
-            row
-            for row in rows
-            if row.value is not None and row.low is not None and row.high is not None
-            if float(widen_interval(row.value, row.low, row.high, n_labels, level=analysis.level).high) < CHANCE
-        ]
+        found = _inverted_rows(analysis, model, population)
         if found:
             size = f"AUROC {number(found[0].value)}, {interval(found[0])}"
             yield Finding(
@@ -226,51 +293,37 @@ def _one_decision(analysis: PerformanceAnalysis, model: str, odd: set[tuple[str,
 
 
 def _label_caveats(analysis: PerformanceAnalysis) -> Iterator[Finding]:
-    """Behind a mean over labels: those that are shown to fall short, and those that could not be judged."""
+    """The labels about which nothing can be said: too rare, or not among those that are judged one by one."""
     if len(analysis.labels) == 1:
         return
-    question, n = analysis.separation, len(analysis.labels)
+    n = len(analysis.labels)
     few = [
         label
-        for label in analysis.labels
+        for label in analysis.judged
         if (row := analysis.estimates.find("auroc", analysis.models[0], label=label)) is None or too_few(row)
     ]
     if few:
         yield Finding(
-            sentence=f"{len(few)} of {n} labels have fewer than {FEWEST_FOR_TEST} cases of one class and are not "
-            f"judged: {quoted(few)}.",
+            sentence=f"{len(few)} of {n:,} labels {'has' if len(few) == 1 else 'have'} fewer than {FEWEST_FOR_TEST} "
+            f"cases of one class, so that nothing is settled about them: {quoted(few)}.",
             kind="caveat",
-            question=question.name,
+            question=analysis.separation.name,
         )
-    for model in analysis.models:
-        short = _judged(analysis, "concern", question, model)
-        if short and analysis.required != CHANCE:
-            yield Finding(
-                sentence=f"For {len(short)} of {n} labels, the AUROC of {model} is below the required "
-                f"{analysis.required:g}: {quoted(short)}.",
-                kind="caveat",
-                question=question.name,
-            )
-        for population in analysis.populations[1:]:
-            effects = {label: analysis.drop_effect(model, population, label) for label in analysis.labels}
-            lost = [label for label, effect in effects.items() if effect is not None and effect.verdict == "concern"]
-            if lost:
-                yield Finding(
-                    sentence=f"For {len(lost)} of {n} labels, {model} loses more than "
-                    f"{analysis.travel.margin:g} AUROC to {population}: {quoted(lost)}.",
-                    kind="caveat",
-                    question="travel",
-                )
-
-
-def _judged(analysis: PerformanceAnalysis, verdict: str, question: Question, model: str) -> list[str]:
-    effects = {label: analysis.level_effect(question, "auroc", model, label) for label in analysis.labels}
-    return [label for label, effect in effects.items() if effect is not None and effect.verdict == verdict]
+    rest = [label for label in analysis.labels if label not in set(analysis.judged)]
+    if rest:
+        yield Finding(
+            sentence=f"{len(rest):,} of {n:,} labels are not judged one by one, because only the "
+            f"{len(analysis.judged)} most frequent have intervals (`labels_with_intervals`): {quoted(rest)}.",
+            kind="caveat",
+            question=analysis.separation.name,
+        )
 
 
 def _skills(analysis: PerformanceAnalysis) -> Iterator[Finding]:
     """Probabilities that are worse than always predicting the prevalence."""
     for model in analysis.models:
+        if analysis.all_odd(model):
+            continue
         skills = [analysis.estimates.find("brier_skill_score", model, group=name) for name in analysis.populations]
         bad = [skill for skill in skills if skill is not None and skill.high is not None and skill.high < 0]
         if bad:

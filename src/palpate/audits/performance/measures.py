@@ -111,10 +111,11 @@ def most_frequent(y_true: NDArray[np.uint8], n: int) -> Ints:
 
 
 class MeasuredAll(NamedTuple):
-    """What was measured: for each population its parts (labels, averages), and how many labels macro is over."""
+    """What was measured: for each population its parts (labels, averages)."""
 
     parts: list[list[MetricReplicates]]
-    n_averaged: int
+    averaged: tuple[str, ...]
+    """The labels that the macro AUROC is over."""
     n_replicates_of_averages: int
 
 
@@ -125,7 +126,7 @@ def measure(
     parts = [_labels(population, labels, models, measuring) for population in populations]
     n_average = measuring.n_replicates_of_averages(populations)
     if len(labels.names) == 1:
-        return MeasuredAll(parts, 1, n_average)
+        return MeasuredAll(parts, labels.names, n_average)
     order = np.concatenate([labels.frequent, labels.rest])
     common = np.all(
         [class_units(each.y_true, each.patient, measuring.unit).min(axis=0) >= FEWEST_FOR_TEST for each in populations],
@@ -137,7 +138,8 @@ def measure(
         macro = _macro_replicates(population, each, common, averaged, measuring, n_average)
         each.append(_macro(population, models, point, averaged, macro, each))
         each.append(_micro(population, models, measuring, n_average))
-    return MeasuredAll(parts, int(averaged[METRICS.index("auroc")].sum()), n_average)
+    kept = order[averaged[METRICS.index("auroc")]]
+    return MeasuredAll(parts, tuple(labels.names[int(j)] for j in kept), n_average)
 
 
 def _labels(
