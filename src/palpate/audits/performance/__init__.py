@@ -91,11 +91,9 @@ class Performance:
         found = measure(populations, labels, tuple(predictions.scored), measuring)
         measured = [[part.with_ensembles(predictions) for part in parts] for parts in found.parts]
         overall = plan.labels[0] if len(plan.labels) == 1 else MACRO
-        rows = performance_rows(
-            measured, predictions, RowWriter(self.name, self.level), self.correction, self.family, overall
-        )
-        if overall == MACRO and len(found.averaged) == 1:
-            rows = mean_of_one(rows, found.averaged[0])
+        writer = RowWriter(self.name, self.level)
+        rows = performance_rows(measured, predictions, writer, self.correction, self.family, overall)
+        rows = mean_of_one(rows, found.averaged)
         analysis = PerformanceAnalysis(
             estimates=EstimateIndex(rows, label=overall, group=populations[0].name),
             models=predictions.compared,

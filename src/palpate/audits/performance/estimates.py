@@ -43,7 +43,9 @@ def performance_rows(
     ]
 
 
-def mean_of_one(rows: Sequence[Estimate], label: str) -> list[Estimate]:
-    """The rows with the mean over a single label as that label's own rows: one number, one interval, one test."""
-    own = [replace(row, label=MACRO) for row in rows if row.label == label]
-    return [*(row for row in rows if row.label != MACRO), *own]
+def mean_of_one(rows: list[Estimate], averaged: Sequence[str]) -> list[Estimate]:
+    """The rows with a mean over a single label as that label's own rows: one number, one interval, one test."""
+    others = [row for row in rows if row.label != MACRO]
+    if len(averaged) != 1 or len(others) == len(rows):
+        return rows
+    return [*others, *(replace(row, label=MACRO) for row in rows if row.label == averaged[0])]
