@@ -217,3 +217,12 @@ def test_ctrl_c_of_the_user_is_not_the_models_error() -> None:
     with pytest.raises(KeyboardInterrupt), exits_are_errors("odd", "scoring"):
         exits_when_interrupted()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_file_named_as_one_of_pythons_own_does_not_stand_in_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "json.py").write_text("")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "other"), *sys.path])
+    load_model(spec(tmp_path, "whereabouts", None)).close()

@@ -241,7 +241,7 @@ def check_unique(cases: ColumnCheck) -> None:
 def check_one_split(patients: ColumnCheck, split: pl.Series) -> None:
     """Refuse a patient with cases in two splits: the model would be tested on patients it was trained on."""
     pairs = pl.DataFrame({"patient": patients.values, "split": split, "row": np.arange(len(split))})
-    pairs = pairs.unique(["patient", "split"], keep="first", maintain_order=True)
+    pairs = pairs.drop_nulls("split").unique(["patient", "split"], keep="first", maintain_order=True)
     second = first_true(~pairs["patient"].is_first_distinct())
     if second is not None:
         patient = pairs["patient"][second]

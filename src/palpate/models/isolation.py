@@ -36,7 +36,8 @@ _DECLARED = (
     *("characters_per_call", "learned_words", "uses_edits", "explains", "may_change", "classes"),
 )
 _DOING = {"load": "loading", "predict": "scoring", "explain": "explaining", "words": "listing its words"}
-_BOOT = "import sys; sys.path[:] = {path!r}; from palpate.models import serve_models; serve_models()"
+_BOOT = "import sys; sys.path += {path!r}; from palpate.models import serve_models; serve_models()"
+"""The folders that this process searches come last, so that no file in them stands in for one of Python's own."""
 _SECONDS_TO_END = 5.0
 _SECONDS_BETWEEN_LOOKS = 0.5
 
@@ -60,7 +61,7 @@ class IsolatedModel(Model):
     def __init__(self, spec: ModelSpec) -> None:
         self._name, self._lock, self._busy = spec.name, threading.Lock(), threading.Event()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT.format(path=sys.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-P", "-c", _BOOT.format(path=sys.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._end = weakref.finalize(self, _end, self._process, self._busy)
         try:

@@ -14,6 +14,11 @@ from palpate.models.adapters.python import load
 TEXTS = ["a fever", "", "fever fever"]
 
 
+@pytest.fixture(autouse=True)
+def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
 def module(folder: Path, code: str, name: str = "my_model") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.py").write_text(code)

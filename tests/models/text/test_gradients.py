@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from palpate.cases.edits import Inputs
 from palpate.errors import MissingExtra
 from palpate.models import ModelSpec, load_model
+from palpate.models.adapters.hf import _Labels
 from palpate.models.text.gradients import WAYS, attributions_of, log_odds, token_scores
 from palpate.results import Asked, Attributions
 from tests.models.tiny_checkpoints import checkpoint, note
@@ -312,6 +313,6 @@ def test_a_slow_tokenizer_explains_nothing(tmp_path: Path) -> None:
 
     windows = replace(model._windows, tokenizer=Slow())
     other = type(model)(
-        model._network, windows, model._options, activation="softmax", labels=model.labels, fingerprint="x"
+        model._network, windows, model._options, activation="softmax", labels=_Labels(model.labels), fingerprint="x"
     )
     assert other.explains == ()
