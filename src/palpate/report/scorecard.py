@@ -13,6 +13,7 @@ from palpate.results.verdicts import MEANINGS, VERDICTS, Answer, Verdict
 WORDS: Mapping[str, str] = {verdict: verdict.capitalize() for verdict in VERDICTS}
 METRICS_IN_WORDS: Mapping[str, str] = {
     "auroc": "AUROC",
+    "constant_labels": "labels with one outcome only",
     "calibration": "calibration error",
     "agreement": "less than the clinicians' own agreement",
     "shift": "change of the risk",
@@ -66,11 +67,16 @@ def view_scorecard(results: Sequence[AuditResult], manifest: Mapping[str, Any]) 
     models = models[:_MOST_MODELS]
     questions = tuple(
         QuestionView(audit, asks, tuple(_cell(row[name]) if name in row else None for name in models))
-        for (audit, asks), row in cells.items()
+        for (audit, asks), row in sorted(cells.items(), key=lambda item: _rank(item[1]))
     )
     there = {cell.verdict for question in questions for cell in question.cells if cell is not None}
     legend = tuple((name, WORDS[name], MEANINGS[name]) for name in VERDICTS if name in there)
     return ScorecardView(tuple(typeset.shorten(name, 60) for name in models), questions, legend)
+
+
+def _rank(row: Mapping[str, Answer]) -> int:
+    """The worst verdict of a question: the questions that decide come first, the others in the order of the audits."""
+    return min(VERDICTS.index(answer.verdict) for answer in row.values())
 
 
 def _cell(answer: Answer) -> AnswerView:
@@ -100,7 +106,7 @@ def margin_of(answer: Answer) -> str:
 def details_of(answer: Answer) -> tuple[str, ...]:
     """Which label decides, what is unsettled, and what would settle it."""
     told = []
-    if answer.label is not None and answer.n_labels > 1:
+    if answer.label is not None and answer.n_labels > 1 and answer.value != 0:
         told.append(f"worst of {answer.n_labels}: {typeset.shorten(answer.label, 60)}")
     if answer.n_unsettled and answer.verdict != "unsettled":
         told.append(f"{typeset.count_of(answer.n_unsettled, 'label')} unsettled")
