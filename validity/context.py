@@ -27,8 +27,8 @@ Floats = NDArray[np.float64]
 Key = tuple[str, str, str | None]
 WEIGHTS = np.array([0.8, 0.5, 0.4, 0.3, 0.0, 0.0])
 """How much each attribute says about the label; the last two are noise."""
-AUDIT = Context(n_replicates=400, refits=10, decision_thresholds=(), margins={"auroc": 0.03})
-N_TRUTH = 600_000
+AUDIT = Context(n_replicates=300, refits=8, decision_thresholds=(), margins={"auroc": 0.03})
+N_TRUTH = 400_000
 REPORTED: Mapping[str, tuple[Key, ...]] = {
     "matched AUROC": (("auroc", "matched", None),),
     "re-weighted AUROC": (("auroc", "re-weighted", None),),
@@ -192,7 +192,7 @@ def wrong_verdicts(n_samples: int, seed: int) -> Iterator[Cell]:
 
 def useless_history(n_samples: int, seed: int) -> Cell:
     """A history that says nothing about the label must not reassure."""
-    hospital = Hospital(n=1500, learned=None, reads=0.0)
+    hospital = Hospital(n=800, learned=None, reads=0.0)
     settled = 0
     for k in range(n_samples):
         rng = np.random.default_rng([seed + k, 3])
@@ -227,7 +227,7 @@ COVERED = (
     Hospital(n=400, learned=None),
     Hospital(n=1000, learned=None, base=-3.0),
 )
-"""Where a pre-test model is fitted ten times and more, on fewer data sets."""
+"""Where a pre-test model is fitted, and fitted again, there are fewer data sets."""
 
 
 def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
