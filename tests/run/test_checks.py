@@ -30,10 +30,10 @@ class Asks:
     name: ClassVar[str] = "asks"
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[None]:
-        raise NotImplementedError
+        raise AssertionError("a check neither plans nor analyses")
 
     def analyse(self, plan: Plan[None], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
-        raise NotImplementedError
+        raise AssertionError("a check neither plans nor analyses")
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, false_discovery_control, permutation_test
+from scipy.stats import binomtest, false_discovery_control, norm
 
-from palpate.stats import adjust, bootstrap_p_value, error_interval, percentile_interval, wilson_interval
-from palpate.stats.intervals import sign_flip_p_value
+from palpate.stats import (
+    adjust,
+    error_interval,
+    interval_p_value,
+    percentile_interval,
+    widen_interval,
+    wilson_interval,
+)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
@@ -27,14 +32,11 @@ def test_up_to_5_percent_undefined_replicates_are_left_out():
     x[:5] = np.nan
     low, high = percentile_interval(x, level=0.9)
     assert (float(low), float(high)) == pytest.approx(tuple(np.quantile(x[5:], [0.05, 0.95])))
-    assert float(bootstrap_p_value(x)) == pytest.approx(2 / 96)
     x[5] = np.nan
     assert np.isnan(percentile_interval(x)).all()
-    assert math.isnan(float(bootstrap_p_value(x)))
     both = np.stack([np.arange(100.0), x])
     assert np.isnan(percentile_interval(both).low).tolist() == [False, True]
     assert np.isnan(percentile_interval(np.empty((3, 0))).low).all()
-    assert np.isnan(bootstrap_p_value(np.empty((3, 0)))).all()
 
 
 def test_level_is_a_fraction():
@@ -42,14 +44,20 @@ def test_level_is_a_fraction():
         percentile_interval([1.0, 2.0], level=95)
 
 
-def test_p_value_by_hand():
-    assert bootstrap_p_value(np.ones(99)) == pytest.approx(2 * 1 / 100)
-    assert bootstrap_p_value(np.zeros(99)) == 1.0
-    assert bootstrap_p_value([-1.0, 1, 1, 1, 1, 1, 1, 1, 1]) == pytest.approx(0.4)
-    assert bootstrap_p_value([1.0, -1, -1, -1, -1, -1, -1, -1, -1]) == pytest.approx(0.4)
-    table = np.stack([np.ones(99), np.zeros(99)])
-    np.testing.assert_allclose(bootstrap_p_value(table), [0.02, 1.0])
-    np.testing.assert_allclose(bootstrap_p_value(table.T, axis=0), [0.02, 1.0])
+def test_the_p_value_of_an_interval_by_hand():
+    z = norm.ppf(0.975)
+    np.testing.assert_allclose(
+        interval_p_value([1.0, -1.0, 0.0], [0.0, -1.5, -1.0], [9.0, 0.0, 2.0]), [0.05, 0.05, 1.0]
+    )
+    assert interval_p_value(1.0, 0.5, 9.0) == pytest.approx(2 * norm.sf(2 * z))
+    assert np.isnan(interval_p_value([np.nan, 1.0], [0.0, 1.0], [1.0, 1.0])).all(), "no width says nothing"
+
+
+def test_a_widened_interval_is_bonferronis():
+    z = norm.ppf(1 - 0.025 / 7) / norm.ppf(0.975)
+    low, high = widen_interval(0.2, 0.1, 0.4, 7)
+    assert (low, high) == (pytest.approx(0.2 - 0.1 * z), pytest.approx(0.2 + 0.2 * z))
+    assert widen_interval(0.2, 0.1, 0.4, 1) == (pytest.approx(0.1), pytest.approx(0.4))
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 10), (10, 10), (57, 200)])
@@ -103,27 +111,3 @@ def test_error_interval_by_hand():
     assert error_interval(0.07, errors, noise, level=0.95).high == 0.07, "holds its estimate"
     assert np.isnan(error_interval(0.04, errors * np.nan, noise * np.nan)).all()
     assert error_interval([0.0], np.zeros((1, 10)), np.zeros((1, 10))).low == [0.0]
-
-
-def test_random_signs_equal_all_signs() -> None:
-    """Against every one of the 2**10 assignments, by counting and by scipy."""
-    rng = np.random.default_rng(3)
-    table = rng.normal(0.4, 1, size=(10, 4))
-    table[:, 3] = 0.0
-    found = sign_flip_p_value(table, rng=1, n_replicates=40_000)
-    signs = np.array(list(product((-1, 1), repeat=10)))
-    exact = (np.abs(signs @ table) >= np.abs(table.sum(axis=0)) - 1e-12).mean(axis=0)
-    np.testing.assert_allclose(found, exact, atol=0.01)
-    assert found[3] == 1.0
-    for k in range(3):
-        scipys = permutation_test(
-            (table[:, k],), np.mean, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
-        )
-        assert scipys.pvalue == pytest.approx(exact[k], abs=1e-12)
-
-
-def test_a_difference_in_every_patient_has_the_normal_tail() -> None:
-    found = sign_flip_p_value(np.full((100, 1), 1e-3), rng=1, n_replicates=500)
-    assert found[0] == pytest.approx(1.5e-23, rel=0.1), "two sides of 10 standard deviations"
-    with pytest.raises(ValueError, match=r"\[unit, column\]"):
-        sign_flip_p_value(np.zeros(3), rng=1)

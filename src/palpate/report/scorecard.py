@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from palpate.report import typeset
 from palpate.report.headline import audited
 from palpate.results import AuditResult
-from palpate.results.verdicts import MEANINGS, VERDICTS, Answer, Verdict
+from palpate.results.verdicts import MEANINGS, VERDICTS, Answer
 
 WORDS: Mapping[str, str] = {verdict: verdict.capitalize() for verdict in VERDICTS}
 METRICS_IN_WORDS: Mapping[str, str] = {
@@ -116,8 +116,3 @@ def details_of(answer: Answer) -> tuple[str, ...]:
         where = "" if answer.where is None else f" in {typeset.shorten(answer.where, 60)}"
         told.append(f"about {typeset.integer(answer.needed)} patients{where} would settle it")
     return tuple(told)
-
-
-def worst_verdict(answers: Sequence[Answer]) -> Verdict | None:
-    """The worst verdict among answers."""
-    return min((answer.verdict for answer in answers), key=VERDICTS.index, default=None)

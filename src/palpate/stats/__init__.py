@@ -10,7 +10,7 @@ confusion       confusion  sensitivity_at_threshold  specificity_at_threshold  p
 calibration     brier  brier_skill_score  adaptive_calibration_error  calibration_curve
 bootstrap       bootstrap  resample_counts  macro_average  METRICS  NOISE  THRESHOLD_METRICS
 clustered       ratio_replicates  resampled_ratios
-intervals       percentile_interval  error_interval  wilson_interval  standard_error  bootstrap_p_value  student_p
+intervals       percentile_interval  error_interval  wilson_interval  standard_error
                 interval_p_value  widen_interval  adjust
 score_intervals (import from the module) metric_intervals  contrast_interval: intervals that hold with few patients
 ranks           average_ranks  spearman  pearson  resampled_ranks  resampled_spearman  resampled_pearson
@@ -37,7 +37,8 @@ Two models, per label and on average, and two groups of rows, all under the same
     r.point                                        # [model, metric, label], on the data
     percentile_interval(r.values)                  # low and high, [model, metric, label]
     difference = r.values[0] - r.values[1]         # [metric, label, replicate], paired
-    bootstrap_p_value(difference)                  # [metric, label]
+    low, high = percentile_interval(difference)    # [metric, label]
+    interval_p_value(r.point[0] - r.point[1], low, high)
     percentile_interval(macro_average(r.values, axis=2))
     old = bootstrap(y_true, y_score, rows=is_old, patient=patient, rng=seed)
     young = bootstrap(y_true, y_score, rows=~is_old, patient=patient, rng=seed)
@@ -96,12 +97,10 @@ from palpate.stats.discrimination import (
 from palpate.stats.intervals import (
     Interval,
     adjust,
-    bootstrap_p_value,
     error_interval,
     interval_p_value,
     percentile_interval,
     standard_error,
-    student_p,
     widen_interval,
     wilson_interval,
 )
@@ -140,7 +139,6 @@ __all__ = [
     "average_ranks",
     "balance",
     "bootstrap",
-    "bootstrap_p_value",
     "brier",
     "brier_skill_score",
     "calibration_curve",
@@ -181,7 +179,6 @@ __all__ = [
     "spearman",
     "specificity_at_threshold",
     "standard_error",
-    "student_p",
     "threshold_at_specificity",
     "weight_warnings",
     "widen_interval",

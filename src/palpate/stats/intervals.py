@@ -1,13 +1,7 @@
-"""Intervals and p-values: bootstrap percentiles, Wilson's interval, sign flips, and correction for many comparisons.
+"""Intervals and the p-values that they imply: bootstrap percentiles, Wilson's interval, many comparisons.
 
 A metric can be undefined in a replicate (a rare label without positives). If more than 5% of the replicates are nan,
 the result is nan; otherwise it is computed from the defined ones.
-
-The sign-flip test asks of paired differences: would they be as large if it were chance which of the two is which? If a
-model ignores what was changed in a note, the two predictions of a patient can be exchanged. So the null distribution is
-that of the sum of differences with random signs, one sign per patient (Fisher 1935). It is exact for any number of
-patients and any spread of the differences, whereas a bootstrap of a hundred patients, a few of whom carry most of the
-risk, rejects too often.
 """
 
 from __future__ import annotations
@@ -17,14 +11,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfc, ndtri, stdtr
+from scipy.special import erfc, ndtri
 
-from palpate.stats.inputs import Floats, finite
+from palpate.stats.inputs import Floats
 
 MOST_UNDEFINED = 0.05
 Method = Literal["bonferroni", "holm", "benjamini-hochberg"]
-_SIGNS_PER_CHUNK = 6_000_000
-_EXACT = 2.0**52
 
 
 class Interval(NamedTuple):
@@ -84,75 +76,6 @@ def error_interval(point: ArrayLike, replicates: ArrayLike, noise: ArrayLike, *,
     share = np.divide(value - chance, high - chance, out=np.ones_like(value), where=high > chance)
     low = np.where(value > chance, share * value, 0.0)
     return Interval(np.where(np.isnan(chance) | np.isnan(high), np.nan, low), high)
-
-
-def bootstrap_p_value(differences: ArrayLike, *, axis: int = -1, tail: Literal["count", "normal"] = "count") -> Floats:
-    """Two-sided p-value of "no difference" from replicates of a difference, along `axis`.
-
-    p = min(1, 2 (min(#<=0, #>=0) + 1) / (R + 1)), so it is never 0 with R replicates. Corrected for hundreds of
-    comparisons, that floor alone would hide every difference: with tail="normal" and no replicate that reaches 0, p is
-    that of a normal distribution with the replicates' mean and standard deviation, if it is smaller.
-    """
-    values = np.moveaxis(np.asarray(differences, np.float64), axis, -1)
-    n_defined, enough = _usable(values)
-    fewer = np.minimum((values <= 0).sum(axis=-1), (values >= 0).sum(axis=-1))
-    p = np.minimum(1.0, 2.0 * (fewer + 1) / (n_defined + 1))
-    if tail == "normal":
-        p = np.where(fewer == 0, np.minimum(p, _normal_p(values, n_defined)), p)
-    return np.where(enough, p, np.nan)
-
-
-def _normal_p(values: Floats, n_defined: NDArray[np.int64]) -> Floats:
-    """2 Phi(-|mean| / sd) of the defined replicates; 1 if they do not vary."""
-    defined = ~np.isnan(values)
-    n = np.maximum(n_defined, 1)
-    mean = np.where(defined, values, 0.0).sum(axis=-1) / n
-    sd = np.sqrt((np.where(defined, values - mean[..., None], 0.0) ** 2).sum(axis=-1) / np.maximum(n - 1, 1))
-    z = np.divide(np.abs(mean), sd, out=np.zeros_like(mean), where=sd > 0)
-    return np.asarray(erfc(z / np.sqrt(2.0)))
-
-
-def sign_flip_p_value(differences: ArrayLike, *, rng: int, n_replicates: int = 10_000) -> Floats:
-    """Two-sided p-value of "no difference" for each column of [unit, column] differences, summed by unit.
-
-    p = (1 + #{|sum with random signs| >= |sum|}) / (1 + n_replicates). Corrected for thousands of comparisons, that
-    floor alone would hide every difference: if no replicate reaches the sum, p is the normal tail of
-    |sum| / sqrt(sum of squares), if it is smaller. A column of zeros has p = 1. Equal `rng` give equal p-values.
-    """
-    table = finite(differences, name="differences")
-    if table.ndim != 2:
-        raise ValueError("differences must be [unit, column]")
-    _n_units, n_columns = table.shape
-    out = np.ones(n_columns)
-    used = np.flatnonzero(table.any(axis=0))
-    if not used.size:
-        return out
-    whole = _whole_multiples(table[:, used])
-    total = np.abs(whole.sum(axis=0))
-    reached = _reached(whole, total, rng, n_replicates)
-    p = (1.0 + reached) / (1.0 + n_replicates)
-    z = total / np.sqrt((whole**2).sum(axis=0))
-    out[used] = np.where(reached == 0, np.minimum(p, erfc(z / np.sqrt(2.0))), p)
-    return out
-
-
-def _reached(whole: Floats, total: Floats, rng: int, n_replicates: int) -> NDArray[np.int64]:
-    """How many replicates have a sum at least as far from 0."""
-    n_units = len(whole)
-    draws = np.random.default_rng(rng)
-    step = max(1, _SIGNS_PER_CHUNK // n_units)
-    reached = np.zeros(whole.shape[1], dtype=np.int64)
-    for first in range(0, n_replicates, step):
-        n = min(step, n_replicates - first)
-        signs = 2.0 * draws.integers(0, 2, size=(n, n_units), dtype=np.int8) - 1.0
-        reached += (np.abs(signs @ whole) >= total).sum(axis=0)
-    return reached
-
-
-def _whole_multiples(values: Floats) -> Floats:
-    """Columns as multiples of a power of two, so that every sum is exact and equal sums compare as equal."""
-    largest = np.abs(values).max(axis=0) * len(values)
-    return np.asarray(np.rint(values * np.exp2(np.minimum(np.floor(np.log2(_EXACT / largest)), 1000.0))))
 
 
 def wilson_interval(proportion: ArrayLike, n: ArrayLike, *, level: float = 0.95) -> Interval:
@@ -226,9 +149,3 @@ def standard_error(values: Floats) -> Floats:
     square = (np.where(defined, values - mean[..., None], 0.0) ** 2).sum(axis=-1) / np.maximum(n - 1, 1)
     enough = (n > 1) & (n >= (1.0 - MOST_UNDEFINED) * values.shape[-1])
     return np.where(enough, np.sqrt(square), np.nan)
-
-
-def student_p(point: Floats, error: Floats, freedom: Floats) -> Floats:
-    """The two-sided p-value of "no difference"; 1 where there is neither a difference nor spread."""
-    z = np.divide(np.abs(point), error, out=np.zeros_like(point), where=error > 0)
-    return np.where(np.isnan(point) | np.isnan(error), np.nan, 2.0 * stdtr(freedom, -z))

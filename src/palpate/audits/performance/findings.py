@@ -302,21 +302,20 @@ def _label_caveats(analysis: PerformanceAnalysis) -> Iterator[Finding]:
         for label in analysis.judged
         if (row := analysis.estimates.find("auroc", analysis.models[0], label=label)) is None or too_few(row)
     ]
+    told = []
     if few:
-        yield Finding(
-            sentence=f"{len(few)} of {n:,} labels {'has' if len(few) == 1 else 'have'} fewer than {FEWEST_FOR_TEST} "
-            f"cases of one class, so that nothing is settled about them: {quoted(few)}.",
-            kind="caveat",
-            question=analysis.separation.name,
+        told.append(
+            f"{len(few)} of {n:,} labels {'has' if len(few) == 1 else 'have'} fewer than {FEWEST_FOR_TEST} cases of "
+            f"one class, so that nothing is settled about them: {quoted(few)}."
         )
     rest = [label for label in analysis.labels if label not in set(analysis.judged)]
     if rest:
-        yield Finding(
-            sentence=f"{len(rest):,} of {n:,} labels are not judged one by one, because only the "
-            f"{len(analysis.judged)} most frequent have intervals (`labels_with_intervals`): {quoted(rest)}.",
-            kind="caveat",
-            question=analysis.separation.name,
+        told.append(
+            f"{len(rest):,} of {n:,} labels are not judged one by one, because only the {len(analysis.judged)} most "
+            f"frequent have intervals (`labels_with_intervals`): {quoted(rest)}."
         )
+    for sentence in told:
+        yield Finding(sentence=sentence, kind="caveat", question=analysis.separation.name)
 
 
 def _skills(analysis: PerformanceAnalysis) -> Iterator[Finding]:
