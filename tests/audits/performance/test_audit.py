@@ -377,6 +377,7 @@ def test_an_inverted_model_is_of_the_first_rank() -> None:
     (alarm,) = [each for each in sentences(result, "concern") if "wrong way" in each]
     assert alarm.startswith("inverted ranks patients the wrong way round for 'label0', 'label1' and 'label2' in home")
     assert "`positive:`" in alarm
+    assert not any("inverted" in each.sentence and "recalibrate" in each.sentence for each in result.findings)
 
 
 def test_an_inverted_model_among_many_is_alarmed_by_its_own_interval() -> None:

@@ -321,8 +321,8 @@ def _label_caveats(analysis: PerformanceAnalysis) -> Iterator[Finding]:
 def _skills(analysis: PerformanceAnalysis) -> Iterator[Finding]:
     """Probabilities that are worse than always predicting the prevalence."""
     for model in analysis.models:
-        if analysis.all_odd(model):
-            continue
+        if analysis.all_odd(model) or _inverted_rows(analysis, model, analysis.populations[0]):
+            continue  # told already, and recalibration would not mend it
         skills = [analysis.estimates.find("brier_skill_score", model, group=name) for name in analysis.populations]
         bad = [skill for skill in skills if skill is not None and skill.high is not None and skill.high < 0]
         if bad:
