@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.cases.cohort import SPLITS, Cohort, stack
+from palpate.cases.cohort import ALONE, SPLITS, Cohort, stack
 from palpate.errors import CohortError
 
 GOOD = pl.DataFrame(
@@ -40,7 +40,7 @@ def test_ids_by_default():
     given = Cohort.from_frame(
         GOOD.select("y", case_id=pl.Series(["a", "b", "c"])).with_columns(patient_id="case_id"), labels=("y",)
     )
-    assert given.facts == ("each case is a patient of its own: the patient ids are the case ids",)
+    assert given.facts == (ALONE,)
 
 
 def test_numeric_ids_are_strings():

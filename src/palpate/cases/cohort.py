@@ -36,12 +36,11 @@ from palpate.cases.columns import (
 )
 from palpate.errors import CohortError
 
-__all__ = ["ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
+__all__ = ["ALONE", "ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
 
 READ = {"split": splits, "time": times, "text": texts, "image": images, "prior": words}
 ROLES = ("case_id", "patient_id", *READ)
-ALONE = "each case counts as its own patient: no column says which cases belong together"
-SAME_IDS = "each case is a patient of its own: the patient ids are the case ids"
+ALONE = "each case counts as its own patient: there is no patient column, or it repeats the case ids"
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +210,7 @@ def arrange(
             hint = f"rename the column: '{new}' has a special meaning in palpate"
             raise column(source).error("an attribute can't have this name", hint=hint)
     alone = (parts["patient_id"] == parts["case_id"]).all() and frame.height > 0
-    facts = (SAME_IDS if "patient_id" in roles else ALONE,) if alone else ()
+    facts = (ALONE,) if alone else ()
     return Arranged(pl.DataFrame({new: values.alias(new) for new, values in parts.items()}), facts)
 
 

@@ -18,7 +18,7 @@ from tests.cases.test_duplicates import altered, notes
 
 N = 240
 """Cases, two per patient: the first half trains, the second is audited."""
-ALONE = "every case is a patient of its own (there is no patient column, or it repeats the case ids)"
+ALONE = "each case counts as its own patient: there is no patient column, or it repeats the case ids"
 
 
 def frame(*, seed: int = 0, **columns: object) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from palpate.cases.cohort import Cohort
+from palpate.cases.cohort import ALONE, Cohort
 from palpate.cases.duplicates import Sketches, first_identical, nearest, sketch
 from palpate.cases.edits import Ints
 
@@ -24,7 +24,6 @@ IN_ORDER = 0.75
 """A table in which at least this share of the patients' successive rows go forward in time claims to be in order; of
 rows in any order, half do."""
 NOTHING_TO_COMPARE = "the table holds no training case to compare with"
-ALONE = "every case is a patient of its own (there is no patient column, or it repeats the case ids)"
 
 
 class Found(NamedTuple):
