@@ -341,6 +341,18 @@ def _wrong_verdicts(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[
             for _ in range(n_samples):
                 reference, female = draw(n, n_labels)
                 said.append(bench.audited(bench.groups(reference, female), rng).answers[0].verdict)
-            for verdict in ("acceptable", "concern"):
-                rate = said.count(verdict) / n_samples
-                yield Cell(f'wrong "{verdict}"', f"{n} patients, {name}", rate, n_samples, at_most=WRONG_VERDICTS)
+            yield from _wrong(said, f"{n} patients, {name}")
+        bench, said = Bench(AGE, n), []
+        for _ in range(n_samples):
+            # A cliff at one birthday for as many as the margin allows; the others never come near the threshold.
+            near = rng.random((n, 1, 1)) < FLIPS
+            p = np.where(near, THRESHOLD - 0.002, 0.1 + 0.1 * rng.random((n, 1, 1)))
+            p = p + np.where(near & (np.arange(20) >= 10)[None, :, None], 0.004, 0.0)
+            said.append(bench.audited(p, rng).answers[0].verdict)
+        yield from _wrong(said, f"{n} patients, flips at one birthday at the margin")
+
+
+def _wrong(said: Sequence[str], setting: str) -> Iterator[Cell]:
+    for verdict in ("acceptable", "concern"):
+        rate = said.count(verdict) / len(said)
+        yield Cell(f'wrong "{verdict}"', setting, rate, len(said), at_most=WRONG_VERDICTS)

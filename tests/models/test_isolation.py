@@ -32,6 +32,15 @@ def leaves(texts):
 def interrupts(texts):
     raise KeyboardInterrupt
 
+def closes(texts):
+    raise GeneratorExit
+
+class TheEnd(BaseException):
+    pass
+
+def ends(texts):
+    raise TheEnd
+
 def raises(texts):
     if "fever" in texts:
         raise RuntimeError(f"secret note: {texts[0]}")
@@ -100,7 +109,10 @@ def test_a_process_of_its_own_unless_told_otherwise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("isolate", [True, False])
-@pytest.mark.parametrize(("function", "name"), [("leaves", "SystemExit"), ("interrupts", "KeyboardInterrupt")])
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [("leaves", "SystemExit"), ("interrupts", "KeyboardInterrupt"), ("closes", "GeneratorExit"), ("ends", "TheEnd")],
+)
 def test_an_exit_of_the_model_is_its_error(function: str, name: str, isolate: bool, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=f"^model 'odd': {name} while loading") as caught:
         load_model(spec(tmp_path, function, isolate))

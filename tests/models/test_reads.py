@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 from pathlib import Path
 
@@ -154,3 +155,47 @@ def test_folders_of_the_system_that_hold_data(name: str, tmp_path: Path) -> None
     assert not Reads(Path(name).parent)._is_passing(name)
     assert not Reads(tmp_path)._is_passing("/etc/hosts")
     assert Reads(tmp_path)._is_local("/usr/local/share/models/w.bin")
+
+
+@pytest.mark.parametrize("where", ["vendored/site-packages", "elsewhere/site-packages"])
+def test_a_package_in_a_folder_named_as_pythons_own_is_part_of_the_model(
+    where: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the configuration, or elsewhere on the path."""
+    (config := project / "vendored").mkdir()
+    package = project / where / "hospital_model"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        READER.replace("weights.txt", "w.txt") + "def f(texts): return [W] * len(texts)"
+    )
+    monkeypatch.syspath_prepend(str(package.parent))
+    found = []
+    for weight in ("0.25", "0.75"):
+        (package / "w.txt").write_text(weight)
+        found.append(asked(load_model(ModelSpec("m", "python:hospital_model:f", str(config)))))
+    assert [p for _, p, _ in found] == [0.25, 0.75]
+    assert found[0][0] != found[1][0]
+
+
+def test_an_installed_package_counts_where_the_model_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / "lib"
+    (package := installed / "installed_model").mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        READER.replace("weights.txt", "w.txt") + "def f(texts): return [W] * len(texts)"
+    )
+    (package / "w.txt").write_text("0.25")
+    monkeypatch.syspath_prepend(str(installed))
+    monkeypatch.setattr("palpate.models.reads._python_folders", lambda: (str(installed),))
+    reads = Reads(tmp_path / "config")
+    with reads:
+        module = importlib.import_module("installed_model")
+    assert package / "w.txt" not in reads.files()
+    reads.own_package(module)
+    assert {package / "w.txt", package / "__init__.py"} <= reads.files()
+
+
+def test_a_library_that_comes_with_the_first_real_batch_is_noticed(project: Path) -> None:
+    code = "def f(texts):\n    if texts == ['patient']: raise IndexError\n    import safetensors\n"
+    _, p, may_change = asked(loaded(project, code + "    return [0.5] * len(texts)\n"))
+    assert p == 0.5
+    assert may_change == "its code uses safetensors, which reads files unseen by palpate"

@@ -56,7 +56,7 @@ def test_notes_of_the_same_patients_count_for_less() -> None:
     alone, copies = rate_interval(0.9, 0.0474, 40, 1.0), rate_interval(0.9, 0.0474, 120, 3.0)
     assert copies.high - copies.low == pytest.approx(alone.high - alone.low, rel=0.05)
     different = rate_interval(0.9, 0.0474 / np.sqrt(3), 120, 3.0)
-    assert different.high - different.low < 0.8 * (alone.high - alone.low)
+    assert different.high - different.low < 0.85 * (alone.high - alone.low)
 
 
 @given(st.integers(0, 10_000))

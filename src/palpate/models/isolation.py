@@ -236,7 +236,8 @@ def end_with_parent(parent: int) -> None:
 
 @contextmanager
 def exits_are_errors(name: str, doing: str) -> Iterator[None]:
-    """Around a model's code in this process: SystemExit and KeyboardInterrupt are its errors, unless a signal came."""
+    """Around a model's code in this process: whatever would end palpate (SystemExit, KeyboardInterrupt and their like)
+    is the model's error, unless a signal came."""
     signalled: list[int] = []
     handlers: dict[int, Any] = {}
 
@@ -251,7 +252,9 @@ def exits_are_errors(name: str, doing: str) -> Iterator[None]:
             signal.signal(number, note)
     try:
         yield
-    except (SystemExit, KeyboardInterrupt) as error:
+    except Exception:
+        raise
+    except BaseException as error:
         if signalled:
             raise KeyboardInterrupt from error
         raise failure(error, name, doing) from error

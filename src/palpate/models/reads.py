@@ -1,10 +1,11 @@
 """What a model's own code reads, so that its fingerprint can cover it.
 
 Python reports every file that it opens to audit hooks (PEP 578), so weights are found whatever the code does with
-them. A file counts where it lies below the configuration's folder, or anywhere else except in Python's own folders and
-the system's; local modules count by their source. Files in folders whose content comes and goes (`/tmp`, `/var`) do not
-count, and libraries that open files without Python are not seen (`NATIVE`, `ctypes`), nor is what another program or
-another machine answers: then the fingerprint cannot vouch for the predictions, and `Reads.blind` says why.
+them. A file counts where it lies below the configuration's folder or in the model's own package, or anywhere else
+except in Python's own folders and the system's; local modules count by their source. Files in folders whose content
+comes and goes (`/tmp`, `/var`) do not count, and libraries that open files without Python are not seen (`NATIVE`,
+`ctypes`), nor is what another program or another machine answers: then the fingerprint cannot vouch for the
+predictions, and `Reads.blind` says why.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class Reads:
         self._opened: dict[str, None] = {}
         self._made: set[str] = set()
         self._before = set(sys.modules)
+        self._pickled: set[str] = set()
+        self._packages: set[str] = set()
         self._blind: str | None = None
 
     def __enter__(self) -> Reads:
@@ -81,6 +84,12 @@ class Reads:
     def blind(self, why: str | None) -> None:
         self._blind = why
 
+    def own_package(self, module: ModuleType) -> None:
+        """Count what lies in the package of a module, although packages are installed among Python's own folders."""
+        top = sys.modules.get(module.__name__.partition(".")[0], module)
+        self._packages |= {os.path.realpath(folder) for folder in getattr(top, "__path__", ())}
+        self._packages |= set(getattr(top, "__path__", ()))
+
     def files(self) -> set[Path]:
         """The local files read so far, and the sources of the local modules."""
         opened = {Path(name) for name in list(self._opened) if self._is_local(name)}
@@ -98,33 +107,37 @@ class Reads:
             self.blind = f"its code uses {seen[0]}, which reads files unseen by palpate"
 
     def _modules(self) -> dict[ModuleType, Path]:
-        """The local modules with their sources: all those of the folder, and others that were imported meanwhile."""
+        """The local modules with their sources: all those of the folder, and others that were imported meanwhile or
+        that a pickle names."""
         found = {}
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
-            new = name not in self._before
+            new = name not in self._before or name in self._pickled
             if isinstance(file, str) and (new or _is_below(file, self.folder)) and self._is_local(file):
                 found[module] = Path(file)
         return found
 
     def _is_local(self, name: str) -> bool:
         roots = _python_folders()
-        if name.endswith(".pyc") or "site-packages" in name or "dist-packages" in name:
+        if name.endswith(".pyc"):
             return False
+        if any(_is_below(name, package) for package in self._packages):
+            return True
         if _is_below(name, self.folder):
             return not any(_is_below(name, root) for root in roots if _is_below(root, self.folder))
         return not any(_is_below(name, root) for root in (*roots, *_SYSTEM, *_passing()))
 
     def _is_passing(self, name: str) -> bool:
         """Whether a file that is no part of the model's folder lies where files come and go."""
-        own = any(_is_below(name, root) for root in (self.folder, *_python_folders()))
-        installed = "site-packages" in name or "dist-packages" in name
-        return not own and not installed and any(_is_below(name, root) for root in _passing())
+        own = any(_is_below(name, root) for root in (self.folder, *self._packages, *_python_folders()))
+        return not own and any(_is_below(name, root) for root in _passing())
 
     def notice(self, event: str, arguments: tuple[Any, ...]) -> None:
         """One event of the interpreter."""
         if event in _BLINDING:
             self._blind = self._blind or _BLINDING[event]
+        elif event == "pickle.find_class":
+            self._pickled.add(str(arguments[0]))
         elif event == "ctypes.dlopen":
             if self._is_local(_caller_of_ctypes()):
                 self._blind = (
@@ -139,7 +152,7 @@ class Reads:
                 self._opened[name] = None
 
 
-_EVENTS = ("open", "sqlite3.connect", "ctypes.dlopen", *_BLINDING)
+_EVENTS = ("open", "sqlite3.connect", "ctypes.dlopen", "pickle.find_class", *_BLINDING)
 
 
 def _caller_of_ctypes() -> str:
@@ -175,7 +188,7 @@ def _python_folders() -> tuple[str, ...]:
 
     def folders() -> Iterator[str]:
         yield from (sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values())
-        yield site.getusersitepackages()
+        yield from (site.getusersitepackages(), *site.getsitepackages())
         yield str(Path(__file__).parents[1])
 
     named = [folder for folder in folders() if folder and folder not in _SHARED_PREFIXES]

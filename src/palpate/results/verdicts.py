@@ -43,7 +43,11 @@ MARGINS: Mapping[str, Margin] = {
     "leakage": Margin(0.01, "1 of 100 audited notes or patients that the model has seen can move a rate by 1 point"),
     "constant_labels": Margin(0.10, "1 of 10 labels that nothing can be said about"),
     "auroc": Margin(0.03, "models that differ by less are rarely told apart in another hospital's data"),
-    "calibration": Margin(0.05, "a risk that is wrong by 5 points changes few decisions at usual thresholds"),
+    "calibration": Margin(
+        0.05,
+        "a risk that is wrong by 5 points changes few decisions at usual thresholds; for a "
+        "label whose rarer outcome is below 10%, half of that share, because risks of 0 would pass otherwise",
+    ),
     "agreement": Margin(0.20, "a smaller gap to the clinicians' own agreement is within the noise of a few raters"),
     "shift": Margin(0.01, "a mean change of the risk by 1 point moves few patients across a threshold"),
     "flips": Margin(0.02, "2 of 100 decisions that change with the wording alone"),
@@ -134,7 +138,7 @@ class Effect(NamedTuple):
     margin: float
     n_patients: int
     reason: str | None = None
-    """Why this effect could not be seen, if it could not."""
+    """Why harm might not have been seen, if it might not: nothing is acceptable then, but harm that is shown counts."""
     sign: int = 1
     """The measured value is this times the harm."""
     two_sided: bool = False
@@ -144,10 +148,15 @@ class Effect(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """By the rule; what could not be seen is unsettled."""
-        if self.reason is not None or self.harm is None or self.low is None or self.high is None:
+        """By the rule; where harm might not have been seen, nothing is acceptable."""
+        if self.harm is None or self.low is None or self.high is None:
             return "unsettled"
-        return judge(self.low, max(self.high, -self.low) if self.two_sided else self.high, self.margin)
+        verdict = judge(self.low, max(self.high, -self.low) if self.two_sided else self.high, self.margin)
+        return "unsettled" if self.reason is not None and verdict == "acceptable" else verdict
+
+    def not_judged(self, reason: str) -> Effect:
+        """The effect where nothing at all can be said by its interval."""
+        return self._replace(low=None, high=None, reason=reason)
 
     @property
     def needed(self) -> int | None:

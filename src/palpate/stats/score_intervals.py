@@ -4,7 +4,8 @@ A percentile interval of a metric near 0 or 1, or of a handful of positives, is 
 first give an AUROC of 1 in every resample. These intervals take the variance at the value that is asked about, not at
 the estimate (Wilson 1927, Newcombe 2006), so they have a real width there. What resampling patients adds is a *design
 effect*: how much more the metric varies than it would if notes were independent patients. With few patients that is a
-guess too, so it is pulled towards the number of notes per patient, the most that clustering can do.
+guess too, so it is pulled towards the number of notes per patient, the most that clustering can do; of patients with
+unequal numbers of notes, those with many count for as many (sum of squares over sum).
 
 A contrast (a difference, a mean over labels or seeds, a difference of differences) gets its interval from those of its
 parts (Zou and Donner 2008): their arms are added as if independent, and scaled by how much more or less the contrast
@@ -50,18 +51,21 @@ def auroc_interval(
     n_negative: ArrayLike,
     units: tuple[ArrayLike, ArrayLike],
     *,
+    per_unit: ArrayLike | None = None,
     level: float = 0.95,
 ) -> Interval:
     """Interval of an AUROC: the values t from which the estimate is less than z standard errors away, at t.
 
     The variance at t is that of Hanley and McNeil (1982) for the numbers of positive and negative rows, each divided by
     the design effect. `error` is the standard deviation over resamples; `units` are the patients with a positive row,
-    and with a negative one.
+    and with a negative one, and `per_unit` the rows that a patient has (by default the mean).
     """
     estimate, spread, m, n = (np.asarray(each, np.float64) for each in (value, error, n_positive, n_negative))
     patients = [np.maximum(np.asarray(each, np.float64), 1.0) for each in units]
-    most = np.maximum(m / patients[0], n / patients[1])
-    effect = _design_effect(spread**2, _hanley_mcneil(estimate, m, n), most, _SPREAD * most, patients[0])
+    mean = np.maximum(m / patients[0], n / patients[1])
+    most = mean if per_unit is None else np.asarray(per_unit, np.float64)
+    guess = np.maximum(_SPREAD * mean, most)
+    effect = _design_effect(spread**2, _hanley_mcneil(estimate, m, n), most, guess, patients[0])
     effect = np.maximum(effect, np.minimum(1.0, _MANY / patients[0]))
     m, n, z = m / effect, n / effect, _quantile(level)
 
@@ -103,11 +107,12 @@ def rate_interval(
     """Interval of a share of `n` rows, `per_unit` of them from each patient (Agresti and Coull 1998).
 
     Never narrower than Wilson's, whose coverage dips near 0 and 1. `n` is divided by the design effect, at least 1.
-    `wider` multiplies the normal quantile.
+    `wider` multiplies the normal quantile. How much clustering matters is told by the patients of the rarer outcome.
     """
     p, spread, size, each = (np.asarray(a, np.float64) for a in (value, error, n, per_unit))
     known = np.maximum(size, 1e-9)
-    effect = _design_effect(spread**2, p * (1.0 - p) / known, each, each, known / each)
+    rarer = np.minimum(p, 1.0 - p) * known / each
+    effect = _design_effect(spread**2, p * (1.0 - p) / known, each, each, rarer)
     return _agresti_coull(p, known / np.maximum(effect, 1.0), _quantile(level) * np.asarray(wider, np.float64))
 
 
@@ -158,12 +163,15 @@ class Counts(NamedTuple):
     n_positive: NDArray[np.int64]
     n_units: NDArray[np.int64]
     """Patients (or cases) with a positive row, and with a negative one: [2, label]."""
+    sizes: Floats | None = None
+    """Rows per patient of each class, as a row sees it (`cluster_sizes`): [2, label]; by default the mean."""
 
     @property
     def per_unit(self) -> Floats:
         """Rows per patient, of the class that has more."""
         rows = np.stack([self.n_positive, self.n - self.n_positive])
-        return np.asarray((rows / np.maximum(self.n_units, 1)).max(axis=0).clip(1.0))
+        sizes = rows / np.maximum(self.n_units, 1) if self.sizes is None else self.sizes
+        return np.asarray(sizes.max(axis=0).clip(1.0))
 
 
 def class_units(
@@ -184,6 +192,23 @@ def class_units(
         found[k, code[case], label] = True
     counts: NDArray[np.int64] = found.sum(axis=1, dtype=np.int64)
     return counts
+
+
+def cluster_sizes(
+    y_true: NDArray[np.uint8], patient: ArrayLike, unit: Unit, rows: NDArray[np.bool_] | None = None
+) -> Floats:
+    """How many rows of its class the patient of a row has, on average over rows, for each class: [2, label]."""
+    positive = y_true.astype(bool)
+    sides = (positive, ~positive) if rows is None else (positive & rows, ~positive & rows)
+    if unit == "case":
+        return np.ones((2, y_true.shape[1]))
+    names, code = np.unique(np.asarray(patient), return_inverse=True)
+    sizes = np.ones((2, y_true.shape[1]))
+    for k, side in enumerate(sides):
+        for j in range(y_true.shape[1]):
+            each = np.bincount(code[side[:, j]], minlength=len(names)).astype(np.float64)
+            sizes[k, j] = (each**2).sum() / max(each.sum(), 1.0)
+    return sizes
 
 
 class Spread(NamedTuple):
@@ -233,7 +258,8 @@ def _interval(name: str, value: Floats, values: Floats, error: Floats, counts: C
     positive, negative, each = counts.n_positive, counts.n - counts.n_positive, counts.per_unit
     freedom = counts.n_units.min(axis=0)
     if name == "auroc":
-        return auroc_interval(value, error, positive, negative, (counts.n_units[0], counts.n_units[1]), level=level)
+        units = (counts.n_units[0], counts.n_units[1])
+        return auroc_interval(value, error, positive, negative, units, per_unit=each, level=level)
     if name == "auprc":
         wider = student_quantile(freedom - 1, level) / _quantile(level)
         return rate_interval(value, error, positive, each, level=level, wider=wider)

@@ -74,7 +74,9 @@ def test_age_may_have_a_slope_but_no_year_may_stand_out() -> None:
     odd = slope.copy()
     odd[73] += 0.4
     audit = replace(QUICK, alter=("age",), threshold=0.35)
-    _, result = run(audit, notes(2400), smooth=AgeModel(slope), odd=AgeModel(odd))
+    cohort = notes(4800)
+    apart = replace(cohort, cases=cohort.cases.with_columns(pl.format("{} Bed {}.", "text", "case_id").alias("text")))
+    _, result = run(audit, apart, smooth=AgeModel(slope, 16.0), odd=AgeModel(odd, 16.0))
     smooth, rough = result.answers
     assert smooth.asks == "Does a single year of age change the answer?"
     assert (smooth.verdict, rough.verdict, rough.label) == ("acceptable", "concern", "age 73")
@@ -83,6 +85,20 @@ def test_age_may_have_a_slope_but_no_year_may_stand_out() -> None:
     assert gap["reference"] == "age=72, 74"
     assert gap["n_family"] == 70
     assert gap["low"] > 0.01
+
+
+def test_a_cliff_between_two_ages_is_a_concern() -> None:
+    """Whoever has no fever is above the threshold from 65 on: no age stands out from both of its neighbours."""
+    cliff = np.where(np.arange(91) < 65, -0.04, 0.04)
+    audit = replace(QUICK, alter=("age",), threshold=0.5)
+    _, result = run(audit, notes(1200), cliff=AgeModel(cliff))
+    answer = only(result)
+    assert (answer.verdict, answer.metric, answer.label) == ("concern", "flips", "age 65")
+    told = result.findings[0].sentence
+    assert "age 65 instead of 64 flips 64% of decisions more than the years around it do" in told
+    row = result.estimates.filter(metric="year_flips", group="age=65").row(0, named=True)
+    assert row["reference"] == "age=64"
+    assert row["value"] == pytest.approx(0.64, abs=0.02), "all notes without fever"
 
 
 @pytest.mark.parametrize(("ages", "asked"), [((30, 60), False), ((30, 40, 50, 60), False), ((30, 35, 40), True)])

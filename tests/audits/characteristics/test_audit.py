@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import polars as pl
@@ -27,16 +28,17 @@ QUICK = Characteristics(n_replicates=200, threshold=0.4)
 
 
 class AgeModel(Model):
-    """sigmoid of a function of the age that the note gives."""
+    """sigmoid of a function of the age that the note gives, and of the rest of the note, which varies by `spread`."""
 
-    def __init__(self, logit: np.ndarray) -> None:
-        self.labels, self.fingerprint, self.logit = ("ill",), "age", logit
+    def __init__(self, logit: np.ndarray, spread: float = 0.0) -> None:
+        self.labels, self.fingerprint, self.logit, self.spread = ("ill",), "age", logit, spread
 
     def predict(self, inputs: Inputs) -> Probabilities:
         found = [re.search(r"(\d+\+?) year old", text) for text in inputs.texts]
         fever = np.asarray(["fever" in text for text in inputs.texts])
         ages = [int(match[1].rstrip("+")) if match else 0 for match in found]
-        return 1 / (1 + np.exp(-(self.logit[ages] + fever)))[:, None]
+        rest = [crc32(text.partition("year old")[2].encode()) / 2**32 - 0.5 for text in inputs.texts]
+        return 1 / (1 + np.exp(-(self.logit[ages] + fever + self.spread * np.asarray(rest))))[:, None]
 
 
 def run(audit: Characteristics, cohort: Cohort, **models: Model) -> tuple[Plan[AlteredNotes], AuditResult]:

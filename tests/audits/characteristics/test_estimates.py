@@ -240,10 +240,13 @@ def test_too_few_patients_have_no_interval_and_settle_nothing() -> None:
     row = value(result, "difference", group="gender=female", reference="gender=male")
     assert (row["low"], row["p_value"], row["reason"]) == (None, None, "no interval: fewer than 30 patients")
     answer = result.answers[0]
-    assert (answer.verdict, answer.reason) == ("unsettled", "only 15 patients with a note that could be altered")
+    assert (answer.verdict, answer.reason) == (
+        "unsettled",
+        "only 15 patients with a note that could be altered, and 30 are needed",
+    )
     assert result.findings[0].sentence == (
         "m: whether gender changes the answer cannot be told from these data "
-        "(only 15 patients with a note that could be altered)."
+        "(only 15 patients with a note that could be altered, and 30 are needed)."
     )
     known = result.estimates.filter(pl.col("value").is_not_null(), pl.col("metric") != "outside_window")
     assert known["low"].null_count() == known["high"].null_count() == known.height

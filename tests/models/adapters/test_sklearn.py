@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import pickle
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,24 @@ def test_trusted_pickles(tmp_path: Path) -> None:
     (tmp_path / "m.pkl").write_bytes(pickle.dumps(pipeline))
     for name in ("m.joblib", "m.pkl"):
         assert np.array_equal(asked(read(tmp_path, name, trust=True)), pipeline.predict_proba(NOTES[:4])[:, 1:])
+
+
+def test_a_local_module_that_a_pickle_names_is_part_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An analyzer of one's own: its code decides what the model reads."""
+    source = tmp_path / "elsewhere" / "analyzer_of_pickle.py"
+    source.parent.mkdir()
+    source.write_text("def words(text):\n    return text.split()\n")
+    monkeypatch.syspath_prepend(str(source.parent))
+    words = importlib.import_module("analyzer_of_pickle").words
+    monkeypatch.setattr("palpate.models.reads._passing", lambda: ())  # the tests' own folder comes and goes
+    pipeline = make_pipeline(TfidfVectorizer(analyzer=words), LogisticRegression()).fit(NOTES, BINARY)
+    joblib.dump(pipeline, tmp_path / "m.joblib")
+    first = read(tmp_path, "m.joblib", trust=True).fingerprint
+    assert read(tmp_path, "m.joblib", trust=True).fingerprint == first
+    source.write_text("def words(text):\n    return text.split()[:1]\n")
+    assert read(tmp_path, "m.joblib", trust=True).fingerprint != first
 
 
 def test_models_that_do_not_fit_say_why(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis
 from palpate.audits.characteristics.arms import age_number
-from palpate.audits.characteristics.estimates import GAP, REVERSALS, TRAINING
+from palpate.audits.characteristics.estimates import GAP, REVERSALS, STEPS, TRAINING
 from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.kit.tables import columns, difference_cells, interval_cell, point, reason_of, table
 from palpate.results import Axis, Chart, Table
@@ -65,18 +65,24 @@ def _neighbours_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> 
     """For each model and label, the age that stands out most from its neighbours."""
     rows: list[tuple[Any, ...]] = []
     for model in analysis.models:
-        gaps, flips = (analysis.compared(metric, model, found) for metric in (GAP, REVERSALS))
+        gaps, flips, steps = (analysis.compared(metric, model, found) for metric in (GAP, REVERSALS, STEPS))
         for label in analysis.labels:
             gap = max((row for row in gaps if row.label == label), key=lambda row: abs(row.value or 0.0))
             flip = max((row for row in flips if row.label == label), key=lambda row: row.value or 0.0)
+            step = max((row for row in steps if row.label == label), key=lambda row: row.value or 0.0, default=None)
             where = [row.group.partition("=")[2] for row in (gap, flip)]
-            rows.append((model, label, where[0], *difference_cells(gap)[:-1], where[1], interval_cell(flip)))
+            year = (
+                "" if step is None else f"{(step.reference or '').partition('=')[2]} to {step.group.partition('=')[2]}"
+            )
+            cells = (where[0], *difference_cells(gap)[:-1], where[1], interval_cell(flip), year, interval_cell(step))
+            rows.append((model, label, *cells))
     rows.sort(key=lambda row: -abs(row[3][0] or 0.0))
     return table(
         "Ages that stand out from their neighbours",
         "Age may change a risk, but no single year should. Gap: the mean probability at an age less the mean of those "
         "at the ages before and after, where it is largest. Reversed: notes whose decision at an age differs from "
-        f"that at both neighbours, where they are most. Intervals hold for {analysis.family} at once.",
+        "that at both neighbours, where they are most. Flipped in a year: notes whose decision changes in it, less the "
+        f"mean of the years before and after, where that is most. Intervals hold for {analysis.family} at once.",
         columns(
             "Model",
             "Label",
@@ -86,6 +92,8 @@ def _neighbours_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> 
             ("Significant", "flag"),
             "Age, decisions",
             ("Reversed", "interval"),
+            "Year",
+            ("Flipped in it", "interval"),
         ),
         rows,
     )

@@ -2,7 +2,8 @@
 
 Harm is a change of the mean risk in either direction, or decisions that flip. Gender, ethnicity and the like are
 compared with the reference group. Age may change a risk, so its slope is not judged: an age is compared with its two
-neighbours instead. What could not be altered, or was never seen by the model, leaves the answer unsettled.
+neighbours instead, and a year with the years around it. What could not be altered, or was never seen by the model,
+leaves the answer unsettled.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from palpate.audits.characteristics.arms import Arm
-from palpate.audits.characteristics.estimates import DIFFERENCE, FLIPS, GAP, NO_NOTE, REVERSALS
+from palpate.audits.characteristics.estimates import DIFFERENCE, FLIPS, GAP, NO_NOTE, REVERSALS, STEPS
 from palpate.audits.characteristics.intervals import FEWEST_PATIENTS
 from palpate.audits.characteristics.measures import MOST_YEARS_APART, ArmMeasures, WindowCount
 from palpate.audits.characteristics.shifts import Shift
@@ -55,11 +56,11 @@ class CharacteristicsAnalysis:
         return len(self.labels) == 1
 
     def compared(self, metric: str, model: str, found: ArmMeasures) -> list[Estimate]:
-        """A model's estimates that compare the groups of an arm: with the reference group, or with both neighbours."""
+        """A model's estimates that compare the groups of an arm: with the reference group, with both neighbours, or
+        with the age before."""
         arm = found.arm
-        inner, around = found.neighbours
-        by_year = metric in (GAP, REVERSALS)
-        pairs = zip(inner, around, strict=True) if by_year else ((name, arm.reference_name) for name in arm.group_names)
+        by_year = {GAP: found.neighbours, REVERSALS: found.neighbours, STEPS: found.inner_years}.get(metric)
+        pairs = zip(*by_year, strict=True) if by_year else ((name, arm.reference_name) for name in arm.group_names)
         rows = [
             self.estimates.find(metric, model, label=label, group=group, reference=reference)
             for group, reference in pairs
@@ -145,10 +146,12 @@ def _judge_arm(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures
     shift = Question(name, asks, "shift", analysis.margins["shift"], harm=0)
     flips = Question(name, asks, "flips", analysis.margins["flips"], percent=True)
     limit = limits(analysis, model, found)
-    measures = (GAP, REVERSALS) if found.arm.name == "age" else (DIFFERENCE, FLIPS)
+    asked_of = {DIFFERENCE: shift, FLIPS: flips}
+    if found.arm.name == "age":
+        asked_of = {GAP: shift, REVERSALS: flips, STEPS: flips}
     judged = [
         _judged(question, row, found, limit, single=analysis.single)
-        for question, metric in zip((shift, flips), measures, strict=True)
+        for metric, question in asked_of.items()
         for row in analysis.compared(metric, model, found)
     ]
     judged = judged or [JudgedEffect(shift, Effect("", None, None, None, shift.margin, found.n_units, limit), None)]
@@ -157,12 +160,9 @@ def _judge_arm(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures
 
 
 def _judged(question: Question, row: Estimate, found: ArmMeasures, limit: str | None, *, single: bool) -> JudgedEffect:
-    """An estimate as an effect; a reason to see nothing does not count against harm that was seen."""
-    effect = question.effect(row, found.n_units)
+    effect = question.effect(row, found.n_units, reason=limit)
     if effect is None:  # never: there is a row
         raise ValueError("no estimate")
-    if limit is not None and effect.verdict in ("acceptable", "unsettled"):
-        effect = question.effect(row, found.n_units, reason=limit) or effect
     group = row.group.replace("=", " ") if found.arm.name == "age" else row.group.partition("=")[2]
     return JudgedEffect(question, effect._replace(label=group if single else f"{row.label}, {group}"), row)
 
@@ -173,7 +173,8 @@ def limits(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) ->
     if not len(arm.rows):
         return NO_NOTE
     if found.n_units < FEWEST_PATIENTS:
-        return f"only {counted(found.n_units, 'patient')} with a note that could be altered"
+        few = f"only {counted(found.n_units, 'patient')} with a note that could be altered"
+        return f"{few}, and {FEWEST_PATIENTS} are needed"
     if arm.name == "age" and not len(found.years):
         return NO_NEIGHBOURS
     skipped = 1.0 - len(arm.rows) / arm.n_notes if arm.n_notes else 0.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,9 @@ FEWEST_FOR_CURVE = 100
 FEW_FOR_CURVE = f"no interval: fewer than {FEWEST_FOR_CURVE} patients"
 FLAT = "no interval: in more than 5% of the resamples the curve is flat"
 DIFFERENCE, FLIPS, GAP, REVERSALS = "difference", "flip_rate", "neighbour_gap", "neighbour_flips"
+STEPS = "year_flips"
 METRICS = (
-    *(DIFFERENCE, FLIPS, GAP, REVERSALS),
+    *(DIFFERENCE, FLIPS, GAP, REVERSALS, STEPS),
     *("mean_probability", "deviation", "roughness", "age_jump", "amplification"),
     *("outside_window", "observed_rate", "observed_deviation"),
 )
@@ -99,7 +100,8 @@ def corrected_tests(
     """P-values and levels of differences, gaps and flips, corrected over the family of each.
 
     A family is one measure of one characteristic and model, over its labels and groups; with `run`, everything.
-    Whether a decision ever flips is no test: flips count as many comparisons as there are, without a p-value.
+    Whether a decision ever flips is no test: flips count as many comparisons as there are, without a p-value. Both
+    ways in which decisions can hang on a single year are one family.
     """
     raw: dict[Key, NDArray[np.float64]] = {}
     for found in (each for each in measured if len(each.arm.rows)):
@@ -110,9 +112,11 @@ def corrected_tests(
             raw[found.arm.name, model, FLIPS] = np.where(np.isnan(difference), np.nan, 1.0)
             raw[found.arm.name, model, GAP] = each.gap.p_value()
             raw[found.arm.name, model, REVERSALS] = np.ones_like(each.reversals.value)
+            raw[found.arm.name, model, STEPS] = np.ones_like(each.steps.value)
     families: dict[object, list[Key]] = {}
     for key in raw:
-        families.setdefault(key[2] in (FLIPS, REVERSALS) if family == "run" else key, []).append(key)
+        own_family = (*key[:2], REVERSALS) if key[2] == STEPS else key
+        families.setdefault(key[2] in (FLIPS, REVERSALS, STEPS) if family == "run" else own_family, []).append(key)
     out: dict[Key, Corrected] = {}
     for keys in families.values():
         own = np.concatenate([raw[key].ravel() for key in keys])
@@ -164,6 +168,8 @@ class _ArmRows:
         yield from self._grid(model, GAP, each.gap, inner, around, family=GAP)
         flips = _where_decided(each.reversals, undecided)
         yield from self._grid(model, REVERSALS, flips, inner, around, family=REVERSALS, reason=NO_THRESHOLD)
+        steps = _where_decided(each.steps, undecided)
+        yield from self._grid(model, STEPS, steps, *self.found.inner_years, family=STEPS, reason=NO_THRESHOLD)
 
     def _grid(
         self,
@@ -226,6 +232,7 @@ class _ArmRows:
             (FLIPS, [part.flip_rate.value for part in each], arm.group_names, against),
             (GAP, [part.gap.value for part in each], inner, around),
             (REVERSALS, [part.reversals.value for part in each], inner, around),
+            (STEPS, [part.steps.value for part in each], *self.found.inner_years),
         ):
             sd = np.std(values, axis=0, ddof=1)
             for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
@@ -296,5 +303,8 @@ class _ArmRows:
             )
 
 
-def _where_decided(shares: ShareArrays, undecided: NDArray[np.bool_]) -> ShareArrays:
+_Decided = TypeVar("_Decided", MeanArrays, ShareArrays)
+
+
+def _where_decided(shares: _Decided, undecided: NDArray[np.bool_]) -> _Decided:
     return shares._replace(value=np.where(undecided, np.nan, shares.value))

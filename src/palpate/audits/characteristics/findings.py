@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedArm, JudgedEffect, asked, limits
 from palpate.audits.characteristics.arms import NONE, Arm
+from palpate.audits.characteristics.estimates import STEPS
 from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
 from palpate.results import ALL_LABELS, Estimate, Finding
@@ -70,7 +71,7 @@ def _effects(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
         other = each.row
         if other is None or other.value is None or each.question.metric == worst.question.metric:
             continue
-        if (other.label, other.group) == (worst.row.label, worst.row.group):
+        if (other.label, other.group, other.reference) == (worst.row.label, worst.row.group, worst.row.reference):
             told.append(_change(analysis, other, percent_of=each.question.percent, with_interval=True))
     return f"{_alteration(judged.found.arm, worst.row)} {listed(told)}"
 
@@ -89,7 +90,8 @@ def _change(analysis: CharacteristicsAnalysis, row: Estimate, *, percent_of: boo
     if percent_of:
         of = "" if analysis.single else f" about '{row.label}'"
         held = row.reason if row.low is None else f"{row.level:.0%} interval {percent(row.low)} to {percent(row.high)}"
-        return f"flips {percent(row.value)} of decisions{of}{f' ({held})' if with_interval else ''}"
+        beyond = " more than the years around it do" if row.metric == STEPS else ""
+        return f"flips {percent(row.value)} of decisions{of}{beyond}{f' ({held})' if with_interval else ''}"
     value = row.value or 0.0
     moves = f"{'raises' if value > 0 else 'lowers'} {analysis.risk(row.label)} by {number(abs(value))}"
     held = f" ({interval(row, signed=True)})" if with_interval else ""
@@ -101,6 +103,8 @@ def _alteration(arm: Arm, row: Estimate) -> str:
     name, reference = row.group.partition("=")[2], arm.groups[arm.reference]
     if arm.name == "age":
         around = (row.reference or "").partition("=")[2].replace(", ", " and ")
+        if row.metric == STEPS:
+            return f"age {name} instead of {around}"
         return f"age {name}, compared with the neighbouring ages {around},"
     if arm.name == "gender":
         return f"naming the patient {name} instead of {reference}"
@@ -119,6 +123,7 @@ def _excluded(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
     against = ", against the neighbouring ages" if name == "age" else ""
     shift, flips = analysis.margins["shift"], _share(analysis.margins["flips"])
     bounds = f"the mean risk changes by less than {shift:g}, and less than {flips} of decisions flip{against}"
+    bounds += " or beyond what the years around it flip" if name == "age" else ""
     same = all(each.row is not None and each.row.value == 0.0 for each in judged.judged)
     none = f" No prediction changed in {counted(len(judged.found.arm.rows), 'note')}." if same else ""
     return f"{effects}: {bounds}.{none}"

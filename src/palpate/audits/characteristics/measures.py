@@ -6,8 +6,9 @@ the data and in every replicate. Intervals of means and shares are in closed for
 amplification, which are not linear, need replicates.
 
 Age may change a risk. What it may not do is to make one year stand out: the mean risk at 73 less the mean of those at
-72 and 74 (`gap`), and the decisions at 73 that differ from those at both 72 and 74 (`reversals`). A straight line has
-neither, whatever its slope.
+72 and 74 (`gap`), the decisions at 73 that differ from those at both 72 and 74 (`reversals`), and those that change
+from 64 to 65, beyond what the years before and after change (`steps`). A slope that moves patients across the
+threshold one after the other has none of them.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class Sums(NamedTuple):
     """[unit, group, label] notes whose decision differs from that for the note as written."""
     reversals: Floats
     """[unit, inner age, label] notes whose decision differs from those at both neighbouring ages."""
+    steps: Floats
+    """[unit, inner year, label] notes whose decision changes in a year, less the mean of the years around it."""
 
     @classmethod
     def of(
@@ -81,6 +84,7 @@ class Sums(NamedTuple):
         base = p[:, reference]
         decided = p >= threshold
         aged = decided[:, years]
+        changed = (aged[:, 1:] != aged[:, :-1]).astype(np.float64)
         return cls(
             base=sum_by_unit(base, units),
             written=sum_by_unit(original - base, units),
@@ -88,6 +92,7 @@ class Sums(NamedTuple):
             flips=sum_by_unit(decided != decided[:, reference][:, None], units),
             flips_written=sum_by_unit(decided != (original >= threshold)[:, None], units),
             reversals=sum_by_unit((aged[:, 1:-1] != aged[:, :-2]) & (aged[:, 1:-1] != aged[:, 2:]), units),
+            steps=sum_by_unit(changed[:, 1:-1] - (changed[:, :-2] + changed[:, 2:]) / 2.0, units),
         )
 
     @classmethod
@@ -118,6 +123,8 @@ class ModelMeasures:
     """[inner age, label] the mean probability at an age, less the mean of those at its neighbours."""
     reversals: ShareArrays
     """[inner age, label]"""
+    steps: MeanArrays
+    """[inner year, label]"""
     curve: AgeCurve | None
     products: Products | None
 
@@ -168,6 +175,7 @@ def measure_model(
         flip_rate_from_written=ShareArrays.of(sums.flips_written, units),
         gap=mean(bend.swapaxes(0, 1)),
         reversals=ShareArrays.of(sums.reversals, units),
+        steps=MeanArrays.of(sums.steps, units, 1.0),
         curve=None if run is None or replicates is None else AgeCurve.of(point[run], replicates[run]),
         products=None if observed is None or replicates is None else _products(point, replicates, observed),
     )
@@ -234,6 +242,12 @@ class ArmMeasures:
         groups, years = self.arm.groups, self.years.tolist()
         around = [f"age={groups[before]}, {groups[after]}" for before, after in zip(years, years[2:], strict=False)]
         return [self.arm.group_names[g] for g in years[1:-1]], around
+
+    @property
+    def inner_years(self) -> tuple[list[str], list[str]]:
+        """The ages that end a year with a year before and after it, and those that begin it: `age=65`, `age=64`."""
+        names = [self.arm.group_names[g] for g in self.years.tolist()]
+        return names[2:-1], names[1:-2]
 
 
 def measure_arm(

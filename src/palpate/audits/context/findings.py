@@ -112,20 +112,30 @@ def _ask(
     for j, label in enumerate(analysis.labels):
         row = analysis.estimates.find("auroc", model, label=label, group=group, reference=reference)
         n_patients = np.unique(analysis.cases.patient[analysis.cases.known[:, j]]).size
-        effect = question.effect(row, n_patients, reason=_unseen(analysis, row))
-        effects.append(effect or Effect(label, None, None, None, question.margin, n_patients, "not measured"))
+        # What was not tested has a pointwise interval: widened, as that of all the others is.
+        n_family = None if row is None or row.p_value is not None else len(analysis.labels) * len(analysis.models)
+        effect = question.effect(row, n_patients, n_family=n_family, reason=_untested(row))
+        effect = effect or Effect(label, None, None, None, question.margin, n_patients, "not measured")
+        silent = _silent_history(analysis, label) if effect.harm is not None else None
+        effects.append(effect if silent is None else effect.not_judged(silent))
     answer = question.answer(model, effects)
     return None if answer is None else ContextQuestion(question, group, reference, model, effects, answer)
 
 
-def _unseen(analysis: ContextAnalysis, row: Estimate | None) -> str | None:
-    """Why a difference that depends on the history could not have been seen; None if it could."""
+def _untested(row: Estimate | None) -> str | None:
+    """Why a difference might not have been seen; None if it would have been. A fall that is shown counts all the
+    same: pairs that are not alike make it smaller, not larger."""
     if row is None or row.value is None:
         return None if row is None else row.reason
-    history = analysis.estimates.find("auroc", PRETEST, label=row.label)
-    if history is not None and history.value is not None and (history.low is None or history.low <= _CHANCE):
-        return f"the history itself is not shown to predict it (AUROC {number(history.value)}; {interval(history)})"
     return (row.reason or "").removeprefix("not tested: ") or None if row.p_value is None else None
+
+
+def _silent_history(analysis: ContextAnalysis, label: str) -> str | None:
+    """Why holding the history equal says nothing about a label: the history does not predict it. None if it does."""
+    history = analysis.estimates.find("auroc", PRETEST, label=label)
+    if history is None or history.value is None or (history.low is not None and history.low > _CHANCE):
+        return None
+    return f"the history itself is not shown to predict it (AUROC {number(history.value)}; {interval(history)})"
 
 
 def context_findings(analysis: ContextAnalysis, asked: Sequence[ContextQuestion]) -> tuple[Finding, ...]:
@@ -292,9 +302,9 @@ def _gain(analysis: ContextAnalysis, asked: ContextQuestion) -> list[Finding]:
         sentence = f"{opening} is not shown to add anything, for {'any of ' if len(rows) > 1 else ''}{_labels(rows)}."
     else:
         least, most = useful[0], useful[-1]
-        size = f"{number(least.value)} to the AUROC for '{least.label}'"
+        size = f"{number(least.value)} to the AUROC for '{least.label}' ({interval(least, signed=True)})"
         if len(useful) > 1:
-            ends = (f"{number(row.value)} ('{row.label}')" for row in (least, most))
+            ends = (f"{number(row.value)} ('{row.label}'; {interval(row, signed=True)})" for row in (least, most))
             size = f"between {' and '.join(ends)} to the AUROC"
         useless = [row for row in rows if row not in useful]
         sentence = f"{opening} adds {size}{f'; for {_labels(useless)} that is not shown' if useless else ''}."

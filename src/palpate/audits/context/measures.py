@@ -34,7 +34,7 @@ from palpate.audits.context.groups import (
     constant_labels,
 )
 from palpate.audits.context.incremental import IncrementalValue, gain_points, incremental_value, spread_refits
-from palpate.audits.kit.metrics import MetricReplicates, class_units
+from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, Predictions
 from palpate.stats import (
@@ -224,6 +224,7 @@ def _part(cases: AuditedCases, name: str, rows: Mask, found: Any, measuring: Con
         n=rows.sum(axis=0, dtype=np.int64),
         n_positive=(rows & (cases.y_true > 0)).sum(axis=0, dtype=np.int64),
         n_units=class_units(cases.y_true, cases.patient, measuring.resampling.unit, rows),
+        sizes=cluster_sizes(cases.y_true, cases.patient, measuring.resampling.unit, rows),
         why_undefined=NO_THRESHOLD if np.isnan(cases.threshold).any() else "",
     )
 

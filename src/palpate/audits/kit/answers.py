@@ -77,7 +77,7 @@ class Question(NamedTuple):
             value=None if decides.harm is None else self.origin + sign * decides.harm,
             low=low,
             high=high,
-            margin=self.origin + sign * self.margin,
+            margin=self.origin + sign * decides.margin,
             required=self.origin != 0.0,
             percent=self.percent,
             label=decides.label if len(known) > 1 else None,

@@ -24,6 +24,7 @@ from palpate.stats.score_intervals import (
     Spread,
     calibration_interval,
     class_units,
+    cluster_sizes,
     contrast_interval,
     defined_error,
     mean_interval,
@@ -36,6 +37,7 @@ __all__ = [
     "MetricReplicates",
     "append_ensembles",
     "class_units",
+    "cluster_sizes",
     "ensemble_spread",
     "level_rows",
     "member_places",
@@ -86,6 +88,8 @@ class MetricReplicates:
     n_positive: NDArray[np.int64]
     n_units: NDArray[np.int64]
     """Patients (or cases) that can be drawn: with a positive case, and with a negative one; [2, label]."""
+    sizes: Floats | None = None
+    """Cases of a class per patient (`cluster_sizes`), [2, label]."""
     why_no_interval: str = ""
     why_undefined: str = ""
     averaged: tuple[str, ...] = ()
@@ -127,7 +131,7 @@ class MetricReplicates:
     @property
     def counts(self) -> Counts:
         """Rows and patients of each label."""
-        return Counts(self.n, self.n_positive, self.n_units)
+        return Counts(self.n, self.n_positive, self.n_units, self.sizes)
 
     def spread(self, level: float) -> Spread:
         """Interval and standard error of every number in `point`."""

@@ -85,9 +85,9 @@ class PerformanceAnalysis:
 
     @cached_property
     def n_testable(self) -> int:
-        """How many of the judged labels can be settled: what the others lack does not widen their intervals."""
+        """How many of the judged labels have an interval: those that have none do not widen the others'."""
         rows = [self.estimates.find("auroc", self.models[0], label=label) for label in self.judged]
-        return max(1, sum(row is not None and row.low is not None and too_few(row) is None for row in rows))
+        return max(1, sum(row is not None and row.low is not None for row in rows))
 
     def family_of(self, n_each: int) -> int:
         """How many effects share one correction: those of the question on all labels, or the run's comparisons."""
@@ -120,11 +120,16 @@ class PerformanceAnalysis:
         for label in self.judged:
             row = self.estimates.find(metric, model, label=label)
             few = None if row is None or row.value is None else too_few(row)
-            reason = self.odd(model, label) or few
-            effect = question.effect(row, n_patients, n_family=n_family, reason=reason)
+            asked = question if metric != ERROR or row is None else question._replace(margin=_visible(question, row))
+            effect = asked.effect(row, n_patients, n_family=n_family, reason=few)
             if effect is not None:
-                found[label] = effect
+                found[label] = self._judged(effect, label, model)
         return found
+
+    def _judged(self, effect: Effect, label: str, *models: str) -> Effect:
+        """The effect, unless a model's scores are such that nothing can be judged by them."""
+        odd = next(filter(None, (self.odd(model, label) for model in models)), None)
+        return effect if odd is None else effect.not_judged(odd)
 
     def drop_effects(self, model: str, population: str) -> dict[str, Effect]:
         """What a model loses from the first population to another one, for each label."""
@@ -134,10 +139,10 @@ class PerformanceAnalysis:
         for label in self.judged:
             row = self.estimates.find("auroc", model, label=label, group=population, reference=main)
             untested = row.reason if row is not None and row.p_value is None else None
-            reason = self.odd(model, label) or untested
-            effect = self.travel.effect(row, self.n_patients[smaller], n_family=n_family, reason=reason)
+            effect = self.travel.effect(row, self.n_patients[smaller], n_family=n_family, reason=untested)
             if effect is not None:
-                found[label] = effect._replace(label=self.named(f"to {population}", label), where=smaller)
+                effect = effect._replace(label=self.named(f"to {population}", label), where=smaller)
+                found[label] = self._judged(effect, label, model)
         return found
 
     def pair_effects(self, model: str, other: str) -> dict[str, Effect]:
@@ -147,16 +152,22 @@ class PerformanceAnalysis:
         for label in self.judged:
             row = self.difference(model, other, label)
             untested = row.reason if row is not None and row.p_value is None else None
-            reason = self.odd(model, label) or self.odd(other, label) or untested
-            effect = self.comparison.effect(row, n_patients, n_family=n_family, reason=reason)
+            effect = self.comparison.effect(row, n_patients, n_family=n_family, reason=untested)
             if effect is not None:
-                found[label] = effect._replace(label=self.named(f"against {other}", label))
+                effect = effect._replace(label=self.named(f"against {other}", label))
+                found[label] = self._judged(effect, label, model, other)
         return found
 
     def difference(self, model: str, other: str, label: str | None = None) -> Estimate | None:
         """This model's AUROC less the other's, whichever way round the estimate is."""
         turned = self.estimates.find("auroc", other, label=label, reference=model)
         return self.estimates.find("auroc", model, label=label, reference=other) if turned is None else turned.negated()
+
+
+def _visible(calibration: Question, row: Estimate) -> float:
+    """The margin, but at most half of the rarer outcome's share: risks of 0 are off by no more than it."""
+    rarer = min(row.n_positive or 0, row.n - (row.n_positive or 0)) / max(row.n, 1)
+    return min(calibration.margin, float(f"{rarer / 2.0:.2g}")) or calibration.margin
 
 
 def too_few(row: Estimate) -> str | None:

@@ -114,7 +114,7 @@ def _calibration(analysis: PerformanceAnalysis, answer: Answer) -> str:
     size, of = f"mean calibration error {_size(analysis, answer)}", _for_label(analysis, answer, "most")
     mean = _mean(analysis, analysis.estimates.find(ERROR, answer.model), "mean over the labels")
     labels = _labels(analysis, [analysis.level_effects(analysis.calibration, ERROR, answer.model)], mean)
-    risks, margin = f"the risks of {answer.model}", f"{analysis.calibration.margin:g}"
+    risks, margin = f"the risks of {answer.model}", f"{answer.margin:g}"
     if answer.value is None:
         return f"The calibration of {answer.model}{of} cannot be computed: {answer.reason}.{labels}"
     if answer.verdict == "acceptable":
@@ -260,16 +260,34 @@ def _inverted_rows(analysis: PerformanceAnalysis, model: str, population: str) -
 
 
 def _inverted(analysis: PerformanceAnalysis, model: str) -> Iterator[Finding]:
-    for population in analysis.populations:
-        found = _inverted_rows(analysis, model, population)
-        if found:
-            size = f"AUROC {number(found[0].value)}, {interval(found[0])}"
+    """Of an ensemble, the seeds that are inverted: their mean may hide it."""
+    members = analysis.ensembles.get(model, [])
+    for name in (model, *members):
+        found = {each: _inverted_rows(analysis, name, each) for each in analysis.populations}
+        for population, rows in found.items():
+            if not rows:
+                continue
+            lowest = min(rows, key=lambda row: row.value or 0.0)
+            label = f"lowest for '{lowest.label}': " if len(rows) > 1 else ""
+            labels = [row.label for row in rows]
             yield Finding(
-                sentence=f"{model} ranks patients the wrong way round{_for(analysis, [row.label for row in found])} "
-                f"in {population} ({size}). Its classes are probably in the wrong order: check `positive:` or the "
-                "column that holds the risk.",
+                sentence=f"{name} ranks patients the wrong way round{_for(analysis, labels)} in {population} "
+                f"({label}AUROC {number(lowest.value)}, {interval(lowest)}). {_why_inverted(analysis, name, lowest)}",
                 kind="concern",
             )
+
+
+def _why_inverted(analysis: PerformanceAnalysis, model: str, inverted: Estimate) -> str:
+    """Classes in the wrong order turn a model round everywhere; one that is right elsewhere has another problem."""
+    rows = (
+        analysis.estimates.find("auroc", model, label=inverted.label, group=name)
+        for name in analysis.populations
+        if name != inverted.group
+    )
+    elsewhere = [row.group for row in rows if row is not None and row.low is not None and row.low > CHANCE]
+    if elsewhere:
+        return f"In {listed(elsewhere)} it does not: check how the label and the inputs are coded in {inverted.group}."
+    return "Its classes are probably in the wrong order: check `positive:` or the column that holds the risk."
 
 
 def _one_decision(analysis: PerformanceAnalysis, model: str, odd: set[tuple[str, str]]) -> Iterator[Finding]:
@@ -306,7 +324,7 @@ def _label_caveats(analysis: PerformanceAnalysis) -> Iterator[Finding]:
     if few:
         told.append(
             f"{len(few)} of {n:,} labels {'has' if len(few) == 1 else 'have'} fewer than {FEWEST_FOR_TEST} cases of "
-            f"one class, so that nothing is settled about them: {quoted(few)}."
+            f"one class, so that harm there may go unseen: {quoted(few)}."
         )
     rest = [label for label in analysis.labels if label not in set(analysis.judged)]
     if rest:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.metrics import MetricReplicates, class_units, member_places
+from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, member_places
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.scope import Unit
 from palpate.audits.performance.plan import HeldOut
@@ -136,7 +136,7 @@ def measure(
     averaged = common[order] & ~np.isnan(points).any(axis=(0, 1))
     for population, each, point in zip(populations, parts, points, strict=True):
         macro = _macro_replicates(population, each, common, averaged, measuring, n_average)
-        each.append(_macro(population, models, point, averaged, macro, each))
+        each.append(_macro(population, models, point, averaged, macro, each, measuring.unit))
         each.append(_micro(population, models, measuring, n_average))
     kept = order[averaged[METRICS.index("auroc")]]
     return MeasuredAll(parts, tuple(labels.names[int(j)] for j in kept), n_average)
@@ -182,6 +182,9 @@ def measure_labels(
         n=np.full(len(columns), len(population.y_true)),
         n_positive=population.y_true[:, columns].sum(axis=0, dtype=np.int64),
         n_units=class_units(population.y_true[:, columns], population.patient, measuring.unit),
+        sizes=cluster_sizes(population.y_true[:, columns], population.patient, measuring.unit)
+        if n_replicates
+        else None,
         why_no_interval=why_no_interval,
         why_undefined="no threshold or no predicted case: a denominator is 0" if np.isnan(threshold).any() else "",
     )
@@ -221,6 +224,7 @@ def _macro(
     averaged: NDArray[np.bool_],
     values: NDArray[np.float64],
     parts: Sequence[MetricReplicates],
+    unit: Unit,
 ) -> MetricReplicates:
     """The mean over labels as a label of its own; a case counts as positive if any label is."""
     n_labels = int(averaged.any(axis=0).sum())
@@ -235,6 +239,9 @@ def _macro(
         n=np.asarray([len(population.y_true)]),
         n_positive=population.y_true.any(axis=1).sum(keepdims=True, dtype=np.int64),
         n_units=np.full((2, 1), FEWEST_FOR_TEST if n_labels else 0),
+        sizes=np.tile(
+            cluster_sizes(np.ones((len(population.y_true), 1), np.uint8), population.patient, unit)[:1], (2, 1)
+        ),
         why_no_interval="no interval: too many labels to resample, or a label for which a model has no answer",
         why_undefined=f"no label has {FEWEST_FOR_TEST} patients with and {FEWEST_FOR_TEST} without it in every cohort",
         over=parts[0] if resampled else None,
@@ -270,6 +277,7 @@ def _micro(
         values=_with_noise_last(ranked.values, decided.values),
         n=np.asarray([y_true.size]),
         n_positive=y_true.sum(axis=0, dtype=np.int64),
+        sizes=cluster_sizes(y_true, np.repeat(unit, n_labels), "patient"),
         n_units=np.stack(
             [class_units(any_positive, unit, "patient")[0], class_units(all_positive, unit, "patient")[1]]
         ),

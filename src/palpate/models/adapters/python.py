@@ -57,6 +57,7 @@ class FunctionModel(Model):
     def _look(self) -> None:
         """Say where the predictions may depend on something that the fingerprint does not cover."""
         if not self._versioned and self.may_change is None:
+            self._reads.look_for_libraries()
             self.may_change = self._reads.blind or (None if self._reads.files() <= self._known else _LATE)
 
     def _call(self, texts: list[str]) -> Probabilities:
@@ -95,6 +96,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> FunctionMo
     reads = Reads(folder)
     with reads:
         module = _import(name, reads)
+        reads.own_package(module)
         function = _function(module, name, attribute)
         with suppress(Exception):  # what is wrong is said when the function is asked in earnest, with the case
             function(list(_PROBE))

@@ -3,7 +3,8 @@
 A skops file is data: only types that are known to be harmless are built from it. XGBoost's classifiers and
 scikit-learn's trees are not among the types that skops trusts, because they hand bytes of the file to native code
 that does not check them. List them under `trusted_types`, or let `palpate train` save the model, which keeps
-XGBoost's own JSON. A pickle is a program, and is opened only with `trust: true`.
+XGBoost's own JSON. A pickle is a program, and is opened only with `trust: true`; local modules that it names (an
+analyzer of yours) are part of the fingerprint.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from palpate.models.bagofwords import estimator_model
 from palpate.models.classes import ClassOptions
 from palpate.models.estimators import EstimatorModel, brief
 from palpate.models.options import checked_by, digest, existing, parse_options
+from palpate.models.reads import Reads
 
 VERSION = "sklearn-2"
 SUFFIXES = (".skops", ".joblib", ".pkl", ".pickle")
@@ -46,10 +48,12 @@ def check(target: str, options: Mapping[str, Any], *, folder: Path) -> Estimator
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> EstimatorModel:
     """Read the file; edits are scored from count differences where the pipeline allows it."""
     own, file = check(target, options, folder=folder), existing(target, folder)
-    data = file.read_bytes()
+    data, reads = file.read_bytes(), Reads(folder)
+    with reads:
+        estimator = read_estimator(data, own, file=file)
     answer_options = {"labels": own.labels, "positive": own.positive, "fingerprint": own.fingerprint}
-    fingerprint = digest(VERSION, answer_options, [file])
-    return estimator_model(read_estimator(data, own, file=file), own, fingerprint=fingerprint, file=file)
+    fingerprint = digest(VERSION, answer_options, {file, *reads.files()})
+    return estimator_model(estimator, own, fingerprint=fingerprint, file=file)
 
 
 def read_estimator(data: bytes, options: EstimatorOptions, *, file: Path) -> Any:
