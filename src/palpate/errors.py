@@ -197,6 +197,9 @@ def _path(places: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 def _words(problem: ErrorDetails) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
+    if problem["loc"][-1:] == ("[key]",) and kind == "string_type":
+        given = {True: "yes, on or true", False: "no, off or false"}.get(problem["input"], str(problem["input"]))
+        return f"a name must be a text, and YAML reads {given} as something else: write it in quotes"
     if kind in ("too_short", "too_long"):
         n = context.get("min_length", context.get("max_length"))
         return "must not be empty" if n == 1 and kind == "too_short" else f"{_WORDS[kind].format(**context)} items"

@@ -74,6 +74,9 @@ def test_the_worst_label_decides_and_what_could_not_be_seen_is_unsettled() -> No
     assert worst([fine, blind]).label == "b"
     assert worst([fine, shown, blind, worse]).label == "d"
     assert blind.needed is None
+    seen = shown._replace(reason="the matched pairs are not alike")
+    assert seen.verdict == "concern", "a reason keeps an answer from being acceptable, not harm from being shown"
+    assert seen.not_judged("only 0 and 1").verdict == "unsettled"
 
 
 def test_every_margin_has_its_reason() -> None:

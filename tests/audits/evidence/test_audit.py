@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -228,7 +229,8 @@ def test_models_are_compared_pairwise_with_corrected_p(tmp_path: Path) -> None:
     found = row(result, "token_recall", model="bad", reference="good")
     assert found["high"] < 0
     assert found["significant"]
-    assert any(finding.sentence.startswith("good points at") for finding in result.findings)
+    (told,) = [finding.sentence for finding in result.findings if finding.sentence.startswith("good points at")]
+    assert re.search(r"token F1 \+0\.\d+ \(95% interval \+0\.\d+ to \+0\.\d+, corrected p", told), "one direction"
 
 
 def test_a_model_without_evidence_stays_visible(tmp_path: Path) -> None:

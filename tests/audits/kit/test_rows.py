@@ -121,6 +121,18 @@ def test_questions_share_the_level_evenly() -> None:
     assert [row.p_value for row in shared] == [pytest.approx(0.024), 1.0]
 
 
+@pytest.mark.parametrize(("metric", "least"), [("pass_rate", -1.0), ("brier_skill_score", -1.35)])
+def test_a_difference_of_shares_stays_one_in_a_large_family(metric: str, least: float) -> None:
+    rows = [
+        WRITER.row("m", metric, "l", str(k), 0.0, n=9, interval=(-0.9, 0.9), reference="r", p_value=1.0)
+        for k in range(20)
+    ]
+    for row in corrected(rows, "bonferroni", 0.95):
+        assert row.low is not None
+        assert row.low == least or (least < -1 and row.low < least)
+        assert row.pointwise_low == -0.9
+
+
 def test_every_pair_of_models_is_compared_once() -> None:
     assert pairs_of(["a", "b", "c"]) == [("b", "a"), ("c", "a"), ("c", "b")]
 

@@ -16,7 +16,7 @@ from palpate.audits.capabilities.measures import CapabilityMeasures
 from palpate.audits.capabilities.plan import PARTS, ExaminedCases, LabelledTest
 from palpate.audits.capabilities.slot_values import ValueRates
 from palpate.audits.kit.answers import Question
-from palpate.audits.kit.resampling import Family, Resampling
+from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, pairs_of
 from palpate.audits.kit.wording import counted, listed, p_value, percent
 from palpate.results import Estimate, Finding
@@ -102,7 +102,9 @@ def _decide(judged: Sequence[Judged], model: str) -> list[Decision]:
     if answer is None:
         return []
     if by.templates is not None and answer.needed is not None and answer.verdict in ("caution", "unsettled"):
-        why = f"only {counted(by.templates, 'template')}; about {answer.needed:,} would settle it"
+        # The width that a handful of templates leaves falls faster than with their root, so it is no guide below that.
+        needed = max(answer.needed, FEWEST_FOR_TEST)
+        why = f"only {counted(by.templates, 'template')}; about {needed:,} would settle it"
         answer = answer.model_copy(update={"needed": None, "reason": why})
     return [Decision(answer, by)]
 

@@ -16,6 +16,7 @@ from palpate.audits.evidence.marking import TABLE, MarkedEvidence
 from palpate.audits.evidence.measures import RANDOM, AuditedCharts, EvidenceMeasures
 from palpate.audits.evidence.plan import EvidenceMemory
 from palpate.audits.kit.answers import Question
+from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.wording import counted, interval, number, p_value, percent
 from palpate.results import Estimate, Finding, Plan, Predictions
@@ -121,7 +122,8 @@ def _answer(
         return answer
     if analysis.charts.unit == "patient":
         return answer
-    why = f"only {counted(n_units, 'chart')}; about {answer.needed:,} would settle it"
+    needed = max(answer.needed, FEWEST_FOR_TEST)
+    why = f"only {counted(n_units, 'chart')}; about {needed:,} would settle it"
     return answer.model_copy(update={"needed": None, "reason": why})
 
 
@@ -220,10 +222,10 @@ def _pairs(analysis: EvidenceAnalysis) -> list[Finding]:
         if row is None or row.value is None or not row.significant:
             continue
         better, worse = (model, reference) if row.value > 0 else (reference, model)
-        size = f"{interval(row, signed=True)} for {model} less {reference}{p_value(row)}"
+        shown = row if row.value > 0 else row.negated()
         sentence = (
             f"{better} points at the coders' evidence better than {worse}: "
-            f"token F1 {number(abs(row.value), signed=True)} ({size})."
+            f"token F1 {number(shown.value, signed=True)} ({interval(shown, signed=True)}{p_value(row)})."
         )
         found.append(Finding(sentence=sentence, question=POINTING))
     return found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from palpate.audits.kit.rows import wider_ends
 from palpate.results import Estimate, Finding
 from palpate.results.verdicts import Answer, Effect, worst
-from palpate.stats import widen_interval
 
 
 class Question(NamedTuple):
@@ -48,14 +48,7 @@ class Question(NamedTuple):
             return None, None
         low, high = row.low, row.high
         if n_family is not None:
-            own = (
-                row.low if row.pointwise_low is None else row.pointwise_low,
-                row.high if row.pointwise_high is None else row.pointwise_high,
-            )
-            wider = widen_interval(row.value, *own, n_family, level=row.level or 0.95)
-            low, high = float(wider.low), float(wider.high)
-            if row.reference is None and own[0] >= 0 and own[1] <= 1:
-                low, high = max(low, 0.0), min(high, 1.0)  # levels of shares stay shares
+            low, high = wider_ends(row, n_family, 0.95)
         ends = [sign * (end - self.origin) for end in (low, high)]
         return min(ends), max(ends)
 

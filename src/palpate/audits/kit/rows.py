@@ -138,6 +138,10 @@ def pairs_of(models: Sequence[str]) -> list[tuple[str, str]]:
     return [(model, reference) for k, model in enumerate(models) for reference in models[:k]]
 
 
+_UNBOUNDED = ("brier_skill_score", "net_benefit", "amplification")
+"""Metrics that may lie below -1 or above 1."""
+
+
 def corrected(
     rows: Sequence[Estimate],
     correction: Correction,
@@ -197,5 +201,19 @@ def _for_family(row: Estimate, p: float, own: float, n_family: int, level: float
     if row.value is None or row.low is None or row.high is None:
         return row
     factor = p / own if own > 0 and p < 1 else n_family
-    ends = widen_interval(row.value, row.low, row.high, factor, level=row.level or level)
-    return replace(row, low=float(ends.low), high=float(ends.high))
+    low, high = wider_ends(row, factor, level)
+    return replace(row, low=low, high=high)
+
+
+def wider_ends(row: Estimate, n_family: float, level: float) -> tuple[float, float]:
+    """The pointwise interval of a known number, widened to hold for a family; what is a share, or a difference of two,
+    stays one."""
+    if row.value is None or row.low is None or row.high is None:
+        raise ValueError("a number without an interval")
+    own_low = row.low if row.pointwise_low is None else row.pointwise_low
+    own_high = row.high if row.pointwise_high is None else row.pointwise_high
+    ends = widen_interval(row.value, own_low, own_high, n_family, level=row.level or level)
+    least = -1.0 if row.reference is not None or own_low < 0 else 0.0
+    if row.metric in _UNBOUNDED or own_low < least or own_high > 1.0:
+        return float(ends.low), float(ends.high)
+    return max(float(ends.low), least), min(float(ends.high), 1.0)

@@ -68,7 +68,7 @@ class Performance:
     changes between cohorts), or all that the audit makes (`run`)."""
     labels_with_intervals: Annotated[int, Field(ge=1)] = 50
     """Of many labels, the most frequent ones get intervals; averages are over all."""
-    required: dict[Literal["auroc"], Share] = field(default_factory=dict)
+    required: dict[Literal["auroc"], Annotated[float, Field(ge=CHANCE, lt=1)]] = field(default_factory=dict)
     """What the scorecard asks of each model, such as `{auroc: 0.70}`; without it, to be better than chance."""
     margins: dict[str, float] = field(default_factory=dict)
     """The smallest effects that matter, set for the whole run."""
