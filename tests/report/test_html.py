@@ -68,25 +68,6 @@ def test_first_screen_answers(readmission_html: str) -> None:
         assert part in summary, part
 
 
-def test_findings_are_grouped_by_question_and_worries_come_first(readmission_html: str) -> None:
-    summary = readmission_html[: readmission_html.index('<section id="audit-')]
-    kinds = re.findall(r'<li class="finding (\w+)">', summary)
-    assert kinds == ["concern", "concern", "concern", "caution", "acceptable", "acceptable", "fact"]
-    text = Reader(summary).text
-    folded = text[text.index("What is acceptable, limits and facts") :]
-    assert "Is it as good as the other models? Acceptable bert-discharge tells" in folded
-    assert "Vocabulary: what else to know Fact Clinicians agree" in folded
-
-
-def test_what_puts_every_answer_in_doubt_stands_before_the_scorecard_and_once() -> None:
-    inverted = Finding(sentence="m ranks patients the wrong way round.", kind="concern")
-    said = Finding(sentence="Said once.", kind="caution")
-    html = render({"models": [{"name": "m"}]}, [result(findings=(inverted, said, said))], gate=None)
-    text = Reader(html[: html.index('<section id="audit-')]).text
-    assert text.index("Read this first") < text.index("ranks patients") < text.index("What we found")
-    assert text.count("ranks patients") == text.count("Said once.") == 1
-
-
 def test_sections_in_order_and_linked(readmission_html: str) -> None:
     read = Reader(readmission_html)
     ids = [named.get("id", "") for tag, named in read.elements if tag == "section"]

@@ -115,7 +115,7 @@ class Footnotes:
 
     def number(self, reason: Any) -> int:
         """The number of a reason, from 1; 0 where there is none."""
-        text = typeset.shorten(reason, CELL_LIMIT)
+        text = str(reason or "")
         if not text:
             return 0
         if text not in self.texts:

@@ -158,9 +158,7 @@ class Effect(NamedTuple):
 
 def worst(effects: Sequence[Effect]) -> Effect:
     """The effect that decides: the worst verdict; among those one that has a number, and of these the largest harm."""
-    return min(
-        effects, key=lambda effect: (VERDICTS.index(effect.verdict), effect.harm is None, -(effect.harm or 0.0))
-    )
+    return min(effects, key=lambda effect: (VERDICTS.index(effect.verdict), effect.harm is None, -(effect.harm or 0.0)))
 
 
 class ScorecardRow(NamedTuple):
