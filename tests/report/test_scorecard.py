@@ -81,9 +81,19 @@ def test_agreement_is_told_without_a_double_negative() -> None:
 
 def estimate(model: str, value: float, reference: str | None = None, significant: bool | None = None) -> Estimate:
     return Estimate(
-        audit="performance", metric="auroc", model=model, label="ill", group="", value=value, low=value - 0.05, high=value + 0.05,
-        level=0.95, n=900, reference=reference, significant=significant,
-    )  # fmt: skip
+        audit="performance",
+        metric="auroc",
+        model=model,
+        label="ill",
+        group="",
+        value=value,
+        low=value - 0.05,
+        high=value + 0.05,
+        level=0.95,
+        n=900,
+        reference=reference,
+        significant=significant,
+    )
 
 
 def test_heads_and_one_sentence_answer_which_of_the_two_and_why() -> None:
@@ -95,8 +105,8 @@ def test_heads_and_one_sentence_answer_which_of_the_two_and_why() -> None:
     view = view_scorecard([performance, vocabulary], MANIFEST)
     assert view is not None
     assert view.heads == (
-        ("a", "AUROC 0.740 (0.690–0.790)", "1 unsettled"),
-        ("b", "AUROC 0.710 (0.660–0.760)", "2 concerns"),
+        ("a", "AUROC", "0.740 (0.690–0.790)", "1 unsettled"),
+        ("b", "AUROC", "0.710 (0.660–0.760)", "2 concerns"),
     )
     assert view.choice == (
         "a has no concern (1 unsettled); b has 2 concerns: it loses AUROC in another cohort, and it hangs on the word "

@@ -109,7 +109,10 @@ def _print_scorecard(outcome: Outcome) -> None:
     colours = {"concern": "red", "caution": "yellow", "unsettled": "dim", "acceptable": "green"}
     if view.choice:
         out.print(escape(view.choice), soft_wrap=True)
-    heads = ["\n".join(escape(line) for line in head if line) for head in view.heads]
+    heads = [
+        "\n".join(escape(line) for line in (head.name, f"{head.metric} {head.number}".strip(), head.tally) if line)
+        for head in view.heads
+    ]
     table = Table("Question", *heads, box=box.SIMPLE_HEAD, pad_edge=False)
     for question in view.questions:
         cells = []

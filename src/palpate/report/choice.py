@@ -26,6 +26,8 @@ HARMS: Mapping[str, str] = {
 """What a concern means, by audit and question, with a place for what decides; other questions are quoted."""
 _MOST_HARMS = 3
 _MOST_MODELS = 4
+_NAMED_MODELS = 2
+"""With more models, what decides is left to the table: the sentence would be too long to read."""
 _PLURALS = {"concern": "concerns", "caution": "cautions"}
 
 
@@ -53,7 +55,7 @@ def choose(rows: Sequence[ScorecardRow], models: Sequence[str], measured: Measur
         shown = f": {_names(free)}" if free else ""
         verdicts = f"{len(free)} of {len(models)} models {'has' if len(free) == 1 else 'have'} no concern{shown}"
     else:
-        verdicts = "; ".join(_standing(rows, name) for name in models)
+        verdicts = "; ".join(_standing(rows, name, named=len(models) == _NAMED_MODELS) for name in models)
     return " ".join(part for part in (f"{verdicts}.", _metrics(models, measured)) if part)
 
 
@@ -63,7 +65,7 @@ def _names(names: Sequence[str]) -> str:
     return typeset.listing([*shown, f"{more} more"] if more else shown)
 
 
-def _standing(rows: Sequence[ScorecardRow], model: str) -> str:
+def _standing(rows: Sequence[ScorecardRow], model: str, *, named: bool) -> str:
     """`a has no concern (4 cautions, 1 unsettled)`, or `b has 2 concerns (1 caution): it ..., and it ...`."""
     found = counts(rows, model)
     n = found.get("concern", 0)
@@ -71,7 +73,7 @@ def _standing(rows: Sequence[ScorecardRow], model: str) -> str:
     standing = f"{typeset.shorten(model, 60)} has {_counted(n, 'concern') if n else 'no concern'}"
     standing += f" ({', '.join(others)})" if others else ""
     harms = [
-        harm_of(row.audit, row.answers[model])
+        harm_of(row.audit, row.answers[model], named=named)
         for row in rows
         if model in row.answers and row.answers[model].verdict == "concern"
     ]
@@ -79,10 +81,10 @@ def _standing(rows: Sequence[ScorecardRow], model: str) -> str:
     return f"{standing}: {', and '.join([', '.join(told[:-1]), told[-1]] if told[1:] else told)}" if told else standing
 
 
-def harm_of(audit: str, answer: Answer) -> str:
-    """What a concern means, in words, with what decides where several things were judged."""
+def harm_of(audit: str, answer: Answer, *, named: bool = True) -> str:
+    """What a concern means, in words; where several things were judged, with the one that decides, if `named`."""
     words = HARMS.get(f"{audit}.{answer.question}", f"“{answer.asks}”")
-    label = typeset.shorten(answer.label, 60)
+    label = typeset.shorten(answer.label, 80) if named else ""
     if "{}" in words:
         return words.format(label) if label else words.replace("the word '{}', which", "a word that")
     return f"{words} (worst: {label})" if label and answer.n_labels > 1 else words

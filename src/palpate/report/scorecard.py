@@ -55,6 +55,7 @@ class ModelHead(NamedTuple):
 
     name: str
     metric: str
+    number: str
     tally: str
 
 
@@ -91,17 +92,18 @@ def view_scorecard(results: Sequence[AuditResult], manifest: Mapping[str, Any]) 
     there = {cell.verdict for question in questions for cell in question.cells if cell is not None}
     legend = tuple((name, WORDS[name], MEANINGS[name]) for name in VERDICTS if name in there)
     measured = measure(results, manifest)
-    heads = tuple(ModelHead(typeset.shorten(name, 60), _metric(measured, name), tally(rows, name)) for name in models)
+    heads = tuple(_head(name, tally(rows, name), measured) for name in models)
     return ScorecardView(choose(rows, models, measured), tuple(head.name for head in heads), heads, questions, legend)
 
 
-def _metric(measured: Measured | None, model: str) -> str:
-    """`AUROC in home 0.712 (0.690–0.734)`: in the first cohort; empty where it was not measured."""
+def _head(model: str, tallied: str, measured: Measured | None) -> ModelHead:
+    """With `AUROC in home` and `0.712 (0.690–0.734)`: in the first cohort; empty where it was not measured."""
     row = None if measured is None else measured.level(model)
-    if measured is None or row is None or row["value"] is None:
-        return ""
-    what = "mean AUROC" if measured.is_mean else "AUROC"
-    return f"{what}{measured.where} {typeset.interval(row['value'], row['low'], row['high'])}"
+    metric, number = "", ""
+    if measured is not None and row is not None and row["value"] is not None:
+        metric = f"{'mean ' if measured.is_mean else ''}AUROC{measured.where}"
+        number = typeset.interval(row["value"], row["low"], row["high"])
+    return ModelHead(typeset.shorten(model, 60), metric, number, tallied)
 
 
 def _cell(answer: Answer) -> AnswerView:
@@ -131,8 +133,8 @@ def margin_of(answer: Answer) -> str:
 def details_of(answer: Answer) -> tuple[str, ...]:
     """What decides of all that is judged, how much of it is unsettled, and what would settle it."""
     told = []
-    if answer.label is not None and answer.n_labels > 1 and answer.value != 0:
-        told.append(f"worst of {answer.n_labels}: {typeset.shorten(answer.label, 60)}")
+    if answer.label is not None and answer.n_labels > 1 and answer.value:
+        told.append(f"worst of {answer.n_labels}: {typeset.shorten(answer.label, 120)}")
     if answer.n_unsettled and answer.n_labels > 1:
         told.append(f"{answer.n_unsettled} of {answer.n_labels} unsettled")
     told.append(answer.reason or _settling(answer))
