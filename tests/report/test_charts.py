@@ -126,8 +126,10 @@ def test_no_interval_is_cut_off_at_a_fixed_end_of_its_axis() -> None:
             )
             assert scale["domainMin"] < 0.3
             assert scale["domainMax"] > 1.2
-    kept = draw(chart("forest", [{"y": "a", "x": 0.6, "low": 0.5, "high": 0.7}], x=wide)).panels[0].spec
-    assert '"domainMin": 0.45' in json.dumps(kept)
+    kept = draw(chart("forest", [{"y": "a", "x": 0.6, "low": 0.5, "high": 1.0}], x=wide)).panels[0].spec
+    assert '"domainMax": 1.0, "domainMin": 0.45' in json.dumps(kept, sort_keys=True)
+    touching = draw(chart("forest", [{"y": "a", "x": 0.6, "low": 0.45, "high": 0.7}], x=wide)).panels[0].spec
+    assert '"domainMin": 0.44' in json.dumps(touching), "it would look cut off"
 
 
 def test_n_is_said_once_if_equal_and_per_row_if_not() -> None:

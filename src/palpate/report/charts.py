@@ -21,6 +21,7 @@ from palpate.results import Axis, Chart
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 STATIC_WIDTH = 640
+NATURAL_ENDS = (0.0, 1.0)
 CONFIG: dict[str, Any] = {
     "aria": False,  # a chart is one image with a description, not a hundred marks
     "background": None,
@@ -137,15 +138,16 @@ def _covering(chart: Chart) -> Chart:
 
 
 def _reaching(axis: Axis, data: Iterable[Row], fields: tuple[str, ...]) -> Axis:
+    """The axis with room beyond the data; a mark may touch 0 and 1, where shares end, but no other end."""
     numbers = [value for row in data for field in fields if (value := as_number(row.get(field))) is not None]
     if not numbers:
         return axis
     low, high = min(numbers), max(numbers)
     margin = (high - low) * 0.04
     update: dict[str, float] = {}
-    if axis.low is not None and low < axis.low:
+    if axis.low is not None and (low < axis.low or low == axis.low not in NATURAL_ENDS):
         update["low"] = low - margin
-    if axis.high is not None and high > axis.high:
+    if axis.high is not None and (high > axis.high or high == axis.high not in NATURAL_ENDS):
         update["high"] = high + margin
     return axis.model_copy(update=update)
 

@@ -81,7 +81,7 @@ def _forest(
         title,
         caption,
         f"AUROC of each label by group; {model}, '{label}': {said}.",
-        x=Axis(field="value", title="AUROC (0.5 = chance, 1 = perfect)", low=min(0.45, lowest - 0.02), high=1.0),
+        x=Axis(field="value", title="AUROC (0.5 = chance, 1 = perfect)", low=min(0.45, lowest), high=1.0),
         y=Axis(field="label", title="Label"),
         series="group",
         facet="model" if len(analysis.models) > 1 else None,
