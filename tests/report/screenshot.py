@@ -11,7 +11,7 @@ from tests.report.browser import Browser
 def main() -> None:
     report, picture = map(Path, sys.argv[1:3])
     with Browser() as browser:
-        browser.open(report, width=1280, height=1100).screenshot(picture)
+        browser.open(report, width=1280, height=800).screenshot(picture)
 
 
 if __name__ == "__main__":

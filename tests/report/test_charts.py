@@ -107,6 +107,31 @@ def test_long_names_are_wrapped_and_stay_distinct() -> None:
     assert prepared.rows[2]["name"].endswith("three"), "the tooltip has the whole name"
 
 
+def test_a_long_word_is_broken_not_cut() -> None:
+    name = "gastroesophageal_reflux_disease_without_esophagitis"
+    (label,) = prepare(chart("forest", [{"y": name, "x": 1}])).categories
+    assert label.replace("\n", "") == name
+
+
+def test_no_interval_is_cut_off_at_a_fixed_end_of_its_axis() -> None:
+    wide = Axis(field="x", title="AUROC", low=0.45, high=1.0)
+    data = [
+        {"y": "a", "f": name, "x": 0.6, "low": low, "high": high}
+        for name, low, high in (("p", 0.3, 1.2), ("q", 0.5, 0.7))
+    ]
+    for facet in (None, "f"):
+        for panel in draw(chart("forest", data, x=wide, facet=facet)).panels:
+            scale = next(
+                layer["encoding"]["x"]["scale"] for layer in panel.spec["layer"] if "scale" in layer["encoding"]["x"]
+            )
+            assert scale["domainMin"] < 0.3
+            assert scale["domainMax"] > 1.2
+    kept = draw(chart("forest", [{"y": "a", "x": 0.6, "low": 0.5, "high": 1.0}], x=wide)).panels[0].spec
+    assert '"domainMax": 1.0, "domainMin": 0.45' in json.dumps(kept, sort_keys=True)
+    touching = draw(chart("forest", [{"y": "a", "x": 0.6, "low": 0.45, "high": 0.7}], x=wide)).panels[0].spec
+    assert '"domainMin": 0.44' in json.dumps(touching), "it would look cut off"
+
+
 def test_n_is_said_once_if_equal_and_per_row_if_not() -> None:
     assert "n = 50 throughout." in prepare(forest(3)).notes
     differing = chart("forest", [{"y": "a", "x": 1, "n": 10}, {"y": "b", "x": 1, "n": 2000}])

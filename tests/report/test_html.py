@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from dataclasses import replace
@@ -9,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from palpate.commands.demo import tell_xrays
+from palpate.report.blocks import view_table
 from palpate.report.html import render
+from palpate.report.provenance import used_in
 from palpate.results import (
     AuditResult,
     Axis,
@@ -66,25 +70,6 @@ def test_first_screen_answers(readmission_html: str) -> None:
         "Are its risks right? Concern tfidf-xgb overestimates",
     ):
         assert part in summary, part
-
-
-def test_findings_are_grouped_by_question_and_worries_come_first(readmission_html: str) -> None:
-    summary = readmission_html[: readmission_html.index('<section id="audit-')]
-    kinds = re.findall(r'<li class="finding (\w+)">', summary)
-    assert kinds == ["concern", "concern", "concern", "caution", "acceptable", "acceptable", "fact"]
-    text = Reader(summary).text
-    folded = text[text.index("What is acceptable, limits and facts") :]
-    assert "Is it as good as the other models? Acceptable bert-discharge tells" in folded
-    assert "Vocabulary: what else to know Fact Clinicians agree" in folded
-
-
-def test_what_puts_every_answer_in_doubt_stands_before_the_scorecard_and_once() -> None:
-    inverted = Finding(sentence="m ranks patients the wrong way round.", kind="concern")
-    said = Finding(sentence="Said once.", kind="caution")
-    html = render({"models": [{"name": "m"}]}, [result(findings=(inverted, said, said))], gate=None)
-    text = Reader(html[: html.index('<section id="audit-')]).text
-    assert text.index("Read this first") < text.index("ranks patients") < text.index("What we found")
-    assert text.count("ranks patients") == text.count("Said once.") == 1
 
 
 def test_sections_in_order_and_linked(readmission_html: str) -> None:
@@ -170,6 +155,13 @@ def test_gate_passed_and_absent() -> None:
 
 def test_what_the_model_never_saw(readmission_html: str) -> None:
     assert "bert-discharge never saw 31% of the edits." in Reader(readmission_html).text
+
+
+def test_pairs_are_similar_never_equal() -> None:
+    (matched,) = (term.meaning for term in used_in("matched") if term.name == "Matched")
+    assert "similar pre-test probability" in matched
+    assert not re.search(r"\b(same|equal|equally)\b", matched)
+    assert "equally likely" not in inspect.getsource(tell_xrays)
 
 
 def test_glossary_has_only_words_that_are_used() -> None:
@@ -277,6 +269,23 @@ def test_long_tables_are_folded_and_cut() -> None:
     assert "Show the table (5,012 rows)" in text
     assert "Showing 200 of 5,012 rows; all are in results/performance.parquet." in text
     assert html.count("<tr>") < 220
+
+
+def test_a_table_that_is_wider_than_the_page_is_set_in_parts_that_all_name_their_rows() -> None:
+    names = ("Model", "Cohort", "Cases", *(f"Metric {k}" for k in range(12)))
+    kinds = ("text", "text", "integer", *("interval",) * 12)
+    columns = tuple(Column(name=name, kind=kind) for name, kind in zip(names, kinds, strict=True))  # type: ignore[arg-type]
+    cells = ("logistic", "hospital a", 900, *((0.7, 0.65, 0.75),) * 12)
+    view = view_table(Table(title="T", columns=columns, rows=(cells,) * 3))
+    assert len(view.parts) == 2
+    assert all(part[:2] == (0, 1) for part in view.parts)
+    assert [k for part in view.parts for k in part[2:]] == list(range(2, 15))
+    assert min(map(len, view.parts)) >= 7, "about equally wide"
+    narrow = view_table(Table(title="T", columns=columns[:8], rows=(cells[:8],)))
+    assert narrow.parts == (tuple(range(8)),)
+    html = render({}, [result(Table(title="T", columns=columns, rows=(cells,) * 3))], gate=None)
+    assert 'aria-label="T, part 2 of 2"' in html
+    assert Reader(html).mismatched == []
 
 
 def test_a_huge_run_stays_below_five_megabytes() -> None:

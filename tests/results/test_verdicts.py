@@ -79,6 +79,15 @@ def test_the_worst_label_decides_and_what_could_not_be_seen_is_unsettled() -> No
     assert seen.not_judged("only 0 and 1").verdict == "unsettled"
 
 
+def test_among_unsettled_effects_one_with_a_number_decides() -> None:
+    blind = Effect("a", None, None, None, 0.03, 500, reason="too few patients")
+    small = Effect("b", -0.02, -0.09, 0.05, 0.03, 500)
+    large = Effect("c", 0.01, -0.06, 0.08, 0.03, 500)
+    assert worst([blind, small]).label == "b"
+    assert worst([blind, small, large]).label == "c"
+    assert worst([blind]).label == "a"
+
+
 def test_every_margin_has_its_reason() -> None:
     assert all(margin.value > 0 and len(margin.why) > 20 for margin in MARGINS.values())
     assert VERDICTS[0] == "concern"
@@ -89,6 +98,25 @@ def test_a_scorecard_has_a_row_per_question_and_a_cell_per_model() -> None:
     (row,) = scorecard({"performance": [answer]}, ["a", "b"])
     assert (row["audit"], row["question"], row["models"]["b"]) == ("performance", "travel", None)
     assert row["models"]["a"]["verdict"] == "concern"
+
+
+def test_a_scorecard_has_the_questions_that_decide_first() -> None:
+    def answer(question: str, model: str, verdict: str) -> Answer:
+        return Answer(question=question, asks=f"{question}?", model=model, verdict=verdict, metric="auroc")  # type: ignore[arg-type]
+
+    rows = scorecard(
+        {
+            "performance": [answer("a", "m", "acceptable"), answer("b", "m", "unsettled"), answer("c", "m", "caution")],
+            "context": [answer("a", "m", "unsettled"), answer("a", "k", "concern"), answer("d", "m", "unsettled")],
+        },
+        ["m", "k"],
+    )
+    order = [(row["audit"], row["question"]) for row in rows]
+    assert order == [
+        ("context", "a"), ("performance", "c"), ("performance", "b"), ("context", "d"), ("performance", "a")
+    ]  # fmt: skip
+    assert list(rows[0]["models"]) == ["m", "k"]
+    assert "sentence" not in rows[0]["models"]["m"]
 
 
 def test_the_page_about_verdicts_shows_the_margins_as_they_are() -> None:

@@ -14,7 +14,7 @@ from palpate.cli.app import ConfigFile, Debug, Only, app, err, out
 
 if TYPE_CHECKING:
     from palpate.commands.audit import Outcome
-    from palpate.report.headline import FindingView
+    from palpate.report.findings import FindingView
 
 
 @app.command()
@@ -100,14 +100,20 @@ def demo(
 
 
 def _print_scorecard(outcome: Outcome) -> None:
-    """The scorecard of the report's first screen, as a table."""
+    """The scorecard of the report's first screen: how the models compare, and the table."""
     from palpate.report.scorecard import view_scorecard
 
     view = view_scorecard(outcome.results, outcome.run.read_manifest())
     if view is None:
         return
     colours = {"concern": "red", "caution": "yellow", "unsettled": "dim", "acceptable": "green"}
-    table = Table("Question", *map(escape, view.models), box=box.SIMPLE_HEAD, pad_edge=False)
+    if view.choice:
+        out.print(escape(view.choice), soft_wrap=True)
+    heads = [
+        "\n".join(escape(line) for line in (head.name, f"{head.metric} {head.number}".strip(), head.tally) if line)
+        for head in view.heads
+    ]
+    table = Table("Question", *heads, box=box.SIMPLE_HEAD, pad_edge=False)
     for question in view.questions:
         cells = []
         for cell in question.cells:
@@ -137,16 +143,17 @@ def _print_finding(finding: FindingView) -> None:
 
 def _tell(outcome: Outcome) -> None:
     """The story in a few lines: what puts everything in doubt, the scorecard, findings, the gate, the report."""
-    from palpate.report.headline import view_findings
+    from palpate.report.findings import all_groups, first_findings
 
-    found = view_findings(outcome.results)
-    for finding in found.first:
+    for finding in first_findings(outcome.results):
         _print_finding(finding)
     _print_scorecard(outcome)
-    for group in (*found.groups, *found.rest):
-        out.print(f"[bold]{escape(group.asks or group.audit)}[/bold]")
+    for group in all_groups(outcome.results):
+        out.print(f"[bold]{escape(group.title)}[/bold]")
         for finding in group.findings:
             _print_finding(finding)
+        if group.n_more:
+            out.print(f"  [dim]and {group.n_more:,} more, in the run's results[/dim]")
     if outcome.judgements:
         out.print("[bold]gate[/bold]")
     for judgement in outcome.judgements:

@@ -166,7 +166,7 @@ def tell_xrays(folder: Path, outcome: Outcome) -> list[str]:
     changes = " and ".join(f"{name} {_change(found[name, 'matched', 'all'])}" for name in models)
     return [
         f"Two models read chest X-rays. Their AUROC, the mean of {len(truth['shortcut'])} labels: {levels}.",
-        f"Among patients whose history makes a finding equally likely, {changes} (planted: 0 and "
+        f"Among patients with a similar pre-test probability, {changes} (planted: 0 and "
         f"{planted / len(truth['shortcut']):.2f}).".replace("-", "−"),
     ]
 

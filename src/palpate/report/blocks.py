@@ -25,6 +25,12 @@ MAX_EXAMPLES = 30
 SHORT = 22
 CELL_LIMIT = 240
 EXAMPLE_LIMIT = 4_000
+PAGE_WIDTH = 1180
+"""Pixels that a table has on a screen of 1280."""
+LETTER = 9
+CELL_PADDING = 12
+PROSE_LETTERS = 17
+MAX_NAMES = 3
 REASONS = ("reason", "why not computed")
 _NUMERIC = ("number", "integer", "percent", "p_value", "interval")
 
@@ -55,6 +61,8 @@ class TableView:
     caption: str
     heads: tuple[HeadView, ...]
     rows: tuple[tuple[CellView, ...], ...]
+    parts: tuple[tuple[int, ...], ...] = ()
+    """The columns that stand beside each other: a table that is too wide for the page is set as several."""
     footnotes: tuple[str, ...] = ()
     total: int = 0
     collapsed: bool = False
@@ -115,7 +123,7 @@ class Footnotes:
 
     def number(self, reason: Any) -> int:
         """The number of a reason, from 1; 0 where there is none."""
-        text = typeset.shorten(reason, CELL_LIMIT)
+        text = str(reason or "")
         if not text:
             return 0
         if text not in self.texts:
@@ -169,11 +177,46 @@ def view_table(table: Table, *, source: str = "", total: int | None = None) -> T
         caption=_cut_columns(table.caption, len(shown), len(table.columns) - (reasons is not None)),
         heads=heads,
         rows=tuple(rows),
+        parts=split_columns(heads, rows),
         footnotes=tuple(notes.texts),
         total=len(table.rows) if total is None else total,
         collapsed=table.collapsed or len(table.rows) > COLLAPSE_OVER,
         source=source,
     )
+
+
+def split_columns(heads: Sequence[HeadView], rows: Sequence[Sequence[CellView]]) -> tuple[tuple[int, ...], ...]:
+    """Columns in parts that fit beside each other on a screen of 1280 pixels; what names a row is in every part."""
+    widths = [_least_width(head, [row[k].text for row in rows]) for k, head in enumerate(heads)]
+    if sum(widths) <= PAGE_WIDTH:
+        return (tuple(range(len(heads))),)
+    n_names = next((k for k, head in enumerate(heads) if head.style == "number"), len(heads))
+    names = tuple(range(min(max(n_names, 1), MAX_NAMES)))
+    room = max(PAGE_WIDTH - sum(widths[k] for k in names), PAGE_WIDTH // 3)
+    others = range(len(names), len(heads))
+    n_parts = -(-sum(widths[k] for k in others) // room)
+    while len(parts := _filled(others, widths, room, n_parts)) > n_parts:
+        n_parts = len(parts)
+    return tuple(names + part for part in parts)
+
+
+def _filled(columns: Sequence[int], widths: Sequence[int], room: int, n_parts: int) -> list[tuple[int, ...]]:
+    """Columns in parts that are no wider than `room`, and about equally wide if there are `n_parts`."""
+    target = min(room, sum(widths[k] for k in columns) / n_parts + max(widths[k] for k in columns) / 2)
+    parts: list[tuple[int, ...]] = [()]
+    for k in columns:
+        if parts[-1] and sum(widths[i] for i in parts[-1]) + widths[k] > target:
+            parts.append(())
+        parts[-1] += (k,)
+    return parts
+
+
+def _least_width(head: HeadView, texts: Sequence[str]) -> int:
+    """About how many pixels a column needs when its head and its intervals are broken into lines."""
+    pieces = [piece for text in texts for piece in ([text] if head.style == "short" else text.split(" ("))]
+    longest = max(map(len, pieces), default=0)
+    letters = max(longest, 0) if head.style != "prose" else min(longest, PROSE_LETTERS)
+    return LETTER * max([letters, *map(len, head.name.split())]) + CELL_PADDING
 
 
 def _style(kind: str, texts: Sequence[str]) -> str:

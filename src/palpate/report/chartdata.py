@@ -25,6 +25,7 @@ MAX_SCATTER_POINTS = 2_000
 MAX_BINS = 120
 GRID = 40
 LABEL_WIDTH = 24
+LABEL_LINES = 3
 
 Row = dict[str, Any]
 
@@ -157,8 +158,10 @@ def _categories(rows: list[Row], field: str, limit: int, notes: list[str]) -> tu
 
 
 def _wrapped(name: str, count: str) -> str:
-    """A name in at most two lines, and n behind or below it."""
-    lines = textwrap.wrap(name, LABEL_WIDTH, max_lines=2, placeholder="…", break_long_words=True) or [" "]
+    """A name in at most three lines, and n behind or below it; the tooltip and the numbers have the whole name."""
+    lines = textwrap.wrap(name, LABEL_WIDTH, break_long_words=True) or [" "]
+    if len(lines) > LABEL_LINES:
+        lines = [*lines[: LABEL_LINES - 1], lines[LABEL_LINES - 1][: LABEL_WIDTH - 1].rstrip() + "…"]
     if count and len(lines[-1]) + len(count) < LABEL_WIDTH:
         lines[-1] += f" {count}"
     elif count:

@@ -16,10 +16,12 @@ import vl_convert
 
 from palpate.report import marks
 from palpate.report.chartdata import ChartData, Row, heat_bins, prepare
+from palpate.report.typeset import as_number
 from palpate.results import Axis, Chart
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 STATIC_WIDTH = 640
+NATURAL_ENDS = (0.0, 1.0)
 CONFIG: dict[str, Any] = {
     "aria": False,  # a chart is one image with a description, not a hundred marks
     "background": None,
@@ -84,6 +86,7 @@ def to_spec(chart: Chart) -> dict[str, Any]:
 
 def draw(chart: Chart, *, order: Sequence[str] = ()) -> Drawing:
     """A chart's panels with what must be said beside them; `order` fixes the colours of the models."""
+    chart = _covering(chart)
     prepared = prepare(_on_shared_axes(chart) if chart.facet else chart, order=order)
     panels = []
     for name in prepared.panels:
@@ -121,6 +124,32 @@ def _on_shared_axes(chart: Chart) -> Chart:
     if chart.kind == "histogram":
         update["y"] = _spanning(chart.y, chart.data, ("count",), zero=True)
     return chart.model_copy(update=update)
+
+
+def _covering(chart: Chart) -> Chart:
+    """The chart with fixed ends moved outwards where an interval would be cut off there."""
+    ends = ("low", "high")
+    if chart.kind in ("forest", "bar"):
+        return chart.model_copy(update={"x": _reaching(chart.x, chart.data, (chart.x.field, *ends))})
+    if chart.kind not in ("line", "scatter"):
+        return chart
+    x = _reaching(chart.x, chart.data, (chart.x.field, "x_low", "x_high"))
+    return chart.model_copy(update={"x": x, "y": _reaching(chart.y, chart.data, (chart.y.field, *ends))})
+
+
+def _reaching(axis: Axis, data: Iterable[Row], fields: tuple[str, ...]) -> Axis:
+    """The axis with room beyond the data; a mark may touch 0 and 1, where shares end, but no other end."""
+    numbers = [value for row in data for field in fields if (value := as_number(row.get(field))) is not None]
+    if not numbers:
+        return axis
+    low, high = min(numbers), max(numbers)
+    margin = (high - low) * 0.04
+    update: dict[str, float] = {}
+    if axis.low is not None and (low < axis.low or low == axis.low not in NATURAL_ENDS):
+        update["low"] = low - margin
+    if axis.high is not None and (high > axis.high or high == axis.high not in NATURAL_ENDS):
+        update["high"] = high + margin
+    return axis.model_copy(update=update)
 
 
 def _spanning(axis: Axis, data: Iterable[Row], fields: tuple[str, ...], *, zero: bool = False) -> Axis:

@@ -14,8 +14,7 @@ import polars as pl
 
 from palpate.report import typeset
 from palpate.report.marks import SHAPES, colour
-from palpate.results import MACRO, MICRO, AuditResult, Finding, headline_label
-from palpate.results.verdicts import VERDICTS
+from palpate.results import MACRO, MICRO, AuditResult, headline_label
 
 METRIC = "auroc"
 MEASURED_BY = ("performance", "context")
@@ -23,9 +22,6 @@ MEASURED_BY = ("performance", "context")
 MAX_LEVELS = 20
 MAX_PREVALENCES = 6
 MAX_DIFFERENCES = 45
-MAX_GROUP = 60
-_OPEN_KINDS = ("concern", "caution", "unsettled")
-KINDS = {kind: kind.capitalize() for kind in (*VERDICTS, "caveat", "fact")}
 _WHOLE_GROUPS = ("", "all", "overall", "everyone", "test")
 
 
@@ -68,32 +64,6 @@ class ComparisonView(NamedTuple):
     """Differences that are shown only in the section."""
 
 
-class FindingView(NamedTuple):
-    """A finding with the word for its kind."""
-
-    kind: str
-    word: str
-    sentence: str
-
-
-class FindingGroup(NamedTuple):
-    """The findings that answer one question, the worst first; without a question, what else an audit has to say."""
-
-    audit: str
-    asks: str
-    kind: str
-    """The worst of its findings."""
-    findings: tuple[FindingView, ...]
-
-
-class FindingsView(NamedTuple):
-    """All findings of a run: `first` before everything else, `rest` where they are asked for."""
-
-    first: tuple[FindingView, ...]
-    groups: tuple[FindingGroup, ...]
-    rest: tuple[FindingGroup, ...]
-
-
 @dataclass(frozen=True)
 class CohortView:
     """On whom: one cohort of the run."""
@@ -114,45 +84,6 @@ def models_of(manifest: Mapping[str, Any]) -> list[str]:
     """Every name of a model, members of ensembles last: the position decides the colour."""
     names = [str(model.get("name", "")) for model in manifest.get("models") or []]
     return list(dict.fromkeys([*audited(manifest), *names]))
-
-
-def view_findings(results: Sequence[AuditResult]) -> FindingsView:
-    """All findings of a run by question; what is acceptable, and facts, are folded away."""
-    first = tuple(view_finding(each) for result in results for each in result.findings if is_first_rank(each))
-    groups = [group for result in results for group in group_findings(result) if group.findings]
-    order = list(KINDS)
-    groups.sort(key=lambda group: order.index(group.kind))
-    shown = [group for group in groups if group.asks and group.kind in _OPEN_KINDS]
-    return FindingsView(first, tuple(shown), tuple(group for group in groups if group not in shown))
-
-
-def is_first_rank(finding: Finding) -> bool:
-    """Whether a finding is about the data or a model as a whole and puts every answer in doubt."""
-    return finding.kind == "concern" and finding.question is None
-
-
-def group_findings(result: AuditResult) -> list[FindingGroup]:
-    """One audit's findings by question, in the scorecard's order, then all others; no sentence stands twice."""
-    asks = {answer.question: answer.asks for answer in result.answers}
-    by_question: dict[str | None, list[Finding]] = {question: [] for question in (*asks, None)}
-    seen: set[str] = set()
-    for finding in result.findings:
-        if finding.sentence not in seen and not is_first_rank(finding):
-            by_question[finding.question if finding.question in asks else None].append(finding)
-        seen.add(finding.sentence)
-    order = list(KINDS)
-    groups = []
-    for question, found in by_question.items():
-        found.sort(key=lambda each: order.index(each.kind))
-        if found:
-            views = tuple(view_finding(each) for each in found[:MAX_GROUP])
-            groups.append(FindingGroup(result.audit, asks[question] if question else "", found[0].kind, views))
-    return groups
-
-
-def view_finding(finding: Finding) -> FindingView:
-    """A finding with the word for its kind."""
-    return FindingView(finding.kind, KINDS[finding.kind], typeset.shorten(finding.sentence, 600))
 
 
 def view_cohort(cohort: Mapping[str, Any]) -> CohortView:
@@ -178,31 +109,62 @@ def _prevalence(label: Mapping[str, Any], n: int | None) -> tuple[str, str, str]
     return str(label.get("name", "")), share, typeset.integer(positive)
 
 
-def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> ComparisonView | None:
-    """The main metric of each model and the differences between models; None if it was not measured."""
+class Measured(NamedTuple):
+    """The main metric's rows: each model in each cohort, and the differences between models."""
+
+    label: str
+    audit: str
+    groups: list[str]
+    names: list[str]
+    rows: list[dict[str, Any]]
+    pairs: list[dict[str, Any]]
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean over labels."""
+        return self.label in (MACRO, MICRO)
+
+    @property
+    def where(self) -> str:
+        """` in home`, the first cohort, where there are several."""
+        return f" in {typeset.shorten(self.groups[0], 60)}" if len(self.groups) > 1 else ""
+
+    def level(self, model: str) -> dict[str, Any] | None:
+        """A model's row in the first cohort."""
+        return next((row for row in self.rows if (row["group"], row["model"]) == (self.groups[0], model)), None)
+
+
+def measure(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Measured | None:
+    """The main metric in the run's order of cohorts and models; None if it was not measured."""
     estimates = _main_rows(results)
     if estimates is None or estimates.is_empty():
         return None
     groups = _groups(estimates, [str(cohort.get("name", "")) for cohort in manifest.get("cohorts") or []])
     names = audited(manifest) or estimates["model"].unique(maintain_order=True).to_list()
     found = {(row["group"], row["model"]): row for row in estimates.filter(pl.col("reference").is_null()).to_dicts()}
-    rows = [found[group, name] for group in groups for name in names if (group, name) in found][:MAX_LEVELS]
+    rows = [found[group, name] for group in groups for name in names if (group, name) in found]
     pairs = _pairs(estimates, names, groups)
+    return Measured(estimates["label"][0], estimates["audit"][0], groups, names, rows, pairs)
+
+
+def compare(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> ComparisonView | None:
+    """The main metric of each model and the differences between models; None if it was not measured."""
+    measured = measure(results, manifest)
+    if measured is None:
+        return None
+    rows, pairs, label = measured.rows[:MAX_LEVELS], measured.pairs, measured.label
     low, high = _bounds(rows)
     several = len({row["group"] for row in rows}) > 1
     counts = {row["n"] for row in rows}
-    label = estimates["label"][0]
     return ComparisonView(
-        what=f"AUROC, mean over labels ({label})" if label in (MACRO, MICRO) else f"AUROC for {label}",
-        levels=tuple(_level(row, names.index(row["model"]), low, high, several=several) for row in rows),
+        what=f"AUROC, mean over labels ({label})" if measured.is_mean else f"AUROC for {label}",
+        levels=tuple(_level(row, measured.names.index(row["model"]), low, high, several=several) for row in rows),
         differences=tuple(_difference(row, several=several) for row in pairs[:MAX_DIFFERENCES]),
         n_more=max(0, len(pairs) - MAX_DIFFERENCES),
         low=f"{low:.2f}",
         high=f"{high:.2f}",
         # The context audit's mean over labels counts pairs of a case and a label.
-        n=typeset.count_of(counts.pop(), "case")
-        if len(counts) == 1 and estimates["audit"][0] == MEASURED_BY[0]
-        else "",
+        n=typeset.count_of(counts.pop(), "case") if len(counts) == 1 and measured.audit == MEASURED_BY[0] else "",
         interval=_interval_name(rows),
     )
 

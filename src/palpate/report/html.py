@@ -19,7 +19,7 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from palpate.report import headline, typeset
+from palpate.report import findings, headline, typeset
 from palpate.report.blocks import ExamplesView, FigureView, TableView, view_chart, view_examples, view_table
 from palpate.report.charts import ChartPanel, static_svg
 from palpate.report.provenance import used_in, view_audit, view_provenance
@@ -52,7 +52,7 @@ class Section(NamedTuple):
     audit: str
     name: str
     question: str
-    groups: tuple[headline.FindingGroup, ...]
+    groups: tuple[findings.QuestionGroup, ...]
     blocks: tuple[Markup, ...]
     omitted: tuple[str, ...]
     withheld: int
@@ -101,10 +101,10 @@ def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate:
         "include_text": bool(manifest.get("include_text")) and _has_note_text(results),
         "models": _names(headline.audited(manifest)),
         "cohorts": [headline.view_cohort(cohort) for cohort in (manifest.get("cohorts") or [])[:6]],
-        "facts": [typeset.shorten(fact, 300) for fact in (manifest.get("facts") or [])[:6]],
+        "facts": [str(fact) for fact in (manifest.get("facts") or [])[:6]],
         "scorecard": view_scorecard(results, manifest),
         "comparison": headline.compare(results, manifest),
-        "found": headline.view_findings(results),
+        "found": findings.view_findings(results),
         "gate": _gate(gate),
         "sections": sections,
         "made": view_provenance(manifest),
@@ -189,7 +189,7 @@ def _sections(
             audit=result.audit,
             name=result.audit.replace("_", " ").capitalize(),
             question=QUESTIONS.get(result.audit, ""),
-            groups=tuple(headline.group_findings(result)),
+            groups=tuple(findings.section_groups(result)),
             blocks=tuple(blocks),
             omitted=tuple(omitted),
             withheld=withheld,

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palpate.report import typeset
-from palpate.report.headline import audited
+from palpate.report.choice import choose, tally
+from palpate.report.findings import SUMMARY_KINDS, anchor, group_findings
+from palpate.report.headline import Measured, audited, measure
 from palpate.results import AuditResult
-from palpate.results.verdicts import MEANINGS, VERDICTS, Answer
+from palpate.results.verdicts import MEANINGS, VERDICTS, Answer, scorecard_rows
 
 WORDS: Mapping[str, str] = {verdict: verdict.capitalize() for verdict in VERDICTS}
 METRICS_IN_WORDS: Mapping[str, str] = {
     "auroc": "AUROC",
     "constant_labels": "labels with one outcome only",
     "calibration": "calibration error",
-    "agreement": "less than the clinicians' own agreement",
+    "agreement": "agreement with clinicians, against their own",
     "shift": "change of the risk",
     "flips": "decisions flipped",
     "evidence_f1": "token F1",
@@ -25,6 +27,8 @@ METRICS_IN_WORDS: Mapping[str, str] = {
 }
 """What the number in a cell is, by the name of its margin; other names are words already."""
 _MOST_MODELS = 12
+_NEAR = 0.1
+"""As a share of the interval's width."""
 
 
 class AnswerView(NamedTuple):
@@ -38,17 +42,30 @@ class AnswerView(NamedTuple):
 
 
 class QuestionView(NamedTuple):
-    """One row: the question, the section that answers it, and one cell per model (None: not asked)."""
+    """One row: the question, where it is answered in words, and one cell per model (None: not asked)."""
 
     audit: str
     asks: str
+    anchor: str
     cells: tuple[AnswerView | None, ...]
+
+
+class ModelHead(NamedTuple):
+    """The head of a column: the model, its main metric where that was measured, and how many verdicts of each kind."""
+
+    name: str
+    metric: str
+    number: str
+    tally: str
 
 
 class ScorecardView(NamedTuple):
     """The whole table."""
 
+    choice: str
+    """How the models compare, in words; empty for a single one."""
     models: tuple[str, ...]
+    heads: tuple[ModelHead, ...]
     questions: tuple[QuestionView, ...]
     legend: tuple[tuple[str, str, str], ...]
     """Verdict, its word, and what it means: of the verdicts that are there."""
@@ -56,27 +73,37 @@ class ScorecardView(NamedTuple):
 
 def view_scorecard(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> ScorecardView | None:
     """The scorecard of a run; None where no audit answers a question."""
-    cells: dict[tuple[str, str], dict[str, Answer]] = {}
-    for result in results:
-        for answer in result.answers:
-            cells.setdefault((result.audit, answer.asks), {})[answer.model] = answer
-    if not cells:
+    rows = scorecard_rows({result.audit: result.answers for result in results})
+    if not rows:
         return None
-    named = {model for row in cells.values() for model in row}
+    named = {model for row in rows for model in row.answers}
     models = [name for name in audited(manifest) if name in named] or sorted(named)
     models = models[:_MOST_MODELS]
+    told = {(g.audit, g.question): g.here for result in results for g in group_findings(result, SUMMARY_KINDS)}
     questions = tuple(
-        QuestionView(audit, asks, tuple(_cell(row[name]) if name in row else None for name in models))
-        for (audit, asks), row in sorted(cells.items(), key=lambda item: _rank(item[1]))
+        QuestionView(
+            row.audit,
+            row.asks,
+            told.get((row.audit, row.question), anchor("audit", row.audit, row.question)),
+            tuple(_cell(row.answers[name]) if name in row.answers else None for name in models),
+        )
+        for row in rows
     )
     there = {cell.verdict for question in questions for cell in question.cells if cell is not None}
     legend = tuple((name, WORDS[name], MEANINGS[name]) for name in VERDICTS if name in there)
-    return ScorecardView(tuple(typeset.shorten(name, 60) for name in models), questions, legend)
+    measured = measure(results, manifest)
+    heads = tuple(_head(name, tally(rows, name), measured) for name in models)
+    return ScorecardView(choose(rows, models, measured), tuple(head.name for head in heads), heads, questions, legend)
 
 
-def _rank(row: Mapping[str, Answer]) -> int:
-    """The worst verdict of a question: the questions that decide come first, the others in the order of the audits."""
-    return min(VERDICTS.index(answer.verdict) for answer in row.values())
+def _head(model: str, tallied: str, measured: Measured | None) -> ModelHead:
+    """With `AUROC in home` and `0.712 (0.690–0.734)`: in the first cohort; empty where it was not measured."""
+    row = None if measured is None else measured.level(model)
+    metric, number = "", ""
+    if measured is not None and row is not None and row["value"] is not None:
+        metric = f"{'mean ' if measured.is_mean else ''}AUROC{measured.where}"
+        number = typeset.interval(row["value"], row["low"], row["high"])
+    return ModelHead(typeset.shorten(model, 60), metric, number, tallied)
 
 
 def _cell(answer: Answer) -> AnswerView:
@@ -104,15 +131,30 @@ def margin_of(answer: Answer) -> str:
 
 
 def details_of(answer: Answer) -> tuple[str, ...]:
-    """Which label decides, what is unsettled, and what would settle it."""
+    """What decides of all that is judged, how much of it is unsettled, and what would settle it."""
     told = []
-    if answer.label is not None and answer.n_labels > 1 and answer.value != 0:
-        told.append(f"worst of {answer.n_labels}: {typeset.shorten(answer.label, 60)}")
-    if answer.n_unsettled and answer.verdict != "unsettled":
-        told.append(f"{typeset.count_of(answer.n_unsettled, 'label')} unsettled")
-    if answer.reason:
-        told.append(typeset.shorten(answer.reason, 200))
-    elif answer.verdict in ("unsettled", "caution") and answer.needed is not None:
+    if answer.label is not None and answer.n_labels > 1 and answer.value:
+        told.append(f"worst of {answer.n_labels}: {typeset.shorten(answer.label, 120)}")
+    if answer.n_unsettled and answer.n_labels > 1:
+        told.append(f"{answer.n_unsettled} of {answer.n_labels} unsettled")
+    told.append(answer.reason or _settling(answer))
+    return tuple(filter(None, told))
+
+
+def _settling(answer: Answer) -> str:
+    """What it would take to settle an open answer; why that is not known for one that is unsettled."""
+    if answer.verdict not in ("unsettled", "caution"):
+        return ""
+    if answer.needed is not None:
         where = "" if answer.where is None else f" in {typeset.shorten(answer.where, 60)}"
-        told.append(f"about {typeset.integer(answer.needed)} patients{where} would settle it")
-    return tuple(told)
+        return f"about {typeset.integer(answer.needed)} patients{where} would settle it"
+    if _on_margin(answer):
+        return "no number of patients would settle it: the estimate lies on the margin"
+    return "how many patients would settle it is not known" if answer.verdict == "unsettled" else ""
+
+
+def _on_margin(answer: Answer) -> bool:
+    """Whether the estimate is so near to the margin that a far narrower interval would still contain both."""
+    if answer.value is None or answer.low is None or answer.high is None or answer.margin is None:
+        return False
+    return abs(answer.value - answer.margin) <= _NEAR * (answer.high - answer.low)

@@ -125,7 +125,6 @@ class Answer(BaseModel):
     """In which cohort they would be needed, where there are several."""
     reason: str | None = None
     """Why it is unsettled, where more patients alone would not help."""
-    sentence: str = ""
 
 
 class Effect(NamedTuple):
@@ -167,18 +166,49 @@ class Effect(NamedTuple):
 
 
 def worst(effects: Sequence[Effect]) -> Effect:
-    """The effect that decides: the worst verdict and, among those, the largest harm."""
-    return min(effects, key=lambda effect: (VERDICTS.index(effect.verdict), -(effect.harm or 0.0)))
+    """The effect that decides: the worst verdict; among those one that has a number, and of these the largest harm."""
+    return min(effects, key=lambda effect: (VERDICTS.index(effect.verdict), effect.harm is None, -(effect.harm or 0.0)))
+
+
+class ScorecardRow(NamedTuple):
+    """One question with its answer for each model."""
+
+    audit: str
+    question: str
+    asks: str
+    answers: Mapping[str, Answer]
+
+    @property
+    def rank(self) -> int:
+        """The worst verdict."""
+        return min(VERDICTS.index(answer.verdict) for answer in self.answers.values())
+
+
+def scorecard_rows(answers: Mapping[str, Iterable[Answer]]) -> list[ScorecardRow]:
+    """The questions that decide first, by the worst verdict of any model; equal ones in the order of the audits.
+
+    The page, the terminal and `scorecard.json` all have this order.
+    """
+    rows: dict[tuple[str, str], dict[str, Answer]] = {}
+    for audit, given in answers.items():
+        for answer in given:
+            rows.setdefault((audit, answer.question), {})[answer.model] = answer
+    made = [ScorecardRow(*key, next(iter(row.values())).asks, row) for key, row in rows.items()]
+    return sorted(made, key=lambda row: row.rank)
 
 
 def scorecard(answers: Mapping[str, Iterable[Answer]], models: Sequence[str]) -> list[dict[str, Any]]:
-    """Questions x models, as JSON: one row per question, in the order of the audits."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for audit, given in answers.items():
-        for answer in given:
-            row = rows.setdefault(
-                (audit, answer.question),
-                {"audit": audit, "question": answer.question, "asks": answer.asks, "models": dict.fromkeys(models)},
-            )
-            row["models"][answer.model] = answer.model_dump(mode="json", exclude={"question", "asks", "model"})
-    return list(rows.values())
+    """Questions x models, as JSON: one row per question, in the order of `scorecard_rows`."""
+    return [
+        {
+            "audit": row.audit,
+            "question": row.question,
+            "asks": row.asks,
+            "models": dict.fromkeys(models)
+            | {
+                model: answer.model_dump(mode="json", exclude={"question", "asks", "model"})
+                for model, answer in row.answers.items()
+            },
+        }
+        for row in scorecard_rows(answers)
+    ]

@@ -178,6 +178,18 @@ def test_other_differences_are_told_and_not_tested(result: AuditResult) -> None:
         assert "tested against each other" in str(told["reason"])
 
 
+def test_the_largest_loss_stands_first_in_each_model_and_metric(result: AuditResult) -> None:
+    (held,) = (block for block in result.blocks if block.title == "What changes when the history is held equal")
+    assert isinstance(held, Table)
+    assert held.caption.endswith("By model and metric, the largest loss first.")
+    kept = {}
+    for model, _, _, metric, (change, *_), *_ in held.rows:  # type: ignore[misc]
+        if change is not None and metric == "AUROC":
+            kept.setdefault(model, []).append(change)
+    assert len(kept) > 1
+    assert all(changes == sorted(changes) for changes in kept.values())
+
+
 def test_numbers_that_change_with_prevalence_are_not_tested(result: AuditResult) -> None:
     rows = result.estimates.filter(
         pl.col("reference").is_not_null(),

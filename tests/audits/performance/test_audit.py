@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 from palpate.audits.performance import Performance
 from palpate.cases.cohort import Cohort, stack
 from palpate.errors import CohortError, ConfigError
-from palpate.results import AuditResult, ModelPredictions, Predictions
+from palpate.results import AuditResult, Chart, ModelPredictions, Predictions, Table
 from tests.conftest import notes_frame
 
 
@@ -155,6 +155,34 @@ def test_the_drop_between_cohorts() -> None:
     assert drop["significant"] is True
     assert value(result, "auroc", group="away")["n"] == 900
     assert any("loses" in f.sentence and f.kind == "concern" and f.question == "travel" for f in result.findings)
+
+
+def test_differences_are_listed_with_the_largest_loss_first() -> None:
+    home, p_home = simulated(n=600, seed=1, name="home")
+    away, p_away = simulated(n=600, seed=2, name="away", split=False, shift=0.0)
+    rng = np.random.default_rng(5)
+    both, p = stack([home, away]), np.concatenate([p_home, p_away])
+    models = {"noise": rng.random(p.shape), "good": p, "fair": np.clip(p + rng.normal(scale=0.3, size=p.shape), 0, 1)}
+    blocks = {block.title: block for block in run(QUICK, both, models).blocks}
+
+    def differences(title: str, metric: str) -> list[float]:
+        block = blocks[title]
+        assert isinstance(block, Table)
+        names = [column.name for column in block.columns]
+        return [row[names.index("Difference")][0] for row in block.rows if row[names.index("Metric")] == metric]  # type: ignore[index, misc]
+
+    pairs = [abs(value) for value in differences("Every pair of models", "AUROC")]
+    assert pairs == sorted(pairs, reverse=True)
+    assert "the largest difference first" in blocks["Every pair of models"].caption
+    assert differences("Other cohorts against home", "AUROC") == sorted(
+        differences("Other cohorts against home", "AUROC")
+    )
+    errors = differences("Other cohorts against home", "Brier score")
+    assert errors == sorted(errors, reverse=True)
+    drawn = blocks["Change of AUROC outside home"]
+    assert isinstance(drawn, Chart)
+    assert [row["value"] for row in drawn.data] == sorted(row["value"] for row in drawn.data)
+    assert drawn.data[0]["model"] != "noise"
 
 
 def test_checkpoints_are_one_model_with_mean_and_sd() -> None:

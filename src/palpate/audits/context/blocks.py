@@ -15,7 +15,7 @@ from palpate.audits.context.findings import WARNINGS, ContextAnalysis
 from palpate.audits.context.groups import MATCHED, PRETEST, REWEIGHTED, WHOLE
 from palpate.audits.context.incremental import MODEL_OVER_CONTEXT, OVER_CONTEXT, WITH_CONTEXT
 from palpate.audits.context.measures import METRICS
-from palpate.audits.kit.tables import DIFFERENCE, columns, difference_cells, interval_cell, reason_of, table
+from palpate.audits.kit.tables import DIFFERENCE, columns, difference_cells, harm_first, interval_cell, reason_of, table
 from palpate.results import METRIC_NAMES, Cell, Chart, Column, Table, finite
 
 _FAMILIES = {
@@ -49,18 +49,22 @@ def _intervals(metrics: tuple[str, ...]) -> tuple[Column, ...]:
 
 
 def _differences_table(analysis: ContextAnalysis, *, held_equal: bool) -> Table:
-    rows = [
-        (row.model, row.label, f"{row.group} − {row.reference}", METRIC_NAMES[row.metric], *difference_cells(row))
+    found = (
+        row
         for row in analysis.estimates
         if row.reference is not None and row.metric in METRICS
         if (row.group in (MATCHED, REWEIGHTED)) == held_equal
+    )
+    rows = [
+        (row.model, row.label, f"{row.group} − {row.reference}", METRIC_NAMES[row.metric], *difference_cells(row))
+        for row in harm_first(found, by_model=True)
     ]
     resampling = analysis.measuring.resampling
     return table(
         "What changes when the history is held equal" if held_equal else "Differences between groups",
         f"p-values and {resampling.level:.0%} intervals of tested differences are corrected ({resampling.correction}) "
         f"over {_FAMILIES[analysis.measuring.family]}. Intervals of the others hold for each alone; the last column "
-        "says why one is not tested.",
+        "says why one is not tested. By model and metric, the largest loss first.",
         columns("Model", "Label", "Groups", "Metric", *DIFFERENCE),
         rows,
         collapsed=True,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from palpate.results import Axis, Chart, Column, Estimate, Table
+from palpate.results import LOWER_IS_BETTER, Axis, Chart, Column, Estimate, Table
 from palpate.results.blocks import Cell
 from palpate.stats import CalibrationCurve
 
@@ -54,6 +55,25 @@ def tested_cells(row: Estimate | None) -> tuple[float | None, bool | None, str]:
 def difference_cells(row: Estimate | None, scale: float = 1.0) -> tuple[Cell, ...]:
     """A comparison's interval, and what `tested_cells` says."""
     return (interval_cell(row, scale), *tested_cells(row))
+
+
+def harm_first(rows: Iterable[Estimate], *, by_model: bool = False, either_way: bool = False) -> list[Estimate]:
+    """Differences with the largest loss first, within each metric (and model, if asked), which keep their order.
+
+    `either_way`: the largest difference first, where neither side is the worse one. What has no value comes last.
+    """
+
+    def kept(row: Estimate) -> tuple[str, str]:
+        return (row.model if by_model else "", row.metric)
+
+    def harm(row: Estimate) -> float:
+        if row.value is None:
+            return -math.inf
+        return abs(row.value) if either_way else row.value if row.metric in LOWER_IS_BETTER else -row.value
+
+    rows = list(rows)
+    places = {key: place for place, key in enumerate(dict.fromkeys(map(kept, rows)))}
+    return sorted(rows, key=lambda row: (places[kept(row)], -harm(row)))
 
 
 def reason_of(row: Estimate | None) -> str:

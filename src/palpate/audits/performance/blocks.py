@@ -14,6 +14,7 @@ from palpate.audits.kit.tables import (
     columns,
     difference_cells,
     forest,
+    harm_first,
     interval_cell,
     point,
     reason_of,
@@ -132,14 +133,14 @@ def _corrected(analysis: PerformanceAnalysis, over: str) -> str:
 
 
 def _differences_table(analysis: PerformanceAnalysis) -> Table:
+    found = (row for row in analysis.estimates if row.reference in analysis.models and row.metric in HEADLINE)
     rows = [
-        _difference_row(analysis, row, f"{row.model} − {row.reference}")
-        for row in analysis.estimates
-        if row.reference in analysis.models and row.metric in HEADLINE
+        _difference_row(analysis, row, f"{row.model} − {row.reference}") for row in harm_first(found, either_way=True)
     ]
     return table(
         "Every pair of models",
-        _corrected(analysis, "the pairs, labels and averages of a metric in a cohort; the overall number on its own."),
+        _corrected(analysis, "the pairs, labels and averages of a metric in a cohort; the overall number on its own. ")
+        + "By metric, the largest difference first.",
         columns("Models", *_DIFFERENCE),
         rows,
     )
@@ -147,11 +148,11 @@ def _differences_table(analysis: PerformanceAnalysis) -> Table:
 
 def _drop_blocks(analysis: PerformanceAnalysis) -> list[Table | Chart]:
     main = analysis.populations[0]
-    rows = [row for row in analysis.estimates if row.reference == main and row.metric in HEADLINE]
+    rows = harm_first(row for row in analysis.estimates if row.reference == main and row.metric in HEADLINE)
     overall = [row for row in rows if row.label == analysis.estimates.label and row.metric == "auroc"]
     chart = forest(
         f"Change of AUROC outside {main}",
-        f"AUROC in the other cohort less AUROC in {main}; the two are resampled independently.",
+        f"AUROC in the other cohort less AUROC in {main}; the two are resampled independently. The largest loss first.",
         f"Change of AUROC from {main} to the other cohorts, for each model.",
         x=Axis(field="value", title="Change of AUROC (negative = worse elsewhere)"),
         y=Axis(field="model", title="Model"),
@@ -163,14 +164,14 @@ def _drop_blocks(analysis: PerformanceAnalysis) -> list[Table | Chart]:
         f"Other cohorts against {main}",
         _corrected(analysis, "the models, cohorts and labels of a metric; the overall number on its own. ")
         + "Rows of two models compare their changes. "
-        "AUPRC, PPV and Brier score change with the prevalence alone; AUROC and Brier skill can be compared.",
+        "AUPRC, PPV and Brier score change with the prevalence alone; AUROC and Brier skill can be compared. "
+        "By metric, the largest loss first.",
         columns("Model", *_DIFFERENCE),
         [
             *(_difference_row(analysis, row, row.model) for row in rows),
             *(
                 _difference_row(analysis, row, f"{row.model} − {row.reference}")
-                for row in analysis.estimates
-                if row.metric == "auroc_drop"
+                for row in harm_first(row for row in analysis.estimates if row.metric == "auroc_drop")
             ),
         ],
     )
