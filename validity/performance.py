@@ -3,7 +3,9 @@
 Patients are positive with a given probability; their scores are normal, shifted for positives so that the AUROC is
 known, and turned into calibrated probabilities. Three notes of a patient share half of their variance. A second model
 shares 60% of the first one's noise. Where the spread is unequal, scores of positives vary 2.5 times as much; tied
-scores are rounded to whole numbers. Many samples are one call: each is a label of one population.
+scores are rounded to whole numbers. Where notes are uneven, a patient has 1 to dozens (1 and a negative binomial with
+mean 4 and dispersion 0.5), which share 90% of their variance. Many samples are one call: each is a label of one
+population.
 """
 
 from __future__ import annotations
@@ -56,39 +58,48 @@ class Setting(NamedTuple):
     n_notes: int
     shape: str = "equal"
 
+    def notes(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """How many notes each patient has."""
+        if self.shape == "uneven":
+            return 1 + rng.negative_binomial(0.5, 0.5 / 4.5, self.n_patients)
+        return np.full(self.n_patients, self.n_notes)
+
     def __str__(self) -> str:
         auroc = "perfect separation" if self.auroc == PERFECT else f"AUROC {self.auroc:g}"
         return f"{self.share:.0%} positive, {auroc}"
 
 
-def draw(setting: Setting, rng: np.random.Generator, n_samples: int) -> tuple[NDArray[np.bool_], Floats]:
-    """Outcomes [note, sample] and the probabilities of two models [model, note, sample]."""
-    positive = np.repeat(rng.random((setting.n_patients, n_samples)) < setting.share, setting.n_notes, axis=0)
+def draw(
+    setting: Setting, rng: np.random.Generator, n_samples: int
+) -> tuple[NDArray[np.bool_], Floats, NDArray[np.int64]]:
+    """Outcomes [note, sample], the probabilities of two models [model, note, sample], and the patient of each note."""
+    patient = np.repeat(np.arange(setting.n_patients), setting.notes(rng))
+    positive = (rng.random((setting.n_patients, n_samples)) < setting.share)[patient]
     spread = {"unequal": 2.5}.get(setting.shape, 1.0)
     calibrated = 7.0 if setting.auroc == PERFECT else math.sqrt(2) * NormalDist().inv_cdf(setting.auroc)
     shift = calibrated * math.sqrt((1 + spread**2) / 2)
-    common = _noise(setting, rng, n_samples)
+    common = _noise(setting, rng, patient, n_samples)
     scores = []
     for _ in range(2):
-        noise = math.sqrt(0.6) * common + math.sqrt(0.4) * _noise(setting, rng, n_samples)
+        noise = math.sqrt(0.6) * common + math.sqrt(0.4) * _noise(setting, rng, patient, n_samples)
         score = np.where(positive, shift + spread * noise, noise)
         scores.append(np.round(score) if setting.shape == "tied" else score)
     odds = math.log(setting.share / (1 - setting.share)) + calibrated * np.stack(scores) - calibrated**2 / 2
-    return positive, 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
+    return positive, 1 / (1 + np.exp(-np.clip(odds, -30, 30))), patient
 
 
-def _noise(setting: Setting, rng: np.random.Generator, n_samples: int) -> Floats:
-    own = rng.normal(size=(setting.n_patients * setting.n_notes, n_samples))
+def _noise(setting: Setting, rng: np.random.Generator, patient: NDArray[np.int64], n_samples: int) -> Floats:
+    own = rng.normal(size=(len(patient), n_samples))
     if setting.n_notes == 1:
         return own
-    shared = np.repeat(rng.normal(size=(setting.n_patients, n_samples)), setting.n_notes, axis=0)
-    return math.sqrt(0.5) * (shared + own)
+    share = 0.9 if setting.shape == "uneven" else 0.5
+    shared = rng.normal(size=(setting.n_patients, n_samples))[patient]
+    return math.sqrt(share) * shared + math.sqrt(1 - share) * own
 
 
 def part_of(setting: Setting, rng: np.random.Generator, n_samples: int, threshold: float, n: int) -> MetricReplicates:
     """The audit's own measures of many samples, each as a label of one population, on `n` resamples."""
-    y_true, y_score = draw(setting, rng, n_samples)
-    patient = np.repeat(np.arange(setting.n_patients), setting.n_notes)
+    y_true, y_score, patient = draw(setting, rng, n_samples)
     limits = np.full((2, n_samples), threshold)
     population = Population("simulated", y_true.astype(np.uint8), y_score, limits, patient, int(rng.integers(2**60)))
     names = [str(k) for k in range(n_samples)]
@@ -97,8 +108,9 @@ def part_of(setting: Setting, rng: np.random.Generator, n_samples: int, threshol
 
 def truth_of(setting: Setting) -> tuple[Floats, float]:
     """The metrics of half a million patients at the threshold that finds 70% of them, and that threshold."""
-    large = setting._replace(n_patients=500_000, n_notes=1)
-    y_true, y_score = draw(large, np.random.default_rng(7), 1)
+    shape = "equal" if setting.shape == "uneven" else setting.shape
+    large = setting._replace(n_patients=500_000, n_notes=1, shape=shape)
+    y_true, y_score, _ = draw(large, np.random.default_rng(7), 1)
     threshold = float(np.quantile(y_score[0][y_true], 0.3))
     return part_of(large, np.random.default_rng(7), 1, threshold, 0).point[0, :, 0], threshold
 
@@ -114,8 +126,9 @@ def coverage(setting: Setting, n_samples: int, seed: int) -> dict[str, Held]:
     """Of levels, of the paired difference of two models of equal truth, and of that of two cohorts."""
     truth, threshold = truth_of(setting)
     rng, hits = np.random.default_rng(seed), dict[str, list[NDArray[np.bool_]]]()
-    for first in range(0, n_samples, _AT_ONCE):
-        part = part_of(setting, rng, min(_AT_ONCE, n_samples - first), threshold, _REPLICATES)
+    at_once = 10 if setting.shape == "uneven" else _AT_ONCE  # all samples of a call have the same numbers of notes
+    for first in range(0, n_samples, at_once):
+        part = part_of(setting, rng, min(at_once, n_samples - first), threshold, _REPLICATES)
         spread = part.spread(0.95)
         pair = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(part, "b", -1.0)], 0.95)
         moved = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(_next(part), "a", -1.0)], 0.95)
@@ -156,6 +169,10 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
         chosen = product(sizes[::3], shares[::2], (0.6, 0.95))
         settings = [Setting(n, share, auroc, 1, shape) for n, share, auroc in chosen]
         yield from _coverage_cells(settings, f"{shape} scores, {sizes[0]} patients and more", n_samples, seed)
+    settings = [Setting(n, share, 0.8, 5, "uneven") for n, share in ((200, 0.05), (200, 0.3), (500, 0.1))]
+    yield from _coverage_cells(
+        settings[: 1 if thin else None], "uneven numbers of notes, 200 patients and more", n_samples, seed
+    )
     n_audits = min(n_samples, 60 if thin else 400)
     yield from _average_cells(n_audits, seed)
     yield from _audit_cells(n_audits, seed)
@@ -188,8 +205,8 @@ def _average_cells(n_samples: int, seed: int) -> Iterator[Cell]:
 
     def population(rng: np.random.Generator, n_patients: int, threshold: Floats) -> Population:
         drawn = [draw(Setting(n_patients, share, 0.8, 1), rng, 1) for share in shares]
-        y_true = np.concatenate([y for y, _ in drawn], axis=1).astype(np.uint8)
-        y_score = np.concatenate([p for _, p in drawn], axis=2)
+        y_true = np.concatenate([y for y, _, _ in drawn], axis=1).astype(np.uint8)
+        y_score = np.concatenate([p for _, p, _ in drawn], axis=2)
         return Population("simulated", y_true, y_score, threshold, np.arange(n_patients), int(rng.integers(2**60)))
 
     threshold = np.tile(shares, (2, 1))
