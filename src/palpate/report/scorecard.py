@@ -109,7 +109,7 @@ def details_of(answer: Answer) -> tuple[str, ...]:
     if answer.label is not None and answer.n_labels > 1 and answer.value != 0:
         told.append(f"worst of {answer.n_labels}: {typeset.shorten(answer.label, 60)}")
     if answer.n_unsettled and answer.verdict != "unsettled":
-        told.append(f"{typeset.count_of(answer.n_unsettled, 'label')} unsettled")
+        told.append(f"{typeset.count_of(answer.n_unsettled, answer.unit)} unsettled")
     if answer.reason:
         told.append(typeset.shorten(answer.reason, 200))
     elif answer.verdict in ("unsettled", "caution") and answer.needed is not None:

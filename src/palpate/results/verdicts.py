@@ -115,6 +115,8 @@ class Answer(BaseModel):
     """The label that decides, where there are several."""
     n_labels: int = 1
     n_unsettled: int = 0
+    unit: str = "label"
+    """What the label is: a word, where the question is about several words."""
     needed: int | None = None
     """About how many patients would settle it, to two digits."""
     where: str | None = None

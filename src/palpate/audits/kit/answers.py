@@ -25,6 +25,8 @@ class Question(NamedTuple):
     percent: bool = False
     origin: float = 0.0
     """Where harm is counted from: 0 for differences, a required value for levels."""
+    unit: str = "label"
+    """What one effect is about."""
 
     def effect(
         self, row: Estimate | None, n_patients: int, *, n_family: int | None = None, reason: str | None = None
@@ -83,6 +85,7 @@ class Question(NamedTuple):
             label=decides.label if len(known) > 1 else None,
             n_labels=len(known),
             n_unsettled=sum(effect.verdict == "unsettled" for effect in known),
+            unit=self.unit,
             needed=decides.needed,
             where=decides.where,
             reason=decides.reason,
