@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from palpate.audits.vocabulary.plan import REMOVED, PlannedSwaps, Swaps
+from palpate.audits.vocabulary.plan import BLANK, REMOVED, PlannedSwaps, Swaps
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Inputs, VariantsBuilder
 from palpate.models import Model
@@ -98,7 +98,7 @@ def build(
                         edits = [Edit(start, end, text) for start, end in spans]
                         columns.append((w, row, f, scheme, builder.add(int(row), "swap", edits)))
             if found:
-                edits = [Edit(start, end, "") for start, end in found]
+                edits = [Edit(start, end, BLANK) for start, end in found]
                 columns.append((w, row, -1, REMOVED, builder.add(int(row), "removal", edits)))
     first = len(builder._parent)
     for row in validation:

@@ -162,7 +162,7 @@ class WordRows:
             ends = None if interval is None else (finite(interval[0][w]), finite(interval[1][w]))
             reason, p_value = None, None
             if value is None:
-                reason = self._why_undefined(w, n_notes, metric)
+                reason = self._why_undefined(w, n_notes)
             elif ends is not None and (ends[0] is None or ends[1] is None):
                 reason = FEW_PATIENTS
             elif interval is not None and reference is not None:
@@ -172,11 +172,9 @@ class WordRows:
                 *about, value, n=n_notes, interval=ends, reference=reference, p_value=p_value, reason=reason
             )
 
-    def _why_undefined(self, word: int, n: int, metric: str) -> str:
+    def _why_undefined(self, word: int, n: int) -> str:
         if not self.effects.has_score[word]:
             return self.swaps.reasons[word] or "no swap was made"
-        if metric == REMOVAL:
-            return "nothing would be left of its notes"
         return "no substitute of this filter" if n == 0 else "no threshold could be found"
 
 

@@ -3,7 +3,8 @@
 Without a budget, every substitute is swapped in for every word in every note. With one, each word gets some notes and
 each note some substitutes, and more in later turns. The order in which a word's notes are taken is drawn once, so a
 later turn contains the earlier ones. A word that no clinician would use is also taken out of the same notes, once each
-and wherever it stands: what that does is due to the word alone, and not to a substitute.
+and wherever it stands: what that does is due to the word alone, and not to a substitute. A blank takes its place, so
+that a model with a window reads no further than before.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ FIRST: Final = "first"
 ALL: Final = "all"
 SCHEMES = {FIRST: "first occurrence", ALL: "all occurrences"}
 REMOVED: Final = 2
-"""In the column `scheme`: all occurrences are taken out, and nothing is put in their place."""
+"""In the column `scheme`: all occurrences are taken out, and a blank is put in their place."""
+BLANK: Final = "_"
+"""A token of its own for most models, and a word for none."""
 _CASINGS = ("ab", "Ab", "AB")
 """An example of each way to write a word: lower, Capitalised, CAPITALS."""
 
@@ -132,11 +135,9 @@ class CandidateSwaps:
         return np.flatnonzero(taken[self.substitutions.pair])
 
     def removals(self, chosen: Ints) -> Ints:
-        """The pairs of the chosen substitutions whose word is taken out too; not where nothing would be left."""
+        """The pairs of the chosen substitutions whose word is taken out too."""
         pair = np.unique(self.substitutions.pair[chosen])
-        pair = pair[self.removed[self.pairs.word[pair]]]
-        kept = np.fromiter(map(self._leaves_something, pair.tolist()), bool, count=len(pair))
-        return np.asarray(pair[kept])
+        return np.asarray(pair[self.removed[self.pairs.word[pair]]])
 
     def variants(self, chosen: Ints, removals: Ints, scheme: Ints, *, unedited: Ints) -> Variants:
         """`unedited` cases of the cohort first, then one row per chosen substitution, then one per removal."""
@@ -145,42 +146,23 @@ class CandidateSwaps:
         n_edits = np.where(takes_all, self.pairs.n_hits[pair], 1)
         last = np.cumsum(n_edits)
         hit = np.repeat(self.pairs.first_hit[pair] - last + n_edits, n_edits) + np.arange(n_edits.sum())
-        nothing = len(self.substitutes)
-        substitute = np.concatenate([self.substitutions.substitute[chosen], np.full(len(removals), nothing)])
+        texts, blank = (*self.substitutes, BLANK), len(self.substitutes)
+        substitute = np.concatenate([self.substitutions.substitute[chosen], np.full(len(removals), blank)])
         form = np.repeat(substitute * len(_CASINGS), n_edits)
-        is_removal = np.repeat(scheme == REMOVED, n_edits)
-        form += np.where(is_removal, 0, self._casings[hit]) if self.keep_case else 0
-        is_used = np.zeros((nothing + 1) * len(_CASINGS), dtype=bool)
+        form += self._casings[hit] if self.keep_case else 0
+        is_used = np.zeros(len(texts) * len(_CASINGS), dtype=bool)
         is_used[form] = True
-        texts = (*self.substitutes, "")
-        end = self.pairs.hits.end[hit]
-        end[is_removal] += self._blanks_after(hit[is_removal])
         written = (divmod(k, len(_CASINGS)) for k in np.flatnonzero(is_used).tolist())
         return Variants(
             parent=np.concatenate([unedited, self.notes.rows[self.pairs.note[pair]]]).astype(np.int64),
             first_edit=np.concatenate([np.zeros(len(unedited) + 1, dtype=np.int64), last]),
             start=self.pairs.hits.start[hit],
-            end=end,
+            end=self.pairs.hits.end[hit],
             replacement=(np.cumsum(is_used) - 1)[form],
             replacements=tuple(match_case(texts[k], _CASINGS[case]) for k, case in written),
             group=np.concatenate([np.zeros(len(unedited), dtype=np.int64), 1 + scheme]),
             group_names=("original", *(f"{name} swapped" for name in self.schemes), "all removed"),
         )
-
-    def _leaves_something(self, pair: int) -> bool:
-        """Whether the note has a letter or digit without the word."""
-        hits, first, last = self.pairs.hits, self.pairs.first_hit[pair], self.pairs.first_hit[pair + 1]
-        text = self.notes.texts[int(self.pairs.note[pair])]
-        starts, ends = [*hits.start[first:last].tolist(), len(text)], [0, *hits.end[first:last].tolist()]
-        return any(c.isalnum() for end, start in zip(ends, starts, strict=True) for c in text[end:start])
-
-    def _blanks_after(self, hit: Ints) -> Ints:
-        """1 where a blank stands on either side of a hit, so that one of them goes with the word."""
-        hits = self.pairs.hits
-        spans = zip(hits.text[hit].tolist(), hits.start[hit].tolist(), hits.end[hit].tolist(), strict=True)
-        sides = ((self.notes.texts[text], start, end) for text, start, end in spans)
-        blank = (text[end : end + 1] == " " and (start == 0 or text[start - 1].isspace()) for text, start, end in sides)
-        return np.fromiter(blank, np.int64, count=len(hit))
 
     @cached_property
     def _casings(self) -> Ints:
@@ -193,7 +175,7 @@ class CandidateSwaps:
 
 @dataclass(frozen=True, eq=False)
 class Swaps:
-    """One row per swap: a word in a note replaced with one substitute, or with nothing."""
+    """One row per swap: a word in a note replaced with one substitute, or with a blank."""
 
     words: tuple[str, ...]
     filters: tuple[str, ...]

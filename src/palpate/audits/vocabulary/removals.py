@@ -2,9 +2,9 @@
 
 A swap does two things: the word goes and a substitute comes. A substitute that the model reads moves the risk whatever
 it replaces, so a word that the model does not read has a sensitivity above 0 as soon as 'sepsis' is among its
-substitutes. To say that a model hangs on a word takes the change that is left when nothing comes in its place: the mean
-over the notes that contain the word of |f(x) - f(x without the word)|, with all its occurrences taken out. For a model
-that adds up words it is exact: 0 for a word that the model does not read.
+substitutes. To say that a model hangs on a word takes the change that is left when no word comes in its place: the mean
+over the notes that contain the word of |f(x) - f(x without the word)|, with a blank instead of all its occurrences. For
+a model that adds up words it is exact: 0 for a word that the model does not read.
 """
 
 from __future__ import annotations
