@@ -36,6 +36,7 @@ from palpate.results import Estimate
 from palpate.results.verdicts import MARGINS
 from palpate.stats import interval_p_value
 from validity import COVERAGE, FALSE_ALARMS, WRONG_VERDICTS, Cell
+from validity.removed_words import removal_cells
 
 Floats = NDArray[np.float64]
 N_WORDS = 49
@@ -54,6 +55,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _correlation_cells(n_samples, rng, thin=thin)
     yield from _rank_tests(n_samples, rng, thin=thin)
     yield from _spurious_cells(n_samples, rng, thin=thin)
+    yield from removal_cells(n_samples, rng, thin=thin)
     yield from _agreement_cells(n_samples, rng, thin=thin)
 
 
@@ -311,7 +313,7 @@ def _spurious_verdict(made: Hospital, n_words: int) -> str:
     effects = []
     for w in range(n_words):
         ends = (scores.low[0, 0, 0, w], scores.high[0, 0, 0, w])
-        row = _WRITER.row("m", "sensitivity", "y", str(w), scores.value[0, 0, 0, w], n=1, interval=ends)
+        row = _WRITER.row("m", "removal", "y", str(w), scores.value[0, 0, 0, w], n=1, interval=ends)
         effects.append(question.effect(row, 100, n_family=n_words))
     answer = question.answer("m", effects)
     return "" if answer is None else answer.verdict

@@ -82,8 +82,8 @@ def test_every_number_is_once_in_the_table_and_a_missing_one_has_its_reason(resu
 def test_the_spurious_word_is_told_with_its_ranks(result: AuditResult) -> None:
     assert value(result, "rank", model="xgboost", group="larkspur")["value"] == 1
     assert (
-        "xgboost hangs on 'larkspur', which clinicians rank joint 11th of 12: swapping it moves the risk by 32.6"
-        in (sentences(result, "concern"))
+        "xgboost hangs on 'larkspur', which clinicians rank joint 11th of 12: taking it out of the notes moves the "
+        "risk by 40." in (sentences(result, "concern"))
     )
     told = "logistic reacts most to 'sepsis', 'stroke' and 'tumour', of 12 words; clinicians rank them 1st, 2nd and"
     assert told in sentences(result, "fact")

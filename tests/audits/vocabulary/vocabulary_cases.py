@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps
+from palpate.audits.vocabulary.plan import BLANK, REMOVED, PlannedSwaps, Swaps
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Inputs, VariantsBuilder
 from palpate.models import Model
@@ -78,7 +78,7 @@ def build(
     substitutes: Mapping[str, Sequence[str]] = SUBSTITUTES,
     both_schemes: bool = True,
 ) -> Case:
-    """Every word in every test note that has it, swapped for every substitute; the slow and obvious way."""
+    """Every word in every test note that has it, swapped for every substitute and taken out; slow and obvious."""
     rows = cohort.rows(split="test")
     validation = cohort.rows(split="validation")
     builder = VariantsBuilder(len(cohort))
@@ -97,6 +97,9 @@ def build(
                     for text in substitutes[name] if spans else ():
                         edits = [Edit(start, end, text) for start, end in spans]
                         columns.append((w, row, f, scheme, builder.add(int(row), "swap", edits)))
+            if found:
+                edits = [Edit(start, end, BLANK) for start, end in found]
+                columns.append((w, row, -1, REMOVED, builder.add(int(row), "removal", edits)))
     first = len(builder._parent)
     for row in validation:
         builder.add(int(row), "validation")

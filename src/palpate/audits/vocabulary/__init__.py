@@ -32,7 +32,7 @@ from palpate.audits.kit.scope import (
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.audits.vocabulary.answers import VocabularyAnalysis, vocabulary_answers
 from palpate.audits.vocabulary.blocks import vocabulary_blocks
-from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel, RatingSheet, as_sheet
+from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel, RatingSheet, as_sheet, unwanted_words
 from palpate.audits.vocabulary.correlations import WordCorrelations
 from palpate.audits.vocabulary.estimates import METRICS, WordRows, vocabulary_rows
 from palpate.audits.vocabulary.findings import vocabulary_findings
@@ -48,6 +48,7 @@ from palpate.audits.vocabulary.plan import (
     Substitutions,
     plan_swaps,
 )
+from palpate.audits.vocabulary.removals import Removals
 from palpate.audits.vocabulary.substitutes import Filter, NoModelKnowledge, SubstituteOptions, find_substitutes
 from palpate.audits.vocabulary.words import AuditedNotes, choose_common_words
 from palpate.cases.cohort import Cohort
@@ -189,6 +190,7 @@ class Vocabulary:
             keep_case=self.keep_case,
             diagnostic_notes=self.diagnostic_notes,
             finds_threshold=isinstance(self.threshold, str),
+            removed=self._removed(words, np.bincount(pairs.word[substitutions.pair], minlength=len(words)) > 0),
         )
         n_notes = np.full(len(words), self.budget.notes if self.budget else _EVERY_NOTE, dtype=np.int64)
         return plan_swaps(candidates, n_notes, turn=1)
@@ -224,10 +226,12 @@ class Vocabulary:
         schemes = score_schemes(swaps, patients, effects)
         y_true = plan.cohort.y_true(plan.variants.parent[swaps.originals], plan.labels)
         shown = most_frequent_labels(plan.labels, y_true.sum(axis=0, dtype=np.int64), self.labels_shown)
-        panel = self._panel(effects, swaps.words)
+        panel = self._panel(swaps.words, effects.has_score, effects.layout.n_patients_of >= FEWEST_PATIENTS)
+        unwanted = unwanted_words(swaps.words, self.unwanted, panel)
         writer = RowWriter(self.name, self.level)
         resampling = Resampling(self.level, self.n_replicates, self.correction, seed=int(rng.integers(2**63)))
-        word_rows = WordRows(writer, swaps, effects, self._levels(plan))
+        removals = Removals.of(unwanted, swaps, patients, effects)
+        word_rows = WordRows(writer, swaps, effects, removals, self._levels(plan))
         found = vocabulary_rows(word_rows, shown, panel, schemes, WordCorrelations(writer, resampling), self.family)
         analysis = VocabularyAnalysis(
             estimates=EstimateIndex(found.rows, label=effects.overall_label, group=CLINICIANS),
@@ -238,7 +242,7 @@ class Vocabulary:
             schemes=schemes,
             labels=shown,
             panel=panel,
-            listed=self.unwanted,
+            unwanted=unwanted,
             n_patients=len(np.unique(patients[plan.cases])),
             not_audited=() if self.raters is None else self.raters.not_among(swaps.words),
             unsettled=None if self.budget is None else self._unsettled(plan, predictions),
@@ -264,11 +268,16 @@ class Vocabulary:
             answers=answers,
         )
 
-    def _panel(self, effects: SwapEffects, words: tuple[str, ...]) -> ClinicianPanel | None:
+    def _panel(
+        self, words: tuple[str, ...], scored: NDArray[np.bool_], enough: NDArray[np.bool_] | None = None
+    ) -> ClinicianPanel | None:
         """The clinicians, if there are any."""
-        enough = effects.layout.n_patients_of >= FEWEST_PATIENTS
         ratings = None if self.raters is None else self.raters.ratings
-        return None if ratings is None else ClinicianPanel.of(ratings, words, effects.has_score, enough)
+        return None if ratings is None else ClinicianPanel.of(ratings, words, scored, enough)
+
+    def _removed(self, words: tuple[str, ...], scored: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """[words] Which words are taken out of their notes: those that no clinician would use."""
+        return np.isin(np.arange(len(words)), unwanted_words(words, self.unwanted, self._panel(words, scored)))
 
     def _levels(self, plan: Plan[PlannedSwaps]) -> Floats | float:
         """The level of the words' intervals."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +13,14 @@ from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.wording import number
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel
 from palpate.audits.vocabulary.correlations import FEWEST_FOR_INTERVAL
+from palpate.audits.vocabulary.estimates import REMOVAL
 from palpate.audits.vocabulary.frequency import SchemeScores
 from palpate.audits.vocabulary.intervals import FEWEST_PATIENTS, Floats
 from palpate.audits.vocabulary.measures import SwapEffects
 from palpate.audits.vocabulary.plan import PlannedSwaps, Swaps
 from palpate.cases.edits import Ints
-from palpate.perturb.words import normalise_word
 from palpate.results import Estimate
-from palpate.results.verdicts import Answer, Effect
+from palpate.results.verdicts import Answer, Effect, rounded_up
 
 LOW_ALPHA = 0.40
 """Below it the raters hardly agree, and agreement with their mean says little."""
@@ -45,8 +44,8 @@ class VocabularyAnalysis:
     labels: Sequence[str]
     """The labels with rows of their own."""
     panel: ClinicianPanel | None
-    listed: Sequence[str] | None
-    """Words that no clinician would use, where the user lists them."""
+    unwanted: Ints
+    """The words that no clinician would use."""
     n_patients: int
     """Whose notes are audited."""
     not_audited: Sequence[str]
@@ -88,14 +87,6 @@ class VocabularyAnalysis:
         """The clinicians, where there is a word that is both rated and scored."""
         return self.panel if self.panel is not None and self.panel.rated.any() else None
 
-    @cached_property
-    def unwanted(self) -> Ints:
-        """The words that no clinician would use: listed, or else those that the raters think unimportant."""
-        if self.listed is not None:
-            listed = {normalise_word(word) for word in self.listed}
-            return np.flatnonzero([normalise_word(word) in listed for word in self.words])
-        return np.flatnonzero(self.panel.unimportant) if self.panel is not None else np.zeros(0, dtype=np.int64)
-
 
 def agreement_question(margin: float) -> Question:
     """Judged by how much worse a model agrees with the clinicians than one of them with the others."""
@@ -103,7 +94,7 @@ def agreement_question(margin: float) -> Question:
 
 
 def spurious_question(margin: float) -> Question:
-    """Judged by the mean absolute change of the risk when such a word is swapped, for all of them at once."""
+    """Judged by the mean absolute change of the risk when such a word is taken out, for all of them at once."""
     asks = "Does it hang on a word that no clinician would use?"
     return Question("spurious", asks, "shift", margin, percent=True)
 
@@ -111,7 +102,7 @@ def spurious_question(margin: float) -> Question:
 def vocabulary_answers(analysis: VocabularyAnalysis, margins: Mapping[str, float]) -> tuple[Answer, ...]:
     """The audit's cells of the scorecard."""
     agreement, spurious = agreement_question(margins["agreement"]), spurious_question(margins["shift"])
-    answers = []
+    answers: list[Answer | None] = []
     for model in analysis.models:
         gap = analysis.estimates.find("rater_agreement", model, reference=CLINICIANS)
         why = why_no_agreement(analysis, gap)
@@ -120,8 +111,17 @@ def vocabulary_answers(analysis: VocabularyAnalysis, margins: Mapping[str, float
         # The interval is over words, so more patients would not make it narrower.
         answers.append(None if answer is None else answer.model_copy(update={"needed": None}))
         nothing = _not_asked(spurious, _NOBODY_SAID if analysis.panel is None else _ALL_MATTER)
-        answers.append(spurious.answer(model, spurious_effects(analysis, spurious, model) or [nothing]))
+        # Of words that move the risk alike, the one with the widest interval decides.
+        effects = sorted(spurious_effects(analysis, spurious, model), key=lambda each: -(each.high or 0.0))
+        answers.append(_if_unmoved(spurious.answer(model, effects or [nothing]), analysis.n_patients))
     return tuple(answer for answer in answers if answer is not None)
+
+
+def _if_unmoved(answer: Answer | None, n_patients: int) -> Answer | None:
+    """The interval of a word that moved nobody shrinks with the number of patients, not with its root."""
+    if answer is None or answer.value != 0.0 or answer.needed is None or not answer.margin:
+        return answer
+    return answer.model_copy(update={"needed": rounded_up(n_patients * (answer.high or 0.0) / answer.margin)})
 
 
 def _not_asked(question: Question, why: str | None) -> Effect:
@@ -156,7 +156,7 @@ def spurious_effects(analysis: VocabularyAnalysis, question: Question, model: st
     still = not np.nan_to_num(analysis.sensitivity[model]).any()
     effects = []
     for word in (analysis.words[w] for w in analysis.unwanted):
-        row = analysis.estimates.find("sensitivity", model, group=word)
+        row = analysis.estimates.find(REMOVAL, model, group=word)
         outside = analysis.estimates.value("outside_window", model, group=word) or 0.0
         why = "the model could not see most of the swaps" if outside > MOSTLY_OUTSIDE else None
         why = "the model reacts to none of the words" if still and row is not None and row.value is not None else why

@@ -14,6 +14,7 @@ from palpate.audits.kit.rows import pairs_of
 from palpate.audits.kit.tables import TESTED, columns, forest, interval_cell, point, reason_of, table, tested_cells
 from palpate.audits.vocabulary.answers import VocabularyAnalysis
 from palpate.audits.vocabulary.clinicians import CLINICIANS, ClinicianPanel
+from palpate.audits.vocabulary.estimates import REMOVAL
 from palpate.audits.vocabulary.findings import clinicians_place
 from palpate.audits.vocabulary.intervals import FEWEST_PATIENTS
 from palpate.audits.vocabulary.measures import MEASURES
@@ -33,6 +34,7 @@ def vocabulary_blocks(analysis: VocabularyAnalysis) -> tuple[Table | Chart, ...]
     models, panel = analysis.models, analysis.rated_panel
     blocks: list[Table | Chart] = [_ranked_words(analysis, model) for model in models[:MOST_PLOTS]]
     blocks += [] if panel is None else [_rank_against_rank(analysis, panel), _disagreements(analysis, panel)]
+    blocks += [_unwanted_words(analysis)] if len(analysis.unwanted) else []
     blocks += [_agreement(analysis)] if analysis.panel is not None or len(models) > 1 else []
     blocks += [_rank_differences(analysis)] if len(models) > 1 else []
     if (analysis.n_notes > 0).sum() > 1:
@@ -145,6 +147,34 @@ def _disagreements(analysis: VocabularyAnalysis, panel: ClinicianPanel) -> Table
         ),
         rows,
         collapsed=False,
+    )
+
+
+def _unwanted_words(analysis: VocabularyAnalysis) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for model in analysis.models:
+        found = [(analysis.estimates.find(REMOVAL, model, group=analysis.words[w]), w) for w in analysis.unwanted]
+        found.sort(key=lambda each: -((each[0] and each[0].value) or 0.0))
+        for row, w in found:
+            swapped = interval_cell(_sensitivity(analysis, model, int(w)), _POINTS)
+            n, why = (0, "") if row is None else (row.n, reason_of(row))
+            rows.append((model, analysis.words[w], interval_cell(row, _POINTS), swapped, n, why))
+    return table(
+        "Words that no clinician would use",
+        "The verdict rests on what happens when the word is taken out of the notes that contain it, wherever it "
+        "stands. A swap puts another word in its place, which may move the risk by itself: a word that changes little "
+        "when it is taken out and much when it is swapped is not what the model reads. Mean absolute changes of risk, "
+        f"with {analysis.level:.0%} intervals by patient for each word; the verdict's hold for all words at once.",
+        columns(
+            "Model",
+            "Word",
+            ("Taken out (points)", "interval"),
+            ("Swapped (points)", "interval"),
+            ("Notes", "integer"),
+            "Why not computed",
+        ),
+        rows,
+        collapsed=True,
     )
 
 

@@ -20,6 +20,7 @@ from palpate.audits.kit.rows import RowWriter, pairs_of
 from palpate.audits.vocabulary.correlations import FEWEST_WORDS, Correlation, WordCorrelations
 from palpate.audits.vocabulary.intervals import Floats
 from palpate.audits.vocabulary.measures import rank_words
+from palpate.cases.edits import Ints
 from palpate.perturb.words import Ratings, normalise_word
 from palpate.results import Estimate
 from palpate.stats import kendall_w, krippendorff_alpha, resampled_spearman
@@ -113,6 +114,14 @@ class ClinicianPanel:
     def rank_of(self, sensitivity: Floats) -> Floats:
         """A model's ranks among the words that are both rated and scored."""
         return rank_words(np.where(self.rated, sensitivity, np.nan))
+
+
+def unwanted_words(words: Sequence[str], listed: Sequence[str] | None, panel: ClinicianPanel | None) -> Ints:
+    """The words that no clinician would use: listed, or else those that the raters think unimportant."""
+    if listed is not None:
+        wanted = {normalise_word(word) for word in listed}
+        return np.flatnonzero([normalise_word(word) in wanted for word in words])
+    return np.flatnonzero(panel.unimportant) if panel is not None else np.zeros(0, dtype=np.int64)
 
 
 def clinician_agreement(

@@ -28,15 +28,17 @@ from palpate.audits.vocabulary.frequency import SchemeScores, frequency_rows
 from palpate.audits.vocabulary.intervals import FEWEST_PATIENTS, Floats
 from palpate.audits.vocabulary.measures import MEASURES, SwapEffects, WordScores, score_words
 from palpate.audits.vocabulary.plan import Swaps
+from palpate.audits.vocabulary.removals import Removals, score_removals
 from palpate.audits.vocabulary.substitutes import OWN, Filter
 from palpate.cases.edits import Ints
 from palpate.results import Estimate, finite
 from palpate.stats import interval_p_value
 
+REMOVAL = "removal"
 METRICS = (
     *MEASURES,
     *(f"{measure}_{name}" for measure in MEASURES for name in (*get_args(Filter), OWN)),
-    *("rank", "outside_window", "clinician_agreement", "model_agreement"),
+    *(REMOVAL, "rank", "outside_window", "clinician_agreement", "model_agreement"),
     *("krippendorff_alpha", "kendall_w", "rater_agreement", "frequency_pearson", "frequency_spearman"),
 )
 _ROUNDING = 0.5
@@ -64,10 +66,12 @@ def vocabulary_rows(
     effects = words.effects
     overall = effects.overall_label
     rows, tested = list[Estimate](), list[Estimate]()
-    for label, sums in effects.by_label(shown):
+    both = zip(effects.by_label(shown), words.removals.effects.by_label(shown), strict=True)
+    for (label, sums), (_, removed) in both:
         scores = score_words(label, sums, effects.layout, words.level)
         sensitivity, rank = effects.by_compared(scores.value[:, 0, 0]), effects.by_compared(scores.rank)
         rows += words.levels(scores)
+        rows += words.taken_out(label, removed, sums)
         tested += words.rank_differences(scores)
         rows += model_agreement(label, sensitivity, over_words)
         if panel is not None:
@@ -94,6 +98,7 @@ class WordRows:
     writer: RowWriter
     swaps: Swaps
     effects: SwapEffects
+    removals: Removals
     level: Floats | float
     """Of the intervals: one for all words, or one for each."""
 
@@ -130,6 +135,14 @@ class WordRows:
         for model, shares in zip(self.effects.predictions.names, self.effects.outside(), strict=True):
             yield from self._rows(model, "outside_window", label, shares, n=self.effects.layout.n_swaps)
 
+    def taken_out(self, label: str, removed: Floats, swapped: Floats) -> Iterator[Estimate]:
+        """What each word that no clinician would use does to each model; the sums are those of one label."""
+        about, only = self.removals.effects, self.removals.words
+        found = score_removals(removed, about.layout, swapped, self.effects.layout, self.level)
+        for m, model in enumerate(about.predictions.names):
+            value, *ends = (each[m] for each in found)
+            yield from self._rows(model, REMOVAL, label, value, (ends[0], ends[1]), n=self.removals.n_notes, only=only)
+
     def _rows(
         self,
         model: str,
@@ -140,11 +153,12 @@ class WordRows:
         *,
         n: Ints | None = None,
         reference: str | None = None,
+        only: Ints | None = None,
     ) -> Iterator[Estimate]:
-        """One row per word; a difference from `reference` is tested by its interval."""
+        """One row per word, or per word in `only`; a difference from `reference` is tested by its interval."""
         n = self.effects.layout.n_notes[0] if n is None else n
-        for w, word in enumerate(self.swaps.words):
-            value, n_notes = finite(values[w]), int(n[w])
+        for w in range(len(self.swaps.words)) if only is None else only.tolist():
+            word, value, n_notes = self.swaps.words[w], finite(values[w]), int(n[w])
             ends = None if interval is None else (finite(interval[0][w]), finite(interval[1][w]))
             reason, p_value = None, None
             if value is None:

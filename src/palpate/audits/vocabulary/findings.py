@@ -150,8 +150,7 @@ def _spurious(analysis: VocabularyAnalysis, answers: Sequence[Answer]) -> list[F
             who = f"{listed([each.model for each in answers])} {'hangs' if len(answers) == 1 else 'hang'}"
             sentence = f"Whether {who} on a word that no clinician would use is not settled: {answer.reason}."
             return [question.finding(answer, sentence)]
-        sentence = _unwanted(analysis, answer, effects) + _not_judged(effects)
-        found.append(question.finding(answer, sentence))
+        found.append(question.finding(answer, _unwanted(analysis, answer, effects)))
     return found
 
 
@@ -159,37 +158,58 @@ def _unwanted(analysis: VocabularyAnalysis, answer: Answer, effects: Sequence[Ef
     """What is known about the words that no clinician would use, the strongest first."""
     alike = sorted((each for each in effects if each.verdict == answer.verdict), key=lambda each: -(each.harm or 0.0))
     worst, more = alike[0], [each.label for each in alike[1:]]
-    model, margin = answer.model, f"{100 * (answer.margin or 0.0):g} points".replace("1 points", "1 point")
-    panel = analysis.rated_panel
-    w = analysis.words.index(worst.label)
-    place = "" if panel is None or not panel.rated[w] else f", which clinicians rank {clinicians_place(panel, w)}"
-    which = f"'{worst.label}'{place} of {int(panel.rated.sum())}" if panel is not None and place else f"'{worst.label}'"
-    size = ""
-    if worst.harm is not None:
-        ends = "no interval" if worst.low is None else f"{_points(worst.low)} to {_points(worst.high or 0.0)}"
-        size = f"swapping it moves the risk by {_points(worst.harm)} points on average ({ends})"
+    model, margin, n = answer.model, _margin(answer), len(effects)
+    n_open, still_open = sum(each.verdict == "unsettled" for each in effects), _open_words(effects, margin)
+    if answer.verdict == "unsettled":
+        every = f"{n_open} of {n} such words: {still_open}"
+        return f"Whether {model} hangs on a word that no clinician would use is not settled for {every}."
+    which, size = _place_of(analysis, worst.label), f"taking it out of the notes {_moves(worst)}"
+    rest = f" {n_open} of {n} such words {'is' if n_open == 1 else 'are'} not settled: {still_open}." if n_open else ""
     if answer.verdict == "concern":
-        also = f"; so do swaps of {quoted(more)}" if more else ""
-        return f"{model} hangs on {which}: {size}, more than the margin of {margin}{also}."
+        also = f"; so does taking out {quoted(more)}" if more else ""
+        return f"{model} hangs on {which}: {size}, more than the margin of {margin}{also}.{rest}"
     if answer.verdict == "caution":
         also = f"; the same holds for {quoted(more)}" if more else ""
-        return f"{model} reacts to {which}: {size}; whether by more than {margin} is open{also}."
-    if answer.verdict == "acceptable":
-        n = len(effects)
-        return (
-            f"None of the {n} words that no clinician would use moves {model} by more than {margin} on average: the "
-            f"most is {which}; {size}."
-        )
-    why = worst.reason or f"{size}, which may be more or less than {margin}"
-    return f"Whether {model} hangs on a word that no clinician would use is not settled for {which}: {why}."
+        return f"{model} reacts to {which}: {size}; whether by more than {margin} is open{also}.{rest}"
+    return (
+        f"None of the {n} words that no clinician would use moves {model} by more than {margin} on average: the "
+        f"most is {which}; {size}."
+    )
 
 
-def _not_judged(effects: Sequence[Effect]) -> str:
-    """The words about which nothing can be said, counted and named."""
-    which = [each.label for each in effects if each.reason is not None]
-    few = f" {len(which)} of {len(effects)} such words could not be judged"
-    why = "in the notes of too few patients, in none, or out of the model's sight"
-    return f"{few} ({why}): {quoted(which)}." if which else ""
+def _place_of(analysis: VocabularyAnalysis, word: str) -> str:
+    """A word, and where clinicians put it."""
+    panel, w = analysis.rated_panel, analysis.words.index(word)
+    if panel is None or not panel.rated[w]:
+        return f"'{word}'"
+    return f"'{word}', which clinicians rank {clinicians_place(panel, w)} of {int(panel.rated.sum())}"
+
+
+def _moves(effect: Effect) -> str:
+    """How far a word moves the risk."""
+    ends = "no interval" if effect.low is None else f"{_points(effect.low)} to {_points(effect.high or 0.0)}"
+    return f"moves the risk by {_points(effect.harm or 0.0)} points on average ({ends})"
+
+
+def _open_words(effects: Sequence[Effect], margin: str) -> str:
+    """The words that are not settled, by what keeps them from it."""
+    by_reason: dict[str | None, list[Effect]] = {}
+    for each in effects:
+        if each.verdict == "unsettled":
+            by_reason.setdefault(each.reason, []).append(each)
+    told = []
+    for reason, those in by_reason.items():
+        widest = max(those, key=lambda each: each.high or 0.0)
+        which = "taking it out" if len(those) == 1 else f"taking out '{widest.label}', for one,"
+        why = reason or f"{which} {_moves(widest)}, which may be more or less than {margin}"
+        told.append(f"{quoted([each.label for each in those])} ({why})")
+    return "; ".join(told)
+
+
+def _margin(answer: Answer) -> str:
+    """In percentage points."""
+    points = f"{100 * (answer.margin or 0.0):g}"
+    return f"{points} point" if points == "1" else f"{points} points"
 
 
 def _points(value: float) -> str:

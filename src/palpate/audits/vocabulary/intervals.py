@@ -89,14 +89,20 @@ def moments(sums: PatientSums) -> Moments:
     )
 
 
-def change_interval(found: Moments, level: Floats | float) -> Interval:
-    """Of mean absolute changes; NaN for a single patient."""
+def strongest_change(found: Moments) -> float:
+    """How far the patients of the strongest word move on average."""
+    seen = found.size[found.n_moved >= FEWEST_MOVED]
+    return float(seen.max()) if seen.size else float(found.size.max(initial=0.0))
+
+
+def change_interval(found: Moments, level: Floats | float, *, strongest: float = 0.0) -> Interval:
+    """Of mean absolute changes; NaN for a single patient. `strongest` is that of other words, where it is known."""
     q = _quantile(found, level)
     exponent = q * _ratio(found.error, found.value) * (1.0 + _SKEWED_LOG * np.maximum(found.skewness, 0.0))
     high = found.value * np.exp(np.minimum(exponent, _MOST_EXPONENT))
     low = np.maximum(found.value - q * found.error, 0.0)
     few = found.n_moved < FEWEST_MOVED
-    return _defined(found, np.where(few, 0.0, low), np.where(few, _unmoved(found, q), high))
+    return _defined(found, np.where(few, 0.0, low), np.where(few, _unmoved(found, q, strongest), high))
 
 
 def signed_interval(found: Moments, level: Floats | float) -> Interval:
@@ -140,10 +146,9 @@ def one_sided(level: Floats | float) -> Floats:
     return np.maximum(2.0 * np.asarray(level, np.float64) - 1.0, _NARROWEST)
 
 
-def _unmoved(found: Moments, q: Floats) -> Floats:
+def _unmoved(found: Moments, q: Floats, strongest: float = 0.0) -> Floats:
     """The largest mean change that is plausible where few patients' predictions moved."""
-    seen = found.size[found.n_moved >= FEWEST_MOVED]
-    strongest = float(seen.max()) if seen.size else float(found.size.max(initial=0.0))
+    strongest = max(strongest, strongest_change(found))
     share = _wilson(_ratio(found.n_moved, found.n_patients), found.n_patients, q)[1]
     return np.asarray(share * np.maximum(found.size, strongest))
 

@@ -2,7 +2,9 @@
 
 Without a budget, every substitute is swapped in for every word in every note. With one, each word gets some notes and
 each note some substitutes, and more in later turns. The order in which a word's notes are taken is drawn once, so a
-later turn contains the earlier ones.
+later turn contains the earlier ones. A word that no clinician would use is also taken out of the same notes, once each
+and wherever it stands: what that does is due to the word alone, and not to a substitute. A blank takes its place, so
+that a model with a window reads no further than before.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ from palpate.results import Plan
 FIRST: Final = "first"
 ALL: Final = "all"
 SCHEMES = {FIRST: "first occurrence", ALL: "all occurrences"}
+REMOVED: Final = 2
+"""In the column `scheme`: all occurrences are taken out, and a blank is put in their place."""
+BLANK: Final = "_"
+"""A token of its own for most models, and a word for none."""
 _CASINGS = ("ab", "Ab", "AB")
 """An example of each way to write a word: lower, Capitalised, CAPITALS."""
 
@@ -120,22 +126,31 @@ class CandidateSwaps:
     """How many notes of each word are swapped the other way too."""
     finds_threshold: bool
     """Whether a threshold must be found, which takes all audited notes where there is no validation split."""
+    removed: NDArray[np.bool_]
+    """[words] Which words are taken out of their notes too."""
 
     def choose(self, n_notes: Ints) -> Ints:
         """The substitutions that are taken when word k may have `n_notes[k]` notes."""
         taken = _first_of_each(self.pairs.word, self.draw, n_notes[self.pairs.word])
         return np.flatnonzero(taken[self.substitutions.pair])
 
-    def variants(self, chosen: Ints, scheme: Ints, *, unedited: Ints) -> Variants:
-        """`unedited` cases of the cohort first, then one row per chosen substitution, under its scheme."""
-        pair = self.substitutions.pair[chosen]
-        swaps_all = np.asarray([name == ALL for name in self.schemes])[scheme]
-        n_edits = np.where(swaps_all, self.pairs.n_hits[pair], 1)
+    def removals(self, chosen: Ints) -> Ints:
+        """The pairs of the chosen substitutions whose word is taken out too."""
+        pair = np.unique(self.substitutions.pair[chosen])
+        return np.asarray(pair[self.removed[self.pairs.word[pair]]])
+
+    def variants(self, chosen: Ints, removals: Ints, scheme: Ints, *, unedited: Ints) -> Variants:
+        """`unedited` cases of the cohort first, then one row per chosen substitution, then one per removal."""
+        pair = np.concatenate([self.substitutions.pair[chosen], removals])
+        takes_all = np.asarray([*(name == ALL for name in self.schemes), True])[scheme]
+        n_edits = np.where(takes_all, self.pairs.n_hits[pair], 1)
         last = np.cumsum(n_edits)
         hit = np.repeat(self.pairs.first_hit[pair] - last + n_edits, n_edits) + np.arange(n_edits.sum())
-        form = np.repeat(self.substitutions.substitute[chosen] * len(_CASINGS), n_edits)
+        texts, blank = (*self.substitutes, BLANK), len(self.substitutes)
+        substitute = np.concatenate([self.substitutions.substitute[chosen], np.full(len(removals), blank)])
+        form = np.repeat(substitute * len(_CASINGS), n_edits)
         form += self._casings[hit] if self.keep_case else 0
-        is_used = np.zeros(len(self.substitutes) * len(_CASINGS), dtype=bool)
+        is_used = np.zeros(len(texts) * len(_CASINGS), dtype=bool)
         is_used[form] = True
         written = (divmod(k, len(_CASINGS)) for k in np.flatnonzero(is_used).tolist())
         return Variants(
@@ -144,9 +159,9 @@ class CandidateSwaps:
             start=self.pairs.hits.start[hit],
             end=self.pairs.hits.end[hit],
             replacement=(np.cumsum(is_used) - 1)[form],
-            replacements=tuple(match_case(self.substitutes[k], _CASINGS[case]) for k, case in written),
+            replacements=tuple(match_case(texts[k], _CASINGS[case]) for k, case in written),
             group=np.concatenate([np.zeros(len(unedited), dtype=np.int64), 1 + scheme]),
-            group_names=("original", *(f"{name} swapped" for name in self.schemes)),
+            group_names=("original", *(f"{name} swapped" for name in self.schemes), "all removed"),
         )
 
     @cached_property
@@ -160,7 +175,7 @@ class CandidateSwaps:
 
 @dataclass(frozen=True, eq=False)
 class Swaps:
-    """One row per swap: a word in a note replaced with one substitute."""
+    """One row per swap: a word in a note replaced with one substitute, or with a blank."""
 
     words: tuple[str, ...]
     filters: tuple[str, ...]
@@ -169,9 +184,11 @@ class Swaps:
     note: Ints
     """The row of the cohort."""
     filter: Ints
+    """-1 where the word is taken out."""
     schemes: tuple[str, str]
     """What is swapped in a note: the audit's own way, and the other one, planned for the frequency diagnostic."""
     scheme: Ints
+    """0 or 1, as in `schemes`, or `REMOVED`."""
     variant: Ints
     """The row of the plan's variants that holds the swapped text."""
     original: Ints
@@ -212,7 +229,8 @@ def plan_swaps(candidates: CandidateSwaps, n_notes: Ints, *, turn: int) -> Plan[
     cohort, rows = candidates.notes.cohort, candidates.notes.rows
     pairs, substitutions, n_words = candidates.pairs, candidates.substitutions, len(candidates.words)
     main, other = candidates.choose(n_notes), candidates.choose(np.minimum(n_notes, candidates.diagnostic_notes))
-    chosen, scheme = np.concatenate([main, other]), np.repeat([0, 1], [len(main), len(other)])
+    chosen, removals = np.concatenate([main, other]), candidates.removals(main)
+    scheme = np.repeat([0, 1, REMOVED], [len(main), len(other), len(removals)])
     validation = validation_rows(cohort)
     notes = np.unique(pairs.note[substitutions.pair[main]])
     if candidates.finds_threshold and not len(validation):
@@ -220,7 +238,7 @@ def plan_swaps(candidates: CandidateSwaps, n_notes: Ints, *, turn: int) -> Plan[
     unedited = np.concatenate([rows[notes], validation])
     original = np.full(len(cohort), -1, dtype=np.int64)
     original[rows[notes]] = np.arange(len(notes))
-    pair = substitutions.pair[chosen]
+    pair = np.concatenate([substitutions.pair[chosen], removals])
     n_with_word = np.bincount(pairs.word, minlength=n_words)
     n_offered = np.bincount(pairs.word[substitutions.pair], minlength=n_words)
     swaps = Swaps(
@@ -228,16 +246,16 @@ def plan_swaps(candidates: CandidateSwaps, n_notes: Ints, *, turn: int) -> Plan[
         filters=candidates.filters,
         word=pairs.word[pair],
         note=rows[pairs.note[pair]],
-        filter=substitutions.filter[chosen],
+        filter=np.concatenate([substitutions.filter[chosen], np.full(len(removals), -1)]),
         schemes=(SCHEMES[candidates.schemes[0]], SCHEMES[candidates.schemes[1]]),
         scheme=scheme,
-        variant=len(unedited) + np.arange(len(chosen)),
+        variant=len(unedited) + np.arange(len(pair)),
         original=original,
         n_occurrences=np.bincount(pairs.hits.word, minlength=n_words),
         n_notes=n_with_word,
         reasons=tuple(map(_why_no_swap, n_with_word.tolist(), n_offered.tolist())),
     )
-    variants = candidates.variants(chosen, scheme, unedited=unedited)
+    variants = candidates.variants(chosen, removals, scheme, unedited=unedited)
     memory = PlannedSwaps(candidates, swaps, n_notes, turn, slice(len(notes), len(unedited)))
     return Plan(cohort, variants, candidates.labels, cases=rows, memory=memory)
 
