@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from palpate.report.choice import harm_of
 from palpate.report.html import render
 from palpate.report.scorecard import AnswerView, view_scorecard
 from palpate.results import AuditResult, Estimate, estimates_frame
@@ -114,6 +117,20 @@ def test_heads_and_one_sentence_answer_which_of_the_two_and_why() -> None:
     )
     page = render(MANIFEST, [performance, vocabulary])
     assert page.index("cannot be told apart (0.740 and 0.710)") < page.index("<table")
+
+
+@pytest.mark.parametrize(
+    ("asks", "words"),
+    [
+        ("Does the patient's gender change the answer?", "the patient's gender changes its answer (worst: x)"),
+        ("Does a single year of age change the answer?", "a single year of age changes its answer (worst: x)"),
+        ("Does it handle negation?", "it handles negation worse than held-out cases (worst: x)"),
+        ("Is it {} loud?", "“Is it {} loud?” (worst: x)"),
+    ],
+)
+def test_a_concern_is_told_in_words_and_other_questions_are_quoted(asks: str, words: str) -> None:
+    concern = answer("a", "concern", question="other", asks=asks, label="x", n_labels=3)
+    assert harm_of("plugin", concern) == words
 
 
 def test_the_sentence_claims_no_more_than_was_tested() -> None:

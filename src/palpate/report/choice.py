@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,12 @@ HARMS: Mapping[str, str] = {
     "context.high_risk": "it is worse for patients at high risk",
 }
 """What a concern means, by audit and question, with a place for what decides; other questions are quoted."""
+PATTERNS: Mapping[str, str] = {
+    r"Does (the .+|a .+) change the answer\?": r"\1 changes its answer",
+    r"Do (the .+) change the answer\?": r"\1 change its answer",
+    r"Does it handle (.+)\?": r"it handles \1 worse than held-out cases",
+}
+"""The same for questions that an audit makes by a pattern."""
 _MOST_HARMS = 3
 _MOST_MODELS = 4
 _NAMED_MODELS = 2
@@ -83,10 +90,12 @@ def _standing(rows: Sequence[ScorecardRow], model: str, *, named: bool) -> str:
 
 def harm_of(audit: str, answer: Answer, *, named: bool = True) -> str:
     """What a concern means, in words; where several things were judged, with the one that decides, if `named`."""
-    words = HARMS.get(f"{audit}.{answer.question}", f"“{answer.asks}”")
+    matches = ((re.fullmatch(pattern, answer.asks), words) for pattern, words in PATTERNS.items())
+    made = next((found.expand(words) for found, words in matches if found), f"“{answer.asks}”")
+    words = HARMS.get(f"{audit}.{answer.question}", made)
     label = typeset.shorten(answer.label, 80) if named else ""
-    if "{}" in words:
-        return words.format(label) if label else words.replace("the word '{}', which", "a word that")
+    if words == HARMS["vocabulary.spurious"]:
+        return words.format(label) if label else "it hangs on a word that no clinician would use"
     return f"{words} (worst: {label})" if label and answer.n_labels > 1 else words
 
 
