@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from palpate.cases.cohort import ALONE, Cohort
-from palpate.cases.duplicates import Sketches, first_identical, nearest, sketch
+from palpate.cases.duplicates import KnownTexts, Sketches, Wording, first_identical, sketch
 from palpate.cases.edits import Ints
 
 TRAINED_ON = ("train", "validation")
@@ -181,6 +181,7 @@ def _compare_notes(
     n_words[used] = sketches.n_words
     n_seen, seen = len(seen), seen[n_words[seen] >= duplicates.fewest_at_all]
     is_long = n_words >= duplicates.fewest_words
+    known = _known_notes(cohort, used[is_long[used]], seen[is_long[seen]], sketches, place)
     compared = {}
     for each in rows:
         audited = each.audited[n_words[each.audited] >= duplicates.fewest_at_all]
@@ -192,7 +193,7 @@ def _compare_notes(
             which = "training" if len(audited) else "audited"
             found["known_notes"] = Found(0, 0, f"no {which} note has {duplicates.fewest_at_all} words")
         else:
-            matches = _matches(cohort, audited, seen, sketches, place, is_long, duplicates.similarity)
+            matches = _matches(cohort, audited, seen, sketches.take(place), known, is_long, duplicates.similarity)
             which = "" if is_long[audited].any() else "audited"
             which = which or ("" if is_long[seen].any() else "training")
             limit = f"no {which} note has {duplicates.fewest_words} words, so only identical ones were looked for"
@@ -209,20 +210,29 @@ def _compare_notes(
     return compared
 
 
+def _known_notes(cohort: Cohort, used: Ints, seen: Ints, sketches: Sketches, place: Ints) -> KnownTexts:
+    """The notes that the model has seen, ready to be searched; how rare their wording is, all notes together say."""
+    _, first = np.unique(sketches.exact[place[used]], return_index=True)
+    distinct = used[np.sort(first)] if len(seen) else used[:0]
+    n_words = int(sketches.n_words[place[distinct]].sum())
+    wording = Wording.of((cohort.texts[row] for row in distinct.tolist()), n_words=n_words)
+    return KnownTexts([cohort.texts[row] for row in seen.tolist()], wording)
+
+
 def _matches(
     cohort: Cohort,
     audited: Ints,
     seen: Ints,
     sketches: Sketches,
-    place: Ints,
+    known: KnownTexts,
     is_long: NDArray[np.bool_],
     similarity: float,
 ) -> tuple[Match, ...]:
-    same = first_identical(sketches.take(place[audited]), sketches.take(place[seen]))
+    """Audited notes that the model has seen; `sketches` are those of all rows, `known` the long notes it has seen."""
+    same = first_identical(sketches.take(audited), sketches.take(seen))
     found = [Match(int(row), int(seen[k]), True) for row, k in zip(audited, same, strict=True) if k >= 0]
     rest, theirs = audited[(same < 0) & is_long[audited]], seen[is_long[seen]]
-    texts, others = ([cohort.texts[row] for row in part.tolist()] for part in (rest, theirs))
-    near = nearest(texts, sketches.take(place[rest]), others, sketches.take(place[theirs]), similarity=similarity)
+    near = known.nearest([cohort.texts[row] for row in rest.tolist()], similarity=similarity)
     found += [Match(int(row), int(theirs[k]), False) for row, k in zip(rest, near, strict=True) if k >= 0]
     return tuple(sorted(found))
 

@@ -259,9 +259,9 @@ def data_blocks(checked: Checked, cohort: Cohort) -> tuple[Table, ...]:
     ]
     names = columns("Check", "Cohort", ("Found", "integer"), ("Of", "integer"), ("Share", "percent"), "Why not counted")
     caption = (
-        "Counted over all cases, so there is no interval. Notes are nearly identical if they share at least "
-        f"{percent(checked.duplicates.similarity)} of their runs of five words, numbers aside. "
-        "Checks that do not apply are not listed."
+        "Counted over all cases, so there is no interval. Notes are nearly identical if at least "
+        f"{percent(checked.duplicates.similarity)} of the wording of one (runs of three words, numbers aside; what "
+        "many notes say counts little) stands in the other. Checks that do not apply are not listed."
     )
     blocks = [table("Data checks", caption, names, rows, collapsed=False)]
     matches = [match for each in checked.cohorts for match in each.matches]
