@@ -18,8 +18,6 @@ TRAINED_ON = ("train", "validation")
 """Splits that a model has seen: to learn from, or to choose its settings and threshold by."""
 FEWEST_WORDS = 3
 """Notes with fewer words ("normal") are not compared at all: they repeat by nature."""
-FEWEST_DATED = 50
-"""Cases with a time, on each side, below which nothing is said about their order."""
 IN_ORDER = 0.75
 """A table in which at least this share of the patients' successive rows go forward in time claims to be in order; of
 rows in any order, half do."""
@@ -55,6 +53,23 @@ class Duplicates(NamedTuple):
         return min(FEWEST_WORDS, self.fewest_words)
 
 
+class Order(NamedTuple):
+    """How the times of audited and training cases lie to each other."""
+
+    n_audited: int
+    """Cases with a time."""
+    n_training: int
+    share: float | None = None
+    """Of the pairs of an audited and a training case, those in which the audited one is earlier; ties count half."""
+    by_chance: tuple[float, float] = (0.0, 1.0)
+    """Between which shares a random split of the patients lies, 19 times out of 20."""
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether any order of so few patients would be more than chance."""
+        return self.share is not None and self.by_chance[1] < 1
+
+
 class Match(NamedTuple):
     """An audited case and one that the model has seen, with the same note; rows of the cohort."""
 
@@ -83,6 +98,8 @@ class CohortChecks:
     """Audited notes that are too short to be compared at all."""
     n_short_matches: int = 0
     """Short notes among the matches."""
+    order: Order | None = None
+    """Of audited and training cases; None without times or training cases."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +167,7 @@ def check_cohort(cohort: Cohort, labels: Sequence[str], split: str, duplicates: 
                 of_notes.n_short,
                 of_notes.n_tiny,
                 of_notes.n_short_matches,
+                _order(cohort, each),
             )
         )
     return Checked(tuple(checks), np.concatenate([each.audited for each in rows]), split, duplicates)
@@ -270,11 +288,28 @@ def _times(cohort: Cohort, rows: _Rows) -> dict[str, Found]:
     found = {}
     times = cohort.cases["time"]
     audited, training = times[rows.audited].drop_nulls(), times[rows.training].drop_nulls()
-    if min(len(audited), len(training)) >= FEWEST_DATED:
+    if len(audited) and len(training):
         middle = training.sort()[len(training) // 2]
         found["earlier_cases"] = Found(int((audited < middle).sum()), len(audited))
     found |= _backwards(cohort, np.concatenate([rows.audited, rows.seen]))
     return found
+
+
+def _order(cohort: Cohort, rows: _Rows) -> Order | None:
+    """Audited against training times, by ranks (Mann and Whitney); chance is that of as many patients as there are."""
+    if "time" not in cohort.cases.columns or not len(rows.training) or cohort.cases["time"].is_null().all():
+        return None
+    times = cohort.cases["time"]
+    dated = times.is_not_null().to_numpy()
+    audited, training = rows.audited[dated[rows.audited]], rows.training[dated[rows.training]]
+    n, m = len(audited), len(training)
+    if not n or not m:
+        return Order(n, m)
+    ranks = times[np.concatenate([audited, training])].rank("average").to_numpy()
+    share = 1 - (ranks[:n].sum() - n * (n + 1) / 2) / (n * m)
+    ours, theirs = (len(np.unique(cohort.patients[part])) for part in (audited, training))
+    spread = 1.96 * np.sqrt((ours + theirs + 1) / (12 * ours * theirs))
+    return Order(n, m, float(share), (max(0.0, 0.5 - spread), min(1.0, 0.5 + spread)))
 
 
 def _backwards(cohort: Cohort, rows: Ints) -> dict[str, Found]:
