@@ -225,16 +225,16 @@ def _shared(a: Any, b: Any, counts: Any) -> Any:
         in_a = i < len(a) and (j >= len(b) or a[i] <= b[j])
         in_b = j < len(b) and (i >= len(a) or b[j] <= a[i])
         run = a[i] if in_a else b[j]
-        others = max(np.int64(counts[run & last]) - np.int64(in_a) - np.int64(in_b), 0)
-        weight = 1.0 / np.sqrt(1.0 + others)
+        others = 0.0 + counts[run & last] - (1.0 if in_a else 0.0) - (1.0 if in_b else 0.0)
+        weight = 1.0 / np.sqrt(1.0 + others) if others > 0 else 1.0
         if in_a and in_b:
             both += weight
         elif in_a:
             only_a += weight
         else:
             only_b += weight
-        i += np.int64(in_a)
-        j += np.int64(in_b)
+        i += 1 if in_a else 0
+        j += 1 if in_b else 0
     return both, both + only_a, both + only_b
 
 
