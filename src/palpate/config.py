@@ -25,9 +25,10 @@ from pydantic import (
 
 from palpate import registry
 from palpate.data.tables import TableSpec, read_pretest_card
-from palpate.errors import ConfigError, closest, first_problem
+from palpate.errors import ConfigError, InputError, closest, first_problem
 from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec, check_model
+from palpate.results import ChecksOptions
 from palpate.results.verdicts import MARGINS
 
 DATA = "data"
@@ -250,7 +251,19 @@ def _reader(kind: str) -> Callable[..., Any]:
     return readers[kind]
 
 
-def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+@contextmanager
+def _opening(audit: str, option: str) -> Iterator[None]:
+    """A file that does not exist is an error of the option that names it."""
+    try:
+        yield
+    except InputError as error:
+        if error.file is None or Path(error.file).exists():
+            raise
+        problem = f"audit '{audit}', option '{option}': {error.file}: {error.problem}"
+        raise ConfigError(problem, hint=error.hint, at=(option,)) from error
+
+
+def _read_files(audit: str, kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The options with the content of files instead of their names.
 
     An audit itself reads no file of the user's: a field with `metadata={"file": KIND}` may be given as a file's name
@@ -260,29 +273,32 @@ def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str
     """
     read = dict(options)
     for field in dataclasses.fields(kind):
-        if "read with" in field.metadata:
-            continue
-        value = options.get(field.name)
-        if "file" in field.metadata and isinstance(value, str) and Path(value).suffix:
-            read[field.name] = _reader(field.metadata["file"])(folder / value)
-        elif "files" in field.metadata and isinstance(value, str | list):
-            names = [value] if isinstance(value, str) else value
-            reader = _reader(field.metadata["files"])
-            read[field.name] = tuple(reader(folder / name) if isinstance(name, str) else name for name in names)
-        elif "values" in field.metadata and isinstance(value, dict):
-            reader = _reader(field.metadata["values"])
-            read[field.name] = {
-                key: reader(folder / item) if isinstance(item, str) and Path(item).suffix in _YAML else item
-                for key, item in value.items()
-            }
-        elif "source" in field.metadata and isinstance(value, str | dict):
-            source = _reader(field.metadata["source"])
-            read[field.name] = (
-                source(folder / value)
-                if isinstance(value, str)
-                else {key: source(folder / item) if isinstance(item, str) else item for key, item in value.items()}
-            )
+        if "read with" not in field.metadata and field.name in options:
+            with _opening(audit, field.name):
+                read[field.name] = _read_option(field, options[field.name], folder)
     return read
+
+
+def _read_option(field: dataclasses.Field[Any], value: Any, folder: Path) -> Any:
+    """The content of the files that an option names, or the option as it is."""
+    if "file" in field.metadata and isinstance(value, str) and Path(value).suffix:
+        return _reader(field.metadata["file"])(folder / value)
+    if "files" in field.metadata and isinstance(value, str | list):
+        names = [value] if isinstance(value, str) else value
+        reader = _reader(field.metadata["files"])
+        return tuple(reader(folder / name) if isinstance(name, str) else name for name in names)
+    if "values" in field.metadata and isinstance(value, dict):
+        reader = _reader(field.metadata["values"])
+        return {
+            key: reader(folder / item) if isinstance(item, str) and Path(item).suffix in _YAML else item
+            for key, item in value.items()
+        }
+    if "source" in field.metadata and isinstance(value, str | dict):
+        source = _reader(field.metadata["source"])
+        if isinstance(value, str):
+            return source(folder / value)
+        return {key: source(folder / item) if isinstance(item, str) else item for key, item in value.items()}
+    return value
 
 
 def _read_last(audit: Any, folder: Path) -> Any:
@@ -292,7 +308,8 @@ def _read_last(audit: Any, folder: Path) -> Any:
         value = getattr(audit, field.name)
         if "read with" in field.metadata and isinstance(value, str) and Path(value).suffix:
             given = {name: getattr(audit, name) for name in field.metadata["read with"]}
-            read[field.name] = _reader(field.metadata["file"])(folder / value, **given)
+            with _opening(audit.name, field.name):
+                read[field.name] = _reader(field.metadata["file"])(folder / value, **given)
     return dataclasses.replace(audit, **read) if read else audit
 
 
@@ -321,10 +338,13 @@ def make_audit(
         problem = f"audit '{name}', option '{unknown[0]}': unknown option"
         raise ConfigError(problem, hint=hint, at=(unknown[0],))
     try:
-        audit = TypeAdapter(kind).validate_python(_read_files(kind, options, folder))
+        audit = TypeAdapter(kind).validate_python(_read_files(name, kind, options, folder))
     except ValidationError as error:
         wrong = first_problem(error)
         path = tuple(part for part in wrong.path if isinstance(part, int) or part in options)
         which = f", option '{'.'.join(map(str, path))}'" if path else ""
         raise ConfigError(f"audit '{name}'{which}: {wrong.problem}", at=path) from None
-    return _read_last(audit, folder)
+    audit = _read_last(audit, folder)
+    if isinstance(audit, ChecksOptions):
+        audit.check_options()
+    return audit

@@ -42,8 +42,8 @@ def _rebuilt(kind: type[PalpateError], arguments: tuple[object, ...], fields: di
 
 def _sentence(problem: str, hint: str | None) -> str:
     """What is wrong and what to do; a hint may be a question."""
-    end = "" if hint and hint.endswith("?") else "."
-    return problem.rstrip(".") + (f"; {hint}{end}" if hint else ".")
+    said = problem.rstrip(".") + (f"; {hint}" if hint else "")
+    return said if said.endswith("?") else f"{said}."
 
 
 class InputError(PalpateError):

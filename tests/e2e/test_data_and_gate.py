@@ -30,6 +30,7 @@ def test_a_concern_about_the_data_is_told_before_scoring_and_stands_first(projec
     assert ran.code == 1
     told, scoring = ran.err.index("100% of the audited notes"), ran.err.index("scoring good")
     assert told < scoring
+    assert (ran.err + ran.out).count("its performance on them may be memory") == 1
     assert "FAILS no concern: concern: data.leakage" in ran.out
     card = json.loads((project / "audit-run" / "scorecard.json").read_text())
     first = card[0]

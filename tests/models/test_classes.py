@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import skops.io
+import yaml
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import MultiOutputClassifier
@@ -17,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec, load_model
-from palpate.models.classes import ClassOptions, positive_of
+from palpate.models.classes import ClassOptions, positive_of, unclear
 from tests.models.adapters import tiny_graphs
 from tests.models.tiny_checkpoints import checkpoint
 
@@ -178,3 +180,10 @@ def test_explanations_are_about_the_positive_class(tmp_path: Path) -> None:
     np.testing.assert_allclose(flipped.explain(inputs, Asked(none, none), way).score, -score, atol=1e-6)
     np.testing.assert_allclose(both.explain(inputs, Asked(none, none), way).score, -score, atol=1e-6)
     np.testing.assert_allclose(both.explain(inputs, Asked(none, first), way).score, score, atol=1e-6)
+
+
+@pytest.mark.parametrize("names", [("Readmitted: no", "Readmitted: yes"), ("no", "it's"), ("case", "control"), (1, 2)])
+def test_the_hint_can_be_pasted_into_a_yaml_file(names: tuple[object, object]) -> None:
+    hint = str(unclear(names).hint)
+    first, second = re.fullmatch(r"say so with `(.*)` or `(.*)`", hint).groups()  # type: ignore[union-attr]
+    assert [yaml.safe_load(each)["positive"] for each in (first, second)] == list(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,7 +45,7 @@ def audit(
             overrides=settings or (),
             progress=progress,
         )
-    _tell(outcome)
+    _tell(outcome, progress.told)
     if not outcome.passed:
         raise typer.Exit(1)
 
@@ -95,8 +96,8 @@ def demo(
         xrays = jobs.audit(folder / XRAYS, out=folder / "run-xrays", progress=progress)
     for line in (*tell(folder, outcome), *tell_xrays(folder, xrays)):
         out.print(escape(line), soft_wrap=True)
-    _tell(outcome)
-    _tell(xrays)
+    _tell(outcome, progress.told)
+    _tell(xrays, progress.told)
 
 
 def _print_scorecard(outcome: Outcome) -> None:
@@ -141,12 +142,16 @@ def _print_finding(finding: FindingView) -> None:
     out.print(f"  {mark} [dim]{finding.word}:[/dim] {escape(finding.sentence)}", soft_wrap=True)
 
 
-def _tell(outcome: Outcome) -> None:
-    """The story in a few lines: what puts everything in doubt, the scorecard, findings, the gate, the report."""
+def _tell(outcome: Outcome, told: Sequence[str]) -> None:
+    """The story in a few lines: what puts everything in doubt, the scorecard, findings, the gate, the report.
+
+    What was told before anything was scored is not said again.
+    """
     from palpate.report.findings import all_groups, first_findings
 
     for finding in first_findings(outcome.results):
-        _print_finding(finding)
+        if f"{finding.word}: {finding.sentence}" not in told:
+            _print_finding(finding)
     _print_scorecard(outcome)
     for group in all_groups(outcome.results):
         out.print(f"[bold]{escape(group.title)}[/bold]")

@@ -26,6 +26,8 @@ class TerminalProgress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self.told: list[str] = []
+        """What the user knows already."""
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._total = self._done = 0
@@ -59,6 +61,7 @@ class TerminalProgress:
 
     def note(self, text: str) -> None:
         """What the user should know."""
+        self.told.append(text)
         self._console.print(escape(text), highlight=False, soft_wrap=True)
 
     def begin(self, model: str, total: int) -> None:

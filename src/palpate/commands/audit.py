@@ -16,7 +16,7 @@ from palpate.errors import ConfigError
 from palpate.files import without_secrets
 from palpate.models import load_model
 from palpate.results import AdaptiveAudit, Audit, AuditResult
-from palpate.run.checks import check_directory
+from palpate.run.checks import check_directory, check_scope
 from palpate.run.conditions import Condition, RunNames, check_labels, parse
 from palpate.run.directory import RunDirectory
 from palpate.run.execute import Execution
@@ -63,6 +63,9 @@ def audit(
     progress = progress or NullProgress()
     progress.stage("reading the cohort")
     cohort = _cohort(settings, folder)
+    for name in audits:
+        with settings.locating("audits", name):
+            check_scope(cohort, name, settings.audits.get(name, {}))
     for k, condition in enumerate(conditions):
         with settings.locating("gate", k):
             check_labels(condition, cohort.labels, audits)
@@ -180,7 +183,7 @@ def _conditions(settings: Config, audits: Mapping[str, Audit], folder: Path) -> 
     conditions = []
     for k, text in enumerate(settings.gate):
         with settings.locating("gate", k):
-            conditions.append(parse(text, folder=folder, names=RunNames(audits, members)))
+            conditions.append(parse(text, folder=folder, names=RunNames(audits, members, tuple(settings.tables()))))
     return conditions
 
 

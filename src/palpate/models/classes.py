@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from palpate.errors import ConfigError
 from palpate.models.options import Options
 
@@ -78,8 +80,18 @@ def unclear(classes: Sequence[Any], *, file: Path | None = None, what: str = "th
     return ConfigError(
         f"{what} has the classes '{first}' and '{second}', and it is not known which is the positive one",
         file=file,
-        hint=f"say so with `positive: {first}` or `positive: {second}`",
+        hint=f"say so with `positive: {_as_yaml(first)}` or `positive: {_as_yaml(second)}`",
     )
+
+
+def _as_yaml(name: Any) -> str:
+    """A class name as it can be pasted into a YAML file: in quotes where it would be read as something else."""
+    text = str(name)
+    try:
+        plain = yaml.safe_load(f"positive: {text}") == {"positive": name}
+    except yaml.YAMLError:
+        plain = False
+    return text if plain else "'" + text.replace("'", "''") + "'"
 
 
 def is_positive(name: Any, *, file: Path) -> bool:

@@ -203,6 +203,15 @@ class PlansWithModels(Protocol):
 
 
 @runtime_checkable
+class ChecksOptions(Protocol):
+    """An audit that can tell by itself that its options name something that does not exist."""
+
+    def check_options(self) -> None:
+        """Refuse them before anything is read."""
+        ...
+
+
+@runtime_checkable
 class ChecksModels(Protocol):
     """An audit that can tell, from what models declare, that its options do not fit them."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
-from palpate.errors import ConfigError, RunError
+from palpate.errors import ConfigError, RunError, closest
 from palpate.models import Model
 from palpate.models.classes import unclear
 from palpate.results import Audit, ChecksModels, ModelFacts, ModelPredictions, Plan, Predictions
@@ -37,6 +37,19 @@ def check_resumable(manifest: Mapping[str, Any], earlier: Mapping[str, Any], out
     if changed:
         problem = f"this run was started with different {' and '.join(changed)}"
         raise RunError(problem, file=out.path, hint="choose another --out")
+
+
+def check_scope(cohort: Cohort, audit: str, options: Mapping[str, Any]) -> None:
+    """Refuse labels and a split that an audit's options name and the cohort does not have."""
+    written = options.get("labels")
+    for label in written if isinstance(written, list | tuple) else ():
+        if label not in cohort.labels:
+            hint = closest(str(label), cohort.labels, all_are="its labels are")
+            raise ConfigError(f"audit '{audit}': the cohort has no label '{label}'", hint=hint, at=("labels",))
+    split = options.get("split")
+    if isinstance(split, str) and not len(cohort.rows(split=split)):
+        hint = closest(split, cohort.cases["split"].drop_nulls().unique().to_list(), all_are="its splits are")
+        raise ConfigError(f"audit '{audit}': the cohort has no case in split '{split}'", hint=hint, at=("split",))
 
 
 def check_fit(

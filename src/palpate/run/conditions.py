@@ -39,6 +39,8 @@ _FIELDS = ("value", "low", "high", "p_value", "n", "n_positive")
 _FILTERS = ("model", "label", "group", "reference")
 _SPREAD = "_sd"
 """What follows a metric's name for its standard deviation over the seeds of a model."""
+_NEEDS_COHORTS, _NEEDS_MODELS = {("performance", "travel")}, {("performance", "comparison")}
+_COMPARES_MODELS_AND_COHORTS = ("performance",)
 _BOUND = re.compile(
     r"(?P<audit>\w+)\.(?P<metric>\w+?)(?:\.(?P<field>\w+))?\s*(?:\[(?P<filters>.*)\])?"
     r"\s*(?P<operator>>=|<=|==|>|<)\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
@@ -99,6 +101,7 @@ class RunNames:
     """The audits of the run, by name."""
     models: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The models of the run, and the members of those with several seeds."""
+    cohorts: Sequence[str] = ()
 
     def check_audit(self, sentence: str, audit: str) -> None:
         """Refuse an audit that the run does not have."""
@@ -122,6 +125,17 @@ class RunNames:
         known = getattr(self.audits.get(audit), "questions", None)
         if known is not None and question not in known:
             raise _error(sentence, f"{audit} has no question '{question}'", question, known, "its questions are")
+        for needed, there in ((_NEEDS_COHORTS, self.cohorts), (_NEEDS_MODELS, self.models)):
+            if (audit, question) in needed and len(there) == 1:
+                what = "cohort" if needed is _NEEDS_COHORTS else "model"
+                problem = f"'{question}' of {audit} needs two {what}s, and this run has one"
+                raise ConfigError(f"gate condition '{sentence}': {problem}", hint="leave it out of the gate")
+
+    def check_reference(self, sentence: str, audit: str, reference: str) -> None:
+        """Refuse what performance cannot have compared with: it compares models, and cohorts."""
+        known = [*self.models, *(seed for seeds in self.models.values() for seed in seeds), *self.cohorts]
+        if audit in _COMPARES_MODELS_AND_COHORTS and known and reference not in known:
+            raise _error(sentence, f"unknown reference '{reference}'", reference, known, "models and cohorts are")
 
     def check_model(self, sentence: str, model: str, *, audit: str, members: bool) -> None:
         """Refuse a model that neither the run nor the audit's results have."""
@@ -196,6 +210,8 @@ def _parse_bound(sentence: str, match: re.Match[str], names: RunNames) -> Bound:
     filters = _filters(sentence, match["filters"], _FILTERS)
     if "model" in filters:
         names.check_model(sentence, filters["model"], audit=match["audit"], members=True)
+    if "reference" in filters:
+        names.check_reference(sentence, match["audit"], filters["reference"])
     return Bound(sentence, match["audit"], match["metric"], field, filters, match["operator"], float(match["bound"]))
 
 

@@ -38,6 +38,7 @@ from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
 from palpate.run.execute.wanted import gather
 from palpate.run.manifest import build_manifest, describe_cohorts, unreliable_cache
+from palpate.run.scores import odd_models, with_odd_models
 
 
 class RunProgress(ScoringProgress, Protocol):
@@ -140,7 +141,10 @@ def _run(
             break
         plans, turn = {**plans, **larger}, turn + 1
     out.write_manifest(manifest)
-    results = [_analyse(job, name, plans[name], predictions[name], out, progress) for name in plans]
+    analysed = [_analyse(job, name, plans[name], predictions[name], progress) for name in plans]
+    results = with_odd_models(analysed, odd_models(job.cohort, plans, predictions))
+    for result in results:
+        out.write_result(result)
     models = dict.fromkeys(member.ensemble or member.spec.name for member in members)
     out.write_scorecard(scorecard({result.audit: result.answers for result in results}, list(models)))
     out.remove_pending()
@@ -295,10 +299,6 @@ def _plan_again(
     return larger
 
 
-def _analyse(
-    job: Job, name: str, plan: Plan[Any], predictions: Predictions, out: RunDirectory, progress: RunProgress
-) -> AuditResult:
+def _analyse(job: Job, name: str, plan: Plan[Any], predictions: Predictions, progress: RunProgress) -> AuditResult:
     progress.stage(f"analysing {name}")
-    result = job.audits[name].analyse(plan, predictions, stream(job.seed, name, "analyse"))
-    out.write_result(result)
-    return result
+    return job.audits[name].analyse(plan, predictions, stream(job.seed, name, "analyse"))

@@ -227,9 +227,58 @@ def test_a_test_before_the_training_is_a_concern_and_a_random_split_is_not() -> 
     assert count(check(cohort(time=days(later))), "earlier_cases") == (0, 120)
     before = check(cohort(time=days(later[::-1])))
     assert count(before, "earlier_cases") == (120, 120)
-    assert "earlier than the median training case: the test lies before the training" in first_rank(before)[0]
+    assert "where a random split has 40% to 60%: the test lies before the training" in first_rank(before)[0]
     mixed = check(cohort(time=days(np.random.default_rng(0).permutation(N))))
     assert kinds(mixed) == ["acceptable", "acceptable", "caveat"]  # which is about the order of the rows
+
+
+def in_order(n_before: int, n_after: int, n_training: int, each: int = 1) -> AuditResult:
+    """Audited cases before and after all training cases; `each` successive cases are of one patient."""
+    n = n_before + n_after + n_training
+    day = np.concatenate([1000 + np.arange(n_training), np.arange(n_before), 5000 + np.arange(n_after)])
+    table = pl.DataFrame(
+        {
+            "case_id": [f"c{k}" for k in range(n)],
+            "patient_id": [f"p{k // each}" for k in range(n)],
+            "split": ["train"] * n_training + ["test"] * (n_before + n_after),
+            "text": notes(n),
+            "ill": np.arange(n) % 2,
+            "time": days(day),
+        }
+    )
+    return check(Cohort.from_frame(table, labels=["ill"], name="home"))
+
+
+def said_of_order(result: AuditResult) -> list[tuple[str, str]]:
+    about = [f for f in result.findings if "the training" in f.sentence and "test" in f.sentence]
+    return [(f.kind, f.sentence.split(": ")[-1]) for f in about]
+
+
+def test_the_order_of_test_and_training_is_judged_against_a_random_split() -> None:
+    rest = ", so it does not show how the model will do on later patients."
+    assert said_of_order(in_order(49, 0, 140)) == [("concern", f"the test lies before the training{rest}")]
+    assert said_of_order(in_order(39, 21, 100)) == [("caveat", f"the test tends to lie before the training{rest}")]
+    assert said_of_order(in_order(6, 0, 8)) == [("concern", f"the test lies before the training{rest}")]
+    assert said_of_order(in_order(31, 29, 100)) == said_of_order(in_order(0, 49, 140)) == []
+    assert said_of_order(in_order(39, 21, 100, each=10)) == []  # of six patients, four: chance
+
+
+def test_an_order_that_cannot_be_judged_is_said() -> None:
+    assert said_of_order(in_order(2, 0, 2)) == [("caveat", "2 audited cases and 2 training cases have a time.")]
+    times = [None if k >= N // 2 else day for k, day in enumerate(days(np.arange(N)))]
+    assert said_of_order(check(cohort(time=times))) == [
+        ("caveat", "0 audited cases and 120 training cases have a time.")
+    ]
+
+
+def test_a_random_split_is_seldom_said_to_be_out_of_order() -> None:
+    rng = np.random.default_rng(0)
+    told = 0
+    for _ in range(200):
+        made = cohort(text=["seen, well"] * N, time=days(rng.permutation(N // 2).repeat(2)))
+        (checked,) = Data().plan(made, rng).memory.cohorts
+        told += checked.order is not None and checked.order.share > checked.order.by_chance[1]
+    assert told <= 12  # 2.5% are expected: 5 of 200
 
 
 def test_time_running_backwards() -> None:

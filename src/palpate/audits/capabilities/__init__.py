@@ -35,7 +35,7 @@ from palpate.audits.kit.scope import (
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
-from palpate.perturb.suites import Suite, SuiteCases, load_suite
+from palpate.perturb.suites import Suite, SuiteCases, list_suites, load_suite
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
 
@@ -89,6 +89,13 @@ class Capabilities:
     """Show finished cases (JSONL) that fail; sentences from templates are always shown."""
     margins: dict[str, float] = field(default_factory=dict)
     """The smallest effects that matter, set for the whole run."""
+
+    def check_options(self) -> None:
+        """Refuse a suite that does not exist."""
+        if isinstance(self.suite, str) and self.suite not in list_suites():
+            hint = f"give one of {', '.join(list_suites())}, or a file: YAML, CSV or JSONL"
+            problem = f"audit '{self.name}', option 'suite': unknown suite '{self.suite}'"
+            raise ConfigError(problem, hint=hint, at=("suite",))
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[PlannedSuite]:
         """The suite's sentences, the held-out cases for the baseline, and the validation split for the threshold."""

@@ -105,6 +105,10 @@ class Characteristics:
         """One per characteristic."""
         return tuple(question_name(name) for name in self.alter)
 
+    def check_options(self) -> None:
+        """Refuse a characteristic that is not defined."""
+        note_alterer(self.alter, self.definitions, self.contradictory)
+
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[AlteredNotes]:
         """Every audited note in every group, the notes as written, and the validation split for the threshold."""
         require_text(self.name, cohort)

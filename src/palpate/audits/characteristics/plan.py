@@ -61,6 +61,7 @@ def note_alterer(alter: Sequence[str], definitions: Sequence[Definition], contra
         raise ConfigError(
             f"audit 'characteristics', option 'alter': unknown characteristic '{unknown}'",
             hint=f"use one of: {', '.join(known)}; define others in `definitions`",
+            at=("alter",),
         )
     return Alterer([own.get(part, part) for part in asked], contradictory=contradictory)
 

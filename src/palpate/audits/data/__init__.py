@@ -34,8 +34,8 @@ class Data:
     """Which split is audited; a cohort without splits is audited whole. By default that of the run's other audits."""
     labels: tuple[str, ...] | None = None
     """Which labels are audited; by default those of the run's other audits."""
-    similarity: Recall = 0.8
-    """Notes are nearly identical if they share this part of their runs of five words, numbers aside."""
+    similarity: Recall = 0.5
+    """Notes are nearly identical if this part of the wording of one, weighted by rarity, stands in the other."""
     fewest_words: Count = 10
     """Shorter notes are never nearly identical; they are compared word for word, from three words on."""
     margins: dict[str, float] = field(default_factory=dict)

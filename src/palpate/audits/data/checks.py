@@ -11,15 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from palpate.cases.cohort import ALONE, Cohort
-from palpate.cases.duplicates import Sketches, first_identical, nearest, sketch
+from palpate.cases.duplicates import KnownTexts, Sketches, Wording, first_identical, sketch
 from palpate.cases.edits import Ints
 
 TRAINED_ON = ("train", "validation")
 """Splits that a model has seen: to learn from, or to choose its settings and threshold by."""
 FEWEST_WORDS = 3
 """Notes with fewer words ("normal") are not compared at all: they repeat by nature."""
-FEWEST_DATED = 50
-"""Cases with a time, on each side, below which nothing is said about their order."""
 IN_ORDER = 0.75
 """A table in which at least this share of the patients' successive rows go forward in time claims to be in order; of
 rows in any order, half do."""
@@ -55,6 +53,23 @@ class Duplicates(NamedTuple):
         return min(FEWEST_WORDS, self.fewest_words)
 
 
+class Order(NamedTuple):
+    """How the times of audited and training cases lie to each other."""
+
+    n_audited: int
+    """Cases with a time."""
+    n_training: int
+    share: float | None = None
+    """Of the pairs of an audited and a training case, those in which the audited one is earlier; ties count half."""
+    by_chance: tuple[float, float] = (0.0, 1.0)
+    """Between which shares a random split of the patients lies, 19 times out of 20."""
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether any order of so few patients would be more than chance."""
+        return self.share is not None and self.by_chance[1] < 1
+
+
 class Match(NamedTuple):
     """An audited case and one that the model has seen, with the same note; rows of the cohort."""
 
@@ -83,6 +98,8 @@ class CohortChecks:
     """Audited notes that are too short to be compared at all."""
     n_short_matches: int = 0
     """Short notes among the matches."""
+    order: Order | None = None
+    """Of audited and training cases; None without times or training cases."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +167,7 @@ def check_cohort(cohort: Cohort, labels: Sequence[str], split: str, duplicates: 
                 of_notes.n_short,
                 of_notes.n_tiny,
                 of_notes.n_short_matches,
+                _order(cohort, each),
             )
         )
     return Checked(tuple(checks), np.concatenate([each.audited for each in rows]), split, duplicates)
@@ -181,6 +199,7 @@ def _compare_notes(
     n_words[used] = sketches.n_words
     n_seen, seen = len(seen), seen[n_words[seen] >= duplicates.fewest_at_all]
     is_long = n_words >= duplicates.fewest_words
+    known = _known_notes(cohort, used[is_long[used]], seen[is_long[seen]], sketches, place)
     compared = {}
     for each in rows:
         audited = each.audited[n_words[each.audited] >= duplicates.fewest_at_all]
@@ -192,7 +211,7 @@ def _compare_notes(
             which = "training" if len(audited) else "audited"
             found["known_notes"] = Found(0, 0, f"no {which} note has {duplicates.fewest_at_all} words")
         else:
-            matches = _matches(cohort, audited, seen, sketches, place, is_long, duplicates.similarity)
+            matches = _matches(cohort, audited, seen, sketches.take(place), known, is_long, duplicates.similarity)
             which = "" if is_long[audited].any() else "audited"
             which = which or ("" if is_long[seen].any() else "training")
             limit = f"no {which} note has {duplicates.fewest_words} words, so only identical ones were looked for"
@@ -209,20 +228,29 @@ def _compare_notes(
     return compared
 
 
+def _known_notes(cohort: Cohort, used: Ints, seen: Ints, sketches: Sketches, place: Ints) -> KnownTexts:
+    """The notes that the model has seen, ready to be searched; how rare their wording is, all notes together say."""
+    _, first = np.unique(sketches.exact[place[used]], return_index=True)
+    distinct = used[np.sort(first)] if len(seen) else used[:0]
+    n_words = int(sketches.n_words[place[distinct]].sum())
+    wording = Wording.of((cohort.texts[row] for row in distinct.tolist()), n_words=n_words)
+    return KnownTexts([cohort.texts[row] for row in seen.tolist()], wording)
+
+
 def _matches(
     cohort: Cohort,
     audited: Ints,
     seen: Ints,
     sketches: Sketches,
-    place: Ints,
+    known: KnownTexts,
     is_long: NDArray[np.bool_],
     similarity: float,
 ) -> tuple[Match, ...]:
-    same = first_identical(sketches.take(place[audited]), sketches.take(place[seen]))
+    """Audited notes that the model has seen; `sketches` are those of all rows, `known` the long notes it has seen."""
+    same = first_identical(sketches.take(audited), sketches.take(seen))
     found = [Match(int(row), int(seen[k]), True) for row, k in zip(audited, same, strict=True) if k >= 0]
     rest, theirs = audited[(same < 0) & is_long[audited]], seen[is_long[seen]]
-    texts, others = ([cohort.texts[row] for row in part.tolist()] for part in (rest, theirs))
-    near = nearest(texts, sketches.take(place[rest]), others, sketches.take(place[theirs]), similarity=similarity)
+    near = known.nearest([cohort.texts[row] for row in rest.tolist()], similarity=similarity)
     found += [Match(int(row), int(theirs[k]), False) for row, k in zip(rest, near, strict=True) if k >= 0]
     return tuple(sorted(found))
 
@@ -260,11 +288,28 @@ def _times(cohort: Cohort, rows: _Rows) -> dict[str, Found]:
     found = {}
     times = cohort.cases["time"]
     audited, training = times[rows.audited].drop_nulls(), times[rows.training].drop_nulls()
-    if min(len(audited), len(training)) >= FEWEST_DATED:
+    if len(audited) and len(training):
         middle = training.sort()[len(training) // 2]
         found["earlier_cases"] = Found(int((audited < middle).sum()), len(audited))
     found |= _backwards(cohort, np.concatenate([rows.audited, rows.seen]))
     return found
+
+
+def _order(cohort: Cohort, rows: _Rows) -> Order | None:
+    """Audited against training times, by ranks (Mann and Whitney); chance is that of as many patients as there are."""
+    if "time" not in cohort.cases.columns or not len(rows.training) or cohort.cases["time"].is_null().all():
+        return None
+    times = cohort.cases["time"]
+    dated = times.is_not_null().to_numpy()
+    audited, training = rows.audited[dated[rows.audited]], rows.training[dated[rows.training]]
+    n, m = len(audited), len(training)
+    if not n or not m:
+        return Order(n, m)
+    ranks = times[np.concatenate([audited, training])].rank("average").to_numpy()
+    share = 1 - (ranks[:n].sum() - n * (n + 1) / 2) / (n * m)
+    ours, theirs = (len(np.unique(cohort.patients[part])) for part in (audited, training))
+    spread = 1.96 * np.sqrt((ours + theirs + 1) / (12 * ours * theirs))
+    return Order(n, m, float(share), (max(0.0, 0.5 - spread), min(1.0, 0.5 + spread)))
 
 
 def _backwards(cohort: Cohort, rows: Ints) -> dict[str, Found]:

@@ -24,8 +24,9 @@ METRICS = {
     "unordered_patients": "Patients with several cases whose rows are not in order of time",
     "falling_ages": "Successive cases of a patient between which the age falls",
 }
-BEFORE, OFTEN_BEFORE = 0.9, 0.7
-"""Shares of audited cases that are earlier than the median training case; a random split has about a half."""
+BEFORE, SOMETIMES_BEFORE = 0.9, 0.55
+"""Shares of the pairs in which the audited case is the earlier one: the test lies before the training; too little to
+matter, even if it is more than chance."""
 OFTEN_BACKWARDS = 0.05
 _MOST_PAIRS = 50
 _LEAKAGE = {"known_notes": "notes", "known_patients": "patients"}
@@ -218,15 +219,7 @@ def _constant_labels(checked: Checked, each: CohortChecks) -> str:
 def _times(checked: Checked, each: CohortChecks) -> Iterator[tuple[str, bool]]:
     """Sentences about the times, and whether each is a concern."""
     where = _in(checked, each)
-    earlier = each.found.get("earlier_cases")
-    if earlier is not None and (earlier.share or 0.0) >= OFTEN_BEFORE:
-        serious = (earlier.share or 0.0) >= BEFORE
-        rest = "the test lies before the training" if serious else "the test tends to lie before the training"
-        yield (
-            f"{_amount(earlier, 'audited case')}{where} are earlier than the median training case: {rest}, so it "
-            "does not show how the model will do on later patients.",
-            serious,
-        )
+    yield from _order(each, where)
     back, unordered = each.found.get("backward_rows"), each.found.get("unordered_patients")
     if unordered is not None:
         yield (
@@ -249,6 +242,26 @@ def _times(checked: Checked, each: CohortChecks) -> Iterator[tuple[str, bool]]:
         )
 
 
+def _order(each: CohortChecks, where: str) -> Iterator[tuple[str, bool]]:
+    """Whether the test lies before the training, or why that was not judged."""
+    order, earlier = each.order, each.found.get("earlier_cases")
+    if order is None:
+        return
+    if order.share is None or earlier is None or not order.can_tell:
+        few = f"{counted(order.n_audited, 'audited case')} and {counted(order.n_training, 'training case')} have a time"
+        yield f"Whether the test lies before the training{where} was not judged: {few}.", False
+    elif order.share > max(order.by_chance[1], SOMETIMES_BEFORE):
+        serious = order.share >= BEFORE
+        rest = "the test lies before the training" if serious else "the test tends to lie before the training"
+        low, high = map(percent, order.by_chance)
+        yield (
+            f"{_amount(earlier, 'audited case')}{where} are earlier than the median training case, and of all pairs of "
+            f"the two the audited case is the earlier one in {percent(order.share)}, where a random split has {low} to "
+            f"{high}: {rest}, so it does not show how the model will do on later patients.",
+            serious,
+        )
+
+
 def data_blocks(checked: Checked, cohort: Cohort) -> tuple[Table, ...]:
     """What was counted, and which cases stand twice."""
     rows = [
@@ -259,9 +272,9 @@ def data_blocks(checked: Checked, cohort: Cohort) -> tuple[Table, ...]:
     ]
     names = columns("Check", "Cohort", ("Found", "integer"), ("Of", "integer"), ("Share", "percent"), "Why not counted")
     caption = (
-        "Counted over all cases, so there is no interval. Notes are nearly identical if they share at least "
-        f"{percent(checked.duplicates.similarity)} of their runs of five words, numbers aside. "
-        "Checks that do not apply are not listed."
+        "Counted over all cases, so there is no interval. Notes are nearly identical if at least "
+        f"{percent(checked.duplicates.similarity)} of the wording of one (runs of three words, numbers aside; what "
+        "many notes say counts little) stands in the other. Checks that do not apply are not listed."
     )
     blocks = [table("Data checks", caption, names, rows, collapsed=False)]
     matches = [match for each in checked.cohorts for match in each.matches]
