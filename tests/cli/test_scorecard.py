@@ -24,7 +24,7 @@ def test_the_comparison_stands_above_the_table_and_no_finding_is_cut() -> None:
     run = SimpleNamespace(read_manifest=lambda: manifest)
     outcome: Any = SimpleNamespace(results=[result], run=run, judgements=[], report=Path("report.html"))
     with audits.out.capture() as said:
-        audits._tell(outcome)
+        audits._tell(outcome, [])
     text = said.get()
     sentence = "a has no concern; b[x] has 1 concern: it loses AUROC in another cohort."
     assert text.index(sentence) < text.index("Question")
