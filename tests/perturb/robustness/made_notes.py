@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from palpate.cases.edits import splice
+from palpate.cases.edits import Edit, splice
 from palpate.perturb.robustness import BUILT_IN, NoteWords, note_stream, perturbed
 
 NOTE = """CHIEF COMPLAINT
@@ -100,9 +100,15 @@ TEXTS = st.lists(
 ANY_TEXTS = st.one_of(TEXTS, st.text(max_size=300))
 
 
+def perturb(name: str, text: str, seed: int = 0) -> list[list[Edit]] | str:
+    """What a perturbation does to a text."""
+    note = NoteWords(text)
+    return perturbed(BUILT_IN[name], note, note_stream(seed, BUILT_IN[name], note))
+
+
 def changed(name: str, text: str, *, seed: int = 0, group: int = -1) -> str:
     """The text as one perturbation writes it; unchanged where it can't."""
-    edits = perturbed(BUILT_IN[name], NoteWords(text), note_stream(seed, name, text))
+    edits = perturb(name, text, seed)
     return text if isinstance(edits, str) else splice(text, edits[group])
 
 

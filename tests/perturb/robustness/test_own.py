@@ -46,7 +46,7 @@ def test_another_content_is_another_source(tmp_path: Path) -> None:
     [
         (STYLE.replace("name: house_style", "name: typos"), "line 1: 'typos' can't be its name"),
         (STYLE.replace("expects: same", "expects: up"), "line 2: `expects` is 'up'"),
-        (STYLE.replace("0.02", "2"), "line 3: `tolerance` must be a number from 0 to 1"),
+        (STYLE.replace("0.02", "2"), "line 3: `tolerance` must be a number from 0.0001 to 1"),
         (STYLE.replace("replace", "swap"), "unknown key `swap`"),
         ("name: mine\nreplace:\n  pt: [a]\n", "line 3: what 'pt' becomes must be a text"),
         ("name: mine\nreplace:\n  '..': a\n", "line 3: '..' in `replace` has no letter or digit"),

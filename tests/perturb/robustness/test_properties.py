@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palpate.cases.edits import splice
-from palpate.perturb.robustness import BUILT_IN, DOSES, NoteWords, note_stream, perturbed
+from palpate.perturb.robustness import BUILT_IN, DOSES, NoteWords, perturbed
 from palpate.perturb.robustness.formats import read_dates
 from palpate.perturb.robustness.reading import TAG
 from palpate.perturb.robustness.typos import real_words
 
-from .made_notes import ANY_TEXTS, NOTE, TEXTS, changed
+from .made_notes import ANY_TEXTS, NOTE, TEXTS, changed, perturb
 
 LAYOUT = ("case", "punctuation", "spaces", "wrapping", "one_line")
 
@@ -25,7 +25,7 @@ LAYOUT = ("case", "punctuation", "spaces", "wrapping", "one_line")
 @settings(max_examples=60, deadline=None)
 @given(text=ANY_TEXTS, seed=st.integers(0, 3))
 def test_edits_are_sorted_inside_the_text_and_change_it_in_every_group(name: str, text: str, seed: int) -> None:
-    found = perturbed(BUILT_IN[name], NoteWords(text), note_stream(seed, name, text))
+    found = perturb(name, text, seed)
     if isinstance(found, str):
         assert found
         return
@@ -36,7 +36,7 @@ def test_edits_are_sorted_inside_the_text_and_change_it_in_every_group(name: str
             assert position <= edit.start <= edit.end <= len(text)
             position = edit.end
         assert splice(text, edits) != text
-    again = perturbed(BUILT_IN[name], NoteWords(text), note_stream(seed, name, text))
+    again = perturb(name, text, seed)
     assert again == found
 
 
@@ -83,7 +83,7 @@ def test_dates_stay_the_same_dates(text: str) -> None:
 @given(text=TEXTS)
 def test_brand_names_and_back_are_the_same_note_but_for_capitals(text: str) -> None:
     there = changed("brands", text)
-    if there != text and not re.search(r"(?i)\blasix\b", text):
+    if "furosemide" not in there.lower() and not re.search(r"(?i)\blasix\b", text):
         assert changed("generics", there).lower() == text.lower()
 
 
@@ -98,7 +98,7 @@ def test_british_and_american_spelling_are_inverse_where_a_note_has_one_of_them(
 @given(text=ANY_TEXTS, seed=st.integers(0, 5))
 def test_slips_are_nested_and_leave_numbers_and_turning_words_alone(text: str, seed: int) -> None:
     for name in ("typos", "ocr"):
-        found = perturbed(BUILT_IN[name], NoteWords(text), note_stream(seed, name, text))
+        found = perturb(name, text, seed)
         if isinstance(found, str):
             continue
         sets = [set(edits) for edits in found]
@@ -131,10 +131,10 @@ def test_tags_and_addresses_are_never_edited_by_others() -> None:
 
 
 def test_a_note_gets_the_same_edits_whatever_else_is_asked() -> None:
-    first = note_stream(7, "typos", NOTE).random(4)
-    assert (note_stream(7, "typos", NOTE).random(4) == first).all()
-    assert (note_stream(8, "typos", NOTE).random(4) != first).any()
-    assert (note_stream(7, "ocr", NOTE).random(4) != first).any()
+    first = perturb("typos", NOTE, 7)
+    perturb("ocr", NOTE, 7)
+    assert perturb("typos", NOTE, 7) == first
+    assert perturb("typos", NOTE, 8) != first
 
 
 def test_a_slip_makes_no_word_that_the_notes_know() -> None:

@@ -16,7 +16,7 @@ _LONGEST = 240
 
 
 class AlteredGroups(Protocol):
-    """The same notes in several groups: variant `first + k * len(group_names) + g` is note k in group g."""
+    """The same notes in several groups."""
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -28,9 +28,8 @@ class AlteredGroups(Protocol):
         """The rows of the cohort that are in every group."""
         ...
 
-    @property
-    def first(self) -> int:
-        """The first variant."""
+    def variant(self, note: int, group: int) -> int:
+        """The variant that is the k-th note in the g-th group."""
         ...
 
     def cut(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -82,7 +81,7 @@ def _in_arm(
             Shift(
                 model=model,
                 case_id=str(case_ids[int(arm.rows[k])]),
-                variant=arm.first + k * len(arm.group_names) + g,
+                variant=arm.variant(k, g),
                 label=plan.labels[j],
                 group=arm.group_names[g],
                 before=float(before[k, j]),

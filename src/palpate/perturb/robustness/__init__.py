@@ -35,6 +35,8 @@ Form = Callable[[NoteWords, Rng], list[Edit] | str]
 """Edits in order, or why there are none."""
 Slips = Callable[..., list[Edit] | str]
 """(note, rng, n, known): n edits in random order, or why there are not."""
+_UNUSED = np.random.default_rng(0)
+"""For perturbations that draw nothing: to make a generator takes longer than most of them."""
 DOSES = (0.01, 0.02, 0.05)
 """Shares of the words of a note."""
 
@@ -53,6 +55,8 @@ class Perturbation:
     expects: Expectation = "same"
     tolerance: float | None = None
     """The largest change of the mean risk that does not matter; by default the margin `shift`."""
+    drawn: bool = True
+    """Whether it draws random numbers."""
     source: str = "built in"
     """Where it comes from, with its version, so that a changed function or file is another perturbation."""
 
@@ -94,13 +98,15 @@ def perturbed(
     return found if isinstance(found, str) else [sorted(found[:n]) for n in counts]
 
 
-def note_stream(seed: int, name: str, text: str) -> Rng:
+def note_stream(seed: int, perturbation: Perturbation, note: NoteWords) -> Rng:
     """Random numbers for one note and perturbation: the same whatever the other notes and perturbations are."""
-    return np.random.default_rng([seed, zlib.crc32(name.encode()), zlib.crc32(text.encode("utf-8", "surrogatepass"))])
+    if not perturbation.drawn:
+        return _UNUSED
+    return np.random.default_rng([seed, zlib.crc32(perturbation.name.encode()), note.checksum])
 
 
 def _inv(name: str, question: str, about: str, *forms: tuple[str, Form], slips: Slips | None = None) -> Perturbation:
-    return Perturbation(name, question, about, forms, slips)
+    return Perturbation(name, question, about, forms, slips, drawn=slips is not None)
 
 
 BUILT_IN: dict[str, Perturbation] = {
@@ -128,7 +134,10 @@ BUILT_IN: dict[str, Perturbation] = {
         _inv("american", "wording", "in American spelling", ("American", terms.american_spelling)),
         _inv("contractions", "wording", "with contractions", ("contracted", terms.contractions)),
         _inv("no_contractions", "wording", "without contractions", ("written out", terms.no_contractions)),
-        _inv("irrelevant", "wording", "with an irrelevant sentence added", ("added", sentences.irrelevant_added)),
+        Perturbation(
+            *("irrelevant", "wording", "with an irrelevant sentence added"),
+            forms=(("added", sentences.irrelevant_added),),
+        ),
         Perturbation(
             *("denial_added", "denials", "with a denied finding added"),
             forms=(("added", sentences.denial_added),),

@@ -23,6 +23,7 @@ MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _MONTH = "|".join([*MONTHS, *(month[:3] + r"\.?" for month in MONTHS if month != "May"), r"Sept\.?"])
+_YEAR = re.compile(r"\d{4}")
 _SLASHED = re.compile(r"(?<![\w/.-])(\d{1,2})([/-])(\d{1,2})\2(\d{4})(?![\w/-]|\.\d)")
 _ISO = re.compile(r"(?<![\w/.-])(\d{4})-(\d{2})-(\d{2})(?![\w/:-]|\.\d)")
 _MONTH_FIRST = re.compile(rf"(?<![\w/.-])({_MONTH})[ ]+(\d{{1,2}})(?:st|nd|rd|th)?,?[ ]+(\d{{4}})(?![\w/-])")
@@ -31,7 +32,8 @@ _DAY_FIRST = re.compile(rf"(?<![\w/.-])(\d{{1,2}})(?:st|nd|rd|th)?[ ]+({_MONTH})
 
 def dates(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Every date in another format."""
-    found = [(span, date, spelt) for span, date, spelt in read_dates(note.text) if not note.touches(*span)]
+    dated = _YEAR.search(note.text) is not None
+    found = [each for each in (read_dates(note.text) if dated else ()) if not note.touches(*each[0])]
     edits = [Edit(*span, date.isoformat() if spelt else _spelt(date)) for span, date, spelt in found]
     return without_overlaps(edits) or "no date whose order is certain"
 
@@ -89,10 +91,11 @@ def _numbers() -> tuple[re.Pattern[str], ...]:
     words = "|".join(ONES[2:11])
     compound = r"[/-]|,? (?:and )?(?:\d|a half)"  # "6 years 5 months", "two and a half"
     return (
-        re.compile(rf"(?<![\w.,/-])(\d+(?:\.\d+)?)([ ]?)({units})(?![\w/])"),
-        re.compile(r"(?<![\w.,/$-])(\d{1,3}),(\d{3})(?![\w/-]|[.,]\d)"),
-        re.compile(r"(?<![\w.,/)-])\.(?=\d)"),
-        re.compile(rf"(?<![\w.,/:#-])([2-9]|10)(?= (?:{counted})\b(?!{compound}))"),
+        # What stands before the first digit comes after it: patterns that begin with a digit are searched much faster.
+        re.compile(rf"\d(?<![\w.,/-].)\d*(?:\.\d+)?([ ]?)({units})(?![\w/])"),
+        re.compile(r"\d(?<![\w.,/$-].)\d{0,2}(,)\d{3}(?![\w/-]|[.,]\d)"),
+        re.compile(r"\.(?<![\w.,/)-].)(?=\d)"),
+        re.compile(rf"(?:[2-9]|1(?=0))(?<![\w.,/:#-].)0?(?<!\b[2-9]0)(?= (?:{counted})\b(?!{compound}))"),
         re.compile(rf"\b({words})(?= (?:{counted})\b(?!{compound}))", re.IGNORECASE),
     )
 
@@ -106,8 +109,8 @@ def numbers(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Small counts in words or in digits, a space before a unit or none, thousands with a comma or without."""
     text = note.text
     measured, thousands, bare, digits, spelt = _numbers()
-    edits = [Edit(m.start(2), m.end(2), "" if m.group(2) else " ") for m in measured.finditer(text)]
-    edits += [Edit(m.end(1), m.end(1) + 1, "") for m in thousands.finditer(text)]
+    edits = [Edit(*m.span(1), "" if m.group(1) else " ") for m in measured.finditer(text)]
+    edits += [Edit(*m.span(1), "") for m in thousands.finditer(text)]
     edits += [Edit(m.start(), m.start(), "0") for m in bare.finditer(text)]
     edits += [Edit(*m.span(), ONES[int(m.group())]) for m in digits.finditer(text) if _single(text, m)]
     edits += [

@@ -56,20 +56,21 @@ def _translated(note: NoteWords, kept: list[tuple[int, int]], table: dict[int, i
     return edits
 
 
-_ABBREVIATED = r"(?<!\.[A-Za-z])(?<!\betc)(?<!\b[A-Z])(?<!\b[Dd]r)(?<!\b[Mm]r)(?<!\b[Mm]s)(?<!\bvs)(?<!\bapprox)"
+_ABBREVIATED = r"(?<!\.[A-Za-z].)(?<!\betc.)(?<!\b[A-Z].)(?<!\b[Dd]r.)(?<!\b[Mm]r.)(?<!\b[Mm]s.)(?<!\bvs.)"
 _CLAUSE = (
     r"(?:(?:he|she|they|it|we|I|there|the|his|her|their|this|that|no|is|are|was|were|has|had|have|will|would|does|did|"
     r"denies|denied|reports|reported|notes|noted|states|stated|endorses|then|also|not|now)\b|[a-z]+(?:ed|es)\b)"
 )
 """What a clause begins with: the comma before "and" then ends what was denied before it."""
 _MARKS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(rf"{_ABBREVIATED}(?<=[A-Za-z)])\.(?=[ \t]*(?:\n|\Z))"), ""),
-    (re.compile(r"(?<=[A-Za-z])'(?=[a-z])"), "’"),
-    (re.compile(r"(?<=[A-Za-z])’(?=[a-z])"), "'"),
-    (re.compile(r"(?<=[A-Za-z)] )-(?= [A-Za-z(])"), "–"),
-    (re.compile(r"(?<=[A-Za-z)] )–(?= [A-Za-z(])"), "-"),
+    # The mark comes first and what stands before it after that: patterns that begin so are searched much faster.
+    (re.compile(rf"\.(?=[ \t]*(?:\n|\Z))(?<=[A-Za-z)].){_ABBREVIATED}"), ""),
+    (re.compile(r"'(?<=[A-Za-z].)(?=[a-z])"), "’"),
+    (re.compile(r"’(?<=[A-Za-z].)(?=[a-z])"), "'"),
+    (re.compile(r"-(?<=[A-Za-z)] .)(?= [A-Za-z(])"), "–"),
+    (re.compile(r"–(?<=[A-Za-z)] .)(?= [A-Za-z(])"), "-"),
 )
-_LIST_COMMA = re.compile(rf"(?<=, )[A-Za-z][A-Za-z -]{{1,30}}(,) (?:and|or) (?!{_CLAUSE})[a-z]")
+_LIST_COMMA = re.compile(rf", [A-Za-z][A-Za-z -]{{1,30}}(,) (?:and|or) (?!{_CLAUSE})[a-z]")
 _BULLET = re.compile(r"(?m)^[ \t]*([-*•])(?=[ \t]+[A-Za-z])")
 _PLUS = re.compile(r"(?m)^[ \t]*\+")
 _OTHER_BULLET = {"-": "*", "*": "-", "•": "-"}
@@ -85,17 +86,15 @@ def punctuation(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     return kept or "no punctuation that could be set otherwise"
 
 
-_ONE_SPACE = re.compile(r"(?<=[.:;]) (?=[^\s])")
-_TWO_SPACES = re.compile(r"(?<=[.:;])  (?=[^\s])")
-_LINE_END = re.compile(r"(?<=\S)(?=\n)")
+_SPACES = re.compile(r"[.:;]([ ]{1,2})(?=\S)")
+_LINE_END = re.compile(r"\n(?<=\S.)", re.DOTALL)
 
 
 def spaces(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Two spaces after a sentence instead of one, or one instead of two, and spaces at the ends of lines."""
     text = note.text
-    edits = [Edit(*match.span(), "  ") for match in _ONE_SPACE.finditer(text)]
-    edits += [Edit(*match.span(), " ") for match in _TWO_SPACES.finditer(text)]
-    edits += [Edit(*match.span(), " ") for match in list(_LINE_END.finditer(text))[::2]]
+    edits = [Edit(*match.span(1), " " * (3 - len(match.group(1)))) for match in _SPACES.finditer(text)]
+    edits += [Edit(match.start(), match.start(), " ") for match in list(_LINE_END.finditer(text))[::2]]
     kept = without_overlaps(edit for edit in edits if not note.touches(edit.start, edit.end))
     return kept or "no white space that could be set otherwise"
 

@@ -52,7 +52,7 @@ def load_perturbation(path: Path) -> Perturbation:
         about=given["about"].text("`about`") if "about" in given else f"with {name.text('`name`')}",
         forms=(("changed", _replacing(pairs)),),
         expects=cast(Expectation, expects),
-        tolerance=given["tolerance"].number("`tolerance`", low=0.0, high=1.0) if "tolerance" in given else None,
+        tolerance=given["tolerance"].number("`tolerance`", low=0.0001, high=1.0) if "tolerance" in given else None,
         source=f"{path.name} {digest}",
     )
 
@@ -103,8 +103,8 @@ def from_function(
         raise ConfigError(f"'{own}' can't be the name of a perturbation", hint="give it another one with `name`")
     if expects not in EXPECTATIONS:
         raise ConfigError(f"perturbation '{own}': `expects` is '{expects}'", hint=f"use {', '.join(EXPECTATIONS)}")
-    if tolerance is not None and not 0.0 <= tolerance <= 1.0:
-        raise ConfigError(f"perturbation '{own}': `tolerance` is {tolerance}", hint="use a number from 0 to 1")
+    if tolerance is not None and not 0.0 < tolerance <= 1.0:
+        raise ConfigError(f"perturbation '{own}': `tolerance` is {tolerance}", hint="use a number above 0, up to 1")
     return Perturbation(
         name=own,
         question=OWN,

@@ -6,6 +6,7 @@ Words are read once per note and looked up in dictionaries, so that a lexicon co
 from __future__ import annotations
 
 import re
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
@@ -21,6 +22,7 @@ TAG = re.compile(r"\[\*\*[^\n]*?\*\*\]|_{2,}|<[A-Z][A-Z_ ]{2,30}>|\[[A-Z][A-Z_ ]
 """What stands for a removed name, date or number in notes without identifiers."""
 _ADDRESS = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\w+")
 _WORD = re.compile(r"[A-Za-z]+(?:[/.'’][A-Za-z0-9]+)*")
+_LONG = re.compile(r"[A-Za-z](?<![\w'’.@/\\#&+-].)[A-Za-z]{3,}(?![\w'’@/\\&+-]|\.\w)")
 _OPENING = re.compile(r"(?:\A|\n|[.!?•]|(?:\A|\n)[ \t]*(?:[-*]|\d{1,2}[.)]))[ \t\"'(]*\Z")
 
 
@@ -55,8 +57,26 @@ class NoteWords:
     @cached_property
     def untouchable(self) -> list[tuple[int, int]]:
         """Tags and addresses, in order."""
-        spans = [match.span() for pattern in (TAG, _ADDRESS) for match in pattern.finditer(self.text)]
+        text = self.text
+        spans = [match.span() for match in TAG.finditer(text)]
+        if "@" in text or "www." in text or "://" in text:
+            spans += [match.span() for match in _ADDRESS.finditer(text)]
         return merged(spans)
+
+    @cached_property
+    def long_words(self) -> list[tuple[int, int]]:
+        """The spans of plain words of at least four letters, joined to nothing else."""
+        return [match.span() for match in _LONG.finditer(self.text) if not self.touches(*match.span())]
+
+    @cached_property
+    def lower(self) -> str:
+        """The text in small letters; its places may differ from the text's."""
+        return self.text.lower()
+
+    @cached_property
+    def checksum(self) -> int:
+        """Of the text."""
+        return zlib.crc32(self.text.encode("utf-8", "surrogatepass"))
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -22,15 +22,16 @@ _HEADINGS = (
 
 
 @cache
-def _findings() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """A finding, and what says that a note speaks of it already."""
+def _findings() -> tuple[tuple[str, tuple[tuple[str, re.Pattern[str]], ...]], ...]:
+    """A finding, and the beginnings of words that say that a note speaks of it already."""
     return tuple(
-        (
-            entry["finding"],
-            re.compile(rf"(?i)\b(?:{'|'.join(re.escape(start) for start in entry['mentioned'])})"),
-        )
+        (entry["finding"], tuple((start, re.compile(rf"\b{re.escape(start)}")) for start in entry["mentioned"]))
         for entry in lexicon("sentences")["findings"]
     )
+
+
+def _speaks_of(note: NoteWords, starts: tuple[tuple[str, re.Pattern[str]], ...]) -> bool:
+    return any(start in note.lower and pattern.search(note.lower) for start, pattern in starts)
 
 
 def denial_added(note: NoteWords, rng: Rng) -> list[Edit] | str:
@@ -41,7 +42,7 @@ def denial_added(note: NoteWords, rng: Rng) -> list[Edit] | str:
     findings = _findings()
     for k in rng.permutation(len(findings)).tolist():
         finding, mentioned = findings[k]
-        if not mentioned.search(note.text):
+        if not _speaks_of(note, mentioned):
             sentence = f" No {finding}."
             return [Edit(place, place, sentence.upper() if note.shouts(place - 1) else sentence)]
     return "the note speaks of every finding of the lexicon"

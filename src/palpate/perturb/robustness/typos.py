@@ -7,9 +7,8 @@ neither one of the lexicons nor one that the notes themselves use. Negations, di
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from palpate.cases.edits import Edit
 from palpate.perturb.robustness.reading import NoteWords, Rng, lexicon
 
 TOO_FEW = "too few words that may be misspelt"
-_PLAIN = re.compile(r"(?<![\w'’.@/\\#&+-])[A-Za-z]{4,}(?![\w'’@/\\&+-]|\.\w)")
 _SHORT = 5
 """Words of so few letters are too often another word if one is left out or mistaken: they are doubled or swapped."""
 Slip = tuple[int, int, str]
@@ -55,8 +53,7 @@ def scanner_slips(note: NoteWords, rng: Rng, n: int, *, known: Collection[str] =
 
 
 def _slips(note: NoteWords, rng: Rng, n: int, known: Collection[str], slip: Slipping) -> list[Edit] | str:
-    words = [match.span() for match in _PLAIN.finditer(note.text) if _may_be_misspelt(match.group())]
-    words = [span for span in words if not note.touches(*span)]
+    words = [(start, end) for start, end in note.long_words if _may_be_misspelt(note.text[start:end])]
     if len(words) < n:
         return TOO_FEW
     order = rng.permutation(len(words)).tolist()
@@ -109,11 +106,21 @@ def _by_finger(word: str, draw: NDArray[np.float64]) -> Slip | None:
     return at, at + 2, word[at + 1] + letter
 
 
+@lru_cache(maxsize=50_000)
+def _misread(word: str) -> list[tuple[int, str]]:
+    """Where a word, after its first letter, has what a scanner takes for something else."""
+    return [
+        (at, part)
+        for part in lexicon("typing")["confusions"]
+        for at in range(1, len(word))
+        if word.startswith(part, at)
+    ]
+
+
 def _by_scanner(word: str, draw: NDArray[np.float64]) -> Slip | None:
-    confusions: dict[str, list[str]] = lexicon("typing")["confusions"]
-    places = [(at, part) for part in confusions for at in range(1, len(word)) if word.startswith(part, at)]
+    places = _misread(word)
     if not places:
         return None
     at, part = places[int(draw[1] * len(places))]
-    choices = confusions[part]
+    choices = lexicon("typing")["confusions"][part]
     return at, at + len(part), choices[int(draw[2] * len(choices))]
