@@ -89,9 +89,10 @@ class Robustness:
     @property
     def questions(self) -> tuple[str, ...]:
         """Those that the chosen perturbations ask."""
-        names = BUILT_IN if self.perturb is None else self.perturb
-        asked = {BUILT_IN[name].question for name in names if name in BUILT_IN}
-        asked |= {each.question for each in self.perturbations}
+        names = tuple(BUILT_IN) if self.perturb is None else self.perturb
+        if any(name not in BUILT_IN for name in names):
+            return tuple(QUESTIONS)  # the plan says what is wrong
+        asked = {BUILT_IN[name].question for name in names} | {each.question for each in self.perturbations}
         return tuple(name for name in QUESTIONS if name in asked)
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[PerturbedNotes]:
