@@ -30,7 +30,8 @@ from .made_notes import NOTE, changed, reason
         ("full_forms", "Pt has HTN, s/p TIA.", "Patient has hypertension, status post transient ischemic attack."),
         ("full_forms", "He had a UTI and an MRI.", "He had a urinary tract infection and an MRI."),
         ("full_forms", "10 mg b.i.d. Return soon.", "10 mg twice daily. Return soon."),
-        ("full_forms", "stage IV, CVA tenderness, PT, COPD-related", None),
+        ("full_forms", "q.i.d. p.r.n. for itching", "q.i.d. as needed for itching"),
+        ("full_forms", "stage IV, CVA tenderness, PT, COPD-related, CSF fluid, seen by GI", None),
         ("abbreviations", "History of hypertension and shortness of breath.", "History of HTN and SOB."),
         ("abbreviations", "chronic obstructive pulmonary disease (COPD)", None),
         ("abbreviations", "REVIEW OF SYSTEMS", None),
@@ -91,6 +92,8 @@ def test_a_denial_is_removed_whole() -> None:
         "Five brothers are healthy. Negative for stroke.",
         "ALLERGIES: No known allergies.",
         "He fell. No fracture in 2019.",
+        "He fell. He has no visit with Dr. Lane. He walks.",
+        "He fell. He denies pain. However, he limps.",
     ):
         assert changed("denial_removed", kept) == kept
 

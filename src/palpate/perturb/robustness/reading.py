@@ -25,6 +25,9 @@ _WORD = re.compile(r"[A-Za-z]+(?:[/.'’][A-Za-z0-9]+)*")
 _LONG = re.compile(r"[A-Za-z](?<![\w'’.@/\\#&+-].)[A-Za-z]{3,}(?![\w'’@/\\&+-]|\.\w)")
 _OPENING = re.compile(r"(?:\A|\n|[.!?•]|(?:\A|\n)[ \t]*(?:[-*]|\d{1,2}[.)]))[ \t\"'(]*\Z")
 
+_DOTTED = re.compile(r"[A-Za-z]\.[A-Za-z]\.[ \t]*\Z")
+"""The end of "b.i.d." or "a.m.", which mostly ends no sentence."""
+
 
 @cache
 def lexicon(name: str) -> dict[str, Any]:
@@ -91,7 +94,8 @@ class NoteWords:
 
     def opens(self, start: int) -> bool:
         """Whether a sentence, a line or an item of a list begins here."""
-        return bool(_OPENING.search(self.text, max(0, start - 12), start))
+        before = max(0, start - 12)
+        return bool(_OPENING.search(self.text, before, start)) and not _DOTTED.search(self.text, before, start)
 
     def line(self, position: int) -> str:
         """The line around a position."""

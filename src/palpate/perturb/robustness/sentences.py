@@ -85,6 +85,13 @@ def irrelevant_added(note: NoteWords, rng: Rng) -> list[Edit] | str:
 _SENTENCE = re.compile(r"(?:(?<=[.!?;] )|(?<=[.!?]  )|(?<=\n)|\A)[ \t]*([A-Z][^.!?;\n]{4,160})\.(?=[ ]|\n|\Z)")
 
 
+_ABBREVIATED = re.compile(r"\b(?:Dr|Drs|Mr|Mrs|Ms|St|vs|approx|etc|[A-Z])\Z")
+_GOES_ON = re.compile(
+    r"\s*(?:However|But|Also|This|These|That|Those|Otherwise|Though|Although|Still|Nor|Neither|It|They)\b"
+)
+"""A sentence that goes on from the one before it."""
+
+
 @cache
 def _denial() -> tuple[re.Pattern[str], re.Pattern[str]]:
     own = lexicon("sentences")
@@ -101,6 +108,8 @@ def denial_removed(note: NoteWords, rng: Rng) -> list[Edit] | str:
         start, end = match.start(1), match.end()
         sentence = match.group(1)
         if not cue.match(sentence) or more.search(sentence) or any(c.isdigit() for c in sentence):
+            continue
+        if _ABBREVIATED.search(sentence) or _GOES_ON.match(note.text, end):
             continue
         before = note.text[note.text.rfind("\n", 0, start) + 1 : start].strip()
         after = note.text[end : _line_end(note.text, end)].strip()

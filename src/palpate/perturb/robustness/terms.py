@@ -113,6 +113,8 @@ def abbreviated(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
 def _in_full(note: NoteWords, start: int, end: int, swap: TermSwap) -> str | None:
     if swap.form in lexicon("abbreviations")["uncounted"] and article_before(note.text, start) is not None:
         return None
+    if re.match(rf"\s+{re.escape(swap.into.split()[-1])}\b", note.text[end : end + 40], re.IGNORECASE):
+        return None  # "CSF fluid"
     stop = "." if swap.form.endswith(".") and _SENTENCE_ENDS.match(note.text, end) else ""
     if note.text[start:end].isupper() and note.shouts(start):
         return swap.into.upper() + stop
