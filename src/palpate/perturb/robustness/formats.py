@@ -25,7 +25,7 @@ MONTHS = (
 _MONTH = "|".join([*MONTHS, *(month[:3] + r"\.?" for month in MONTHS if month != "May"), r"Sept\.?"])
 _YEAR = re.compile(r"\d{4}")
 _SLASHED = re.compile(r"(?<![\w/.-])(\d{1,2})([/-])(\d{1,2})\2(\d{4})(?![\w/-]|\.\d)")
-_ISO = re.compile(r"(?<![\w/.-])(\d{4})-(\d{2})-(\d{2})(?![\w/:-]|\.\d)")
+_ISO = re.compile(r"(?<![\w/.-])(\d{4})-(\d{2})-(\d{2})(?![\w/-]|[.:]\d)")
 _MONTH_FIRST = re.compile(rf"(?<![\w/.-])({_MONTH})[ ]+(\d{{1,2}})(?:st|nd|rd|th)?,?[ ]+(\d{{4}})(?![\w/-])")
 _DAY_FIRST = re.compile(rf"(?<![\w/.-])(\d{{1,2}})(?:st|nd|rd|th)?[ ]+({_MONTH})[ ,]+(\d{{4}})(?![\w/-])")
 

@@ -20,14 +20,6 @@ _WIDTH = 72
 
 
 @cache
-def _measures() -> re.Pattern[str]:
-    """A number and its unit, or a word with digits in it."""
-    units = sorted({*lexicon("units")["spaced"], *lexicon("units")["cased"]}, key=len, reverse=True)
-    unit = "|".join(re.escape(each) for each in units)
-    return re.compile(rf"\d[\d.,/]*[ \t-]?(?:{unit})(?![A-Za-z0-9])|\b[A-Za-z]*\d\w*")
-
-
-@cache
 def _other_word() -> frozenset[str]:
     return frozenset(lexicon("words")["capitals"])
 
@@ -46,7 +38,7 @@ def upper_case(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
 
 def _translated(note: NoteWords, kept: list[tuple[int, int]], table: dict[int, int]) -> list[Edit]:
     """One edit for each stretch between places that stay, from its first to its last letter that changes."""
-    spans = merged([*note.untouchable, *kept, *(match.span() for match in _measures().finditer(note.text))])
+    spans = merged([*note.untouchable, *kept, *note.measures])
     edits = []
     for start, end in between(spans, len(note.text)):
         before = note.text[start:end]

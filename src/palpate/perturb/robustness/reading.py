@@ -36,6 +36,13 @@ def lexicon(name: str) -> dict[str, Any]:
     return found
 
 
+@cache
+def _measures() -> re.Pattern[str]:
+    units = sorted({*lexicon("units")["spaced"], *lexicon("units")["cased"]}, key=len, reverse=True)
+    unit = "|".join(re.escape(each) for each in units)
+    return re.compile(rf"\d[\d.,/]*(?:[ \t-]?(?:{unit})(?![A-Za-z0-9])|\w*)")
+
+
 class NoteWords:
     """A note with its words; a word holds slashes, apostrophes and full stops that letters follow ("h/o", "don't")."""
 
@@ -69,7 +76,19 @@ class NoteWords:
     @cached_property
     def long_words(self) -> list[tuple[int, int]]:
         """The spans of plain words of at least four letters, joined to nothing else."""
-        return [match.span() for match in _LONG.finditer(self.text) if not self.touches(*match.span())]
+        spans = [match.span() for match in _LONG.finditer(self.text)]
+        return [span for span in spans if not self.touches(*span)] if self.untouchable else spans
+
+    @cached_property
+    def measures(self) -> list[tuple[int, int]]:
+        """Numbers with their units, and words with digits in them."""
+        text, spans = self.text, []
+        for match in _measures().finditer(text):
+            start = match.start()
+            while start and text[start - 1].isalpha():
+                start -= 1
+            spans.append((start, match.end()))
+        return spans
 
     @cached_property
     def lower(self) -> str:

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from functools import cache, lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from palpate.cases.edits import Edit
 from palpate.perturb.robustness.reading import NoteWords, Rng, lexicon
 
@@ -21,9 +18,9 @@ _SHORT = 5
 """Words of so few letters are too often another word if one is left out or mistaken: they are doubled or swapped."""
 Slip = tuple[int, int, str]
 """Which letters of a word are replaced, and by what."""
-Slipping = Callable[[str, NDArray[np.float64]], Slip | None]
-_DRAWS = 6
-"""How often a slip is drawn for a word before another word is taken."""
+Slipping = Callable[[str, list[float]], Slip | None]
+_DRAWS, _ROWS = 5, 4
+"""How often a slip is drawn for a word before another word is taken, and for how many words per slip that is wanted."""
 
 
 @cache
@@ -53,15 +50,16 @@ def scanner_slips(note: NoteWords, rng: Rng, n: int, *, known: Collection[str] =
 
 
 def _slips(note: NoteWords, rng: Rng, n: int, known: Collection[str], slip: Slipping) -> list[Edit] | str:
-    words = [(start, end) for start, end in note.long_words if _may_be_misspelt(note.text[start:end])]
+    words = note.long_words
     if len(words) < n:
         return TOO_FEW
     order = rng.permutation(len(words)).tolist()
-    draws = rng.random((len(words), _DRAWS, 3)) if len(words) < 4 * n else rng.random((4 * n, _DRAWS, 3))
+    draws = rng.random((min(len(words), _ROWS * n + _ROWS), _DRAWS, 3)).tolist()
     edits: list[Edit] = []
     for k, own in zip(order, draws, strict=False):
         start, end = words[k]
-        edit = next(_allowed(note, start, end, slip, own, known), None)
+        word = note.text[start:end]
+        edit = next(_allowed(note, start, word, slip, own, known), None) if _may_be_misspelt(word) else None
         if edit is not None:
             edits.append(edit)
             if len(edits) == n:
@@ -74,10 +72,9 @@ def _may_be_misspelt(word: str) -> bool:
 
 
 def _allowed(
-    note: NoteWords, start: int, end: int, slip: Slipping, draws: NDArray[np.float64], known: Collection[str]
+    note: NoteWords, start: int, word: str, slip: Slipping, draws: list[list[float]], known: Collection[str]
 ) -> Iterator[Edit]:
     """Slips of one word that make no word."""
-    word = note.text[start:end]
     for draw in draws:
         made = slip(word, draw)
         if made is None:
@@ -88,7 +85,7 @@ def _allowed(
             yield Edit(start + low, start + high, letters)
 
 
-def _by_finger(word: str, draw: NDArray[np.float64]) -> Slip | None:
+def _by_finger(word: str, draw: list[float]) -> Slip | None:
     """A neighbouring key, a letter left out, one doubled, or two swapped; the first and the last letter stay."""
     at = 1 + int(draw[1] * (len(word) - 2))
     letter = word[at]
@@ -117,7 +114,7 @@ def _misread(word: str) -> list[tuple[int, str]]:
     ]
 
 
-def _by_scanner(word: str, draw: NDArray[np.float64]) -> Slip | None:
+def _by_scanner(word: str, draw: list[float]) -> Slip | None:
     places = _misread(word)
     if not places:
         return None
