@@ -20,7 +20,7 @@ from pathlib import Path
 import polars as pl
 
 from palpate.cases.edits import Edit
-from palpate.perturb.robustness import BUILT_IN, NoteWords, note_stream, perturbed
+from palpate.perturb.robustness import BUILT_IN, WrittenNote, note_stream, perturbed
 from palpate.perturb.robustness.reading import lexicon
 from palpate.perturb.robustness.terms import TermSwap, _medicine, swaps
 from palpate.synthetic import write_hospital
@@ -41,7 +41,7 @@ def make_notes(n: int) -> list[str]:
 
 def one_pattern_each(text: str, patterns: list[tuple[re.Pattern[str], TermSwap]]) -> list[Edit]:
     """The naive way: every medicine is searched for in the whole note."""
-    note = NoteWords(text)
+    note = WrittenNote(text)
     edits = []
     for pattern, swap in patterns:
         for match in pattern.finditer(text):
@@ -62,9 +62,9 @@ def main() -> int:
         for swap in each
     ]
     brands = BUILT_IN["brands"]
-    perturbed(brands, NoteWords(notes[0]), note_stream(0, brands, NoteWords(notes[0])))
+    perturbed(brands, WrittenNote(notes[0]), note_stream(0, brands, WrittenNote(notes[0])))
     began = time.process_time()
-    fast = [perturbed(brands, note := NoteWords(text), note_stream(0, brands, note)) for text in notes]
+    fast = [perturbed(brands, note := WrittenNote(text), note_stream(0, brands, note)) for text in notes]
     halfway = time.process_time()
     slow = [one_pattern_each(text, patterns) for text in notes]
     ended = time.process_time()
@@ -74,7 +74,7 @@ def main() -> int:
     n_edits = sum(map(len, slow))
     print(f"{len(notes)} notes, {len(patterns)} medicines, {n_edits:,} renamed: {ratio:.1f} times as fast")
     total = 0.0
-    read = [NoteWords(text) for text in notes]
+    read = [WrittenNote(text) for text in notes]
     for name, perturbation in BUILT_IN.items():
         began = time.process_time()
         for note in read:

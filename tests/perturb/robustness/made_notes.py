@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from palpate.cases.edits import Edit, splice
-from palpate.perturb.robustness import BUILT_IN, NoteWords, note_stream, perturbed
+from palpate.perturb.robustness import BUILT_IN, WrittenNote, note_stream, perturbed
 
 NOTE = """CHIEF COMPLAINT
 
@@ -102,7 +102,7 @@ ANY_TEXTS = st.one_of(TEXTS, st.text(max_size=300))
 
 def perturb(name: str, text: str, seed: int = 0) -> list[list[Edit]] | str:
     """What a perturbation does to a text."""
-    note = NoteWords(text)
+    note = WrittenNote(text)
     return perturbed(BUILT_IN[name], note, note_stream(seed, BUILT_IN[name], note))
 
 
@@ -114,5 +114,5 @@ def changed(name: str, text: str, *, seed: int = 0, group: int = -1) -> str:
 
 def reason(name: str, text: str) -> str | None:
     """Why a text can't be perturbed."""
-    edits = perturbed(BUILT_IN[name], NoteWords(text), np.random.default_rng(0))
+    edits = perturbed(BUILT_IN[name], WrittenNote(text), np.random.default_rng(0))
     return edits if isinstance(edits, str) else None

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from palpate.cases.edits import Edit, splice
 from palpate.errors import ConfigError
-from palpate.perturb.robustness import NoteWords, Perturbation, perturbed
+from palpate.perturb.robustness import Perturbation, WrittenNote, perturbed
 from palpate.perturb.robustness.own import from_function, load_perturbation
 
 STYLE = "name: house_style\nexpects: same\ntolerance: 0.02\nreplace:\n  pt: patient\n  right sided: right-sided\n"
 
 
 def apply(own: Perturbation, text: str) -> str | list[Edit]:
-    edits = perturbed(own, NoteWords(text), np.random.default_rng(0))
+    edits = perturbed(own, WrittenNote(text), np.random.default_rng(0))
     return edits if isinstance(edits, str) else splice(text, edits[0])
 
 

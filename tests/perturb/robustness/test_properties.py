@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palpate.cases.edits import splice
-from palpate.perturb.robustness import BUILT_IN, DOSES, NoteWords, perturbed
+from palpate.perturb.robustness import BUILT_IN, DOSES, WrittenNote, perturbed
 from palpate.perturb.robustness.formats import read_dates
 from palpate.perturb.robustness.reading import TAG
 from palpate.perturb.robustness.typos import real_words
@@ -139,7 +139,7 @@ def test_a_note_gets_the_same_edits_whatever_else_is_asked() -> None:
 
 def test_a_slip_makes_no_word_that_the_notes_know() -> None:
     text = "Swelling of the ankle. " * 30
-    note = NoteWords(text)
+    note = WrittenNote(text)
     every = {
         splice("Swelling", [edit._replace(start=edit.start % 23, end=edit.end % 23)])
         for seed in range(60)

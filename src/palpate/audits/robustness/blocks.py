@@ -20,6 +20,8 @@ from palpate.audits.robustness.measures import PerturbedMeasures
 from palpate.results import Axis, Chart, Estimate, Examples, Table
 
 _MOST_REASONS = 3
+_LOWEST_TOP = 0.05
+"""How high the axis of flips is at least: below that, its percents would repeat."""
 
 
 def robustness_blocks(analysis: RobustnessAnalysis, examples: Examples | None) -> tuple[Table | Chart | Examples, ...]:
@@ -85,6 +87,7 @@ def _doses(analysis: RobustnessAnalysis) -> list[Chart]:
                     data.append({"x": dose, "y": row.value, "model": model, "errors": found.arm.name, **ends})
     if not data:
         return []
+    highest = max(max(each["y"], each["high"] or 0.0) for each in data)
     chart = Chart(
         kind="line",
         title="Decisions that flip, by dose",
@@ -92,7 +95,7 @@ def _doses(analysis: RobustnessAnalysis) -> list[Chart]:
         "those of the higher ones.",
         description="Share of flipped decisions against the share of misspelt words.",
         x=Axis(field="x", title="Misspelt words", percent=True),
-        y=Axis(field="y", title="Decisions that flip", percent=True, low=0.0),
+        y=Axis(field="y", title="Decisions that flip", percent=True, low=0.0, high=max(highest, _LOWEST_TOP)),
         series="model",
         facet="errors",
         data=tuple(data),

@@ -20,7 +20,7 @@ from palpate.audits.kit.scope import validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Skip, VariantsBuilder
 from palpate.errors import ConfigError, closest
-from palpate.perturb.robustness import BUILT_IN, Expectation, NoteWords, Perturbation, note_stream, perturbed
+from palpate.perturb.robustness import BUILT_IN, Expectation, Perturbation, WrittenNote, note_stream, perturbed
 from palpate.results import Plan
 
 ORIGINAL = "original"
@@ -142,7 +142,7 @@ def perturb_notes(
     original = np.full(len(texts), -1, dtype=np.int64)
     skips: list[Skip] = []
     for row in rows.tolist():
-        note = NoteWords(texts[row])
+        note = WrittenNote(texts[row])
         original[row] = builder.add(row, ORIGINAL)
         for part in parts:
             rng = note_stream(seed, part.perturbation, note)

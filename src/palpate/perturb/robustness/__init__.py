@@ -26,12 +26,12 @@ import numpy as np
 
 from palpate.cases.edits import Edit
 from palpate.perturb.robustness import formats, layout, sections, sentences, terms, typos
-from palpate.perturb.robustness.reading import NoteWords, Rng
+from palpate.perturb.robustness.reading import Rng, WrittenNote
 
-__all__ = ["BUILT_IN", "DOSES", "Expectation", "NoteWords", "Perturbation", "dose_name", "note_stream", "perturbed"]
+__all__ = ["BUILT_IN", "DOSES", "Expectation", "Perturbation", "WrittenNote", "dose_name", "note_stream", "perturbed"]
 
 Expectation = Literal["same", "down only", "up only"]
-Form = Callable[[NoteWords, Rng], list[Edit] | str]
+Form = Callable[[WrittenNote, Rng], list[Edit] | str]
 """Edits in order, or why there are none."""
 Slips = Callable[..., list[Edit] | str]
 """(note, rng, n, known): n edits in random order, or why there are not."""
@@ -75,7 +75,7 @@ def dose_name(dose: float) -> str:
 
 def perturbed(
     perturbation: Perturbation,
-    note: NoteWords,
+    note: WrittenNote,
     rng: Rng,
     *,
     doses: Sequence[float] = DOSES,
@@ -98,7 +98,7 @@ def perturbed(
     return found if isinstance(found, str) else [sorted(found[:n]) for n in counts]
 
 
-def note_stream(seed: int, perturbation: Perturbation, note: NoteWords) -> Rng:
+def note_stream(seed: int, perturbation: Perturbation, note: WrittenNote) -> Rng:
     """Random numbers for one note and perturbation: the same whatever the other notes and perturbations are."""
     if not perturbation.drawn:
         return _UNUSED
@@ -115,7 +115,7 @@ BUILT_IN: dict[str, Perturbation] = {
         _inv("typos", "spelling", "with typing errors", slips=typos.keyboard_slips),
         _inv("ocr", "spelling", "as a scanner misreads it", slips=typos.scanner_slips),
         _inv(
-            *("case", "layout", "in small letters or in capitals"),
+            *("case", "layout", "in other letters"),
             *(("lower case", layout.lower_case), ("capitals", layout.upper_case)),
         ),
         _inv("punctuation", "layout", "with other punctuation", ("changed", layout.punctuation)),

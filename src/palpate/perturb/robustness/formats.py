@@ -16,7 +16,7 @@ from functools import cache
 
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.grammar import ONES
-from palpate.perturb.robustness.reading import NoteWords, Rng, lexicon, like, without_overlaps
+from palpate.perturb.robustness.reading import Rng, WrittenNote, lexicon, like, without_overlaps
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -30,7 +30,7 @@ _MONTH_FIRST = re.compile(rf"(?<![\w/.-])({_MONTH})[ ]+(\d{{1,2}})(?:st|nd|rd|th
 _DAY_FIRST = re.compile(rf"(?<![\w/.-])(\d{{1,2}})(?:st|nd|rd|th)?[ ]+({_MONTH})[ ,]+(\d{{4}})(?![\w/-])")
 
 
-def dates(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def dates(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Every date in another format."""
     dated = _YEAR.search(note.text) is not None
     found = [each for each in (read_dates(note.text) if dated else ()) if not note.touches(*each[0])]
@@ -105,7 +105,7 @@ _LISTED = re.compile(r"(?:\d[ ]?(?:-|to|or|x|/)[ ]?|[x#][ ]?|\bone (?:to|or) |(?
 _RANGE = re.compile(r"(?:\w+)[ ](?:to|or|-)[ ]\Z")
 
 
-def numbers(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def numbers(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Small counts in words or in digits, a space before a unit or none, thousands with a comma or without."""
     text = note.text
     measured, thousands, bare, digits, spelt = _numbers()

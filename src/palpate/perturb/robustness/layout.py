@@ -12,7 +12,7 @@ import string
 from functools import cache
 
 from palpate.cases.edits import Edit
-from palpate.perturb.robustness.reading import NoteWords, Rng, between, lexicon, merged, without_overlaps
+from palpate.perturb.robustness.reading import Rng, WrittenNote, between, lexicon, merged, without_overlaps
 
 _TO_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _TO_UPPER = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
@@ -24,19 +24,19 @@ def _other_word() -> frozenset[str]:
     return frozenset(lexicon("words")["capitals"])
 
 
-def lower_case(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def lower_case(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """All in small letters."""
     clashes = [(start, end) for start, end, word in note.words if word in _other_word() and not note.shouts(start)]
     edits = _translated(note, clashes, _TO_LOWER)
     return edits or "no capital letters"
 
 
-def upper_case(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def upper_case(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """All in capitals."""
     return _translated(note, [], _TO_UPPER) or "no small letters"
 
 
-def _translated(note: NoteWords, kept: list[tuple[int, int]], table: dict[int, int]) -> list[Edit]:
+def _translated(note: WrittenNote, kept: list[tuple[int, int]], table: dict[int, int]) -> list[Edit]:
     """One edit for each stretch between places that stay, from its first to its last letter that changes."""
     spans = merged([*note.untouchable, *kept, *note.measures])
     edits = []
@@ -68,7 +68,7 @@ _PLUS = re.compile(r"(?m)^[ \t]*\+")
 _OTHER_BULLET = {"-": "*", "*": "-", "•": "-"}
 
 
-def punctuation(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def punctuation(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Stops at the ends of lines, bullets, quotation marks, dashes and the comma before "and" as others set them."""
     edits = [Edit(*match.span(), new) for pattern, new in _MARKS for match in pattern.finditer(note.text)]
     edits += [Edit(*match.span(1), "") for match in _LIST_COMMA.finditer(note.text)]
@@ -82,7 +82,7 @@ _SPACES = re.compile(r"[.:;]([ ]{1,2})(?=\S)")
 _LINE_END = re.compile(r"\n(?<=\S.)", re.DOTALL)
 
 
-def spaces(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def spaces(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Two spaces after a sentence instead of one, or one instead of two, and spaces at the ends of lines."""
     text = note.text
     edits = [Edit(*match.span(1), " " * (3 - len(match.group(1)))) for match in _SPACES.finditer(text)]
@@ -94,7 +94,7 @@ def spaces(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
 _HEADING_AHEAD = re.compile(r" (?:[-*•+]|\d{1,2}[.)]|[A-Z][A-Za-z ]{0,40}:|[A-Z]{4,})")
 
 
-def wrapped_lines(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def wrapped_lines(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Lines of at most 72 characters: a line break instead of a space where a longer one would have to end.
 
     No line is begun where it would look like a heading or an item of a list.
@@ -114,7 +114,7 @@ def wrapped_lines(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG00
     return edits or f"no line of more than {_WIDTH} characters"
 
 
-def _last_break(note: NoteWords, first: int, last: int, end: int) -> int:
+def _last_break(note: WrittenNote, first: int, last: int, end: int) -> int:
     """The last single space up to `last` at which a line may end, else the next one; -1 if there is none."""
     text = note.text
     at = text.rfind(" ", first, last + 1)
@@ -128,7 +128,7 @@ def _last_break(note: NoteWords, first: int, last: int, end: int) -> int:
     return at
 
 
-def _may_break(note: NoteWords, at: int) -> bool:
+def _may_break(note: WrittenNote, at: int) -> bool:
     text = note.text
     single = not text[at - 1 : at].isspace() and not text[at + 1 : at + 2].isspace() and at + 1 < len(text)
     return single and not _HEADING_AHEAD.match(text, at) and not note.touches(at, at + 1)
@@ -137,7 +137,7 @@ def _may_break(note: NoteWords, at: int) -> bool:
 _BREAK = re.compile(r"[ \t]*(?:\r?\n[ \t]*)+")
 
 
-def one_line(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def one_line(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """The whole note on one line."""
     text = note.text
     inner = [match for match in _BREAK.finditer(text) if match.start() > 0 and match.end() < len(text)]

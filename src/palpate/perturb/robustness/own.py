@@ -25,7 +25,7 @@ from palpate.cases.edits import Edit
 from palpate.errors import ConfigError
 from palpate.files import YamlNode, read_yaml
 from palpate.perturb.robustness import BUILT_IN, Expectation, Form, Perturbation
-from palpate.perturb.robustness.reading import NoteWords, Rng, like
+from palpate.perturb.robustness.reading import Rng, WrittenNote, like
 
 OWN = "own"
 """The question that users' own perturbations answer."""
@@ -77,7 +77,7 @@ def _replacing(pairs: Mapping[str, str]) -> Form:
     forms = "|".join(r"\s+".join(map(re.escape, form.split())) for form in longest)
     pattern = re.compile(rf"(?<!\w)(?:{forms})(?!\w)", re.IGNORECASE)
 
-    def form(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+    def form(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
         edits = []
         for match in pattern.finditer(note.text):
             into = like(pairs[" ".join(match.group().lower().split())], match.group())
@@ -125,7 +125,7 @@ def _calling(function: Callable[..., Any], name: str) -> Form:
     except (TypeError, ValueError):
         needed = []
 
-    def form(note: NoteWords, rng: Rng) -> list[Edit] | str:
+    def form(note: WrittenNote, rng: Rng) -> list[Edit] | str:
         try:
             made = function(note.text, rng) if len(needed) > 1 else function(note.text)
         except Exception as error:

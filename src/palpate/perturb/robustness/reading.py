@@ -43,7 +43,7 @@ def _measures() -> re.Pattern[str]:
     return re.compile(rf"\d[\d.,/]*(?:[ \t-]?(?:{unit})(?![A-Za-z0-9])|\w*)")
 
 
-class NoteWords:
+class WrittenNote:
     """A note with its words; a word holds slashes, apostrophes and full stops that letters follow ("h/o", "don't")."""
 
     def __init__(self, text: str) -> None:

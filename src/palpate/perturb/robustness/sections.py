@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from palpate.cases.edits import Edit
-from palpate.perturb.robustness.reading import TAG, NoteWords, Rng, lexicon, without_overlaps
+from palpate.perturb.robustness.reading import TAG, Rng, WrittenNote, lexicon, without_overlaps
 
 _HEADING = re.compile(r"(?m)^[ \t]*([A-Za-z][A-Za-z /&,()-]{1,58}?)[ \t]*(?::|$)")
 
@@ -55,7 +55,7 @@ def _pointing() -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])", re.IGNORECASE)
 
 
-def section_order(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def section_order(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Sections such as allergies and family history in another order: each takes the place of the one before."""
     sections = movable_sections(note.text)
     texts = [note.text[section.start : section.end] for section in sections]
@@ -77,7 +77,7 @@ _BLANK = "___"
 _WORDS_FOR_TAGS = "[REMOVED]"
 
 
-def tags(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def tags(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Tags in another form, and names after a title removed as de-identification removes them."""
     marks = [mark for mark in TAG.finditer(note.text) if mark.group().strip("_") or mark.group() == _BLANK]
     edits = [Edit(*mark.span(), _WORDS_FOR_TAGS if mark.group().startswith("_") else _BLANK) for mark in marks]

@@ -10,7 +10,7 @@ import re
 from functools import cache
 
 from palpate.cases.edits import Edit
-from palpate.perturb.robustness.reading import NoteWords, Rng, lexicon
+from palpate.perturb.robustness.reading import Rng, WrittenNote, lexicon
 
 _PARAGRAPH_END = re.compile(r"[.!?](?=[ \t]*(?:\n|\Z))")
 _DENIES = re.compile(r"(?i)\b(?:denies|denied|no|negative for|without)\b")
@@ -30,11 +30,11 @@ def _findings() -> tuple[tuple[str, tuple[tuple[str, re.Pattern[str]], ...]], ..
     )
 
 
-def _speaks_of(note: NoteWords, starts: tuple[tuple[str, re.Pattern[str]], ...]) -> bool:
+def _speaks_of(note: WrittenNote, starts: tuple[tuple[str, re.Pattern[str]], ...]) -> bool:
     return any(start in note.lower and pattern.search(note.lower) for start, pattern in starts)
 
 
-def denial_added(note: NoteWords, rng: Rng) -> list[Edit] | str:
+def denial_added(note: WrittenNote, rng: Rng) -> list[Edit] | str:
     """ "No rash." at the end of a paragraph, where the note says nothing of a rash."""
     place = _place(note)
     if place is None:
@@ -53,7 +53,7 @@ def _somebody_else() -> re.Pattern[str]:
     return re.compile(rf"(?i)\b(?:{'|'.join(lexicon('sentences')['somebody else'])})s?\b")
 
 
-def _place(note: NoteWords) -> int | None:
+def _place(note: WrittenNote) -> int | None:
     """After the review of systems, the history, a paragraph that denies something, or any: none about somebody else."""
     text, start, ends = note.text, 0, []
     for match in _PARAGRAPH_END.finditer(text):
@@ -69,7 +69,7 @@ def _place(note: NoteWords) -> int | None:
     return next((end for end, denies in ends if denies), ends[0][0] if ends else None)
 
 
-def irrelevant_added(note: NoteWords, rng: Rng) -> list[Edit] | str:
+def irrelevant_added(note: WrittenNote, rng: Rng) -> list[Edit] | str:
     """A sentence about parking or the weather at the end of the note."""
     text = note.text.rstrip()
     if not text:
@@ -100,7 +100,7 @@ def _denial() -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(rf"(?:{cues})\b", re.IGNORECASE), re.compile(rf"\b(?:{more})\b", re.IGNORECASE)
 
 
-def denial_removed(note: NoteWords, rng: Rng) -> list[Edit] | str:
+def denial_removed(note: WrittenNote, rng: Rng) -> list[Edit] | str:
     """One sentence that denies findings, and says nothing else, taken away."""
     cue, more = _denial()
     found = []

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.grammar import article_before, with_articles
-from palpate.perturb.robustness.reading import NoteWords, Rng, lexicon, like, without_overlaps
+from palpate.perturb.robustness.reading import Rng, WrittenNote, lexicon, like, without_overlaps
 
 
 class TermSwap(NamedTuple):
@@ -44,10 +44,10 @@ def swaps(pairs: Iterable[tuple[str, str]], *, exact: bool) -> Swaps:
     return {key: tuple(sorted(each, key=lambda swap: -len(swap.form))) for key, each in found.items()}
 
 
-Write = Callable[[NoteWords, int, int, TermSwap], str | None]
+Write = Callable[[WrittenNote, int, int, TermSwap], str | None]
 
 
-def swapped(note: NoteWords, table: Swaps, write: Write) -> list[Edit]:
+def swapped(note: WrittenNote, table: Swaps, write: Write) -> list[Edit]:
     """All forms of the table that stand as whole words, as `write` puts them; where it says None they stay."""
     if note.known.isdisjoint(table):
         return []
@@ -100,17 +100,17 @@ def _full_forms() -> Swaps:
     return swaps([(full, short) for short, full in own["pairs"].items() if short not in one_way], exact=False)
 
 
-def written_out(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def written_out(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Abbreviations in full."""
     return swapped(note, _short_forms(), _in_full) or "no abbreviation of the lexicon"
 
 
-def abbreviated(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def abbreviated(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Full forms as abbreviations."""
     return swapped(note, _full_forms(), _in_short) or "no term that has an abbreviation in the lexicon"
 
 
-def _in_full(note: NoteWords, start: int, end: int, swap: TermSwap) -> str | None:
+def _in_full(note: WrittenNote, start: int, end: int, swap: TermSwap) -> str | None:
     if swap.form in lexicon("abbreviations")["uncounted"] and article_before(note.text, start) is not None:
         return None
     if re.match(rf"\s+{re.escape(swap.into.split()[-1])}\b", note.text[end : end + 40], re.IGNORECASE):
@@ -121,7 +121,7 @@ def _in_full(note: NoteWords, start: int, end: int, swap: TermSwap) -> str | Non
     return (like(swap.into, "X") if note.opens(start) and swap.into[0].islower() else swap.into) + stop
 
 
-def _in_short(note: NoteWords, start: int, end: int, swap: TermSwap) -> str | None:  # noqa: ARG001
+def _in_short(note: WrittenNote, start: int, end: int, swap: TermSwap) -> str | None:  # noqa: ARG001
     if note.shouts(start):
         return None  # a heading
     return like(swap.into, note.text[start]) if swap.into.islower() else swap.into
@@ -146,17 +146,17 @@ def _another_medicine() -> re.Pattern[str]:
     return re.compile(rf"[ \t-]*(?:{words})(?![A-Za-z])", re.IGNORECASE)
 
 
-def brand_names(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def brand_names(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Medicines by their brand names."""
     return swapped(note, _to_brand(), _medicine) or "no medicine by its generic name"
 
 
-def generic_names(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def generic_names(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Medicines by their generic names."""
     return swapped(note, _to_generic(), _medicine) or "no medicine by its brand name"
 
 
-def _medicine(note: NoteWords, start: int, end: int, swap: TermSwap) -> str | None:
+def _medicine(note: WrittenNote, start: int, end: int, swap: TermSwap) -> str | None:
     """The other name; None where a note has both, or where the name is a part of another medicine's."""
     if swap.into.lower() in note.known or _another_medicine().match(note.text, end):
         return None
@@ -213,17 +213,17 @@ def _respelt(word: str, *, british: bool) -> str | None:
     return new if new != word and returned == word and not already else None
 
 
-def british_spelling(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def british_spelling(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Words as they are spelt in Britain."""
     return _respell(note, british=True) or "no word that is spelt otherwise in Britain"
 
 
-def american_spelling(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def american_spelling(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """Words as they are spelt in America."""
     return _respell(note, british=False) or "no word that is spelt otherwise in America"
 
 
-def _respell(note: NoteWords, *, british: bool) -> list[Edit]:
+def _respell(note: WrittenNote, *, british: bool) -> list[Edit]:
     new = {word: other for word in note.known if (other := _respelt(word, british=british)) is not None}
     if not new:
         return []
@@ -242,7 +242,7 @@ _CAPITALISED_BEFORE = re.compile(r"[A-Z][\w.'’-]*[ ]\Z")
 _CAPITALISED_AFTER = re.compile(r"[ ][A-Z]")
 
 
-def _in_name(note: NoteWords, start: int, end: int) -> bool:
+def _in_name(note: WrittenNote, start: int, end: int) -> bool:
     """Whether a capitalised word stands inside a name: "Mercy Medical Center"."""
     before = _CAPITALISED_BEFORE.search(note.text, max(0, start - 30), start)
     return not note.opens(start) and bool(before or _CAPITALISED_AFTER.match(note.text, end))
@@ -269,23 +269,23 @@ def _kept_after() -> re.Pattern[str]:
     return re.compile(rf"\s*(?:(?:{words})\b|[.,;:)\n]|\Z)", re.IGNORECASE)
 
 
-def contractions(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def contractions(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """ "Do not" as "don't"."""
     return swapped(note, _uncontracted(), _contract) or "nothing that could be contracted"
 
 
-def no_contractions(note: NoteWords, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
+def no_contractions(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG001
     """ "Don't" as "do not"."""
     return swapped(note, _contracted(), _expand) or "no contraction"
 
 
-def _contract(note: NoteWords, start: int, end: int, swap: TermSwap) -> str | None:
+def _contract(note: WrittenNote, start: int, end: int, swap: TermSwap) -> str | None:
     written = note.text[start:end]
     if written.isupper() or _kept_after().match(note.text, end) or "\n" in written or not written[1:].islower():
         return None  # an order in capitals, or a "not" that belongs to what follows
     return like(swap.into, written[0]) if swap.into[0] != "I" else swap.into
 
 
-def _expand(note: NoteWords, start: int, end: int, swap: TermSwap) -> str | None:
+def _expand(note: WrittenNote, start: int, end: int, swap: TermSwap) -> str | None:
     written = note.text[start:end]
     return swap.into if swap.into[0] == "I" else like(swap.into, written if written.isupper() else written[0])

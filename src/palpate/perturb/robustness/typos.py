@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import cache, lru_cache
 
 from palpate.cases.edits import Edit
-from palpate.perturb.robustness.reading import NoteWords, Rng, lexicon
+from palpate.perturb.robustness.reading import Rng, WrittenNote, lexicon
 
 TOO_FEW = "too few words that may be misspelt"
 _SHORT = 5
@@ -39,17 +39,17 @@ def _turning() -> frozenset[str]:
     return frozenset(lexicon("words")["turning"])
 
 
-def keyboard_slips(note: NoteWords, rng: Rng, n: int, *, known: Collection[str] = ()) -> list[Edit] | str:
+def keyboard_slips(note: WrittenNote, rng: Rng, n: int, *, known: Collection[str] = ()) -> list[Edit] | str:
     """`n` words with one slip each, in random order (the first are those of a lower dose), or why there are not."""
     return _slips(note, rng, n, known, _by_finger)
 
 
-def scanner_slips(note: NoteWords, rng: Rng, n: int, *, known: Collection[str] = ()) -> list[Edit] | str:
+def scanner_slips(note: WrittenNote, rng: Rng, n: int, *, known: Collection[str] = ()) -> list[Edit] | str:
     """The same with letters that a scanner takes for others."""
     return _slips(note, rng, n, known, _by_scanner)
 
 
-def _slips(note: NoteWords, rng: Rng, n: int, known: Collection[str], slip: Slipping) -> list[Edit] | str:
+def _slips(note: WrittenNote, rng: Rng, n: int, known: Collection[str], slip: Slipping) -> list[Edit] | str:
     words = note.long_words
     if len(words) < n:
         return TOO_FEW
@@ -72,7 +72,7 @@ def _may_be_misspelt(word: str) -> bool:
 
 
 def _allowed(
-    note: NoteWords, start: int, word: str, slip: Slipping, draws: list[list[float]], known: Collection[str]
+    note: WrittenNote, start: int, word: str, slip: Slipping, draws: list[list[float]], known: Collection[str]
 ) -> Iterator[Edit]:
     """Slips of one word that make no word."""
     for draw in draws:
