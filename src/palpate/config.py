@@ -234,6 +234,7 @@ def _reader(kind: str) -> Callable[..., Any]:
     from palpate.data import lexicons, suites
     from palpate.data.annotations import evidence_tables
     from palpate.perturb.characteristics import load_definition
+    from palpate.perturb.robustness.own import load_perturbation
     from palpate.perturb.suites.lexicons import slot_values
 
     readers: dict[str, Callable[..., Any]] = {
@@ -241,6 +242,7 @@ def _reader(kind: str) -> Callable[..., Any]:
         "ratings": lexicons.read_ratings,
         "replacements": lexicons.read_replacements,
         "definition": load_definition,
+        "perturbation": load_perturbation,
         "evidence": evidence_tables.read_evidence,
         "notes": evidence_tables.read_note_places,
         "lexicon": slot_values,
@@ -248,6 +250,29 @@ def _reader(kind: str) -> Callable[..., Any]:
         "pretest card": read_pretest_card,
     }
     return readers[kind]
+
+
+def _from_code(field: dataclasses.Field[Any], place: int, item: Any, folder: Path) -> Any:
+    """An item of a list of files that names a function of the user's instead: `{python: "module:function"}`."""
+    if field.metadata["files"] != "perturbation" or not isinstance(item, dict):
+        return item
+    at = (field.name, place)
+    known = ("python", "name", "expects", "tolerance", "about")
+    wrong = next((key for key in item if key not in known), None)
+    if wrong is not None or not isinstance(item.get("python"), str):
+        problem = "`python` is missing" if wrong is None else f"unknown key `{wrong}`"
+        raise ConfigError(f"option '{field.name}': {problem}", hint=f"the keys are: {', '.join(known)}", at=at)
+    from palpate.models.adapters.python import load_function
+    from palpate.perturb.robustness.own import from_function
+
+    function, version = load_function(item["python"], folder, of="a note's text")
+    more = {key: value for key, value in item.items() if key != "python"}
+    try:
+        return from_function(function, source=f"{item['python']} {version}", **more)
+    except ConfigError as error:
+        raise ConfigError(error.problem, hint=error.hint, at=at) from None
+    except TypeError:
+        raise ConfigError(f"option '{field.name}': a value is of the wrong kind", at=at) from None
 
 
 def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -268,7 +293,10 @@ def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str
         elif "files" in field.metadata and isinstance(value, str | list):
             names = [value] if isinstance(value, str) else value
             reader = _reader(field.metadata["files"])
-            read[field.name] = tuple(reader(folder / name) if isinstance(name, str) else name for name in names)
+            read[field.name] = tuple(
+                reader(folder / item) if isinstance(item, str) else _from_code(field, k, item, folder)
+                for k, item in enumerate(names)
+            )
         elif "values" in field.metadata and isinstance(value, dict):
             reader = _reader(field.metadata["values"])
             read[field.name] = {

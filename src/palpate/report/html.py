@@ -42,6 +42,7 @@ QUESTIONS = {
     "characteristics": "What happens when only the patient's age, gender or ethnicity changes in the note?",
     "capabilities": "Does it handle negation, temporal order, sentiment and beneficial effects?",
     "evidence": "Does it point at the text that a professional coder would point at?",
+    "robustness": "Does it hold when the same note is written differently?",
     "context": "How much of its performance is the patient's history, known before the test?",
 }
 

@@ -61,6 +61,8 @@ class Plan(Generic[M]):
     memory: M = None  # type: ignore[assignment]
     """Whatever `analyse` needs from `plan`, of a type of the audit's own."""
     requests: ModelRequests = NO_REQUESTS
+    private: bool = False
+    """Whether the replacements hold text of the notes: the run's list of variants then has their places only."""
     notices: tuple[str, ...] = ()
     """Concerns that planning has found already: a user hears them before anything is scored, and can stop."""
 

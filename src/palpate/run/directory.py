@@ -92,7 +92,10 @@ class RunDirectory:
     # -- what was scored ------------------------------------------------------------------
 
     def write_variants(self, audit: str, plan: Plan[Any]) -> None:
-        """Offsets and replacements, one row per edit; an unedited case is a row without offsets."""
+        """Offsets and replacements, one row per edit; an unedited case is a row without offsets.
+
+        Replacements that hold text of the notes (`plan.private`) are left out.
+        """
         variants, n_cases = plan.variants, len(plan.cohort)
         repeat = np.maximum(variants.n_edits, 1)
         row = np.repeat(np.arange(len(variants)), repeat)
@@ -105,7 +108,8 @@ class RunDirectory:
         ids = plan.cohort.cases.select("cohort", "case_id")
         own = pl.DataFrame({"row": np.where(parent < n_cases, parent, n_cases)})
         cases = pl.concat([ids, pl.DataFrame({"cohort": [None], "case_id": [None]}, schema=ids.schema)])
-        words = pl.Series([*variants.replacements, None], dtype=pl.String)
+        replacements = [None] * len(variants.replacements) if plan.private else variants.replacements
+        words = pl.Series([*replacements, None], dtype=pl.String)
         made = pl.Series([*variants.made, None], dtype=pl.String)
         groups = pl.Series(variants.group_names, dtype=pl.String)
         frame = cases[own["row"]].with_columns(

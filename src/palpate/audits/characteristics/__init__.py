@@ -22,8 +22,7 @@ from palpate.audits.characteristics.estimates import METRICS, TRAINING, characte
 from palpate.audits.characteristics.findings import characteristics_findings
 from palpate.audits.characteristics.measures import measure_arm
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
-from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, sample_patients, stated_groups
-from palpate.audits.characteristics.shifts import altered_excerpts, largest_shifts
+from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, stated_groups
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import (
@@ -37,8 +36,10 @@ from palpate.audits.kit.scope import (
     audited_labels,
     audited_rows,
     require_text,
+    sample_patients,
     training_rows,
 )
+from palpate.audits.kit.shifts import altered_excerpts, largest_shifts
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
@@ -115,7 +116,8 @@ class Characteristics:
             name: age_groups(self.ages) if name == "age" else alterer.groups(name) for name in alterer.characteristics
         }
         specs = arm_specs(self.alter, groups)
-        rows = sample_patients(cohort, audited_rows(self.name, cohort, main, self.split), self.max_notes, rng)
+        audited = audited_rows(self.name, cohort, main, self.split)
+        rows = sample_patients(self.name, cohort, audited, self.max_notes, rng)
         labels = audited_labels(
             self.name, cohort, self.labels, rows=rows, most_common=self.most_common, reserved=(ALL_LABELS,)
         )
@@ -160,7 +162,7 @@ class Characteristics:
         rows = characteristics_rows(
             measured, plan, predictions, writer, threshold.values, correction=self.correction, family=self.family
         )
-        shifts = largest_shifts(plan, predictions, self.examples)
+        shifts = largest_shifts(plan, predictions, memory.arms, memory.original, self.examples)
         analysis = CharacteristicsAnalysis(
             estimates=EstimateIndex(rows, label=plan.labels[0]),
             arms=measured,

@@ -93,6 +93,10 @@ class Arm:
         """The first variant after those of this arm."""
         return self.first + len(self.rows) * len(self.groups)
 
+    def variant(self, note: int, group: int) -> int:
+        """The variant that is the k-th note in the g-th group."""
+        return self.first + note * len(self.groups) + group
+
     def cut(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values of the plan's variants as [note, group, ...]."""
         part = values[self.first : self.stop]

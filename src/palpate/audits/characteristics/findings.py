@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedArm, JudgedEffect, asked, limits
+from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedArm, asked, limits
 from palpate.audits.characteristics.arms import NONE, Arm
 from palpate.audits.characteristics.estimates import STEPS
 from palpate.audits.characteristics.measures import ArmMeasures
+from palpate.audits.kit.answers import JudgedEffect
 from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
 from palpate.results import ALL_LABELS, Estimate, Finding
 

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.characteristics.arms import Arm, age_number, age_run
-from palpate.audits.characteristics.intervals import MeanArrays, ShareArrays
 from palpate.audits.characteristics.observed import (
     ObservedGroups,
     ObservedRates,
@@ -31,6 +30,7 @@ from palpate.audits.characteristics.observed import (
     observed_rates,
 )
 from palpate.audits.characteristics.plan import AlteredNotes
+from palpate.audits.kit.paired import MeanArrays, ShareArrays, WindowCount
 from palpate.audits.kit.resampling import Resampling
 from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions, Plan, Predictions
@@ -202,18 +202,6 @@ def _products(point: Floats, values: Floats, observed: ObservedRates) -> Product
         (deviations(point[known]) * observed.deviation).sum(axis=0),
         (deviations(values[known]) * observed.deviation_values).sum(axis=0),
     )
-
-
-class WindowCount(NamedTuple):
-    """How many altered notes there are, and how many of them lie outside a model's window."""
-
-    n_altered: int
-    n_outside: int
-
-    @property
-    def share(self) -> float | None:
-        """The share of the altered notes that the model never saw; None where no note was altered."""
-        return self.n_outside / self.n_altered if self.n_altered else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from palpate.audits.characteristics.arms import NONE, OLDEST, ArmSpec, age_number
-from palpate.audits.characteristics.intervals import ShareArrays
+from palpate.audits.kit.paired import ShareArrays
 from palpate.audits.kit.resampling import Resampling
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints

@@ -65,22 +65,6 @@ def note_alterer(alter: Sequence[str], definitions: Sequence[Definition], contra
     return Alterer([own.get(part, part) for part in asked], contradictory=contradictory)
 
 
-def sample_patients(cohort: Cohort, rows: Ints, max_notes: int | None, rng: np.random.Generator) -> Ints:
-    """All rows, or those of patients drawn at random until the next one does not fit into `max_notes`."""
-    if max_notes is None or len(rows) <= max_notes:
-        return rows
-    patient = cohort.patients[rows]
-    names, size = np.unique(patient, return_counts=True)
-    order = rng.permutation(len(names))
-    fits = np.cumsum(size[order]) <= max_notes
-    if not fits[0]:
-        raise ConfigError(
-            "audit 'characteristics', option 'max_notes': a single patient has more notes",
-            hint=f"use at least {int(size.max())}",
-        )
-    return rows[np.isin(patient, names[order[fits]])]
-
-
 def stated_groups(texts: Sequence[str], rows: Ints, alterer: Alterer) -> dict[str, list[str | None]]:
     """The group that each note gives its patient, for each characteristic; None where it says nothing."""
     present = [alterer.detection(alterer.plan(texts[row])).present for row in rows.tolist()]

@@ -43,7 +43,7 @@ TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "nin
 _ARTICLE = re.compile(r"\b([Aa]n?|AN?)(\s+)$")
 _NUMBER = re.compile(r"(\d+)")
 _LETTER_NAME = re.compile(r"[AEFHILMNORSX](?:[A-Z]|\b)")
-_SPOKEN_CONSONANT = re.compile(r"(?:eu|one\b|uni(?!n|m)|use|usu|ure)", re.IGNORECASE)
+_SPOKEN_CONSONANT = re.compile(r"(?:eu|one\b|uni(?!n|m)|us[eu]|ur[aeio]|ut[ei]|(?-i:U(?=[A-Z])))", re.IGNORECASE)
 _SILENT_H = re.compile(r"(?:hour|honest|heir)", re.IGNORECASE)
 _AND_AFTER = re.compile(r"\s+and\s+(?=[A-Za-z])")
 _AND_BEFORE = re.compile(r"(?P<comma>,)?\s+and\s+$")
