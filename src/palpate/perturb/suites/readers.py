@@ -178,8 +178,13 @@ class TestReader:
         return slot
 
 
+def is_id(name: str) -> bool:
+    """Whether a name may be the id of a capability, test or template."""
+    return re.fullmatch(r"[A-Za-z0-9][\w./-]*", name) is not None
+
+
 def _id(node: YamlNode, what: str) -> str:
     name = node.require("id", what).text("id")
-    if not re.fullmatch(r"[A-Za-z0-9][\w./-]*", name):
+    if not is_id(name):
         raise node.error(f"the id '{name}' has characters that are not allowed", hint="use letters, digits, _ - . /")
     return name

@@ -1,0 +1,70 @@
+"""Cases of a suite as files, for a model that runs elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from palpate.errors import ConfigError
+from palpate.files import replacing
+from palpate.perturb.suites.cases import Case, SuiteCases
+
+FIELDS = (
+    *("number", "capability", "test", "type", "label", "template", "variation", "change", "text", "changed"),
+    *("slots", "tags"),
+)
+
+
+def write_cases(cases: SuiteCases | Iterable[SuiteCases], path: str | Path) -> int:
+    """Write cases to a .csv or .jsonl file, for a model that runs elsewhere; returns how many.
+
+    `label` is 1, 0 or empty. A stream of `SuiteCases` (`Suite.sample_batches`) is written batch by batch.
+    """
+    file = Path(path)
+    if file.suffix not in (".csv", ".jsonl"):
+        raise ConfigError(
+            f"cases can't be written as '{file.suffix}'", file=file, hint="give a file name that ends in .csv or .jsonl"
+        )
+    batches = [cases] if isinstance(cases, SuiteCases) else cases
+    with replacing(file) as scratch, scratch.open("w", encoding="utf-8", newline="") as stream:
+        return _write_csv(batches, stream) if file.suffix == ".csv" else _write_jsonl(batches, stream)
+
+
+def _write_csv(batches: Iterable[SuiteCases], stream: TextIO) -> int:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(FIELDS)
+    n = 0
+    for record in _records(batches):
+        flat = {**record, "slots": json.dumps(record["slots"], ensure_ascii=False), "tags": " ".join(record["tags"])}
+        writer.writerow(["" if flat[name] is None else flat[name] for name in FIELDS])
+        n += 1
+    return n
+
+
+def _write_jsonl(batches: Iterable[SuiteCases], stream: TextIO) -> int:
+    n = 0
+    for record in _records(batches):
+        stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+        n += 1
+    return n
+
+
+def _records(batches: Iterable[SuiteCases]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        for row in range(len(batch)):
+            case, unit = batch[row], batch.units[int(batch.unit[row])]
+            record = _record(case)
+            rule = {"tolerance": unit.test.tolerance, "direction": unit.test.direction, "margin": unit.test.margin}
+            yield {**record, **{key: value for key, value in rule.items() if value is not None}}
+
+
+def _record(case: Case) -> dict[str, Any]:
+    slots = [
+        {"slot": filled.slot, "value": filled.value, "start": filled.start, "end": filled.end} for filled in case.slots
+    ]
+    record = {**case._asdict(), "label": None if case.label is None else int(case.label), "slots": slots}
+    record["tags"] = list(case.tags)
+    return {name: record[name] for name in FIELDS}
