@@ -52,7 +52,8 @@ def group_variations(texts: Sequence[str], apart: Sequence[Hashable]) -> list[in
     groups = list(range(len(texts)))
     for members in rows.values():
         kinds: dict[Hashable, list[int]] = defaultdict(list)
-        for row in members:
+        # Sorted, so that ties between equal distances fall alike whatever the order of the rows.
+        for row in sorted(members, key=texts.__getitem__):
             kinds[_frame(clauses[row])].append(row)
         for alike in kinds.values():
             _join_alike(alike, clauses, groups)
