@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field, InstanceOf
 
 from palpate.audits.capabilities.blocks import capabilities_blocks
+from palpate.audits.capabilities.embedding import choose_hosts
 from palpate.audits.capabilities.estimates import METRICS, CapabilityRows, capability_rows
 from palpate.audits.capabilities.examples import find_failures
 from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings, decide_capabilities
@@ -66,6 +67,9 @@ class Capabilities:
     n: Count | None = None
     """A sample of this many cases from all variations and fill-ins, with as many from every template, instead of the
     default run."""
+    embed: Count | None = None
+    """Put the sentences into this many held-out notes without the label, at a place where they fit, instead of asking
+    about them alone."""
     positive: str | None = None
     """The word for the positive label in a CSV or JSONL suite; by default labels are 1 and 0."""
     label: str | None = None
@@ -104,7 +108,11 @@ class Capabilities:
                 f"audit '{self.name}': suite '{suite.name}' has no case for these options",
                 hint="choose other `capabilities:`, `slots:` or `without_tags:`",
             )
-        return plan_suite(cohort, label, held_out, validation, suite, cases, self.capabilities or ())
+        hosts = None
+        if self.embed is not None:
+            rows = held_out if cohort.labels else cohort.rows(cohort=main, split=self.split)
+            hosts = choose_hosts(cohort, rows, (label,), cases, self.embed, rng)
+        return plan_suite(cohort, label, held_out, validation, suite, cases, self.capabilities or (), hosts)
 
     def analyse(self, plan: Plan[PlannedSuite], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Pass rates, their differences to the baseline and between models, and what fails."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from palpate.audits.capabilities.measures import Answers, movements
-from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite
+from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite, sentence_of
 from palpate.audits.kit.wording import percent
 from palpate.results import Chart, Examples, Plan, Table
 from palpate.stats.clustered_rates import Floats
@@ -41,7 +41,7 @@ def find_failures(plan: Plan[PlannedSuite], answers: Answers, models: Sequence[s
             for case in ordered[np.sort(first)][:n].tolist():
                 change = examined.changes[int(examined.change[case])]
                 rows = [int(row) for row in (examined.first[case], examined.second[case]) if row >= 0]
-                texts = tuple(plan.variants.made[int(plan.variants.parent[row]) - len(plan.cohort)] for row in rows)
+                texts = tuple(sentence_of(plan, row) for row in rows)
                 out.append(Failure(name, test, change, tuple(float(p[row]) for row in rows), texts))
     return out
 

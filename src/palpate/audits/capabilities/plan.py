@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from palpate.audits.capabilities.embedding import Hosts, embed_sentences
 from palpate.audits.kit.scope import training_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
@@ -129,23 +130,59 @@ class PlannedSuite(NamedTuple):
 
 
 def plan_suite(
-    cohort: Cohort, label: str, held_out: Ints, validation: Ints, suite: Suite, cases: SuiteCases, chosen: Sequence[str]
+    cohort: Cohort,
+    label: str,
+    held_out: Ints,
+    validation: Ints,
+    suite: Suite,
+    cases: SuiteCases,
+    chosen: Sequence[str],
+    hosts: Hosts | None = None,
 ) -> Plan[PlannedSuite]:
-    """Held-out cases, validation cases, the sentences, and the second sentences of pairs."""
+    """Held-out cases, validation cases, the sentences, and the second sentences of pairs; alone or in `hosts`."""
     first_row = len(held_out) + len(validation)
     training = training_rows(cohort)
     notes = [cohort.texts[row] for row in training.tolist()] if len(training) and cohort.has_text else None
     made = (*cases.texts, *(text for text in cases.changed if text))
     sizes = [len(held_out), len(validation), len(cases), len(made) - len(cases)]
-    parent = np.concatenate([held_out, validation, len(cohort) + np.arange(len(made))]).astype(np.int64)
     group = np.repeat(np.arange(len(sizes)), sizes).astype(np.int64)
     memory = PlannedSuite(
         examine_cases(suite, cases, first_row=first_row, training=notes, capabilities=chosen),
         slice(0, len(held_out)),
         slice(len(held_out), first_row),
     )
-    variants = replace(Variants.of_cases(parent), group=group, group_names=_GROUPS, made=made)
-    return Plan(cohort, variants, (label,), cases=held_out, memory=memory)
+    unedited = np.concatenate([held_out, validation]).astype(np.int64)
+    if hosts is None:
+        parent = np.concatenate([unedited, len(cohort) + np.arange(len(made))]).astype(np.int64)
+        variants = replace(Variants.of_cases(parent), group=group, group_names=_GROUPS, made=made)
+        return Plan(cohort, variants, (label,), cases=held_out, memory=memory)
+    variants = replace(_in_notes(cohort, unedited, hosts, cases), group=group, group_names=_GROUPS)
+    notices = tuple(filter(None, [hosts.notice()]))
+    return Plan(cohort, variants, (label,), cases=held_out, memory=memory, notices=notices)
+
+
+def _in_notes(cohort: Cohort, unedited: Ints, hosts: Hosts, cases: SuiteCases) -> Variants:
+    """The cohort's own cases, then the sentences as insertions into notes."""
+    parent, edits = embed_sentences(cohort, hosts, cases)
+    texts = {text: k for k, text in enumerate(dict.fromkeys(edit.text for edit in edits))}
+    at = np.array([edit.start for edit in edits], dtype=np.int64)
+    rows = np.concatenate([unedited, parent]).astype(np.int64)
+    return replace(
+        Variants.of_cases(rows),
+        first_edit=np.concatenate([np.zeros(len(unedited), np.int64), np.arange(len(edits) + 1)]).astype(np.int64),
+        start=at,
+        end=at,
+        replacement=np.array([texts[edit.text] for edit in edits], dtype=np.int64),
+        replacements=tuple(texts),
+    )
+
+
+def sentence_of(plan: Plan[PlannedSuite], row: int) -> str:
+    """The sentence that a row of the variants asks about, without the note that it may stand in."""
+    parent = int(plan.variants.parent[row])
+    if parent >= len(plan.cohort):
+        return plan.variants.made[parent - len(plan.cohort)]
+    return plan.variants.edits(row)[0].text.strip()
 
 
 def examine_cases(
