@@ -13,7 +13,7 @@ from palpate.audits.capabilities.embedding import Hosts, embed_sentences
 from palpate.audits.kit.scope import training_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
-from palpate.perturb.suites import Suite, SuiteCases, Test
+from palpate.perturb.suites import Suite, SuiteCases, Test, Wanted
 from palpate.perturb.words import find_words
 from palpate.perturb.words.tokens import normalise_word
 from palpate.results import Plan
@@ -36,11 +36,20 @@ class LabelledTest:
     positive: bool | None
     cases: Ints
     """Its cases, as indices into the columns of `ExaminedCases`."""
+    wanted: Wanted | None = None
+    """The right answer where the suite has more than two labels."""
+    column: int = 0
+    """The label whose probability is moved by a DIR test, and shown of a sentence that fails."""
 
     @property
     def decides(self) -> bool:
-        """Whether it needs decisions (MFT); pairs of sentences (INV, DIR) only need probabilities."""
-        return self.test.type == "MFT"
+        """Whether it asks for the right label (MFT); pairs (INV, DIR) and functions only need probabilities."""
+        return self.test.type == "MFT" and self.test.expect is None
+
+    @property
+    def paired(self) -> bool:
+        """Whether its cases are pairs of sentences."""
+        return self.test.type != "MFT"
 
     @property
     def group(self) -> str:
@@ -85,6 +94,8 @@ class ExaminedCases:
     suite: str
     positive: str
     negative: str
+    classes: tuple[str, ...]
+    """The labels of a suite with more than two."""
     fingerprint: str
     n_cases: int
     tests: tuple[LabelledTest, ...]
@@ -110,7 +121,8 @@ class ExaminedCases:
         found: dict[str, list[LabelledTest]] = {}
         for test in self.tests_of(part, decides=True):
             found.setdefault(test.test_group, []).append(test)
-        pairs = (sorted(tests, key=lambda test: not test.positive) for tests in found.values() if len(tests) == 2)
+        two = (tests for tests in found.values() if {test.positive for test in tests} == {True, False})
+        pairs = (sorted(tests, key=lambda test: not test.positive) for tests in two)
         return [(positive, negative) for positive, negative in pairs]
 
     def capabilities(self, part: str) -> dict[str, list[LabelledTest]]:
@@ -131,7 +143,7 @@ class PlannedSuite(NamedTuple):
 
 def plan_suite(
     cohort: Cohort,
-    label: str,
+    labels: tuple[str, ...],
     held_out: Ints,
     validation: Ints,
     suite: Suite,
@@ -155,10 +167,10 @@ def plan_suite(
     if hosts is None:
         parent = np.concatenate([unedited, len(cohort) + np.arange(len(made))]).astype(np.int64)
         variants = replace(Variants.of_cases(parent), group=group, group_names=_GROUPS, made=made)
-        return Plan(cohort, variants, (label,), cases=held_out, memory=memory)
+        return Plan(cohort, variants, labels, cases=held_out, memory=memory)
     variants = replace(_in_notes(cohort, unedited, hosts, cases), group=group, group_names=_GROUPS)
     notices = tuple(filter(None, [hosts.notice()]))
-    return Plan(cohort, variants, (label,), cases=held_out, memory=memory, notices=notices)
+    return Plan(cohort, variants, labels, cases=held_out, memory=memory, notices=notices)
 
 
 def _in_notes(cohort: Cohort, unedited: Ints, hosts: Hosts, cases: SuiteCases) -> Variants:
@@ -199,6 +211,7 @@ def examine_cases(
         suite=suite.name,
         positive=suite.labels.positive,
         negative=suite.labels.negative,
+        classes=suite.classes,
         fingerprint=fingerprint(suite),
         n_cases=len(cases),
         tests=_labelled_tests(suite, cases),
@@ -220,17 +233,22 @@ def examine_cases(
 
 def _labelled_tests(suite: Suite, cases: SuiteCases) -> tuple[LabelledTest, ...]:
     """The suite's tests by label, as far as they have cases."""
-    keys = [(unit.capability.id, unit.test.id, unit.template.label) for unit in suite.units]
+    keys = [
+        (unit.capability.id, unit.test.id, unit.template.label, unit.template.wanted, unit.test.expect)
+        for unit in suite.units
+    ]
     units = dict(zip(reversed(keys), reversed(suite.units), strict=True))
     codes = {key: k for k, key in enumerate(dict.fromkeys(keys))}
     code = np.array([codes[key] for key in keys])[cases.unit]
     tests = []
     for key, k in codes.items():
         mine, unit = np.flatnonzero(code == k), units[key]
-        capability, label = unit.capability, unit.template.label
-        title, name = capability.title or _spoken(capability.id), suite.labels.name(label)
+        capability, label, wanted = unit.capability, unit.template.label, unit.template.wanted
+        title, name = capability.title or _spoken(capability.id), suite.label_of(unit.template)
+        column = 0 if wanted is None else suite.classes.index(wanted.first)
         if len(mine):
-            tests.append(LabelledTest(capability.id, title, capability.part, unit.test, name, label, mine))
+            place = (capability.id, title, capability.part, unit.test, name, label, mine)
+            tests.append(LabelledTest(*place, wanted=wanted, column=column))
     return tuple(tests)
 
 
@@ -279,7 +297,9 @@ def fingerprint(suite: Suite) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for unit in suite.units:
         rule = unit.test.type, unit.test.tolerance, unit.test.direction, unit.test.margin, unit.test.all_variations
-        place = unit.capability.id, unit.capability.part, unit.test.id, unit.template.id, unit.template.label
+        place = unit.capability.id, unit.capability.part, unit.test.id, unit.template.id, suite.label_of(unit.template)
+        if unit.test.expect is not None:
+            digest.update(unit.test.expect.fingerprint().encode())
         sizes = sorted(unit.test.sizes.items())
         digest.update(repr((place, rule, sizes, unit.change, unit.variations, unit.changed)).encode())
     for slot, lexicon in sorted(suite.lexicons.items()):

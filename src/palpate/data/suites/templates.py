@@ -72,12 +72,13 @@ def import_templates(
         rows.append(row)
         bases.append(next((given[name] for name in BASE_COLUMNS if given.get(name)), ""))
     grouped_by: GroupedBy
+    keys: Sequence[Hashable]
     if base is not None:
         grouped_by, keys = "file", _nearest(rows, file, Path(base), positive)
     elif any(bases):
         grouped_by, keys = "column", _given(rows, file, bases)
     else:
-        grouped_by, keys = "wording", list(group_variations([_text(row) for row in rows], [_place(r) for r in rows]))
+        grouped_by, keys = "wording", group_variations([_text(row) for row in rows], [_place(row) for row in rows])
     filled = _fill_slots(rows, file, lexicons or {})
     suite = assemble(file, _grouped(rows, keys), words.labels(), filled, all_variations=False)
     return ImportedTemplates(suite, len(rows), grouped_by)

@@ -65,6 +65,7 @@ def _record(case: Case) -> dict[str, Any]:
     slots = [
         {"slot": filled.slot, "value": filled.value, "start": filled.start, "end": filled.end} for filled in case.slots
     ]
-    record = {**case._asdict(), "label": None if case.label is None else int(case.label), "slots": slots}
+    label = (case.wanted or None) if case.label is None else int(case.label)
+    record = {**case._asdict(), "label": label, "slots": slots}
     record["tags"] = list(case.tags)
     return {name: record[name] for name in FIELDS}
