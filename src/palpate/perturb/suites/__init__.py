@@ -12,6 +12,7 @@ slots: {longer: time, shorter: time}                            # further slots 
 relations: [{more: longer, than: shorter, by: days}]
 sizes: {drug: 2}                                                # values in a default run (10 by default)
 variations: one                                                 # or all: variations in a default run
+language: en                                                    # rules of English writing are for English only
 include: [more.yaml]                                            # files with further `capabilities:`
 capabilities:
   - id: negation
@@ -64,7 +65,7 @@ __all__ = [
 
 _TOP = (
     *("suite", "title", "about", "labels", "lexicons", "slots", "choose", "relations", "sizes", "include"),
-    *("variations", "capabilities"),
+    *("variations", "language", "capabilities"),
 )
 
 
@@ -120,6 +121,7 @@ class _Reader:
             about=self.given["about"].text("about") if "about" in self.given else "",
             choose=tuple(choose),
             classes=classes,
+            language=self.given["language"].text("language") if "language" in self.given else "en",
             file=self.file,
         )
         check_templates(suite)

@@ -51,6 +51,7 @@ class Suite:
     file: Path | None = None
     classes: tuple[str, ...] = ()
     """More than two labels: the names that `labels: {classes: ...}` or `labels: {each: ...}` gives."""
+    language: str = "en"
     pair_sizes: Mapping[str, int] = field(default_factory=dict)
     """The user's sizes for slots without a size of their own: the number of pairs that are drawn with another slot."""
 
