@@ -116,6 +116,39 @@ def suite_import(
     out.print(f"To use it in audit.yaml: capabilities: {{suite: {used}{word}}}", soft_wrap=True)
 
 
+@suite_app.command("suggest")
+def suite_suggest(
+    name: Name,
+    slot: Annotated[str, typer.Option(help="The slot to find words for.", show_default=False)],
+    model: Annotated[
+        Path, typer.Option(help="A folder with a masked language model (transformers).", show_default=False)
+    ],
+    n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many words.")] = 30,
+    sentences: Annotated[int, typer.Option(min=1, help="In how many sentences the model is asked.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same sentences.")] = 0,
+    file: Annotated[
+        Path | None, typer.Option("--out", help="Write the words, one per line, to read and then to use with --set.")
+    ] = None,
+    positive: Positive = None,
+    settings: Slots = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Load weights that are pickled.")] = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Suggest words for a slot by a masked language model; read them before you use them."""
+    from palpate.commands.suggestions import suggest_values, write_suggestions
+
+    suite = _open(name, positive, settings)
+    found = suggest_values(suite, slot, model, n=n, sentences=sentences, seed=seed, trust=trust)
+    table = Table("word", "of the sentences", "mean rank", "example", box=None, pad_edge=False)
+    for each in found:
+        table.add_row(escape(each.word), f"{each.share:.0%}", f"{each.mean_rank:.1f}", escape(each.example))
+    out.print(table)
+    if file is not None:
+        write_suggestions(found, slot, file)
+        told = f"Read [bold]{escape(str(file))}[/bold], delete what does not fit, and use it: --set {slot}={file}"
+        out.print(told, soft_wrap=True)
+
+
 def _open(name: str, positive: str | None, settings: list[str] | None) -> Suite:
     from palpate.commands.suites import open_suite
     from palpate.config import parse_settings
