@@ -13,7 +13,7 @@ from palpate.audits.capabilities.measures import is_right
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
-from palpate.perturb.suites import Wanted, read_suite_yaml
+from palpate.perturb.suites import RightAnswer, read_suite_yaml
 from palpate.results import AuditResult
 from tests.audits.capabilities.capability_runs import audit, quick, rows, values
 
@@ -113,12 +113,12 @@ def test_every_label_is_decided_for_itself(tmp_path: Path) -> None:
 def test_right_answers_one_by_one() -> None:
     rng, labels, cut = np.random.default_rng(0), ("a", "b", "c"), np.array([0.5, 0.3, 0.7])
     p = rng.random((200, 3))
-    found = is_right(p, cut, None, Wanted(present=("c",), absent=("a",)), labels)
+    found = is_right(p, cut, None, RightAnswer(present=("c",), absent=("a",)), labels)
     assert found.tolist() == [float(row[2] >= 0.7 and row[0] < 0.5) for row in p]
-    highest = is_right(p, cut, None, Wanted(highest="b"), labels)
+    highest = is_right(p, cut, None, RightAnswer(highest="b"), labels)
     assert highest.tolist() == [float(row[1] == max(row)) for row in p]
-    assert np.isnan(is_right(p, np.array([np.nan, 0.3, 0.7]), None, Wanted(present=("a",)), labels)).all()
-    assert not np.isnan(is_right(p, np.array([np.nan, 0.3, 0.7]), None, Wanted(present=("b",)), labels)).any()
+    assert np.isnan(is_right(p, np.array([np.nan, 0.3, 0.7]), None, RightAnswer(present=("a",)), labels)).all()
+    assert not np.isnan(is_right(p, np.array([np.nan, 0.3, 0.7]), None, RightAnswer(present=("b",)), labels)).any()
 
 
 FUNCTIONS = """

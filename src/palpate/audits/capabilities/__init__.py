@@ -19,8 +19,7 @@ from palpate.audits.capabilities.embedding import choose_hosts
 from palpate.audits.capabilities.estimates import METRICS, CapabilityRows, capability_rows
 from palpate.audits.capabilities.examples import find_failures
 from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings, decide_capabilities
-from palpate.audits.capabilities.functions import check_functions
-from palpate.audits.capabilities.measures import measure_capabilities
+from palpate.audits.capabilities.measures import check_functions, measure_capabilities
 from palpate.audits.capabilities.plan import PlannedSuite, plan_suite
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter

@@ -10,7 +10,7 @@ import numpy as np
 from palpate.audits.capabilities.measures import Answers, movements
 from palpate.audits.capabilities.plan import LabelledTest, PlannedSuite, sentence_of
 from palpate.audits.kit.wording import percent
-from palpate.perturb.suites import Wanted
+from palpate.perturb.suites import RightAnswer
 from palpate.results import Chart, Examples, Plan, Table
 from palpate.stats.clustered_rates import Floats
 
@@ -63,7 +63,7 @@ def _wrongness(plan: Plan[PlannedSuite], p: Floats) -> Floats:
     return out
 
 
-def _misses(p: Floats, wanted: Wanted, labels: Sequence[str]) -> Floats:
+def _misses(p: Floats, wanted: RightAnswer, labels: Sequence[str]) -> Floats:
     """[case, label of the right answer] how far each is from what it should be."""
     there = [labels.index(name) for name in ((wanted.highest,) if wanted.highest else wanted.present)]
     return np.hstack([1 - p[:, there], p[:, [labels.index(name) for name in wanted.absent]]])

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palpate.audits.capabilities.functions import expectation_passes
-from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite
+from palpate.audits.capabilities.plan import ExaminedCases, LabelledTest, PlannedSuite, sentence_of
 from palpate.audits.capabilities.slot_values import ValueRates, value_rates
 from palpate.audits.kit.metrics import append_ensembles
 from palpate.audits.kit.resampling import Resampling
 from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, decide_thresholds
 from palpate.cases.edits import Ints
-from palpate.perturb.suites import Wanted
+from palpate.errors import ConfigError
+from palpate.perturb.suites import ExpectedCase, RightAnswer, Suite
 from palpate.results import Plan, Predictions
 from palpate.stats.clustered_rates import Floats, PassRates, pass_rates
 
@@ -155,7 +155,7 @@ def answers_of(plan: Plan[PlannedSuite], predictions: Predictions, threshold: Fl
     )
 
 
-def right_answers(examined: ExaminedCases) -> dict[str, tuple[bool | None, Wanted | None]]:
+def right_answers(examined: ExaminedCases) -> dict[str, tuple[bool | None, RightAnswer | None]]:
     """The right answers that held-out cases are compared by: both labels, or those that the tests ask for."""
     if not examined.classes:
         return {examined.positive: (True, None), examined.negative: (False, None)}
@@ -163,7 +163,7 @@ def right_answers(examined: ExaminedCases) -> dict[str, tuple[bool | None, Wante
 
 
 def is_right(
-    p: Floats, threshold: Floats, positive: bool | None, wanted: Wanted | None, labels: Sequence[str]
+    p: Floats, threshold: Floats, positive: bool | None, wanted: RightAnswer | None, labels: Sequence[str]
 ) -> Floats:
     """[case] 1 where the answer is the right one, NaN where a threshold is missing; `p` is [case, label]."""
     if wanted is None:
@@ -245,3 +245,51 @@ def _pair_rates(examined: ExaminedCases, answers: Answers, rows: Ints, level: fl
         changes[examined.changes[change]] = pass_rates(template[some], answers.passed[:, some], level=level)
     flips = pass_rates(template[rows], answers.flipped[:, rows], level=level)
     return PairRates(answers.moved[:, rows].mean(axis=1), flips, changes)
+
+
+# --- tests with a function of their own (CheckList's expectation functions) ----------------------------------
+
+
+def check_functions(suite: Suite) -> None:
+    """Load every function of a suite, so that a missing one is told before anything is scored."""
+    for capability in suite.capabilities:
+        for test in capability.tests:
+            if test.expect is not None:
+                test.expect.resolve()
+
+
+def expectation_passes(plan: Plan[PlannedSuite], p: Floats) -> dict[LabelledTest, Floats]:
+    """For each test with a function, [model, case of the test] whether it passes; `p` is [model, variant, label]."""
+    examined = plan.memory.examined
+    out = {}
+    for test in examined.tests:
+        if test.test.expect is None:
+            continue
+        function = test.test.expect.resolve()
+        passed = np.zeros((len(p), len(test.cases)))
+        for k, case in enumerate(test.cases.tolist()):
+            first, second = int(examined.first[case]), int(examined.second[case])
+            text, changed = sentence_of(plan, first), sentence_of(plan, second) if second >= 0 else ""
+            slots = {slot: use.values[use.code[case]] for slot, use in examined.slots.items() if use.code[case] >= 0}
+            template = examined.templates[int(examined.template[case])]
+            for m, probabilities in enumerate(p):
+                before = dict(zip(plan.labels, probabilities[first].tolist(), strict=True))
+                after = dict(zip(plan.labels, probabilities[second].tolist(), strict=True)) if second >= 0 else None
+                asked = ExpectedCase(text, before, changed, after, slots, template)
+                passed[m, k] = _ask(test, asked, function)
+        out[test] = passed
+    return out
+
+
+def _ask(test: LabelledTest, asked: ExpectedCase, function: object) -> bool:
+    name = test.test.expect.name if test.test.expect is not None else ""
+    where = f"expectation '{name}' of test '{test.test.id}', template '{asked.template}'"
+    if not callable(function):
+        raise ConfigError(f"{where}: it is no function")
+    try:
+        answer = function(asked)
+    except Exception as error:
+        raise ConfigError(f"{where}: {type(error).__name__}: {error}", hint="mend the function") from error
+    if not isinstance(answer, bool | np.bool_):
+        raise ConfigError(f"{where}: it gives {type(answer).__name__}", hint="give True or False")
+    return bool(answer)

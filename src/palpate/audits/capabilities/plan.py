@@ -13,7 +13,7 @@ from palpate.audits.capabilities.embedding import Hosts, embed_sentences
 from palpate.audits.kit.scope import training_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
-from palpate.perturb.suites import Suite, SuiteCases, Test, Wanted
+from palpate.perturb.suites import RightAnswer, Suite, SuiteCases, Test
 from palpate.perturb.words import find_words
 from palpate.perturb.words.tokens import normalise_word
 from palpate.results import Plan
@@ -36,7 +36,7 @@ class LabelledTest:
     positive: bool | None
     cases: Ints
     """Its cases, as indices into the columns of `ExaminedCases`."""
-    wanted: Wanted | None = None
+    wanted: RightAnswer | None = None
     """The right answer where the suite has more than two labels."""
     column: int = 0
     """The label whose probability is moved by a DIR test, and shown of a sentence that fails."""

@@ -33,7 +33,7 @@ from pathlib import Path
 from palpate.errors import ConfigError
 from palpate.files import YamlNode, read_yaml
 from palpate.perturb.suites.cases import Case, Filled, SuiteCases
-from palpate.perturb.suites.expectations import ExpectedCase, Wanted
+from palpate.perturb.suites.expectations import ExpectedCase, RightAnswer
 from palpate.perturb.suites.lexicons import Lexicon, read_lexicon
 from palpate.perturb.suites.patterns import Flat
 from palpate.perturb.suites.readers import Classes, TestReader
@@ -49,13 +49,13 @@ __all__ = [
     "ExpectedCase",
     "Filled",
     "Flaw",
+    "RightAnswer",
     "SlotRelation",
     "Suite",
     "SuiteCases",
     "SuiteLabels",
     "Template",
     "Test",
-    "Wanted",
     "find_flaws",
     "list_suites",
     "load_suite",

@@ -18,7 +18,7 @@ from palpate.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RightAnswer:
     """The right answer about several labels: the one that must be highest, or those that are there and that are not.
 
     A label that is in none of them does not count.

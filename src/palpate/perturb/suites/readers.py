@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 from palpate.files import YamlNode
-from palpate.perturb.suites.expectations import Expectation, Wanted
+from palpate.perturb.suites.expectations import Expectation, RightAnswer
 from palpate.perturb.suites.lexicons import Lexicon
 from palpate.perturb.suites.patterns import Pattern, PatternError, Slot, parse
 from palpate.perturb.suites.schema import (
@@ -32,7 +32,7 @@ _CHANGE = ("name", "prepend", "append", "replace", "respell")
 
 
 _THERE = {"yes": True, "no": False, "present": True, "absent": False, "1": True, "0": False}
-Answer = tuple[bool | None, Wanted | None]
+Answer = tuple[bool | None, RightAnswer | None]
 """The right answer of a template: one of two labels, or something about several, or none."""
 
 
@@ -157,11 +157,11 @@ class TestReader:
         if not names:
             return node.choice("the label", self.labels) == self.labels.positive, None
         if self.classes.exclusive:
-            return None, Wanted(highest=node.choice("the label", names))
+            return None, RightAnswer(highest=node.choice("the label", names))
         if isinstance(node.content, list | str):
             listed = [node] if isinstance(node.content, str) else node.content
             present = [each.choice("the label", names) for each in listed]
-            return None, Wanted(present=tuple(present), absent=tuple(n for n in names if n not in present))
+            return None, RightAnswer(present=tuple(present), absent=tuple(n for n in names if n not in present))
         said = {
             name: _THERE[value.choice(f"label '{name}'", tuple(_THERE))]
             for name, value in node.mapping("the label", known=names).items()
@@ -169,7 +169,7 @@ class TestReader:
         if not said:
             raise node.error("the label names none", hint=f"the labels are: {', '.join(names)}")
         there, gone = (tuple(name for name in said if said[name] is wanted) for wanted in (True, False))
-        return None, Wanted(present=there, absent=gone)
+        return None, RightAnswer(present=there, absent=gone)
 
     def _pattern(self, node: YamlNode) -> Pattern:
         """A template text whose slots are all known."""

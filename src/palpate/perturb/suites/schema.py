@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from palpate.perturb.suites.expectations import Expectation, Wanted
+from palpate.perturb.suites.expectations import Expectation, RightAnswer
 from palpate.perturb.suites.patterns import Flat, Part, Pattern, Slot, flatten
 
 TestType = Literal["MFT", "INV", "DIR"]
@@ -75,7 +75,7 @@ class Template:
     file: Path | None = None
     listed: tuple[Flat, ...] = ()
     listed_to: tuple[Flat, ...] = ()
-    wanted: Wanted | None = None
+    wanted: RightAnswer | None = None
     """The right answer where a suite has more than two labels; `label` is None then."""
 
     def variations(self) -> tuple[Flat, ...]:
