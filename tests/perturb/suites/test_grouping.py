@@ -52,6 +52,17 @@ def test_openings_of_one_sentence_are_joined_but_crossed_openings_and_endings_ar
     assert found[1] != found[3]
 
 
+def test_rows_that_only_ever_differ_in_two_clauses_are_two_templates() -> None:
+    texts = [
+        f"{opening} weight {change}. I was trying hard to {wish} weight anyway."
+        for change, wish in (("loss", "lose"), ("gain", "gain"))
+        for opening in ("I'm taking {drug} and having", "{drug} gives me", "From {drug} I have")
+    ]
+    assert group_variations(texts, [0] * 6) == [0, 0, 0, 1, 1, 1]
+    # One row of each shows nothing of what changes alone: in doubt they are one.
+    assert group_variations([texts[0], texts[3]], [0, 0]) == [0, 0]
+
+
 def test_other_labels_are_never_joined() -> None:
     assert group_variations(["I had {pain}.", "I had {pain} today."], [True, False]) == [0, 1]
 

@@ -5,7 +5,8 @@ Base templates are what intervals are made by: 36 ways to say "I took it after I
 
 - they have the same clauses, in any order, where a clause is seen through its slots and its cues ("before", "not",
   "because"; lexicons/cues.yaml): another cue or another order within a clause makes another sentence, and
-- their words are much the same (average linkage on the share of common words);
+- their words are much the same (average linkage on the share of common words), and they are not rows that only ever
+  differ in two clauses at once;
 - or they share a whole clause that stands with no others, and most of their words: `It gives me cramps. I hate it` and
   `I have cramps from it. I hate it`.
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -52,11 +53,12 @@ def group_variations(texts: Sequence[str], apart: Sequence[Hashable]) -> list[in
     groups = list(range(len(texts)))
     for members in rows.values():
         kinds: dict[Hashable, list[int]] = defaultdict(list)
+        parts = _parts(members, clauses)
         # Sorted, so that ties between equal distances fall alike whatever the order of the rows.
         for row in sorted(members, key=texts.__getitem__):
             kinds[_frame(clauses[row])].append(row)
         for alike in kinds.values():
-            _join_alike(alike, clauses, groups)
+            _join_alike(alike, clauses, parts, groups)
         _join_by_clause(members, clauses, groups)
     numbers: dict[int, int] = {}
     return [numbers.setdefault(group, len(numbers)) for group in groups]
@@ -145,16 +147,43 @@ def _words(rows: Sequence[int], clauses: Sequence[Sequence[Clause]]) -> list[lis
     return [[word for clause in clauses[row] for word in clause] for row in rows]
 
 
-def _join_alike(rows: Sequence[int], clauses: Sequence[Sequence[Clause]], groups: list[int]) -> None:
-    """Put rows of the same frame together whose words are much the same."""
+def _join_alike(
+    rows: Sequence[int], clauses: Sequence[Sequence[Clause]], parts: Mapping[int, int], groups: list[int]
+) -> None:
+    """Put rows of the same frame together whose words are much the same and that are of one part."""
     if len(rows) == 1:
         return
     distance = 1 - _common(_words(rows, clauses))
     np.fill_diagonal(distance, 0.0)
     found = fcluster(linkage(squareform(distance, checks=False), "average"), FARTHEST, "distance")
-    first: dict[int, int] = {}
+    first: dict[tuple[int, int], int] = {}
     for row, cluster in zip(rows, found.tolist(), strict=True):
-        groups[row] = first.setdefault(cluster, row)
+        groups[row] = first.setdefault((cluster, parts[row]), row)
+
+
+def _parts(rows: Sequence[int], clauses: Sequence[Sequence[Clause]]) -> dict[int, int]:
+    """The part of each row: rows are of one part if changes of one clause at a time lead from one to the other.
+
+    Alternatives within a template are free of each other, so each is seen to change alone. Rows that differ in two
+    clauses whenever they differ ("I lost weight. I wanted to lose it", "I gained weight. I wanted to gain it") are two
+    templates. A row that is a part of its own shows nothing of what changes alone: such rows share one part, so that
+    their words decide.
+    """
+    seen: dict[tuple[Clause, ...], int] = {}
+    parent = {row: row for row in rows}
+
+    def root(row: int) -> int:
+        while parent[row] != row:
+            row = parent[row]
+        return row
+
+    for row in rows:
+        long = sorted(clause for clause in clauses[row] if len(clause) >= SHORT or _frame([clause]))
+        for left_out in range(len(long)):
+            rest = (*long[:left_out], *long[left_out + 1 :], (str(len(long)),))
+            parent[root(row)] = root(seen.setdefault(rest, row))
+    sizes = Counter(map(root, rows))
+    return {row: root(row) if sizes[root(row)] > 1 else -1 for row in rows}
 
 
 def _join_by_clause(rows: Sequence[int], clauses: Sequence[Sequence[Clause]], groups: list[int]) -> None:
