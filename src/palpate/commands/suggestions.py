@@ -76,7 +76,8 @@ def write_suggestions(suggestions: list[Suggestion], slot: str, path: Path) -> N
 def _masked(suite: Suite, slot: str, n: int, seed: int) -> tuple[list[str], Hits]:
     """Sentences with the slot, as many from every template, and where it stands in each."""
     with_slot = sorted({unit.capability.id for unit in suite.units if any(slot in f.slots for f in unit.factors)})
-    texts, places = [], []
+    texts: list[str] = []
+    places: list[tuple[int, int]] = []
     if with_slot:
         # More than asked for: sentences without the slot, or with another form of its value, are left out.
         cases = suite.sample(4 * n, np.random.default_rng(seed), capabilities=with_slot, balance="template")
