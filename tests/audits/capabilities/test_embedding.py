@@ -65,6 +65,7 @@ def test_sentences_stand_in_notes_without_the_label_and_without_the_finding(tmp_
         assert texts[row] == host[: edit.start] + edit.text + host[edit.start :]
         assert host[: edit.start].endswith(".")
     result = audit.analyse(plan, predictions, RNG(1))
+    assert any("inside 3 held-out notes without the label" in each.sentence for each in result.findings)
     rates = values(result, "template_pass_rate")
     assert (rates["b1"], rates["a1"]) == (0.0, 1.0)
     shown = [row[2] for block in result.blocks if block.title == "Sentences that fail" for row in block.rows]

@@ -146,6 +146,7 @@ class Capabilities:
                 "suite_fingerprint": examined.fingerprint,
                 "n_cases": examined.n_cases,
                 "n_templates": len(examined.templates),
+                "embedded_in": examined.n_hosts,
                 "threshold": measured.thresholds.origin,
                 "n_replicates": self.n_replicates,
                 "unit": "base template for sentences, patient for held-out cases",

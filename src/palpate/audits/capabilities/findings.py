@@ -317,6 +317,9 @@ def _missing(analysis: CapabilitiesAnalysis) -> list[Finding]:
     baselines = analysis.measured.baselines.values()
     for reason in dict.fromkeys(baseline.reason for baseline in baselines if baseline.reason):
         found.append(Finding(sentence=f"Some sentences have no held-out baseline: {reason}.", kind="caveat"))
+    if analysis.examined.n_hosts:
+        notes = counted(analysis.examined.n_hosts, "held-out note")
+        found.append(Finding(sentence=f"The sentences stood inside {notes} without the label, not alone."))
     dropped = analysis.examined.dropped
     if dropped:
         more = [f"{len(dropped) - 3} more"] if len(dropped) > 3 else []

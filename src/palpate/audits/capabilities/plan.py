@@ -111,6 +111,8 @@ class ExaminedCases:
     n_training: int | None
     """How many training notes mentions are counted in; None without a training split."""
     dropped: tuple[str, ...]
+    n_hosts: int = 0
+    """In how many notes the sentences stand; 0 if they stand alone."""
 
     def tests_of(self, part: str, *, decides: bool | None = None) -> list[LabelledTest]:
         """The tests and labels of a part; `decides`: only MFT, or only pairs of sentences (INV and DIR)."""
@@ -159,7 +161,10 @@ def plan_suite(
     sizes = [len(held_out), len(validation), len(cases), len(made) - len(cases)]
     group = np.repeat(np.arange(len(sizes)), sizes).astype(np.int64)
     memory = PlannedSuite(
-        examine_cases(suite, cases, first_row=first_row, training=notes, capabilities=chosen),
+        replace(
+            examine_cases(suite, cases, first_row=first_row, training=notes, capabilities=chosen),
+            n_hosts=0 if hosts is None else len(hosts.rows),
+        ),
         slice(0, len(held_out)),
         slice(len(held_out), first_row),
     )
