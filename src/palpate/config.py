@@ -226,7 +226,7 @@ def _explain(error: ValidationError, file: YamlNode) -> ConfigError:
     return ConfigError(f"{where}{name}{wrong.problem}", file=file.file, hint=hint)
 
 
-_YAML = (".yaml", ".yml")
+_VALUES = (".yaml", ".yml", ".txt", ".csv")
 
 
 def _reader(kind: str) -> Callable[..., Any]:
@@ -300,7 +300,7 @@ def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str
         elif "values" in field.metadata and isinstance(value, dict):
             reader = _reader(field.metadata["values"])
             read[field.name] = {
-                key: reader(folder / item) if isinstance(item, str) and Path(item).suffix in _YAML else item
+                key: reader(folder / item) if isinstance(item, str) and Path(item).suffix in _VALUES else item
                 for key, item in value.items()
             }
         elif "source" in field.metadata and isinstance(value, str | dict):
