@@ -233,6 +233,7 @@ def _reader(kind: str) -> Callable[..., Any]:
     """What turns a file into the value of an audit's field."""
     from palpate.data import lexicons, suites
     from palpate.data.annotations import evidence_tables
+    from palpate.data.annotations.reviews import read_review
     from palpate.data.lexicons.phrases import read_phrases
     from palpate.perturb.characteristics import load_definition
     from palpate.perturb.suites.lexicons import slot_values
@@ -242,6 +243,7 @@ def _reader(kind: str) -> Callable[..., Any]:
         "ratings": lexicons.read_ratings,
         "replacements": lexicons.read_replacements,
         "phrases": read_phrases,
+        "review": read_review,
         "definition": load_definition,
         "evidence": evidence_tables.read_evidence,
         "notes": evidence_tables.read_note_places,

@@ -23,6 +23,7 @@ from palpate.audits.characteristics.findings import characteristics_findings
 from palpate.audits.characteristics.measures import measure_arm
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
 from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, sample_patients, stated_groups
+from palpate.audits.characteristics.review import check_reviews, review_findings, reviews_provenance
 from palpate.audits.characteristics.shifts import altered_excerpts, largest_shifts
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
@@ -43,6 +44,7 @@ from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thre
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.perturb.characteristics import Contradictory, Definition
+from palpate.perturb.characteristics.review import AlterationReview
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
 
@@ -95,6 +97,8 @@ class Characteristics:
     that the audit compares (`run`)."""
     margins: dict[str, float] = field(default_factory=dict)
     """The smallest effects that matter, of the run; the others have their defaults."""
+    review: tuple[AlterationReview, ...] = field(default=(), metadata={"files": "review"})
+    """Files that reviewers saved from the page of `palpate alter --sample`; their error rates join the findings."""
     examples: Annotated[int, Field(ge=0)] = 5
     """How many of the largest single shifts are listed for each model and characteristic."""
     include_text: bool = False
@@ -115,6 +119,7 @@ class Characteristics:
             name: age_groups(self.ages) if name == "age" else alterer.groups(name) for name in alterer.characteristics
         }
         specs = arm_specs(self.alter, groups)
+        check_reviews(self.review, specs)
         rows = sample_patients(cohort, audited_rows(self.name, cohort, main, self.split), self.max_notes, rng)
         labels = audited_labels(
             self.name, cohort, self.labels, rows=rows, most_common=self.most_common, reserved=(ALL_LABELS,)
@@ -181,7 +186,7 @@ class Characteristics:
             audit=self.name,
             estimates=estimates_frame(rows),
             blocks=characteristics_blocks(analysis, excerpts),
-            findings=characteristics_findings(analysis, judged),
+            findings=(*characteristics_findings(analysis, judged), *review_findings(self.review, memory.arms)),
             answers=tuple(arm.answer for _, arm in judged),
             provenance=self._provenance(plan, threshold.origin),
         )
@@ -207,6 +212,7 @@ class Characteristics:
             "unit": self.unit,
             "n_replicates": self.n_replicates,
             "labels": list(plan.labels),
+            **({"reviews": reviews_provenance(self.review)} if self.review else {}),
             "notes": {arm.name: {"tried": arm.n_notes, "altered": len(arm.rows)} for arm in arms},
             "reference": {arm.name: arm.groups[arm.reference] for arm in arms},
             "observed": {arm.name: groups.reason or groups.origin for arm, groups in zip(arms, observed, strict=True)},
