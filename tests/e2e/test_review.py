@@ -130,6 +130,10 @@ def test_what_is_wrong_is_said(notes: Path, palpate: CommandLine) -> None:
     ran = palpate("audit", notes / "audit.yaml", "--out", notes / "run")
     assert ran.code == 2
     assert "'ethnicity' was reviewed, but is not altered" in " ".join(ran.err.split())
+    (notes / "review.json").write_text(json.dumps({**saved, "to": {"gender": "robot"}}))
+    ran = palpate("audit", notes / "audit.yaml", "--out", notes / "run")
+    assert ran.code == 2
+    assert "'gender=robot' was reviewed, but is no group here" in " ".join(ran.err.split())
 
 
 def test_one_note_can_be_altered_to_a_named_group(tmp_path: Path, palpate: CommandLine) -> None:

@@ -27,22 +27,29 @@ def error_rate(review: AlterationReview) -> tuple[float, float, float]:
 def check_reviews(reviews: Sequence[AlterationReview], specs: Sequence[ArmSpec]) -> None:
     """Refuse a review of alterations that this audit does not make."""
     for review in reviews:
-        if review.characteristic not in {spec.name for spec in specs}:
+        spec = next((spec for spec in specs if set(spec.parts) == set(review.to)), None)
+        if spec is None:
             raise ConfigError(
                 f"audit 'characteristics', option 'review': '{review.characteristic}' was reviewed, but is not altered",
                 hint=f"add it to `alter:`, which has {', '.join(spec.name for spec in specs)}",
+                at=("review",),
+            )
+        if tuple(review.to[part] for part in spec.parts) not in spec.groups:
+            raise ConfigError(
+                f"audit 'characteristics', option 'review': '{review.group}' was reviewed, but is no group here",
+                hint=f"its groups are: {', '.join(spec.names[:8])}{', ...' if len(spec.names) > 8 else ''}",
                 at=("review",),
             )
 
 
 def review_findings(reviews: Sequence[AlterationReview], arms: Sequence[Arm]) -> list[Finding]:
     """The error rate of the alterations with its interval, for each review."""
-    question = {arm.name: asked(arm)[0] for arm in arms}
+    question = {frozenset(arm.name.split("+")): asked(arm)[0] for arm in arms}
     return [
         Finding(
             sentence=_sentence(review),
             kind="caveat" if error_rate(review)[0] > _MANY_WRONG else "fact",
-            question=question[review.characteristic],
+            question=question[frozenset(review.to)],
         )
         for review in reviews
     ]
