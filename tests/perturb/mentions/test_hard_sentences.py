@@ -1,7 +1,8 @@
 """Hard sentences, written for palpate: `affirmed` is right on at least 95% of them.
 
 `held_back.tsv` was written before the rules and read only when they were done (86 of 87 then; one rule was mended after
-it); `hard_sentences.tsv` was written beside them. A new sentence that fails belongs here, with its rule.
+it); `hard_sentences.tsv` was written beside them, in batches; `last_check.tsv` after the last of them (59 of 60 then). A
+new sentence that fails belongs into the second file, with its rule.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 from palpate.perturb.mentions import find_mentions
 
 HERE = Path(__file__).parent
-FILES = ("hard_sentences.tsv", "held_back.tsv")
+FILES = ("hard_sentences.tsv", "held_back.tsv", "last_check.tsv")
 
 
 def sentences(name: str) -> list[tuple[str, str, str, int]]:
@@ -36,7 +37,7 @@ def wrong(name: str, rule: str = "affirmed") -> list[tuple[str, str, str, int]]:
 @pytest.mark.parametrize("name", FILES)
 def test_at_least_95_of_100_hard_sentences_are_right(name: str) -> None:
     rows = sentences(name)
-    assert len(rows) >= 85
+    assert len(rows) >= 60
     assert all(find_mentions([text], [label])[0, 0] == 1 for _, label, text, _ in rows)  # all mention the label
     found = wrong(name)
     assert 1 - len(found) / len(rows) >= 0.97, found

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from palpate.files import read_resource
-from palpate.perturb.mentions.people import is_of_other
+from palpate.perturb.mentions.people import is_of_other, is_of_patient
 from palpate.perturb.mentions.sentences import NO, Sentence
 
 _ANSWERED = re.compile(r"[^,]{0,60}" + re.escape(NO))
@@ -61,6 +61,13 @@ _KNOWN_BEFORE = re.compile(
 )
 
 
+_WITHOUT = ("without", "w/o")
+"""They deny one thing, not what a verb says next: "CT without contrast showed an effusion"."""
+_TOPIC = re.compile(
+    r"\b(?:with (?:regards?|respect) to|regarding|as for|as regards|in terms of)\s+(?:[\w-]+\s+){0,3}\Z"
+)
+
+
 class Cue(NamedTuple):
     """A word that denies or asks for what follows."""
 
@@ -82,6 +89,10 @@ class Patterns(NamedTuple):
     answered: re.Pattern[str]
     told: re.Pattern[str]
     no_finding: re.Pattern[str]
+    dismissed: re.Pattern[str]
+    """Denies what a sentence is said to be about."""
+    verbs: re.Pattern[str]
+    conditions: frozenset[str]
     may_end: frozenset[str]
     places: frozenset[str]
     """Phrases that name a place of the body, not a finding."""
@@ -99,7 +110,9 @@ class ReadSentence:
 
     def affirms(self, start: int, end: int, phrase: str) -> bool:
         """Whether the mention at this place says that the patient has, had or may have the finding."""
-        if self.sentence.of_family or self._is_denied(start, end):
+        if self.sentence.of_family and not is_of_patient(self.sentence.text):
+            return False
+        if self._is_denied(start, end):
             return False
         if phrase in _patterns().places and not self._is_abnormal(start, end):
             return False
@@ -129,6 +142,8 @@ class ReadSentence:
             return True
         if self._denied_after(start, after):
             return True
+        if _TOPIC.search(self.text, max(0, start - 60), start) and _patterns().dismissed.search(after):
+            return True
         return self._denied_before(start, after)
 
     def _denied_after(self, start: int, after: str) -> bool:
@@ -146,7 +161,8 @@ class ReadSentence:
         if cue.kind == "family":
             return True
         if cue.kind in ("ask", "query"):
-            return not (_GIVEN.search(gap) or _patterns().answered.match(after))
+            found = cue.word not in _patterns().conditions and _patterns().answered.match(after)
+            return not (_GIVEN.search(gap) or found)
         return not self._is_outside(cue, gap, start, after)
 
     def _cue_before(self, start: int) -> Cue | None:
@@ -168,7 +184,9 @@ class ReadSentence:
             return True
         if _GIVEN.search(gap) and cue.word not in words.may_end:
             return True
-        treated = _FOR.search(f"{cue.word}{gap}")
+        if cue.word in _WITHOUT and words.verbs.search(gap) and " that " not in gap:
+            return True
+        treated = _FOR.search(gap)
         if treated is not None and treated[1] not in _MAY_BE_FOR:
             return True
         item = gap.rpartition(",")[2]
@@ -223,6 +241,9 @@ def _patterns() -> Patterns:
         ),
         told=_words(_either(data["told"]) + r"|in (?:19|20)\d\d|x ?\d+"),
         no_finding=re.compile(rf"(?:(?:,| and| or|/)\s*[\w-]+){{0,3}}[ /-]{_either(data['not_findings'])}(?![\w-])"),
+        dismissed=_words(rf"no evidence|none|(?:is|was|were|are|been) (?:\w+ )?{_either(data['may_end'])}"),
+        verbs=_words(verbs),
+        conditions=frozenset(data["conditions"]),
         may_end=frozenset(data["may_end"]),
         places=frozenset(places["places"]),
         abnormal=_words(abnormal),
@@ -236,20 +257,27 @@ def _after(data: Any) -> re.Pattern[str]:
     gap = rf"(?P<gap>(?:,? (?!{stop}\b)[\w'()/-]+){{0,8}}?)"
     but = r"but(?: (?:was|were|then|later|subsequently))?(?= (?:not|ruled|excluded|absent|negative))"
     aux = rf"(?:,? (?:{_either(data['auxiliaries'])}|{but}|[a-z]+ly)){{0,7}}?"
+    verb = rf"(?:,? (?:{_either(data['auxiliaries'])}|{but}|[a-z]+ly)){{1,7}}?"
     negated = (
         rf"(?:{_either(data['negations'])}(?: (?:been|be|to be|clearly|definitely|[a-z]+ly|yet|to have)){{0,2}} "
         rf"(?<!previously )(?<!before ){_either(data['not_before'])})"
     )
     undone = rf"(?! {_either(data['undone'])})"
     none = r"(?:there (?:is|was) )?(?:no evidence|none)(?! (?:of|for|that|on)\b)"
-    return re.compile(
-        rf"{gap}{aux},? (?:(?:{_either(data['denied_before'])}|{negated})(?![\w-]){undone}|{none}(?![\w-]))"
-    )
+    # "pneumonia, unlikely PE": before a noun these words are about the noun, unless a verb stands before them.
+    alone = rf"{_either(data['may_end'])}(?=[^\w ]|$| {_either(data['after_may_end'])}\b)"
+    plain = rf"(?:{_either([word for word in data['denied_before'] if word not in data['may_end']])}|{negated})"
+    after_verb = rf"{verb},? {_either(data['may_end'])}(?![\w-]){undone}"
+    return re.compile(rf"{gap}(?:{aux},? (?:{plain}(?![\w-]){undone}|{none}(?![\w-]))|,? {alone}|{after_verb})")
 
 
 def _either(words: Sequence[str], *, star: str = "") -> str:
     longest_first = sorted(words, key=len, reverse=True)
-    return "(?:" + "|".join(re.escape(word).replace(r"\ \*\ ", star) for word in longest_first) + ")"
+    return "(?:" + "|".join(_escaped(word).replace(r"\ \*\ ", star) for word in longest_first) + ")"
+
+
+def _escaped(word: str) -> str:
+    return re.escape(word).replace(r"\ \#\ ", r"(?: [\w-]+){1,3} ")
 
 
 def _words(pattern: str, sign: str | None = None) -> re.Pattern[str]:

@@ -32,6 +32,7 @@ _LIST_GOES_ON = re.compile(
 """The end of a line whose sentence goes on in the next one."""
 _WRAPPED = 50
 """A line with this many characters was probably broken by the width of the page."""
+_NEXT_WORD = re.compile(r"[ \t]+([A-Za-z]+)")
 _LAST_WORD = re.compile(r"([A-Za-z/]+)(?:['’]s)?\s*\Z")
 _NOT_HEADINGS = frozenset(
     [
@@ -79,13 +80,19 @@ def sentences(part: str, *, in_family: bool = False) -> Iterator[Sentence]:
         if match.lastgroup == "colon":
             last = _LAST_WORD.search(said)
             word = last[1].lower() if last else ""
-            if word in _NOT_HEADINGS or word in RELATIVES or word in SIDES:
+            if word in _NOT_HEADINGS or word in RELATIVES or word in SIDES or _names_kin(marked, match.end()):
                 continue
         yield from _sentence(said, of_family or _goes_on(before, said))
         begin, before = match.end(), said
         if match.lastgroup == "colon":
             of_family = _FAMILY_NAME.search(said) is not None
     yield from _sentence(marked[begin:], of_family or _goes_on(before, marked[begin:]))
+
+
+def _names_kin(text: str, place: int) -> bool:
+    """Whether a relative follows: "Heart failure: father, brother"."""
+    follows = _NEXT_WORD.match(text, place)
+    return follows is not None and (follows[1].lower() in RELATIVES or follows[1].lower() in SIDES)
 
 
 def opens_family(part: str) -> bool:
@@ -113,7 +120,7 @@ def _sentence(said: str, of_family: bool) -> Iterator[Sentence]:
         yield Sentence(text, lower, of_family)
 
 
-_SIGN = r"(?<![ \t])(?:[ \t]*(?:[:=?–—]|-{2,3})|[ \t]+-)[ \t]*(?:\n[ \t]*)?"
+_SIGN = r"(?<![ \t])(?:[ \t]*(?:[:=?–—]|-{2,3})(?:[ \t]-(?=[ \t]))?|[ \t]+-)[ \t]*(?:\n[ \t]*)?"
 """Starts at the first blank and allows few dashes, so that a long run of either is not tried at every position."""
 
 
@@ -122,7 +129,10 @@ def _answer() -> re.Pattern[str]:
     """The answer ends where it says so: "Pneumonia: no further antibiotics" denies nothing."""
     data = read_resource("palpate.perturb.mentions", "cues.yaml")
     denied, ends = ("|".join(map(re.escape, data[name])) for name in ("denied_answers", "answer_ends"))
-    return re.compile(rf"{_SIGN}[(\[]?(?:{denied})(?:\s+(?:{ends}))?[)\]]?(?=[ \t]*(?:[.,;!?(\n]|$))", re.IGNORECASE)
+    said = rf"(?:{denied})(?:\s+(?:{ends}))?"
+    return re.compile(
+        rf"{_SIGN}[(\[]?{said}[)\]]?(?=[ \t]*(?:[.,;!?(\n]|$))|(?<![ \t])[ \t]?[(\[]{said}[)\]]", re.IGNORECASE
+    )
 
 
 @cache
