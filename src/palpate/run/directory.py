@@ -53,7 +53,7 @@ def file_name(model: str) -> str:
 
 
 def _names(plan: Plan[Any], row: NDArray[np.int64]) -> list[pl.Series]:
-    """The columns in which a plan names its variants, for some rows of them; null where a variant has no name."""
+    """The columns in which a plan names what its variants are about, for some rows of them; null without a name."""
     if not isinstance(plan.memory, NamesVariants):
         return []
     columns = []
@@ -105,11 +105,7 @@ class RunDirectory:
     # -- what was scored ------------------------------------------------------------------
 
     def write_variants(self, audit: str, plan: Plan[Any]) -> None:
-        """Offsets and replacements, one row per edit; an unedited case is a row without offsets.
-
-        Beside the group, a plan may name what each variant is about (`NamesVariants`): a word and its filter, a
-        template and its label.
-        """
+        """Offsets and replacements, one row per edit; an unedited case is a row without offsets."""
         variants, n_cases = plan.variants, len(plan.cohort)
         repeat = np.maximum(variants.n_edits, 1)
         row = np.repeat(np.arange(len(variants)), repeat)

@@ -1,8 +1,8 @@
 """Hard sentences, written for palpate: `affirmed` is right on at least 95% of them.
 
 `held_back.tsv` was written before the rules and read only when they were done (86 of 87 then; one rule was mended after
-it); `hard_sentences.tsv` was written beside them, in batches; `last_check.tsv` after the last of them (59 of 60 then). A
-new sentence that fails belongs into the second file, with its rule.
+it); `hard_sentences.tsv` was written beside them, in batches; `last_check.tsv` after the last of them (59 of 60 then).
+A new sentence that fails belongs into the second file, with its rule.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from palpate.audits.characteristics import review as reviews
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis, judge_arms, question_name
 from palpate.audits.characteristics.arms import ArmSpec, age_groups, arm_specs, references
 from palpate.audits.characteristics.blocks import characteristics_blocks
@@ -23,7 +24,6 @@ from palpate.audits.characteristics.findings import characteristics_findings
 from palpate.audits.characteristics.measures import measure_arm
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
 from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, sample_patients, stated_groups
-from palpate.audits.characteristics.review import check_reviews, review_findings, reviews_provenance
 from palpate.audits.characteristics.shifts import altered_excerpts, largest_shifts
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
@@ -119,7 +119,6 @@ class Characteristics:
             name: age_groups(self.ages) if name == "age" else alterer.groups(name) for name in alterer.characteristics
         }
         specs = arm_specs(self.alter, groups)
-        check_reviews(self.review, specs)
         rows = sample_patients(cohort, audited_rows(self.name, cohort, main, self.split), self.max_notes, rng)
         labels = audited_labels(
             self.name, cohort, self.labels, rows=rows, most_common=self.most_common, reserved=(ALL_LABELS,)
@@ -130,6 +129,7 @@ class Characteristics:
         read = training if asked else rows[:: -(-len(rows) // _NOTES_FOR_MEDIAN)]
         wanted = asked or ("age" in groups and "age" not in self.reference)
         stated = stated_groups(cohort.texts, read, alterer) if wanted else {}
+        reviews.check_reviews(self.review, specs)
         return alter_notes(
             cohort,
             rows,
@@ -186,7 +186,7 @@ class Characteristics:
             audit=self.name,
             estimates=estimates_frame(rows),
             blocks=characteristics_blocks(analysis, excerpts),
-            findings=(*characteristics_findings(analysis, judged), *review_findings(self.review, memory.arms)),
+            findings=(*characteristics_findings(analysis, judged), *reviews.review_findings(self.review, memory.arms)),
             answers=tuple(arm.answer for _, arm in judged),
             provenance=self._provenance(plan, threshold.origin),
         )
@@ -212,7 +212,7 @@ class Characteristics:
             "unit": self.unit,
             "n_replicates": self.n_replicates,
             "labels": list(plan.labels),
-            **({"reviews": reviews_provenance(self.review)} if self.review else {}),
+            **({"reviews": reviews.reviews_provenance(self.review)} if self.review else {}),
             "notes": {arm.name: {"tried": arm.n_notes, "altered": len(arm.rows)} for arm in arms},
             "reference": {arm.name: arm.groups[arm.reference] for arm in arms},
             "observed": {arm.name: groups.reason or groups.origin for arm, groups in zip(arms, observed, strict=True)},
