@@ -233,6 +233,8 @@ def _reader(kind: str) -> Callable[..., Any]:
     """What turns a file into the value of an audit's field."""
     from palpate.data import lexicons, suites
     from palpate.data.annotations import evidence_tables
+    from palpate.data.annotations.reviews import read_review
+    from palpate.data.lexicons.phrases import read_phrases
     from palpate.perturb.characteristics import load_definition
     from palpate.perturb.robustness.own import load_perturbation
     from palpate.perturb.suites.lexicons import slot_values
@@ -241,6 +243,8 @@ def _reader(kind: str) -> Callable[..., Any]:
         "words": lexicons.read_words,
         "ratings": lexicons.read_ratings,
         "replacements": lexicons.read_replacements,
+        "phrases": read_phrases,
+        "review": read_review,
         "definition": load_definition,
         "perturbation": load_perturbation,
         "evidence": evidence_tables.read_evidence,
@@ -279,16 +283,16 @@ def _read_files(kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str
     """The options with the content of files instead of their names.
 
     An audit itself reads no file of the user's: a field with `metadata={"file": KIND}` may be given as a file's name
-    (or as a list of names, where the field is a list). With `metadata={"source": KIND}` any name is that of a file or
-    folder; where the field is a mapping, each of its values is. A file whose meaning depends on other options
-    (`"read with"`) waits until these are checked: `_read_last`.
+    (or as a list of names, where the field is a list), and with `"folder": True` as a folder's. With
+    `metadata={"source": KIND}` any name is that of a file or folder; where the field is a mapping, each of its values
+    is. A file whose meaning depends on other options (`"read with"`) waits until these are checked: `_read_last`.
     """
     read = dict(options)
     for field in dataclasses.fields(kind):
         if "read with" in field.metadata:
             continue
         value = options.get(field.name)
-        if "file" in field.metadata and isinstance(value, str) and Path(value).suffix:
+        if "file" in field.metadata and isinstance(value, str) and ("folder" in field.metadata or Path(value).suffix):
             read[field.name] = _reader(field.metadata["file"])(folder / value)
         elif "files" in field.metadata and isinstance(value, str | list):
             names = [value] if isinstance(value, str) else value

@@ -38,9 +38,11 @@ from palpate.results.plan import (
     ModelKnowledge,
     ModelPredictions,
     ModelRequests,
+    NamesVariants,
     Plan,
     PlansWithModels,
     Predictions,
+    VariantNames,
 )
 
 __all__ = [
@@ -71,10 +73,12 @@ __all__ = [
     "ModelKnowledge",
     "ModelPredictions",
     "ModelRequests",
+    "NamesVariants",
     "Plan",
     "PlansWithModels",
     "Predictions",
     "Table",
+    "VariantNames",
     "estimates_frame",
     "finite",
     "headline_label",

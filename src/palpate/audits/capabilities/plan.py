@@ -16,7 +16,7 @@ from palpate.cases.edits import Ints, Variants
 from palpate.perturb.suites import RightAnswer, Suite, SuiteCases, Test
 from palpate.perturb.words import find_words
 from palpate.perturb.words.tokens import normalise_word
-from palpate.results import Plan
+from palpate.results import Plan, VariantNames
 
 PARTS = ("main", "further")
 """The parts of a suite, which are reported apart."""
@@ -141,6 +141,23 @@ class PlannedSuite(NamedTuple):
     examined: ExaminedCases
     held_out: slice
     validation: slice
+
+    def variant_names(self) -> dict[str, VariantNames]:
+        """The test, template and label of each sentence, and what was changed in the second sentences of pairs."""
+        examined, test = self.examined, np.full(self.examined.n_cases, -1, dtype=np.int64)
+        for k, each in enumerate(examined.tests):
+            test[each.cases] = k
+        pairs = np.flatnonzero(examined.second >= 0)
+        row = np.concatenate([examined.first, examined.second[pairs]])
+        case = np.concatenate([np.arange(examined.n_cases), pairs])
+        labels = [each.label for each in examined.tests]
+        said = np.asarray([*(k if label else -1 for k, label in enumerate(labels)), -1], dtype=np.int64)
+        return {
+            "test": VariantNames(row, test[case], [each.test_group for each in examined.tests]),
+            "template": VariantNames(row, examined.template[case], examined.templates),
+            "label": VariantNames(row, said[test[case]], labels),
+            "change": VariantNames(examined.second[pairs], examined.change[pairs], examined.changes),
+        }
 
 
 def plan_suite(

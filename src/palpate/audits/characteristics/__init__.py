@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from palpate.audits.characteristics import review as reviews
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis, judge_arms, question_name
 from palpate.audits.characteristics.arms import ArmSpec, age_groups, arm_specs, references
 from palpate.audits.characteristics.blocks import characteristics_blocks
@@ -44,6 +45,7 @@ from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thre
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.perturb.characteristics import Contradictory, Definition
+from palpate.perturb.characteristics.review import AlterationReview
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
 
@@ -96,6 +98,8 @@ class Characteristics:
     that the audit compares (`run`)."""
     margins: dict[str, float] = field(default_factory=dict)
     """The smallest effects that matter, of the run; the others have their defaults."""
+    review: tuple[AlterationReview, ...] = field(default=(), metadata={"files": "review"})
+    """Files that reviewers saved from the page of `palpate alter --sample`; their error rates join the findings."""
     examples: Annotated[int, Field(ge=0)] = 5
     """How many of the largest single shifts are listed for each model and characteristic."""
     include_text: bool = False
@@ -127,6 +131,7 @@ class Characteristics:
         read = training if asked else rows[:: -(-len(rows) // _NOTES_FOR_MEDIAN)]
         wanted = asked or ("age" in groups and "age" not in self.reference)
         stated = stated_groups(cohort.texts, read, alterer) if wanted else {}
+        reviews.check_reviews(self.review, specs)
         return alter_notes(
             cohort,
             rows,
@@ -183,7 +188,7 @@ class Characteristics:
             audit=self.name,
             estimates=estimates_frame(rows),
             blocks=characteristics_blocks(analysis, excerpts),
-            findings=characteristics_findings(analysis, judged),
+            findings=(*characteristics_findings(analysis, judged), *reviews.review_findings(self.review, memory.arms)),
             answers=tuple(arm.answer for _, arm in judged),
             provenance=self._provenance(plan, threshold.origin),
         )
@@ -209,6 +214,7 @@ class Characteristics:
             "unit": self.unit,
             "n_replicates": self.n_replicates,
             "labels": list(plan.labels),
+            **({"reviews": reviews.reviews_provenance(self.review)} if self.review else {}),
             "notes": {arm.name: {"tried": arm.n_notes, "altered": len(arm.rows)} for arm in arms},
             "reference": {arm.name: arm.groups[arm.reference] for arm in arms},
             "observed": {arm.name: groups.reason or groups.origin for arm, groups in zip(arms, observed, strict=True)},
