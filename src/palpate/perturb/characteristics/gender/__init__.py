@@ -106,10 +106,13 @@ class GenderCharacteristic:
         if found.base is None:
             return found
         swaps, left, found.doubts = gendered.find_people(patient, found.base)
+        if not swaps and not strong:
+            found.base, found.doubts = None, []
+            return found
         places = {s.start: s for s in (*swaps, *(s for s in strong if s.gender == found.base))}
         found.swaps = sorted(places.values())
         found.left = sorted((*left, *(s._replace(ambiguous=True) for s in strong if s.gender != found.base)))
-        found.sexed = find_sexed(patient.note)
+        found.sexed = find_sexed(patient)
         return found
 
     def mentions(self, found: FoundGender) -> list[Mention]:

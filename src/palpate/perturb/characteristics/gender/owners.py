@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.gender.partners import spouses
-from palpate.perturb.characteristics.gender.subjects import Subjects
+from palpate.perturb.characteristics.gender.subjects import OWN_STORY, Subjects
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES, SIDES, SPOUSES
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OTHERS, RELATIVES, SIDES, SPOUSES
 
 Owner = Literal["patient", "spouse", "other", "unsure"]
 _GENDER = {**GENDER_OF_KIN, "gf": "female", "bf": "male"}
@@ -45,10 +45,18 @@ _TELLS_OF_PATIENT = re.compile(
 )
 """In "she says the patient fell", she is not the patient."""
 _FAMILY_HISTORY = re.compile(r"\bfamily\s+(?:medical\s+)?(?:history|hx)\b", re.IGNORECASE)
-_OWN_STORY = re.compile(
-    r"\s+(?:denies|reports|endorses|states|notes|believes|(?:is|was)\s+(?:adopted|unaware|unsure|not\s+(?:aware|sure)|the\s+(?:only|oldest|"
-    r"youngest)|one\s+of)|does\s+not\s+know|doesn't\s+know|has\s+(?:no|one|two|three|four|five|\d+|several|many)\s+(?:\w+\s+)?"
-    r"(?:siblings?|children|brothers?|sisters?|sons?|daughters?|known|relatives?|family|kids))\b",
+_SAYS_WHO = re.compile(
+    r"\s*\(\s*(?:(?:the|his|her|this|pt['’]s|patient['’]s)\s+)?(?:\w+\s+)?(?P<who>[a-z]+)\s*\)", re.IGNORECASE
+)
+""" "I asked her if she (sister) had seen it"."""
+_TELLS_OF_THE_PATIENT = re.compile(
+    r"(?:-in-law)?(?:\s+also|\s+who)?\s+(?:reports?|reported|states?|stated|says|said|notes|noted|feels|felt|thinks|thought|"
+    r"found|saw|brought|noticed)\b[^.;]*\b(?:patient|pt)\b[^.;]*(?:,|\band|\bbut)\s+(?:and\s+|but\s+)?$",
+    re.IGNORECASE,
+)
+_THINKS = re.compile(
+    r"\s+(?:also\s+|then\s+|further\s+)?(?:believe[sd]?|thinks?|thought|states?|stated|says|said|reports?|reported|noticed|notes|noted|"
+    r"feels\s+that|felt\s+that|called|found|brought|gave|wants|would\s+like|is\s+(?:very\s+)?(?:concerned|worried|unsure|not\s+sure))\b",
     re.IGNORECASE,
 )
 _IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
@@ -87,7 +95,7 @@ def pronouns(note: ScannedNote) -> Iterator[tuple[Hit, str]]:
         if after == "-" or after.isdigit() or after == "_":
             continue
         written = text[hit.start : hit.end]
-        if written.isupper() and not _UPPER_NEAR.match(text, hit.end):
+        if written.isupper() and not _UPPER_NEAR.match(text, hit.end) and not note.is_in_capitals(hit.start):
             continue
         if written == "His" and (
             text[max(0, hit.start - 3) : hit.start] == "of " or text[hit.end : hit.end + 7].lower() == " bundle"
@@ -128,12 +136,32 @@ class PronounOwners:
 
     def _owner(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
         note = self._note
+        named = _SAYS_WHO.match(note.text, hit.end)
+        if named and (named.group("who").lower() in OTHERS or gender != self._base):
+            return "other", True
         if note.in_family(hit.start) and not self._tells_own(hit):
-            owns = hit.word in _POSSESSIVE and gender == self._base and bool(_OWNS_KIN.match(note.text, hit.end))
-            return ("patient", False) if owns else ("other", gender == self._base)
+            return self._in_family_history(hit, gender)
         if gender != self._base:
             return self._of_other_gender(hit, gender)
         return self._of_same_gender(hit, gender)
+
+    def _in_family_history(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
+        """In a family history: the patient's if nobody of that gender was spoken of before."""
+        note = self._note
+        if gender != self._base:
+            return "other", False
+        if hit.word in _POSSESSIVE and _OWNS_KIN.match(note.text, hit.end):
+            return "patient", False
+        start = note.family_start(hit.start)
+        kin = [
+            person
+            for person in note.hits("people")
+            if start <= person.start < hit.start and GENDER_OF_KIN.get(person.word, gender) == gender
+        ]
+        if not kin:
+            return "patient", False
+        far = note.sentence_number(hit.start) - note.sentence_number(kin[-1].start) > _NEAR
+        return ("unsure" if far else "other"), True
 
     def _tells_own(self, hit: Hit) -> bool:
         """ "He denies a family history of gout", "She has no siblings": the patient in a family history."""
@@ -143,8 +171,8 @@ class PronounOwners:
             return True
         return (
             hit.word in _SUBJECTS
-            and not text[first : hit.start].strip(" \t\n-*•")
-            and bool(_OWN_STORY.match(text, hit.end))
+            and not text[first : hit.start].strip(" \t\n-*•,")
+            and bool(OWN_STORY.match(text, hit.end))
         )
 
     def _of_other_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
@@ -197,6 +225,8 @@ class PronounOwners:
         if hit.word in _POSSESSIVE and _OWNS_KIN.match(text, hit.end):
             return False
         between = text[person.end : hit.start]
+        if hit.word in _SUBJECTS and _TELLS_OF_THE_PATIENT.match(between) and _THINKS.match(text, hit.end):
+            return True
         if hit.word in _SUBJECTS:
             return bool(_FACT.match(between)) and not _TELLS.search(between)
         if hit.word in _POSSESSIVE and _IN_DECADE.match(text, hit.end):

@@ -30,6 +30,7 @@ _ONE_OF = re.compile(
     r"\b(?:an?|another)\s+(?:\w+\s+)?(?:friend|colleague|neighbor|relative|cousin|coworker|acquaintance)s?\s+of\s+$",
     re.IGNORECASE,
 )
+_WAS_GIVEN = re.compile(r"\b(?:is|was|were|be|been|being|are|got)\s+(?:\w+ly\s+|also\s+|then\s+)?given\s+$", re.IGNORECASE)
 _LAST = re.compile(r"([A-Za-z'’]+)\s+$")
 _AGO = re.compile(
     r"\s+\d+\s+(?:day|week|wk|month|mo|year|yr|hour|hr|minute|min)s?\s+(?:ago|later|after|before|prior|earlier|from)\b",
@@ -107,6 +108,8 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
         return _before_number(text, end, verb)
     if word in ("back", "home"):
         return _before_back(text, after, verb)
+    if verb == "given":
+        return "his" if _WAS_GIVEN.search(text, max(0, start - 40), start) or word in _OWN_GIFTS else "him"
     if verb in _GIVES:
         return "his" if word in _OWN_GIFTS or word.endswith(("'s", "’s")) else "him"
     adverb = word in _TIME or (word.endswith("ly") and word not in _NOUNS_IN_LY)

@@ -38,18 +38,22 @@ _REPORTS = re.compile(
     r"concern|worr|confirm|saw|drove|took|den[iy]|want|wish|agree|ask)",
     re.IGNORECASE,
 )
+_PARENT_AND = re.compile(r"\b(?:mother|father|mom|dad|parents?|family|guardian|grandmother|grandfather)\s+and\s+(?:the\s+|their\s+)?$", re.IGNORECASE)
 _LAW = re.compile(r"-in-law")
 _LISTED = re.compile(r"\b(?:and|,)\s+(?:his|her)\s+$", re.IGNORECASE)
 _SAID = re.compile(r"\b(?:that|says|said|states|stated|reports|reported|thinks|feels|noticed|found)\s+$", re.IGNORECASE)
 
 
-def find_reciprocal(note: ScannedNote, base: str) -> tuple[list[Hit], bool]:
-    """The words that mean the patient, and whether another word may."""
+def find_reciprocal(note: ScannedNote, base: str, *, child: bool = False) -> tuple[list[Hit], bool]:
+    """The words that mean the patient, and whether another word may; a child is also the "son" of "mother and son"."""
     found: list[Hit] = []
     doubt = False
     people = note.hits("people")
     for number, hit in enumerate(people):
         if GENDER_OF_KIN.get(hit.word) != base or hit.word not in _CALLED_WORDS or note.in_family(hit.start):
+            continue
+        if child and hit.word in ("son", "daughter") and _PARENT_AND.search(note.text, max(0, hit.start - 24), hit.start):
+            found.append(hit)
             continue
         relative = _relative_before(note, people[:number], hit)
         owner = _owner(note, hit) if relative else None

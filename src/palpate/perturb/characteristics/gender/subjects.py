@@ -86,6 +86,20 @@ _CALLS_HELP = re.compile(
     r"\s+(?:then\s+|immediately\s+)?called\s+(?:911|EMS|an?\s+ambulance|the\s+police)\b", re.IGNORECASE
 )
 _COUPLE = re.compile(r"\b(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
+_KIN_OF_ONES_OWN = (
+    r"(?:has|does\s+not\s+have|doesn't\s+have)\s+(?:an?|any|no|one|two|three|four|five|six|seven|\d+|several|many|another|other|both)\s+"
+    r"(?:\w+\s+){0,2}?(?:siblings?|child(?:ren)?|brothers?|sisters?|sons?|daughters?"
+)
+_HAS_KIN = re.compile(
+    rf"\s+(?:also\s+)?(?:{_KIN_OF_ONES_OWN})|is\s+(?:unaware|not\s+aware)\s+of)\b", re.IGNORECASE
+)
+OWN_STORY = re.compile(
+    r"\s+(?:also\s+)?(?:denies|reports|endorses|states|notes|believes|(?:is|was)\s+(?:adopted|unaware|unsure|not\s+(?:aware|sure)|"
+    r"the\s+(?:only|oldest|youngest)|one\s+of)|does\s+not\s+know|doesn't\s+know|"
+    rf"{_KIN_OF_ONES_OWN}|known|relatives?|family|kids))\b",
+    re.IGNORECASE,
+)
+"""What only the patient says, even after a sentence about a relative: "He has two sisters"."""
 _KIN_NEXT = re.compile(r"\s+(?:[a-z-]+\s+)?(?:" + "|".join(sorted(RELATIVES)) + r")\b", re.IGNORECASE)
 _TREATS = re.compile(
     r"\s+(?:then\s+|also\s+|has\s+|had\s+|\w+ly\s+)?(?:order|recommend|prescrib|advis|suggest|refer|perform|evaluat|examin|explain|"
@@ -135,7 +149,7 @@ class Subjects:
                 return True
             if self.has_object_alike(hit) and self._is_about_another(before, first, reports=True):
                 return True
-            if _PLAINLY.match(text, hit.end):
+            if _PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
                 return False
             speaks = _SPEAKS.match(text, hit.end) is not None
             return self._is_about_another(before, first, passing=not speaks) or (

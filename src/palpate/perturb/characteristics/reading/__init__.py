@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from palpate.perturb.characteristics.reading import people
 from palpate.perturb.characteristics.reading.headings import (
     FAMILY,
     SentenceBreaks,
@@ -81,6 +82,15 @@ class ScannedNote:
                 found.append(self.sentence(hit.start))
         return found
 
+    def family_start(self, position: int) -> int:
+        """Where the family history around a position starts; the position itself outside of one."""
+        return next((start for start, end in self._families if start <= position < end), position)
+
+    def is_in_capitals(self, position: int) -> bool:
+        """Whether the sentence around a position is all in capitals."""
+        start, end = self.sentence(position)
+        return end - start > 12 and self.text[start:end].isupper()
+
     def in_family(self, position: int) -> bool:
         """Whether a position is in a family history: its section, or a sentence that starts with one."""
         return any(start <= position < end for start, end in self._families)
@@ -104,6 +114,8 @@ class TriggerWords:
             word = match.group().lower()
             names = find(word)
             if names is not None:
+                if word == "pt" and not people.means_patient(text, match.start(), match.end()):
+                    continue
                 hit = Hit(match.start(), match.end(), word)
                 for name in names:
                     hits.setdefault(name, []).append(hit)
