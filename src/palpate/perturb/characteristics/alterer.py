@@ -77,7 +77,7 @@ class Alterer:
     def check(self, characteristic: str, group: str) -> None:
         """Raise `ConfigError` for a group that the characteristic does not have."""
         one = self._one(characteristic)
-        known = one.knows(group) if isinstance(one, AgeCharacteristic) else group in one.groups
+        known = group in one.groups if isinstance(one, WordedCharacteristic) else one.knows(group)
         if not known:
             hint = "whole years from 18 to 89, or 90+" if isinstance(one, AgeCharacteristic) else ", ".join(one.groups)
             raise ConfigError(f"'{characteristic}' has no group '{group}'", hint=f"the groups are: {hint}")

@@ -59,6 +59,7 @@ _THINKS = re.compile(
     r"feels\s+that|felt\s+that|called|found|brought|gave|wants|would\s+like|is\s+(?:very\s+)?(?:concerned|worried|unsure|not\s+sure))\b",
     re.IGNORECASE,
 )
+_ONE_OF_THEM = re.compile(r"[\s\-*•,]*(?:one|another|some|the\s+(?:other|older|younger|first|second))\b", re.IGNORECASE)
 _IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
 _GENERIC = re.compile(r"/\s?(?:he|she|him|her|his|hers)\b|\b(?:he|she|him|her|his|s)\s?/$", re.IGNORECASE)
 _DECLARED = re.compile(r"(?:she\s?/\s?her(?:\s?/\s?hers)?|he\s?/\s?him(?:\s?/\s?his)?)(?![\w/])", re.IGNORECASE)
@@ -211,9 +212,22 @@ class PronounOwners:
                 return "unsure", True
             if self._same_sentence(person, hit):
                 return "other", True
-        if self._subjects.may_mean_another(hit):
+        if self._is_one_of_kin(hit, gender) or self._subjects.may_mean_another(hit):
             return "unsure", True
         return "patient", False
+
+    def _is_one_of_kin(self, hit: Hit, gender: str) -> bool:
+        """ "He has two brothers. One of them lives with his wife." """
+        note = self._note
+        first, _ = note.sentence(hit.start)
+        if hit.word in _SUBJECTS or not _ONE_OF_THEM.match(note.text, first):
+            return False
+        number = note.sentence_number(hit.start)
+        return any(
+            0 < number - note.sentence_number(person.start) <= _NEAR
+            and GENDER_OF_KIN.get(person.word.removesuffix("s"), gender) == gender
+            for person in note.hits("people")
+        )
 
     def _is_one_of_two(self, person: Hit, hit: Hit) -> bool:
         """ "Her daughter says she gave her tylenol": one of the two is the daughter."""

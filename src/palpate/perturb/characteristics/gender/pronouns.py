@@ -30,7 +30,8 @@ _ONE_OF = re.compile(
     r"\b(?:an?|another)\s+(?:\w+\s+)?(?:friend|colleague|neighbor|relative|cousin|coworker|acquaintance)s?\s+of\s+$",
     re.IGNORECASE,
 )
-_WAS_GIVEN = re.compile(r"\b(?:is|was|were|be|been|being|are|got)\s+(?:\w+ly\s+|also\s+|then\s+)?given\s+$", re.IGNORECASE)
+_HAS_GIVEN = re.compile(r"\b(?:has|have|had|having)\s+(?:\w+ly\s+|also\s+|then\s+)?given\s+$", re.IGNORECASE)
+"""Unlike "was given her medication" and "given her age"."""
 _LAST = re.compile(r"([A-Za-z'’]+)\s+$")
 _AGO = re.compile(
     r"\s+\d+\s+(?:day|week|wk|month|mo|year|yr|hour|hr|minute|min)s?\s+(?:ago|later|after|before|prior|earlier|from)\b",
@@ -109,7 +110,7 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
     if word in ("back", "home"):
         return _before_back(text, after, verb)
     if verb == "given":
-        return "his" if _WAS_GIVEN.search(text, max(0, start - 40), start) or word in _OWN_GIFTS else "him"
+        return "him" if _HAS_GIVEN.search(text, max(0, start - 40), start) and word not in _OWN_GIFTS else "his"
     if verb in _GIVES:
         return "his" if word in _OWN_GIFTS or word.endswith(("'s", "’s")) else "him"
     adverb = word in _TIME or (word.endswith("ly") and word not in _NOUNS_IN_LY)

@@ -34,7 +34,6 @@ ROLES = (
     "househusband latino latina filipino filipina fatherhood motherhood serviceman servicewoman "
     "chairman chairwoman actor actress"
 )
-TRANSITION = ("afab", "amab", "assigned", "dysphoria", "affirming", "reassignment", "top", "bottom")
 PARENTS = frozenset(["father", "mother", "grandfather", "grandmother"])
 _HEADER = re.compile(
     r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?[ \t]*(?::|=)[ \t]*(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
@@ -58,6 +57,8 @@ _DESCRIBED = re.compile(
 _UNCLEAR = "a word for a gender that may be somebody else's"
 _THEY = re.compile(r"they\s?/\s?them\b", re.IGNORECASE)
 _OWN_PRONOUNS = "the patient goes by pronouns of their own"
+OF_OTHERS = frozenset([partners.NAMED, partners.SEX_WITH, firstnames.BOTH, firstnames.LOOSE])
+"""Doubts about people and names that stay as they are in the note of a non-binary patient."""
 
 
 class Swap(NamedTuple):
@@ -82,7 +83,6 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "title": titles.TRIGGERS,
         "pronoun": ("he", "him", "his", "himself", "she", "her", "hers", "herself"),
         "sex": ("sex", "sexually", "gender"),
-        "trans": ("transgender", "transgendered", "trans", "transsexual", "mtf", "ftm", *TRANSITION),
         "they": ("they",),
         **firstnames.triggers(),
     }
