@@ -20,7 +20,7 @@ from palpate.synthetic import write_hospital
 from .sentences import read_sentences
 
 _GROUPS = {
-    "gender": ("female", "male", "transgender"),
+    "gender": ("female", "male", "trans woman", "trans man"),
     "age": ("18", "31", "47", "80", "85", "90+"),
     "ethnicity": ("none", "White", "African American", "Hispanic", "Asian"),
 }

@@ -13,7 +13,7 @@ transgender     the paper's own variant, and not a default group: the one word i
 
 Which notes contradict a group, and are skipped, or altered all the same, as `contradictory` says: female anatomy and
 obstetrics contradict `male` and `trans woman`, male anatomy `female` and `trans man`, and so do occupations without a
-counterpart (a fireman). A child under ten is not called transgender or non-binary.
+counterpart (a fireman). A child under five is not called transgender or non-binary.
 
 Whose a pronoun is. One of the patient's gender is the patient's, except in a family history and after a relative of
 that gender in the same sentence who is or has something ("her mother is 82, she has diabetes"). Those are not changed,
@@ -50,7 +50,7 @@ MENTION = "transgender"
 _TARGET = {"female": "female", "male": "male", "trans woman": "female", "trans man": "male"}
 _TRANS = {"female": "trans woman", "male": "trans man", None: MENTION}
 _NOUN = {"female": "woman", "male": "man", None: "person"}
-_CHILD = 10
+_CHILD = 5
 """From this age on, a note may call a patient transgender or non-binary."""
 
 
@@ -106,8 +106,8 @@ class GenderCharacteristic:
         if found.base is None:
             return found
         swaps, left, found.doubts = gendered.find_people(patient, found.base)
-        if not swaps and not strong:
-            found.base, found.doubts = None, []
+        if not (swaps or strong or found.doubts):
+            found.base = None  # all pronouns are somebody else's
             return found
         by_place = {s.start: s for s in (*swaps, *(s for s in strong if s.gender == found.base))}
         found.swaps = sorted(by_place.values())
@@ -148,7 +148,7 @@ class GenderCharacteristic:
     def _against(self, found: FoundGender, group: str) -> str | None:
         """What in the note contradicts a group."""
         if found.too_young and group not in ("female", "male"):
-            return "a child under ten"
+            return "a child under five"
         target = found.base if group == MENTION else _TARGET.get(group)
         trans = group in ("trans woman", "trans man", MENTION)
         # A transgender man may have been pregnant; a non-binary patient may have any anatomy.
@@ -224,7 +224,7 @@ def _added(found: FoundGender, group: str) -> EditOutcome:
     trans = {"trans woman": "transgender female", "trans man": "transgender male"}
     word = trans.get(group, group)
     if found.too_young and group not in ("female", "male"):
-        return skipped("contradictory: a child under ten")
+        return skipped("contradictory: a child under five")
     edits = []
     for description in found.patient.places:
         if description.noun:

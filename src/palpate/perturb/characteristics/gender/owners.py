@@ -59,7 +59,7 @@ _THINKS = re.compile(
     r"feels\s+that|felt\s+that|called|found|brought|gave|wants|would\s+like|is\s+(?:very\s+)?(?:concerned|worried|unsure|not\s+sure))\b",
     re.IGNORECASE,
 )
-_ONE_OF_THEM = re.compile(r"[\s\-*•,]*(?:one|another|some|the\s+(?:other|older|younger|first|second))\b", re.IGNORECASE)
+_ONE_OF_THEM = re.compile(r"[\s\-*•,]*(?:one(?!\s+of\s+(?:his|her)\b)|another|some|the\s+(?:other|older|younger|first|second))\b", re.IGNORECASE)
 _IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
 _GENERIC = re.compile(r"/\s?(?:he|she|him|her|his|hers)\b|\b(?:he|she|him|her|his|s)\s?/$", re.IGNORECASE)
 _DECLARED = re.compile(r"(?:she\s?/\s?her(?:\s?/\s?hers)?|he\s?/\s?him(?:\s?/\s?his)?)(?![\w/])", re.IGNORECASE)

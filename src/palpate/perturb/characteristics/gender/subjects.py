@@ -88,7 +88,7 @@ _CALLS_HELP = re.compile(
 _COUPLE = re.compile(r"\b(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
 _KIN_OF_ONES_OWN = (
     r"(?:has|does\s+not\s+have|doesn't\s+have)\s+(?:an?|any|no|one|two|three|four|five|six|seven|\d+|several|many|another|other|both)\s+"
-    r"(?:\w+\s+){0,2}?(?:siblings?|child(?:ren)?|brothers?|sisters?|sons?|daughters?"
+    r"(?:\w+\s+){0,2}?(?:siblings?|brothers?|sisters?"
 )
 _HAS_KIN = re.compile(
     rf"\s+(?:also\s+)?(?:{_KIN_OF_ONES_OWN})|is\s+(?:unaware|not\s+aware)\s+of)\b", re.IGNORECASE
@@ -96,7 +96,7 @@ _HAS_KIN = re.compile(
 OWN_STORY = re.compile(
     r"\s+(?:also\s+)?(?:denies|reports|endorses|states|notes|believes|(?:is|was)\s+(?:adopted|unaware|unsure|not\s+(?:aware|sure)|"
     r"the\s+(?:only|oldest|youngest)|one\s+of)|does\s+not\s+know|doesn't\s+know|"
-    rf"{_KIN_OF_ONES_OWN}|known|relatives?|family|kids))\b",
+    rf"{_KIN_OF_ONES_OWN}|child(?:ren)?|sons?|daughters?|known|relatives?|family|kids))\b",
     re.IGNORECASE,
 )
 """What only the patient says, even after a sentence about a relative: "He has two sisters"."""

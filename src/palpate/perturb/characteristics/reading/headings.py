@@ -25,8 +25,9 @@ _KNOWN = (
 _BREAK = re.compile(
     r"[.!?]+[\"')\]]*(?=\s|,)|;|\n[ \t]*\n"
     r"|\n(?=[ \t]*(?:[-*•#]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
-    rf"|(?:(?<=[.,;])|(?<![\s\S]))[ \t]*(?P<title>{_CAPITALS}):(?P<open>[ \t]*,|[ \t]*(?=[A-Z][a-z]))?"
+    rf"|,(?=[ \t]*{_CAPITALS}:)"
 )
+_TITLE = re.compile(rf"[ \t,]*(?P<title>{_CAPITALS}):(?P<open>[ \t]*,|[ \t]*(?=[A-Z][a-z]))?")
 _NO_END = frozenset(
     ["mr", "mrs", "ms", "dr", "vs", "pt", "st", "y", "o", "yr", "yrs", "hx", "approx", "jr", "prof", "no", "fl", "wk"]
 )
@@ -66,15 +67,24 @@ class SentenceBreaks:
 
 
 def _sentence_starts(text: str) -> list[int]:
-    starts = [0]
+    starts = [0, *_after_title(text, 0)]
     for match in _BREAK.finditer(text):
-        if match.group("title"):
-            starts.append(match.start("title"))
-            if match.group("open") is not None and not _has_relative(match.group("title")):
-                starts.append(match.end())
-        elif text[match.start()] != "." or _ends(text, match.start(), match.end()):
-            starts.append(match.end())
+        end = match.end()
+        if text[match.start()] == "." and not _ends(text, match.start(), end):
+            continue
+        starts.append(end)
+        if text[match.start()] != "\n":
+            starts += _after_title(text, end)
     return starts
+
+
+def _after_title(text: str, start: int) -> list[int]:
+    """Where a heading that follows on the same line starts, and where its text does."""
+    match = _TITLE.match(text, start)
+    if match is None:
+        return []
+    opened = match.group("open") is not None and not _has_relative(match.group("title"))
+    return [match.start("title"), match.end()] if opened else [match.start("title")]
 
 
 def _ends(text: str, dot: int, after: int) -> bool:

@@ -46,11 +46,15 @@ _INTRODUCES = re.compile(
     re.IGNORECASE,
 )
 _ADJECTIVES = re.compile(rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,3}}[\s,]+", re.IGNORECASE)
+_MORE_ADJECTIVES = re.compile(r"(?:\s+(?:obese|overweight|underweight|uninsured|insured|homeless|housed|[A-Z][a-z]+-speaking|Asian|Hispanic|White|African American)){1,3}\s+")
+"""What we write ourselves between an adjective and an age: "Uninsured obese Asian 63F"."""
 _SOMEBODY = re.compile(
     r"\b(?:by|from|with|another|other|for|against|between|to|two|three|some|several|unknown|many|younger|older|both|no|any|of|"
     r"involving|like|than|where|when)\s+(?:an?\s+|the\s+|another\s+|this\s+)?(?:[\w-]+\s+){0,3}$",
     re.IGNORECASE,
 )
+_PROPER = re.compile(r"[A-Z][a-z]+\s+(?:of|for)\s+(?:the\s+)?[A-Z]")
+"""A name: "Our Lady of Mercy"."""
 _HEADED = re.compile(r"\b(?:sex|gender)[\s/:=]*$", re.IGNORECASE)
 _TRANSGENDER = re.compile(r"\btrans(?:gender(?:ed)?)?\s+$", re.IGNORECASE)
 _SAID = re.compile(r"\b(?:is|was|now|currently|turned|about|approximately)\s+$", re.IGNORECASE)
@@ -207,9 +211,11 @@ class DescribedPatient:
         text = self.note.text
         if _TITLED.search(text, max(0, start - 6), start):
             return False
-        opening = (min(d.place, d.age.start) for d in self.descriptions if d.age)
+        opening = [min(d.place, d.age.start) for d in self.descriptions if d.age]
         if any(0 < at - end <= 2 and text[end:at].isspace() for at in opening):
             return not (text[start].isupper() and _BEFORE_NAME.search(text, max(0, start - 20), start))
+        if any(0 < at - end <= 40 and _MORE_ADJECTIVES.fullmatch(text, end, at) for at in opening):
+            return True
         noun = _TO_NOUN.match(text, end, min(len(text), end + 60))
         if noun is not None:
             at = noun.start("noun")
@@ -310,6 +316,8 @@ class DescribedPatient:
             return "other"
         if _EXAM.search(before) or _THIS.search(before):
             return "patient"
+        if _PROPER.match(text, hit.start):
+            return "other"
         if _SOMEBODY.search(before):
             return "other"
         if _INTRODUCES.search(before) or (first >= hit.start - 60 and _OPENS.fullmatch(before)):
