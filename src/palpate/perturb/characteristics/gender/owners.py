@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.gender.partners import spouses
 from palpate.perturb.characteristics.gender.subjects import OWN_STORY, Subjects
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OTHERS, RELATIVES, SIDES, SPOUSES
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OTHERS, RELATIVES, SIDES, SPOUSES, is_had
 
 Owner = Literal["patient", "spouse", "other", "unsure"]
 _GENDER = {**GENDER_OF_KIN, "gf": "female", "bf": "male"}
@@ -60,6 +60,7 @@ _THINKS = re.compile(
     re.IGNORECASE,
 )
 _ONE_OF_THEM = re.compile(r"[\s\-*•,]*(?:one(?!\s+of\s+(?:his|her)\b)|another|some|the\s+(?:other|older|younger|first|second))\b", re.IGNORECASE)
+_ONE_RELATIVE = frozenset(["cousin", "sibling", "child", "kid", "twin", "parent", "grandparent", "grandchild"])
 _IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
 _GENERIC = re.compile(r"/\s?(?:he|she|him|her|his|hers)\b|\b(?:he|she|him|her|his|s)\s?/$", re.IGNORECASE)
 _DECLARED = re.compile(r"(?:she\s?/\s?her(?:\s?/\s?hers)?|he\s?/\s?him(?:\s?/\s?his)?)(?![\w/])", re.IGNORECASE)
@@ -154,10 +155,13 @@ class PronounOwners:
         if hit.word in _POSSESSIVE and _OWNS_KIN.match(note.text, hit.end):
             return "patient", False
         start = note.family_start(hit.start)
+        start = max(start, *(each.end for each in note.hits("patient") if start <= each.start < hit.start), start)
         kin = [
             person
             for person in note.hits("people")
-            if start <= person.start < hit.start and GENDER_OF_KIN.get(person.word, gender) == gender
+            if start <= person.start < hit.start
+            and (GENDER_OF_KIN.get(person.word) == gender or person.word in _ONE_RELATIVE)
+            and not is_had(note.text, person.start)
         ]
         if not kin:
             return "patient", False

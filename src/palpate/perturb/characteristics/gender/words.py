@@ -54,6 +54,9 @@ _DESCRIBED = re.compile(
     r"admitted|referred|patient|pt)\b)",
     re.IGNORECASE,
 )
+_HE_IS = re.compile(
+    r"\b(?:he|she)\s+(?:(?:has|lives|works)\s[^.;,]{1,30}\sand\s+)?(?:is|was)\s+(?:currently\s+|now\s+|also\s+)?(?:an?|the)\s+(?:(?!who|with|of)[\w-]+,?\s+){0,3}$", re.IGNORECASE
+)
 _UNCLEAR = "a word for a gender that may be somebody else's"
 _THEY = re.compile(r"they\s?/\s?them\b", re.IGNORECASE)
 _OWN_PRONOUNS = "the patient goes by pronouns of their own"
@@ -240,8 +243,18 @@ def find_people(patient: DescribedPatient, base: str) -> People:
     if partners.tells_sex_with(note):
         people.doubts.append(partners.SEX_WITH)
     _add_titles(note, base, people)
+    _add_told_in_family(note, base, people)
     _add_unclear(patient, base, people)
     return people
+
+
+def _add_told_in_family(note: ScannedNote, base: str, people: People) -> None:
+    """ "He is a single male" and "she is a widow" in a family and social history."""
+    own = {place.start for place in people.swaps if place.gender == base}
+    for hit in (*note.hits("noun"), *note.hits("role")):
+        match = _HE_IS.search(note.text, max(0, hit.start - 60), hit.start) if note.in_family(hit.start) else None
+        if match and match.start() in own and (place := swap(note, hit.start, hit.end)).gender == base:
+            people.swaps.append(place)
 
 
 def _add_unclear(patient: DescribedPatient, base: str, people: People) -> None:

@@ -22,10 +22,12 @@ _KNOWN = (
     r"HOSPITAL COURSE|DISPOSITION|FOLLOW[ -]?UP|INSTRUCTIONS)"
 )
 """Titles that are headings without a colon, where they are in capitals: "SOCIAL HISTORY He smokes."."""
+_LONG_TITLE = r"[A-Z]{3,}(?:[ ](?:OF|AND|[A-Z]{3,}))+"
+"""Capitals that are a heading even without punctuation before them: "no cough PHYSICAL EXAMINATION: clear"."""
 _BREAK = re.compile(
     r"[.!?]+[\"')\]]*(?=\s|,)|;|\n[ \t]*\n"
     r"|\n(?=[ \t]*(?:[-*•#]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
-    rf"|,(?=[ \t]*{_CAPITALS}:)"
+    rf"|,(?=[ \t]*{_CAPITALS}:)|[ \t](?={_LONG_TITLE}:)"
 )
 _TITLE = re.compile(rf"[ \t,]*(?P<title>{_CAPITALS}):(?P<open>[ \t]*,|[ \t]*(?=[A-Z][a-z]))?")
 _NO_END = frozenset(
@@ -38,12 +40,12 @@ _NEXT = re.compile(
 """What may follow an age that ends a sentence: "63 y/o. Her son lives nearby."."""
 FAMILY = re.compile(r"family\s+(?:medical\s+|health\s+)?(?:history|hx)\b|fam\s?hx\b|fhx?\b", re.IGNORECASE)
 _COLON_OR_LINE = re.compile(r"[ \t]*(?::|\n|$)")
-_OPENING = re.compile(r"(?:^|[.,;\n])[\s#*]*$")
+_OPENING = re.compile(r"(?:^|[.,;\n)a-z\d])[\s#*]*$")
 _HEADING = re.compile(
     r"\n[ \t#*]*(?P<line>[A-Z][A-Za-z'/&() -]{1,45})(?::|[ \t]*(?=\n\s*\n))"
     r"|\n[ \t#*]*(?P<caps>[A-Z][A-Z'/&() -]{3,45})[ \t]*(?=\n|$)"
     rf"|(?<=[.,;])[ \t]*(?P<inline>{_CAPITALS}):"
-    rf"|(?<=[.,;])[ \t]*(?P<known>{_KNOWN})\b(?=[ \t,:]+[A-Z0-9•-])"
+    rf"|(?<=[.,;)a-z\d])[ \t]*(?P<known>{_KNOWN})\b(?=[ \t,:]+[A-Z0-9•-])|(?<=[a-z)\d])[ \t]+{_LONG_TITLE}:"
     r"|(?:Social|Surgical|Past|Physical|Medical|Review|Family)\s+(?:Medical\s+|of\s+)?[A-Z][a-z]+\s*:"
     r"|(?<=[.,;])[ \t]*(?:Allergies|Medications|Habits|Exam(?:ination)?|Impression|Assessment|Plan|Vitals|Labs?|Immunizations|ROS|PMH|SH|SHx|PE)\s*:"
 )

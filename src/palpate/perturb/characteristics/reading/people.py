@@ -84,7 +84,7 @@ OF_SOME = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nin
 """A "mother of two" is the patient."""
 _HAS_BEFORE = re.compile(
     r"\b(?:has|have|had|having|lost|raised|raising)\s+(?:(?:an?|no|one|two|three|four|five|six|seven|\d+|several|many|grown|adult|"
-    r"healthy|living|young|adopted|biological|other|another|and)\s+){0,4}$",
+    r"healthy|living|young|adopted|biological|other|another|and|sons?|daughters?|children|child|brothers?|sisters?|stepchildren)\s+){0,6}$",
     re.IGNORECASE,
 )
 _AND_GOES_ON = re.compile(
@@ -115,6 +115,11 @@ def belongs_to_patient(note: ScannedNote, start: int, end: int) -> bool:
     return not has_other_subject(note, start)
 
 
+def is_had(text: str, start: int) -> bool:
+    """Whether a relative is only counted: "he has two grown sons"."""
+    return _HAS_BEFORE.search(text, max(0, start - 50), start) is not None
+
+
 def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] = OTHERS) -> bool:
     """Whether somebody else is the subject before a position in its sentence."""
     text = note.text
@@ -129,7 +134,7 @@ def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] =
             continue
         if _PATIENT_AGAIN.search(between):
             return False
-        if _AND_GOES_ON.match(between) and _HAS_BEFORE.search(text, max(first, hit.start - 50), hit.start):
+        if _AND_GOES_ON.match(between) and is_had(text, hit.start):
             continue
         if _PREDICATE.match(between):
             return True
