@@ -59,7 +59,7 @@ class CharacteristicsAnalysis:
         arm = found.arm
         inner, around = found.neighbours
         by_year = metric in (GAP, REVERSALS)
-        pairs = zip(inner, around, strict=True) if by_year else ((name, arm.reference_name) for name in arm.group_names)
+        pairs = zip(inner, around, strict=True) if by_year else zip(arm.group_names, arm.against_names, strict=True)
         rows = [
             self.estimates.find(metric, model, label=label, group=group, reference=reference)
             for group, reference in pairs
