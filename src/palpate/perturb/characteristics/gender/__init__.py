@@ -112,7 +112,8 @@ class GenderCharacteristic:
         by_place = {s.start: s for s in (*swaps, *(s for s in strong if s.gender == found.base))}
         found.swaps = sorted(by_place.values())
         found.left = sorted((*left, *(s._replace(ambiguous=True) for s in strong if s.gender != found.base)))
-        found.sexed = find_sexed(patient)
+        of_spouse = {patient.note.sentence_number(s.start) for s in found.swaps if s.gender != found.base}
+        found.sexed = find_sexed(patient, found.base, of_spouse)
         return found
 
     def mentions(self, found: FoundGender) -> list[Mention]:

@@ -59,7 +59,13 @@ _REACHES = re.compile(
     r"(?:spoke|discussed|speak|discuss)(?:\s+\w+)?\s+(?:with|to))\s+$",
     re.IGNORECASE,
 )
-_REACHES_KIN = re.compile(_REACHES.pattern.removesuffix("$") + r"(?:(?:his|her|the|pt['’]?s)\s+)?$", re.IGNORECASE)
+_REACHES_KIN = re.compile(
+    r"(?:"
+    + _REACHES.pattern.removesuffix("$")
+    + r"|\b(?:(?:history|information|story)\b[^.;]{0,30}|obtained|provided|given|supplied|gathered|taken)\s+(?:from|by|through|per)\s+|\bper\s+"
+    r")(?:(?:his|her|the|pt['’]?s|patient['’]s|adult|eldest|oldest|youngest)\s+){0,3}$",
+    re.IGNORECASE,
+)
 _PROVIDER = re.compile(
     r"\b(?:Dr\b|Drs\b|MD\b|NP\b|PA\b|RN\b|PCP\b|(?i:doctor|nurse|surgeon|[a-z]+ologist|attending|therapist|physician|midwife)\b)"
 )
@@ -207,7 +213,7 @@ class Subjects:
         return before
 
     def _reached(self, before: int, first: int) -> bool:
-        """ "Called her daughter. She is aware." """
+        """ "Called her daughter. She is aware." "History is obtained from her daughter. She states that ..." """
         text = self._note.text
         return any(
             before <= person.start < first and _REACHES_KIN.search(text, max(before, person.start - 40), person.start)
