@@ -31,6 +31,7 @@ Characteristic = GenderCharacteristic | AgeCharacteristic | WordedCharacteristic
 NAMES = ("gender", "age", *BUILT_IN)
 """The characteristics that come with palpate."""
 _ADULTS = {"boy": "man", "girl": "woman"}
+_YOUTH = "youth"
 _LAST = 1000
 """The order of gender and age among adjectives: "transgender" comes right before the noun."""
 _RANK: dict[Action, int] = {"kept": 0, "added": 1, "changed": 2, "skipped": 3}
@@ -201,6 +202,8 @@ def _both(first: tuple[int, Edit], second: tuple[int, Edit]) -> tuple[int, Edit]
     for (order, one), (_, other) in ((first, second), (second, first)):
         if one.text in _ADULTS and other.text in _ADULTS.values():
             return order, one._replace(text=_ADULTS[one.text])
+        if one.text.endswith(_YOUTH) and other.text in _ADULTS.values():
+            return order, one._replace(text=one.text.removesuffix(_YOUTH) + "person")
     return min(first, second)
 
 

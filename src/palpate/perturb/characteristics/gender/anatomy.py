@@ -21,7 +21,7 @@ from palpate.perturb.characteristics.reading.people import (
 _SPOUSES = frozenset((*SPOUSES, *SPOUSES.values()))
 _YOUNGEST_MOTHER, _ADULT = 11, 18
 _BORN = re.compile(
-    r"\bborn\s+(?:at|by|via|to|after|on|full|pre|in|vaginally|prematurely|with|without)\b|\bproduct\s+of\b|\bbirth\s+(?:weight|history)\b|"
+    r"\bborn(?:,|\s+(?:at|by|via|to|after|on|full|pre|in|vaginally|prematurely|with|without)\b)|\bproduct\s+of\b|\bbirth\s+(?:weight|history)\b|"
     r"\bapgars?\b|\bweeks?['’]?\s+gestation\b",
     re.IGNORECASE,
 )

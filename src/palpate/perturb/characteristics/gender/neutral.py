@@ -24,9 +24,9 @@ _NEXT = re.compile(r"\s+(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
 _SHORT_IS = re.compile(r"(?P<is>['’]s)\s+(?P<word>[A-Za-z]+)", re.IGNORECASE)
 _PARTICIPLE = re.compile(r"been|had|got|gotten|\w+(?:ed|en)", re.IGNORECASE)
 _INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNORECASE)
-_AND = re.compile(r"(?:,\s*(?:and|but|or|then)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?(?P<rest>(?:[a-z]+\s+){0,2}?)(?P<verb>[a-z]+(?:n['’]t)?)\b", re.IGNORECASE)
+_AND = re.compile(r"(?:,\s*(?:and|but|or|then)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?(?P<rest>(?:[a-z]+\s+){0,2}?)(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])", re.IGNORECASE)
 _OTHER_SUBJECT = re.compile(
-    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|pain|when|if|because|since|while|where|what|whether)\b", re.IGNORECASE
+    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since|while|where|what|whether)\b", re.IGNORECASE
 )
 _PATIENT_NEXT = re.compile(r"\s+(?:patient|pt)\b", re.IGNORECASE)
 _SLASHED = re.compile(r"\s?/|[\w]")

@@ -69,6 +69,11 @@ _OF_THE_PATIENT = re.compile(r"^\s+of\s+(?:the\s+|this\s+)?(?:patient|pt)\b", re
 _DIED = re.compile(r"(?:-in-law)?\s*,?\s*(?:died|passed\s+away|is\s+deceased|was\s+deceased)\b", re.IGNORECASE)
 _NOT_THE_DEAD = re.compile(r"\b(?:when|while|after|before|since|until)\s+$", re.IGNORECASE)
 _PATIENT_NAMED = re.compile(r"\b(?:patient|pt)\b", re.IGNORECASE)
+_ALTHOUGH = re.compile(r",?\s+(?:although|though|even\s+though|while|if)\s+$", re.IGNORECASE)
+_ALTHOUGH_HAS = re.compile(
+    r",\s*(?:although|though|even\s+though|while)\b[^,.;]{1,40},\s*(?:has|had|is|was|does|did)\b[^.;]*\band\s+$", re.IGNORECASE
+)
+""" "His brother, although he is thin, has gout and he is on medication"."""
 _IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
 _GENERIC = re.compile(r"/\s?(?:he|she|him|her|his|hers)\b|\b(?:he|she|him|her|his|s)\s?/$", re.IGNORECASE)
 _OR_HER = re.compile(r" or (?:he|she|him|her|his|hers)\b", re.IGNORECASE)
@@ -281,6 +286,8 @@ class PronounOwners:
         between = _OF_THE_PATIENT.sub("", text[person.end : hit.start])
         if _DIED.match(between) and not _NOT_THE_DEAD.search(between, 0 if hit.word in _SUBJECTS else len(between)):
             return not _PATIENT_NAMED.search(between)
+        if hit.word in _SUBJECTS and (_ALTHOUGH.match(between) or _ALTHOUGH_HAS.match(between)):
+            return True
         if hit.word in _SUBJECTS and _TELLS_OF_THE_PATIENT.match(between) and _THINKS.match(text, hit.end):
             return True
         if hit.word in _SUBJECTS:

@@ -32,6 +32,8 @@ _ONE_OF = re.compile(
 )
 _HAS_GIVEN = re.compile(r"\b(?:has|have|had|having)\s+(?:\w+ly\s+|also\s+|then\s+)?given\s+$", re.IGNORECASE)
 """Unlike "was given her medication" and "given her age"."""
+_QUOTED = re.compile(r"\s+[\"“'‘][A-Za-z]")
+_TOLD = re.compile(r"\b(?:told|asked|tell|ask|calls?|called|to|for|with|at)\s+$", re.IGNORECASE)
 _LAST = re.compile(r"([A-Za-z'’]+)\s+$")
 _AGO = re.compile(
     r"\s+\d+\s+(?:day|week|wk|month|mo|year|yr|hour|hr|minute|min)s?\s+(?:ago|later|after|before|prior|earlier|from)\b",
@@ -91,6 +93,8 @@ _OWN_GIFTS = _grammar()["own_gifts"]
 def read_her(text: str, start: int, end: int) -> Reading | None:
     """Whether "her" at this position means him or his; None if grammar does not decide."""
     after = _NEXT.match(text, end)
+    if after is None and _QUOTED.match(text, end):
+        return "him" if _TOLD.search(text, max(0, start - 14), start) else "his"
     if after is None:
         return "his" if _MASKED.match(text, end) else "him"
     word = after.group(1).lower()

@@ -50,7 +50,7 @@ _PLAINLY = re.compile(
     re.IGNORECASE,
 )
 _PERSONAL = re.compile(
-    r"\s+(?:name|number|phone|cell|car|house|home|job|work|husband|boyfriend|wife|girlfriend|children|kids|mother|father|address|"
+    r"\s+(?:last\s+|first\s+|former\s+|current\s+|previous\s+)?(?:name|number|phone|cell|car|house|home|job|work|husband|boyfriend|wife|girlfriend|children|kids|mother|father|address|"
     r"email|own)\b",
     re.IGNORECASE,
 )
