@@ -55,7 +55,7 @@ _DESCRIBED = re.compile(
     re.IGNORECASE,
 )
 _HE_IS = re.compile(
-    r"\b(?:he|she)\s+(?:(?:has|lives|works)\s[^.;,]{1,30}\sand\s+)?(?:is|was)\s+(?:currently\s+|now\s+|also\s+)?(?:an?|the)\s+(?:(?!who|with|of)[\w-]+,?\s+){0,3}$", re.IGNORECASE
+    r"\b(?P<who>he|she|patient|pt)\s+(?:(?:has|lives|works)\s[^.;,]{1,30}\sand\s+)?(?:is|was)\s+(?:currently\s+|now\s+|also\s+)?(?:(?:an?|the)\s+)?(?:(?!who|with|of)[\w-]+,?\s+){0,3}$", re.IGNORECASE
 )
 _UNCLEAR = "a word for a gender that may be somebody else's"
 _THEY = re.compile(r"they\s?/\s?them\b", re.IGNORECASE)
@@ -253,7 +253,9 @@ def _add_told_in_family(note: ScannedNote, base: str, people: People) -> None:
     own = {place.start for place in people.swaps if place.gender == base}
     for hit in (*note.hits("noun"), *note.hits("role")):
         match = _HE_IS.search(note.text, max(0, hit.start - 60), hit.start) if note.in_family(hit.start) else None
-        if match and match.start() in own and (place := swap(note, hit.start, hit.end)).gender == base:
+        if match is None or (place := swap(note, hit.start, hit.end)).gender != base:
+            continue
+        if match.start() in own or match.group("who").lower() in ("patient", "pt"):
             people.swaps.append(place)
 
 
