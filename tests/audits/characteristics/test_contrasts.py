@@ -1,4 +1,4 @@
-"""What each group of gender is compared with: contrasts that differ in one thing only, and captions that say in what."""
+"""What each group of gender is compared with: contrasts that differ in one thing, and captions that say in what."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def test_the_mention_alone_is_compared_with_the_note_as_written() -> None:
 
 def test_captions_and_findings_say_what_differs() -> None:
     _, result = run(QUICK, KeywordModel({"transgender": 2.5, "fever": 1.0}, bias=-1.0))
-    captions = [block.caption for block in result.blocks if isinstance(block, Table | Chart) and "Gender" in block.title]
+    captions = [
+        block.caption for block in result.blocks if isinstance(block, Table | Chart) and "Gender" in block.title
+    ]
     assert len(captions) > 1
     for caption in captions:
         assert "'trans woman' is compared with 'female' and differs in the one word 'transgender'." in caption

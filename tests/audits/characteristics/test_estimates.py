@@ -181,8 +181,7 @@ def test_observed_rates_and_amplification() -> None:
     row = value(result, "observed_deviation", group="gender=female", model="training data")
     assert row["value"] == pytest.approx(y[female].mean() - y[~female].mean())
     assert (
-        value(result, "observed_rate", group="gender=nonbinary", model="training data")["reason"]
-        == "no training case"
+        value(result, "observed_rate", group="gender=nonbinary", model="training data")["reason"] == "no training case"
     )
     rows = {name: value(result, "amplification", group="gender", model=name) for name in ("like", "more", "blind")}
     assert rows["like"]["low"] < 1 < rows["like"]["high"]  # type: ignore[operator]

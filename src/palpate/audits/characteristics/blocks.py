@@ -121,16 +121,15 @@ def _differences_chart(analysis: CharacteristicsAnalysis, found: ArmMeasures) ->
     arm = found.arm
     drawn: list[tuple[float, list[dict[str, Any]]]] = []
     for group, name, against in zip(arm.groups, arm.group_names, arm.against_names, strict=True):
-        rows = [
-            analysis.estimates.find(DIFFERENCES, model, group=name, reference=against) for model in analysis.models
-        ]
+        rows = [analysis.estimates.find(DIFFERENCES, model, group=name, reference=against) for model in analysis.models]
         size = max((abs(row.value) for row in rows if row is not None and row.value is not None), default=0.0)
         drawn.append((size, [each for row in rows for each in point(row, group=group)]))
     data = [each for _, points in sorted(drawn, key=lambda pair: -pair[0]) for each in points]
     return forest(
         f"{arm.name.capitalize()}: change of the mean probability",
         f"Each group less '{arm.groups[arm.reference]}' (or what is named below) in the same notes, with "
-        f"{analysis.level:.0%} intervals that hold for {analysis.family} at once; the largest first. {what_differs(arm)}",
+        f"{analysis.level:.0%} intervals that hold for {analysis.family} at once; the largest first. "
+        f"{what_differs(arm)}",
         f"Paired differences of the mean predicted probability between groups of {arm.name}.",
         x=Axis(field="value", title="Difference of the mean probability"),
         y=Axis(field="group", title=arm.name.capitalize()),
@@ -157,8 +156,8 @@ def _group_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Table
     headings = ("Model", arm.name.capitalize()) if analysis.single else ("Label", "Model", arm.name.capitalize())
     return table(
         f"{arm.name.capitalize()}: every group",
-        f"The same {len(arm.rows):,} notes in each group. Reference: {arm.reference_name}. {what_differs(arm)} Intervals and p-values of "
-        f"the differences hold for {analysis.family} at once ({analysis.correction}). Rows of the training data are "
+        f"The same {len(arm.rows):,} notes in each group. Reference: {arm.reference_name}. {what_differs(arm)} "
+        f"Intervals and p-values of the differences hold for {analysis.family} at once ({analysis.correction}). Rows of the training data are "
         "observed rates.",
         columns(*headings, *_GROUP_COLUMNS),
         rows,
@@ -194,8 +193,8 @@ def _flips(analysis: CharacteristicsAnalysis) -> Table:
             rows.append((model, found.arm.name, mean, *where, interval_cell(worst), origin))
     return table(
         "Decisions that flip",
-        "Share of notes whose decision differs from that for the group it is compared with: on average over groups and labels, "
-        f"and where it is highest, with an interval that holds for {analysis.family} at once.",
+        "Share of notes whose decision differs from that for the group it is compared with: on average over groups and "
+        f"labels, and where it is highest, with an interval that holds for {analysis.family} at once.",
         columns(
             "Model",
             "Characteristic",
@@ -247,8 +246,8 @@ def _coverage(analysis: CharacteristicsAnalysis) -> Table:
         rows.append((arm.name, arm.n_notes, said, len(arm.rows), len(arm.rows) / said if said else None, why))
     return table(
         "How many notes could be altered",
-        "Notes that could be altered to every group, as a share of those that mention the characteristic or have a place "
-        "for a mention. Each note that was left out counts once, with the first reason.",
+        "Notes that could be altered to every group, as a share of those that mention the characteristic or have a "
+        "place for a mention. Each note that was left out counts once, with the first reason.",
         columns(
             "Characteristic",
             ("Notes", "integer"),

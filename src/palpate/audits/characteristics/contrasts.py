@@ -28,7 +28,9 @@ def what_differs(arm: Arm) -> str:
 
 def _gender(arm: Arm) -> list[str]:
     said = []
-    pairs = [(group, k) for group, k in zip(arm.groups, arm.against.tolist(), strict=True) if arm.groups.index(group) != k]
+    pairs = [
+        (group, k) for group, k in zip(arm.groups, arm.against.tolist(), strict=True) if arm.groups.index(group) != k
+    ]
     for group, k in pairs:
         if group in _CALLED and arm.groups[k] in _PLAIN:
             said.append(f"'{group}' is compared with '{arm.groups[k]}' and differs in the one word 'transgender'.")

@@ -1,8 +1,9 @@
 """The characteristics audit's numbers as rows of the long table.
 
 `group` is `gender=female`, and `gender` for numbers about the whole characteristic. `reference` names the group that a
-paired difference or a flip is against (a transgender woman is compared with a woman, which differs in one word); for an age that is compared with its neighbours, both of them. Rows of the
-model `training data` are what the training split shows.
+paired difference or a flip is against (a transgender woman is compared with a woman, which differs in one word); for an
+age that is compared with its neighbours, both of them. Rows of the model `training data` are what the training split
+shows.
 
 The intervals of differences, gaps and flips hold for all labels and groups of their characteristic at once, or with
 `family: run` for all that the audit compares; `pointwise_low` and `pointwise_high` are for one comparison alone.

@@ -1,4 +1,4 @@
-"""The check after each alteration: the altered note, read again, must say the new group and nothing else of the patient.
+"""The check after each alteration: the altered note is read again, and must say the new group and nothing else.
 
 The sentences with edits are read again: all others are as they were, and what they say is about other people, or they
 would have edits. If these sentences alone do not say the group, the whole note is read. Whether a word is the patient's
@@ -20,9 +20,8 @@ from palpate.perturb.characteristics.grammar import takes_an
 from palpate.perturb.characteristics.reading import TriggerWords
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 
-
 _IDENTITY = dict.fromkeys(("trans woman", "trans man", "transgender"), "transgender") | {"non-binary": "non-binary"}
-"""The word that says these groups; the rest of their wording is that of `female` and `male`, which is checked as such."""
+"""The word that says these groups; the rest of their wording is that of `female` and `male`, and checked as such."""
 
 
 class ReadsCharacteristic(Protocol):
@@ -65,7 +64,11 @@ def check(
             return f"check: '{left}' would be left of the old gender"
         if said == group or _says_too(again, said, group):
             return None
-    return f"check: read again, the altered note says '{said}'" if said else "check: read again, the altered note does not say it"
+    return (
+        f"check: read again, the altered note says '{said}'"
+        if said
+        else "check: read again, the altered note does not say it"
+    )
 
 
 def _says_too(again: Any, said: str | None, group: str) -> bool:

@@ -68,7 +68,11 @@ def takes_an(word: str) -> bool:
     number = _NUMBER.match(word)
     if number:
         return number.group(1).startswith("8") or number.group(1) in ("11", "18")
-    if not _IN_CAPITALS.match(word) and _LETTER_NAME.match(word) and (len(word) == 1 or not word[1:2].isalpha() or word[:2].isupper()):
+    if (
+        not _IN_CAPITALS.match(word)
+        and _LETTER_NAME.match(word)
+        and (len(word) == 1 or not word[1:2].isalpha() or word[:2].isupper())
+    ):
         return True
     if _SPOKEN_CONSONANT.match(word):
         return False

@@ -3,8 +3,8 @@
 The patient's gender is given by the header ("Sex: F") and the introducing noun ("63 year old man", "63F"); without
 them, by titles, other nouns and pronouns.
 
-female, male    the note as it is written about most patients: nouns, titles, letters, pronouns, the words for a spouse with
-                the spouse's own pronouns, and the patient's own first name (`firstnames`)
+female, male    the note as it is written about most patients: nouns, titles, letters, pronouns, the words for a spouse
+                with the spouse's own pronouns, and the patient's own first name (`firstnames`)
 trans woman     the wording of `female`, with "transgender" at the nouns that introduce the patient. The difference from
                 `female` is that one word, or "(transgender woman)" after a name if there is only a title
 trans man       the same with `male`
@@ -86,7 +86,7 @@ class GenderCharacteristic:
     groups: tuple[str, ...] = GROUPS
 
     def knows(self, group: str) -> bool:
-        """Whether this is a group that can be written; `transgender` can, though it is not one of the default groups."""
+        """Whether this is a group that can be written; `transgender` can, though it is no default group."""
         return group in (*GROUPS, MENTION)
 
     def triggers(self) -> dict[str, tuple[str, ...]]:

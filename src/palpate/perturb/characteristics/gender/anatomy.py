@@ -74,9 +74,9 @@ def _obstetric() -> frozenset[str]:
 def find_sexed(patient: DescribedPatient, base: str, of_spouse: Container[int] = ()) -> dict[str, Hit]:
     """By sex, the first word that shows it of the patient.
 
-    A word about the spouse counts for the patient's own sex: a pregnant wife can't become a husband. What a note says of
-    a child's birth is about the mother, and "ovarian cancer in her aunt" about the aunt. `of_spouse` are the numbers of
-    the sentences in which the spouse of a patient of gender `base` is spoken of.
+    A word about the spouse counts for the patient's own sex: a pregnant wife can't become a husband. What a note says
+    of a child's birth is about the mother, and "ovarian cancer in her aunt" about the aunt. `of_spouse` are the numbers
+    of the sentences in which the spouse of a patient of gender `base` is spoken of.
     """
     note = patient.note
     found: dict[str, Hit] = {}

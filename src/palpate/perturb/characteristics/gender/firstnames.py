@@ -42,7 +42,8 @@ _NAME_NEXT = re.compile(r"[ \t]+(?:[A-Z]\.?[ \t]+)?([A-Z][A-Za-z'’-]+)")
 _CAPITAL_BEFORE = re.compile(r"[A-Z][\w.'’-]*[ \t]+$|\bthe\s+$|[\w'’)-]$")
 _LOWER_NEXT = re.compile(r"(?:['’]s)?[ \t]+[a-z]|[.,;]")
 _EPONYM = re.compile(
-    r"(?:['’]s)?[ \t-]+(?:\w+[ \t]+){0,2}?(?:approach|incisions?|clamps?|retractors?|forceps|maneuver|sign|test|splint|score|scale|stag(?:e|ing)|"
+    r"(?:['’]s)?[ \t-]+(?:\w+[ \t]+){0,2}?(?:approach|incisions?|clamps?|retractors?|forceps|maneuver|sign|"
+    r"test|splint|score|scale|stag(?:e|ing)|"
     r"class(?:ification)?|procedure|technique|sutures?|stitch|drain|catheter|tube|disease|syndrome|fracture|criteria|elevator|osteotome|"
     r"scissors|needle|speculum|frame|table|brace|bandage|dressing|operation|repair|flap|point|triangle|line|angle|position|County|"
     r"Hospital|Clinic|Center|University|Street|Medical)\b",

@@ -24,9 +24,13 @@ _NEXT = re.compile(r"\s+(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
 _SHORT_IS = re.compile(r"(?P<is>['’]s)\s+(?P<word>[A-Za-z]+)", re.IGNORECASE)
 _PARTICIPLE = re.compile(r"been|had|got|gotten|\w+(?:ed|en)", re.IGNORECASE)
 _INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNORECASE)
-_AND = re.compile(r"(?:,\s*(?:and|but|or|then)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?(?P<rest>(?:[a-z]+\s+){0,2}?)(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])", re.IGNORECASE)
+_AND = re.compile(
+    r"(?:,\s*(?:and|but|or|then)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?(?P<rest>(?:[a-z]+\s+){0,2}?)(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])",
+    re.IGNORECASE,
+)
 _OTHER_SUBJECT = re.compile(
-    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since|while|where|what|whether)\b", re.IGNORECASE
+    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since|while|where|what|whether)\b",
+    re.IGNORECASE,
 )
 _PATIENT_NEXT = re.compile(r"\s+(?:patient|pt)\b", re.IGNORECASE)
 _SLASHED = re.compile(r"\s?/|[\w]")
@@ -68,8 +72,10 @@ def _is_own(patient: DescribedPatient, swap: Swap) -> bool:
     """Whether a word is about the patient, unlike one for the spouse or a first name."""
     written = patient.note.text[swap.start : swap.end].lower()
     known = written in _table()["words"] or written in ("her", "his", "m", "f") or swap.weight > 0
-    return known and written not in SPOUSE_WORDS and not re.compile(r"[\s-]+(?:sexual\s+)?partner", re.I).match(
-        patient.note.text, swap.end
+    return (
+        known
+        and written not in SPOUSE_WORDS
+        and not re.compile(r"[\s-]+(?:sexual\s+)?partner", re.I).match(patient.note.text, swap.end)
     )
 
 
@@ -119,14 +125,16 @@ def _verbs(text: str, start: int, end: int, last: int) -> list[Edit]:
     if short:
         have = _PARTICIPLE.fullmatch(short.group("word")) is not None
         mark = short.group("is")[0]
-        return [Edit(*short.span("is"), mark + ("ve" if have else "re"))] + _others(text, short.end(), last)
+        return [Edit(*short.span("is"), mark + ("ve" if have else "re")), *_others(text, short.end(), last)]
     position = end
     for _ in range(4):
         match = _NEXT.match(text, position, last)
         if match is None:
             return []
         word = match.group("word")
-        if word.lower() in _listed("adverbs") or (word.lower().endswith("ly") and word.lower() not in ("relies", "fly")):
+        if word.lower() in _listed("adverbs") or (
+            word.lower().endswith("ly") and word.lower() not in ("relies", "fly")
+        ):
             position = match.end()
             continue
         plural = plural_verb(word)

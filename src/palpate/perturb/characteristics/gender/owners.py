@@ -63,7 +63,10 @@ _ACTS_ON_PATIENT = re.compile(
     r"\s+(?!(?:is|was|as|presents?|presented)\b)(?:(?!and\b|but\b|that\b|which\b|when\b|because\b|if\b|while\b)[\w'’-]+\s+){1,5}?the\s+(?:patient|pt)\b(?!['’]s)",
     re.IGNORECASE,
 )
-_ONE_OF_THEM = re.compile(r"[\s\-*•,]*(?:one(?!\s+of\s+(?:his|her)\b)|another|some|the\s+(?:other|older|younger|first|second))\b", re.IGNORECASE)
+_ONE_OF_THEM = re.compile(
+    r"[\s\-*•,]*(?:one(?!\s+of\s+(?:his|her)\b)|another|some|the\s+(?:other|older|younger|first|second))\b",
+    re.IGNORECASE,
+)
 _ONE_RELATIVE = frozenset(["cousin", "sibling", "child", "kid", "twin", "parent", "grandparent", "grandchild"])
 _OF_THE_PATIENT = re.compile(r"^\s+of\s+(?:the\s+|this\s+)?(?:patient|pt)\b", re.IGNORECASE)
 _DIED = re.compile(r"(?:-in-law)?\s*,?\s*(?:died|passed\s+away|is\s+deceased|was\s+deceased)\b", re.IGNORECASE)
@@ -71,7 +74,8 @@ _NOT_THE_DEAD = re.compile(r"\b(?:when|while|after|before|since|until)\s+$", re.
 _PATIENT_NAMED = re.compile(r"\b(?:patient|pt)\b", re.IGNORECASE)
 _ALTHOUGH = re.compile(r",?\s+(?:although|though|even\s+though|while|if)\s+$", re.IGNORECASE)
 _ALTHOUGH_HAS = re.compile(
-    r",\s*(?:although|though|even\s+though|while)\b[^,.;]{1,40},\s*(?:has|had|is|was|does|did)\b[^.;]*\band\s+$", re.IGNORECASE
+    r",\s*(?:although|though|even\s+though|while)\b[^,.;]{1,40},\s*(?:has|had|is|was|does|did)\b[^.;]*\band\s+$",
+    re.IGNORECASE,
 )
 """ "His brother, although he is thin, has gout and he is on medication"."""
 _IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
@@ -115,7 +119,11 @@ def pronouns(note: ScannedNote) -> Iterator[tuple[Hit, str]]:
         if after == "-" or after.isdigit() or after == "_":
             continue
         written = text[hit.start : hit.end]
-        if written[0].isupper() and _IN_TITLE.search(text, max(0, hit.start - 20), hit.start) and _TITLE_GOES_ON.match(text, hit.end):
+        if (
+            written[0].isupper()
+            and _IN_TITLE.search(text, max(0, hit.start - 20), hit.start)
+            and _TITLE_GOES_ON.match(text, hit.end)
+        ):
             continue
         if written.isupper() and not _UPPER_NEAR.match(text, hit.end) and not note.is_in_capitals(hit.start):
             continue
@@ -240,7 +248,11 @@ class PronounOwners:
                 return "unsure", True
             if self._same_sentence(person, hit):
                 return "other", True
-        if self._is_one_of_kin(hit, gender) or self._is_kins_decade(hit, gender) or self._subjects.may_mean_another(hit):
+        if (
+            self._is_one_of_kin(hit, gender)
+            or self._is_kins_decade(hit, gender)
+            or self._subjects.may_mean_another(hit)
+        ):
             return "unsure", True
         return "patient", False
 

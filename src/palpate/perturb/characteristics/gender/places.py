@@ -1,4 +1,4 @@
-"""Where a word such as "transgender" or "non-binary" goes: at the nouns that introduce the patient, or where else it can.
+"""Where "transgender" or "non-binary" goes: at the nouns that introduce the patient, or where else it can.
 
 "63 year old transgender woman", "63F (transgender)", "Sex: F (transgender)", "The transgender patient", and
 "Ms. Smith (transgender woman)" if the note has nothing but a title.

@@ -38,7 +38,10 @@ _REPORTS = re.compile(
     r"concern|worr|confirm|saw|drove|took|den[iy]|want|wish|agree|ask)",
     re.IGNORECASE,
 )
-_PARENT_AND = re.compile(r"\b(?:mother|father|mom|dad|parents?|family|guardian|grandmother|grandfather)\s+and\s+(?:the\s+|their\s+)?$", re.IGNORECASE)
+_PARENT_AND = re.compile(
+    r"\b(?:mother|father|mom|dad|parents?|family|guardian|grandmother|grandfather)\s+and\s+(?:the\s+|their\s+)?$",
+    re.IGNORECASE,
+)
 _STATES = re.compile(
     r"[\s,\-*•]*(?:he|she|they)\s+(?:also\s+|further\s+)?(?:states?|stated|reports?|reported|says|said|notes|noted|thinks|feels|believes|tells|"
     r"told|is\s+(?:very\s+)?(?:concerned|worried))\b[^.;]{0,30}\b(?:his|her|their)\s+$",

@@ -62,7 +62,8 @@ _REACHES = re.compile(
 _REACHES_KIN = re.compile(
     r"(?:"
     + _REACHES.pattern.removesuffix("$")
-    + r"|\b(?:(?:history|information|story)\b[^.;]{0,30}|obtained|provided|given|supplied|gathered|taken)\s+(?:from|by|through|per)\s+|\bper\s+"
+    + r"|\b(?:(?:history|information|story)\b[^.;]{0,30}|obtained|provided|given|supplied|gathered|"
+    r"taken)\s+(?:from|by|through|per)\s+|\bper\s+"
     r")(?:(?:his|her|the|pt['’]?s|patient['’]s|adult|eldest|oldest|youngest)\s+){0,3}$",
     re.IGNORECASE,
 )
@@ -96,9 +97,7 @@ _KIN_OF_ONES_OWN = (
     r"(?:has|does\s+not\s+have|doesn't\s+have)\s+(?:an?|any|no|one|two|three|four|five|six|seven|\d+|several|many|another|other|both)\s+"
     r"(?:\w+\s+){0,2}?(?:siblings?|brothers?|sisters?"
 )
-_HAS_KIN = re.compile(
-    rf"\s+(?:also\s+)?(?:{_KIN_OF_ONES_OWN})|is\s+(?:unaware|not\s+aware)\s+of)\b", re.IGNORECASE
-)
+_HAS_KIN = re.compile(rf"\s+(?:also\s+)?(?:{_KIN_OF_ONES_OWN})|is\s+(?:unaware|not\s+aware)\s+of)\b", re.IGNORECASE)
 OWN_STORY = re.compile(
     r"\s+(?:also\s+)?(?:denies|reports|endorses|states|notes|believes|(?:is|was)\s+(?:adopted|unaware|unsure|not\s+(?:aware|sure)|"
     r"the\s+(?:only|oldest|youngest)|one\s+of)|does\s+not\s+know|doesn't\s+know|"

@@ -13,7 +13,7 @@ from palpate.perturb.characteristics.gender.owners import Pronoun, PronounOwners
 from palpate.perturb.characteristics.gender.pronouns import his_stands_alone, read_her
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES, belongs_to_patient
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, belongs_to_patient
 
 TO_FEMALE = {
     "man": "woman", "male": "female", "gentleman": "lady", "boy": "girl", "m": "f", "he": "she", "him": "her",
@@ -55,7 +55,8 @@ _DESCRIBED = re.compile(
     re.IGNORECASE,
 )
 _HE_IS = re.compile(
-    r"\b(?P<who>he|she|patient|pt)\s+(?:(?:has|lives|works)\s[^.;,]{1,30}\sand\s+)?(?:is|was)\s+(?:currently\s+|now\s+|also\s+)?(?:(?:an?|the)\s+)?(?:(?!who|with|of)[\w-]+,?\s+){0,3}$", re.IGNORECASE
+    r"\b(?P<who>he|she|patient|pt)\s+(?:(?:has|lives|works)\s[^.;,]{1,30}\sand\s+)?(?:is|was)\s+(?:currently\s+|now\s+|also\s+)?(?:(?:an?|the)\s+)?(?:(?!who|with|of)[\w-]+,?\s+){0,3}$",
+    re.IGNORECASE,
 )
 _UNCLEAR = "a word for a gender that may be somebody else's"
 _THEY = re.compile(r"they\s?/\s?them\b", re.IGNORECASE)

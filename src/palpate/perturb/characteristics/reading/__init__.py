@@ -31,6 +31,7 @@ __all__ = ["Hit", "ScannedNote", "TriggerWords", "section_end"]
 _WORD_OR_MASK = re.compile(r"[A-Za-z]+|\[\*\*[^\]]*\]")
 """The masks of de-identification ("[**Doctor Last Name 12**]") contain no words of the note."""
 
+
 class Hit(NamedTuple):
     """A trigger word in the note; `word` is in lower case."""
 

@@ -15,10 +15,14 @@ from palpate.perturb.characteristics.reading import people
 _WORD = re.compile(r"[A-Za-z]+")
 _CAPITALS = r"[A-Z][A-Z0-9'/&()+ -]{1,45}"
 _KNOWN = (
-    r"(?:CHIEF COMPLAINT|REASON FOR VISIT|HISTORY OF (?:THE )?PRESENT ILLNESS|PRESENT ILLNESS|(?:PAST )?(?:MEDICAL|SURGICAL|SOCIAL|FAMILY|"
-    r"GYNECOLOGIC(?:AL)?|BIRTH|DEVELOPMENTAL|PSYCHIATRIC|PSYCHOSOCIAL|OCCUPATIONAL|ALLERGY|IMMUNIZATION) HISTORY|PAST HISTORY|HABITS|"
-    r"REVIEW OF SYSTEMS|PHYSICAL EXAM(?:INATION)?|VITAL SIGNS|VITALS|(?:CURRENT |HOME )?MEDICATIONS|ALLERGIES|IMMUNIZATIONS|"
-    r"LABORATORY(?: DATA)?|LABS|RESULTS|IMAGING|RADIOLOGY|IMPRESSION|ASSESSMENT(?: AND PLAN)?|PLAN|RECOMMENDATIONS|PROCEDURES?|"
+    r"(?:CHIEF COMPLAINT|REASON FOR VISIT|HISTORY OF (?:THE )?PRESENT ILLNESS|PRESENT ILLNESS|"
+    r"(?:PAST )?(?:MEDICAL|SURGICAL|SOCIAL|FAMILY|"
+    r"GYNECOLOGIC(?:AL)?|BIRTH|DEVELOPMENTAL|PSYCHIATRIC|PSYCHOSOCIAL|OCCUPATIONAL|ALLERGY|"
+    r"IMMUNIZATION) HISTORY|PAST HISTORY|HABITS|"
+    r"REVIEW OF SYSTEMS|PHYSICAL EXAM(?:INATION)?|VITAL SIGNS|VITALS|(?:CURRENT |HOME )?MEDICATIONS|"
+    r"ALLERGIES|IMMUNIZATIONS|"
+    r"LABORATORY(?: DATA)?|LABS|RESULTS|IMAGING|RADIOLOGY|IMPRESSION|ASSESSMENT(?: AND PLAN)?|PLAN|"
+    r"RECOMMENDATIONS|PROCEDURES?|"
     r"HOSPITAL COURSE|DISPOSITION|FOLLOW[ -]?UP|INSTRUCTIONS)"
 )
 """Titles that are headings without a colon, where they are in capitals: "SOCIAL HISTORY He smokes."."""
@@ -47,7 +51,8 @@ _HEADING = re.compile(
     rf"|(?<=[.,;])[ \t]*(?P<inline>{_CAPITALS}):"
     rf"|(?<=[.,;)a-z\d])[ \t]*(?P<known>{_KNOWN})\b(?=[ \t,:]+[A-Z0-9•-])|(?<=[a-z)\d])[ \t]+{_LONG_TITLE}:"
     r"|(?:Social|Surgical|Past|Physical|Medical|Review|Family)\s+(?:Medical\s+|of\s+)?[A-Z][a-z]+\s*:"
-    r"|(?<=[.,;])[ \t]*(?:Allergies|Medications|Habits|Exam(?:ination)?|Impression|Assessment|Plan|Vitals|Labs?|Immunizations|ROS|PMH|SH|SHx|PE)\s*:"
+    r"|(?<=[.,;])[ \t]*(?:Allergies|Medications|Habits|Exam(?:ination)?|Impression|Assessment|Plan|Vitals|"
+    r"Labs?|Immunizations|ROS|PMH|SH|SHx|PE)\s*:"
 )
 
 
@@ -105,7 +110,7 @@ def _ends(text: str, dot: int, after: int) -> bool:
 
 
 def opens_family_section(text: str, start: int, end: int) -> bool:
-    """Whether "family history" here is a heading: by its colon or line, or by its capitals at the start of a sentence."""
+    """Whether "family history" is a heading: by its colon or line, or by capitals at the start of a sentence."""
     if _COLON_OR_LINE.match(text, end):
         return True
     return text[start:end].isupper() and _OPENING.search(text, max(0, start - 4), start) is not None

@@ -28,7 +28,8 @@ _NAMES_DISEASE = (
 """What makes "male" or "female" part of a disease's name: "male-pattern alopecia" in a woman's note."""
 _TO_NOUN = re.compile(
     rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’/-]*){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
-    rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|(?<=H)[CH])?(?P<letter>[MF])"
+    rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|"
+    rf"(?<=H)[CH])?(?P<letter>[MF])"
     r"|(?:aa|w|b)/?(?P<small>[mf]))(?![\w'’/]))",
     re.IGNORECASE,
 )
@@ -46,7 +47,10 @@ _INTRODUCES = re.compile(
     re.IGNORECASE,
 )
 _ADJECTIVES = re.compile(rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,3}}[\s,]+", re.IGNORECASE)
-_MORE_ADJECTIVES = re.compile(r"(?:\s+(?:obese|overweight|underweight|uninsured|insured|homeless|housed|[A-Z][a-z]+-speaking|Asian|Hispanic|White|African American)){1,3}\s+")
+_MORE_ADJECTIVES = re.compile(
+    r"(?:\s+(?:obese|overweight|underweight|uninsured|insured|homeless|housed|[A-Z][a-z]+-speaking|Asian|"
+    r"Hispanic|White|African American)){1,3}\s+"
+)
 """What we write ourselves between an adjective and an age: "Uninsured obese Asian 63F"."""
 _SOMEBODY = re.compile(
     r"\b(?:by|from|with|another|other|for|against|between|to|two|three|some|several|unknown|many|younger|older|both|no|any|of|"

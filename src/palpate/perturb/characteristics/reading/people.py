@@ -49,7 +49,8 @@ _PT_DOES = re.compile(
     re.IGNORECASE,
 )
 _BEFORE_PT = re.compile(
-    r"\b(?:by|per|with|from|home|outpatient|inpatient|for|of|to|and|continue|start|begin|via|in|formal)\s+$|[/,]\s*$", re.IGNORECASE
+    r"\b(?:by|per|with|from|home|outpatient|inpatient|for|of|to|and|continue|start|begin|via|in|formal)\s+$|[/,]\s*$",
+    re.IGNORECASE,
 )
 
 
@@ -60,6 +61,7 @@ def means_patient(text: str, start: int, end: int) -> bool:
     if text[start:end] != "PT":
         return True
     return _PT_DOES.match(text, end) is not None and _BEFORE_PT.search(text, max(0, start - 14), start) is None
+
 
 _HEADS = sorted((OTHERS | SIDES) - {"family", "relative", "relatives", "fam"})
 _HEAD = re.compile(
@@ -88,7 +90,8 @@ _HAS_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _AND_GOES_ON = re.compile(
-    r",?\s+and\s+(?:(?:he|she|they)\s+)?(?:is|was|has|had|lives|works|worked|smokes|denies|reports|does|retired)\b", re.IGNORECASE
+    r",?\s+and\s+(?:(?:he|she|they)\s+)?(?:is|was|has|had|lives|works|worked|smokes|denies|reports|does|retired)\b",
+    re.IGNORECASE,
 )
 """In "she has three children and is a widow", the widow is she."""
 _PATIENT_AGAIN = re.compile(r"\b(?:patient|pt|who presents|mr|mrs|ms)\b", re.IGNORECASE)
