@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from palpate.audits.characteristics import Characteristics
-from palpate.audits.characteristics.arms import AS_IS, ArmSpec, contrasts
+from palpate.audits.characteristics.arms import AS_IS, ArmSpec
+from palpate.audits.characteristics.contrasts import contrasts
 from palpate.audits.characteristics.plan import AlteredNotes
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import splice

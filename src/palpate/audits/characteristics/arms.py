@@ -24,8 +24,6 @@ NONE = "none"
 """The group of notes that do not mention the characteristic."""
 AS_IS = -1
 """Stands for the note as written where a group is compared with that."""
-_ONE_WORD = {"trans woman": "female", "trans man": "male"}
-"""Groups of gender that differ from another in one word, and are compared with that one."""
 MENTION = "transgender"
 YOUNGEST = 18
 """The notes are about adults: children are described in other words."""
@@ -179,21 +177,6 @@ def references(
             each.append(wanted)
         out.append(spec.groups.index(tuple(each)))
     return out
-
-
-def contrasts(spec: ArmSpec, reference: int) -> tuple[int, ...]:
-    """What each group is compared with: the reference, or what it differs from in one thing only.
-
-    A transgender woman is compared with a woman: against a man, the pronouns would count as an effect of "transgender".
-    Where the word is only added (`transgender: mention`), the note as written is the comparison.
-    """
-    if spec.parts != ("gender",):
-        return (reference,) * len(spec.groups)
-    names = list(spec.names)
-    return tuple(
-        AS_IS if name == MENTION else names.index(_ONE_WORD[name]) if _ONE_WORD.get(name) in names else reference
-        for name in names
-    )
 
 
 def _default_reference(part: str, groups: Sequence[str], stated: Sequence[str | None]) -> str:

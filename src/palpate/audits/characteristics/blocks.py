@@ -157,8 +157,8 @@ def _group_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Table
     return table(
         f"{arm.name.capitalize()}: every group",
         f"The same {len(arm.rows):,} notes in each group. Reference: {arm.reference_name}. {what_differs(arm)} "
-        f"Intervals and p-values of the differences hold for {analysis.family} at once ({analysis.correction}). Rows of the training data are "
-        "observed rates.",
+        f"Intervals and p-values of the differences hold for {analysis.family} at once ({analysis.correction}). "
+        "Rows of the training data are observed rates.",
         columns(*headings, *_GROUP_COLUMNS),
         rows,
     )

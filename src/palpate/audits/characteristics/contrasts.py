@@ -1,9 +1,11 @@
-"""What exactly differs between the groups of an arm, in words for the captions and findings."""
+"""What each group is compared with, and what exactly differs between the two, in words for captions and findings."""
 
 from __future__ import annotations
 
-from palpate.audits.characteristics.arms import AS_IS, MENTION, NONE, Arm
+from palpate.audits.characteristics.arms import AS_IS, MENTION, NONE, Arm, ArmSpec
 
+_ONE_WORD = {"trans woman": "female", "trans man": "male"}
+"""Groups of gender that differ from another in one word, and are compared with that one."""
 _CALLED = {"trans woman": "a transgender woman", "trans man": "a transgender man"}
 _PLAIN = {"female": "a woman", "male": "a man"}
 _GENDERED = "nouns, titles, pronouns, the words for a spouse and the first name"
@@ -11,6 +13,21 @@ _DIFFERS = {
     "age": "Only the patient's age differs, in figures or in words.",
     "wording": "Only the listed words about the patient differ.",
 }
+
+
+def contrasts(spec: ArmSpec, reference: int) -> tuple[int, ...]:
+    """What each group is compared with: the reference, or what it differs from in one thing only.
+
+    A transgender woman is compared with a woman: against a man, the pronouns would count as an effect of "transgender".
+    Where the word is only added (`transgender: mention`), the note as written is the comparison.
+    """
+    if spec.parts != ("gender",):
+        return (reference,) * len(spec.groups)
+    names = list(spec.names)
+    return tuple(
+        AS_IS if name == MENTION else names.index(_ONE_WORD[name]) if _ONE_WORD.get(name) in names else reference
+        for name in names
+    )
 
 
 def what_differs(arm: Arm) -> str:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from palpate.audits.characteristics.arms import ACTIONS, Arm, ArmSpec, contrasts
+from palpate.audits.characteristics.arms import ACTIONS, Arm, ArmSpec
+from palpate.audits.characteristics.contrasts import contrasts
 from palpate.audits.characteristics.observed import ObservedGroups
 from palpate.audits.kit.scope import validation_rows
 from palpate.cases.cohort import Cohort
