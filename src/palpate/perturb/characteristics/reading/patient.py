@@ -33,7 +33,7 @@ _TO_NOUN = re.compile(
     r"|(?:aa|w|b)/?(?P<small>[mf]))(?![\w'’/]))",
     re.IGNORECASE,
 )
-_HANDED = re.compile(r"^[RL]HD?[ ]?")
+_HANDED = re.compile(r"[RL]HD?[ ]?")
 """Right-handed or left-handed, as neurologists write it: "63 yo RHM"."""
 _HANDED_RACE = re.compile(r"[\s,]*[RL]HD?[ ]?(?:AA|[WBHC])/?[MF]\b")
 _LETTERS_BEFORE = re.compile(r"\b(?:AA|[WBH])/?[MF][\s,]+$")
@@ -207,7 +207,11 @@ class DescribedPatient:
 
     @cached_property
     def _noun_starts(self) -> frozenset[int]:
-        described = {d.place if self._has_race(d) else d.noun[0] for d in self.descriptions if d.noun}
+        described = {
+            d.place if self._has_race(d) or _HANDED.match(self.note.text, d.place) else d.noun[0]
+            for d in self.descriptions
+            if d.noun
+        }
         return frozenset(described | {hit.start for hit in self.plain_nouns})
 
     def describes(self, start: int, end: int) -> bool:
