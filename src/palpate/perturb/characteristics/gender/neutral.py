@@ -24,9 +24,8 @@ _NEXT = re.compile(r"\s+(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
 _SHORT_IS = re.compile(r"(?P<is>['’]s)\s+(?P<word>[A-Za-z]+)", re.IGNORECASE)
 _PARTICIPLE = re.compile(r"been|had|got|gotten|\w+(?:ed|en)", re.IGNORECASE)
 _INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNORECASE)
-_AND = re.compile(
-    r"(?:,\s*(?:and|but|or|then)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?(?P<rest>(?:[a-z]+\s+){0,2}?)(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])",
-    re.IGNORECASE,
+_SUBORDINATE = re.compile(
+    r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
 )
 _OTHER_SUBJECT = re.compile(
     r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since|while|where|what|whether)\b",
@@ -62,7 +61,7 @@ def neutral_edits(
         said |= WORD in edit.text.lower()
         edits.append(edit)
         if patient.note.text[swap.start : swap.end].lower() in ("he", "she"):
-            edits += _verbs(patient.note.text, swap.start, swap.end, patient.note.sentence(swap.start)[1])
+            edits += _verbs(patient.note.text, swap.start, swap.end, _clause_end(patient, swap.start))
     if not said:
         edits += places(patient, own, letters, WORD, after_name=WORD)
     return sorted(dict.fromkeys(edits))
@@ -143,15 +142,29 @@ def _verbs(text: str, start: int, end: int, last: int) -> list[Edit]:
     return []
 
 
+def _clause_end(patient: DescribedPatient, start: int) -> int:
+    """Where the verbs of a subject may end: in "it eases when she sits, but does not go", at the comma."""
+    text, (first, last) = patient.note.text, patient.note.sentence(start)
+    if not _SUBORDINATE.search(text, max(first, start - 12), start):
+        return last
+    comma = text.find(",", start, last)
+    return last if comma < 0 else comma
+
+
+@cache
+def _and() -> re.Pattern[str]:
+    """ "And", "but" or a comma, and the word after it that is no adverb."""
+    adverbs = "|".join(sorted(_listed("adverbs")))
+    joint = r"(?:,\s*(?:and|but|or|then)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
+    return re.compile(joint + rf"(?:(?:{adverbs})\s+)*(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])", re.IGNORECASE)
+
+
 def _others(text: str, start: int, last: int) -> list[Edit]:
     """The verbs after "and" that have the same subject: "denies fever and has chills"."""
     edits = []
     stop = _OTHER_SUBJECT.search(text, start, last)
-    for match in _AND.finditer(text, start, stop.start() if stop else last):
-        rest = match.group("rest").split()
+    for match in _and().finditer(text, start, stop.start() if stop else last):
         verb = match.group("verb")
-        if any(word.lower() not in _listed("adverbs") for word in rest):
-            continue
         if verb.lower() in _table()["verbs"] or verb.lower() in _listed("also"):
             edits.append(Edit(*match.span("verb"), like(verb, plural_verb(verb))))
     return edits
