@@ -100,7 +100,7 @@ def test_detect_tells_of_all() -> None:
     [
         ({"gender": "female", "ethnicity": "Asian"}, "An 80 year old Asian woman. She fell."),
         ({"age": "85", "ethnicity": "African American"}, "An 85 year old African American man. He fell."),
-        ({"gender": "transgender", "weight": "obese", "ethnicity": "White", "age": "20"},
+        ({"gender": "trans woman", "weight": "obese", "ethnicity": "White", "age": "20"},
          "A 20 year old obese White transgender woman. She fell."),
         ({"gender": "male", "age": "80"}, "An 80 year old man. He fell."),
     ],
@@ -137,7 +137,7 @@ def test_infants_are_skipped(text: str) -> None:
 def test_unknown_names_are_told() -> None:
     with pytest.raises(ConfigError, match="unknown characteristic 'height'"):
         alter("63M", "height", "tall")
-    with pytest.raises(ConfigError, match="'gender' has no group 'girl'; the groups are: female, male, transgender"):
+    with pytest.raises(ConfigError, match="'gender' has no group 'girl'; the groups are: female, male, trans woman"):
         alter("63M", "gender", "girl")
     for wrong in ("old", "0", "17", "90", "²"):
         with pytest.raises(

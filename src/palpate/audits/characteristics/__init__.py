@@ -17,7 +17,7 @@ from pydantic import Field
 
 from palpate.audits.characteristics import review as reviews
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis, judge_arms, question_name
-from palpate.audits.characteristics.arms import ArmSpec, age_groups, arm_specs, references
+from palpate.audits.characteristics.arms import MENTION, ArmSpec, age_groups, arm_specs, references
 from palpate.audits.characteristics.blocks import characteristics_blocks
 from palpate.audits.characteristics.estimates import METRICS, TRAINING, characteristics_rows
 from palpate.audits.characteristics.findings import characteristics_findings
@@ -73,6 +73,9 @@ class Characteristics:
     contradictory: Contradictory = "skip"
     """How to treat notes that contradict the new gender (a pregnant man): leave them out (`skip`) or `alter` them all
     the same."""
+    transgender: Literal["groups", "mention"] = "groups"
+    """The groups of gender: transgender women, transgender men and non-binary patients (`groups`), or the paper's own
+    variant (`mention`), where the word "transgender" is added to the note and nothing else changes."""
     observed: Literal["auto", "notes", "attributes", "none"] = "auto"
     """Where the groups of the training split come from: what its notes say, or attributes of the cohort with the names
     of the characteristics. `auto`: the notes."""
@@ -116,9 +119,11 @@ class Characteristics:
         main = audited_cohort(self.name, cohort, self.cohort)
         check_rule(self._threshold_rule, cohort)
         alterer = note_alterer(self.alter, self.definitions, self.contradictory)
-        groups = {
-            name: age_groups(self.ages) if name == "age" else alterer.groups(name) for name in alterer.characteristics
-        }
+        groups = {name: alterer.groups(name) for name in alterer.characteristics}
+        if "age" in groups:
+            groups["age"] = age_groups(self.ages)
+        if "gender" in groups and self.transgender == "mention":
+            groups["gender"] = ("female", "male", MENTION)
         specs = arm_specs(self.alter, groups)
         audited = audited_rows(self.name, cohort, main, self.split)
         rows = sample_patients(self.name, cohort, audited, self.max_notes, rng)

@@ -60,7 +60,7 @@ class CharacteristicsAnalysis:
         with the age before."""
         arm = found.arm
         by_year = {GAP: found.neighbours, REVERSALS: found.neighbours, STEPS: found.inner_years}.get(metric)
-        pairs = zip(*by_year, strict=True) if by_year else ((name, arm.reference_name) for name in arm.group_names)
+        pairs = zip(*by_year, strict=True) if by_year else zip(arm.group_names, arm.against_names, strict=True)
         rows = [
             self.estimates.find(metric, model, label=label, group=group, reference=reference)
             for group, reference in pairs

@@ -1,8 +1,9 @@
 """The characteristics audit's numbers as rows of the long table.
 
 `group` is `gender=female`, and `gender` for numbers about the whole characteristic. `reference` names the group that a
-paired difference or a flip is against; for an age that is compared with its neighbours, both of them. Rows of the
-model `training data` are what the training split shows.
+paired difference or a flip is against (a transgender woman is compared with a woman, which differs in one word); for an
+age that is compared with its neighbours, both of them. Rows of the model `training data` are what the training split
+shows.
 
 The intervals of differences, gaps and flips hold for all labels and groups of their characteristic at once, or with
 `family: run` for all that the audit compares; `pointwise_low` and `pointwise_high` are for one comparison alone.
@@ -104,7 +105,7 @@ def corrected_tests(
     for found in (each for each in measured if len(each.arm.rows)):
         for model, each in found.models.items():
             difference = each.difference.p_value()
-            difference[found.arm.reference] = np.nan
+            difference[found.arm.against == np.arange(len(found.arm.groups))] = np.nan
             raw[found.arm.name, model, DIFFERENCE] = difference
             raw[found.arm.name, model, FLIPS] = np.where(np.isnan(difference), np.nan, 1.0)
             raw[found.arm.name, model, GAP] = each.gap.p_value()
@@ -146,12 +147,15 @@ class _ArmRows:
         `undecided` are the labels without a threshold."""
         arm, each = self.found.arm, self.found.models[model]
         groups = arm.group_names
-        against = [arm.reference_name] * len(groups)
+        against = arm.against_names
         yield from self._grid(model, DIFFERENCE, each.difference, groups, against, family=DIFFERENCE, counted=True)
         flips = where_decided(each.flip_rate, undecided)
         yield from self._grid(model, FLIPS, flips, groups, against, family=FLIPS, reason=NO_THRESHOLD)
         flips = where_decided(each.flip_rate_from_written, undecided)
-        written = [arm.as_written] * len(groups)
+        # A group that is compared with the note as written has this row already.
+        written = [
+            group if name == arm.as_written else arm.as_written for group, name in zip(groups, against, strict=True)
+        ]
         yield from self._grid(model, FLIPS, flips, groups, written, reason=NO_THRESHOLD)
         inner, around = self.found.neighbours
         yield from self._grid(model, GAP, each.gap, inner, around, family=GAP)
@@ -193,7 +197,7 @@ class _ArmRows:
         """The standard deviation over the members of an ensemble, of differences and flips (`difference_sd`)."""
         arm, n = self.found.arm, len(self.found.arm.rows)
         each = [self.found.models[member] for member in members]
-        against = [arm.reference_name] * len(arm.groups)
+        against = arm.against_names
         inner, around = self.found.neighbours
         for metric, values, groups, references in (
             (DIFFERENCE, [part.difference.value for part in each], arm.group_names, against),

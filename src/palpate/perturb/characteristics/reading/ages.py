@@ -31,7 +31,7 @@ _MASK = r"\[\*\*\s?Age over 90\s*\*\*\]|(?<!_)_{3}(?!_)"
 _NUMBER = rf"(?P<number>{_MASK}|\d{{1,3}}\+?)"
 _UNIT = (
     r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.-]\s?o\b\.?|y\s?o\b"
-    r"|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
+    r"|y\s?/?\s?o(?=(?-i:[RL]H(?:AA|[WBHC])?[MF])\b)|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
     r"|(?:yo|yrs?|y)(?=\s?/\s?(?-i:[MF])(?![\w'’/])|\s?\((?-i:[MF])\)|(?-i:[MF])\b)"
     r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|[MF](?!/))\b)))"
 )
@@ -54,7 +54,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _IS_NUMBER = re.compile(
-    r"(?:\.?\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d)"
+    r"(?:\.?\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d\+?)"
     r"(?=\s*(?:[.,;]|and\b|today\b|yesterday\b|last\b|this\b|in\b|$))"
 )
 _AFTER_NAME = re.compile(
@@ -321,7 +321,8 @@ def _said(note: ScannedNote) -> list[Age]:
             match = pattern.match(note.text, hit.end)
             if match and (tag != "title" or note.text[hit.start : hit.end].istitle()):
                 start, end = match.span("number")
-                ages.append(Age(start, end, end, int(match.group("number")), "digits", _whose(note, hit.start, end)))
+                value = _value(match.group("number"))
+                ages.append(Age(start, end, end, value, "digits", _whose(note, hit.start, end)))
     return ages
 
 
