@@ -170,7 +170,8 @@ def _value(number: str) -> int | None:
         return 90
     words = re.findall(r"[a-z]+", number.lower())
     if words and words[-1] != "s":
-        return sum(_VALUES.get(word, 0) for word in words) + (1 if words[0] == "over" else 0)
+        value = sum(_VALUES.get(word, 0) for word in words)
+        return value + (words[0] == "over" and value < 90)  # "over ninety" is how 90+ is written
     digits = re.search(r"\d+", number)
     return int(digits.group()) if digits else None
 

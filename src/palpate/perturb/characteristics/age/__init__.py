@@ -18,13 +18,14 @@ import re
 from dataclasses import dataclass, field
 
 from palpate.cases.edits import Edit
+from palpate.perturb.characteristics.age.life import AgeLimit, life_limits, life_words
+from palpate.perturb.characteristics.age.times import BirthYear, birth_years, time_limits, time_words
 from palpate.perturb.characteristics.grammar import in_words, with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
 from palpate.perturb.characteristics.reading.ages import DECADES, Age
 from palpate.perturb.characteristics.reading.past_ages import tells_age_vaguely
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import belongs_to_patient
-from palpate.perturb.characteristics.wording.contexts import is_denied
 
 OVER_90 = "90+"
 _UNREADABLE = "the age is told as a range or in words that can't be changed"
@@ -35,18 +36,6 @@ _FITS = {
     "teenage": (13, 19), "teenager": (13, 19),
     "adolescent": (10, 19), "child": (0, 17), "toddler": (0, 4), "youth": (0, 25),
 }  # fmt: skip
-_EVENTS = {
-    "pregnant": (r"", 12, 55),
-    "gravid": (r"", 12, 55),
-    "postpartum": (r"", 12, 55),
-    "g": (r"1\s?p0", 12, 55),
-    "menopausal": (r"", 40, 200),
-    "postmenopausal": (r"", 40, 200),
-    "vietnam": (r"(?:\s+war)?\s+vet(?:eran)?\b", 45, 200),
-    "korean": (r"\s+war\s+vet(?:eran)?\b", 65, 200),
-    "wwii": (r"\s+vet(?:eran)?\b", 75, 200),
-}
-"""Words that imply a time of life without describing anybody: what must follow, and the ages that fit."""
 _NOUN_NEAR = re.compile(
     r"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){0,3}?[\s,]+(?:man|woman|male|female|gentleman|lady|patient|pt|[MF])\b",
     re.IGNORECASE,
@@ -63,6 +52,10 @@ class FoundAge:
     youngest: int = 0
     """The highest age that the patient is known to have passed."""
     fits: list[tuple[str, int, int]] = field(default_factory=list)
+    limits: list[AgeLimit] = field(default_factory=list)
+    births: list[BirthYear] = field(default_factory=list)
+    years: int | None = None
+    """The age that the note gives."""
     nouns: list[Edit] = field(default_factory=list)
     masked: str = OVER_90
     infant: bool = False
@@ -82,6 +75,9 @@ class FoundAge:
         for word, low, high in self.fits:
             if not low <= years <= high:
                 return f"contradictory: the note says '{word}'"
+        for kind, low, high in self.limits:
+            if not low <= years <= high:
+                return f"contradictory: the note tells of {kind}"
         return None
 
 
@@ -110,7 +106,8 @@ class AgeCharacteristic:
             "subject": ("he", "she"),
             "infant_unit": ("day", "days", "week", "weeks", "wk", "month", "months", "mo"),
             "life": (*_FITS, "sexagenarian", "centenarian"),
-            "event": tuple(_EVENTS),
+            **life_words(),
+            **time_words(),
             "noun": ("boy", "girl"),
         }
 
@@ -126,7 +123,10 @@ class AgeCharacteristic:
         first = next((age.value for age in found.ages if age.value is not None and age.style != "decade"), None)
         found.infant = patient.is_infant
         found.masked = "[**Age over 90 **]" if "[**" in text else OVER_90
-        found.fits = _fits(patient) + _event_fits(patient, first)
+        found.years = first
+        found.fits = _fits(patient)
+        found.limits = life_limits(patient.note, first) + time_limits(patient.note, first)
+        found.births = birth_years(patient.note, first)
         found.youngest = max((value for value in patient.past_ages if first is None or value <= first), default=0)
         if not found.ages:
             found.unreadable = _UNREADABLE if tells_age_vaguely(patient.note) else None
@@ -182,6 +182,8 @@ class AgeCharacteristic:
                 edits.append(Edit(age.start, age.end, written))
         if not edits:
             return KEPT
+        if found.years is not None:
+            edits += [birth.moved(years - found.years) for birth in found.births]
         return EditOutcome(with_articles(text, edits), "added" if found.present is None else "changed")
 
 
@@ -239,18 +241,4 @@ def _fits(patient: DescribedPatient) -> list[tuple[str, int, int]]:
             told = _NOUN_NEAR.match(text, hit.end) is not None
         if told and belongs_to_patient(patient.note, hit.start, hit.end):
             found.append((hit.word, *_FITS[hit.word]))
-    return found
-
-
-def _event_fits(patient: DescribedPatient, present: int | None) -> list[tuple[str, int, int]]:
-    """The ages that fit the events in the patient's life, if the note's own age does."""
-    found = []
-    note = patient.note
-    for hit in note.hits("event"):
-        after, low, high = _EVENTS[hit.word]
-        told = re.compile(after, re.IGNORECASE).match(note.text, hit.end)
-        if told is None or not (present is None or low <= present <= high):
-            continue
-        if belongs_to_patient(note, hit.start, hit.end) and not is_denied(note, hit.start, told.end()):
-            found.append((note.text[hit.start : told.end()], low, high))
     return found
