@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.age.life import AgeLimit, life_limits, life_words
@@ -24,8 +25,10 @@ from palpate.perturb.characteristics.grammar import in_words, with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
 from palpate.perturb.characteristics.reading.ages import DECADES, Age
 from palpate.perturb.characteristics.reading.past_ages import tells_age_vaguely
-from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
 from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.wording.places import mention_places
+from palpate.perturb.characteristics.wording.rewriting import small_patient
 
 OVER_90 = "90+"
 _UNREADABLE = "the age is told as a range or in words that can't be changed"
@@ -61,6 +64,11 @@ class FoundAge:
     infant: bool = False
     unreadable: str | None = None
     """Why the age can't be rewritten."""
+
+    @cached_property
+    def place(self) -> Description | None:
+        """Where an age is added to a note without one."""
+        return next((place for place in mention_places(self.patient) if place.noun), None)
 
     @property
     def present(self) -> str | None:
@@ -168,6 +176,8 @@ class AgeCharacteristic:
             and all(age.value is None or group_of(age.value) == group or age.style == "decade" for age in found.ages)
         ):
             return KEPT
+        if not found.ages and found.place is None:
+            return skipped(NO_MENTION)
         years = 90 if group == OVER_90 else int(group)
         against = found.against(years) if self.contradictory == "skip" else None
         if against:
@@ -189,12 +199,13 @@ class AgeCharacteristic:
 
 def _added(found: FoundAge, years: int) -> EditOutcome:
     """A note without an age gets one at the noun that introduces the patient: "a pleasant 63-year-old woman"."""
-    place = next((place for place in found.patient.places if place.noun), None)
+    place = found.place
     if place is None or place.noun is None:
         return skipped(NO_MENTION)
     text = found.patient.note.text
     at = found.patient.before_ethnicity(place.place)
     edits = [Edit(at, at, f"{write(years, 'digits', '', found.masked)}-year-old ")]
+    edits += small_patient(found.patient, place)
     adult = _ADULTS.get(text[slice(*place.noun)].lower())
     if adult and years >= 18:
         edits.append(Edit(*place.noun, adult))
