@@ -131,7 +131,7 @@ class WordedCharacteristic:
                 found.signs.append(WordedMention(origin.start, origin.end, origin.origin.shows, "signs"))
             for name in set(self.groups) - set(origin.origin.fits):
                 if not self._by_name[name].is_empty:
-                    found.against.setdefault(name, origin.what)
+                    found.origins.setdefault(name, origin.what)
         if self.definition.wording:
             found.rows = [row for _, row in sorted(zip(found.places, found.rows, strict=True))]
         found.places.sort()
@@ -271,7 +271,7 @@ class WordedCharacteristic:
             return skipped(_MIXED)
         against = self._against(found, group) if self.contradictory == "skip" else None
         if against:
-            return skipped(f"contradictory: the note says '{against}' in words that can't be changed")
+            return skipped(f"contradictory: {against}")
         if self.definition.wording:
             return self._reworded(found, group)
         if not found.places:
@@ -288,14 +288,19 @@ class WordedCharacteristic:
     def _against(self, found: FoundWords, group: str) -> str | None:
         """What in the note contradicts a group."""
         sign = next((sign for sign in found.signs if sign.group != group), None)
+        said: str | None = None
         if sign:
-            return f"not {group}" if self._by_name[str(sign.group)].is_empty else sign.group
-        if group in found.denied:
-            return f"not {group}"
+            said = f"not {group}" if self._by_name[str(sign.group)].is_empty else sign.group
+        elif group in found.denied:
+            said = f"not {group}"
+        said = said or found.against.get(group)
+        if said:
+            return f"the note says '{said}' in words that can't be changed"
         bmi = self._by_name[group].bmi
         if bmi and found.mass and not (bmi[0] <= found.mass.high and found.mass.low <= bmi[1]):
-            return "a body mass index"
-        return found.against.get(group)
+            return "the note tells of a weight"
+        told = found.origins.get(group) if found.present not in found.origins else None
+        return f"the note tells of {told}" if told else None
 
     def _reworded(self, found: FoundWords, group: str) -> EditOutcome:
         if not found.places:

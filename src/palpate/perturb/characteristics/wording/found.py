@@ -42,6 +42,8 @@ class FoundWords:
     """Groups that the note says the patient is not in."""
     against: dict[str, str] = field(default_factory=dict)
     """By group, a word that contradicts it."""
+    origins: dict[str, str] = field(default_factory=dict)
+    """By group, what does not fit it: a country of origin, a language."""
     mixed: bool = False
     present: str | None = None
 
