@@ -193,7 +193,9 @@ class WordedCharacteristic:
             if kind is None:
                 continue
             place = WordedMention(match.start(), match.end(), form.group, kind)
-            noun = form.row >= 0 and self.definition.contexts[form.row] in ("", "noun")
+            noun = form.row >= 0 and self.definition.contexts[form.row] in ("", "noun", "closed")
+            if form.row >= 0 and contexts.is_heading(note, *match.span()):
+                return match.end()
             if contexts.is_denied(note, *match.span(), listed=noun):
                 # A denied wording shows no group: "not a drug addict" does not describe the patient.
                 found.denied |= {form.group} if form.group and kind not in ("against", "wording") else set()

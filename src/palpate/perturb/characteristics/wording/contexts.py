@@ -19,10 +19,15 @@ _DENIED_AFTER = re.compile(
     r"(?:denied|ruled\s+out|not\s+(?:needed|used|required|present))\b",
     re.IGNORECASE,
 )
-_ITEMS = r"(?:(?!(?:but|who|which|is|was|are|were|has|had|with)\b)[\w/'’-]+,?\s+)"
+_ITEMS = r"(?:(?!(?:but|who|which|is|was|are|were|has|had|except|admits|reports|although|however|states|though)\b)[\w/'’()-]+,?\s+)"
 _DENIED_LIST = re.compile(
-    rf"\bden(?:y|ies|ied|ying)\s+{_ITEMS}{{1,8}}$|\b(?:no|not|never|without)\s+{_ITEMS}{{0,6}}n?or\s+$", re.IGNORECASE
+    rf"\bden(?:y|ies|ied|ying)\s+{_ITEMS}{{1,20}}$|\bnegative\s+for\s+{_ITEMS}{{1,12}}$|"
+    rf"\b(?:no|not|never|without|nor)\s+{_ITEMS}{{0,12}}(?:n?or|and|any)\s+{_ITEMS}{{0,2}}$|"
+    rf"\b(?:no|never\s+had|without)\s+(?:known\s+|prior\s+|past\s+|current\s+|significant\s+|any\s+)*{_ITEMS}{{0,3}}$",
+    re.IGNORECASE,
 )
+_HEADING = re.compile(r"(?:[ \t]+[A-Za-z/&]+){0,3}[ \t]*:")
+_HEADING_BEFORE = re.compile(r"[\s\d.)#*•-]*(?:[A-Za-z/&]+[ \t]+){0,3}")
 _LANGUAGE = re.compile(
     r"(?:\s+creole)?[\s-]+(?:only[\s-]+)?(?:speaking|speakers?|language|interpreters?|translators?)\b|-(?:only|born|style)\b",
     re.IGNORECASE,
@@ -64,7 +69,8 @@ _NO_OBJECT = re.compile(
 _OFFERED = re.compile(r"\b(?:offered|recommended|advised|suggested|encouraged|proposed|discussed)\b", re.IGNORECASE)
 _STOPS = re.compile(r"\s*(?:[.,;)\n]|$)")
 _NO_NOUN = re.compile(
-    r"\s*(?:[.,;:)\n]|$|w/|h/o|s/p|(?:who|with|and|in|since|for|but|on|presents?|presenting|admitted|here|found)\b)",
+    r"\s*(?:[.,;:)\n]|$|w/|h/o|s/p|(?:who|with|and|or|in|since|for|but|on|at|per|again|today|by|from|because|presents?|"
+    r"presenting|admitted|here|found|that)\b)",
     re.IGNORECASE,
 )
 _DETERMINER = re.compile(r"\b(?:an?|the|known)\s+$", re.IGNORECASE)
@@ -102,9 +108,19 @@ def is_denied(note: ScannedNote, start: int, end: int, *, listed: bool = False) 
     first, _ = note.sentence(start)
     if _DENIED_BEFORE.search(note.text, max(first, start - 40), start):
         return True
-    if listed and _DENIED_LIST.search(note.text, max(first, start - 80), start):
+    if listed and _DENIED_LIST.search(note.text, max(first, start - 160), start):
         return True
     return _DENIED_AFTER.match(note.text, end, min(len(note.text), end + 24)) is not None
+
+
+def is_heading(note: ScannedNote, start: int, end: int) -> bool:
+    """Whether a phrase is a heading or part of one: "SUBSTANCE ABUSE HISTORY: ..."."""
+    first, _ = note.sentence(start)
+    line = note.text.rfind("\n", first, start) + 1
+    return (
+        _HEADING.match(note.text, end, min(len(note.text), end + 40)) is not None
+        and _HEADING_BEFORE.fullmatch(note.text, max(first, line), start) is not None
+    )
 
 
 def is_language(text: str, end: int) -> bool:
@@ -124,6 +140,8 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
     text = note.text
     first, _ = note.sentence(start)
     low = max(first, start - 90)
+    if context == "closed":
+        return _NO_NOUN.match(text, end) is not None
     if context == "noun":
         return bool(_DETERMINER.search(text, low, start) and _NO_NOUN.match(text, end))
     if context == "adjective":
