@@ -54,9 +54,6 @@ class FoundAge:
     left: list[Age] = field(default_factory=list)
     youngest: int = 0
     """The highest age that the patient is known to have passed."""
-    fits: list[tuple[str, int, int]] = field(default_factory=list)
-    limits: list[AgeLimit] = field(default_factory=list)
-    births: list[BirthYear] = field(default_factory=list)
     years: int | None = None
     """The age that the note gives."""
     nouns: list[Edit] = field(default_factory=list)
@@ -64,6 +61,21 @@ class FoundAge:
     infant: bool = False
     unreadable: str | None = None
     """Why the age can't be rewritten."""
+
+    @cached_property
+    def fits(self) -> list[tuple[str, int, int]]:
+        """The words for a time of life, with the ages that fit them."""
+        return _fits(self.patient)
+
+    @cached_property
+    def limits(self) -> list[AgeLimit]:
+        """The limits that facts and times set to the age."""
+        return life_limits(self.patient.note, self.years) + time_limits(self.patient.note, self.years)
+
+    @cached_property
+    def births(self) -> list[BirthYear]:
+        """The years of birth that move with the age."""
+        return birth_years(self.patient.note, self.years)
 
     @cached_property
     def place(self) -> Description | None:
@@ -132,9 +144,6 @@ class AgeCharacteristic:
         found.infant = patient.is_infant
         found.masked = "[**Age over 90 **]" if "[**" in text else OVER_90
         found.years = first
-        found.fits = _fits(patient)
-        found.limits = life_limits(patient.note, first) + time_limits(patient.note, first)
-        found.births = birth_years(patient.note, first)
         found.youngest = max((value for value in patient.past_ages if first is None or value <= first), default=0)
         if not found.ages:
             found.unreadable = _UNREADABLE if tells_age_vaguely(patient.note) else None

@@ -53,8 +53,9 @@ _YEAR = re.compile(
     r"(?![\d/%])|\bquit\s+(?:in\s+)?['’](?P<quit>[5-9]\d)\b",
     re.IGNORECASE,
 )
-_FIRST_DIGITAL = 2000
-"""A note without a date is hardly older than this."""
+_MONTH = re.compile(r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s*(?:\d{1,2}(?:st|nd|rd|th)?)?,?\s*$", re.IGNORECASE)
+_FIRST_DIGITAL = 2010
+"""A note without a date is read as if it were of this year or later."""
 _BORN = re.compile(
     r"(?:\s*(?:date)?\s*[:=]?\s*|\s+(?:on|in)\s+(?:the\s+year\s+)?)\(?(?:\[\*\*)?"
     r"(?:\d{1,2}[/-]\d{1,2}[/-](?P<short>\d\d)(?!\d)|(?:\d{1,2}[/-]\d{1,2}[/-]|(?:[a-z]{3,9}\.?\s+)?(?:\d{1,2}(?:st|nd|rd|th)?,?\s+)?"
@@ -95,7 +96,8 @@ def birth_years(note: ScannedNote, present: int | None) -> list[BirthYear]:
     if not births or present is None:
         return []
     ends = {birth.end for birth in births}
-    latest = max((_full_year(match) for match in _YEAR.finditer(note.text) if match.end() not in ends), default=None)
+    dates = (match for match in _YEAR.finditer(note.text) if _is_date(match) and match.end() not in ends)
+    latest = max(map(_full_year, dates), default=None)
     return [birth for birth in births if latest is None or abs(latest - birth.year - present) <= 1]
 
 
@@ -154,6 +156,15 @@ def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
         yield AgeLimit("a duration", years + 12, years + 55)
 
 
+def _is_date(match: re.Match[str]) -> bool:
+    """Whether a year is part of a date with a month: 3/4/2012, 2012-03-04, March 2012, and not "in 1985"."""
+    if match.group("year") is None or match.group("date"):
+        return match.group("quit") is None
+    year = match.start("year")
+    iso = match.string[year + 4 : year + 5] == "-"
+    return iso or _MONTH.search(match.string, max(0, year - 20), year) is not None
+
+
 def _full_year(match: re.Match[str]) -> int:
     short = match.group("short") or match.group("quit")
     if short:
@@ -166,7 +177,7 @@ def _years(note: ScannedNote) -> Iterator[AgeLimit]:
     found = [(match, _full_year(match)) for match in _YEAR.finditer(note.text)]
     if not found:
         return
-    dated = any(match.group("date") or match.group("short") for match, _ in found)
+    dated = any(_is_date(match) for match, _ in found)
     latest = max(year for _, year in found)
     latest = latest if dated else max(latest, _FIRST_DIGITAL)
     births = {birth.end for birth in _births(note)}

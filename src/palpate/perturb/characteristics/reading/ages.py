@@ -54,7 +54,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _IS_NUMBER = re.compile(
-    r"(?:\.?\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d)"
+    r"(?:\.?\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d\+?)"
     r"(?=\s*(?:[.,;]|and\b|today\b|yesterday\b|last\b|this\b|in\b|$))"
 )
 _AFTER_NAME = re.compile(
@@ -322,7 +322,8 @@ def _said(note: ScannedNote) -> list[Age]:
             match = pattern.match(note.text, hit.end)
             if match and (tag != "title" or note.text[hit.start : hit.end].istitle()):
                 start, end = match.span("number")
-                ages.append(Age(start, end, end, int(match.group("number")), "digits", _whose(note, hit.start, end)))
+                value = _value(match.group("number"))
+                ages.append(Age(start, end, end, value, "digits", _whose(note, hit.start, end)))
     return ages
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from palpate.perturb.characteristics.reading import ScannedNote
+from palpate.perturb.characteristics.reading.people import RELATIVES
 
 _DENIED_BEFORE = re.compile(
     r"\b(?:not|no|never|denie[sd]|denying|without|isn['’]t|wasn['’]t|neither|nor|negative\s+for|rather\s+than|if)\s+"
@@ -64,6 +65,13 @@ _OTHERS_ACT = re.compile(
 _NO_OBJECT = re.compile(
     r"\s*(?:[.,;:)\n]|$)|\s+(?:to\s+(?:\d|a\b|an\b|the\b)|from|by|in|over|since|with|despite|after|on|due|and|but|as|"
     r"at|until|when|while|again|secondary|significantly|[a-z]+ly\b|further\s*(?:[.,;]|$))",
+    re.IGNORECASE,
+)
+_PRONOUN_FIRST = re.compile(r"\W*(?:He|She|They)\b")
+_KIN_FIRST = re.compile(
+    r"\W*(?:(?:His|Her|Their|The|Patient['’]s|The\s+patient['’]s|Pt['’]s)\s+)?(?:\w+\s+)?(?:"
+    + "|".join(sorted(RELATIVES))
+    + r")\b(?!\s+of\s+\w+\s+(?:children|kids))",
     re.IGNORECASE,
 )
 _OFFERED = re.compile(r"\b(?:offered|recommended|advised|suggested|encouraged|proposed|discussed)\b", re.IGNORECASE)
@@ -148,11 +156,24 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
         return _LINKED.search(text, low, start) is not None
     opens = start == note.opening(start) and not text[start:end].lower().endswith("ing")
     told = bool(_SUBJECT.search(text, low, start) or _JOINED.search(text, low, start))
+    if told and _follows_kin(note, first):
+        return False
     if context == "verb":
         offered = _OFFERED.search(text, low, start) and _STOPS.match(text, end)
         told = told or _goes_on(note, first, low, start)
         return (opens or told) and bool(offered or _NO_OBJECT.match(text, end) is None)
     return told
+
+
+def _follows_kin(note: ScannedNote, first: int) -> bool:
+    """Whether the pronoun that opens a sentence stands for a relative: "Her mother is 93. She reports that ..."."""
+    for step in range(4):
+        if not _PRONOUN_FIRST.match(note.text, first):
+            return step > 0 and _KIN_FIRST.match(note.text, first) is not None
+        if first == 0:
+            return False
+        first, _ = note.sentence(first - 1)
+    return False
 
 
 def _goes_on(note: ScannedNote, first: int, low: int, start: int) -> bool:

@@ -94,10 +94,14 @@ def end_of_section(note: ScannedNote, tag: str, titles: Iterable[str]) -> int | 
     for hit in note.hits(tag):
         for title in titles:
             after = hit.start + len(title)
-            if note.text[hit.start : after].lower() != title.lower() or note.text[after : after + 1] not in (":", "\n"):
+            written, text = note.text[hit.start : after], note.text
+            if written.lower() != title.lower():
                 continue
-            end = section_end(note.text, after)
-            body = note.text[after + 1 : end].rstrip()
-            if body.strip(" \n_"):
+            end = section_end(text, after)
+            headed = text[after : after + 1] in (":", "\n")
+            if not headed and not (len(title) > 4 and written.isupper() and text[after : after + 1] in " ," and end < len(text)):
+                continue
+            body = text[after + 1 : end].rstrip(" \t\n,")
+            if body.strip(" \n_:,"):
                 return after + 1 + len(body)
     return None
