@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.age.life import AgeLimit
@@ -44,16 +45,19 @@ _BIRTHS = re.compile(r"\b(?:childbirth|C-?section|cesarean|delivered|delivery|ga
 _MENOPAUSE = re.compile(r"\b(?:menstrual|menses|LMP|menopaus\w*|period)\b", re.IGNORECASE)
 _FROM_BIRTH = re.compile(r"\b(?:congenital|birth|born|lifelong|childhood|infan\w+|since\s+(?:he|she)\s+was)\b", re.IGNORECASE)
 _SMOKED = re.compile(r"\b(?:smok\w+|tobacco|cigar\w*|packs?|ppd)\b", re.IGNORECASE)
-_YEAR = re.compile(
-    r"(?:(?P<date>(?<![\d.])\d{1,2}[/-](?:\d{1,2}[/-])?|\[\*\*)|\b(?:in|since|until|till|from|during|circa|before|after|of|early|"
-    r"late|mid|and|quit|to|(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\.?|approximately)\s*(?:the\s+)?|"
-    r",\s*|\(|(?=\d{4}-\d{1,2}-\d))"
-    r"(?P<year>(?:19|2[01])\d\d)(?!\d|\.\d|%)(?!-?\s?(?:mg|ml|mcg|units?|cc|k?cal|g\b|hours?|hrs?|calor|iu\b|steps|feet))"
-    r"|(?<![\d./-])(?:0?[1-9]|1[0-2])/(?:[0-3]?\d/|(?<=\b(?:in|of|on|by) [1-9]/)|(?<=\b(?:in|of|on|by) 1[0-2]/))(?P<short>[7-9]\d|[0-2]\d)"
-    r"(?![\d/%])|\bquit\s+(?:in\s+)?['’](?P<quit>[5-9]\d)\b",
+_DIGITS = re.compile(r"\d\d+")
+_YEAR_LEAD = re.compile(
+    r"(?:\b(?:in|since|until|till|from|during|circa|before|after|of|early|late|mid|and|quit|to|approximately|"
+    r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\.?)\s*(?:the\s+)?|,\s*|\(|(?<!\d)\d{1,2}[/-]|\[\*\*)$",
     re.IGNORECASE,
 )
-_MONTH = re.compile(r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s*(?:\d{1,2}(?:st|nd|rd|th)?)?,?\s*$", re.IGNORECASE)
+_NO_YEAR = re.compile(r"\.\d|%|-?\s?(?:mg|ml|mcg|units?|cc|k?cal|g\b|hours?|hrs?|calor|iu\b|steps|feet)", re.IGNORECASE)
+_SHORT_LEAD = re.compile(r"(?<![\d./-])(?:(?:0?[1-9]|1[0-2])/[0-3]?\d/|\b(?:in|of|on|by)\s(?:0?[1-9]|1[0-2])/)$")
+_QUIT_LEAD = re.compile(r"\bquit\s+(?:in\s+)?['’]$", re.IGNORECASE)
+_MONTH = re.compile(
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s*(?:\d{1,2}(?:st|nd|rd|th)?)?,?\s*$|\d[/-]$|\[\*\*$",
+    re.IGNORECASE,
+)
 _FIRST_DIGITAL = 2010
 """A note without a date is read as if it were of this year or later."""
 _BORN = re.compile(
@@ -63,6 +67,15 @@ _BORN = re.compile(
     re.IGNORECASE,
 )
 _DATE_OF = re.compile(r"\bdate\s+of\s+$", re.IGNORECASE)
+
+
+class ToldYear(NamedTuple):
+    """A year in a note; `dated` if a month comes with it, as in the date of the note."""
+
+    start: int
+    end: int
+    year: int
+    dated: bool
 
 
 @dataclass(frozen=True)
@@ -96,8 +109,8 @@ def birth_years(note: ScannedNote, present: int | None) -> list[BirthYear]:
     if not births or present is None:
         return []
     ends = {birth.end for birth in births}
-    dates = (match for match in _YEAR.finditer(note.text) if _is_date(match) and match.end() not in ends)
-    latest = max(map(_full_year, dates), default=None)
+    dates = (told.year for told in _told_years(note.text) if told.dated and told.end not in ends)
+    latest = max(dates, default=None)
     return [birth for birth in births if latest is None or abs(latest - birth.year - present) <= 1]
 
 
@@ -156,36 +169,35 @@ def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
         yield AgeLimit("a duration", years + 12, years + 55)
 
 
-def _is_date(match: re.Match[str]) -> bool:
-    """Whether a year is part of a date with a month: 3/4/2012, 2012-03-04, March 2012, and not "in 1985"."""
-    if match.group("year") is None or match.group("date"):
-        return match.group("quit") is None
-    year = match.start("year")
-    iso = match.string[year + 4 : year + 5] == "-"
-    return iso or _MONTH.search(match.string, max(0, year - 20), year) is not None
-
-
-def _full_year(match: re.Match[str]) -> int:
-    short = match.group("short") or match.group("quit")
-    if short:
-        return int(short) + (1900 if int(short) >= 30 else 2000)
-    return int(match.group("year"))
+def _told_years(text: str) -> Iterator[ToldYear]:
+    """The years in a text: 3/4/2012, 2012-03-04, March 2012, in 1985, 7/4/93."""
+    for match in _DIGITS.finditer(text):
+        start, end = match.span()
+        if end - start == 4 and text[start : start + 2] in ("19", "20", "21"):
+            iso = text[end : end + 1] == "-" and text[end + 1 : end + 2].isdigit()
+            if (iso or _YEAR_LEAD.search(text, max(0, start - 20), start)) and not _NO_YEAR.match(text, end):
+                dated = iso or _MONTH.search(text, max(0, start - 20), start) is not None
+                yield ToldYear(start, end, int(match.group()), dated)
+        elif end - start == 2 and text[start - 1 : start] in ("/", "'", "’") and text[end : end + 1] not in ("/", "%"):
+            dated = _SHORT_LEAD.search(text, max(0, start - 12), start) is not None
+            if dated or _QUIT_LEAD.search(text, max(0, start - 12), start):
+                short = int(match.group())
+                yield ToldYear(start, end, short + (1900 if short >= 30 else 2000), dated)
 
 
 def _years(note: ScannedNote) -> Iterator[AgeLimit]:
     """Years that the patient has lived through, by the year of the note."""
-    found = [(match, _full_year(match)) for match in _YEAR.finditer(note.text)]
+    found = list(_told_years(note.text))
     if not found:
         return
-    dated = any(_is_date(match) for match, _ in found)
-    latest = max(year for _, year in found)
-    latest = latest if dated else max(latest, _FIRST_DIGITAL)
+    latest = max(told.year for told in found)
+    latest = latest if any(told.dated for told in found) else max(latest, _FIRST_DIGITAL)
     births = {birth.end for birth in _births(note)}
-    for match, year in found:
-        passed = latest - year
-        if passed < 5 or match.end() in births or not belongs_to_patient(note, match.start(), match.end()):
+    for told in found:
+        passed = latest - told.year
+        if passed < 5 or told.end in births or not belongs_to_patient(note, told.start, told.end):
             continue
-        first, last = note.sentence(match.start())
+        first, last = note.sentence(told.start)
         if note.text[first:last].count("\n") > 2:
-            last = match.end()
+            last = told.end
         yield AgeLimit("a year long past", passed + (12 if _GROWN.search(note.text, first, last) else 0))
