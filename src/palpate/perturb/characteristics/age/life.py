@@ -64,6 +64,7 @@ class LifeFact:
     not_before: re.Pattern[str] | None
     not_after: re.Pattern[str] | None
     of_kin: bool
+    if_denied: bool
 
     def is_told(self, note: ScannedNote, hit: Hit) -> bool:
         """Whether the note says so at this word, of the patient, without denying it."""
@@ -77,7 +78,7 @@ class LifeFact:
             return False
         if self.not_after and self.not_after.match(text, hit.end, high):
             return False
-        if _DENIED.search(text, low, hit.start):
+        if not self.if_denied and _DENIED.search(text, low, hit.start):
             return False
         return self.of_kin or belongs_to_patient(note, hit.start, hit.end)
 
@@ -88,7 +89,7 @@ def _facts() -> dict[str, tuple[LifeFact, ...]]:
     found: dict[str, list[LifeFact]] = {}
     for row in read_resource("palpate.perturb.characteristics.age", "life.yaml")["facts"]:
         parts = [re.compile(row[key], re.IGNORECASE) if key in row else None for key in _PARTS]
-        fact = LifeFact(row["kind"], *row["ages"], *parts, of_kin=row.get("of") == "kin")
+        fact = LifeFact(row["kind"], *row["ages"], *parts, of_kin=row.get("of") == "kin", if_denied=row.get("denied") == "counts")
         for word in row["words"]:
             found.setdefault(word, []).append(fact)
     return {word: tuple(facts) for word, facts in found.items()}

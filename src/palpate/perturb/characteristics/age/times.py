@@ -38,7 +38,8 @@ _PACK_YEARS = re.compile(r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*(?:packs?|pks?
 _GROWN = re.compile(
     r"\b(?:smok\w+|tobacco|cigar\w*|packs?|ppd|drink\w*|drank|alcohol\w*|etoh|beers?|married|marriage|husband|wife|"
     r"widow\w*|divorc\w+|work\w*|employ\w+|career|sober|heroin|cocaine|methadone|drugs?|teach\w+|served?|military|"
-    r"army|navy|graduat\w+|college|degree|hysterectomy|prostat\w+|vasectomy|CABG|stents?|infarction|MI|bypass)\b",
+    r"army|navy|graduat\w+|college|degree|hysterectomy|prostat\w+|vasectomy|CABG|stents?|infarction|MI|bypass|"
+    r"\w*laminectom\w+|discectom\w+|fusions?|arthroplasty|replacements?|job|kyphoplasty)\b",
     re.IGNORECASE,
 )
 _BIRTHS = re.compile(r"\b(?:childbirth|C-?section|cesarean|delivered|delivery|gave\s+birth|pregnan\w+|miscarr\w+)\b", re.IGNORECASE)
@@ -164,7 +165,7 @@ def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
     elif _GROWN.search(told):
         yield AgeLimit("a duration", years + 12)
     else:
-        yield AgeLimit("a duration", years if _FROM_BIRTH.search(told) else years + 5 * (years > 9))
+        yield AgeLimit("a duration", years if _FROM_BIRTH.search(told) else years + 10 * (years > 9))
     if _BIRTHS.search(told) and ago:
         yield AgeLimit("a duration", years + 12, years + 55)
 
@@ -200,4 +201,4 @@ def _years(note: ScannedNote) -> Iterator[AgeLimit]:
         first, last = note.sentence(told.start)
         if note.text[first:last].count("\n") > 2:
             last = told.end
-        yield AgeLimit("a year long past", passed + (12 if _GROWN.search(note.text, first, last) else 0))
+        yield AgeLimit("a year long past", passed + (12 if _GROWN.search(note.text, first, last) else 5))

@@ -59,7 +59,7 @@ _LOOSE = re.compile(
 )
 """Statements of an age that `ages` does not read: "63.5 year old", "lady of 71 years", "woman (63)", "age unknown"."""
 _EARLIER = re.compile(
-    r"\b(?:at|around|since|until|till|by|before|after|between|from|from\s+\d+|\d+\s*(?:-|to)|(?:he|she|they|patient|pt)\s+(?:was|were))"
+    r"\b(?:at|around|since|until|till|by|before|after|between|from|diagnosed\s+as|from\s+\d+|\d+\s*(?:-|to)|(?:he|she|they|patient|pt)\s+(?:was|were))"
     r"\s*(?:the\s+age\s+of\s+|age\s+)?(?:about\s+|approximately\s+|only\s+)?$",
     re.IGNORECASE,
 )

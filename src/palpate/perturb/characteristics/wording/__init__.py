@@ -155,7 +155,7 @@ class WordedCharacteristic:
         for pattern in group.against_patterns:
             for match in contexts.matches(pattern, note, f"{self.name}:pattern"):
                 if belongs_to_patient(note, *match.span()) and not contexts.is_denied(note, *match.span()):
-                    found.against.setdefault(group.name, match.group())
+                    found.against.setdefault(group.name, f"not {group.name}")
 
     def _join(self, found: FoundWords) -> None:
         """Adjectives side by side are one mention ("White or Caucasian"), mixed if they differ ("white/Hispanic")."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from palpate.cases.edits import Edit
@@ -12,9 +11,6 @@ from palpate.perturb.characteristics.grammar import taken_out
 from palpate.perturb.characteristics.reading import ScannedNote, section_end
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
 from palpate.perturb.characteristics.wording.found import WordedMention
-
-_LISTED_BEFORE = re.compile(r"[,:]\s*$")
-_LISTED_AFTER = re.compile(r"\s*(?:[,.]|$|\n)")
 
 
 def changed(note: ScannedNote, place: WordedMention, group: CharacteristicGroup) -> Edit | None:
@@ -40,7 +36,7 @@ def _removed(note: ScannedNote, place: WordedMention) -> Edit | None:
     """The edit that takes a mention out; None if the rest would not read well."""
     start, end, _, kind = place
     text = note.text
-    if kind in ("predicate", "phrase", "header"):
+    if kind in ("predicate", "phrase", "header", "diagnosis"):
         return None
     if kind == "letters":
         return Edit(start, end, "")
@@ -49,10 +45,6 @@ def _removed(note: ScannedNote, place: WordedMention) -> Edit | None:
     if kind == "sentence":
         lead = len(text[:start]) - len(text[:start].rstrip())
         return Edit(start - lead, end + (text[end : end + 1] == "."), "")
-    if kind == "diagnosis":
-        before, after = _LISTED_BEFORE.search(text, max(0, start - 4), start), _LISTED_AFTER.match(text, end)
-        if not before or not after or "," not in before.group() + after.group():
-            return None
     return taken_out(note, start, end)
 
 
