@@ -88,7 +88,7 @@ _IS = re.compile(
     r"(?:(?:also|currently)\s+)?(?:is|was|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
     re.IGNORECASE,
 )
-_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|$|\n)")
+_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|only\b|$|\n)")
 
 
 def is_said(note: ScannedNote, start: int, end: int) -> bool:
