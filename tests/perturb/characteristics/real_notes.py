@@ -103,7 +103,7 @@ def main() -> None:
     after = {line[:3]: line.outcomes for line in now}
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key):
-            print("\t".join(key), before.get(key), after.get(key), sep="\n    ")
+            sys.stdout.write("\n    ".join(["\t".join(key), str(before.get(key)), str(after.get(key))]) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,12 +4,14 @@ All present ages of the patient are changed in the same way; past ages and those
 stays in words. "90+" is written as in the note's source: "[**Age over 90 **]" if the note has "[**" marks (MIMIC-III),
 "90+" elsewhere. A blank ("___ year old", as MIMIC-IV writes every age) gives no age and is filled in: that is `added`,
 even for 90+, since a remaining blank would give no age at all. An age that is stated but can't be rewritten ("63-65
-yo", "sixty-something", "septuagenarian" alone) is `skipped: ambiguous`. Dates of birth stay, as all dates do. A boy or
-girl becomes a man or woman. Notes about infants are skipped.
+yo", "sixty-something", "septuagenarian" alone) is `skipped: ambiguous`. A date of birth
+that agrees with the age moves with it; other dates stay. A boy or girl becomes a man or woman. Notes about infants are
+skipped.
 
 Contradictory, and skipped unless requested: an age below one that the note mentions in the patient's past ("CABG at age
-55", "retired at 62"), and ages that contradict "elderly", "middle-aged", "young" or "child" for the patient, a
-pregnancy, the menopause or a war. Other hints of age ("retired", dementia) are ignored.
+55", "retired at 62"), ages that contradict "elderly", "middle-aged", "young" or "child" for the patient, facts that only
+some ages allow (`life`: a pregnancy, retirement, grandchildren, the ages of relatives, childhood), and durations and years
+that are longer than the age (`times`). Diseases that are rare at an age (dementia) are no contradiction.
 """
 
 from __future__ import annotations

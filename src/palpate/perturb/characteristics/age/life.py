@@ -1,7 +1,7 @@
 """Facts in a note that only some ages allow: a pregnancy, retirement, grandchildren, the ages of relatives, childhood.
 
-The facts are in life.yaml. Each gives the lowest and the highest age that fit it. A fact that the note's own age does not
-fit is ignored: it is then not about the patient, or the note contradicts itself already.
+The facts are in life.yaml. Each gives the lowest and the highest age that fit it. A fact that the note's own age does
+not fit is ignored: it is then not about the patient, or the note contradicts itself already.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ _LIVING = re.compile(
     re.IGNORECASE,
 )
 _DEAD = re.compile(r"\b(?:died|deceased|passed|death|dead|late|diagnosed|onset)\b", re.IGNORECASE)
-_OF_ANOTHER = re.compile(r"(?:[a-z]\s?['’]s|\b(?:maternal|paternal|grand|step|sister|brother|husband|wife)['’]?s?)\s+$", re.IGNORECASE)
+_OF_ANOTHER = re.compile(
+    r"(?:[a-z]\s?['’]s|\b(?:maternal|paternal|grand|step|sister|brother|husband|wife)['’]?s?)\s+$", re.IGNORECASE
+)
 _TURNS = re.compile(r"\s+(?P<age>\d\d)(?=\s*(?:[.,;)]|in\b|on\b|this\b|next\b|later\b|soon\b|tomorrow\b|$))")
 _BIRTHDAY = re.compile(r"(?P<age>\d\d)(?:st|nd|rd|th)\s+$")
 
@@ -89,7 +91,9 @@ def _facts() -> dict[str, tuple[LifeFact, ...]]:
     found: dict[str, list[LifeFact]] = {}
     for row in read_resource("palpate.perturb.characteristics.age", "life.yaml")["facts"]:
         parts = [re.compile(row[key], re.IGNORECASE) if key in row else None for key in _PARTS]
-        fact = LifeFact(row["kind"], *row["ages"], *parts, of_kin=row.get("of") == "kin", if_denied=row.get("denied") == "counts")
+        fact = LifeFact(
+            row["kind"], *row["ages"], *parts, of_kin=row.get("of") == "kin", if_denied=row.get("denied") == "counts"
+        )
         for word in row["words"]:
             found.setdefault(word, []).append(fact)
     return {word: tuple(facts) for word, facts in found.items()}

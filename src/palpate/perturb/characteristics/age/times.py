@@ -1,7 +1,7 @@
 """Times in a note that set a limit to the patient's age: durations, years, and the date of birth.
 
-"A 30-year history of neck pain" does not fit a patient of 25, nor does "quit smoking in 1985" if the note is of 2010. The
-year of a note is the latest one in it. A date of birth is moved with the age if it agrees with it.
+"A 30-year history of neck pain" does not fit a patient of 25, nor does "quit smoking in 1985" if the note is of 2010.
+The year of a note is the latest one in it. A date of birth is moved with the age if it agrees with it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from palpate.perturb.characteristics.reading import ScannedNote
 from palpate.perturb.characteristics.reading.people import belongs_to_patient
 
 _VALUES = {**{word: n for n, word in enumerate(ONES)}, **{word: 10 * n for n, word in enumerate(TENS, 2)}}
-_NUMBER = (
-    rf"(?P<number>\d{{1,2}}|(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?|{'|'.join(ONES[:9:-1])})"
-)
+_NUMBER = rf"(?P<number>\d{{1,2}}|(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?|{'|'.join(ONES[:9:-1])})"
 _BEFORE_YEARS = re.compile(
     rf"(?P<lead>\b(?:for|x|over|past|last|previous|about|approximately|approx|nearly|almost|around|than|roughly|some|of|"
     rf"~|least|within|after)?)[\s~]*(?<![\d./-]){_NUMBER}(?:\s?\+|\s?plus|\s+or\s+so)?[\s-]*$",
@@ -32,9 +30,12 @@ _AFTER_YEARS = re.compile(
     re.IGNORECASE,
 )
 _NO_DURATION = re.compile(
-    r"[\s-]*(?:old|of\s+age|risk|survival|follow|from\s+now|later|time|check|plan|mortality|recurrence|y\b)", re.IGNORECASE
+    r"[\s-]*(?:old|of\s+age|risk|survival|follow|from\s+now|later|time|check|plan|mortality|recurrence|y\b)",
+    re.IGNORECASE,
 )
-_PACK_YEARS = re.compile(r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*(?:packs?|pks?|p)\.?[\s-]*(?:per[\s-]*)?$", re.IGNORECASE)
+_PACK_YEARS = re.compile(
+    r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*(?:packs?|pks?|p)\.?[\s-]*(?:per[\s-]*)?$", re.IGNORECASE
+)
 _GROWN = re.compile(
     r"\b(?:smok\w+|tobacco|cigar\w*|packs?|ppd|drink\w*|drank|alcohol\w*|etoh|beers?|married|marriage|husband|wife|"
     r"widow\w*|divorc\w+|work\w*|employ\w+|career|sober|heroin|cocaine|methadone|drugs?|teach\w+|served?|military|"
@@ -42,9 +43,13 @@ _GROWN = re.compile(
     r"\w*laminectom\w+|discectom\w+|fusions?|arthroplasty|replacements?|job|kyphoplasty)\b",
     re.IGNORECASE,
 )
-_BIRTHS = re.compile(r"\b(?:childbirth|C-?section|cesarean|delivered|delivery|gave\s+birth|pregnan\w+|miscarr\w+)\b", re.IGNORECASE)
+_BIRTHS = re.compile(
+    r"\b(?:childbirth|C-?section|cesarean|delivered|delivery|gave\s+birth|pregnan\w+|miscarr\w+)\b", re.IGNORECASE
+)
 _MENOPAUSE = re.compile(r"\b(?:menstrual|menses|LMP|menopaus\w*|period)\b", re.IGNORECASE)
-_FROM_BIRTH = re.compile(r"\b(?:congenital|birth|born|lifelong|childhood|infan\w+|since\s+(?:he|she)\s+was)\b", re.IGNORECASE)
+_FROM_BIRTH = re.compile(
+    r"\b(?:congenital|birth|born|lifelong|childhood|infan\w+|since\s+(?:he|she)\s+was)\b", re.IGNORECASE
+)
 _SMOKED = re.compile(r"\b(?:smok\w+|tobacco|cigar\w*|packs?|ppd)\b", re.IGNORECASE)
 _DIGITS = re.compile(r"\d\d+")
 _YEAR_LEAD = re.compile(
@@ -134,7 +139,7 @@ def _value(number: str) -> int:
 
 
 def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
-    """Years that the patient has lived through: "for 30 years", "30 years ago", "a 30-year history", "40 pack-years"."""
+    """Years that the patient has lived through: "for 30 years", "30 years ago", "a 30-year history"."""
     text = note.text
     smoked: dict[int, int] = {}
     for hit in note.hits("years"):

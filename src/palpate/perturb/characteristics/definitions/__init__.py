@@ -40,7 +40,8 @@ A characteristic that is about wording lists its phrases in rows instead, one ph
       - {neutral: declined, stigmatizing: refused, context: verb, source: park2021}
 
 `context` says where a row's phrases count: `verb`, after the patient and before an object ("she declined labs", not "EF
-declined to 20%"); `adjective`, after "the patient is"; `subject`, after the patient; `noun`, where no noun follows; `closed`, the same without an article before.
+declined to 20%"); `adjective`, after "the patient is"; `subject`, after the patient; `noun`, where no noun follows;
+`closed`, the same without an article before.
 A phrase that is denied ("not a drug addict", "denies tobacco or alcohol abuse") is left as it is, and so is a heading.
 """
 
@@ -58,7 +59,8 @@ KINDS = ("adjective", "sentence", "phrase", "header", "diagnosis")
 CONTEXTS = ("verb", "adjective", "subject", "noun", "closed")
 _PLACES = ("noun", "section")
 _KEYS = (
-    "name", "order", "insert", "sections", "headers", "except", "groups", "other", "wording", "infants", "origins", "sources",
+    "name", "order", "insert", "sections", "headers", "except", "groups", "other", "wording", "infants", "origins",
+    "sources",
 )  # fmt: skip
 _NEEDS = "`name` and `groups`"
 BUILT_IN = ("ethnicity", "weight", "insurance", "housing", "language", "wording")
@@ -184,7 +186,9 @@ def _origins(node: YamlNode, groups: list[str]) -> tuple[Origin, ...]:
         shows = given["shows"].text("`shows`") if "shows" in given else None
         for name in (*fits, *([shows] if shows else [])):
             if name not in groups:
-                raise item.error(f"`origins` names an unknown group '{name}'", hint=f"the groups are: {', '.join(groups)}")
+                raise item.error(
+                    f"`origins` names an unknown group '{name}'", hint=f"the groups are: {', '.join(groups)}"
+                )
         rows.append(Origin(_optional(given, "places"), _optional(given, "languages"), fits, shows))
     return tuple(rows)
 

@@ -20,7 +20,10 @@ _DENIED_AFTER = re.compile(
     r"(?:denied|ruled\s+out|not\s+(?:needed|used|required|present))\b",
     re.IGNORECASE,
 )
-_ITEMS = r"(?:(?!(?:but|who|which|is|was|are|were|has|had|except|admits|reports|although|however|states|though)\b)[\w/'’()-]+,?\s+)"
+_ITEMS = (
+    r"(?:(?!(?:but|who|which|is|was|are|were|has|had|except|admits|reports|although|however|states|though)\b)"
+    r"[\w/'’()-]+,?\s+)"
+)
 _DENIED_LIST = re.compile(
     rf"\bden(?:y|ies|ied|ying)\s+{_ITEMS}{{1,20}}$|\bnegative\s+for\s+{_ITEMS}{{1,12}}$|"
     rf"\b(?:no|not|never|without|nor)\s+{_ITEMS}{{0,12}}(?:n?or|and|any)\s+{_ITEMS}{{0,2}}$|"

@@ -14,10 +14,14 @@ from palpate.perturb.characteristics.reading.people import belongs_to_patient
 
 _SHORTEST, _TALLEST = 1.45, 2.05
 _KG, _INCH = 0.45359, 0.0254
-_LEAD = r"(?:\s*\((?:kg|lbs?|kg/m2|in|cm)\))?(?:\s+(?:is|was|of|today|currently|at|now|approximately|about))*\s*[:=]?\s*(?:approximately\s+|about\s+|~\s?)?"
+_LEAD = (
+    r"(?:\s*\((?:kg|lbs?|kg/m2|in|cm)\))?(?:\s+(?:is|was|of|today|currently|at|now|approximately|about))*\s*[:=]?\s*"
+    r"(?:approximately\s+|about\s+|~\s?)?"
+)
 _BMI = re.compile(rf"(?:\s+mass\s+index)?(?:\s*\(BMI\))?{_LEAD}(?P<value>[1-9]\d(?:\.\d+)?)(?![\d/])", re.IGNORECASE)
 _WEIGHT = re.compile(
-    rf"{_LEAD}(?P<value>\d{{2,3}}(?:\.\d+)?)(?![\d/])\s*-?(?P<unit>kgs?|kilograms?|lbs?|pounds?|#)?(?![a-z])", re.IGNORECASE
+    rf"{_LEAD}(?P<value>\d{{2,3}}(?:\.\d+)?)(?![\d/])\s*-?(?P<unit>kgs?|kilograms?|lbs?|pounds?|#)?(?![a-z])",
+    re.IGNORECASE,
 )
 _HEIGHT = re.compile(
     rf"{_LEAD}(?:(?P<feet>[4-7])\s*(?:feet|foot|ft\.?|['’])\s*,?\s*(?:(?P<inches>\d{{1,2}})(?:\.\d+)?\s*(?:inch(?:es)?|in\b|[\"”]|['’]{{2}})?)?"

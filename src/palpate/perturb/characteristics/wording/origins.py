@@ -23,8 +23,8 @@ _COMES = (
     r"from(?:(?<=man\sfrom)|(?<=male\sfrom)|(?<=lady\sfrom)|(?<=\sM\sfrom)|(?<=\sF\sfrom)))"
 )
 _LEADS = (
-    "born", "raised", "grew", "native", "immigrated", "immigrating", "emigrated", "emigrating", "migrated", "moved", "came",
-    "arrived", "originally", "immigrant", "refugee", "was", "from", "speaks", "language",
+    "born", "raised", "grew", "native", "immigrated", "immigrating", "emigrated", "emigrating", "migrated", "moved",
+    "came", "arrived", "originally", "immigrant", "refugee", "was", "from", "speaks", "language",
 )  # fmt: skip
 _OWN = r"(?:his|her|their|the|patient['’]?s)"
 _FIRST = r"(?:native|first|primary|preferred|main)"
@@ -60,7 +60,9 @@ class OriginReader:
 
 
 def _any(names: tuple[str, ...]) -> str:
-    return "(?:" + "|".join(re.escape(name).replace(r"\ ", r"\s+") for name in sorted(names, key=len, reverse=True)) + ")"
+    return (
+        "(?:" + "|".join(re.escape(name).replace(r"\ ", r"\s+") for name in sorted(names, key=len, reverse=True)) + ")"
+    )
 
 
 def _places(origin: Origin) -> re.Pattern[str] | None:

@@ -91,7 +91,9 @@ def end_of_section(note: ScannedNote, tag: str, titles: Iterable[str]) -> int | 
                 continue
             end = section_end(text, after)
             headed = text[after : after + 1] in (":", "\n")
-            if not headed and not (len(title) > 4 and written.isupper() and text[after : after + 1] in " ," and end < len(text)):
+            if not headed and not (
+                len(title) > 4 and written.isupper() and text[after : after + 1] in " ," and end < len(text)
+            ):
                 continue
             body = text[after + 1 : end].rstrip(" \t\n,")
             if body.strip(" \n_:,"):
