@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,10 @@ _FILES = {
     "notes/MTS-Dialog-TrainingSet.csv": ("ID", "section_text"),
     "notes/MTS-Dialog-ValidationSet.csv": ("ID", "section_text"),
 }
+
+
+_HANDED = re.compile(r"\b[RL]H[MF]\b")
+"""A right-handed man: where an adjective goes before this noun is read, and tested, with the gender."""
 
 
 class Expected(NamedTuple):
@@ -87,7 +92,7 @@ def made() -> Iterator[Expected]:
     alterer = Alterer(tuple(GROUPS))
     for (file, note), text in read_notes().items():
         for name in GROUPS:
-            line = outcomes(alterer, text, name)
+            line = "" if name != "age" and _HANDED.search(text) else outcomes(alterer, text, name)
             if line:
                 yield Expected(file, note, name, line)
 

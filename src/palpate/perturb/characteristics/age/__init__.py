@@ -9,9 +9,9 @@ that agrees with the age moves with it; other dates stay. A boy or girl becomes 
 skipped.
 
 Contradictory, and skipped unless requested: an age below one that the note mentions in the patient's past ("CABG at age
-55", "retired at 62"), ages that contradict "elderly", "middle-aged", "young" or "child" for the patient, facts that only
-some ages allow (`life`: a pregnancy, retirement, grandchildren, the ages of relatives, childhood), and durations and years
-that are longer than the age (`times`). Diseases that are rare at an age (dementia) are no contradiction.
+55", "retired at 62"), ages that contradict "elderly", "middle-aged", "young" or "child" for the patient, facts that
+only some ages allow (`life`: a pregnancy, retirement, grandchildren, the ages of relatives, childhood), and durations
+and years that are longer than the age (`times`). Diseases that are rare at an age (dementia) are no contradiction.
 """
 
 from __future__ import annotations

@@ -90,16 +90,16 @@ def _facts() -> dict[str, tuple[LifeFact, ...]]:
     """The facts by word."""
     found: dict[str, list[LifeFact]] = {}
     for row in read_resource("palpate.perturb.characteristics.age", "life.yaml")["facts"]:
-        parts = [re.compile(row[key], re.IGNORECASE) if key in row else None for key in _PARTS]
-        fact = LifeFact(
-            row["kind"], *row["ages"], *parts, of_kin=row.get("of") == "kin", if_denied=row.get("denied") == "counts"
+        low, high = row["ages"]
+        before, after, not_before, not_after = (
+            re.compile(row[key], re.IGNORECASE) if key in row else None
+            for key in ("before", "after", "not_before", "not_after")
         )
+        of_kin, if_denied = row.get("of") == "kin", row.get("denied") == "counts"
+        fact = LifeFact(row["kind"], low, high, before, after, not_before, not_after, of_kin, if_denied)
         for word in row["words"]:
             found.setdefault(word, []).append(fact)
     return {word: tuple(facts) for word, facts in found.items()}
-
-
-_PARTS = ("before", "after", "not_before", "not_after")
 
 
 @cache
