@@ -29,8 +29,7 @@ from palpate.perturb.characteristics.reading.ages import DECADES, Age
 from palpate.perturb.characteristics.reading.past_ages import tells_age_vaguely
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
 from palpate.perturb.characteristics.reading.people import belongs_to_patient
-from palpate.perturb.characteristics.wording.places import mention_places
-from palpate.perturb.characteristics.wording.rewriting import small_patient
+from palpate.perturb.characteristics.wording.places import mention_places, small_patient
 
 OVER_90 = "90+"
 _UNREADABLE = "the age is told as a range or in words that can't be changed"

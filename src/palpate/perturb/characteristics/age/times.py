@@ -21,12 +21,12 @@ _VALUES = {**{word: n for n, word in enumerate(ONES)}, **{word: 10 * n for n, wo
 _NUMBER = rf"(?P<number>\d{{1,2}}|(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?|{'|'.join(ONES[:9:-1])})"
 _BEFORE_YEARS = re.compile(
     rf"(?P<lead>\b(?:for|x|over|past|last|previous|about|approximately|approx|nearly|almost|around|than|roughly|some|of|"
-    rf"~|least|within|after)?)[\s~]*(?<![\d./-]){_NUMBER}(?:\s?\+|\s?plus|\s+or\s+so)?[\s-]*$",
+    rf"~|least|within|after|married|widowed|divorced|sober|smoked|smoker)?)[\s~]*(?<![\d./-]){_NUMBER}(?:\s?\+|\s?plus|\s+or\s+so)?[\s-]*$",
     re.IGNORECASE,
 )
 _AFTER_YEARS = re.compile(
-    r"[\s-]*(?P<ago>ago|earlier|prior|back)\b|[\s-]*(?P<span>history|hx|h/o|smok\w+|tobacco|marriage|duration|of\s+(?:pain|"
-    r"smoking|marriage|tobacco|use|drinking|service|sobriety))\b|\s+(?P<state>sober|married|post)\b",
+    r"[\s-]*(?P<ago>ago|earlier|prior|back)\b|[\s-]*(?P<span>history|hx|h/o|smok\w+|tobacco|marriage|duration|"
+    r"of\s+(?!age\b|life\b|follow|treatment\s+(?:is|will)|therapy\s+(?:is|will))[a-z]+)\b|\s+(?P<state>sober|married|post)\b",
     re.IGNORECASE,
 )
 _NO_DURATION = re.compile(

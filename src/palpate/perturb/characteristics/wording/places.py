@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
 from palpate.perturb.characteristics.reading.people import belongs_to_patient
 
@@ -49,3 +50,11 @@ def _is_title(patient: DescribedPatient, place: Description) -> bool:
 def _before_new(patient: DescribedPatient, place: Description) -> Description:
     new = _NEW.search(patient.note.text, max(0, place.place - 12), place.place)
     return place._replace(place=new.start()) if new else place
+
+
+def small_patient(patient: DescribedPatient, description: Description) -> list[Edit]:
+    """The small letter of a "Patient" that no longer opens its sentence."""
+    start = description.place
+    if description.noun and description.noun[0] == start and patient.note.text[start : start + 2] in ("Pa", "Pt"):
+        return [Edit(start, start + 1, "p")]
+    return []

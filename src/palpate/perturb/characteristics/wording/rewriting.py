@@ -11,6 +11,7 @@ from palpate.perturb.characteristics.grammar import taken_out
 from palpate.perturb.characteristics.reading import ScannedNote, section_end
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
 from palpate.perturb.characteristics.wording.found import WordedMention
+from palpate.perturb.characteristics.wording.places import small_patient
 
 
 def changed(note: ScannedNote, place: WordedMention, group: CharacteristicGroup) -> Edit | None:
@@ -71,14 +72,6 @@ def put_in(patient: DescribedPatient, description: Description, word: str, *, la
     elif opens:
         word = word[0].upper() + word[1:]
     return [Edit(at, at, word + " "), *small_patient(patient, description)]
-
-
-def small_patient(patient: DescribedPatient, description: Description) -> list[Edit]:
-    """The small letter of a "Patient" that no longer opens its sentence."""
-    start = description.place
-    if description.noun and description.noun[0] == start and patient.note.text[start : start + 2] in ("Pa", "Pt"):
-        return [Edit(start, start + 1, "p")]
-    return []
 
 
 def end_of_section(note: ScannedNote, tag: str, titles: Iterable[str]) -> int | None:
