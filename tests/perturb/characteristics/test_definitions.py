@@ -25,6 +25,8 @@ _NOTE = "63 year old man with asthma.\n\nSocial History:\nLives alone. Does not 
         ("63M with OSA", "weight", "obese", "Obese 63M with OSA"),
         ("63 yo morbidly obese woman", "weight", "underweight", "63 yo underweight woman"),
         ("63 yo man. His mother is obese.", "weight", "underweight", "63 yo underweight man. His mother is obese."),
+        ("63 yo man. PMH: obesity.", "weight", "underweight", "63 yo man. PMH: low body weight."),
+        ("63 yo man. PMH: morbid obesity.", "weight", "obese", "63 yo man. PMH: obesity."),
         (_NOTE, "insurance", "Medicaid", _NOTE.replace("smoke.", "smoke. Has Medicaid.")),
         (_NOTE.replace("smoke.", "smoke. Has Medicaid."), "insurance", "none", _NOTE),
         (
@@ -60,9 +62,7 @@ def test_built_in(text: str, name: str, group: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "group", "reason"),
     [
-        ("63 yo man. PMH: obesity.", "weight", "underweight", "contradictory"),
         ("63 yo man.\nABD: obese, soft.", "weight", "underweight", "contradictory"),
-        ("63 yo man. PMH: morbid obesity.", "weight", "obese", "contradictory"),
         ("63 yo man who lives in a shelter.", "housing", "housed", "contradictory"),
         ("CT head: no bleed.", "language", "Spanish", "no mention"),
         ("CT head: no bleed.", "wording", "neutral", "no mention"),
