@@ -237,8 +237,8 @@ class Bench:
         return self.audit.analyse(self.plan, Predictions({"m": answers}), rng)
 
     def groups(self, reference: Floats, female: Floats) -> Floats:
-        """[note, group, label] of an audit of gender: women differ, transgender patients do not."""
-        return np.stack([female, reference, reference], axis=1)
+        """[note, group, label] of an audit of gender: women differ, transgender or not; nobody else does."""
+        return np.stack([female, reference, female, reference, reference], axis=1)
 
 
 def _false_alarms(n_samples: int, rng: Rng, *, thin: bool) -> Iterator[Cell]:

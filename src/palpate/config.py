@@ -227,21 +227,27 @@ def _explain(error: ValidationError, file: YamlNode) -> ConfigError:
     return ConfigError(f"{where}{name}{wrong.problem}", file=file.file, hint=hint)
 
 
-_YAML = (".yaml", ".yml")
+_VALUES = (".yaml", ".yml", ".txt", ".csv")
 
 
 def _reader(kind: str) -> Callable[..., Any]:
     """What turns a file into the value of an audit's field."""
     from palpate.data import lexicons, suites
     from palpate.data.annotations import evidence_tables
+    from palpate.data.annotations.reviews import read_review
+    from palpate.data.lexicons.phrases import read_phrases
     from palpate.perturb.characteristics import load_definition
+    from palpate.perturb.robustness.own import load_perturbation
     from palpate.perturb.suites.lexicons import slot_values
 
     readers: dict[str, Callable[..., Any]] = {
         "words": lexicons.read_words,
         "ratings": lexicons.read_ratings,
         "replacements": lexicons.read_replacements,
+        "phrases": read_phrases,
+        "review": read_review,
         "definition": load_definition,
+        "perturbation": load_perturbation,
         "evidence": evidence_tables.read_evidence,
         "notes": evidence_tables.read_note_places,
         "lexicon": slot_values,
@@ -263,13 +269,36 @@ def _opening(audit: str, option: str) -> Iterator[None]:
         raise ConfigError(problem, hint=error.hint, at=(option,)) from error
 
 
+def _from_code(field: dataclasses.Field[Any], place: int, item: Any, folder: Path) -> Any:
+    """An item of a list of files that names a function of the user's instead: `{python: "module:function"}`."""
+    if field.metadata["files"] != "perturbation" or not isinstance(item, dict):
+        return item
+    at = (field.name, place)
+    known = ("python", "name", "expects", "tolerance", "about")
+    wrong = next((key for key in item if key not in known), None)
+    if wrong is not None or not isinstance(item.get("python"), str):
+        problem = "`python` is missing" if wrong is None else f"unknown key `{wrong}`"
+        raise ConfigError(f"option '{field.name}': {problem}", hint=f"the keys are: {', '.join(known)}", at=at)
+    from palpate.models.adapters.python import load_function
+    from palpate.perturb.robustness.own import from_function
+
+    function, version = load_function(item["python"], folder, of="a note's text")
+    more = {key: value for key, value in item.items() if key != "python"}
+    try:
+        return from_function(function, source=f"{item['python']} {version}", **more)
+    except ConfigError as error:
+        raise ConfigError(error.problem, hint=error.hint, at=at) from None
+    except TypeError:
+        raise ConfigError(f"option '{field.name}': a value is of the wrong kind", at=at) from None
+
+
 def _read_files(audit: str, kind: Any, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The options with the content of files instead of their names.
 
     An audit itself reads no file of the user's: a field with `metadata={"file": KIND}` may be given as a file's name
-    (or as a list of names, where the field is a list). With `metadata={"source": KIND}` any name is that of a file or
-    folder; where the field is a mapping, each of its values is. A file whose meaning depends on other options
-    (`"read with"`) waits until these are checked: `_read_last`.
+    (or as a list of names, where the field is a list), and with `"folder": True` as a folder's. With
+    `metadata={"source": KIND}` any name is that of a file or folder; where the field is a mapping, each of its values
+    is. A file whose meaning depends on other options (`"read with"`) waits until these are checked: `_read_last`.
     """
     read = dict(options)
     for field in dataclasses.fields(kind):
@@ -281,16 +310,19 @@ def _read_files(audit: str, kind: Any, options: Mapping[str, Any], folder: Path)
 
 def _read_option(field: dataclasses.Field[Any], value: Any, folder: Path) -> Any:
     """The content of the files that an option names, or the option as it is."""
-    if "file" in field.metadata and isinstance(value, str) and Path(value).suffix:
+    if "file" in field.metadata and isinstance(value, str) and ("folder" in field.metadata or Path(value).suffix):
         return _reader(field.metadata["file"])(folder / value)
     if "files" in field.metadata and isinstance(value, str | list):
         names = [value] if isinstance(value, str) else value
         reader = _reader(field.metadata["files"])
-        return tuple(reader(folder / name) if isinstance(name, str) else name for name in names)
+        return tuple(
+            reader(folder / item) if isinstance(item, str) else _from_code(field, k, item, folder)
+            for k, item in enumerate(names)
+        )
     if "values" in field.metadata and isinstance(value, dict):
         reader = _reader(field.metadata["values"])
         return {
-            key: reader(folder / item) if isinstance(item, str) and Path(item).suffix in _YAML else item
+            key: reader(folder / item) if isinstance(item, str) and Path(item).suffix in _VALUES else item
             for key, item in value.items()
         }
     if "source" in field.metadata and isinstance(value, str | dict):

@@ -54,6 +54,14 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         scratch.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
 
 
+def write_privately(path: Path, content: str) -> None:
+    """Write a whole file that only its owner can read: it holds note text."""
+    with replacing(path) as scratch:
+        scratch.unlink(missing_ok=True)
+        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content.encode("utf-8"))
+
+
 def read_resource(package: str, name: str) -> Any:
     """A YAML file that comes with palpate, as plain values."""
     return yaml.load(resources.files(package).joinpath(name).read_text("utf-8"), Loader=_LOADER)

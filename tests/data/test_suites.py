@@ -9,9 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palpate.data.suites import import_csv, import_jsonl, read_suite, write_cases
+from palpate.data.suites import (
+    import_csv,
+    import_jsonl,
+    import_templates,
+    read_suite,
+    write_cases,
+    write_templates,
+)
 from palpate.errors import ConfigError
 from palpate.perturb.suites import load_suite, read_suite_yaml
+from palpate.perturb.suites.lexicons import slot_values
 from tests.perturb.suites.small import HEAD, ONE_TEST, write
 
 
@@ -221,3 +229,106 @@ def test_only_line_feeds_part_the_lines_of_jsonl(tmp_path: Path, mark: str) -> N
     file.write_text(f'{{"text": "{written}", "label": 1}}\r\n{{"text": "Fine.", "label": 0}}\n', encoding="utf-8")
     suite = import_jsonl(file)
     assert suite.cases(range(suite.size())).texts == [text, "Fine."]
+
+
+THEIRS = Path("/work/shared/data/suites/ade_templates")
+needs_theirs = pytest.mark.skipif(not THEIRS.is_dir(), reason=f"the templates of another group are not in {THEIRS}")
+
+
+@needs_theirs
+def test_the_papers_own_file_is_imported_as_it_is() -> None:
+    found = import_templates(THEIRS / "templates_all.csv")
+    assert (found.n_rows, found.grouped_by) == (1505, "wording")
+    exact = import_templates(THEIRS / "templates_all.csv", base=THEIRS / "templates_base.csv")
+    assert (len(exact.suite.templates), exact.grouped_by) == (99, "file")
+    counts = {
+        (capability.id, label): sum(
+            len(template.variations()) for t in capability.tests for template in t.templates if template.label is label
+        )
+        for capability in exact.suite.capabilities
+        for label in (True, False)
+    }
+    assert sum(counts.values()) == 1505
+    # Their file lists the variations of a base template one after the other: 99 bases are 99 runs of rows.
+    first_rows = [template.line for template in exact.suite.templates]
+    assert len(set(first_rows)) == 99
+    base_of = {flat: t.id for t in exact.suite.templates for flat in t.variations()}
+    groups = [{base_of[flat] for flat in template.variations()} for template in found.suite.templates]
+    # No base template is split, so that no interval is too narrow; some are joined.
+    assert sum(map(len, groups)) == 99
+    assert 75 <= len(groups) <= 99
+
+
+@needs_theirs
+def test_the_longer_time_of_the_papers_file_is_longer() -> None:
+    suite = import_csv(THEIRS / "templates_all.csv")
+    days = {entry.value: float(entry.attributes["days"]) for entry in suite.lexicons["time_entity_l"].entries}
+    cases = suite.sample(3000, np.random.default_rng(0), capabilities=["TempOrder"])
+    pairs = {*zip(cases.values("time_entity_l"), cases.values("time_entity_s"), strict=True)} - {(None, None)}
+    assert len(pairs) > 100
+    assert all(days[str(longer)] >= 1.25 * days[str(shorter)] for longer, shorter in pairs)
+
+
+def test_a_column_of_base_templates(tmp_path: Path) -> None:
+    rows = "c,0,no pain,I had no pain.\nc,0,no pain,Pain was absent.\nc,1,pain,I had pain.\n"
+    found = import_templates(write(tmp_path, f"capability,label,base,template\n{rows}", "t.csv"))
+    assert found.grouped_by == "column"
+    assert [(t.id, len(t.variations())) for t in found.suite.templates] == [("row-1", 2), ("pain", 1)]
+    assert found.suite.size() == 3
+    assert len(found.suite.default_cases(np.random.default_rng(0))) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("c,0,a,I had none.\nc,1,a,I had it.\n", "row 2, column 'base': base template 'a' has another capability"),
+        ("c,0,a,I had none.\nc,0,,I had nothing.\n", "row 2, column 'base': the cell is empty"),
+        ("c,0,a,I had {drug}.\nc,0,a,I had nothing.\n", "slot 'drug' is only in some variations"),
+    ],
+)
+def test_a_bad_column_of_base_templates(tmp_path: Path, rows: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        import_csv(write(tmp_path, f"capability,label,base,template\n{rows}", "t.csv"))
+    assert message in str(caught.value)
+
+
+def test_a_row_without_a_base_template_is_told(tmp_path: Path) -> None:
+    head = "capability,label,template\n"
+    rows = write(tmp_path, f"{head}c,0,I took no {{drug}}.\nc,1,I had it.\n", "t.csv")
+    with pytest.raises(ConfigError, match=r"t\.csv, row 2.*no base template in b\.csv has its capability, label"):
+        import_csv(rows, base=write(tmp_path, f"{head}c,0,I took no {{drug}}.\n", "b.csv"))
+
+
+def test_written_templates_come_back_with_their_base_templates(tmp_path: Path) -> None:
+    rows = 'c,ADE,"I had [it] {{so}}, {drug}."\nc,ADE,"I got [it] {{so}}, {drug}."\nc,no ADE,No {drug}.\n'
+    suite = import_csv(write(tmp_path, f"capability,label,template\n{rows}", "t.csv"), positive="ADE")
+    assert len(suite.templates) == 2
+    assert write_templates(suite, tmp_path / "out.csv") == 3
+    again = import_templates(tmp_path / "out.csv", positive="ADE")
+    assert again.grouped_by == "column"
+    assert [t.variations() for t in again.suite.templates] == [t.variations() for t in suite.templates]
+
+
+def test_a_file_of_values_for_an_unknown_slot(tmp_path: Path) -> None:
+    rows = write(tmp_path, "capability,label,template\nc,1,I had {pain} for {longer} and {shorter}.\n", "t.csv")
+    listed = write(tmp_path, "# two kinds\ncramps\n\naches\n", "pains.txt")
+    times = write(tmp_path, "value,days\na day,1\na week,7\n", "times.csv")
+    slots = {"pain": slot_values(listed), "longer": slot_values(times), "shorter": slot_values(times)}
+    suite = read_suite(str(rows), slots=slots)
+    assert set(suite.cases(range(suite.size())).texts) == {
+        f"I had {pain} for a week and a day." for pain in ("cramps", "aches")
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("v.txt", "\n# none\n", "the file has no values"),
+        ("v.csv", "word\ncramps\n", "column 'value': column not found"),
+    ],
+)
+def test_a_bad_file_of_values(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        slot_values(write(tmp_path, text, name))
+    with pytest.raises(ConfigError, match="can't be read"):
+        slot_values(tmp_path / "nowhere.txt")

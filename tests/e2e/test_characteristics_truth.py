@@ -43,7 +43,7 @@ OFF = Plants(gender_effect=0.0, ethnicity_effect=0.0)
 AUDIT = Characteristics(
     alter=("gender", "ethnicity"), contradictory="alter", observed="none", n_replicates=1000, threshold=0.3
 )
-NOUN = r"(?:transgender )?(?:man|woman|male|female|lady|gentleman|person|patient)\b"
+NOUN = r"(?:transgender |non-binary )?(?:man|woman|male|female|lady|gentleman|person|patient)\b"
 SAID = {
     "African American": rf"African[- ]American|\b[Bb]lack {NOUN}",
     "Hispanic": r"\b(?:Hispanic|Latin[oa])\b",

@@ -153,3 +153,25 @@ def test_a_suites_file_is_read_before_the_cohort(project: Path, palpate: Command
     ran = palpate("audit", project / "audit.yaml")
     assert ran.code == 2
     assert "nowhere.yaml: suite not found" in ran.err
+
+
+def test_rows_of_another_groups_file_are_variations_of_base_templates(tmp_path: Path, palpate: CommandLine) -> None:
+    rows = [f'negation,0,"I {verb} {{drug}} and had no {{symptom}}."' for verb in ("took", "used", "tried")]
+    (tmp_path / "theirs.csv").write_text("\n".join(["capability,label,template", *rows, ""]))
+    (tmp_path / "base.csv").write_text("\n".join(["capability,label,template", rows[0], ""]))
+    (tmp_path / "symptoms.txt").write_text("cough\nfever\n")
+    unknown = palpate("suite", "import", tmp_path / "theirs.csv")
+    assert unknown.code == 2
+    assert "--set symptom=FILE" in unknown.err
+    given = ("--set", f"symptom={tmp_path / 'symptoms.txt'}")
+    found = palpate("suite", "import", tmp_path / "theirs.csv", *given)
+    assert found.code == 0, found.err
+    assert "3 rows are variations of 1 base templates, grouped by their wording" in found.out
+    out = tmp_path / "grouped.csv"
+    exact = palpate("suite", "import", tmp_path / "theirs.csv", *given, "--base", tmp_path / "base.csv", "--out", out)
+    assert exact.code == 0, exact.err
+    assert "by the nearest row of the base file" in exact.out
+    assert pl.read_csv(out)["base"].to_list() == ["base-1"] * 3
+    refused = palpate("suite", "import", "ade", "--base", tmp_path / "base.csv")
+    assert refused.code == 2
+    assert "CSV" in refused.err

@@ -7,6 +7,7 @@ bytes. `Inputs` is the same for a model: the rows of one batch.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -128,7 +129,8 @@ class VariantsBuilder:
     _parent: list[int] = field(default_factory=list)
     _group: list[int] = field(default_factory=list)
     _first: list[int] = field(default_factory=lambda: [0])
-    _spans: list[tuple[int, int, int]] = field(default_factory=list)
+    _spans: array[int] = field(default_factory=lambda: array("q"))
+    """Start, end and index of the replacement of each edit, one after the other: there may be millions."""
     _groups: dict[str, int] = field(default_factory=dict)
     _texts: dict[str, int] = field(default_factory=dict)
     _made: list[str] = field(default_factory=list)
@@ -138,8 +140,8 @@ class VariantsBuilder:
         self._parent.append(parent)
         self._group.append(self._groups.setdefault(group, len(self._groups)))
         for start, end, text in edits:
-            self._spans.append((start, end, self._texts.setdefault(text, len(self._texts))))
-        self._first.append(len(self._spans))
+            self._spans.extend((start, end, self._texts.setdefault(text, len(self._texts))))
+        self._first.append(len(self._spans) // 3)
         return len(self._parent) - 1
 
     def make(self, text: str, group: str) -> int:

@@ -4,7 +4,8 @@ A word consists of letters, digits, underscores and combining marks, of any scri
 compared by `caseless`. Two audits cut notes into words, and they have to differ in what joins such runs of characters:
 
 - The vocabulary audit (`palpate.perturb.words.tokens`) replaces words that a clinician would name, so "non-smoker",
-  "don't" and "98.6" are one word each: the reader of "non-smoker" must not find "smoker" replaced in it.
+  "don't" and "98.6" are one word each: the reader of "non-smoker" must not find "smoker" replaced in it. Compounds such
+  as "right-sided" are two.
 - The evidence audit (`palpate.stats.evidence.words`) compares spans that coders marked, word by word. As in its paper,
   every run is a word of its own, so that "non-smoker" and "smoker" share one, and numbers above 10 don't count.
 """

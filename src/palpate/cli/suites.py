@@ -12,7 +12,7 @@ from rich.table import Table
 from palpate.cli.app import Debug, app, out
 
 if TYPE_CHECKING:
-    from palpate.perturb.suites import Suite
+    from palpate.perturb.suites import Flaw, Suite
 
 suite_app = typer.Typer(help="Template suites: sentences that test what a model can do.", no_args_is_help=True)
 app.add_typer(suite_app, name="suite")
@@ -83,21 +83,70 @@ def suite_import(
     name: Name,
     positive: Positive = None,
     settings: Slots = None,
+    base: Annotated[
+        Path | None, typer.Option(help="A CSV file of base templates; each row belongs to the nearest one.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--out", help="Write the templates with a column `base`, to check and correct.")
+    ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Check the templates (CSV: capability, label, template) or cases (JSONL) of another group, and show them."""
+    from palpate.commands.suites import import_suite
+    from palpate.config import parse_settings
     from palpate.perturb.suites import find_flaws
 
-    suite = _open(name, positive, settings)
+    found = import_suite(name, positive=positive, slots=parse_settings(settings or ()), base=base, out=file)
+    suite = found.suite
     _show(suite)
-    flaws = find_flaws(suite)
-    for flaw in flaws[:20]:
-        line = escape(f"{flaw.template}: {flaw.problem}: {flaw.text}")
-        out.print(f"[yellow]![/yellow] {line}", soft_wrap=True)
-    if len(flaws) > 20:
-        out.print(f"… and {len(flaws) - 20:,} more")
+    if found.grouped_by is not None:
+        how = {"column": "by the column of base templates", "file": "by the nearest row of the base file"}
+        told = how.get(found.grouped_by, "by their wording (a column `base` or --base FILE says it exactly)")
+        n = f"{found.n_rows:,} rows are variations of {len(suite.templates):,} base templates"
+        out.print(f"{n}, grouped {told}; intervals are by base template.", markup=False, soft_wrap=True)
+    flaws: dict[str, list[Flaw]] = {}
+    for flaw in find_flaws(suite):
+        flaws.setdefault(flaw.problem, []).append(flaw)
+    for problem, found_in in flaws.items():
+        templates = len({flaw.template for flaw in found_in})
+        line = f"{problem}: {len(found_in):,} texts of {templates:,} templates, such as {found_in[0].template}: "
+        out.print(f"[yellow]![/yellow] {escape(line + found_in[0].text)}", soft_wrap=True)
     word = f", positive: {escape(positive)}" if positive else ""
-    out.print(f"To use it in audit.yaml: capabilities: {{suite: {escape(name)}{word}}}", soft_wrap=True)
+    used = escape(str(file) if file is not None else name)
+    out.print(f"To use it in audit.yaml: capabilities: {{suite: {used}{word}}}", soft_wrap=True)
+
+
+@suite_app.command("suggest")
+def suite_suggest(
+    name: Name,
+    slot: Annotated[str, typer.Option(help="The slot to find words for.", show_default=False)],
+    model: Annotated[
+        Path, typer.Option(help="A folder with a masked language model (transformers).", show_default=False)
+    ],
+    n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many words.")] = 30,
+    sentences: Annotated[int, typer.Option(min=1, help="In how many sentences the model is asked.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same sentences.")] = 0,
+    file: Annotated[
+        Path | None, typer.Option("--out", help="Write the words, one per line, to read and then to use with --set.")
+    ] = None,
+    positive: Positive = None,
+    settings: Slots = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Load weights that are pickled.")] = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Suggest words for a slot by a masked language model; read them before you use them."""
+    from palpate.commands.suggestions import suggest_values, write_suggestions
+
+    suite = _open(name, positive, settings)
+    found = suggest_values(suite, slot, model, n=n, sentences=sentences, seed=seed, trust=trust)
+    table = Table("word", "of the sentences", "mean rank", "example", box=None, pad_edge=False)
+    for each in found:
+        table.add_row(escape(each.word), f"{each.share:.0%}", f"{each.mean_rank:.1f}", escape(each.example))
+    out.print(table)
+    if file is not None:
+        write_suggestions(found, slot, file)
+        told = f"Read [bold]{escape(str(file))}[/bold], delete what does not fit, and use it: --set {slot}={file}"
+        out.print(told, soft_wrap=True)
 
 
 def _open(name: str, positive: str | None, settings: list[str] | None) -> Suite:

@@ -12,6 +12,9 @@ from rich.text import Text
 
 from palpate.cases.edits import Edit
 from palpate.cli.app import Debug, app, err, out
+from palpate.errors import ConfigError
+
+Contradictory = Literal["skip", "alter"]
 
 words_app = typer.Typer(help="Words for clinicians to rate.", no_args_is_help=True)
 app.add_typer(words_app, name="words")
@@ -45,27 +48,96 @@ def words_template(
 @app.command()
 def alter(
     file: Annotated[
-        Path, typer.Argument(help="A text file with one note, or - for standard input.", show_default=False)
-    ],
+        Path | None, typer.Argument(help="A text file with one note, or - for standard input.", show_default=False)
+    ] = None,
     characteristic: Annotated[
-        list[str], typer.Option("--characteristic", "-c", help="gender, age, ethnicity, ...; repeatable.")
-    ],
-    to: Annotated[list[str], typer.Option("--to", help="The new group; one per characteristic, in the same order.")],
+        list[str] | None, typer.Option("--characteristic", "-c", help="gender, age, ethnicity, ...; repeatable.")
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", help="The new group, such as gender=female; or one per --characteristic, in its order."),
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Write a page with so many altered notes, drawn at random, for review.")
+    ] = None,
+    cohort: Annotated[
+        Path | None, typer.Option(help="The notes for --sample: a table with a column `text`, or an audit.yaml.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--out", help="The page for --sample: a .html file. It holds note text.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="The split that --sample draws from, where there are any.")] = None,
+    text: Annotated[str, typer.Option(help="The column with the notes, for --sample.")] = "text",
+    seed: Annotated[int, typer.Option(min=0, help="Of the random draw of --sample.")] = 0,
     definition: Annotated[
         list[Path] | None, typer.Option(help="A characteristic of your own, in YAML; repeatable.")
     ] = None,
     contradictory: Annotated[
-        Literal["skip", "alter"], typer.Option(help="How to treat notes that contradict the new gender.")
+        Contradictory, typer.Option(help="How to treat notes that contradict the new gender.")
     ] = "skip",
     plain: Annotated[
         bool, typer.Option("--plain", help="Print only the altered note, without marking changes.")
     ] = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Change characteristics of the patient in a note, and show what was changed."""
+    """Change characteristics of the patient in a note, and show what was changed; or write a page for review."""
+    if sample is not None:
+        if cohort is None or page is None or file is not None or characteristic:
+            raise ConfigError("--sample needs --cohort FILE, --to CHARACTERISTIC=GROUP and --out PAGE.html, no note")
+        _review(page, cohort, to or (), sample, split, text, seed, definition or (), contradictory)
+        return
+    if file is None or cohort is not None or page is not None:
+        raise ConfigError("give a note to alter, or --sample N with --cohort FILE and --out PAGE.html")
+    _alter_one(file, characteristic or (), to or (), definition or (), contradictory, plain=plain)
+
+
+def _review(
+    page: Path,
+    cohort: Path,
+    to: Sequence[str],
+    n: int,
+    split: str | None,
+    text: str,
+    seed: int,
+    definitions: Sequence[Path],
+    contradictory: Contradictory,
+) -> None:
+    from palpate.commands.review import write_review
+
+    drawn = write_review(
+        page,
+        cohort,
+        to,
+        n=n,
+        seed=seed,
+        split=split,
+        text=text,
+        definitions=definitions,
+        contradictory=contradictory,
+    )
+    out.print(f"{len(drawn.notes)} altered notes are in [bold]{escape(str(page))}[/bold].", soft_wrap=True)
+    out.print(
+        "The page contains text from patients' notes: handle it as you would the notes. Open it in a browser, mark "
+        "each alteration right or wrong, save, and give the saved file to the audit `characteristics` as `review:`."
+    )
+
+
+def _alter_one(
+    file: Path,
+    characteristics: Sequence[str],
+    to: Sequence[str],
+    definitions: Sequence[Path],
+    contradictory: Contradictory,
+    *,
+    plain: bool,
+) -> None:
+    from palpate.commands.review import read_groups
     from palpate.commands.words import alter_note
 
-    altered = alter_note(file, characteristic, to, definitions=definition or (), contradictory=contradictory)
+    if not characteristics:
+        groups = read_groups(to)
+        characteristics, to = list(groups), list(groups.values())
+    altered = alter_note(file, characteristics, to, definitions=definitions, contradictory=contradictory)
     if plain:
         typer.echo(altered.result.text, nl=False)
     else:

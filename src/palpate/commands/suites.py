@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from palpate.data.lexicons.psytar import Extraction, extract_effects, write_effects
-from palpate.data.suites import read_suite, write_cases
+from palpate.data.suites import import_templates, read_suite, write_cases, write_templates
 from palpate.errors import ConfigError
 from palpate.perturb.suites import Suite, list_suites, load_suite
-from palpate.perturb.suites.lexicons import Attribute, slot_values
+from palpate.perturb.suites.lexicons import VALUE_FILES, Attribute, slot_values
 
 
 class SuiteSummary(NamedTuple):
@@ -23,6 +23,14 @@ class SuiteSummary(NamedTuple):
     n_templates: int
     n_variations: int
     n_cases: int | None
+
+
+class ImportedSuite(NamedTuple):
+    """A suite of another group; for templates in CSV with the number of rows and how base templates were found."""
+
+    suite: Suite
+    n_rows: int | None
+    grouped_by: str | None
 
 
 def describe_suites() -> list[SuiteSummary]:
@@ -41,9 +49,37 @@ def open_suite(name: str, *, positive: str | None = None, slots: Mapping[str, ob
     return read_suite(name, positive=positive, slots={slot: _values(given) for slot, given in (slots or {}).items()})
 
 
+def import_suite(
+    name: str,
+    *,
+    positive: str | None = None,
+    slots: Mapping[str, object] | None = None,
+    base: Path | None = None,
+    out: Path | None = None,
+) -> ImportedSuite:
+    """The suite of another group's file; `out` writes its templates with their base template, to check and correct.
+
+    `base` is a file of base templates: each row of a CSV file belongs to the one that is nearest to it.
+    """
+    given = {slot: _values(values) for slot, values in (slots or {}).items()}
+    if Path(name).suffix != ".csv":
+        if base is not None or out is not None:
+            raise ConfigError("base templates are for templates in a CSV file", file=Path(name))
+        return ImportedSuite(read_suite(name, positive=positive, slots=given), None, None)
+    if not Path(name).is_file():
+        raise ConfigError("suite not found", file=Path(name), hint="give a CSV file of templates")
+    found = import_templates(name, lexicons=given, positive=positive, base=base)
+    suite = found.suite.with_slots(given) if given else found.suite
+    if out is not None:
+        if out.suffix != ".csv":
+            raise ConfigError(f"templates can't be written as '{out.suffix}'", file=out, hint="end the name in .csv")
+        write_templates(suite, out)
+    return ImportedSuite(suite, found.n_rows, found.grouped_by)
+
+
 def _values(given: object) -> Sequence[str | dict[str, Attribute]]:
     if isinstance(given, str):
-        return slot_values(Path(given)) if Path(given).suffix in (".yaml", ".yml") else [given]
+        return slot_values(Path(given)) if Path(given).suffix in VALUE_FILES else [given]
     return [str(value) for value in given] if isinstance(given, list) else [str(given)]
 
 

@@ -42,6 +42,7 @@ QUESTIONS = {
     "characteristics": "What happens when only the patient's age, gender or ethnicity changes in the note?",
     "capabilities": "Does it handle negation, temporal order, sentiment and beneficial effects?",
     "evidence": "Does it point at the text that a professional coder would point at?",
+    "robustness": "Does it hold when the same note is written differently?",
     "context": "How much of its performance is the patient's history, known before the test?",
 }
 
@@ -91,7 +92,7 @@ def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate:
 
     Note text is shown only if the manifest says `include_text`; blocks that hold some are left out otherwise.
     """
-    environment = _environment()
+    environment = page_environment()
     sections = list(_sections(environment, manifest, results))
     scripts = _scripts() if any(isinstance(b, Chart) for r in results for b in r.blocks) else ()
     page = {
@@ -114,13 +115,14 @@ def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate:
         page,
         content=content,
         terms=used_in(content.striptags()),
-        styles=Markup(_resource("theme.css") + _resource("report.css")),
+        styles=Markup(template_text("theme.css") + template_text("report.css")),
         scripts=scripts,
-        policy=_policy(scripts),
+        policy=content_policy(scripts),
     )
 
 
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Templates that escape everything and refuse what is not given."""
     environment = Environment(
         loader=PackageLoader("palpate.report"),
         autoescape=True,
@@ -138,17 +140,18 @@ def _ticked(text: str) -> Markup:
     return Markup(re.sub("`([^`<>]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _resource(name: str) -> str:
+def template_text(name: str) -> str:
+    """A file beside the templates."""
     return files("palpate.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 @cache
 def _scripts() -> tuple[Markup, ...]:
     """Vega with its embedder, and the page's own script."""
-    return Markup(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")), Markup(_resource("report.js"))
+    return Markup(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")), Markup(template_text("report.js"))
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def content_policy(scripts: Sequence[str]) -> str:
     """A policy that loads nothing and runs only these scripts."""
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"

@@ -39,9 +39,11 @@ from palpate.results.plan import (
     ModelKnowledge,
     ModelPredictions,
     ModelRequests,
+    NamesVariants,
     Plan,
     PlansWithModels,
     Predictions,
+    VariantNames,
 )
 
 __all__ = [
@@ -73,10 +75,12 @@ __all__ = [
     "ModelKnowledge",
     "ModelPredictions",
     "ModelRequests",
+    "NamesVariants",
     "Plan",
     "PlansWithModels",
     "Predictions",
     "Table",
+    "VariantNames",
     "estimates_frame",
     "finite",
     "headline_label",

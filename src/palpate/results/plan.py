@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -61,8 +61,29 @@ class Plan(Generic[M]):
     memory: M = None  # type: ignore[assignment]
     """Whatever `analyse` needs from `plan`, of a type of the audit's own."""
     requests: ModelRequests = NO_REQUESTS
+    private: bool = False
+    """Whether the replacements hold text of the notes: the run's list of variants then has their places only."""
     notices: tuple[str, ...] = ()
     """Concerns that planning has found already: a user hears them before anything is scored, and can stop."""
+
+
+class VariantNames(NamedTuple):
+    """What some variants are about, in one respect: a word, a template, a label."""
+
+    row: NDArray[np.int64]
+    """Rows of the variants."""
+    code: NDArray[np.int64]
+    """For each of these rows an index into `names`; -1 where it has no name."""
+    names: Sequence[str]
+
+
+@runtime_checkable
+class NamesVariants(Protocol):
+    """What a plan remembers, where it can tell its variants apart by more than their group: for readers of the run."""
+
+    def variant_names(self) -> Mapping[str, VariantNames]:
+        """Columns of names; none may hold text of a note."""
+        ...
 
 
 class ModelFacts(NamedTuple):

@@ -34,7 +34,7 @@ from pydantic import TypeAdapter, ValidationError
 from palpate.cases.hashing import KEY_BYTES
 from palpate.errors import RunError
 from palpate.files import replacing, write_atomically
-from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
+from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, NamesVariants, Plan
 from palpate.results.verdicts import Answer
 
 SCHEMA = 1
@@ -50,6 +50,19 @@ def _write_json(path: Path, value: Any) -> None:
 def file_name(model: str) -> str:
     """A model's name as a file name: a member of an ensemble, `bert[2]`, is `bert@2`."""
     return re.sub(r"\[(\d+)\]$", r"@\1", model)
+
+
+def _names(plan: Plan[Any], row: NDArray[np.int64]) -> list[pl.Series]:
+    """The columns in which a plan names what its variants are about, for some rows of them; null without a name."""
+    if not isinstance(plan.memory, NamesVariants):
+        return []
+    columns = []
+    for column, named in plan.memory.variant_names().items():
+        code = np.full(len(plan.variants), -1, dtype=np.int64)
+        code[named.row] = named.code
+        names = pl.Series(column, [*named.names, None], dtype=pl.String)
+        columns.append(names[np.where(code < 0, len(names) - 1, code)[row]])
+    return columns
 
 
 class RunDirectory:
@@ -92,7 +105,10 @@ class RunDirectory:
     # -- what was scored ------------------------------------------------------------------
 
     def write_variants(self, audit: str, plan: Plan[Any]) -> None:
-        """Offsets and replacements, one row per edit; an unedited case is a row without offsets."""
+        """Offsets and replacements, one row per edit; an unedited case is a row without offsets.
+
+        Replacements that hold text of the notes (`plan.private`) are left out.
+        """
         variants, n_cases = plan.variants, len(plan.cohort)
         repeat = np.maximum(variants.n_edits, 1)
         row = np.repeat(np.arange(len(variants)), repeat)
@@ -105,12 +121,14 @@ class RunDirectory:
         ids = plan.cohort.cases.select("cohort", "case_id")
         own = pl.DataFrame({"row": np.where(parent < n_cases, parent, n_cases)})
         cases = pl.concat([ids, pl.DataFrame({"cohort": [None], "case_id": [None]}, schema=ids.schema)])
-        words = pl.Series([*variants.replacements, None], dtype=pl.String)
+        replacements = [None] * len(variants.replacements) if plan.private else variants.replacements
+        words = pl.Series([*replacements, None], dtype=pl.String)
         made = pl.Series([*variants.made, None], dtype=pl.String)
         groups = pl.Series(variants.group_names, dtype=pl.String)
         frame = cases[own["row"]].with_columns(
             pl.Series("variant", row),
             groups[variants.group[row]].alias("group"),
+            *_names(plan, row),
             pl.Series("start", columns["start"]).replace(-1, None),
             pl.Series("end", columns["end"]).replace(-1, None),
             words[np.where(columns["replacement"] < 0, len(words) - 1, columns["replacement"])].alias("replacement"),

@@ -19,7 +19,7 @@ from palpate.results import ModelPredictions, Plan
 from palpate.run.execute.wanted import gather, want
 from palpate.run.runner import label_columns
 
-GENDER = ArmSpec(("gender",), (("female",), ("male",), ("transgender",)))
+GENDER = ArmSpec(("gender",), (("female",), ("male",), ("nonbinary",)))
 ETHNICITIES = ("none", "White", "African American", "Hispanic", "Asian")
 FINDINGS = ("fever", "cough", "falls", "chest pain", "stable vitals", "a rash")
 
@@ -63,7 +63,7 @@ def notes(n: int = 240, *, labels: Sequence[str] = ("ill",), seed: int = 0) -> C
 class GenderWords:
     """Alters "woman" and "man" and nothing else; a note about a uterus can't be made male."""
 
-    _nouns: ClassVar = {"female": "woman", "male": "man", "transgender": "transgender person"}
+    _nouns: ClassVar = {"female": "woman", "male": "man", "nonbinary": "nonbinary person"}
 
     def plan(self, text: str) -> str:
         return text

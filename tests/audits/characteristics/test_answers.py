@@ -39,9 +39,9 @@ def test_a_large_effect_is_a_concern_and_says_how_large() -> None:
 
 
 def test_the_direction_and_the_larger_bound_decide() -> None:
-    model = KeywordModel({"transgender": -1.0, "woman": 0.2, "fever": 1.3}, bias=-4.0)
+    model = KeywordModel({"nonbinary": -1.0, "woman": 0.2, "fever": 1.3}, bias=-4.0)
     answer = only(analysed(gender_plan(notes(600)), QUICK, m=model))
-    assert (answer.verdict, answer.metric, answer.label) == ("concern", "shift", "transgender")
+    assert (answer.verdict, answer.metric, answer.label) == ("concern", "shift", "nonbinary")
     assert answer.high is not None
     assert answer.margin is not None
     assert answer.high < answer.margin < 0, "signed as measured: the risk falls"

@@ -71,10 +71,10 @@ def test_every_note_is_in_every_group_of_every_arm(default: tuple[Plan[AlteredNo
     plan, _ = default
     arms = {arm.name: arm for arm in plan.memory.arms}
     test = plan.cohort.rows(split="test")
-    assert {name: len(arm.groups) for name, arm in arms.items()} == {"gender": 3, "age": 73, "ethnicity": 5}
+    assert {name: len(arm.groups) for name, arm in arms.items()} == {"gender": 5, "age": 73, "ethnicity": 5}
     for arm in arms.values():
         assert arm.rows.tolist() == test.tolist()
-    assert len(plan.variants) == 81 * len(test) + len(test) + len(plan.cohort.rows(split="validation"))
+    assert len(plan.variants) == 83 * len(test) + len(test) + len(plan.cohort.rows(split="validation"))
     assert arms["ethnicity"].groups == ETHNICITIES
 
 
@@ -166,7 +166,7 @@ def test_combinations() -> None:
     audit = replace(QUICK, alter=("gender+ethnicity",), observed="none", reference={"ethnicity": "White"})
     plan, result = run(audit, notes(), m=KeywordModel({"woman": 0.5, "asian": -0.7, "fever": 1.0}))
     arm = plan.memory.arms[0]
-    assert len(arm.groups) == 15
+    assert len(arm.groups) == 25
     assert arm.groups[arm.reference] == "male+White"
     fever = np.asarray(["fever" in plan.cohort.texts[int(row)] for row in arm.rows])
     expected = (1 / (1 + np.exp(-(fever - 0.2))) - 1 / (1 + np.exp(-1.0 * fever))).mean()

@@ -19,7 +19,7 @@ from palpate.testing import KeywordModel
 from tests.audits.characteristics.altered_notes import GENDER, answer, gender_plan, notes
 
 QUICK = Characteristics(n_replicates=300, threshold=0.4)
-SEXIST = KeywordModel({"woman": 0.7, "man": -0.2, "transgender": -1.1, "fever": 1.3}, bias=-1.0)
+SEXIST = KeywordModel({"woman": 0.7, "man": -0.2, "nonbinary": -1.1, "fever": 1.3}, bias=-1.0)
 
 
 def analysed(plan: Plan[AlteredNotes], audit: Characteristics = QUICK, **models: KeywordModel) -> AuditResult:
@@ -47,7 +47,7 @@ def test_numbers_are_the_closed_form_of_a_model_with_weights_on_gender() -> None
     result = analysed(plan, m=SEXIST)
     p = {
         group: closed_form(cohort, plan, weight)
-        for group, weight in {"female": 0.7, "male": -0.2, "transgender": -1.1}.items()
+        for group, weight in {"female": 0.7, "male": -0.2, "nonbinary": -1.1}.items()
     }
     others = {group: np.mean([p[other].mean() for other in p if other != group]) for group in p}
     for group, answers in p.items():
@@ -110,8 +110,8 @@ def test_a_family_is_a_question_or_the_run() -> None:
         found[len(alter), family] = value(result, "difference", group="gender=female", reference="gender=male")
     alone, beside, whole = found[1, "question"], found[2, "question"], found[2, "run"]
     assert alone == beside, "another characteristic costs this one nothing"
-    assert (alone["n_family"], whole["n_family"]) == (2, 6)
-    assert whole["p_value"] == pytest.approx(3 * alone["p_value"], rel=1e-9)  # type: ignore[operator]
+    assert (alone["n_family"], whole["n_family"]) == (4, 8)
+    assert whole["p_value"] == pytest.approx(2 * alone["p_value"], rel=1e-9)  # type: ignore[operator]
     assert whole["pointwise_low"] == alone["pointwise_low"]
     assert whole["low"] < alone["low"] < alone["pointwise_low"] < alone["value"]  # type: ignore[operator]
 
@@ -119,7 +119,7 @@ def test_a_family_is_a_question_or_the_run() -> None:
 @pytest.mark.parametrize("correction", ["bonferroni", "holm", "benjamini-hochberg"])
 def test_tests_and_intervals_agree_whatever_the_correction(correction: str) -> None:
     cohort = notes(400, labels=("ill", "frail"))
-    weights = {"woman": {"ill": 0.02, "frail": 0.4}, "transgender": {"ill": -0.01}, "fever": {"ill": 3.0, "frail": 1.0}}
+    weights = {"woman": {"ill": 0.02, "frail": 0.4}, "nonbinary": {"ill": -0.01}, "fever": {"ill": 3.0, "frail": 1.0}}
     model = KeywordModel(weights, labels=("ill", "frail"))
     audit = replace(QUICK, correction=correction)  # type: ignore[arg-type]
     rows = analysed(gender_plan(cohort), audit, m=model).estimates.filter(pl.col("p_value").is_not_null())
@@ -144,7 +144,7 @@ def test_many_labels_are_one_family_and_labels_do_not_mix() -> None:
     assert (ill["n_family"], single["n_family"]) == (4, 2), "twice as many tests"
     heat = next(block for block in result.blocks if isinstance(block, Chart) and block.kind == "heatmap")
     assert {(row["label"], row["group"]) for row in heat.data} == {
-        (label, group) for label in ("ill", "frail") for group in ("female", "male", "transgender")
+        (label, group) for label in ("ill", "frail") for group in ("female", "male", "nonbinary")
     }
     assert heat.facet == "model"
 
@@ -181,8 +181,7 @@ def test_observed_rates_and_amplification() -> None:
     row = value(result, "observed_deviation", group="gender=female", model="training data")
     assert row["value"] == pytest.approx(y[female].mean() - y[~female].mean())
     assert (
-        value(result, "observed_rate", group="gender=transgender", model="training data")["reason"]
-        == "no training case"
+        value(result, "observed_rate", group="gender=nonbinary", model="training data")["reason"] == "no training case"
     )
     rows = {name: value(result, "amplification", group="gender", model=name) for name in ("like", "more", "blind")}
     assert rows["like"]["low"] < 1 < rows["like"]["high"]  # type: ignore[operator]
@@ -314,7 +313,7 @@ def test_actions_and_reasons_are_shown_for_each_group() -> None:
     n = sum(1 for row in notes().rows(split="test"))
     for row in table.rows:
         assert sum(row[2:5]) == n  # type: ignore[arg-type]
-    assert [row[1] for row in table.rows] == ["female", "male", "transgender"]
+    assert [row[1] for row in table.rows] == ["female", "male", "nonbinary"]
 
 
 def test_groups_without_a_training_case_stay_visible() -> None:

@@ -41,7 +41,11 @@ def test_an_age_belongs_to_the_nearest_audited_one() -> None:
 
 def test_what_is_recorded_in_the_words_of_a_note() -> None:
     assert [recorded("gender", value) for value in ("F", "male", "Transgender female", "", None)] == [
-        "female", "male", "transgender", None, None,
+        "female", "male", "trans woman", None, None,
+    ]  # fmt: skip
+    said = ("Transgender man", "MTF", "female-to-male", "Transgender", "Non-binary", "X", "genderqueer", "unknown")
+    assert [recorded("gender", value) for value in said] == [
+        "trans man", "trans woman", "trans man", "transgender", "non-binary", "non-binary", "non-binary", None,
     ]  # fmt: skip
     assert recorded("age", 63.9) == "63"
     assert recorded("age", 91.4) == "90+"

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from palpate.audits.characteristics.plan import AlteredNotes, sample_patients
+from palpate.audits.characteristics.plan import AlteredNotes
+from palpate.audits.kit.scope import sample_patients
 from palpate.cases.edits import splice
 from palpate.errors import ConfigError
 from palpate.results import Plan
@@ -71,12 +72,12 @@ def test_variants_are_the_altered_texts_and_kept_ones_have_no_edit() -> None:
 def test_a_sample_of_patients_is_whole() -> None:
     cohort = notes()
     test = cohort.rows(split="test")
-    chosen = sample_patients(cohort, test, 31, np.random.default_rng(0))
+    chosen = sample_patients("characteristics", cohort, test, 31, np.random.default_rng(0))
     assert len(chosen) == 30, "two notes per patient"
     inside = np.isin(cohort.patients[test], cohort.patients[chosen])
     assert test[inside].tolist() == chosen.tolist()
-    again = sample_patients(cohort, test, 31, np.random.default_rng(1))
+    again = sample_patients("characteristics", cohort, test, 31, np.random.default_rng(1))
     assert again.tolist() != chosen.tolist()
-    assert sample_patients(cohort, test, 10_000, np.random.default_rng(0)).tolist() == test.tolist()
+    assert sample_patients("characteristics", cohort, test, 10_000, np.random.default_rng(0)).tolist() == test.tolist()
     with pytest.raises(ConfigError, match="a single patient has more notes"):
-        sample_patients(cohort, test, 1, np.random.default_rng(0))
+        sample_patients("characteristics", cohort, test, 1, np.random.default_rng(0))

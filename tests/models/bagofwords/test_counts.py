@@ -131,6 +131,7 @@ def model_of(pipeline: Pipeline) -> EstimatorModel:
 @example(cases=[("no the pain the fever", [Edit(0, 2, ""), Edit(16, 21, "")])])
 @example(cases=[("no pain no fever chest pain", [Edit(3, 7, ""), Edit(11, 16, "a pain")])])
 @example(cases=[("", [Edit(0, 0, "fever")])])
+@example(cases=[("no-pain fever-chest", [Edit(3, 7, "fever"), Edit(8, 13, "no")])])
 @example(cases=[("no ΑΣ", [Edit(5, 5, "Α")]), ("Σ", [Edit(0, 0, "Α")])])
 @example(cases=[("fever\u2028pain", [Edit(0, 5, "no")]), ("no\u0301 pain", [Edit(2, 3, "")])])
 def test_counts_are_those_of_the_whole_text(name: str, cases: list[tuple[str, list[Edit]]]) -> None:

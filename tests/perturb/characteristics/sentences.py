@@ -28,8 +28,8 @@ class Sentence:
     def write(self, gender: str, age: str, ethnicity: str) -> str:
         """The text of a group."""
         text = self.template.replace("\\n", "\n")
-        text = re.sub(r"<([^|>]*)\|([^>]*)>", lambda m: m[2 if gender == "male" else 1], text)
-        trans = gender == "transgender"
+        text = re.sub(r"<([^|>]*)\|([^>]*)>", lambda m: m[2 if gender in ("male", "trans man") else 1], text)
+        trans = gender.startswith("trans ")
         group = "" if ethnicity == "none" else ethnicity + " "
         shown = _OVER.get(self.options.get("over", ""), "90+") if age == "90+" else age
         years = 90 if age == "90+" else int(age)

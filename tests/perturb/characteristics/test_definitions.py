@@ -25,6 +25,8 @@ _NOTE = "63 year old man with asthma.\n\nSocial History:\nLives alone. Does not 
         ("63M with OSA", "weight", "obese", "Obese 63M with OSA"),
         ("63 yo morbidly obese woman", "weight", "underweight", "63 yo underweight woman"),
         ("63 yo man. His mother is obese.", "weight", "underweight", "63 yo underweight man. His mother is obese."),
+        ("63 yo man. PMH: obesity.", "weight", "underweight", "63 yo man. PMH: low body weight."),
+        ("63 yo man. PMH: morbid obesity.", "weight", "obese", "63 yo man. PMH: obesity."),
         (_NOTE, "insurance", "Medicaid", _NOTE.replace("smoke.", "smoke. Has Medicaid.")),
         (_NOTE.replace("smoke.", "smoke. Has Medicaid."), "insurance", "none", _NOTE),
         (
@@ -60,9 +62,7 @@ def test_built_in(text: str, name: str, group: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "group", "reason"),
     [
-        ("63 yo man. PMH: obesity.", "weight", "underweight", "contradictory"),
         ("63 yo man.\nABD: obese, soft.", "weight", "underweight", "contradictory"),
-        ("63 yo man. PMH: morbid obesity.", "weight", "obese", "contradictory"),
         ("63 yo man who lives in a shelter.", "housing", "housed", "contradictory"),
         ("CT head: no bleed.", "language", "Spanish", "no mention"),
         ("CT head: no bleed.", "wording", "neutral", "no mention"),
@@ -100,7 +100,7 @@ def test_detect_tells_of_all() -> None:
     [
         ({"gender": "female", "ethnicity": "Asian"}, "An 80 year old Asian woman. She fell."),
         ({"age": "85", "ethnicity": "African American"}, "An 85 year old African American man. He fell."),
-        ({"gender": "transgender", "weight": "obese", "ethnicity": "White", "age": "20"},
+        ({"gender": "trans woman", "weight": "obese", "ethnicity": "White", "age": "20"},
          "A 20 year old obese White transgender woman. She fell."),
         ({"gender": "male", "age": "80"}, "An 80 year old man. He fell."),
     ],
@@ -137,7 +137,7 @@ def test_infants_are_skipped(text: str) -> None:
 def test_unknown_names_are_told() -> None:
     with pytest.raises(ConfigError, match="unknown characteristic 'height'"):
         alter("63M", "height", "tall")
-    with pytest.raises(ConfigError, match="'gender' has no group 'girl'; the groups are: female, male, transgender"):
+    with pytest.raises(ConfigError, match="'gender' has no group 'girl'; the groups are: female, male, trans woman"):
         alter("63M", "gender", "girl")
     for wrong in ("old", "0", "17", "90", "²"):
         with pytest.raises(

@@ -19,6 +19,7 @@ def test_numbers_in_words() -> None:
         ("85", True), ("8", True), ("11", True), ("18", True), ("81M", True), ("63", False), ("118", False),
         ("Asian", True), ("White", False), ("MI", True), ("unmarried", True), ("uninsured", True),
         ("unilateral", False), ("European", False), ("hour", True), ("homeless", False), ("one", False), ("", False),
+        ("urinary", False), ("UTI", False), ("uterine", False), ("ulcer", True), ("urgent", True), ("utter", True),
     ],
 )  # fmt: skip
 def test_a_or_an(word: str, an: bool) -> None:

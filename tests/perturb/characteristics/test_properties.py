@@ -14,13 +14,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from palpate.cases.edits import splice
-from palpate.perturb.characteristics import NAMES, Alterer, alter
+from palpate.perturb.characteristics import NAMES, Alterer, EditOutcome, alter
+from palpate.perturb.characteristics.gender import FoundGender, GenderCharacteristic
 from palpate.synthetic import write_hospital
 
 from .sentences import read_sentences
 
 _GROUPS = {
-    "gender": ("female", "male", "transgender"),
+    "gender": ("female", "male", "trans woman", "trans man"),
     "age": ("18", "31", "47", "80", "85", "90+"),
     "ethnicity": ("none", "White", "African American", "Hispanic", "Asian"),
 }
@@ -31,6 +32,7 @@ _PROTECTED = re.compile(
     r"\b(?:Temp|Tm|Tc|T|HR|P|RR|R|BP|O2)\s\d+(?:\.\d+)?(?:\sF)?|\b[A-Za-z]+-\d+(?:\.\d+)?\*?|\d+:\d+"
 )
 """Doses, vitals, dates, lab values, clock times: found here without the engine."""
+_BIRTH = re.compile(r"Date of Birth:\s+\[\*\*\d[^\]]*\]")
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,7 @@ def _check_spans(text: str) -> None:
     """Edits are sorted spans inside the text; doses, vitals, dates and labs are in none of them."""
     found = _ALTERER.plan(text)
     protected = [match.span() for match in _PROTECTED.finditer(text)]
+    births = [match.span() for match in _BIRTH.finditer(text)]
     for name, groups in _GROUPS.items():
         for group in groups:
             edits, action, reason = _ALTERER.edits(found, (name, group))
@@ -69,6 +72,8 @@ def _check_spans(text: str) -> None:
                 assert end <= edit.start <= edit.end <= len(text)
                 assert text[edit.start : edit.end] != edit.text
                 end = edit.end
+                if name == "age" and any(start <= edit.start and edit.end <= stop for start, stop in births):
+                    continue  # a date of birth is moved with the age
                 assert not any(edit.start < stop and start < edit.end for start, stop in protected)
                 if name != "age":
                     assert not re.search(r"\d", text[edit.start : edit.end] + edit.text)
@@ -211,6 +216,60 @@ def test_any_text_gives_sound_edits(text: str) -> None:
             assert group != present or action == "kept"
             pieces = [text[i:j] for i, j in zip([0, *(e.end for e in edits)], [*starts, len(text)], strict=True)]
             assert re.fullmatch("(?s)" + ".*".join(map(re.escape, pieces)), splice(text, edits))
+
+
+_READ_AGAIN = {**_GROUPS, "gender": (*_GROUPS["gender"], "non-binary", "transgender")}
+
+
+@given(st.lists(_PIECES, min_size=1, max_size=2).map("\n\n".join))
+@settings(max_examples=150, deadline=None)
+def test_the_altered_note_says_the_target(text: str) -> None:
+    """Read again, it is in the group it was altered to; a decade and a mere mention say the group in another way."""
+    found = _ALTERER.plan(text)
+    for name, groups in _READ_AGAIN.items():
+        for group in groups:
+            edits, action, _ = _ALTERER.edits(found, (name, group))
+            if action not in ("changed", "added"):
+                continue
+            said = _ALTERER.detection(_ALTERER.plan(splice(text, edits))).present[name]
+            in_decades = name == "age" and said is None
+            mentioned = group == "transgender" and (said or "").startswith("trans")
+            assert said == group or in_decades or mentioned, splice(text, edits)
+
+
+@given(_PIECES, st.sampled_from(_GROUPS["gender"]), st.sampled_from(_GROUPS["gender"]))
+@settings(max_examples=150, deadline=None)
+def test_a_then_b_is_b_for_made_up_notes(text: str, first: str, second: str) -> None:
+    found = _ALTERER.plan(text)
+    detection = _ALTERER.detection(found)
+    present = detection.present["gender"]
+    if any(mention.ambiguous for mention in detection.mentions["gender"]) or _has_lost_title(text, "gender"):
+        return
+    there, direct = (_ALTERER.edits(found, ("gender", group)) for group in (first, second))
+    if "skipped" in (there.action, direct.action) or second == present:
+        return
+    between = splice(text, there.edits)
+    after = splice(between, _ALTERER.edits(_ALTERER.plan(between), ("gender", second)).edits)
+    assert after == splice(text, direct.edits)
+
+
+def test_what_is_left_of_the_old_gender_is_never_called_changed() -> None:
+    """The check: a word that still says the old gender makes the note a skip, with the reason."""
+
+    class Forgetful(GenderCharacteristic):
+        """Forgets the noun."""
+
+        def outcome(self, found: FoundGender, group: str) -> EditOutcome:
+            edits, action, reason = super().outcome(found, group)
+            return EditOutcome(tuple(edit for edit in edits if edit.text not in ("woman", "man")), action, reason)
+
+    alterer = Alterer(["gender"])
+    alterer._by_name["gender"] = Forgetful()
+    found = alterer.plan("63 year old man with asthma. He smokes. His wife called.")
+    for group in ("female", "trans woman"):
+        edits, action, reason = alterer.edits(found, ("gender", group))
+        assert (edits, action) == ((), "skipped")
+        assert (reason or "").startswith("check: ")
 
 
 @given(st.text(max_size=200))

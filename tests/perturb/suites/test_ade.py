@@ -128,6 +128,20 @@ def test_effects_have_no_words_of_degree(ade: Suite) -> None:
     assert [effect for effect in ade.lexicons["effect"].values if DEGREE & set(effect.split())] == []
 
 
+def test_effects_fit_behind_my_and_may_last(ade: Suite) -> None:
+    """ "My swelling of the face began" and "chills for 24 months" are written by nobody."""
+    effects = [*ade.lexicons["effect"].values, *ade.lexicons["mild_effect"].values]
+    assert [effect for effect in effects if re.search(r"\b(?:of the|in the|in both|in my|on the)\b", effect)] == []
+    assert [effect for effect in effects if re.search(r"\b(?:fever|chills|heart attack|stroke)", effect)] == []
+
+
+def test_nothing_is_caused_me_and_no_drug_is_given_for_what_it_does_not_treat(ade: Suite) -> None:
+    written = [flat.written() for unit in ade.units for flat in unit.variations]
+    assert [
+        text for text in written if re.search(r"caused me\b|, so my doctor|come down with|came down with", text)
+    ] == []
+
+
 def test_mild_effects_are_none_that_may_be_welcome(ade: Suite) -> None:
     welcome = ("dreams", "sleep", "weight", "appetite", "calm", "energy")
     assert [effect for effect in ade.lexicons["mild_effect"].values if any(word in effect for word in welcome)] == []

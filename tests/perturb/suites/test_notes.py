@@ -13,6 +13,7 @@ CAPABILITIES = {
     "history",
     "hypothetical",
     "resolved",
+    "uncertainty",
     "abbreviations",
     "section_headings",
 }
@@ -112,3 +113,16 @@ def test_articles_of_given_findings(notes: Suite) -> None:
 def test_no_negation_leaves_an_old_finding_and_no_relative_dies_of_a_trifle(notes: Suite) -> None:
     cases = notes.cases(range(notes.size()))
     assert not [text for text in (*cases.texts, *cases.changed) if "no new" in text or "died of" in text]
+
+
+def test_a_finding_that_is_only_possible_has_no_label(notes: Suite) -> None:
+    """Whether "possible" counts as present is the user's definition; what is asked for is the order."""
+    (capability,) = (capability for capability in notes.capabilities if capability.id == "uncertainty")
+    for test in capability.tests:
+        for template in test.templates:
+            assert (template.label is None) == (test.type != "MFT"), template.id
+    moved = {test.id: test.direction for test in capability.tests if test.type == "DIR"}
+    assert moved == {"doubt_direction": "down", "denial_to_doubt": "up"}
+    own = notes.with_slots({"finding": ["sepsis"]})
+    cases = own.default_cases(np.random.default_rng(0), capabilities=["uncertainty"])
+    assert {"Sepsis cannot be excluded at this time.", "The patient may have sepsis."} <= set(cases.texts)

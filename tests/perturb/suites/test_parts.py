@@ -154,7 +154,7 @@ capabilities:
 
 
 def test_every_shipped_suite_is_listed_and_loads() -> None:
-    assert list_suites() == ["ade", "notes"]
+    assert list_suites() == ["ade", "notes", "notes_de", "notes_es"]
     for name in list_suites():
         assert load_suite(name).name == name
 

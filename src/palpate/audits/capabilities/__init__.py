@@ -15,10 +15,11 @@ import numpy as np
 from pydantic import Field, InstanceOf
 
 from palpate.audits.capabilities.blocks import capabilities_blocks
+from palpate.audits.capabilities.embedding import choose_hosts
 from palpate.audits.capabilities.estimates import METRICS, CapabilityRows, capability_rows
 from palpate.audits.capabilities.examples import find_failures
 from palpate.audits.capabilities.findings import CapabilitiesAnalysis, capabilities_findings, decide_capabilities
-from palpate.audits.capabilities.measures import measure_capabilities
+from palpate.audits.capabilities.measures import check_functions, measure_capabilities
 from palpate.audits.capabilities.plan import PlannedSuite, plan_suite
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
@@ -36,7 +37,7 @@ from palpate.audits.kit.thresholds import ThresholdRule, check_rule
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 from palpate.perturb.suites import Suite, SuiteCases, list_suites, load_suite
-from palpate.results import AuditResult, Plan, Predictions, estimates_frame
+from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
 
 Value = str | dict[str, str | float]
@@ -66,6 +67,9 @@ class Capabilities:
     n: Count | None = None
     """A sample of this many cases from all variations and fill-ins, with as many from every template, instead of the
     default run."""
+    embed: Count | None = None
+    """Put the sentences into this many held-out notes without the label, at a place where they fit, instead of asking
+    about them alone."""
     positive: str | None = None
     """The word for the positive label in a CSV or JSONL suite; by default labels are 1 and 0."""
     label: str | None = None
@@ -100,7 +104,8 @@ class Capabilities:
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[PlannedSuite]:
         """The suite's sentences, the held-out cases for the baseline, and the validation split for the threshold."""
         suite = self._suite()
-        label, main = self._label(cohort, suite), audited_cohort(self.name, cohort, self.cohort)
+        labels, main = self._labels(cohort, suite), audited_cohort(self.name, cohort, self.cohort)
+        check_functions(suite)
         held_out = validation = np.zeros(0, dtype=np.int64)
         if cohort.labels:
             check_rule(self._threshold_rule, cohort)
@@ -111,7 +116,11 @@ class Capabilities:
                 f"audit '{self.name}': suite '{suite.name}' has no case for these options",
                 hint="choose other `capabilities:`, `slots:` or `without_tags:`",
             )
-        return plan_suite(cohort, label, held_out, validation, suite, cases, self.capabilities or ())
+        hosts = None
+        if self.embed is not None:
+            rows = held_out if cohort.labels else cohort.rows(cohort=main, split=self.split)
+            hosts = choose_hosts(cohort, rows, labels, cases, self.embed, rng)
+        return plan_suite(cohort, labels, held_out, validation, suite, cases, self.capabilities or (), hosts)
 
     def analyse(self, plan: Plan[PlannedSuite], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Pass rates, their differences to the baseline and between models, and what fails."""
@@ -121,11 +130,10 @@ class Capabilities:
             plan, predictions, rule=self._threshold_rule, split=self.split, how=how, rng=rng
         )
         writer = RowWriter(self.name, self.level)
-        rows = capability_rows(
-            CapabilityRows(writer, plan.labels[0], predictions, measured, how), examined, self.family
-        )
+        headline = plan.labels[0] if len(plan.labels) == 1 else ALL_LABELS
+        rows = capability_rows(CapabilityRows(writer, headline, predictions, measured, how), examined, self.family)
         analysis = CapabilitiesAnalysis(
-            estimates=EstimateIndex(rows, label=plan.labels[0]),
+            estimates=EstimateIndex(rows, label=headline),
             examined=examined,
             models=predictions.compared,
             ensembles=predictions.ensembles,
@@ -145,6 +153,7 @@ class Capabilities:
                 "suite_fingerprint": examined.fingerprint,
                 "n_cases": examined.n_cases,
                 "n_templates": len(examined.templates),
+                "embedded_in": examined.n_hosts,
                 "threshold": measured.thresholds.origin,
                 "n_replicates": self.n_replicates,
                 "unit": "base template for sentences, patient for held-out cases",
@@ -186,13 +195,20 @@ class Capabilities:
             return suite.default_cases(rng, capabilities=self.capabilities, further=self.further)
         return suite.sample(self.n, rng, capabilities=self.capabilities, further=self.further, balance="template")
 
-    def _label(self, cohort: Cohort, suite: Suite) -> str:
-        """The label that the suite is about; without labels in the cohort, the suite's own word."""
+    def _labels(self, cohort: Cohort, suite: Suite) -> tuple[str, ...]:
+        """The labels that the suite is about; without labels in the cohort, the suite's own words."""
+        if suite.classes:
+            if self.label is not None:
+                raise ConfigError(
+                    f"audit '{self.name}': suite '{suite.name}' has labels of its own",
+                    hint="remove `label:`; the cohort's labels have the suite's names",
+                )
+            return audited_labels(self.name, cohort, suite.classes) if cohort.labels else suite.classes
         if not cohort.labels:
-            return self.label or suite.labels.positive
+            return (self.label or suite.labels.positive,)
         if self.label is None and len(cohort.labels) > 1:
             raise ConfigError(
                 f"audit '{self.name}': the cohort has {len(cohort.labels)} labels",
                 hint=f"set `label:` to the one that '{suite.labels.positive}' of the suite stands for",
             )
-        return audited_labels(self.name, cohort, None if self.label is None else (self.label,))[0]
+        return audited_labels(self.name, cohort, None if self.label is None else (self.label,))[:1]

@@ -75,10 +75,10 @@ def _against_baseline(analysis: CapabilitiesAnalysis, part: str) -> Chart:
     """Figure 3."""
     tests, data = analysis.examined.tests_of(part, decides=True), list[dict[str, Any]]()
     # The negative label comes first, as in the paper's figure.
-    for positive in sorted({bool(test.positive) for test in tests}):
-        baseline = analysis.measured.baselines[positive]
+    for label in dict.fromkeys(test.label for test in sorted(tests, key=lambda test: bool(test.positive))):
+        baseline = analysis.measured.baselines[label]
         shown = [("Held-out cases", "recall", baseline.group)]
-        shown += [(test.test_title, "pass_rate", test.group) for test in tests if bool(test.positive) is positive]
+        shown += [(test.test_title, "pass_rate", test.group) for test in tests if test.label == label]
         for title, metric, group in shown:
             for model in analysis.models:
                 row = analysis.estimates.find(metric, model, group=group)
@@ -215,7 +215,9 @@ def _pairs_table(analysis: CapabilitiesAnalysis, part: str) -> Table:
     find, rows = analysis.estimates.find, list[tuple[Cell, ...]]()
     for labelled in analysis.examined.tests_of(part, decides=False):
         test, group = labelled.test, labelled.group
-        if test.type == "INV":
+        if test.expect is not None:
+            asked = f"satisfies {test.expect.name}"
+        elif test.type == "INV":
             asked = f"moves by at most {100 * (test.tolerance or 0):g} points"
         else:
             asked = f"goes {test.direction}" + (f" by {100 * test.margin:g} points or more" if test.margin else "")

@@ -175,8 +175,8 @@ def _tests(writer: CapabilityRows, tests: Sequence[LabelledTest]) -> list[Estima
             for name, sd in spread.items()
         ]
         pairs += writer.between_models("pass_rate", group, found, decides=test.decides)
-        if test.decides and test.positive is not None:
-            below += writer.against_baseline(group, found, writer.measured.baselines[test.positive])
+        if test.decides:
+            below += writer.against_baseline(group, found, writer.measured.baselines[test.label])
     return levels + below + pairs
 
 

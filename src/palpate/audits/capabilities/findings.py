@@ -49,7 +49,7 @@ class CapabilitiesAnalysis:
 
     def baseline(self, test: LabelledTest) -> str:
         """The name in the estimates of the held-out cases that a test is compared with."""
-        return self.measured.baselines[bool(test.positive)].group
+        return self.measured.baselines[test.label].group
 
 
 class Judged(NamedTuple):
@@ -121,9 +121,9 @@ class CapabilityQuestion:
     def judge(self, test: LabelledTest) -> Judged:
         """A test and label against its held-out recall, or a pair test by how many of its pairs fail."""
         templates = self.analysis.measured.tests[test].n_units
-        baseline = self.analysis.measured.baselines[bool(test.positive)]
         if not test.decides:
             return self._level(test, origin=1.0)
+        baseline = self.analysis.measured.baselines[test.label]
         row = self.analysis.estimates.find("pass_rate", self.model, group=test.group, reference=baseline.group)
         patients = 0 if baseline.rates is None else baseline.rates.n_units
         effect = self.question.effect(row, min(templates, patients), n_family=self.n_family)
@@ -214,13 +214,16 @@ def _pairs(decision: Decision, margin: str) -> tuple[str, str]:
     answer, test = decision.answer, decision.by.test
     fails = answer.model_copy(update={"value": 1 - (answer.value or 0), "low": 1 - (answer.high or 0)})
     fails = fails.model_copy(update={"high": 1 - (answer.low or 0)})
+    what = "pairs" if test.paired else "sentences"
     said = {
-        "concern": f"more than {margin}% of the pairs fail",
-        "caution": f"some pairs fail; whether more than {margin}% is open",
-        "unsettled": f"whether more than {margin}% of the pairs fail cannot be told",
-        "acceptable": f"fewer than {margin}% of the pairs fail",
+        "concern": f"more than {margin}% of the {what} fail",
+        "caution": f"some {what} fail; whether more than {margin}% is open",
+        "unsettled": f"whether more than {margin}% of the {what} fail cannot be told",
+        "acceptable": f"fewer than {margin}% of the {what} fail",
     }[answer.verdict]
-    if test.test.type == "INV":
+    if test.test.expect is not None:
+        asked = f"the expectation '{test.test.expect.name}' does not hold"
+    elif test.test.type == "INV":
         asked = (
             f"a change that should not matter moves the prediction by more than {100 * (test.test.tolerance or 0):g}"
         )
@@ -316,6 +319,9 @@ def _missing(analysis: CapabilitiesAnalysis) -> list[Finding]:
     baselines = analysis.measured.baselines.values()
     for reason in dict.fromkeys(baseline.reason for baseline in baselines if baseline.reason):
         found.append(Finding(sentence=f"Some sentences have no held-out baseline: {reason}.", kind="caveat"))
+    if analysis.examined.n_hosts:
+        notes = counted(analysis.examined.n_hosts, "held-out note")
+        found.append(Finding(sentence=f"The sentences stood inside {notes} without the label, not alone."))
     dropped = analysis.examined.dropped
     if dropped:
         more = [f"{len(dropped) - 3} more"] if len(dropped) > 3 else []

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from palpate.audits.capabilities.embedding import Hosts, embed_sentences
 from palpate.audits.kit.scope import training_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
-from palpate.perturb.suites import Suite, SuiteCases, Test
+from palpate.perturb.suites import RightAnswer, Suite, SuiteCases, Test
 from palpate.perturb.words import find_words
 from palpate.perturb.words.tokens import normalise_word
-from palpate.results import Plan
+from palpate.results import Plan, VariantNames
 
 PARTS = ("main", "further")
 """The parts of a suite, which are reported apart."""
@@ -35,11 +36,20 @@ class LabelledTest:
     positive: bool | None
     cases: Ints
     """Its cases, as indices into the columns of `ExaminedCases`."""
+    wanted: RightAnswer | None = None
+    """The right answer where the suite has more than two labels."""
+    column: int = 0
+    """The label whose probability is moved by a DIR test, and shown of a sentence that fails."""
 
     @property
     def decides(self) -> bool:
-        """Whether it needs decisions (MFT); pairs of sentences (INV, DIR) only need probabilities."""
-        return self.test.type == "MFT"
+        """Whether it asks for the right label (MFT); pairs (INV, DIR) and functions only need probabilities."""
+        return self.test.type == "MFT" and self.test.expect is None
+
+    @property
+    def paired(self) -> bool:
+        """Whether its cases are pairs of sentences."""
+        return self.test.type != "MFT"
 
     @property
     def group(self) -> str:
@@ -84,6 +94,8 @@ class ExaminedCases:
     suite: str
     positive: str
     negative: str
+    classes: tuple[str, ...]
+    """The labels of a suite with more than two."""
     fingerprint: str
     n_cases: int
     tests: tuple[LabelledTest, ...]
@@ -99,6 +111,8 @@ class ExaminedCases:
     n_training: int | None
     """How many training notes mentions are counted in; None without a training split."""
     dropped: tuple[str, ...]
+    n_hosts: int = 0
+    """In how many notes the sentences stand; 0 if they stand alone."""
 
     def tests_of(self, part: str, *, decides: bool | None = None) -> list[LabelledTest]:
         """The tests and labels of a part; `decides`: only MFT, or only pairs of sentences (INV and DIR)."""
@@ -109,7 +123,8 @@ class ExaminedCases:
         found: dict[str, list[LabelledTest]] = {}
         for test in self.tests_of(part, decides=True):
             found.setdefault(test.test_group, []).append(test)
-        pairs = (sorted(tests, key=lambda test: not test.positive) for tests in found.values() if len(tests) == 2)
+        two = (tests for tests in found.values() if {test.positive for test in tests} == {True, False})
+        pairs = (sorted(tests, key=lambda test: not test.positive) for tests in two)
         return [(positive, negative) for positive, negative in pairs]
 
     def capabilities(self, part: str) -> dict[str, list[LabelledTest]]:
@@ -127,25 +142,81 @@ class PlannedSuite(NamedTuple):
     held_out: slice
     validation: slice
 
+    def variant_names(self) -> dict[str, VariantNames]:
+        """The test, template and label of each sentence, and what was changed in the second sentences of pairs."""
+        examined, test = self.examined, np.full(self.examined.n_cases, -1, dtype=np.int64)
+        for k, each in enumerate(examined.tests):
+            test[each.cases] = k
+        pairs = np.flatnonzero(examined.second >= 0)
+        row = np.concatenate([examined.first, examined.second[pairs]])
+        case = np.concatenate([np.arange(examined.n_cases), pairs])
+        labels = [each.label for each in examined.tests]
+        said = np.asarray([*(k if label else -1 for k, label in enumerate(labels)), -1], dtype=np.int64)
+        return {
+            "test": VariantNames(row, test[case], [each.test_group for each in examined.tests]),
+            "template": VariantNames(row, examined.template[case], examined.templates),
+            "label": VariantNames(row, said[test[case]], labels),
+            "change": VariantNames(examined.second[pairs], examined.change[pairs], examined.changes),
+        }
+
 
 def plan_suite(
-    cohort: Cohort, label: str, held_out: Ints, validation: Ints, suite: Suite, cases: SuiteCases, chosen: Sequence[str]
+    cohort: Cohort,
+    labels: tuple[str, ...],
+    held_out: Ints,
+    validation: Ints,
+    suite: Suite,
+    cases: SuiteCases,
+    chosen: Sequence[str],
+    hosts: Hosts | None = None,
 ) -> Plan[PlannedSuite]:
-    """Held-out cases, validation cases, the sentences, and the second sentences of pairs."""
+    """Held-out cases, validation cases, the sentences, and the second sentences of pairs; alone or in `hosts`."""
     first_row = len(held_out) + len(validation)
     training = training_rows(cohort)
     notes = [cohort.texts[row] for row in training.tolist()] if len(training) and cohort.has_text else None
     made = (*cases.texts, *(text for text in cases.changed if text))
     sizes = [len(held_out), len(validation), len(cases), len(made) - len(cases)]
-    parent = np.concatenate([held_out, validation, len(cohort) + np.arange(len(made))]).astype(np.int64)
     group = np.repeat(np.arange(len(sizes)), sizes).astype(np.int64)
     memory = PlannedSuite(
-        examine_cases(suite, cases, first_row=first_row, training=notes, capabilities=chosen),
+        replace(
+            examine_cases(suite, cases, first_row=first_row, training=notes, capabilities=chosen),
+            n_hosts=0 if hosts is None else len(hosts.rows),
+        ),
         slice(0, len(held_out)),
         slice(len(held_out), first_row),
     )
-    variants = replace(Variants.of_cases(parent), group=group, group_names=_GROUPS, made=made)
-    return Plan(cohort, variants, (label,), cases=held_out, memory=memory)
+    unedited = np.concatenate([held_out, validation]).astype(np.int64)
+    if hosts is None:
+        parent = np.concatenate([unedited, len(cohort) + np.arange(len(made))]).astype(np.int64)
+        variants = replace(Variants.of_cases(parent), group=group, group_names=_GROUPS, made=made)
+        return Plan(cohort, variants, labels, cases=held_out, memory=memory)
+    variants = replace(_in_notes(cohort, unedited, hosts, cases), group=group, group_names=_GROUPS)
+    notices = tuple(filter(None, [hosts.notice()]))
+    return Plan(cohort, variants, labels, cases=held_out, memory=memory, notices=notices)
+
+
+def _in_notes(cohort: Cohort, unedited: Ints, hosts: Hosts, cases: SuiteCases) -> Variants:
+    """The cohort's own cases, then the sentences as insertions into notes."""
+    parent, edits = embed_sentences(cohort, hosts, cases)
+    texts = {text: k for k, text in enumerate(dict.fromkeys(edit.text for edit in edits))}
+    at = np.array([edit.start for edit in edits], dtype=np.int64)
+    rows = np.concatenate([unedited, parent]).astype(np.int64)
+    return replace(
+        Variants.of_cases(rows),
+        first_edit=np.concatenate([np.zeros(len(unedited), np.int64), np.arange(len(edits) + 1)]).astype(np.int64),
+        start=at,
+        end=at,
+        replacement=np.array([texts[edit.text] for edit in edits], dtype=np.int64),
+        replacements=tuple(texts),
+    )
+
+
+def sentence_of(plan: Plan[PlannedSuite], row: int) -> str:
+    """The sentence that a row of the variants asks about, without the note that it may stand in."""
+    parent = int(plan.variants.parent[row])
+    if parent >= len(plan.cohort):
+        return plan.variants.made[parent - len(plan.cohort)]
+    return plan.variants.edits(row)[0].text.strip()
 
 
 def examine_cases(
@@ -162,6 +233,7 @@ def examine_cases(
         suite=suite.name,
         positive=suite.labels.positive,
         negative=suite.labels.negative,
+        classes=suite.classes,
         fingerprint=fingerprint(suite),
         n_cases=len(cases),
         tests=_labelled_tests(suite, cases),
@@ -183,17 +255,22 @@ def examine_cases(
 
 def _labelled_tests(suite: Suite, cases: SuiteCases) -> tuple[LabelledTest, ...]:
     """The suite's tests by label, as far as they have cases."""
-    keys = [(unit.capability.id, unit.test.id, unit.template.label) for unit in suite.units]
+    keys = [
+        (unit.capability.id, unit.test.id, unit.template.label, unit.template.wanted, unit.test.expect)
+        for unit in suite.units
+    ]
     units = dict(zip(reversed(keys), reversed(suite.units), strict=True))
     codes = {key: k for k, key in enumerate(dict.fromkeys(keys))}
     code = np.array([codes[key] for key in keys])[cases.unit]
     tests = []
     for key, k in codes.items():
         mine, unit = np.flatnonzero(code == k), units[key]
-        capability, label = unit.capability, unit.template.label
-        title, name = capability.title or _spoken(capability.id), suite.labels.name(label)
+        capability, label, wanted = unit.capability, unit.template.label, unit.template.wanted
+        title, name = capability.title or _spoken(capability.id), suite.label_of(unit.template)
+        column = 0 if wanted is None else suite.classes.index(wanted.first)
         if len(mine):
-            tests.append(LabelledTest(capability.id, title, capability.part, unit.test, name, label, mine))
+            place = (capability.id, title, capability.part, unit.test, name, label, mine)
+            tests.append(LabelledTest(*place, wanted=wanted, column=column))
     return tuple(tests)
 
 
@@ -242,7 +319,9 @@ def fingerprint(suite: Suite) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for unit in suite.units:
         rule = unit.test.type, unit.test.tolerance, unit.test.direction, unit.test.margin, unit.test.all_variations
-        place = unit.capability.id, unit.capability.part, unit.test.id, unit.template.id, unit.template.label
+        place = unit.capability.id, unit.capability.part, unit.test.id, unit.template.id, suite.label_of(unit.template)
+        if unit.test.expect is not None:
+            digest.update(unit.test.expect.fingerprint().encode())
         sizes = sorted(unit.test.sizes.items())
         digest.update(repr((place, rule, sizes, unit.change, unit.variations, unit.changed)).encode())
     for slot, lexicon in sorted(suite.lexicons.items()):

@@ -15,15 +15,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from palpate.audits.characteristics import review as reviews
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis, judge_arms, question_name
-from palpate.audits.characteristics.arms import ArmSpec, age_groups, arm_specs, references
+from palpate.audits.characteristics.arms import MENTION, ArmSpec, age_groups, arm_specs, references
 from palpate.audits.characteristics.blocks import characteristics_blocks
 from palpate.audits.characteristics.estimates import METRICS, TRAINING, characteristics_rows
 from palpate.audits.characteristics.findings import characteristics_findings
 from palpate.audits.characteristics.measures import measure_arm
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
-from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, sample_patients, stated_groups
-from palpate.audits.characteristics.shifts import altered_excerpts, largest_shifts
+from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, stated_groups
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import (
@@ -37,12 +37,15 @@ from palpate.audits.kit.scope import (
     audited_labels,
     audited_rows,
     require_text,
+    sample_patients,
     training_rows,
 )
+from palpate.audits.kit.shifts import altered_excerpts, largest_shifts
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.perturb.characteristics import Contradictory, Definition
+from palpate.perturb.characteristics.review import AlterationReview
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
 
@@ -70,6 +73,9 @@ class Characteristics:
     contradictory: Contradictory = "skip"
     """How to treat notes that contradict the new gender (a pregnant man): leave them out (`skip`) or `alter` them all
     the same."""
+    transgender: Literal["groups", "mention"] = "groups"
+    """The groups of gender: transgender women, transgender men and non-binary patients (`groups`), or the paper's own
+    variant (`mention`), where the word "transgender" is added to the note and nothing else changes."""
     observed: Literal["auto", "notes", "attributes", "none"] = "auto"
     """Where the groups of the training split come from: what its notes say, or attributes of the cohort with the names
     of the characteristics. `auto`: the notes."""
@@ -95,6 +101,8 @@ class Characteristics:
     that the audit compares (`run`)."""
     margins: dict[str, float] = field(default_factory=dict)
     """The smallest effects that matter, of the run; the others have their defaults."""
+    review: tuple[AlterationReview, ...] = field(default=(), metadata={"files": "review"})
+    """Files that reviewers saved from the page of `palpate alter --sample`; their error rates join the findings."""
     examples: Annotated[int, Field(ge=0)] = 5
     """How many of the largest single shifts are listed for each model and characteristic."""
     include_text: bool = False
@@ -115,11 +123,14 @@ class Characteristics:
         main = audited_cohort(self.name, cohort, self.cohort)
         check_rule(self._threshold_rule, cohort)
         alterer = note_alterer(self.alter, self.definitions, self.contradictory)
-        groups = {
-            name: age_groups(self.ages) if name == "age" else alterer.groups(name) for name in alterer.characteristics
-        }
+        groups = {name: alterer.groups(name) for name in alterer.characteristics}
+        if "age" in groups:
+            groups["age"] = age_groups(self.ages)
+        if "gender" in groups and self.transgender == "mention":
+            groups["gender"] = ("female", "male", MENTION)
         specs = arm_specs(self.alter, groups)
-        rows = sample_patients(cohort, audited_rows(self.name, cohort, main, self.split), self.max_notes, rng)
+        audited = audited_rows(self.name, cohort, main, self.split)
+        rows = sample_patients(self.name, cohort, audited, self.max_notes, rng)
         labels = audited_labels(
             self.name, cohort, self.labels, rows=rows, most_common=self.most_common, reserved=(ALL_LABELS,)
         )
@@ -129,6 +140,7 @@ class Characteristics:
         read = training if asked else rows[:: -(-len(rows) // _NOTES_FOR_MEDIAN)]
         wanted = asked or ("age" in groups and "age" not in self.reference)
         stated = stated_groups(cohort.texts, read, alterer) if wanted else {}
+        reviews.check_reviews(self.review, specs)
         return alter_notes(
             cohort,
             rows,
@@ -164,7 +176,7 @@ class Characteristics:
         rows = characteristics_rows(
             measured, plan, predictions, writer, threshold.values, correction=self.correction, family=self.family
         )
-        shifts = largest_shifts(plan, predictions, self.examples)
+        shifts = largest_shifts(plan, predictions, memory.arms, memory.original, self.examples)
         analysis = CharacteristicsAnalysis(
             estimates=EstimateIndex(rows, label=plan.labels[0]),
             arms=measured,
@@ -185,7 +197,7 @@ class Characteristics:
             audit=self.name,
             estimates=estimates_frame(rows),
             blocks=characteristics_blocks(analysis, excerpts),
-            findings=characteristics_findings(analysis, judged),
+            findings=(*characteristics_findings(analysis, judged), *reviews.review_findings(self.review, memory.arms)),
             answers=tuple(arm.answer for _, arm in judged),
             provenance=self._provenance(plan, threshold.origin),
         )
@@ -211,6 +223,7 @@ class Characteristics:
             "unit": self.unit,
             "n_replicates": self.n_replicates,
             "labels": list(plan.labels),
+            **({"reviews": reviews.reviews_provenance(self.review)} if self.review else {}),
             "notes": {arm.name: {"tried": arm.n_notes, "altered": len(arm.rows)} for arm in arms},
             "reference": {arm.name: arm.groups[arm.reference] for arm in arms},
             "observed": {arm.name: groups.reason or groups.origin for arm, groups in zip(arms, observed, strict=True)},

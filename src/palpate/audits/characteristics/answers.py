@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from palpate.audits.characteristics.arms import Arm
 from palpate.audits.characteristics.estimates import DIFFERENCE, FLIPS, GAP, NO_NOTE, REVERSALS, STEPS
-from palpate.audits.characteristics.intervals import FEWEST_PATIENTS
-from palpate.audits.characteristics.measures import MOST_YEARS_APART, ArmMeasures, WindowCount
-from palpate.audits.characteristics.shifts import Shift
-from palpate.audits.kit.answers import Question
+from palpate.audits.characteristics.measures import MOST_YEARS_APART, ArmMeasures
+from palpate.audits.kit.answers import JudgedEffect, Question, judged_answer
+from palpate.audits.kit.paired import FEWEST_PATIENTS, WindowCount
 from palpate.audits.kit.rows import EstimateIndex
+from palpate.audits.kit.shifts import Shift
 from palpate.audits.kit.wording import counted, percent
 from palpate.results import Estimate
-from palpate.results.verdicts import VERDICTS, Answer, Effect, rounded_up
+from palpate.results.verdicts import Answer, Effect
 from palpate.stats.curves import AgeStep, sharpest_steps
 
 MOST_LOST = 0.5
@@ -60,7 +60,7 @@ class CharacteristicsAnalysis:
         with the age before."""
         arm = found.arm
         by_year = {GAP: found.neighbours, REVERSALS: found.neighbours, STEPS: found.inner_years}.get(metric)
-        pairs = zip(*by_year, strict=True) if by_year else ((name, arm.reference_name) for name in arm.group_names)
+        pairs = zip(*by_year, strict=True) if by_year else zip(arm.group_names, arm.against_names, strict=True)
         rows = [
             self.estimates.find(metric, model, label=label, group=group, reference=reference)
             for group, reference in pairs
@@ -88,26 +88,6 @@ class CharacteristicsAnalysis:
     def risk(self, label: str) -> str:
         """What is predicted, in a sentence."""
         return "the predicted risk" if self.single else f"the predicted risk of '{label}'"
-
-
-class JudgedEffect(NamedTuple):
-    """One effect with its question and its estimate."""
-
-    question: Question
-    effect: Effect
-    row: Estimate | None
-
-    @property
-    def most(self) -> float:
-        """The largest harm, in either direction where both are, that the interval allows; 0 without one."""
-        low, high = self.effect.low or 0.0, self.effect.high or 0.0
-        return max(high, -low) if self.effect.two_sided else high
-
-    @property
-    def order(self) -> tuple[int, float]:
-        """The worst first: the verdict and, among equals, the harm that is shown or still possible, in margins."""
-        verdict, harm = self.effect.verdict, self.effect.harm or 0.0
-        return VERDICTS.index(verdict), -(harm if verdict in ("concern", "caution") else self.most) / self.effect.margin
 
 
 class JudgedArm(NamedTuple):
@@ -156,7 +136,7 @@ def _judge_arm(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures
     ]
     judged = judged or [JudgedEffect(shift, Effect("", None, None, None, shift.margin, found.n_units, limit), None)]
     worst = min(judged, key=lambda each: each.order)
-    return JudgedArm(found, worst, _answer(model, worst, judged, single=analysis.single), judged)
+    return JudgedArm(found, worst, judged_answer(model, worst, judged, single=analysis.single), judged)
 
 
 def _judged(question: Question, row: Estimate, found: ArmMeasures, limit: str | None, *, single: bool) -> JudgedEffect:
@@ -182,28 +162,3 @@ def limits(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) ->
         return f"{percent(skipped)} of the notes could not be altered"
     unseen = analysis.window(model, found).share or 0.0
     return f"{percent(unseen)} of the edits lie outside its window" if unseen > MOST_LOST else None
-
-
-def _answer(model: str, worst: JudgedEffect, judged: Sequence[JudgedEffect], *, single: bool) -> Answer:
-    """The answer that the worst effect gives, with the labels that are open."""
-    answer = worst.question.answer(model, [worst.effect])
-    if answer is None:  # never: there is an effect
-        raise ValueError("no effect")
-    by_label: dict[str, tuple[int, float]] = {}
-    for each in judged:
-        if each.row is not None:
-            by_label[each.row.label] = min(each.order, by_label.get(each.row.label, each.order))
-    unsettled = sum(VERDICTS[verdict] == "unsettled" for verdict, _ in by_label.values())
-    n = len({each.row.group for each in judged if each.row is not None}) if single else len(by_label)
-    needed, effect = answer.needed, worst.effect
-    if effect.harm == 0.0 and needed is not None:
-        # The interval of 0 of n shrinks with n, not with its root.
-        needed = rounded_up(effect.n_patients * worst.most / effect.margin)
-    return answer.model_copy(
-        update={
-            "label": effect.label or None,
-            "n_labels": max(n, 1),
-            "n_unsettled": 0 if single else unsettled,
-            "needed": needed,
-        }
-    )

@@ -22,6 +22,9 @@ ACTIONS = ("changed", "added", "kept")
 AS_WRITTEN = "as written"
 NONE = "none"
 """The group of notes that do not mention the characteristic."""
+AS_IS = -1
+"""Stands for the note as written where a group is compared with that."""
+MENTION = "transgender"
 YOUNGEST = 18
 """The notes are about adults: children are described in other words."""
 OLDEST = 90
@@ -72,11 +75,25 @@ class Arm:
     """[group, action] over the notes that are in."""
     reasons: Mapping[str, Ints] = field(default_factory=dict)
     """Why notes were skipped: for each reason, in how many notes it was given for each group."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many notes were left out, by the reason given first."""
+    contrasts: tuple[int, ...] = ()
+    """The group that each one is compared with, AS_IS for the note as written; by default all with the reference."""
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:
         """The groups as the table of estimates has them: `gender=female`."""
         return tuple(f"{self.name}={group}" for group in self.groups)
+
+    @cached_property
+    def against(self) -> Ints:
+        """[group] the group that it is compared with, or AS_IS."""
+        return np.asarray(self.contrasts or [self.reference] * len(self.groups), dtype=np.int64)
+
+    @cached_property
+    def against_names(self) -> tuple[str, ...]:
+        """The same as the table of estimates has it."""
+        return tuple(self.as_written if k == AS_IS else self.group_names[k] for k in self.against.tolist())
 
     @property
     def reference_name(self) -> str:
@@ -92,6 +109,10 @@ class Arm:
     def stop(self) -> int:
         """The first variant after those of this arm."""
         return self.first + len(self.rows) * len(self.groups)
+
+    def variant(self, note: int, group: int) -> int:
+        """The variant that is the k-th note in the g-th group."""
+        return self.first + note * len(self.groups) + group
 
     def cut(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values of the plan's variants as [note, group, ...]."""

@@ -9,6 +9,7 @@ from typing import Any
 from palpate.audits.characteristics.age_blocks import age_blocks
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis
 from palpate.audits.characteristics.arms import ACTIONS
+from palpate.audits.characteristics.contrasts import what_differs
 from palpate.audits.characteristics.estimates import DIFFERENCE as DIFFERENCES
 from palpate.audits.characteristics.estimates import FLIPS, GAP, REVERSALS, TRAINING
 from palpate.audits.characteristics.measures import ArmMeasures
@@ -26,9 +27,10 @@ from palpate.audits.kit.wording import number
 from palpate.results import ALL_LABELS, Axis, Chart, Estimate, Examples, Table
 
 MOST_HEAT_COLUMNS = 20
+NOT_MENTIONED = "no mention"
 _GROUP_COLUMNS = columns(
     ("Mean probability", "interval"),
-    ("Decisions flipped", "percent", "against the reference group"),
+    ("Decisions flipped", "percent", "against the group that this one is compared with"),
     ("Flipped from the note as written", "percent"),
     *DIFFERENCE,
 )
@@ -50,7 +52,7 @@ def characteristics_blocks(
         if found.arm.name == "age":
             blocks += age_blocks(analysis, found)
         blocks.append(_group_table(analysis, found))
-    blocks += [_flips(analysis), _amplification(analysis), _actions(analysis), _windows(analysis)]
+    blocks += [_flips(analysis), _amplification(analysis), _coverage(analysis), _actions(analysis), _windows(analysis)]
     blocks += [_seeds(analysis)] if analysis.ensembles else []
     blocks += [_shifts(analysis)] if analysis.shifts else []
     blocks += [examples] if examples is not None else []
@@ -70,7 +72,7 @@ def _heatmap(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Chart:
         rows,
         title=f"{arm.name.capitalize()}: labels by group",
         caption=f"Mean probability of a group less the mean of the other groups, over the same {len(arm.rows):,} "
-        "notes. Only the mention in the note differs. The labels that differ most come first.",
+        f"notes. The labels that differ most come first. {what_differs(arm)}",
         description=f"For each model, how much the predicted probability of {len(analysis.labels)} labels deviates "
         f"between {len(arm.groups)} groups.",
         facet="model",
@@ -118,20 +120,18 @@ def _heat(found: ArmMeasures, rows: Sequence[tuple[str, Estimate | None]], **mor
 def _differences_chart(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Chart:
     arm = found.arm
     drawn: list[tuple[float, list[dict[str, Any]]]] = []
-    for group, name in zip(arm.groups, arm.group_names, strict=True):
-        rows = [
-            analysis.estimates.find(DIFFERENCES, model, group=name, reference=arm.reference_name)
-            for model in analysis.models
-        ]
+    for group, name, against in zip(arm.groups, arm.group_names, arm.against_names, strict=True):
+        rows = [analysis.estimates.find(DIFFERENCES, model, group=name, reference=against) for model in analysis.models]
         size = max((abs(row.value) for row in rows if row is not None and row.value is not None), default=0.0)
         drawn.append((size, [each for row in rows for each in point(row, group=group)]))
     data = [each for _, points in sorted(drawn, key=lambda pair: -pair[0]) for each in points]
     return forest(
         f"{arm.name.capitalize()}: change of the mean probability",
-        f"Each group less '{arm.groups[arm.reference]}' in the same notes, with {analysis.level:.0%} intervals that "
-        f"hold for {analysis.family} at once; the largest first.",
+        f"Each group less '{arm.groups[arm.reference]}' (or what is named below) in the same notes, with "
+        f"{analysis.level:.0%} intervals that hold for {analysis.family} at once; the largest first. "
+        f"{what_differs(arm)}",
         f"Paired differences of the mean predicted probability between groups of {arm.name}.",
-        x=Axis(field="value", title=f"Difference to '{arm.groups[arm.reference]}'"),
+        x=Axis(field="value", title="Difference of the mean probability"),
         y=Axis(field="group", title=arm.name.capitalize()),
         reference=0.0,
         data=data,
@@ -156,9 +156,9 @@ def _group_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Table
     headings = ("Model", arm.name.capitalize()) if analysis.single else ("Label", "Model", arm.name.capitalize())
     return table(
         f"{arm.name.capitalize()}: every group",
-        f"The same {len(arm.rows):,} notes in each group. Reference: {arm.reference_name}. Intervals and p-values of "
-        f"the differences hold for {analysis.family} at once ({analysis.correction}). Rows of the training data are "
-        "observed rates.",
+        f"The same {len(arm.rows):,} notes in each group. Reference: {arm.reference_name}. {what_differs(arm)} "
+        f"Intervals and p-values of the differences hold for {analysis.family} at once ({analysis.correction}). "
+        "Rows of the training data are observed rates.",
         columns(*headings, *_GROUP_COLUMNS),
         rows,
     )
@@ -172,9 +172,9 @@ def _group_cells(
     return (
         arm.groups[g],
         interval_cell(index.find("mean_probability", model, label=label, group=group)),
-        index.value("flip_rate", model, label=label, group=group, reference=arm.reference_name),
+        index.value("flip_rate", model, label=label, group=group, reference=arm.against_names[g]),
         index.value("flip_rate", model, label=label, group=group, reference=arm.as_written),
-        *difference_cells(index.find("difference", model, label=label, group=group, reference=arm.reference_name)),
+        *difference_cells(index.find("difference", model, label=label, group=group, reference=arm.against_names[g])),
     )
 
 
@@ -193,8 +193,8 @@ def _flips(analysis: CharacteristicsAnalysis) -> Table:
             rows.append((model, found.arm.name, mean, *where, interval_cell(worst), origin))
     return table(
         "Decisions that flip",
-        "Share of notes whose decision differs from that for the reference group: on average over groups and labels, "
-        f"and where it is highest, with an interval that holds for {analysis.family} at once.",
+        "Share of notes whose decision differs from that for the group it is compared with: on average over groups and "
+        f"labels, and where it is highest, with an interval that holds for {analysis.family} at once.",
         columns(
             "Model",
             "Characteristic",
@@ -231,6 +231,30 @@ def _amplification(analysis: CharacteristicsAnalysis) -> Table:
             ("Amplification", "interval"),
             ("Training cases", "integer"),
             "Why not computed",
+        ),
+        rows,
+    )
+
+
+def _coverage(analysis: CharacteristicsAnalysis) -> Table:
+    """How many notes could be altered to every group, and why the others could not, by count."""
+    rows: list[tuple[Any, ...]] = []
+    for arm in (found.arm for found in analysis.arms):
+        silent = sum(n for reason, n in arm.left_out.items() if NOT_MENTIONED in reason)
+        said = arm.n_notes - silent
+        why = "; ".join(f"{reason} ({n:,})" for reason, n in arm.left_out.items())
+        rows.append((arm.name, arm.n_notes, said, len(arm.rows), len(arm.rows) / said if said else None, why))
+    return table(
+        "How many notes could be altered",
+        "Notes that could be altered to every group, as a share of those that mention the characteristic or have a "
+        "place for a mention. Each note that was left out counts once, with the first reason.",
+        columns(
+            "Characteristic",
+            ("Notes", "integer"),
+            ("With a mention or a place for one", "integer"),
+            ("Altered", "integer"),
+            ("Share", "percent"),
+            "Left out because",
         ),
         rows,
     )

@@ -1,8 +1,9 @@
 """The characteristics audit's numbers as rows of the long table.
 
 `group` is `gender=female`, and `gender` for numbers about the whole characteristic. `reference` names the group that a
-paired difference or a flip is against; for an age that is compared with its neighbours, both of them. Rows of the
-model `training data` are what the training split shows.
+paired difference or a flip is against (a transgender woman is compared with a woman, which differs in one word); for an
+age that is compared with its neighbours, both of them. Rows of the model `training data` are what the training split
+shows.
 
 The intervals of differences, gaps and flips hold for all labels and groups of their characteristic at once, or with
 `family: run` for all that the audit compares; `pointwise_low` and `pointwise_high` are for one comparison alone.
@@ -11,28 +12,34 @@ The intervals of differences, gaps and flips hold for all labels and groups of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.characteristics.intervals import FEWEST_PATIENTS, MeanArrays, ShareArrays
 from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.characteristics.observed import FEWEST_OBSERVED, ObservedRates
 from palpate.audits.characteristics.plan import AlteredNotes
+from palpate.audits.kit.paired import (
+    FEWEST_PATIENTS,
+    Corrected,
+    GridWriter,
+    MeanArrays,
+    ShareArrays,
+    correct_family,
+    where_decided,
+)
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import RowWriter
 from palpate.results import ALL_LABELS, Estimate, Plan, Predictions
-from palpate.stats import adjust, percentile_interval
+from palpate.stats import percentile_interval
 from palpate.stats.curves import FEWEST_POINTS
 
 TRAINING = "training data"
 NO_NOTE = "no note could be altered to every group"
 NO_THRESHOLD = "no threshold"
 FEW_CASES = f"no interval: fewer than {FEWEST_PATIENTS} training cases"
-FEW_PATIENTS = f"no interval: fewer than {FEWEST_PATIENTS} patients"
 TOO_FEW_OBSERVED = f"fewer than two groups have {FEWEST_OBSERVED} training cases"
 NOT_ABOVE_CHANCE = "in the training data, the groups differ no more than they would by chance"
 FEW_AGES = f"fewer than {FEWEST_POINTS} equally spaced ages"
@@ -46,15 +53,6 @@ METRICS = (
     *("mean_probability", "deviation", "roughness", "age_jump", "amplification"),
     *("outside_window", "observed_rate", "observed_deviation"),
 )
-
-
-class Corrected(NamedTuple):
-    """What a family does to each of its comparisons; arrays [group, label]. NaN is not tested."""
-
-    p_value: NDArray[np.float64]
-    outside: NDArray[np.float64]
-    """How often the interval may miss, so that all of them hold at once."""
-    n_family: int
 
 
 Key = tuple[str, str, str]
@@ -107,7 +105,7 @@ def corrected_tests(
     for found in (each for each in measured if len(each.arm.rows)):
         for model, each in found.models.items():
             difference = each.difference.p_value()
-            difference[found.arm.reference] = np.nan
+            difference[found.arm.against == np.arange(len(found.arm.groups))] = np.nan
             raw[found.arm.name, model, DIFFERENCE] = difference
             raw[found.arm.name, model, FLIPS] = np.where(np.isnan(difference), np.nan, 1.0)
             raw[found.arm.name, model, GAP] = each.gap.p_value()
@@ -119,15 +117,7 @@ def corrected_tests(
         families.setdefault(key[2] in (FLIPS, REVERSALS, STEPS) if family == "run" else own_family, []).append(key)
     out: dict[Key, Corrected] = {}
     for keys in families.values():
-        own = np.concatenate([raw[key].ravel() for key in keys])
-        n_family = int((~np.isnan(own)).sum())
-        adjusted = adjust(own, method=correction)
-        factor = np.full(own.shape, float(max(n_family, 1)))
-        np.divide(adjusted, own, out=factor, where=(own > 0) & (adjusted < 1))
-        ends = np.cumsum([raw[key].size for key in keys])[:-1]
-        for key, p, wider in zip(keys, np.split(adjusted, ends), np.split(factor, ends), strict=True):
-            shape = raw[key].shape
-            out[key] = Corrected(p.reshape(shape), outside / wider.reshape(shape), n_family)
+        out |= correct_family({key: raw[key] for key in keys}, correction, outside)
     return out
 
 
@@ -157,18 +147,21 @@ class _ArmRows:
         `undecided` are the labels without a threshold."""
         arm, each = self.found.arm, self.found.models[model]
         groups = arm.group_names
-        against = [arm.reference_name] * len(groups)
+        against = arm.against_names
         yield from self._grid(model, DIFFERENCE, each.difference, groups, against, family=DIFFERENCE, counted=True)
-        flips = _where_decided(each.flip_rate, undecided)
+        flips = where_decided(each.flip_rate, undecided)
         yield from self._grid(model, FLIPS, flips, groups, against, family=FLIPS, reason=NO_THRESHOLD)
-        flips = _where_decided(each.flip_rate_from_written, undecided)
-        written = [arm.as_written] * len(groups)
+        flips = where_decided(each.flip_rate_from_written, undecided)
+        # A group that is compared with the note as written has this row already.
+        written = [
+            group if name == arm.as_written else arm.as_written for group, name in zip(groups, against, strict=True)
+        ]
         yield from self._grid(model, FLIPS, flips, groups, written, reason=NO_THRESHOLD)
         inner, around = self.found.neighbours
         yield from self._grid(model, GAP, each.gap, inner, around, family=GAP)
-        flips = _where_decided(each.reversals, undecided)
+        flips = where_decided(each.reversals, undecided)
         yield from self._grid(model, REVERSALS, flips, inner, around, family=REVERSALS, reason=NO_THRESHOLD)
-        steps = _where_decided(each.steps, undecided)
+        steps = where_decided(each.steps, undecided)
         yield from self._grid(model, STEPS, steps, *self.found.inner_years, family=STEPS, reason=NO_THRESHOLD)
 
     def _grid(
@@ -184,48 +177,27 @@ class _ArmRows:
         reason: str | None = None,
     ) -> Iterator[Estimate]:
         """One row per group and label; a group is not compared with itself. `reason`: why a number is undefined."""
-        test = None if family is None else self.tests[self.found.arm.name, model, family]
-        pointwise = self._ends(metric, numbers, np.asarray(1.0 - self.writer.level))
-        ends = pointwise if test is None else self._ends(metric, numbers, test.outside)
-        few = self.found.n_units < FEWEST_PATIENTS
-        for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
-            reference = None if references is None else references[g]
-            if group == reference:
-                continue
-            value = numbers.value[g, j]
-            row = self.writer.row(
-                model,
-                metric,
-                label,
-                group,
-                value,
-                n=len(self.found.arm.rows),
-                interval=(None, None) if few else (ends[0][g, j], ends[1][g, j]),
-                reference=reference,
-                n_positive=int(self.n_positive[j]) if counted else None,
-                reason=reason if np.isnan(value) else FEW_PATIENTS if few else None,
-            )
-            if test is not None and row.low is not None:
-                low, high = (float(end[g, j]) for end in pointwise)
-                row = replace(row, pointwise_low=low, pointwise_high=high, n_family=test.n_family)
-                if family in (DIFFERENCE, GAP):
-                    p = float(test.p_value[g, j])
-                    row = replace(row, p_value=p, significant=bool(p < 1.0 - self.writer.level))
-            yield row
-
-    def _ends(
-        self, metric: str, numbers: MeanArrays | ShareArrays, outside: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends of the intervals, within what a probability or a difference of two can be."""
-        low, high = numbers.ends(outside)
-        least = 0.0 if metric == "mean_probability" else -1.0
-        return np.clip(low, least, 1.0), np.clip(high, least, 1.0)
+        grid = GridWriter(
+            self.writer, self.labels, len(self.found.arm.rows), self.found.n_units, np.asarray(self.n_positive)
+        )
+        return grid.rows(
+            model,
+            metric,
+            numbers,
+            groups,
+            references,
+            least=0.0 if metric == "mean_probability" else -1.0,
+            test=None if family is None else self.tests[self.found.arm.name, model, family],
+            with_p=family in (DIFFERENCE, GAP),
+            counted=counted,
+            reason=reason,
+        )
 
     def spread(self, model: str, members: Sequence[str]) -> Iterator[Estimate]:
         """The standard deviation over the members of an ensemble, of differences and flips (`difference_sd`)."""
         arm, n = self.found.arm, len(self.found.arm.rows)
         each = [self.found.models[member] for member in members]
-        against = [arm.reference_name] * len(arm.groups)
+        against = arm.against_names
         inner, around = self.found.neighbours
         for metric, values, groups, references in (
             (DIFFERENCE, [part.difference.value for part in each], arm.group_names, against),
@@ -301,10 +273,3 @@ class _ArmRows:
                 n_positive=n_positive,
                 reason=few if k is None else None,
             )
-
-
-_Decided = TypeVar("_Decided", MeanArrays, ShareArrays)
-
-
-def _where_decided(shares: _Decided, undecided: NDArray[np.bool_]) -> _Decided:
-    return shares._replace(value=np.where(undecided, np.nan, shares.value))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedArm, JudgedEffect, asked, limits
+from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedArm, asked, limits
 from palpate.audits.characteristics.arms import NONE, Arm
+from palpate.audits.characteristics.contrasts import altered_gender
 from palpate.audits.characteristics.estimates import STEPS
 from palpate.audits.characteristics.measures import ArmMeasures
+from palpate.audits.kit.answers import JudgedEffect
 from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
 from palpate.results import ALL_LABELS, Estimate, Finding
 
@@ -100,14 +102,14 @@ def _change(analysis: CharacteristicsAnalysis, row: Estimate, *, percent_of: boo
 
 def _alteration(arm: Arm, row: Estimate) -> str:
     """What was done to the note, in words: `naming the patient female instead of male`."""
-    name, reference = row.group.partition("=")[2], arm.groups[arm.reference]
+    name, reference = row.group.partition("=")[2], (row.reference or arm.reference_name).partition("=")[2]
     if arm.name == "age":
         around = (row.reference or "").partition("=")[2].replace(", ", " and ")
         if row.metric == STEPS:
             return f"age {name} instead of {around}"
         return f"age {name}, compared with the neighbouring ages {around},"
     if arm.name == "gender":
-        return f"naming the patient {name} instead of {reference}"
+        return altered_gender(name, reference)
     if reference == NONE:
         return f"mentioning '{name}' instead of no {arm.name}"
     if name == NONE:

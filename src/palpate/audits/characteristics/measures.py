@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.characteristics.arms import Arm, age_number, age_run
-from palpate.audits.characteristics.intervals import MeanArrays, ShareArrays
 from palpate.audits.characteristics.observed import (
     ObservedGroups,
     ObservedRates,
@@ -31,6 +30,7 @@ from palpate.audits.characteristics.observed import (
     observed_rates,
 )
 from palpate.audits.characteristics.plan import AlteredNotes
+from palpate.audits.kit.paired import MeanArrays, ShareArrays, WindowCount
 from palpate.audits.kit.resampling import Resampling
 from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions, Plan, Predictions
@@ -57,8 +57,10 @@ class Sums(NamedTuple):
     """[unit, label] the note as written, less the reference group."""
     moved: Floats
     """[unit, group, label] the group less the reference group."""
+    contrast: Floats
+    """[unit, group, label] the group less the one that it is compared with."""
     flips: Floats
-    """[unit, group, label] notes whose decision differs from that in the reference group."""
+    """[unit, group, label] notes whose decision differs from that in the group that this one is compared with."""
     flips_written: Floats
     """[unit, group, label] notes whose decision differs from that for the note as written."""
     reversals: Floats
@@ -75,13 +77,18 @@ class Sums(NamedTuple):
         *,
         reference: int,
         units: Units,
+        against: Ints | None = None,
         years: Ints = NO_YEARS,
     ) -> Sums:
         """From p[note, group, label], the predictions for the notes as written [note, label], and the thresholds.
 
+        `against` is the group that each one is compared with, by default the reference; -1 is the note as written.
         `years` are the groups whose neighbours are compared, in order of age.
         """
         base = p[:, reference]
+        compared = np.full(p.shape[1], reference) if against is None else against
+        # The note as written comes last, where -1 finds it.
+        others = np.concatenate([p, original[:, None]], axis=1)[:, compared]
         decided = p >= threshold
         aged = decided[:, years]
         changed = (aged[:, 1:] != aged[:, :-1]).astype(np.float64)
@@ -89,7 +96,8 @@ class Sums(NamedTuple):
             base=sum_by_unit(base, units),
             written=sum_by_unit(original - base, units),
             moved=sum_by_unit(p - base[:, None], units),
-            flips=sum_by_unit(decided != decided[:, reference][:, None], units),
+            contrast=sum_by_unit(p - others, units),
+            flips=sum_by_unit(decided != (others >= threshold), units),
             flips_written=sum_by_unit(decided != (original >= threshold)[:, None], units),
             reversals=sum_by_unit((aged[:, 1:-1] != aged[:, :-2]) & (aged[:, 1:-1] != aged[:, 2:]), units),
             steps=sum_by_unit(changed[:, 1:-1] - (changed[:, :-2] + changed[:, 2:]) / 2.0, units),
@@ -170,7 +178,7 @@ def measure_model(
         mean_probability=mean(sums.base[:, None] + sums.moved),
         as_written=mean((sums.base + sums.written)[:, None]),
         deviation=mean(deviations(moved).swapaxes(0, 1)),
-        difference=mean(sums.moved),
+        difference=mean(sums.contrast),
         flip_rate=ShareArrays.of(sums.flips, units),
         flip_rate_from_written=ShareArrays.of(sums.flips_written, units),
         gap=mean(bend.swapaxes(0, 1)),
@@ -202,18 +210,6 @@ def _products(point: Floats, values: Floats, observed: ObservedRates) -> Product
         (deviations(point[known]) * observed.deviation).sum(axis=0),
         (deviations(values[known]) * observed.deviation_values).sum(axis=0),
     )
-
-
-class WindowCount(NamedTuple):
-    """How many altered notes there are, and how many of them lie outside a model's window."""
-
-    n_altered: int
-    n_outside: int
-
-    @property
-    def share(self) -> float | None:
-        """The share of the altered notes that the model never saw; None where no note was altered."""
-        return self.n_outside / self.n_altered if self.n_altered else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,6 +323,7 @@ def _all_sums(
             threshold[m, labels],
             reference=arm.reference,
             units=units,
+            against=arm.against,
             years=years,
         )
         for m, (name, answers) in enumerate(predictions.scored.items())

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from palpate.audits.characteristics.arms import NONE, OLDEST, ArmSpec, age_number
-from palpate.audits.characteristics.intervals import ShareArrays
+from palpate.audits.kit.paired import ShareArrays
 from palpate.audits.kit.resampling import Resampling
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
@@ -50,6 +50,10 @@ _ETHNICITIES = {
     "caucasian": "White",
 }
 """Words of recorded values: "BLACK/CAPE VERDEAN", "ASIAN - CHINESE", "White, not Hispanic"."""
+_NON_BINARY = re.compile(r"non[\s-]?binary|genderqueer|gender[\s-]?fluid|\bx\b")
+_TRANS = re.compile(r"\btrans|\b(?:mtf|ftm)\b|\b(?:fe)?male[\s-]to[\s-](?:fe)?male\b")
+_TRANS_WOMAN = re.compile(r"(?<!from )\b(?:woman|female|mtf)\b(?![\s-]to)")
+_TRANS_MAN = re.compile(r"(?<!from )\b(?:man|male|ftm)\b(?![\s-]to)")
 _NOT = re.compile(r"\b(?:not|non)[\s-]+\w+(?:\s*(?:/|or)\s*latin\w+)?", re.IGNORECASE)
 _AGE = re.compile(
     r"(?P<over>>=?|over|above)?\s*(?P<years>\d+(?:\.\d+)?)\s*(?P<plus>\+)?"
@@ -143,10 +147,20 @@ def recorded(part: str, value: Any) -> str | None:
     if part == "age":
         return _recorded_age(text)
     if part == "gender":
-        return "transgender" if text.lower().startswith("trans") else _GENDERS.get(text.lower())
+        return _recorded_gender(text.lower())
     if part == "ethnicity":
         return _recorded_ethnicity(text)
     return text
+
+
+def _recorded_gender(text: str) -> str | None:
+    """The group that a record names: "Transgender female", "MTF", "Non-binary", "F"."""
+    if _NON_BINARY.search(text):
+        return "non-binary"
+    if _TRANS.search(text):
+        woman, man = _TRANS_WOMAN.search(text), _TRANS_MAN.search(text)
+        return "trans woman" if woman and not man else "trans man" if man and not woman else "transgender"
+    return _GENDERS.get(text)
 
 
 def _recorded_age(text: str) -> str | None:

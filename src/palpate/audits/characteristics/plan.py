@@ -8,6 +8,7 @@ costs a few bytes, altered or not.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from palpate.audits.characteristics.arms import ACTIONS, Arm, ArmSpec
+from palpate.audits.characteristics.contrasts import contrasts
 from palpate.audits.characteristics.observed import ObservedGroups
 from palpate.audits.kit.scope import validation_rows
 from palpate.cases.cohort import Cohort
@@ -66,22 +68,6 @@ def note_alterer(alter: Sequence[str], definitions: Sequence[Definition], contra
     return Alterer([own.get(part, part) for part in asked], contradictory=contradictory)
 
 
-def sample_patients(cohort: Cohort, rows: Ints, max_notes: int | None, rng: np.random.Generator) -> Ints:
-    """All rows, or those of patients drawn at random until the next one does not fit into `max_notes`."""
-    if max_notes is None or len(rows) <= max_notes:
-        return rows
-    patient = cohort.patients[rows]
-    names, size = np.unique(patient, return_counts=True)
-    order = rng.permutation(len(names))
-    fits = np.cumsum(size[order]) <= max_notes
-    if not fits[0]:
-        raise ConfigError(
-            "audit 'characteristics', option 'max_notes': a single patient has more notes",
-            hint=f"use at least {int(size.max())}",
-        )
-    return rows[np.isin(patient, names[order[fits]])]
-
-
 def stated_groups(texts: Sequence[str], rows: Ints, alterer: Alterer) -> dict[str, list[str | None]]:
     """The group that each note gives its patient, for each characteristic; None where it says nothing."""
     present = [alterer.detection(alterer.plan(texts[row])).present for row in rows.tolist()]
@@ -100,6 +86,7 @@ class _ArmVariants:
     """Start, end and index of the replacement of each edit, one after the other: there may be millions."""
     actions: Ints = field(init=False)
     reasons: dict[str, Ints] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.mappings = self.spec.mappings()
@@ -112,6 +99,7 @@ class _ArmVariants:
         if skipped:
             for g, reason in skipped:
                 self.reasons.setdefault(reason, np.zeros(len(outcomes), dtype=np.int64))[g] += 1
+            self.left_out[skipped[0][1]] += 1
             return skipped[0][1]
         self.rows.append(row)
         for g, (edits, action, _) in enumerate(outcomes):
@@ -124,7 +112,19 @@ class _ArmVariants:
     def arm(self, reference: int, first: int, n_notes: int) -> Arm:
         """The finished arm, whose variants begin at `first`."""
         rows = np.asarray(self.rows, dtype=np.int64)
-        return Arm(self.spec.name, self.spec.names, reference, rows, first, n_notes, self.actions, self.reasons)
+        against = contrasts(self.spec, reference)
+        return Arm(
+            self.spec.name,
+            self.spec.names,
+            reference,
+            rows,
+            first,
+            n_notes,
+            self.actions,
+            self.reasons,
+            dict(self.left_out.most_common()),
+            against,
+        )
 
 
 def alter_notes(

@@ -29,6 +29,7 @@ from palpate.audits.context.plan import (
     check_card,
     check_cuts,
     check_mentions,
+    check_phrases,
     plan_cases,
     training_runs,
 )
@@ -65,10 +66,11 @@ class Context:
     quantiles: tuple[Share, ...] = (0.25, 0.75)
     """Where the strata of the pre-test probability meet."""
     mentions: MentionRule = "auto"
-    """What counts as known before: a phrase anywhere in earlier notes (`substring`), one that is not negated
-    (`affirmed`), or the label in an earlier case (`earlier`). `auto`: `substring` where there are notes."""
-    phrases: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Phrases for labels that palpate has none for, or in place of its own."""
+    """What counts as known before: a phrase anywhere in earlier notes (`substring`), one by which the patient has, had
+    or may have the finding (`affirmed`), or the label in an earlier case (`earlier`). `auto`: `substring` where there
+    are notes."""
+    phrases: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata={"file": "phrases", "folder": True})
+    """Phrases for labels that palpate has none for, or in place of its own: a file, a folder or `{label: [phrase]}`."""
     caliper: Annotated[float, Field(ge=0, le=1)] | None = None
     """Pairs may differ by at most this much in the pre-test probability; cases without a partner are left out."""
     clip: tuple[Share, Share] = (0.001, 0.999)
@@ -120,6 +122,7 @@ class Context:
         if self.card is not None:
             check_card(cohort, name, labels, sources, self.card)
         check_mentions(cohort, self.mentions)
+        check_phrases(self.phrases, labels)
         return plan_cases(cohort, name, rows, labels, sources)
 
     def analyse(self, plan: Plan[KnownHistory], predictions: Predictions, rng: np.random.Generator) -> AuditResult:

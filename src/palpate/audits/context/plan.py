@@ -12,6 +12,7 @@ from palpate.audits.kit.scope import training_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Skip, Variants
 from palpate.errors import CohortError, ConfigError
+from palpate.perturb.mentions import label_name
 from palpate.results import Plan
 
 MentionRule = Literal["auto", "substring", "affirmed", "earlier", "none"]
@@ -62,6 +63,15 @@ def check_mentions(cohort: Cohort, rule: MentionRule) -> None:
     needs = {"substring": "prior", "affirmed": "prior", "earlier": "time"}.get(rule)
     if needs is not None and needs not in cohort.cases.columns:
         raise CohortError(f"audit 'context': `mentions: {rule}` needs the cohort's `{needs}:`")
+
+
+def check_phrases(phrases: Mapping[str, Sequence[str]], labels: Sequence[str]) -> None:
+    """Refuse phrases for other labels only: they would never be looked for."""
+    if phrases and not {label_name(label) for label in phrases} & {label_name(label) for label in labels}:
+        raise ConfigError(
+            "audit 'context', option 'phrases': none of them is for an audited label",
+            hint=f"name them as the cohort does: {', '.join(labels[:5])}",
+        )
 
 
 def check_card(

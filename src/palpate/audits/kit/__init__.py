@@ -8,4 +8,6 @@ metrics     metrics of models x labels with replicates, as rows; models of sever
 wording     numbers in sentences
 tables      estimates as table cells, columns and chart points
 answers     estimates as answers to the scorecard's questions
+paired      the same notes altered: means and shares by patient, corrected over a family
+shifts      the notes that an alteration moves furthest
 """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from palpate.audits.kit.rows import wider_ends
 from palpate.results import Estimate, Finding
-from palpate.results.verdicts import Answer, Effect, worst
+from palpate.results.verdicts import VERDICTS, Answer, Effect, rounded_up, worst
 
 
 class Question(NamedTuple):
@@ -84,3 +84,48 @@ class Question(NamedTuple):
     def finding(self, answer: Answer, sentence: str) -> Finding:
         """A sentence about this question, with the answer's verdict."""
         return Finding(sentence=sentence, kind=answer.verdict, question=self.name)
+
+
+class JudgedEffect(NamedTuple):
+    """One effect with its question and its estimate."""
+
+    question: Question
+    effect: Effect
+    row: Estimate | None
+
+    @property
+    def most(self) -> float:
+        """The largest harm, in either direction where both are, that the interval allows; 0 without one."""
+        low, high = self.effect.low or 0.0, self.effect.high or 0.0
+        return max(high, -low) if self.effect.two_sided else high
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """The worst first: the verdict and, among equals, the harm that is shown or still possible, in margins."""
+        verdict, harm = self.effect.verdict, self.effect.harm or 0.0
+        return VERDICTS.index(verdict), -(harm if verdict in ("concern", "caution") else self.most) / self.effect.margin
+
+
+def judged_answer(model: str, worst: JudgedEffect, judged: Sequence[JudgedEffect], *, single: bool) -> Answer:
+    """The answer that the worst effect gives, with the labels that are open."""
+    answer = worst.question.answer(model, [worst.effect])
+    if answer is None:  # never: there is an effect
+        raise ValueError("no effect")
+    by_label: dict[str, tuple[int, float]] = {}
+    for each in judged:
+        if each.row is not None:
+            by_label[each.row.label] = min(each.order, by_label.get(each.row.label, each.order))
+    unsettled = sum(VERDICTS[verdict] == "unsettled" for verdict, _ in by_label.values())
+    n = len({each.row.group for each in judged if each.row is not None}) if single else len(by_label)
+    needed, effect = answer.needed, worst.effect
+    if effect.harm == 0.0 and needed is not None:
+        # The interval of 0 of n shrinks with n, not with its root.
+        needed = rounded_up(effect.n_patients * worst.most / effect.margin)
+    return answer.model_copy(
+        update={
+            "label": effect.label or None,
+            "n_labels": max(n, 1),
+            "n_unsettled": 0 if single else unsettled,
+            "needed": needed,
+        }
+    )

@@ -47,6 +47,22 @@ def audited_rows(audit: str, cohort: Cohort, name: str, split: str) -> Ints:
     return rows
 
 
+def sample_patients(audit: str, cohort: Cohort, rows: Ints, max_notes: int | None, rng: np.random.Generator) -> Ints:
+    """All rows, or those of patients drawn at random until the next one does not fit into `max_notes`."""
+    if max_notes is None or len(rows) <= max_notes:
+        return rows
+    patient = cohort.patients[rows]
+    names, size = np.unique(patient, return_counts=True)
+    order = rng.permutation(len(names))
+    fits = np.cumsum(size[order]) <= max_notes
+    if not fits[0]:
+        raise ConfigError(
+            f"audit '{audit}', option 'max_notes': a single patient has more notes",
+            hint=f"use at least {int(size.max())}",
+        )
+    return rows[np.isin(patient, names[order[fits]])]
+
+
 def audited_labels(
     audit: str,
     cohort: Cohort,

@@ -22,7 +22,7 @@ from palpate.audits.vocabulary.words import AuditedNotes
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.words import Hits
 from palpate.perturb.words.substitutes import Substitutes, match_case
-from palpate.results import Plan
+from palpate.results import Plan, VariantNames
 
 FIRST: Final = "first"
 ALL: Final = "all"
@@ -217,6 +217,14 @@ class PlannedSwaps(NamedTuple):
     """Counted from 1."""
     validation: slice
     """Rows of the plan's variants that hold the validation split."""
+
+    def variant_names(self) -> dict[str, VariantNames]:
+        """The word that is swapped, and the filter that proposed its substitute."""
+        row = self.swaps.variant
+        return {
+            "word": VariantNames(row, self.swaps.word, self.swaps.words),
+            "filter": VariantNames(row, self.swaps.filter, self.swaps.filters),
+        }
 
     @property
     def all_scored(self) -> NDArray[np.bool_]:

@@ -112,7 +112,23 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> FunctionMo
     return FunctionModel(function, own, source=f"python:{target}", fingerprint=fingerprint, reads=reads)
 
 
-def _function(module: ModuleType, name: str, attribute: str) -> Callable[[list[str]], Any]:
+def load_function(target: str, folder: Path, *, of: str) -> tuple[Callable[..., Any], str]:
+    """A function of the user's that is no model, `module:function`, and a digest of the files that it comes from.
+
+    `of` says what it is a function of, for whoever names something else.
+    """
+    name, colon, attribute = target.partition(":")
+    if not colon or not name or not attribute:
+        raise ConfigError(f"'{target}' is not of the form module:function")
+    reads = Reads(folder)
+    with reads:
+        module = _import(name, reads)
+    source = getattr(module, "__file__", None)
+    files = reads.files() | set(_from_configs.get(name.partition(".")[0], ())) | ({Path(source)} if source else set())
+    return _function(module, name, attribute, of), digest(VERSION, {"function": target}, files).rpartition("-")[2][:16]
+
+
+def _function(module: ModuleType, name: str, attribute: str, of: str = "a list of texts") -> Callable[[list[str]], Any]:
     function: Any = module
     file = getattr(module, "__file__", None) or name
     for part in attribute.split("."):
@@ -120,7 +136,7 @@ def _function(module: ModuleType, name: str, attribute: str) -> Callable[[list[s
     if function is None:
         raise ConfigError(f"the module has no '{attribute}'", file=file)
     if not callable(function) or isinstance(function, type):
-        raise ConfigError(f"'{attribute}' is not a function of a list of texts", file=file)
+        raise ConfigError(f"'{attribute}' is not a function of {of}", file=file)
     found: Callable[[list[str]], Any] = function
     return found
 

@@ -3,6 +3,9 @@
 alterer = Alterer(["gender", "age", "ethnicity"])
 found = alterer.plan(text)                                  # the scan, once
 edits, action, reason = alterer.edits(found, {"gender": "female", "age": "63"})
+
+Every alteration is checked: the altered note is read again, and must say the new group (`checks`). If it does not, the
+note is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from typing import Any, NamedTuple
 from palpate.cases.edits import Edit
 from palpate.errors import ConfigError
 from palpate.perturb.characteristics.age import AgeCharacteristic
+from palpate.perturb.characteristics.checks import check, kind_of
 from palpate.perturb.characteristics.definitions import BUILT_IN, Definition, built_in
 from palpate.perturb.characteristics.gender import GenderCharacteristic
 from palpate.perturb.characteristics.grammar import with_articles
-from palpate.perturb.characteristics.outcomes import KEPT, Action, Contradictory, Detection, EditOutcome
+from palpate.perturb.characteristics.outcomes import KEPT, Action, Contradictory, Detection, EditOutcome, skipped
 from palpate.perturb.characteristics.reading import TriggerWords, people
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.wording import WordedCharacteristic
@@ -27,6 +31,7 @@ Characteristic = GenderCharacteristic | AgeCharacteristic | WordedCharacteristic
 NAMES = ("gender", "age", *BUILT_IN)
 """The characteristics that come with palpate."""
 _ADULTS = {"boy": "man", "girl": "woman"}
+_YOUTH = "youth"
 _LAST = 1000
 """The order of gender and age among adjectives: "transgender" comes right before the noun."""
 _RANK: dict[Action, int] = {"kept": 0, "added": 1, "changed": 2, "skipped": 3}
@@ -37,6 +42,9 @@ class FoundCharacteristics(NamedTuple):
 
     text: str
     by_name: Mapping[str, Any]
+    patient: DescribedPatient
+    checked: dict[tuple[str, str], str | None]
+    """For each characteristic and kind of group that was checked, what is wrong with the altered note."""
 
 
 class Alterer:
@@ -77,7 +85,7 @@ class Alterer:
     def check(self, characteristic: str, group: str) -> None:
         """Raise `ConfigError` for a group that the characteristic does not have."""
         one = self._one(characteristic)
-        known = one.knows(group) if isinstance(one, AgeCharacteristic) else group in one.groups
+        known = group in one.groups if isinstance(one, WordedCharacteristic) else one.knows(group)
         if not known:
             hint = "whole years from 18 to 89, or 90+" if isinstance(one, AgeCharacteristic) else ", ".join(one.groups)
             raise ConfigError(f"'{characteristic}' has no group '{group}'", hint=f"the groups are: {hint}")
@@ -85,7 +93,8 @@ class Alterer:
     def plan(self, text: str) -> FoundCharacteristics:
         """Scan a note, once for all groups."""
         patient = DescribedPatient(self._lexicon.scan(text))
-        return FoundCharacteristics(text, {name: one.find(patient) for name, one in self._by_name.items()})
+        by_name = {name: one.find(patient) for name, one in self._by_name.items()}
+        return FoundCharacteristics(text, by_name, patient, {})
 
     def detection(self, found: FoundCharacteristics) -> Detection:
         """What the note says about its patient."""
@@ -96,9 +105,39 @@ class Alterer:
     def edits(self, found: FoundCharacteristics, group: Mapping[str, str] | tuple[str, str]) -> EditOutcome:
         """The edits that alter the note to a group: `(characteristic, group)`, or several as a mapping.
 
-        A combination is skipped if one of its parts is; it is kept if all are.
+        A combination is skipped if one of its parts is; it is kept if all are. A note that does not say the group when
+        it is read again is skipped.
         """
         pairs = [group] if isinstance(group, tuple) else list(group.items())
+        outcome = self._unchecked(found, pairs)
+        if not outcome.edits:
+            return outcome
+        for name, wanted in pairs:
+            wrong = self._read_again(found, name, wanted, outcome, alone=len(pairs) == 1)
+            if wrong:
+                return skipped(wrong if len(pairs) == 1 else f"{name}: {wrong}")
+        return outcome
+
+    def _read_again(
+        self, found: FoundCharacteristics, name: str, wanted: str, outcome: EditOutcome, *, alone: bool
+    ) -> str | None:
+        """What is wrong with the altered note, if something is; groups that are written alike are checked once."""
+        key = (name, kind_of(name, wanted))
+        if alone and key in found.checked:
+            return found.checked[key]
+        one = self._one(name)
+        worded = {"trans woman": "female", "trans man": "male"}.get(wanted)
+        if name == "gender" and alone and worded and worded != found.by_name[name].base:
+            as_worded = self.edits(found, (name, worded))
+            if as_worded.reason and as_worded.reason.startswith("check"):
+                return as_worded.reason
+        wrong = check(found.patient, outcome.edits, one, wanted, self._lexicon)
+        if alone:
+            found.checked[key] = wrong
+        return wrong
+
+    def _unchecked(self, found: FoundCharacteristics, pairs: Sequence[tuple[str, str]]) -> EditOutcome:
+        """The edits, before the altered note is read again."""
         if len(pairs) == 1:
             name, wanted = pairs[0]
             return self._one(name).outcome(found.by_name[name], wanted)
@@ -163,6 +202,8 @@ def _both(first: tuple[int, Edit], second: tuple[int, Edit]) -> tuple[int, Edit]
     for (order, one), (_, other) in ((first, second), (second, first)):
         if one.text in _ADULTS and other.text in _ADULTS.values():
             return order, one._replace(text=_ADULTS[one.text])
+        if one.text.endswith(_YOUTH) and other.text in _ADULTS.values():
+            return order, one._replace(text=one.text.removesuffix(_YOUTH) + "person")
     return min(first, second)
 
 

@@ -43,7 +43,9 @@ TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "nin
 _ARTICLE = re.compile(r"\b([Aa]n?|AN?)(\s+)$")
 _NUMBER = re.compile(r"(\d+)")
 _LETTER_NAME = re.compile(r"[AEFHILMNORSX](?:[A-Z]|\b)")
-_SPOKEN_CONSONANT = re.compile(r"(?:eu|one\b|uni(?!n|m)|use|usu|ure)", re.IGNORECASE)
+_IN_CAPITALS = re.compile(r"(?:MAN|MALE|LADY|SON|[A-Z][AEIOU][A-Z]{3,})\b")
+"""Words in capitals, unlike abbreviations, which are spelled out: "A MALE", "AN MRI"."""
+_SPOKEN_CONSONANT = re.compile(r"(?:eu|one\b|uni(?!n|m)|us[eu]|ur[aeio]|ut[ei]|(?-i:U(?=[A-Z])))", re.IGNORECASE)
 _SILENT_H = re.compile(r"(?:hour|honest|heir)", re.IGNORECASE)
 _AND_AFTER = re.compile(r"\s+and\s+(?=[A-Za-z])")
 _AND_BEFORE = re.compile(r"(?P<comma>,)?\s+and\s+$")
@@ -66,7 +68,11 @@ def takes_an(word: str) -> bool:
     number = _NUMBER.match(word)
     if number:
         return number.group(1).startswith("8") or number.group(1) in ("11", "18")
-    if _LETTER_NAME.match(word) and (len(word) == 1 or not word[1:2].isalpha() or word[:2].isupper()):
+    if (
+        not _IN_CAPITALS.match(word)
+        and _LETTER_NAME.match(word)
+        and (len(word) == 1 or not word[1:2].isalpha() or word[:2].isupper())
+    ):
         return True
     if _SPOKEN_CONSONANT.match(word):
         return False
@@ -90,7 +96,8 @@ def with_articles(text: str, edits: Iterable[Edit]) -> tuple[Edit, ...]:
         if span is None:
             continue
         old = text[span[0] : span[1]]
-        new = _written(old, takes_an(_next_word(text, ordered, k)))
+        word = _next_word(text, ordered, k)
+        new = _written(old, takes_an(word), loud=word[:5].isupper() and word[:5].isalpha())
         if new != old:
             fixes.append(Edit(span[0], span[1], new))
     return tuple(sorted(ordered + fixes, key=lambda edit: (edit.start, edit.end))) if fixes else tuple(ordered)
@@ -108,11 +115,11 @@ def _next_word(text: str, ordered: list[Edit], k: int) -> str:
     return edit.text if edit.start == position and edit.text else text[position : position + 20]
 
 
-def _written(article: str, an: bool) -> str:
+def _written(article: str, an: bool, *, loud: bool) -> str:
     word = "an" if an else "a"
     if article[0] == "A":
         # "A" alone may be capitalised or all capitals; "AN" is all capitals.
-        return word.upper() if article == "AN" and an else word.capitalize()
+        return word.upper() if an and (article == "AN" or loud) else word.capitalize()
     return word
 
 

@@ -12,6 +12,7 @@ slots: {longer: time, shorter: time}                            # further slots 
 relations: [{more: longer, than: shorter, by: days}]
 sizes: {drug: 2}                                                # values in a default run (10 by default)
 variations: one                                                 # or all: variations in a default run
+language: en                                                    # rules of English writing are for English only
 include: [more.yaml]                                            # files with further `capabilities:`
 capabilities:
   - id: negation
@@ -32,9 +33,10 @@ from pathlib import Path
 from palpate.errors import ConfigError
 from palpate.files import YamlNode, read_yaml
 from palpate.perturb.suites.cases import Case, Filled, SuiteCases
+from palpate.perturb.suites.expectations import ExpectedCase, RightAnswer
 from palpate.perturb.suites.lexicons import Lexicon, read_lexicon
 from palpate.perturb.suites.patterns import Flat
-from palpate.perturb.suites.readers import TestReader
+from palpate.perturb.suites.readers import Classes, TestReader
 from palpate.perturb.suites.schema import Capability, Change, SlotRelation, SuiteLabels, Template, Test
 from palpate.perturb.suites.suite import Dropped, Suite
 from palpate.perturb.suites.wellformed import Flaw, find_flaws
@@ -44,8 +46,10 @@ __all__ = [
     "Case",
     "Change",
     "Dropped",
+    "ExpectedCase",
     "Filled",
     "Flaw",
+    "RightAnswer",
     "SlotRelation",
     "Suite",
     "SuiteCases",
@@ -61,7 +65,7 @@ __all__ = [
 
 _TOP = (
     *("suite", "title", "about", "labels", "lexicons", "slots", "choose", "relations", "sizes", "include"),
-    *("variations", "capabilities"),
+    *("variations", "language", "capabilities"),
 )
 
 
@@ -98,10 +102,10 @@ class _Reader:
 
     def read(self) -> Suite:
         lexicons = self._lexicons()
-        labels = self._labels()
+        labels, classes, exclusive = self._labels()
         given = self.given.get("variations")
         variations = given.choice("variations", ("one", "all")) if given else "one"
-        reader = TestReader(labels, lexicons, variations)
+        reader = TestReader(labels, lexicons, variations, Classes(classes, exclusive))
         capabilities = self._capabilities(reader)
         choose = self.given["choose"].texts("choose") if "choose" in self.given else []
         for name in choose:
@@ -116,20 +120,30 @@ class _Reader:
             title=self.given["title"].text("title") if "title" in self.given else "",
             about=self.given["about"].text("about") if "about" in self.given else "",
             choose=tuple(choose),
+            classes=classes,
+            language=self.given["language"].text("language") if "language" in self.given else "en",
             file=self.file,
         )
         check_templates(suite)
         return suite
 
-    def _labels(self) -> SuiteLabels:
+    def _labels(self) -> tuple[SuiteLabels, tuple[str, ...], bool]:
+        """The two labels, or several ones and whether they exclude each other."""
         if "labels" not in self.given:
-            return SuiteLabels()
+            return SuiteLabels(), (), False
         node = self.given["labels"]
-        node.mapping("labels", known=("positive", "negative"))
+        given = node.mapping("labels", known=("positive", "negative", "classes", "each"))
+        several = [key for key in ("classes", "each") if key in given]
+        if several:
+            names = given[several[0]].texts(several[0])
+            if len(given) > 1 or len(names) < 2 or len(set(names)) < len(names):
+                hint = "write `labels: {classes: [one, other, third]}` or `labels: {each: [one, other]}`"
+                raise node.error("`labels` needs at least two different names, and nothing else", hint=hint)
+            return SuiteLabels(), tuple(names), several[0] == "classes"
         words = [node.require(key, "labels").text(key) for key in ("positive", "negative")]
         if words[0] == words[1]:
             raise node.error(f"both labels are called '{words[0]}'", hint="give them different names")
-        return SuiteLabels(*words)
+        return SuiteLabels(*words), (), False
 
     def _lexicons(self) -> dict[str, Lexicon]:
         """Lexicons by slot: a lexicon's own name is a slot, and `slots:` adds others."""

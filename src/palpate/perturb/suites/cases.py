@@ -44,6 +44,8 @@ class Case(NamedTuple):
     slots: tuple[Filled, ...]
     changed_slots: tuple[Filled, ...]
     tags: tuple[str, ...]
+    wanted: str = ""
+    """The right answer where a suite has more than two labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +120,7 @@ class SuiteCases(Sequence[Case]):
             slots=tuple(self._spans(unit.variations[variation], row)),
             changed_slots=tuple(self._spans(changed, row)) if changed else (),
             tags=unit.template.tags,
+            wanted=unit.template.wanted.name if unit.template.wanted is not None else "",
         )
 
     def _spans(self, flat: Flat, row: int) -> Iterator[Filled]:

@@ -13,6 +13,8 @@ attributes; `{slot:generic}` in a template writes that attribute. `union:` lists
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -167,10 +169,44 @@ def load_lexicon(file: Path, name: str, opened: tuple[Path, ...] = ()) -> Lexico
     return read_lexicon(read_yaml(file, needs="`values:`"), name, file.parent, opened)
 
 
+VALUE_FILES = (".yaml", ".yml", ".txt", ".csv")
+"""What a file with the values of a slot may be: a lexicon, one value per line, or a table with a column `value`."""
+
+
 def slot_values(file: Path) -> tuple[dict[str, Attribute], ...]:
-    """A lexicon's file as values for a slot: what `slots: {effect: mine.yaml}` of an audit means."""
+    """A file as values for a slot: what `slots: {effect: mine.yaml}` of an audit means.
+
+    A lexicon in YAML; a `.txt` file with one value per line (lines that begin with `#` are left out); or a `.csv` file
+    with a column `value`, whose other columns are attributes.
+    """
+    if file.suffix in (".txt", ".csv"):
+        return _listed_values(file)
     entries = load_lexicon(file, file.stem).entries
     return tuple({"value": entry.value, "article": entry.article or "none", **entry.attributes} for entry in entries)
+
+
+def _listed_values(file: Path) -> tuple[dict[str, Attribute], ...]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        hint = "give a text file in UTF-8 with one value per line"
+        raise ConfigError("the values of a slot can't be read", file=file, hint=hint) from None
+    if file.suffix == ".txt":
+        lines = (line.strip() for line in text.splitlines())
+        found: list[dict[str, Attribute]] = [{"value": line} for line in lines if line and not line.startswith("#")]
+    else:
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        if "value" not in (reader.fieldnames or ()):
+            raise ConfigError("column not found", file=file, column="value", hint="the first line names the columns")
+        cells = ({key: (cell or "").strip() for key, cell in row.items() if isinstance(key, str)} for row in reader)
+        found = [{key: _number(key, cell) for key, cell in row.items() if cell} for row in cells if row["value"]]
+    if not found:
+        raise ConfigError("the file has no values", file=file, hint="give at least one")
+    return tuple(found)
+
+
+def _number(column: str, cell: str) -> Attribute:
+    return float(cell) if column not in _RESERVED and re.fullmatch(r"-?\d+(?:\.\d+)?", cell) else cell
 
 
 def read_lexicon(source: YamlNode, name: str, folder: Path, opened: tuple[Path, ...] = ()) -> Lexicon:

@@ -51,6 +51,10 @@ class Flat(NamedTuple):
         slots = [slot.written() for slot in self.slots]
         return "".join(piece + slot for piece, slot in zip(self.pieces, [*slots, ""], strict=True))
 
+    def source(self) -> str:
+        """The same as a template that is read without alternatives: literal braces are written twice."""
+        return Flat(tuple(re.sub(r"[{}]", r"\g<0>\g<0>", piece) for piece in self.pieces), self.slots).written()
+
 
 @dataclass(frozen=True)
 class Pattern:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 from palpate.files import YamlNode
+from palpate.perturb.suites.expectations import Expectation, RightAnswer
 from palpate.perturb.suites.lexicons import Lexicon
 from palpate.perturb.suites.patterns import Pattern, PatternError, Slot, parse
 from palpate.perturb.suites.schema import (
@@ -24,10 +25,22 @@ from palpate.perturb.suites.schema import (
 _CAPABILITY = ("id", "title", "about", "part", "tests")
 _TEST = (
     *("id", "title", "about", "type", "label", "templates", "changes", "tolerance", "direction", "margin"),
-    *("variations", "sizes"),
+    *("variations", "sizes", "expect"),
 )
 _TEMPLATE = ("id", "text", "label", "tags", "to")
 _CHANGE = ("name", "prepend", "append", "replace", "respell")
+
+
+_THERE = {"yes": True, "no": False, "present": True, "absent": False, "1": True, "0": False}
+Answer = tuple[bool | None, RightAnswer | None]
+"""The right answer of a template: one of two labels, or something about several, or none."""
+
+
+class Classes(NamedTuple):
+    """The labels of a suite with several, and whether they exclude each other."""
+
+    names: tuple[str, ...] = ()
+    exclusive: bool = False
 
 
 class TestReader:
@@ -35,8 +48,14 @@ class TestReader:
 
     __test__ = False  # pytest would collect the class by its name
 
-    def __init__(self, labels: SuiteLabels, lexicons: Mapping[str, Lexicon], variations: str = "one") -> None:
-        self.labels, self.lexicons, self.variations = labels, lexicons, variations
+    def __init__(
+        self,
+        labels: SuiteLabels,
+        lexicons: Mapping[str, Lexicon],
+        variations: str = "one",
+        classes: Classes = Classes(),  # noqa: B008
+    ) -> None:
+        self.labels, self.lexicons, self.variations, self.classes = labels, lexicons, variations, classes
         self._tests: set[str] = set()
 
     def capability(self, node: YamlNode) -> Capability:
@@ -59,8 +78,10 @@ class TestReader:
         self._tests.add(name)
         what = f"test '{name}'"
         kind = cast(TestType, node.require("type", what).choice("type", TYPES))
+        expect = _expectation(given["expect"]) if "expect" in given else None
         tolerance, direction, margin = self._rule(node, kind, what)
-        label = self._label(given["label"]) if "label" in given else None
+        label = self._label(given["label"]) if "label" in given else (None, None)
+        needs = (kind == "MFT" or (kind == "DIR" and bool(self.classes.names))) and expect is None
         listed = node.require("templates", what).items("templates")
         changes = tuple(self._change(item) for item in given["changes"].items("changes")) if "changes" in given else ()
         named: set[str] = set()
@@ -73,7 +94,7 @@ class TestReader:
             id=name,
             title=given["title"].text("title") if "title" in given else name.replace("_", " "),
             type=kind,
-            templates=tuple(self._template(item, kind, label, bool(changes)) for item in listed),
+            templates=tuple(self._template(item, kind, label, (bool(changes), needs)) for item in listed),
             changes=changes,
             tolerance=tolerance,
             direction=direction,
@@ -81,6 +102,7 @@ class TestReader:
             all_variations=run == "all",
             sizes=self.sizes(given["sizes"]) if "sizes" in given else {},
             about=given["about"].text("about") if "about" in given else "",
+            expect=expect,
         )
 
     def _rule(self, node: YamlNode, kind: TestType, what: str) -> tuple[float | None, Direction | None, float | None]:
@@ -90,6 +112,11 @@ class TestReader:
         for key in ("tolerance", "changes", "direction", "margin"):
             if key in given and key not in own[kind]:
                 raise node.error(f"{what} has type {kind}, which has no `{key}`", hint="change the type", key=key)
+        if "expect" in given:
+            clash = next((key for key in ("tolerance", "direction", "margin") if key in given), None)
+            if clash is not None:
+                raise node.error(f"{what} has an `expect`, so it has no `{clash}`", hint="remove one", key=clash)
+            return None, None, None
         if kind == "INV":
             return node.require("tolerance", what).number("tolerance", low=0, high=1), None, None
         if kind == "DIR":
@@ -98,12 +125,16 @@ class TestReader:
             return None, cast(Direction, direction), margin
         return None, None, None
 
-    def _template(self, node: YamlNode, kind: TestType, label: bool | None, has_changes: bool) -> Template:
+    def _template(self, node: YamlNode, kind: TestType, label: Answer, asks: tuple[bool, bool]) -> Template:
+        """A template; `asks` says whether its test has changes, and whether it needs a label."""
+        has_changes, needs_label = asks
         given = node.mapping("a template", known=_TEMPLATE)
         name = _id(node, "a template")
         own = self._label(given["label"]) if "label" in given else label
-        if own is None and kind == "MFT":
-            hint = f"add `label: {self.labels.positive}` or `label: {self.labels.negative}`"
+        if own == (None, None) and needs_label:
+            names = self.classes.names or (self.labels.positive, self.labels.negative)
+            hint = " or ".join(f"`label: {word}`" for word in names[:2])
+            hint = f"add {hint}"
             raise node.error(f"template '{name}' has no label", hint=hint)
         pattern = self._pattern(node.require("text", f"template '{name}'"))
         target = self._pattern(given["to"]) if "to" in given else None
@@ -118,10 +149,27 @@ class TestReader:
             hint = "give the template a `to`, or the test a list of `changes`"
             raise node.error(f"template '{name}' has type {kind}, but nothing changes it", hint=hint)
         tags = tuple(given["tags"].texts("tags")) if "tags" in given else ()
-        return Template(name, pattern, own, tags, target, node.line, node.file)
+        return Template(name, pattern, own[0], tags, target, node.line, node.file, wanted=own[1])
 
-    def _label(self, node: YamlNode) -> bool:
-        return node.choice("the label", self.labels) == self.labels.positive
+    def _label(self, node: YamlNode) -> Answer:
+        """One of the two labels; a class; or labels that are there, as a list or with those that are not."""
+        names = self.classes.names
+        if not names:
+            return node.choice("the label", self.labels) == self.labels.positive, None
+        if self.classes.exclusive:
+            return None, RightAnswer(highest=node.choice("the label", names))
+        if isinstance(node.content, list | str):
+            listed = [node] if isinstance(node.content, str) else node.content
+            present = [each.choice("the label", names) for each in listed]
+            return None, RightAnswer(present=tuple(present), absent=tuple(n for n in names if n not in present))
+        said = {
+            name: _THERE[value.choice(f"label '{name}'", tuple(_THERE))]
+            for name, value in node.mapping("the label", known=names).items()
+        }
+        if not said:
+            raise node.error("the label names none", hint=f"the labels are: {', '.join(names)}")
+        there, gone = (tuple(name for name in said if said[name] is wanted) for wanted in (True, False))
+        return None, RightAnswer(present=there, absent=gone)
 
     def _pattern(self, node: YamlNode) -> Pattern:
         """A template text whose slots are all known."""
@@ -178,8 +226,21 @@ class TestReader:
         return slot
 
 
+def _expectation(node: YamlNode) -> Expectation:
+    """`FILE.py:function`, with the path relative to the suite's file."""
+    file, _, name = node.text("expect").rpartition(":")
+    if not file.endswith(".py") or not name.isidentifier():
+        raise node.error(f"'{node.content}' is not an expectation", hint="write `expect: rules.py:function`")
+    return Expectation(name, node.file.parent / file)
+
+
+def is_id(name: str) -> bool:
+    """Whether a name may be the id of a capability, test or template."""
+    return re.fullmatch(r"[A-Za-z0-9][\w./-]*", name) is not None
+
+
 def _id(node: YamlNode, what: str) -> str:
     name = node.require("id", what).text("id")
-    if not re.fullmatch(r"[A-Za-z0-9][\w./-]*", name):
+    if not is_id(name):
         raise node.error(f"the id '{name}' has characters that are not allowed", hint="use letters, digits, _ - . /")
     return name

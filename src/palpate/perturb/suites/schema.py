@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from palpate.perturb.suites.expectations import Expectation, RightAnswer
 from palpate.perturb.suites.patterns import Flat, Part, Pattern, Slot, flatten
 
 TestType = Literal["MFT", "INV", "DIR"]
@@ -74,6 +75,8 @@ class Template:
     file: Path | None = None
     listed: tuple[Flat, ...] = ()
     listed_to: tuple[Flat, ...] = ()
+    wanted: RightAnswer | None = None
+    """The right answer where a suite has more than two labels; `label` is None then."""
 
     def variations(self) -> tuple[Flat, ...]:
         """All linguistic variations, in a fixed order."""
@@ -104,6 +107,8 @@ class Test:
     all_variations: bool = False
     sizes: Mapping[str, int] = field(default_factory=dict)
     about: str = ""
+    expect: Expectation | None = None
+    """A function that says whether a case passes, instead of the rule of the test's type."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,9 @@ class Suite:
     choose: tuple[str, ...] = ()
     """Slots that the user is expected to fill, such as the finding that the model detects."""
     file: Path | None = None
+    classes: tuple[str, ...] = ()
+    """More than two labels: the names that `labels: {classes: ...}` or `labels: {each: ...}` gives."""
+    language: str = "en"
     pair_sizes: Mapping[str, int] = field(default_factory=dict)
     """The user's sizes for slots without a size of their own: the number of pairs that are drawn with another slot."""
 
@@ -109,6 +112,10 @@ class Suite:
     @cached_property
     def _starts(self) -> Ints:
         return np.concatenate([[0], np.cumsum([unit.size for unit in self.units], dtype=np.int64)]).astype(np.int64)
+
+    def label_of(self, template: Template) -> str:
+        """The right answer of a template in the suite's words; empty for none."""
+        return template.wanted.name if template.wanted is not None else self.labels.name(template.label)
 
     def with_slots(self, values: Mapping[str, str | Sequence[str | Mapping[str, Attribute]]]) -> Suite:
         """The suite with other values for some slots; a value that the lexicon knows keeps its attributes."""
@@ -323,7 +330,7 @@ class Suite:
         rows: dict[tuple[str, str, str], dict[str, object]] = {}
         seen: set[str] = set()
         for unit in self.units:
-            label = self.labels.name(unit.template.label)
+            label = self.label_of(unit.template)
             row = rows.setdefault(
                 (unit.capability.id, unit.test.id, label),
                 {

@@ -46,14 +46,15 @@ def find_flaws(suite: Suite) -> list[Flaw]:
     """Every flaw of every variation with every fill-in of each slot, and values that two entries share."""
     flaws: dict[Flaw, None] = {}
     fine: set[object] = set()
+    english = suite.language == "en"
     for unit in suite.units:
         free = FREE in unit.template.tags
         # A changed text may begin with a user name or end with a hashtag: changes break rules on purpose.
         for flats, lenient in ((unit.variations, free), (unit.changed, free or unit.change != "")):
             for seams, texts in _texts(suite, unit, flats, fine):
                 found = []
-                if lenient or not _all_fine(texts):
-                    found = [(text, problem) for text in texts for problem in problems_of(text, free=lenient)]
+                if lenient or not english or not _all_fine(texts):
+                    found = [(text, p) for text in texts for p in problems_of(text, free=lenient, english=english)]
                 if not found and not lenient:
                     fine.add(seams)
                 flaws.update({Flaw(unit.template.id, text, problem): None for text, problem in found})
@@ -62,7 +63,7 @@ def find_flaws(suite: Suite) -> list[Flaw]:
     return list(flaws)
 
 
-def problems_of(text: str, *, free: bool = False) -> list[str]:
+def problems_of(text: str, *, free: bool = False, english: bool = True) -> list[str]:
     """What is wrong with a text; with `free`, only its spacing and its braces are checked."""
     found = []
     if _SPACING.search(text):
@@ -76,7 +77,8 @@ def problems_of(text: str, *, free: bool = False) -> list[str]:
     for match in _SENTENCE_START.finditer(text):
         if match[1].islower() and not _ABBREVIATED.search(text[: match.start()]):
             found.append("a sentence begins with a small letter")
-    found += [f"'{article} {word}'" for article, word in _ARTICLE.findall(text) if not _fits(article, word)]
+    if english:
+        found += [f"'{article} {word}'" for article, word in _ARTICLE.findall(text) if not _fits(article, word)]
     doubled = _DOUBLED.search(text)
     if doubled and doubled[1].lower() not in ("had", "that"):
         found.append(f"'{doubled[0]}'")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from palpate.cases.edits import Ints
 from palpate.errors import InputError
 from palpate.perturb.words.choice import STOP_WORDS, Choice, ChosenWords, WordCount, choose_words, count_words
-from palpate.perturb.words.tokens import Token, normalise_word, pieces, tokens
+from palpate.perturb.words.tokens import Token, normalise_word, pieces, plain_marks, tokens
 
 __all__ = [
     "STOP_WORDS",
@@ -169,11 +169,14 @@ def find_words(texts: Sequence[str], words: Sequence[str], *, occurrences: Occur
 def _target(word: int, written: str) -> _Target:
     cut = pieces(written)
     names = tuple(normalise_word(token) for token in cut[1::2])
-    between = [_plain_gap(gap) for gap in cut[::2]]
-    return _Target(word, names, tuple(between[1:-1]), between[0], between[-1])
+    return _Target(word, names, tuple(map(_plain_gap, cut[2:-1:2])), _blanks(cut[0]), _blanks(cut[-1]))
 
 
 def _plain_gap(gap: str) -> str:
+    return _blanks(gap if gap.isascii() else plain_marks(gap))
+
+
+def _blanks(gap: str) -> str:
     return _BLANKS.sub(" ", gap)
 
 

@@ -90,9 +90,9 @@ def whole_word(token: str, *, mark: str = "", min_letters: int = 2, phrases: boo
         return None
     parts = pieces(word)
     gaps, found = parts[::2], parts[1::2]
-    if not found or any(gaps[:1] + gaps[-1:]) or any(gap != " " for gap in gaps[1:-1]):
+    if not found or any(gaps[:1] + gaps[-1:]) or any(gap not in (" ", "-") for gap in gaps[1:-1]):
         return None
-    if (len(found) > 1 and not phrases) or not all(is_plain_word(normalise_word(part)) for part in found):
+    if (" " in gaps and not phrases) or not all(is_plain_word(normalise_word(part)) for part in found):
         return None
     return word if sum(map(str.isalpha, word)) >= min_letters else None
 

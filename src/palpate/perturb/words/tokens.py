@@ -3,9 +3,10 @@
 A word is a longest run of the characters of words (`palpate.cases.words`): letters, digits, underscores and combining
 marks. This audit replaces words that a clinician would name, so unlike the evidence audit it also joins such runs:
 
-- A hyphen between two such runs joins them: "non-smoker" is one word and does not contain "smoker", because a
-  clinician reads the opposite; "patient-controlled" does not contain "patient". A hyphen at the edge of a word (a
-  bullet, "pre- and post-") joins nothing, nor do dashes and slashes: "fever/chills" is two words.
+- A hyphen separates, as in most tokenizers: "right-sided", "open-heart" and "240-mg" contain their parts. It joins
+  where the parts mean something else: after a prefix and before an ending of `joined.yaml` ("non-smoker" does not
+  contain "smoker", nor "pain-free" "pain", because a clinician reads the opposite), after a single letter ("x-ray",
+  "T-cell") and before a number ("COVID-19", "2020-01-05"). Dashes and slashes join nothing: "fever/chills" is two.
 - An apostrophe joins too ("don't", "O'Brien"), except that a possessive 's is a token of its own: "patient" is found
   in "patient's", and it is still possible to search for "Crohn's".
 - A full stop, comma, colon or slash between two digits joins, and so does a full stop before a number, so "98.6",
@@ -28,9 +29,11 @@ from scipy import sparse
 
 from palpate.cases.edits import Ints
 from palpate.cases.words import caseless, word_characters
+from palpate.files import read_resource
 
 Codes = NDArray[np.int32]
 
+_HYPHEN = r"[-\u2010\u2011]"
 _MARKS_OF_ONE_KIND = str.maketrans({"\u2019": "'", "\u2010": "-", "\u2011": "-"})
 
 
@@ -44,12 +47,24 @@ class Token(NamedTuple):
 
 def _token_pattern(character: str) -> re.Pattern[str]:
     possessive = rf"['\u2019][sS](?!{character})"
-    joint = rf"(?<=\d)[.,:/](?=\d)|[-\u2010\u2011](?={character})|(?!{possessive})['\u2019](?={character})"
+    hyphen = rf"{_HYPHEN}(?={character})(?:{_joining(character)})"
+    joint = rf"(?<=\d)[.,:/](?=\d)|{hyphen}|(?!{possessive})['\u2019](?={character})"
     before_number = rf"(?:(?<!{character})(?<!\.)\.(?=\d))?"
     return re.compile(rf"({before_number}{character}+(?:(?:{joint}){character}+)*|(?<={character}){possessive})")
 
 
-_ASCII_TOKEN = _token_pattern(r"\w")
+def _joining(character: str) -> str:
+    """What must hold right behind a hyphen for it to join the runs on both sides."""
+    listed = read_resource("palpate.perturb.words", "joined.yaml")
+    starts = [rf"(?<=(?<!{character})(?i:{re.escape(prefix)}){_HYPHEN})" for prefix in listed["prefixes"]]
+    endings = "|".join(map(re.escape, listed["endings"]))
+    letter = rf"(?<=(?<!{character})[^\W\d_]{_HYPHEN})"
+    return "|".join([r"(?=\d)", letter, rf"(?=(?i:{endings})(?!{character}))", *starts])
+
+
+@lru_cache(maxsize=1)
+def _ascii_token() -> re.Pattern[str]:
+    return _token_pattern(r"\w")
 
 
 @lru_cache(maxsize=1)
@@ -59,7 +74,7 @@ def _any_token() -> re.Pattern[str]:
 
 
 def _pattern_for(text: str) -> re.Pattern[str]:
-    return _ASCII_TOKEN if text.isascii() else _any_token()
+    return _ascii_token() if text.isascii() else _any_token()
 
 
 def tokens(text: str) -> Iterator[Token]:
@@ -77,12 +92,17 @@ def pieces(text: str) -> list[str]:
     return _pattern_for(text).split(text)
 
 
+def plain_marks(text: str) -> str:
+    """The text with plain ' and -."""
+    return text.translate(_MARKS_OF_ONE_KIND)
+
+
 def normalise_word(word: str) -> str:
     """The form in which words are compared: `caseless`, with single blanks and plain ' and -."""
     plain = " ".join(word.split())
     if plain.isascii():
         return plain.lower()
-    return caseless(plain.translate(_MARKS_OF_ONE_KIND))
+    return caseless(plain_marks(plain))
 
 
 def is_plain_word(word: str) -> bool:

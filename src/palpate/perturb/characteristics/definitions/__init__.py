@@ -5,6 +5,10 @@
     insert: [noun, section]           # where a mention may be inserted, tried in this order; omit it for nowhere
     sections: [Social History]        # headings, for `section`
     headers: [Housing status]         # labels whose value is a mention ("Housing status: homeless")
+    infants: skip                     # optional: no mention is added to a note about an infant
+    origins:                          # optional: countries and languages, and the groups that they fit; others are
+      - {places: [Cuba], languages: [Spanish], fits: [Hispanic], shows: Hispanic}  # contradictory. `shows`: who comes
+                                      # from there is in this group
     except: [homeless shelter]        # phrases in which a word is not a mention ("white count")
     groups:
       none: {}                        # a group without words: the note says nothing, mentions are removed
@@ -16,6 +20,9 @@
         signs: [homeless shelter, homeless]  # shows the group and can't be reworded: other groups are contradictory
         patterns: ['stays at \\w+ shelter']   # signs as regular expressions, found in any case ('BMI 4\\d')
         against: [house keys]                # words that contradict this group: altering to it is contradictory
+        against_patterns: ['rents a \\w+']   # the same as regular expressions
+        diagnosis: [homelessness]            # a noun of a problem list: "PMH: asthma, homelessness"
+        bmi: [30, 100]                       # the body mass indices of the group: others are contradictory
       ...
     other: {adjective: [...], header: [...]} # words of groups that are never written, only replaced
 
@@ -28,12 +35,14 @@ A characteristic that is about wording lists its phrases in rows instead, one ph
 
     name: wording
     groups: [neutral, stigmatizing]
+    sources: {park2021: "Park et al., JAMA Network Open 2021"}   # optional: where a phrase was named
     wording:
-      - {neutral: declined, stigmatizing: refused, context: verb}
+      - {neutral: declined, stigmatizing: refused, context: verb, source: park2021}
 
 `context` says where a row's phrases count: `verb`, after the patient and before an object ("she declined labs", not "EF
-declined to 20%"); `adjective`, after "the patient is"; `subject`, after the patient; `noun`, where no noun follows.
-A phrase that is denied ("not a drug addict", "denies tobacco or alcohol abuse") is left as it is.
+declined to 20%"); `adjective`, after "the patient is"; `subject`, after the patient; `noun`, where no noun follows;
+`closed`, the same without an article before.
+A phrase that is denied ("not a drug addict", "denies tobacco or alcohol abuse") is left as it is, and so is a heading.
 """
 
 from __future__ import annotations
@@ -46,10 +55,13 @@ from pathlib import Path
 
 from palpate.files import YamlNode, parse_yaml, read_yaml
 
-KINDS = ("adjective", "sentence", "phrase", "header")
-CONTEXTS = ("verb", "adjective", "subject", "noun")
+KINDS = ("adjective", "sentence", "phrase", "header", "diagnosis")
+CONTEXTS = ("verb", "adjective", "subject", "noun", "closed")
 _PLACES = ("noun", "section")
-_KEYS = ("name", "order", "insert", "sections", "headers", "except", "groups", "other", "wording")
+_KEYS = (
+    "name", "order", "insert", "sections", "headers", "except", "groups", "other", "wording", "infants", "origins",
+    "sources",
+)  # fmt: skip
 _NEEDS = "`name` and `groups`"
 BUILT_IN = ("ethnicity", "weight", "insurance", "housing", "language", "wording")
 
@@ -63,11 +75,23 @@ class CharacteristicGroup:
     signs: tuple[str, ...] = ()
     patterns: tuple[re.Pattern[str], ...] = ()
     against: tuple[str, ...] = ()
+    against_patterns: tuple[re.Pattern[str], ...] = ()
+    bmi: tuple[float, float] | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether the group means that the note says nothing."""
         return not any(kind in self.forms for kind in ("adjective", "sentence", "phrase"))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Countries and languages, the groups that they fit, and the group that who comes from there is in, if any."""
+
+    places: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    fits: tuple[str, ...] = ()
+    shows: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +109,11 @@ class Definition:
     wording: tuple[tuple[str, ...], ...] = ()
     contexts: tuple[str, ...] = ()
     """The context of each row of `wording`; "" for none."""
+    skips_infants: bool = False
+    origins: tuple[Origin, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    cited: tuple[tuple[str, ...], ...] = ()
+    """The sources of each row of `wording`."""
 
 
 def built_in(name: str) -> Definition:
@@ -143,18 +172,50 @@ def _grouped(root: YamlNode, given: Mapping[str, YamlNode]) -> Definition:
         headers=_optional(given, "headers"),
         exceptions=_optional(given, "except"),
         other=other,
+        skips_infants="infants" in given and given["infants"].choice("`infants`", ("skip",)) == "skip",
+        origins=_origins(given["origins"], [group.name for group in groups]) if "origins" in given else (),
     )
 
 
+def _origins(node: YamlNode, groups: list[str]) -> tuple[Origin, ...]:
+    rows = []
+    for item in node.items("`origins`"):
+        given = item.mapping("a row of `origins`", known=("places", "languages", "fits", "shows"))
+        item.require("fits", "a row of `origins`")
+        fits = tuple(given["fits"].texts("`fits`"))
+        shows = given["shows"].text("`shows`") if "shows" in given else None
+        for name in (*fits, *([shows] if shows else [])):
+            if name not in groups:
+                raise item.error(
+                    f"`origins` names an unknown group '{name}'", hint=f"the groups are: {', '.join(groups)}"
+                )
+        rows.append(Origin(_optional(given, "places"), _optional(given, "languages"), fits, shows))
+    return tuple(rows)
+
+
 def _group(name: str, node: YamlNode) -> CharacteristicGroup:
-    given = node.mapping(f"group '{name}'", known=(*KINDS, "signs", "patterns", "against"))
+    extra = ("signs", "patterns", "against", "against_patterns", "bmi")
+    given = node.mapping(f"group '{name}'", known=(*KINDS, *extra))
     return CharacteristicGroup(
         name,
         {kind: _forms(forms, f"`{kind}`") for kind, forms in given.items() if kind in KINDS},
         _optional(given, "signs"),
-        tuple(_pattern(item) for item in given["patterns"].items("`patterns`")) if "patterns" in given else (),
+        _patterns(given, "patterns"),
         _optional(given, "against"),
+        _patterns(given, "against_patterns"),
+        _range(given["bmi"]) if "bmi" in given else None,
     )
+
+
+def _range(node: YamlNode) -> tuple[float, float]:
+    bounds = [item.number("an entry of `bmi`", low=0) for item in node.items("`bmi`")]
+    if len(bounds) != 2 or bounds[0] >= bounds[1]:
+        raise node.error("`bmi` needs a lower and a higher number")
+    return bounds[0], bounds[1]
+
+
+def _patterns(given: Mapping[str, YamlNode], key: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(_pattern(item) for item in given[key].items(f"`{key}`")) if key in given else ()
 
 
 def _pattern(node: YamlNode) -> re.Pattern[str]:
@@ -182,9 +243,16 @@ def _rephrasing(given: Mapping[str, YamlNode]) -> Definition:
     names = _forms(given["groups"], "`groups`")
     table: list[tuple[str, ...]] = []
     contexts: list[str] = []
+    cited: list[tuple[str, ...]] = []
     seen: set[str] = set()
+    sources = _sources(given)
     for row in given["wording"].items("`wording`"):
-        phrases = {name: _form(node, "`wording`") for name, node in row.mapping("a row of `wording`").items()}
+        cells = row.mapping("a row of `wording`")
+        cited.append(tuple(cells.pop("source").text("`source`").split()) if "source" in cells else ())
+        for source in cited[-1]:
+            if source not in sources:
+                raise row.error(f"unknown source '{source}'", hint="name it under `sources`")
+        phrases = {name: _form(node, "`wording`") for name, node in cells.items()}
         contexts.append(phrases.pop("context", ""))
         if contexts[-1] not in ("", *CONTEXTS):
             raise row.error(f"unknown context '{contexts[-1]}'", hint=f"the contexts are: {', '.join(CONTEXTS)}")
@@ -201,4 +269,12 @@ def _rephrasing(given: Mapping[str, YamlNode]) -> Definition:
         exceptions=_optional(given, "except"),
         wording=tuple(table),
         contexts=tuple(contexts),
+        sources=sources,
+        cited=tuple(cited),
     )
+
+
+def _sources(given: Mapping[str, YamlNode]) -> dict[str, str]:
+    if "sources" not in given:
+        return {}
+    return {name: node.text("a source") for name, node in given["sources"].mapping("`sources`").items()}

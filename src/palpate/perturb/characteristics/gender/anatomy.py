@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from functools import cache
 from typing import Any
 
 from palpate.files import read_resource
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, SPOUSES, belongs_to_patient
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import (
+    GENDER_OF_KIN,
+    RELATIVES,
+    SPOUSES,
+    belongs_to_patient,
+    has_other_subject,
+)
 
 _SPOUSES = frozenset((*SPOUSES, *SPOUSES.values()))
+_YOUNGEST_MOTHER, _ADULT = 11, 18
+_BORN = re.compile(
+    r"\bborn(?:,|\s+(?:at|by|via|to|after|on|full|pre|in|vaginally|prematurely|with|without)\b)|\bproduct\s+of\b|\bbirth\s+(?:weight|history)\b|"
+    r"\bapgars?\b|\bweeks?['’]?\s+gestation\b",
+    re.IGNORECASE,
+)
+_IN_KIN = re.compile(
+    r"(?:\s+(?!(?:and|but|she|he|who|with|for|on|at|by|to|in|is|was|has)\b)[\w-]+){0,3}\s+(?:in|on|for|with)\s+"
+    r"(?:(?:his|her|the|an?|one|two|three|\d|both|either|maternal|paternal|great|of|several|multiple|first|second|degree)[\s-]+){0,4}"
+    r"(?:" + "|".join(sorted(RELATIVES - frozenset((*SPOUSES, *SPOUSES.values())))) + r"|side)\b",
+    re.IGNORECASE,
+)
 _OTHER = {"female": "male", "male": "female"}
 
 
@@ -46,20 +66,31 @@ def sexed_words() -> tuple[str, ...]:
     return (*_sex_of_word(), *dict.fromkeys(first for first, _, _ in _phrases()))
 
 
-def find_sexed(note: ScannedNote) -> dict[str, Hit]:
+@cache
+def _obstetric() -> frozenset[str]:
+    return frozenset(_table()["obstetric"].split())
+
+
+def find_sexed(patient: DescribedPatient, base: str, of_spouse: Container[int] = ()) -> dict[str, Hit]:
     """By sex, the first word that shows it of the patient.
 
-    A word about the spouse counts for the patient's own sex: a pregnant wife can't become a husband.
+    A word about the spouse counts for the patient's own sex: a pregnant wife can't become a husband. What a note says
+    of a child's birth is about the mother, and "ovarian cancer in her aunt" about the aunt. `of_spouse` are the numbers
+    of the sentences in which the spouse of a patient of gender `base` is spoken of.
     """
+    note = patient.note
     found: dict[str, Hit] = {}
     for hit in note.hits("sexed"):
         sex = _sex_of_word().get(hit.word)
         if sex is None:
             sex, hit = _phrase(note, hit)
-        if sex is None:
+        if sex is None or _IN_KIN.match(note.text, hit.end, note.sentence(hit.start)[1]):
             continue
-        if belongs_to_patient(note, hit.start, hit.end):
-            found.setdefault(sex, hit)
+        if sex == "female" and hit.word in _obstetric() and _is_of_birth(patient, hit):
+            continue
+        if belongs_to_patient(note, hit.start, hit.end) or _is_infants(patient, hit):
+            theirs = sex != base and note.sentence_number(hit.start) in of_spouse
+            found.setdefault(_OTHER[sex] if theirs else sex, hit)
         elif _is_spouses(note, hit, sex):
             found.setdefault(_OTHER[sex], hit)
     return found
@@ -71,6 +102,25 @@ def _phrase(note: ScannedNote, hit: Hit) -> tuple[str | None, Hit]:
         if match:
             return sex, hit._replace(end=match.end())
     return None, hit
+
+
+def _is_infants(patient: DescribedPatient, hit: Hit) -> bool:
+    """ "The infant was circumcised", in the note of an infant."""
+    note = patient.note
+    if not patient.is_infant or note.in_family(hit.start):
+        return False
+    return not has_other_subject(note, hit.start, people=RELATIVES)
+
+
+def _is_of_birth(patient: DescribedPatient, hit: Hit) -> bool:
+    """Whether an obstetric word is about the patient's own birth."""
+    note = patient.note
+    years = next((age.value for age in patient.own_ages if age.value is not None), None)
+    if patient.is_infant or (years is not None and years < _YOUNGEST_MOTHER):
+        return True
+    first, last = note.sentence(hit.start)
+    born = _BORN.search(note.text, first, last)
+    return born is not None and (years is None or years < _ADULT)
 
 
 def _is_spouses(note: ScannedNote, hit: Hit, sex: str) -> bool:

@@ -41,6 +41,15 @@ _SOMEBODY_BEFORE = re.compile(r"\b(?P<word>[A-Za-z]+)[.,:(]?[ \t]+\(?$")
 _NAME_NEXT = re.compile(r"[ \t]+(?:[A-Z]\.?[ \t]+)?([A-Z][A-Za-z'’-]+)")
 _CAPITAL_BEFORE = re.compile(r"[A-Z][\w.'’-]*[ \t]+$|\bthe\s+$|[\w'’)-]$")
 _LOWER_NEXT = re.compile(r"(?:['’]s)?[ \t]+[a-z]|[.,;]")
+_EPONYM = re.compile(
+    r"(?:['’]s)?[ \t-]+(?:\w+[ \t]+){0,2}?(?:approach|incisions?|clamps?|retractors?|forceps|maneuver|sign|"
+    r"test|splint|score|scale|stag(?:e|ing)|"
+    r"class(?:ification)?|procedure|technique|sutures?|stitch|drain|catheter|tube|disease|syndrome|fracture|criteria|elevator|osteotome|"
+    r"scissors|needle|speculum|frame|table|brace|bandage|dressing|operation|repair|flap|point|triangle|line|angle|position|County|"
+    r"Hospital|Clinic|Center|University|Street|Medical)\b",
+    re.IGNORECASE,
+)
+_ARTICLE_BEFORE = re.compile(r"\b(?:an?|the|modified|standard|using|via|through|volar|dorsal)\s+(?:[a-z-]+\s+)?$")
 _PROVIDERS = frozenset(["dr", "prof", "np", "rn", "pa", "nurse", "doctor", "md", "attending", "resident"])
 
 
@@ -163,6 +172,8 @@ def _is_loose(note: ScannedNote, hit: Hit, base: str) -> bool:
     if not text[hit.start].isupper() or text[hit.start : hit.end].isupper() or hit.word in _words():
         return False
     if _pairs()[hit.word][0] != base or _CAPITAL_BEFORE.search(text, max(0, hit.start - 20), hit.start):
+        return False
+    if _EPONYM.match(text, hit.end) or _ARTICLE_BEFORE.search(text, max(0, hit.start - 24), hit.start):
         return False
     return _LOWER_NEXT.match(text, hit.end) is not None and not _is_somebody(note, hit.start)
 

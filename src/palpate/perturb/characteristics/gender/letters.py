@@ -15,7 +15,9 @@ from palpate.perturb.characteristics.reading.people import belongs_to_patient
 TRIGGERS = ("m", "f", "y")
 """The words to scan for."""
 _AFTER_AGE = re.compile(
-    r"(?P<near>[-.\s]?(?P<a>[MFmf])|\s+(?:aa|[wbc]|h(?=m))/?(?P<b>[MFmf])|-(?P<c>" + "|".join(NOUNS) + r"))"
+    r"(?P<near>[-.\s]?(?P<a>[MFmf])|\s+(?:aa|[wbc]|h(?=m))/?(?P<b>[MFmf])|\s?(?-i:[RL]H(?:AA|[WBHC])?/?(?P<d>[MF]))|-(?P<c>"
+    + "|".join(NOUNS)
+    + r"))"
     r"(?![\w'’/-])(?!\s+(?:patient|pt)\b)",
     re.IGNORECASE,
 )
@@ -57,6 +59,12 @@ def find_letters(patient: DescribedPatient) -> list[tuple[int, int]]:
         leading = _LEADING.match(text, max(first, age.start - 12), age.start)
         if leading and not text[first : leading.start()].strip():
             spans.append(leading.span("a"))
+    for age in patient.odd_ages:
+        match = _AFTER_AGE.match(text, age.tail) if age.style != "decade" and age.tail > age.end else None
+        if age.sex:
+            spans.append(age.sex)
+        elif match and not _is_else(match):
+            spans.append(_span(match))
     for hit in note.hits("letter"):
         found = _bare(patient, hit.start, hit.end)
         if found and belongs_to_patient(note, found.start(), found.end()):

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.gender.partners import spouses
-from palpate.perturb.characteristics.gender.subjects import Subjects
+from palpate.perturb.characteristics.gender.subjects import OWN_STORY, Subjects
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES, SIDES, SPOUSES
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OTHERS, RELATIVES, SIDES, SPOUSES, is_had
 
 Owner = Literal["patient", "spouse", "other", "unsure"]
 _GENDER = {**GENDER_OF_KIN, "gf": "female", "bf": "male"}
@@ -45,15 +45,47 @@ _TELLS_OF_PATIENT = re.compile(
 )
 """In "she says the patient fell", she is not the patient."""
 _FAMILY_HISTORY = re.compile(r"\bfamily\s+(?:medical\s+)?(?:history|hx)\b", re.IGNORECASE)
-_OWN_STORY = re.compile(
-    r"\s+(?:denies|reports|endorses|states|notes|believes|(?:is|was)\s+(?:adopted|unaware|unsure|not\s+(?:aware|sure)|the\s+(?:only|oldest|"
-    r"youngest)|one\s+of)|does\s+not\s+know|doesn't\s+know|has\s+(?:no|one|two|three|four|five|\d+|several|many)\s+(?:\w+\s+)?"
-    r"(?:siblings?|children|brothers?|sisters?|sons?|daughters?|known|relatives?|family|kids))\b",
+_SAYS_WHO = re.compile(
+    r"\s*\(\s*(?:(?:the|his|her|this|pt['’]s|patient['’]s)\s+)?(?:\w+\s+)?(?P<who>[a-z]+)\s*\)", re.IGNORECASE
+)
+""" "I asked her if she (sister) had seen it"."""
+_TELLS_OF_THE_PATIENT = re.compile(
+    r"(?:-in-law)?(?:\s+also|\s+who)?\s+(?:reports?|reported|states?|stated|says|said|notes|noted|feels|felt|thinks|thought|"
+    r"found|saw|brought|noticed)\b[^.;]*\b(?:patient|pt)\b[^.;]*(?:,|\band|\bbut)\s+(?:and\s+|but\s+)?$",
     re.IGNORECASE,
 )
+_THINKS = re.compile(
+    r"\s+(?:also\s+|then\s+|further\s+)?(?:believe[sd]?|thinks?|thought|states?|stated|says|said|reports?|reported|noticed|notes|noted|"
+    r"feels\s+that|felt\s+that|called|found|brought|gave|wants|would\s+like|is\s+(?:very\s+)?(?:concerned|worried|unsure|not\s+sure))\b",
+    re.IGNORECASE,
+)
+_ACTS_ON_PATIENT = re.compile(
+    r"\s+(?!(?:is|was|as|presents?|presented)\b)(?:(?!and\b|but\b|that\b|which\b|when\b|because\b|if\b|while\b)[\w'’-]+\s+){1,5}?the\s+(?:patient|pt)\b(?!['’]s)",
+    re.IGNORECASE,
+)
+_ONE_OF_THEM = re.compile(
+    r"[\s\-*•,]*(?:one(?!\s+of\s+(?:his|her)\b)|another|some|the\s+(?:other|older|younger|first|second))\b",
+    re.IGNORECASE,
+)
+_ONE_RELATIVE = frozenset(["cousin", "sibling", "child", "kid", "twin", "parent", "grandparent", "grandchild"])
+_OF_THE_PATIENT = re.compile(r"^\s+of\s+(?:the\s+|this\s+)?(?:patient|pt)\b", re.IGNORECASE)
+_DIED = re.compile(r"(?:-in-law)?\s*,?\s*(?:died|passed\s+away|is\s+deceased|was\s+deceased)\b", re.IGNORECASE)
+_NOT_THE_DEAD = re.compile(r"\b(?:when|while|after|before|since|until)\s+$", re.IGNORECASE)
+_PATIENT_NAMED = re.compile(r"\b(?:patient|pt)\b", re.IGNORECASE)
+_ALTHOUGH = re.compile(r",?\s+(?:although|though|even\s+though|while|if)\s+$", re.IGNORECASE)
+_ALTHOUGH_HAS = re.compile(
+    r",\s*(?:although|though|even\s+though|while)\b[^,.;]{1,40},\s*(?:has|had|is|was|does|did)\b[^.;]*\band\s+$",
+    re.IGNORECASE,
+)
+""" "His brother, although he is thin, has gout and he is on medication"."""
 _IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
 _GENERIC = re.compile(r"/\s?(?:he|she|him|her|his|hers)\b|\b(?:he|she|him|her|his|s)\s?/$", re.IGNORECASE)
+_OR_HER = re.compile(r" or (?:he|she|him|her|his|hers)\b", re.IGNORECASE)
+_HIS_OR = re.compile(r"\b(?:he|she|him|her|his|hers) or $", re.IGNORECASE)
 _DECLARED = re.compile(r"(?:she\s?/\s?her(?:\s?/\s?hers)?|he\s?/\s?him(?:\s?/\s?his)?)(?![\w/])", re.IGNORECASE)
+_IN_TITLE = re.compile(r"(?<![.!?:,;]\s)\b[A-Z][a-z]+\s+$")
+_TITLE_GOES_ON = re.compile(r"\s+[A-Z][a-z]+[\"”.,]")
+"""The title of a play or a film: "Murder She Wrote"."""
 _UPPER_NEAR = re.compile(r"\s+[A-Z]{2,}\b|\s+[A-Z]\b")
 
 _QUOTE = re.compile(r"\"[^\"\n]{1,240}\"|“[^”\n]{1,240}”")
@@ -87,10 +119,20 @@ def pronouns(note: ScannedNote) -> Iterator[tuple[Hit, str]]:
         if after == "-" or after.isdigit() or after == "_":
             continue
         written = text[hit.start : hit.end]
-        if written.isupper() and not _UPPER_NEAR.match(text, hit.end):
+        if (
+            written[0].isupper()
+            and _IN_TITLE.search(text, max(0, hit.start - 20), hit.start)
+            and _TITLE_GOES_ON.match(text, hit.end)
+        ):
+            continue
+        if written.isupper() and not _UPPER_NEAR.match(text, hit.end) and not note.is_in_capitals(hit.start):
             continue
         if written == "His" and (
             text[max(0, hit.start - 3) : hit.start] == "of " or text[hit.end : hit.end + 7].lower() == " bundle"
+        ):
+            continue
+        if (text[hit.end : hit.end + 4] == " or " and _OR_HER.match(text, hit.end)) or (
+            text[hit.start - 4 : hit.start] == " or " and _HIS_OR.search(text, max(0, hit.start - 9), hit.start)
         ):
             continue
         if "/" in (after, text[hit.start - 1 : hit.start]) and (
@@ -128,12 +170,35 @@ class PronounOwners:
 
     def _owner(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
         note = self._note
+        named = _SAYS_WHO.match(note.text, hit.end)
+        if named and (named.group("who").lower() in OTHERS or gender != self._base):
+            return "other", True
         if note.in_family(hit.start) and not self._tells_own(hit):
-            owns = hit.word in _POSSESSIVE and gender == self._base and bool(_OWNS_KIN.match(note.text, hit.end))
-            return ("patient", False) if owns else ("other", gender == self._base)
+            return self._in_family_history(hit, gender)
         if gender != self._base:
             return self._of_other_gender(hit, gender)
         return self._of_same_gender(hit, gender)
+
+    def _in_family_history(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
+        """In a family history: the patient's if nobody of that gender was spoken of before."""
+        note = self._note
+        if gender != self._base:
+            return "other", False
+        if hit.word in _POSSESSIVE and _OWNS_KIN.match(note.text, hit.end):
+            return "patient", False
+        start = note.family_start(hit.start)
+        start = max(start, *(each.end for each in note.hits("patient") if start <= each.start < hit.start), start)
+        kin = [
+            person
+            for person in note.hits("people")
+            if start <= person.start < hit.start
+            and (GENDER_OF_KIN.get(person.word) == gender or person.word in _ONE_RELATIVE)
+            and not is_had(note.text, person.start)
+        ]
+        if not kin:
+            return "patient", False
+        far = note.sentence_number(hit.start) - note.sentence_number(kin[-1].start) > _NEAR
+        return ("unsure" if far else "other"), True
 
     def _tells_own(self, hit: Hit) -> bool:
         """ "He denies a family history of gout", "She has no siblings": the patient in a family history."""
@@ -143,8 +208,8 @@ class PronounOwners:
             return True
         return (
             hit.word in _SUBJECTS
-            and not text[first : hit.start].strip(" \t\n-*•")
-            and bool(_OWN_STORY.match(text, hit.end))
+            and not text[first : hit.start].strip(" \t\n-*•,")
+            and bool(OWN_STORY.match(text, hit.end))
         )
 
     def _of_other_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
@@ -170,7 +235,7 @@ class PronounOwners:
         number = note.sentence_number(hit.start)
         quote = next((span for span in self._quotes if span[0] < hit.start < span[1]), None)
         quoted = _speaker_means_another(note, *quote) if quote else False
-        if quoted or _TELLS_OF_PATIENT.match(note.text, hit.end):
+        if quoted or _TELLS_OF_PATIENT.match(note.text, hit.end) or self._acts_on_patient(hit):
             return "other", True
         if quoted is None:
             return "unsure", True
@@ -183,9 +248,43 @@ class PronounOwners:
                 return "unsure", True
             if self._same_sentence(person, hit):
                 return "other", True
-        if self._subjects.may_mean_another(hit):
+        if (
+            self._is_one_of_kin(hit, gender)
+            or self._is_kins_decade(hit, gender)
+            or self._subjects.may_mean_another(hit)
+        ):
             return "unsure", True
         return "patient", False
+
+    def _acts_on_patient(self, hit: Hit) -> bool:
+        """ "Her daughter says that she has heard the patient snore"."""
+        end = self._note.sentence(hit.start)[1]
+        return hit.word in _SUBJECTS and _ACTS_ON_PATIENT.match(self._note.text, hit.end, end) is not None
+
+    def _is_one_of_kin(self, hit: Hit, gender: str) -> bool:
+        """ "He has two brothers. One of them lives with his wife." """
+        note = self._note
+        first, _ = note.sentence(hit.start)
+        if hit.word in _SUBJECTS or not _ONE_OF_THEM.match(note.text, first):
+            return False
+        number = note.sentence_number(hit.start)
+        return any(
+            0 < number - note.sentence_number(person.start) <= _NEAR
+            and GENDER_OF_KIN.get(person.word.removesuffix("s"), gender) == gender
+            for person in note.hits("people")
+        )
+
+    def _is_kins_decade(self, hit: Hit, gender: str) -> bool:
+        """ "Her mother had dementia. It started in her 80s." """
+        note = self._note
+        if hit.word not in _POSSESSIVE or not _IN_DECADE.match(note.text, hit.end):
+            return False
+        number = note.sentence_number(hit.start)
+        return any(
+            0 <= number - note.sentence_number(person.start) <= _NEAR and GENDER_OF_KIN.get(person.word) == gender
+            for person in self._people
+            if person.start < hit.start
+        )
 
     def _is_one_of_two(self, person: Hit, hit: Hit) -> bool:
         """ "Her daughter says she gave her tylenol": one of the two is the daughter."""
@@ -196,7 +295,13 @@ class PronounOwners:
         text = self._note.text
         if hit.word in _POSSESSIVE and _OWNS_KIN.match(text, hit.end):
             return False
-        between = text[person.end : hit.start]
+        between = _OF_THE_PATIENT.sub("", text[person.end : hit.start])
+        if _DIED.match(between) and not _NOT_THE_DEAD.search(between, 0 if hit.word in _SUBJECTS else len(between)):
+            return not _PATIENT_NAMED.search(between)
+        if hit.word in _SUBJECTS and (_ALTHOUGH.match(between) or _ALTHOUGH_HAS.match(between)):
+            return True
+        if hit.word in _SUBJECTS and _TELLS_OF_THE_PATIENT.match(between) and _THINKS.match(text, hit.end):
+            return True
         if hit.word in _SUBJECTS:
             return bool(_FACT.match(between)) and not _TELLS.search(between)
         if hit.word in _POSSESSIVE and _IN_DECADE.match(text, hit.end):

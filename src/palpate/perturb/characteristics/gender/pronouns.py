@@ -30,6 +30,10 @@ _ONE_OF = re.compile(
     r"\b(?:an?|another)\s+(?:\w+\s+)?(?:friend|colleague|neighbor|relative|cousin|coworker|acquaintance)s?\s+of\s+$",
     re.IGNORECASE,
 )
+_HAS_GIVEN = re.compile(r"\b(?:has|have|had|having)\s+(?:\w+ly\s+|also\s+|then\s+)?given\s+$", re.IGNORECASE)
+"""Unlike "was given her medication" and "given her age"."""
+_QUOTED = re.compile(r"\s+[\"“'‘][A-Za-z]")
+_TOLD = re.compile(r"\b(?:told|asked|tell|ask|calls?|called|to|for|with|at)\s+$", re.IGNORECASE)
 _LAST = re.compile(r"([A-Za-z'’]+)\s+$")
 _AGO = re.compile(
     r"\s+\d+\s+(?:day|week|wk|month|mo|year|yr|hour|hr|minute|min)s?\s+(?:ago|later|after|before|prior|earlier|from)\b",
@@ -89,6 +93,8 @@ _OWN_GIFTS = _grammar()["own_gifts"]
 def read_her(text: str, start: int, end: int) -> Reading | None:
     """Whether "her" at this position means him or his; None if grammar does not decide."""
     after = _NEXT.match(text, end)
+    if after is None and _QUOTED.match(text, end):
+        return "him" if _TOLD.search(text, max(0, start - 14), start) else "his"
     if after is None:
         return "his" if _MASKED.match(text, end) else "him"
     word = after.group(1).lower()
@@ -107,6 +113,8 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
         return _before_number(text, end, verb)
     if word in ("back", "home"):
         return _before_back(text, after, verb)
+    if verb == "given":
+        return "him" if _HAS_GIVEN.search(text, max(0, start - 40), start) and word not in _OWN_GIFTS else "his"
     if verb in _GIVES:
         return "his" if word in _OWN_GIFTS or word.endswith(("'s", "’s")) else "him"
     adverb = word in _TIME or (word.endswith("ly") and word not in _NOUNS_IN_LY)

@@ -38,19 +38,33 @@ _REPORTS = re.compile(
     r"concern|worr|confirm|saw|drove|took|den[iy]|want|wish|agree|ask)",
     re.IGNORECASE,
 )
+_PARENT_AND = re.compile(
+    r"\b(?:mother|father|mom|dad|parents?|family|guardian|grandmother|grandfather)\s+and\s+(?:the\s+|their\s+)?$",
+    re.IGNORECASE,
+)
+_STATES = re.compile(
+    r"[\s,\-*•]*(?:he|she|they)\s+(?:also\s+|further\s+)?(?:states?|stated|reports?|reported|says|said|notes|noted|thinks|feels|believes|tells|"
+    r"told|is\s+(?:very\s+)?(?:concerned|worried))\b[^.;]{0,30}\b(?:his|her|their)\s+$",
+    re.IGNORECASE,
+)
+_THE = re.compile(r"\b(?:the|their|this)\s+$", re.IGNORECASE)
 _LAW = re.compile(r"-in-law")
 _LISTED = re.compile(r"\b(?:and|,)\s+(?:his|her)\s+$", re.IGNORECASE)
 _SAID = re.compile(r"\b(?:that|says|said|states|stated|reports|reported|thinks|feels|noticed|found)\s+$", re.IGNORECASE)
 
 
-def find_reciprocal(note: ScannedNote, base: str) -> tuple[list[Hit], bool]:
-    """The words that mean the patient, and whether another word may."""
+def find_reciprocal(note: ScannedNote, base: str, *, child: bool = False) -> tuple[list[Hit], bool]:
+    """The words that mean the patient, and whether another word may; a child is also the "son" of "mother and son"."""
     found: list[Hit] = []
     doubt = False
     people = note.hits("people")
     for number, hit in enumerate(people):
         if GENDER_OF_KIN.get(hit.word) != base or hit.word not in _CALLED_WORDS or note.in_family(hit.start):
             continue
+        if child and hit.word in ("son", "daughter") and _is_parents_child(note, people[:number], hit):
+            found.append(hit)
+            continue
+        doubt |= _is_told_by_child(note, hit)
         relative = _relative_before(note, people[:number], hit)
         owner = _owner(note, hit) if relative else None
         if relative is None or owner is None:
@@ -63,6 +77,24 @@ def find_reciprocal(note: ScannedNote, base: str) -> tuple[list[Hit], bool]:
             parent = relative.word in _CHILDREN.split() and not _LISTED.search(note.text, relative.end, hit.start)
             doubt |= reports or not can_be_patients or parent
     return found, doubt
+
+
+def _is_parents_child(note: ScannedNote, people: list[Hit], hit: Hit) -> bool:
+    """ "Mother and son agreed", "the mother states that the daughter is well"."""
+    if _PARENT_AND.search(note.text, max(0, hit.start - 24), hit.start):
+        return True
+    first, _ = note.sentence(hit.start)
+    parent = people and people[-1].start >= first and people[-1].word in _PARENTS.split()
+    return bool(parent) and _THE.search(note.text, max(first, hit.start - 8), hit.start) is not None
+
+
+def _is_told_by_child(note: ScannedNote, hit: Hit) -> bool:
+    """ "Seen with her daughter. She states that her mother fell": the daughter's mother is the patient."""
+    first, _ = note.sentence(hit.start)
+    if hit.word not in _PARENTS.split() or first == 0 or not _STATES.match(note.text, first, hit.start):
+        return False
+    before, _ = note.sentence(first - 1)
+    return any(before <= person.start < first and person.word in _CHILDREN.split() for person in note.hits("people"))
 
 
 def _owner(note: ScannedNote, hit: Hit) -> str | None:

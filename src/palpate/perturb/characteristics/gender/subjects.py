@@ -50,7 +50,7 @@ _PLAINLY = re.compile(
     re.IGNORECASE,
 )
 _PERSONAL = re.compile(
-    r"\s+(?:name|number|phone|cell|car|house|home|job|work|husband|boyfriend|wife|girlfriend|children|kids|mother|father|address|"
+    r"\s+(?:last\s+|first\s+|former\s+|current\s+|previous\s+)?(?:name|number|phone|cell|car|house|home|job|work|husband|boyfriend|wife|girlfriend|children|kids|mother|father|address|"
     r"email|own)\b",
     re.IGNORECASE,
 )
@@ -59,7 +59,14 @@ _REACHES = re.compile(
     r"(?:spoke|discussed|speak|discuss)(?:\s+\w+)?\s+(?:with|to))\s+$",
     re.IGNORECASE,
 )
-_REACHES_KIN = re.compile(_REACHES.pattern.removesuffix("$") + r"(?:(?:his|her|the|pt['’]?s)\s+)?$", re.IGNORECASE)
+_REACHES_KIN = re.compile(
+    r"(?:"
+    + _REACHES.pattern.removesuffix("$")
+    + r"|\b(?:(?:history|information|story)\b[^.;]{0,30}|obtained|provided|given|supplied|gathered|"
+    r"taken)\s+(?:from|by|through|per)\s+|\bper\s+"
+    r")(?:(?:his|her|the|pt['’]?s|patient['’]s|adult|eldest|oldest|youngest)\s+){0,3}$",
+    re.IGNORECASE,
+)
 _PROVIDER = re.compile(
     r"\b(?:Dr\b|Drs\b|MD\b|NP\b|PA\b|RN\b|PCP\b|(?i:doctor|nurse|surgeon|[a-z]+ologist|attending|therapist|physician|midwife)\b)"
 )
@@ -86,6 +93,18 @@ _CALLS_HELP = re.compile(
     r"\s+(?:then\s+|immediately\s+)?called\s+(?:911|EMS|an?\s+ambulance|the\s+police)\b", re.IGNORECASE
 )
 _COUPLE = re.compile(r"\b(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
+_KIN_OF_ONES_OWN = (
+    r"(?:has|does\s+not\s+have|doesn't\s+have)\s+(?:an?|any|no|one|two|three|four|five|six|seven|\d+|several|many|another|other|both)\s+"
+    r"(?:\w+\s+){0,2}?(?:siblings?|brothers?|sisters?"
+)
+_HAS_KIN = re.compile(rf"\s+(?:also\s+)?(?:{_KIN_OF_ONES_OWN})|is\s+(?:unaware|not\s+aware)\s+of)\b", re.IGNORECASE)
+OWN_STORY = re.compile(
+    r"\s+(?:also\s+)?(?:denies|reports|endorses|states|notes|believes|(?:is|was)\s+(?:adopted|unaware|unsure|not\s+(?:aware|sure)|"
+    r"the\s+(?:only|oldest|youngest)|one\s+of)|does\s+not\s+know|doesn't\s+know|"
+    rf"{_KIN_OF_ONES_OWN}|child(?:ren)?|sons?|daughters?|known|relatives?|family|kids))\b",
+    re.IGNORECASE,
+)
+"""What only the patient says, even after a sentence about a relative: "He has two sisters"."""
 _KIN_NEXT = re.compile(r"\s+(?:[a-z-]+\s+)?(?:" + "|".join(sorted(RELATIVES)) + r")\b", re.IGNORECASE)
 _TREATS = re.compile(
     r"\s+(?:then\s+|also\s+|has\s+|had\s+|\w+ly\s+)?(?:order|recommend|prescrib|advis|suggest|refer|perform|evaluat|examin|explain|"
@@ -135,7 +154,7 @@ class Subjects:
                 return True
             if self.has_object_alike(hit) and self._is_about_another(before, first, reports=True):
                 return True
-            if _PLAINLY.match(text, hit.end):
+            if _PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
                 return False
             speaks = _SPEAKS.match(text, hit.end) is not None
             return self._is_about_another(before, first, passing=not speaks) or (
@@ -193,7 +212,7 @@ class Subjects:
         return before
 
     def _reached(self, before: int, first: int) -> bool:
-        """ "Called her daughter. She is aware." """
+        """ "Called her daughter. She is aware." "History is obtained from her daughter. She states that ..." """
         text = self._note.text
         return any(
             before <= person.start < first and _REACHES_KIN.search(text, max(before, person.start - 40), person.start)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from palpate.perturb.characteristics.gender import firstnames, letters, partners, reciprocal
+from palpate.perturb.characteristics.gender import firstnames, letters, partners, reciprocal, titles
 from palpate.perturb.characteristics.gender.owners import Pronoun, PronounOwners, declared, pronouns
 from palpate.perturb.characteristics.gender.pronouns import his_stands_alone, read_her
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES, belongs_to_patient
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, belongs_to_patient
 
 TO_FEMALE = {
     "man": "woman", "male": "female", "gentleman": "lady", "boy": "girl", "m": "f", "he": "she", "him": "her",
@@ -34,18 +34,11 @@ ROLES = (
     "househusband latino latina filipino filipina fatherhood motherhood serviceman servicewoman "
     "chairman chairwoman actor actress"
 )
-TRANSITION = ("afab", "amab", "assigned", "dysphoria", "affirming", "reassignment", "top", "bottom")
 PARENTS = frozenset(["father", "mother", "grandfather", "grandmother"])
 _HEADER = re.compile(
     r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?[ \t]*(?::|=)[ \t]*(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
     re.IGNORECASE,
 )
-_TITLE = re.compile(
-    r"(?:Mr|Mrs|Ms|Miss)\b(?=\.?\s+(?:\[\*\*(?!\d)|_{2,}|[A-Z]))"
-    r"|(?:MR|MRS|MS|MISS)\b(?=\.\s+(?:\[\*\*(?!\d)|[A-Z]{2,}\b))"
-)
-_TWO = re.compile(r"\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
-_TWO_BEFORE = re.compile(r"(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+$|\b(?:" + "|".join(sorted(RELATIVES)) + r")[\s,(]+$")
 _SPOUSE_BEFORE = re.compile(r"\b(?:husband|wife)[\s,(]+$", re.IGNORECASE)
 _PARENT_BEFORE = re.compile(
     r"\b(?:is|was|as|become|becoming|being)\s+(?:an?|the)\s+(?:(?!he|she)[\w-]+\s+){0,2}$", re.IGNORECASE
@@ -56,8 +49,20 @@ _PARENT_AFTER = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eig
 _BABY = re.compile(r"\b(?:baby|newborn|neonate|infant)\s+$", re.IGNORECASE)
 _BABY_NEXT = re.compile(r"\s+(?:infant|newborn|neonate|baby)\b", re.IGNORECASE)
 _BABY_OPENS = re.compile(r"(?:^|[:.\n])\s*baby\s+$", re.IGNORECASE)
+_DESCRIBED = re.compile(
+    r"(?:\s*[,.;:)\n]|\s*$|\s+(?:with|w/|who|presents?|presenting|presented|in|here|complaining|seen|is|was|has|had|s/p|status|h/o|that|and|on|from|"
+    r"admitted|referred|patient|pt)\b)",
+    re.IGNORECASE,
+)
+_HE_IS = re.compile(
+    r"\b(?P<who>he|she|patient|pt)\s+(?:(?:has|lives|works)\s[^.;,]{1,30}\sand\s+)?(?:is|was)\s+(?:currently\s+|now\s+|also\s+)?(?:(?:an?|the)\s+)?(?:(?!who|with|of)[\w-]+,?\s+){0,3}$",
+    re.IGNORECASE,
+)
+_UNCLEAR = "a word for a gender that may be somebody else's"
 _THEY = re.compile(r"they\s?/\s?them\b", re.IGNORECASE)
 _OWN_PRONOUNS = "the patient goes by pronouns of their own"
+OF_OTHERS = frozenset([partners.NAMED, partners.SEX_WITH, firstnames.BOTH, firstnames.LOOSE])
+"""Doubts about people and names that stay as they are in the note of a non-binary patient."""
 
 
 class Swap(NamedTuple):
@@ -79,10 +84,9 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "role": (*ROLES.split(), *sorted(PARENTS)),
         "spouse": partners.SPOUSE_WORDS,
         "letter": letters.TRIGGERS,
-        "title": ("mr", "mrs", "ms", "miss"),
+        "title": titles.TRIGGERS,
         "pronoun": ("he", "him", "his", "himself", "she", "her", "hers", "herself"),
         "sex": ("sex", "sexually", "gender"),
-        "trans": ("transgender", "transgendered", "trans", "transsexual", "mtf", "ftm", *TRANSITION),
         "they": ("they",),
         **firstnames.triggers(),
     }
@@ -107,7 +111,8 @@ def swap(note: ScannedNote, start: int, end: int, *, weight: int = 0) -> Swap:
 def find_strong(patient: DescribedPatient, lettered: list[tuple[int, int]]) -> list[Swap]:
     """Headers, nouns, letters (`lettered`, from `letters`), titles and roles."""
     note = patient.note
-    return sorted([*_headers(note), *_nouns(patient, lettered), *_titles(note), *_roles(note)])
+    own = [swap(note, hit.start, hit.end, weight=1) for hit in titles.find_titles(note).own]
+    return sorted([*_headers(note), *_nouns(patient, lettered), *own, *_roles(note)])
 
 
 def _headers(note: ScannedNote) -> list[Swap]:
@@ -134,25 +139,6 @@ def is_newborn(patient: DescribedPatient, hit: Hit) -> bool:
         return False
     note = patient.note
     return bool(_BABY_OPENS.search(note.text, max(0, hit.start - 9), hit.start)) and not note.in_family(hit.start)
-
-
-def _titles(note: ScannedNote) -> list[Swap]:
-    found = []
-    for hit in note.hits("title"):
-        if not _TITLE.match(note.text, hit.start) or _TWO.match(note.text, hit.end):
-            continue
-        if _TWO_BEFORE.search(note.text, max(0, hit.start - 15), hit.start) or note.in_family(hit.start):
-            continue
-        if note.text[hit.start : hit.end].isupper() and not _capitals_before(note, hit):
-            continue
-        found.append(swap(note, hit.start, hit.end, weight=1))
-    return found
-
-
-def _capitals_before(note: ScannedNote, hit: Hit) -> bool:
-    """Whether MR. SMITH opens a sentence or is among capitals, unlike "severe MR. TTE"."""
-    before = note.text[note.sentence(hit.start)[0] : hit.start].split()
-    return not before or before[-1].isupper()
 
 
 def _roles(note: ScannedNote) -> list[Swap]:
@@ -190,20 +176,33 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
     spouses = {GENDER_OF_KIN.get(hit.word) for hit in partners.spouses(note) if not note.in_family(hit.start)} - {None}
     if not high and len(spouses) == 1:
         return ("female" if spouses == {"male"} else "male"), False
-    base = _without_relatives(strong, note) if high else None
+    base = _without_relatives(strong, note) if high else _by_owners(note)
     return base, bool(high) and base is None
 
 
 def _without_relatives(strong: list[Swap], note: ScannedNote) -> str | None:
     """The gender by words that can't mean a relative nearby: "his wife came. She says he fell" is about a man."""
     kin = [(note.sentence_number(hit.start), GENDER_OF_KIN.get(hit.word)) for hit in note.hits("people")]
+    spoken_of = set(kin)
     told = {s.gender for s in strong}
     for hit, gender in pronouns(note):
         number = note.sentence_number(hit.start)
-        if not note.in_family(hit.start) and (number, gender) not in kin and (number - 1, gender) not in kin:
+        if (number, gender) in spoken_of or (number - 1, gender) in spoken_of:
+            spoken_of.add((number, gender))  # who is spoken of may be so in the next sentence, too
+        elif not note.in_family(hit.start):
             told.add(gender)
     if not told:
         told = {gender for gender in ("female", "male") if reciprocal.find_reciprocal(note, gender)[0]}
+    return told.pop() if len(told) == 1 else None
+
+
+def _by_owners(note: ScannedNote) -> str | None:
+    """The gender by pronouns in a family history that are the patient's own: "He has no family history of gout"."""
+    told = {
+        gender
+        for gender in ("female", "male")
+        if any(each.owner == "patient" and each.gender == gender for each in PronounOwners(note, gender).all())
+    }
     return told.pop() if len(told) == 1 else None
 
 
@@ -236,7 +235,7 @@ def find_people(patient: DescribedPatient, base: str) -> People:
     _add_declared(note, base, people)
     _add_spouses(note, base, theirs, people)
     _add_names(patient, base, people)
-    called, doubt = reciprocal.find_reciprocal(note, base)
+    called, doubt = reciprocal.find_reciprocal(note, base, child=patient.is_child)
     people.swaps.extend(swap(note, hit.start, hit.end) for hit in called)
     if doubt:
         people.doubts.append(reciprocal.DOUBT)
@@ -244,7 +243,45 @@ def find_people(patient: DescribedPatient, base: str) -> People:
         people.doubts.append("a newborn of the patient's gender")
     if partners.tells_sex_with(note):
         people.doubts.append(partners.SEX_WITH)
+    _add_titles(note, base, people)
+    _add_told_in_family(note, base, people)
+    _add_unclear(patient, base, people)
     return people
+
+
+def _add_told_in_family(note: ScannedNote, base: str, people: People) -> None:
+    """ "He is a single male" and "she is a widow" in a family and social history."""
+    own = {place.start for place in people.swaps if place.gender == base}
+    for hit in (*note.hits("noun"), *note.hits("role")):
+        match = _HE_IS.search(note.text, max(0, hit.start - 60), hit.start) if note.in_family(hit.start) else None
+        if match is None or (place := swap(note, hit.start, hit.end)).gender != base:
+            continue
+        if match.start() in own or match.group("who").lower() in ("patient", "pt"):
+            people.swaps.append(place)
+
+
+def _add_unclear(patient: DescribedPatient, base: str, people: People) -> None:
+    """A noun that nothing ties to anybody is the patient's where a description goes on after it."""
+    note = patient.note
+    newborn = {swap.start for swap in _nouns(patient, [])}
+    for hit in patient.unclear_nouns:
+        place = swap(note, hit.start, hit.end)
+        if place.gender != base or hit.start in newborn:
+            continue
+        if _DESCRIBED.match(note.text, hit.end):
+            people.swaps.append(place)
+        else:
+            people.left.append(place._replace(ambiguous=True))
+            people.doubts.append(_UNCLEAR)
+
+
+def _add_titles(note: ScannedNote, base: str, people: People) -> None:
+    """Titles of others, which stay; if it is unclear whose they are, the note can't be altered."""
+    found = titles.find_titles(note)
+    others = [swap(note, hit.start, hit.end)._replace(ambiguous=True) for hit in found.others]
+    people.left.extend(others)
+    if found.unclear and any(place.gender == base for place in others):
+        people.doubts.append(titles.TWO)
 
 
 def _has_baby_alike(patient: DescribedPatient, base: str) -> bool:

@@ -31,7 +31,7 @@ _MASK = r"\[\*\*\s?Age over 90\s*\*\*\]|(?<!_)_{3}(?!_)"
 _NUMBER = rf"(?P<number>{_MASK}|\d{{1,3}}\+?)"
 _UNIT = (
     r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.-]\s?o\b\.?|y\s?o\b"
-    r"|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
+    r"|y\s?/?\s?o(?=(?-i:[RL]H(?:AA|[WBHC])?[MF])\b)|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
     r"|(?:yo|yrs?|y)(?=\s?/\s?(?-i:[MF])(?![\w'’/])|\s?\((?-i:[MF])\)|(?-i:[MF])\b)"
     r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|[MF](?!/))\b)))"
 )
@@ -54,7 +54,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _IS_NUMBER = re.compile(
-    r"(?:\.?\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d)"
+    r"(?:\.?\s+(?:is|turned|just turned)|['’]s)\s+(?:now\s+|currently\s+)?(?P<number>\d\d\+?)"
     r"(?=\s*(?:[.,;]|and\b|today\b|yesterday\b|last\b|this\b|in\b|$))"
 )
 _AFTER_NAME = re.compile(
@@ -67,7 +67,7 @@ _DECADE = re.compile(
     re.IGNORECASE,
 )
 _PAST = re.compile(
-    r"\b(?:at|since|when|until|till|by|before|after|around|from|of|between|if|once|for)\s+(?:the\s+)?(?:age\s+of\s+|age\s+|ages\s+|"
+    r"\b(?:at|since|when|until|till|by|before|after|around|from|of|between|if|once|for|diagnosed\s+as|diagnosed)\s+(?:the\s+)?(?:age\s+of\s+|age\s+|ages\s+|"
     r"(?:he|she|they|pt|patient|the\s+patient)\s+(?:was|were|turned)\s+)?(?:about\s+|approximately\s+|around\s+|only\s+|the\s+)?$",
     re.IGNORECASE,
 )
@@ -90,6 +90,7 @@ _SCORE = re.compile(
 _ONSET = re.compile(r"\s+(?:at|of)\s+[a-z][a-z \t]{2,24}[:=]?\s+(?P<number>\d\d)(?=\s*(?:[.,;)\n]|y|$))", re.IGNORECASE)
 _KIN_OF = re.compile(r"\b(?P<kin>[a-z]+)\s+of\s+(?:the\s+|this\s+|our\s+)?(?:patient|pt)\b[^.;]{0,24}$", re.IGNORECASE)
 _KIN_HAS = re.compile(r"\b(?P<kin>[a-z]+)['’]s\s+(?:current\s+|present\s+)?$", re.IGNORECASE)
+_GOES_ON = re.compile(r"\s*(?:(?:now|currently|is|presently|still|alive|at|age|aged)\s+)*", re.IGNORECASE)
 _SHORT_KIN = re.compile(r"\b(?:dtr|dtrs|dgtr|bro|sis|sibs?|hubby)\b[^.;]{0,24}$", re.IGNORECASE)
 _RANGE_BEFORE = re.compile(r"\d\s*(?:-|–|to|or|and|\+/-|±)\s*$")
 _PRESENT_LABEL = re.compile(
@@ -170,7 +171,8 @@ def _value(number: str) -> int | None:
         return 90
     words = re.findall(r"[a-z]+", number.lower())
     if words and words[-1] != "s":
-        return sum(_VALUES.get(word, 0) for word in words) + (1 if words[0] == "over" else 0)
+        value = sum(_VALUES.get(word, 0) for word in words)
+        return value + (words[0] == "over" and value < 90)  # "over ninety" is how 90+ is written
     digits = re.search(r"\d+", number)
     return int(digits.group()) if digits else None
 
@@ -185,9 +187,14 @@ def _whose(note: ScannedNote, start: int, tail: int) -> Whose:
         or (kin and kin.group("kin").lower() in RELATIVES)
     ):
         return "other"
-    if _RANGE_BEFORE.search(before):
+    if _RANGE_BEFORE.search(before) or (_GOES_ON.fullmatch(before) and _after_kin(note, first)):
         return "other"
     return "past" if _PAST.search(before) or _THEN.match(note.text, tail) else "patient"
+
+
+def _after_kin(note: ScannedNote, first: int) -> bool:
+    """Whether a clause goes on about a relative: "Father with strokes at 45 and 80; now 82 years old"."""
+    return note.text[first - 1 : first] == ";" and (note.in_family(first - 1) or has_other_subject(note, first - 1))
 
 
 def _candidates(note: ScannedNote) -> Iterator[re.Match[str]]:
@@ -321,7 +328,8 @@ def _said(note: ScannedNote) -> list[Age]:
             match = pattern.match(note.text, hit.end)
             if match and (tag != "title" or note.text[hit.start : hit.end].istitle()):
                 start, end = match.span("number")
-                ages.append(Age(start, end, end, int(match.group("number")), "digits", _whose(note, hit.start, end)))
+                value = _value(match.group("number"))
+                ages.append(Age(start, end, end, value, "digits", _whose(note, hit.start, end)))
     return ages
 
 

@@ -58,6 +58,12 @@ _LOOSE = re.compile(
     re.IGNORECASE,
 )
 """Statements of an age that `ages` does not read: "63.5 year old", "lady of 71 years", "woman (63)", "age unknown"."""
+_EARLIER = re.compile(
+    r"\b(?:at|around|since|until|till|by|before|after|between|from|diagnosed\s+as|from\s+\d+|\d+\s*(?:-|to)|(?:he|she|they|patient|pt)\s+(?:was|were))"
+    r"\s*(?:the\s+age\s+of\s+|age\s+)?(?:about\s+|approximately\s+|only\s+)?$",
+    re.IGNORECASE,
+)
+"""An earlier age, or anybody's: "at 14 years old", "around 5 to 10 years of age"."""
 _ANYBODY = re.compile(rf"\b{_PERSON}", re.IGNORECASE)
 _DECADES = ("septuagenarian", "octogenarian", "nonagenarian", "sexagenarian", "centenarian", "teenage", "teenager")
 
@@ -99,4 +105,7 @@ def tells_age_vaguely(note: ScannedNote) -> bool:
             return True
     if any(hit.word in _DECADES and belongs_to_patient(note, hit.start, hit.end) for hit in note.hits("life")):
         return True
-    return any(belongs_to_patient(note, *match.span()) for match in _LOOSE.finditer(text))
+    return any(
+        belongs_to_patient(note, *match.span()) and not _EARLIER.search(text, max(0, match.start() - 30), match.start())
+        for match in _LOOSE.finditer(text)
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.definitions import built_in
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
@@ -28,10 +28,14 @@ _NAMES_DISEASE = (
 """What makes "male" or "female" part of a disease's name: "male-pattern alopecia" in a woman's note."""
 _TO_NOUN = re.compile(
     rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’/-]*){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
-    rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M))?(?P<letter>[MF])"
+    rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|"
+    rf"(?<=H)[CH])?(?P<letter>[MF])"
     r"|(?:aa|w|b)/?(?P<small>[mf]))(?![\w'’/]))",
     re.IGNORECASE,
 )
+_HANDED = re.compile(r"[RL]HD?[ ]?")
+"""Right-handed or left-handed, as neurologists write it: "63 yo RHM"."""
+_HANDED_RACE = re.compile(r"[\s,]*[RL]HD?[ ]?(?:AA|[WBHC])/?[MF]\b")
 _LETTERS_BEFORE = re.compile(r"\b(?:AA|[WBH])/?[MF][\s,]+$")
 _NOUN_BEFORE = re.compile(rf"\b(?P<noun>{'|'.join(NOUNS)})[\s,(]+(?:aged?\s+)?$", re.IGNORECASE)
 _LETTER_BEFORE = re.compile(r"(?<![\w/])[MF]\s+$")
@@ -43,17 +47,24 @@ _INTRODUCES = re.compile(
     re.IGNORECASE,
 )
 _ADJECTIVES = re.compile(rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,3}}[\s,]+", re.IGNORECASE)
+_MORE_ADJECTIVES = re.compile(
+    r"(?:\s+(?:obese|overweight|underweight|uninsured|insured|homeless|housed|[A-Z][a-z]+-speaking|Asian|"
+    r"Hispanic|White|African American)){1,3}\s+"
+)
+"""What we write ourselves between an adjective and an age: "Uninsured obese Asian 63F"."""
 _SOMEBODY = re.compile(
     r"\b(?:by|from|with|another|other|for|against|between|to|two|three|some|several|unknown|many|younger|older|both|no|any|of|"
     r"involving|like|than|where|when)\s+(?:an?\s+|the\s+|another\s+|this\s+)?(?:[\w-]+\s+){0,3}$",
     re.IGNORECASE,
 )
+_PROPER = re.compile(r"[A-Z][a-z]+\s+(?:of|for)\s+(?:the\s+)?[A-Z]")
+"""A name: "Our Lady of Mercy"."""
 _HEADED = re.compile(r"\b(?:sex|gender)[\s/:=]*$", re.IGNORECASE)
 _TRANSGENDER = re.compile(r"\btrans(?:gender(?:ed)?)?\s+$", re.IGNORECASE)
 _SAID = re.compile(r"\b(?:is|was|now|currently|turned|about|approximately)\s+$", re.IGNORECASE)
 _THERE = re.compile(r"\bthere\s+(?:is|was)\s+(?:an?\s+|another\s+)?(?:[\w-]+\s+){0,2}$", re.IGNORECASE)
 _OPENS = re.compile(r"[^A-Za-z]*(?:[A-Za-z-]+[\s,]+){0,3}")
-_EXAM = re.compile(r"\b(?:exam|examination|general|gen|appearance|constitutional|const)\b[^.;]{0,30}$", re.IGNORECASE)
+_EXAM = re.compile(r"\b(?:exam|examination|general|gen|appearance|constitutional|const)\b[^.;]{0,45}$", re.IGNORECASE)
 _THIS = re.compile(r"\b(?:this|is an?|was an?|I['’]m an?|I am an?)\s+(?:[\w,-]+\s+){0,5}$", re.IGNORECASE)
 _INFANT_NEAR = re.compile(r"\b(?:infant|baby|newborn|neonate|old)[\s,]+(?:[A-Za-z-]+\s+){0,2}$", re.IGNORECASE)
 _INFANT_NEXT = re.compile(r"\s+(?:infant|baby|newborn|neonate|twin)\b", re.IGNORECASE)
@@ -65,7 +76,7 @@ _NOT_A_PERSON = re.compile(
     r"in\s+the\s+(?:next|other|adjacent)|next\s+(?:door|to)|(?:who|that)\s+(?:hit|assaulted|attacked|stabbed|shot|robbed|raped|"
     r"called|found)(?=\s+(?:him|her|the\s+patient|the\s+pt|pt|911|EMS)\b)|"
     r"students?|interpreters?|sitters?|paramedics?|EMTs?|guards?|strangers?|suspects?|voices|companions?|colleagues?|"
-    r"breasts?|to[\s-](?:male|female)|escutcheon|voice|caretaker|caregiver|sexual|cousin|sibling|twin|children|child)\b",
+    r"breasts?|predominan\w+|preponderance|predilection|population|ratio|incidence|subjects?|to[\s-](?:male|female)|escutcheon|voice|caretaker|caregiver|sexual|cousin|sibling|twin|children|child)\b",
     re.IGNORECASE,
 )
 
@@ -81,6 +92,7 @@ def ethnic_words() -> re.Pattern[str]:
     return re.compile(joined, re.IGNORECASE)
 
 
+_ADULT = 18
 _CLOSE = 1
 """By how many years the ages of one patient may differ within a note."""
 
@@ -152,8 +164,17 @@ class DescribedPatient:
     @cached_property
     def plain_nouns(self) -> list[Hit]:
         """Nouns without an age that seem to be the patient's: "frail woman in NAD"."""
+        return [hit for hit, whose in self._other_nouns if whose == "patient"]
+
+    @cached_property
+    def unclear_nouns(self) -> list[Hit]:
+        """Nouns of which nothing shows whether they are the patient's or somebody else's."""
+        return [hit for hit, whose in self._other_nouns if whose == "unclear"]
+
+    @cached_property
+    def _other_nouns(self) -> list[tuple[Hit, Literal["patient", "other", "unclear"]]]:
         taken = {description.noun[0] for description in self.descriptions if description.noun}
-        return [hit for hit in self.note.hits("noun") if hit.start not in taken and self._is_patient(hit)]
+        return [(hit, self._whose(hit)) for hit in self.note.hits("noun") if hit.start not in taken]
 
     @cached_property
     def places(self) -> list[Description]:
@@ -181,11 +202,16 @@ class DescribedPatient:
         """Whether only letters (and a slash or space) are between the adjective's position and the noun's letter."""
         if description.noun is None:
             return False
-        return self.note.text[description.place : description.noun[0]].rstrip("/ ").isalpha()
+        between = self.note.text[description.place : description.noun[0]]
+        return between.rstrip("/ ").isalpha() and not _HANDED.match(between)
 
     @cached_property
     def _noun_starts(self) -> frozenset[int]:
-        described = {d.place if self._has_race(d) else d.noun[0] for d in self.descriptions if d.noun}
+        described = {
+            d.place if self._has_race(d) or _HANDED.match(self.note.text, d.place) else d.noun[0]
+            for d in self.descriptions
+            if d.noun
+        }
         return frozenset(described | {hit.start for hit in self.plain_nouns})
 
     def describes(self, start: int, end: int) -> bool:
@@ -193,9 +219,11 @@ class DescribedPatient:
         text = self.note.text
         if _TITLED.search(text, max(0, start - 6), start):
             return False
-        opening = (min(d.place, d.age.start) for d in self.descriptions if d.age)
+        opening = [min(d.place, d.age.start) for d in self.descriptions if d.age]
         if any(0 < at - end <= 2 and text[end:at].isspace() for at in opening):
             return not (text[start].isupper() and _BEFORE_NAME.search(text, max(0, start - 20), start))
+        if any(0 < at - end <= 40 and _MORE_ADJECTIVES.fullmatch(text, end, at) for at in opening):
+            return True
         noun = _TO_NOUN.match(text, end, min(len(text), end + 60))
         if noun is not None:
             at = noun.start("noun")
@@ -216,9 +244,11 @@ class DescribedPatient:
 
     @property
     def has_letters_before_age(self) -> bool:
-        """Whether letters for race and sex come before an age: "B/F 63 yo"."""
-        ages = (age.start for age in self.own_ages)
-        return any(_LETTERS_BEFORE.search(self.note.text, max(0, at - 8), at) is not None for at in ages)
+        """Whether letters for race and sex can't be taken apart: "B/F 63 yo", "63 yo RHWM"."""
+        text = self.note.text
+        if any(_LETTERS_BEFORE.search(text, max(0, age.start - 8), age.start) for age in self.own_ages):
+            return True
+        return any(_HANDED_RACE.match(text, age.tail) for age in self.own_ages)
 
     def before_ethnicity(self, place: int) -> int:
         """The position before a word for the ethnicity, where other adjectives go: "obese White man"."""
@@ -242,6 +272,14 @@ class DescribedPatient:
     def is_infant(self) -> bool:
         """Whether the note is about a newborn or an infant."""
         return not self.descriptions and speaks_of_infant(self.note)
+
+    @cached_property
+    def is_child(self) -> bool:
+        """Whether the note is about a child: by age, or by "boy" and "girl"."""
+        years = self._years
+        if years is not None:
+            return years < _ADULT
+        return self.is_infant or any(hit.word in ("boy", "girl") for hit in self.plain_nouns)
 
     def _is_newborn(self, hit: Hit) -> bool:
         """ "Male infant", "infant female", "baby girl" in a note about an infant."""
@@ -272,20 +310,24 @@ class DescribedPatient:
             return Description(age.start, None, age)
         return Description(match.start("noun"), match.span("noun"), age)
 
-    def _is_patient(self, hit: Hit) -> bool:
+    def _whose(self, hit: Hit) -> Literal["patient", "other", "unclear"]:
         note, text = self.note, self.note.text
         if self.is_infant and not note.in_family(hit.start) and self._is_newborn(hit):
-            return True
+            return "patient"
         if _NOT_A_PERSON.match(text, hit.end) or not belongs_to_patient(note, hit.start, hit.end):
-            return False
+            return "other"
         if text[hit.end : hit.end + 1] in ("-", "/") or text[hit.start - 1 : hit.start] in ("-", "/"):
-            return False
+            return "other"
         first, _ = note.sentence(hit.start)
         before = text[max(first, hit.start - 60) : hit.start]
         if _HEADED.search(before) or _THERE.search(before):
-            return False
+            return "other"
         if _EXAM.search(before) or _THIS.search(before):
-            return True
+            return "patient"
+        if _PROPER.match(text, hit.start):
+            return "other"
         if _SOMEBODY.search(before):
-            return False
-        return bool(_INTRODUCES.search(before)) or bool(first >= hit.start - 60 and _OPENS.fullmatch(before))
+            return "other"
+        if _INTRODUCES.search(before) or (first >= hit.start - 60 and _OPENS.fullmatch(before)):
+            return "patient"
+        return "unclear"

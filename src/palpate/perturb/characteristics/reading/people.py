@@ -41,6 +41,27 @@ GENDER_OF_KIN: dict[str, str] = {
 RELATIVES = frozenset((_MALE + " " + _FEMALE + " " + _EITHER + " " + _PLURAL).split())
 OTHERS = RELATIVES | frozenset(_STRANGERS.split())
 PATIENT = ("patient", "patients", "pt", "pts")
+_NOT_PATIENT = re.compile(r"\s?/\s?(?:INR|a?PTT|OT|SLP|ST)\b|\s?[:=]?\s*\d", re.IGNORECASE)
+_PT_DOES = re.compile(
+    r"(?:['’]S\b|['’]s\b|\s+(?:is|was|has|had)\b(?!\s+(?:been\s+)?(?:recommended|consulted|ordered|prolonged|elevated|normal|checked|working|"
+    r"following|continued|started|unavailable|\d))|\s+(?:presents?|presented|reports?|reported|denies|denied|states?|stated|c/o|complain|"
+    r"admitted|with|who|lives|s/p|seen|came|h/o|p/w|appears|brought|transferred|tolerated|remains)\b)",
+    re.IGNORECASE,
+)
+_BEFORE_PT = re.compile(
+    r"\b(?:by|per|with|from|home|outpatient|inpatient|for|of|to|and|continue|start|begin|via|in|formal)\s+$|[/,]\s*$",
+    re.IGNORECASE,
+)
+
+
+def means_patient(text: str, start: int, end: int) -> bool:
+    """Whether "pt" is the patient: "PT" may be a prothrombin time or physical therapy."""
+    if _NOT_PATIENT.match(text, end):
+        return False
+    if text[start:end] != "PT":
+        return True
+    return _PT_DOES.match(text, end) is not None and _BEFORE_PT.search(text, max(0, start - 14), start) is None
+
 
 _HEADS = sorted((OTHERS | SIDES) - {"family", "relative", "relatives", "fam"})
 _HEAD = re.compile(
@@ -63,6 +84,16 @@ _PREDICATE = re.compile(
 )
 OF_SOME = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
 """A "mother of two" is the patient."""
+_HAS_BEFORE = re.compile(
+    r"\b(?:has|have|had|having|lost|raised|raising)\s+(?:(?:an?|no|one|two|three|four|five|six|seven|\d+|several|many|grown|adult|"
+    r"healthy|living|young|adopted|biological|other|another|and|sons?|daughters?|children|child|brothers?|sisters?|stepchildren)\s+){0,6}$",
+    re.IGNORECASE,
+)
+_AND_GOES_ON = re.compile(
+    r",?\s+and\s+(?:(?:he|she|they)\s+)?(?:is|was|has|had|lives|works|worked|smokes|denies|reports|does|retired)\b",
+    re.IGNORECASE,
+)
+"""In "she has three children and is a widow", the widow is she."""
 _PATIENT_AGAIN = re.compile(r"\b(?:patient|pt|who presents|mr|mrs|ms)\b", re.IGNORECASE)
 _BORN_TO = re.compile(
     r"\b(?:born|delivered)\s+(?:\w+\s+){0,6}?to\s+(?:an?|the|this)?\s*(?:[\w-]+\s+){0,6}$", re.IGNORECASE
@@ -87,6 +118,11 @@ def belongs_to_patient(note: ScannedNote, start: int, end: int) -> bool:
     return not has_other_subject(note, start)
 
 
+def is_had(text: str, start: int) -> bool:
+    """Whether a relative is only counted: "he has two grown sons"."""
+    return _HAS_BEFORE.search(text, max(0, start - 50), start) is not None
+
+
 def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] = OTHERS) -> bool:
     """Whether somebody else is the subject before a position in its sentence."""
     text = note.text
@@ -101,6 +137,8 @@ def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] =
             continue
         if _PATIENT_AGAIN.search(between):
             return False
+        if _AND_GOES_ON.match(between) and is_had(text, hit.start):
+            continue
         if _PREDICATE.match(between):
             return True
         if not _COMPANION.search(text[max(first, hit.start - 50) : hit.start]) and not between.startswith(("'s", "’s")):

@@ -8,62 +8,27 @@ Hispanic man"), before or after the age ("Asian 63M", "63yo Caucasian with asthm
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.definitions import CharacteristicGroup, Definition
-from palpate.perturb.characteristics.gender.words import like
-from palpate.perturb.characteristics.grammar import taken_out, with_articles
+from palpate.perturb.characteristics.grammar import with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
-from palpate.perturb.characteristics.reading import Hit, ScannedNote, section_end
-from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
+from palpate.perturb.characteristics.reading import Hit
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import belongs_to_patient, has_other_subject
 from palpate.perturb.characteristics.wording import contexts
+from palpate.perturb.characteristics.wording.found import Form, FoundWords, WordedMention, form_pattern
+from palpate.perturb.characteristics.wording.measures import measure_words
+from palpate.perturb.characteristics.wording.origins import OriginReader
+from palpate.perturb.characteristics.wording.rewriting import changed, end_of_section, put_in, reworded
 
 _LETTERS = {"AA": "African American", "W": "White", "C": "White", "B": "African American", "H": "Hispanic"}
+_INFANT = "infant: such words are not written of an infant"
 _FIXED = "the mention can't be taken out of its sentence"
 _MIXED = "ambiguous: the note puts the patient in more than one group"
 _JOINT = re.compile(r"(?P<mixes>\s*/\s*|-|\s+(?:or|and|and/or)\s+)|\s+")
-
-
-class WordedMention(NamedTuple):
-    """A mention: its span, its group (None for a group that is never written) and its kind."""
-
-    start: int
-    end: int
-    group: str | None
-    kind: str
-
-
-class Form(NamedTuple):
-    """A form to look for; `row` is its row in a wording table."""
-
-    pattern: re.Pattern[str]
-    group: str | None
-    kind: str
-    row: int = -1
-
-
-@dataclass
-class FoundWords:
-    """The mentions of one characteristic in a note."""
-
-    patient: DescribedPatient
-    places: list[WordedMention] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    signs: list[WordedMention] = field(default_factory=list)
-    denied: set[str] = field(default_factory=set)
-    """Groups that the note says the patient is not in."""
-    against: dict[str, str] = field(default_factory=dict)
-    """By group, a word that contradicts it."""
-    mixed: bool = False
-    present: str | None = None
-
-
-def _pattern(form: str) -> re.Pattern[str]:
-    return re.compile(r"\b" + r"\s+".join(map(re.escape, form.split())) + r"(?![\w])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -95,17 +60,21 @@ class WordedCharacteristic:
         for group in (*definition.groups, *([definition.other] if definition.other else [])):
             name = None if group is definition.other else group.name
             worded = {**group.forms, "header": (), "signs": group.signs, "against": group.against}
-            rows += [(form, Form(_pattern(form), name, kind)) for kind, forms in worded.items() for form in forms]
+            rows += [(form, Form(form_pattern(form), name, kind)) for kind, forms in worded.items() for form in forms]
         for number, phrases in enumerate(definition.wording):
             rows += [
-                (p, Form(_pattern(p), g.name, "wording", number))
+                (p, Form(form_pattern(p), g.name, "wording", number))
                 for p, g in zip(phrases, definition.groups, strict=True)
             ]
-        rows += [(form, Form(_pattern(form), None, "exception")) for form in definition.exceptions]
+        rows += [(form, Form(form_pattern(form), None, "exception")) for form in definition.exceptions]
         forms_of: dict[str, list[Form]] = {}
         for form, entry in sorted(rows, key=lambda row: (-len(row[0]), row[1].kind != "exception")):
             forms_of.setdefault(re.match(r"[A-Za-z]+", form).group().lower(), []).append(entry)  # type: ignore[union-attr]
         return forms_of
+
+    @cached_property
+    def _origins(self) -> OriginReader:
+        return OriginReader(self.definition.origins)
 
     @cached_property
     def _header(self) -> re.Pattern[str] | None:
@@ -134,10 +103,13 @@ class WordedCharacteristic:
         """The words to scan for, by tag."""
         labels = tuple(re.findall(r"[A-Za-z]+", label)[0] for label in self.definition.headers)
         sections = tuple(re.findall(r"[A-Za-z]+", title)[0] for title in self.definition.sections)
-        leads = {contexts.lead_word(pattern) for group in self.definition.groups for pattern in group.patterns}
+        every = (p for group in self.definition.groups for p in (*group.patterns, *group.against_patterns))
+        leads = {contexts.lead_word(pattern) for pattern in every}
         tagged = {"word": tuple(self._forms), "label": labels, "section": sections}
         tagged["pattern"] = tuple(sorted(word for word in leads if word))
-        return {f"{self.name}:{tag}": words for tag, words in tagged.items()}
+        tagged["origin"] = self._origins.words
+        measured = measure_words() if any(group.bmi for group in self.definition.groups) else {}
+        return {**{f"{self.name}:{tag}": words for tag, words in tagged.items()}, **measured}
 
     def find(self, patient: DescribedPatient) -> FoundWords:
         """Everything that the note says about the characteristic."""
@@ -154,6 +126,12 @@ class WordedCharacteristic:
             found.mixed = patient.has_letters_before_age
         for group in self.definition.groups:
             self._find_patterns(found, group)
+        for origin in self._origins.find(note, f"{self.name}:origin"):
+            if origin.origin.shows and origin.what == "a country of origin":
+                found.signs.append(WordedMention(origin.start, origin.end, origin.origin.shows, "signs"))
+            for name in set(self.groups) - set(origin.origin.fits):
+                if not self._by_name[name].is_empty:
+                    found.origins.setdefault(name, origin.what)
         if self.definition.wording:
             found.rows = [row for _, row in sorted(zip(found.places, found.rows, strict=True))]
         found.places.sort()
@@ -174,6 +152,10 @@ class WordedCharacteristic:
                 start, end = match.span()
                 if belongs_to_patient(note, start, end) and not contexts.is_denied(note, start, end):
                     found.signs.append(WordedMention(start, end, group.name, "signs"))
+        for pattern in group.against_patterns:
+            for match in contexts.matches(pattern, note, f"{self.name}:pattern"):
+                if belongs_to_patient(note, *match.span()) and not contexts.is_denied(note, *match.span()):
+                    found.against.setdefault(group.name, f"not {group.name}")
 
     def _join(self, found: FoundWords) -> None:
         """Adjectives side by side are one mention ("White or Caucasian"), mixed if they differ ("white/Hispanic")."""
@@ -211,7 +193,9 @@ class WordedCharacteristic:
             if kind is None:
                 continue
             place = WordedMention(match.start(), match.end(), form.group, kind)
-            noun = form.row >= 0 and self.definition.contexts[form.row] in ("", "noun")
+            noun = form.row >= 0 and self.definition.contexts[form.row] in ("", "noun", "closed")
+            if form.row >= 0 and contexts.is_heading(note, *match.span()):
+                return match.end()
             if contexts.is_denied(note, *match.span(), listed=noun):
                 # A denied wording shows no group: "not a drug addict" does not describe the patient.
                 found.denied |= {form.group} if form.group and kind not in ("against", "wording") else set()
@@ -289,14 +273,14 @@ class WordedCharacteristic:
             return skipped(_MIXED)
         against = self._against(found, group) if self.contradictory == "skip" else None
         if against:
-            return skipped(f"contradictory: the note says '{against}' in words that can't be changed")
+            return skipped(f"contradictory: {against}")
         if self.definition.wording:
             return self._reworded(found, group)
         if not found.places:
             return self._added(found, group)
         edits: list[Edit] = []
         for place in found.places:
-            edit = self._changed(found.patient.note, place, group)
+            edit = changed(found.patient.note, place, self._by_name[group])
             if edit is None:
                 return skipped(_FIXED)
             if found.patient.note.text[edit.start : edit.end] != edit.text:
@@ -306,88 +290,44 @@ class WordedCharacteristic:
     def _against(self, found: FoundWords, group: str) -> str | None:
         """What in the note contradicts a group."""
         sign = next((sign for sign in found.signs if sign.group != group), None)
+        said: str | None = None
         if sign:
-            return f"not {group}" if self._by_name[str(sign.group)].is_empty else sign.group
-        return f"not {group}" if group in found.denied else found.against.get(group)
-
-    def _changed(self, note: ScannedNote, place: WordedMention, group: str) -> Edit | None:
-        """The edit of one mention; None if the group has no form for it."""
-        start, end, _, kind = place
-        text = note.text
-        written = text[start:end]
-        if place.group == group:
-            return Edit(start, end, written)
-        forms = self._by_name[group].forms
-        form = forms.get("adjective" if kind in ("predicate", "letters", "brackets") else kind)
-        if form is not None:
-            word = form[0].upper() if written.isupper() and len(written) > 3 else form[0]
-            if kind == "letters":
-                return Edit(start, end, (word.lower() if written.islower() else word) + " ")
-            if kind in ("sentence", "phrase"):
-                word = like(written, word) if not word[0].isupper() else word
-            elif written[0].isupper() and start == note.opening(start):
-                word = word[0].upper() + word[1:]
-            return Edit(start, end, word)
-        if not self._by_name[group].is_empty or kind in ("predicate", "phrase", "header"):
-            return None
-        if kind == "letters":
-            return Edit(start, end, "")
-        if kind == "brackets":
-            return Edit(start - 2 if text[start - 2] == " " else start - 1, end + 1, "")
-        if kind == "sentence":
-            lead = len(text[:start]) - len(text[:start].rstrip())
-            return Edit(start - lead, end + (text[end : end + 1] == "."), "")
-        return taken_out(note, start, end)
+            said = f"not {group}" if self._by_name[str(sign.group)].is_empty else sign.group
+        elif group in found.denied:
+            said = f"not {group}"
+        said = said or found.against.get(group)
+        if said:
+            return f"the note says '{said}' in words that can't be changed"
+        bmi = self._by_name[group].bmi
+        if bmi and found.mass and not (bmi[0] <= found.mass.high and found.mass.low <= bmi[1]):
+            return "the note tells of a weight"
+        told = found.origins.get(group) if found.present not in found.origins else None
+        return f"the note tells of {told}" if told else None
 
     def _reworded(self, found: FoundWords, group: str) -> EditOutcome:
         if not found.places:
             return skipped(NO_MENTION)
-        column, text = self.groups.index(group), found.patient.note.text
+        column, note = self.groups.index(group), found.patient.note
         edits = []
         for place, row in zip(found.places, found.rows, strict=True):
             if place.group != group:
-                old, new = text[place.start : place.end], self.definition.wording[row][column]
-                if not old.split()[0].isupper() or place.start == found.patient.note.opening(place.start):
-                    new = like(old, new)  # the capitals of IV do not mean that "injection" is written in capitals
+                old, opens = note.text[place.start : place.end], place.start == note.opening(place.start)
+                new = reworded(old, self.definition.wording[row][column], opens=opens)
                 edits.append(Edit(place.start, place.end, new))
-        return EditOutcome(with_articles(text, edits), "changed") if edits else KEPT
+        return EditOutcome(with_articles(note.text, edits), "changed") if edits else KEPT
 
     def _added(self, found: FoundWords, group: str) -> EditOutcome:
         note, forms = found.patient.note, self._by_name[group].forms
+        if self.definition.skips_infants and found.patient.is_infant:
+            return skipped(_INFANT)
         for place in self.definition.insert:
-            if place == "noun" and "adjective" in forms and found.patient.places:
-                edits = [self._put_in(found.patient, at, forms["adjective"][0]) for at in found.patient.places]
+            if place == "noun" and "adjective" in forms and found.open_places:
+                word, last = forms["adjective"][0], self.name == "ethnicity"
+                edits = [edit for at in found.open_places for edit in put_in(found.patient, at, word, last=last)]
                 return EditOutcome(with_articles(note.text, edits), "added")
             if place == "section" and "sentence" in forms:
-                end = self._end_of_section(note)
+                end = end_of_section(note, f"{self.name}:section", self.definition.sections)
                 if end is not None:
                     lead = " " if note.text[end - 1] in ".!?" else "\n"
                     return EditOutcome((Edit(end, end, f"{lead}{forms['sentence'][0]}."),), "added")
         return skipped(NO_MENTION)
-
-    def _put_in(self, patient: DescribedPatient, description: Description, word: str) -> Edit:
-        """Insert an adjective into a phrase, in the phrase's capitals."""
-        noun = patient.note.text[slice(*description.noun)] if description.noun else ""
-        put = patient.before_transgender if self.name == "ethnicity" else patient.before_ethnicity
-        at = put(description.place)
-        if noun.isupper() and len(noun) > 1:
-            word = word.upper()
-        elif at == patient.note.opening(at):
-            word = word[0].upper() + word[1:]
-        return Edit(at, at, word + " ")
-
-    def _end_of_section(self, note: ScannedNote) -> int | None:
-        """The end of the last word of the section into which a sentence may be inserted."""
-        for hit in note.hits(f"{self.name}:section"):
-            for title in self.definition.sections:
-                after = hit.start + len(title)
-                if note.text[hit.start : after].lower() != title.lower() or note.text[after : after + 1] not in (
-                    ":",
-                    "\n",
-                ):
-                    continue
-                end = section_end(note.text, after)
-                body = note.text[after + 1 : end].rstrip()
-                if body.strip(" \n_"):
-                    return after + 1 + len(body)
-        return None

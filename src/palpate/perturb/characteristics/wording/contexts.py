@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from palpate.perturb.characteristics.reading import ScannedNote
+from palpate.perturb.characteristics.reading.people import RELATIVES
 
 _DENIED_BEFORE = re.compile(
     r"\b(?:not|no|never|denie[sd]|denying|without|isn['’]t|wasn['’]t|neither|nor|negative\s+for|rather\s+than|if)\s+"
@@ -19,10 +20,18 @@ _DENIED_AFTER = re.compile(
     r"(?:denied|ruled\s+out|not\s+(?:needed|used|required|present))\b",
     re.IGNORECASE,
 )
-_ITEMS = r"(?:(?!(?:but|who|which|is|was|are|were|has|had|with)\b)[\w/'’-]+,?\s+)"
-_DENIED_LIST = re.compile(
-    rf"\bden(?:y|ies|ied|ying)\s+{_ITEMS}{{1,8}}$|\b(?:no|not|never|without)\s+{_ITEMS}{{0,6}}n?or\s+$", re.IGNORECASE
+_ITEMS = (
+    r"(?:(?!(?:but|who|which|is|was|are|were|has|had|except|admits|reports|although|however|states|though)\b)"
+    r"[\w/'’()-]+,?\s+)"
 )
+_DENIED_LIST = re.compile(
+    rf"\bden(?:y|ies|ied|ying)\s+{_ITEMS}{{1,20}}$|\bnegative\s+for\s+{_ITEMS}{{1,12}}$|"
+    rf"\b(?:no|not|never|without|nor)\s+{_ITEMS}{{0,12}}(?:n?or|and|any)\s+{_ITEMS}{{0,2}}$|"
+    rf"\b(?:no|never\s+had|without)\s+(?:known\s+|prior\s+|past\s+|current\s+|significant\s+|any\s+)*{_ITEMS}{{0,3}}$",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"(?:[ \t]+[A-Za-z/&]+){0,3}[ \t]*:")
+_HEADING_BEFORE = re.compile(r"[\s\d.)#*•-]*(?:[A-Za-z/&]+[ \t]+){0,3}")
 _LANGUAGE = re.compile(
     r"(?:\s+creole)?[\s-]+(?:only[\s-]+)?(?:speaking|speakers?|language|interpreters?|translators?)\b|-(?:only|born|style)\b",
     re.IGNORECASE,
@@ -61,10 +70,18 @@ _NO_OBJECT = re.compile(
     r"at|until|when|while|again|secondary|significantly|[a-z]+ly\b|further\s*(?:[.,;]|$))",
     re.IGNORECASE,
 )
+_PRONOUN_FIRST = re.compile(r"\W*(?:He|She|They)\b")
+_KIN_FIRST = re.compile(
+    r"\W*(?:(?:His|Her|Their|The|Patient['’]s|The\s+patient['’]s|Pt['’]s)\s+)?(?:\w+\s+)?(?:"
+    + "|".join(sorted(RELATIVES))
+    + r")\b(?!\s+of\s+\w+\s+(?:children|kids))",
+    re.IGNORECASE,
+)
 _OFFERED = re.compile(r"\b(?:offered|recommended|advised|suggested|encouraged|proposed|discussed)\b", re.IGNORECASE)
 _STOPS = re.compile(r"\s*(?:[.,;)\n]|$)")
 _NO_NOUN = re.compile(
-    r"\s*(?:[.,;:)\n]|$|w/|h/o|s/p|(?:who|with|and|in|since|for|but|on|presents?|presenting|admitted|here|found)\b)",
+    r"\s*(?:[.,;:)\n]|$|w/|h/o|s/p|(?:who|with|and|or|in|since|for|but|on|at|per|again|today|by|from|because|presents?|"
+    r"presenting|admitted|here|found|that)\b)",
     re.IGNORECASE,
 )
 _DETERMINER = re.compile(r"\b(?:an?|the|known)\s+$", re.IGNORECASE)
@@ -74,7 +91,7 @@ _IS = re.compile(
     r"(?:(?:also|currently)\s+)?(?:is|was|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
     re.IGNORECASE,
 )
-_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|$|\n)")
+_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|only\b|$|\n)")
 
 
 def is_said(note: ScannedNote, start: int, end: int) -> bool:
@@ -102,9 +119,19 @@ def is_denied(note: ScannedNote, start: int, end: int, *, listed: bool = False) 
     first, _ = note.sentence(start)
     if _DENIED_BEFORE.search(note.text, max(first, start - 40), start):
         return True
-    if listed and _DENIED_LIST.search(note.text, max(first, start - 80), start):
+    if listed and _DENIED_LIST.search(note.text, max(first, start - 160), start):
         return True
     return _DENIED_AFTER.match(note.text, end, min(len(note.text), end + 24)) is not None
+
+
+def is_heading(note: ScannedNote, start: int, end: int) -> bool:
+    """Whether a phrase is a heading or part of one: "SUBSTANCE ABUSE HISTORY: ..."."""
+    first, _ = note.sentence(start)
+    line = note.text.rfind("\n", first, start) + 1
+    return (
+        _HEADING.match(note.text, end, min(len(note.text), end + 40)) is not None
+        and _HEADING_BEFORE.fullmatch(note.text, max(first, line), start) is not None
+    )
 
 
 def is_language(text: str, end: int) -> bool:
@@ -124,17 +151,32 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
     text = note.text
     first, _ = note.sentence(start)
     low = max(first, start - 90)
+    if context == "closed":
+        return _NO_NOUN.match(text, end) is not None
     if context == "noun":
         return bool(_DETERMINER.search(text, low, start) and _NO_NOUN.match(text, end))
     if context == "adjective":
         return _LINKED.search(text, low, start) is not None
     opens = start == note.opening(start) and not text[start:end].lower().endswith("ing")
     told = bool(_SUBJECT.search(text, low, start) or _JOINED.search(text, low, start))
+    if told and _follows_kin(note, first):
+        return False
     if context == "verb":
         offered = _OFFERED.search(text, low, start) and _STOPS.match(text, end)
         told = told or _goes_on(note, first, low, start)
         return (opens or told) and bool(offered or _NO_OBJECT.match(text, end) is None)
     return told
+
+
+def _follows_kin(note: ScannedNote, first: int) -> bool:
+    """Whether the pronoun that opens a sentence stands for a relative: "Her mother is 93. She reports that ..."."""
+    for step in range(4):
+        if not _PRONOUN_FIRST.match(note.text, first):
+            return step > 0 and _KIN_FIRST.match(note.text, first) is not None
+        if first == 0:
+            return False
+        first, _ = note.sentence(first - 1)
+    return False
 
 
 def _goes_on(note: ScannedNote, first: int, low: int, start: int) -> bool:

@@ -4,27 +4,32 @@ All present ages of the patient are changed in the same way; past ages and those
 stays in words. "90+" is written as in the note's source: "[**Age over 90 **]" if the note has "[**" marks (MIMIC-III),
 "90+" elsewhere. A blank ("___ year old", as MIMIC-IV writes every age) gives no age and is filled in: that is `added`,
 even for 90+, since a remaining blank would give no age at all. An age that is stated but can't be rewritten ("63-65
-yo", "sixty-something", "septuagenarian" alone) is `skipped: ambiguous`. Dates of birth stay, as all dates do. A boy or
-girl becomes a man or woman. Notes about infants are skipped.
+yo", "sixty-something", "septuagenarian" alone) is `skipped: ambiguous`. A date of birth
+that agrees with the age moves with it; other dates stay. A boy or girl becomes a man or woman. Notes about infants are
+skipped.
 
 Contradictory, and skipped unless requested: an age below one that the note mentions in the patient's past ("CABG at age
-55", "retired at 62"), and ages that contradict "elderly", "middle-aged", "young" or "child" for the patient, a
-pregnancy, the menopause or a war. Other hints of age ("retired", dementia) are ignored.
+55", "retired at 62"), ages that contradict "elderly", "middle-aged", "young" or "child" for the patient, facts that
+only some ages allow (`life`: a pregnancy, retirement, grandchildren, the ages of relatives, childhood), and durations
+and years that are longer than the age (`times`). Diseases that are rare at an age (dementia) are no contradiction.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from palpate.cases.edits import Edit
+from palpate.perturb.characteristics.age.life import AgeLimit, life_limits, life_words
+from palpate.perturb.characteristics.age.times import BirthYear, birth_years, time_limits, time_words
 from palpate.perturb.characteristics.grammar import in_words, with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
 from palpate.perturb.characteristics.reading.ages import DECADES, Age
 from palpate.perturb.characteristics.reading.past_ages import tells_age_vaguely
-from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
 from palpate.perturb.characteristics.reading.people import belongs_to_patient
-from palpate.perturb.characteristics.wording.contexts import is_denied
+from palpate.perturb.characteristics.wording.places import mention_places, small_patient
 
 OVER_90 = "90+"
 _UNREADABLE = "the age is told as a range or in words that can't be changed"
@@ -35,18 +40,6 @@ _FITS = {
     "teenage": (13, 19), "teenager": (13, 19),
     "adolescent": (10, 19), "child": (0, 17), "toddler": (0, 4), "youth": (0, 25),
 }  # fmt: skip
-_EVENTS = {
-    "pregnant": (r"", 12, 55),
-    "gravid": (r"", 12, 55),
-    "postpartum": (r"", 12, 55),
-    "g": (r"1\s?p0", 12, 55),
-    "menopausal": (r"", 40, 200),
-    "postmenopausal": (r"", 40, 200),
-    "vietnam": (r"(?:\s+war)?\s+vet(?:eran)?\b", 45, 200),
-    "korean": (r"\s+war\s+vet(?:eran)?\b", 65, 200),
-    "wwii": (r"\s+vet(?:eran)?\b", 75, 200),
-}
-"""Words that imply a time of life without describing anybody: what must follow, and the ages that fit."""
 _NOUN_NEAR = re.compile(
     r"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){0,3}?[\s,]+(?:man|woman|male|female|gentleman|lady|patient|pt|[MF])\b",
     re.IGNORECASE,
@@ -62,12 +55,33 @@ class FoundAge:
     left: list[Age] = field(default_factory=list)
     youngest: int = 0
     """The highest age that the patient is known to have passed."""
-    fits: list[tuple[str, int, int]] = field(default_factory=list)
+    years: int | None = None
+    """The age that the note gives."""
     nouns: list[Edit] = field(default_factory=list)
     masked: str = OVER_90
     infant: bool = False
     unreadable: str | None = None
     """Why the age can't be rewritten."""
+
+    @cached_property
+    def fits(self) -> list[tuple[str, int, int]]:
+        """The words for a time of life, with the ages that fit them."""
+        return _fits(self.patient)
+
+    @cached_property
+    def limits(self) -> list[AgeLimit]:
+        """The limits that facts and times set to the age."""
+        return life_limits(self.patient.note, self.years) + time_limits(self.patient.note, self.years)
+
+    @cached_property
+    def births(self) -> list[BirthYear]:
+        """The years of birth that move with the age."""
+        return birth_years(self.patient.note, self.years)
+
+    @cached_property
+    def place(self) -> Description | None:
+        """Where an age is added to a note without one."""
+        return next((place for place in mention_places(self.patient) if place.noun), None)
 
     @property
     def present(self) -> str | None:
@@ -82,6 +96,9 @@ class FoundAge:
         for word, low, high in self.fits:
             if not low <= years <= high:
                 return f"contradictory: the note says '{word}'"
+        for kind, low, high in self.limits:
+            if not low <= years <= high:
+                return f"contradictory: the note tells of {kind}"
         return None
 
 
@@ -110,7 +127,8 @@ class AgeCharacteristic:
             "subject": ("he", "she"),
             "infant_unit": ("day", "days", "week", "weeks", "wk", "month", "months", "mo"),
             "life": (*_FITS, "sexagenarian", "centenarian"),
-            "event": tuple(_EVENTS),
+            **life_words(),
+            **time_words(),
             "noun": ("boy", "girl"),
         }
 
@@ -126,7 +144,7 @@ class AgeCharacteristic:
         first = next((age.value for age in found.ages if age.value is not None and age.style != "decade"), None)
         found.infant = patient.is_infant
         found.masked = "[**Age over 90 **]" if "[**" in text else OVER_90
-        found.fits = _fits(patient) + _event_fits(patient, first)
+        found.years = first
         found.youngest = max((value for value in patient.past_ages if first is None or value <= first), default=0)
         if not found.ages:
             found.unreadable = _UNREADABLE if tells_age_vaguely(patient.note) else None
@@ -168,6 +186,8 @@ class AgeCharacteristic:
             and all(age.value is None or group_of(age.value) == group or age.style == "decade" for age in found.ages)
         ):
             return KEPT
+        if not found.ages and found.place is None:
+            return skipped(NO_MENTION)
         years = 90 if group == OVER_90 else int(group)
         against = found.against(years) if self.contradictory == "skip" else None
         if against:
@@ -182,17 +202,20 @@ class AgeCharacteristic:
                 edits.append(Edit(age.start, age.end, written))
         if not edits:
             return KEPT
+        if found.years is not None:
+            edits += [birth.moved(years - found.years) for birth in found.births]
         return EditOutcome(with_articles(text, edits), "added" if found.present is None else "changed")
 
 
 def _added(found: FoundAge, years: int) -> EditOutcome:
     """A note without an age gets one at the noun that introduces the patient: "a pleasant 63-year-old woman"."""
-    place = next((place for place in found.patient.places if place.noun), None)
+    place = found.place
     if place is None or place.noun is None:
         return skipped(NO_MENTION)
     text = found.patient.note.text
     at = found.patient.before_ethnicity(place.place)
     edits = [Edit(at, at, f"{write(years, 'digits', '', found.masked)}-year-old ")]
+    edits += small_patient(found.patient, place)
     adult = _ADULTS.get(text[slice(*place.noun)].lower())
     if adult and years >= 18:
         edits.append(Edit(*place.noun, adult))
@@ -239,18 +262,4 @@ def _fits(patient: DescribedPatient) -> list[tuple[str, int, int]]:
             told = _NOUN_NEAR.match(text, hit.end) is not None
         if told and belongs_to_patient(patient.note, hit.start, hit.end):
             found.append((hit.word, *_FITS[hit.word]))
-    return found
-
-
-def _event_fits(patient: DescribedPatient, present: int | None) -> list[tuple[str, int, int]]:
-    """The ages that fit the events in the patient's life, if the note's own age does."""
-    found = []
-    note = patient.note
-    for hit in note.hits("event"):
-        after, low, high = _EVENTS[hit.word]
-        told = re.compile(after, re.IGNORECASE).match(note.text, hit.end)
-        if told is None or not (present is None or low <= present <= high):
-            continue
-        if belongs_to_patient(note, hit.start, hit.end) and not is_denied(note, hit.start, told.end()):
-            found.append((note.text[hit.start : told.end()], low, high))
     return found

@@ -1,4 +1,6 @@
-"""Intervals of means and shares over notes, by patient, in closed form: they hold for few patients and rare events.
+"""The same notes, altered and as they were: means and shares by patient with intervals, corrected over a family.
+
+Intervals are in closed form; they hold for few patients and rare events.
 
 A change of risk is far from normal: a few patients at high risk carry most of it. The interval of a mean is therefore
 the union of Student's t and of Hall's transformation (1992), which allows for skewness; the p-value is the one that
@@ -13,18 +15,27 @@ as the spread of the predictions between patients.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri, stdtr, stdtrit
 
-from palpate.stats import Interval
+from palpate.audits.kit.resampling import Correction
+from palpate.audits.kit.rows import RowWriter
+from palpate.results import Estimate
+from palpate.stats import Interval, adjust
 from palpate.stats.clustered import Units
+
+K = TypeVar("K")
 
 Floats = NDArray[np.float64]
 FEWEST_PATIENTS = 30
 """Below that many patients there is no interval: the skewness of a handful can't be told."""
+FEW_PATIENTS = f"no interval: fewer than {FEWEST_PATIENTS} patients"
 _ALIKE = 1e-12
 
 
@@ -122,3 +133,112 @@ class ShareArrays(NamedTuple):
         with np.errstate(invalid="ignore"):  # a share of 0 or 1 has one end only
             low, high = betaincinv(count, n - count + 1.0, tail), betaincinv(count + 1.0, n - count, 1.0 - tail)
         return Interval(np.where(self.value <= 0.0, 0.0, low), np.where(self.value >= 1.0, 1.0, high))
+
+
+class WindowCount(NamedTuple):
+    """How many altered notes there are, and how many of them lie outside a model's window."""
+
+    n_altered: int
+    n_outside: int
+
+    @property
+    def share(self) -> float | None:
+        """The share of the altered notes that the model never saw; None where no note was altered."""
+        return self.n_outside / self.n_altered if self.n_altered else None
+
+
+class Corrected(NamedTuple):
+    """What a family does to each of its comparisons; arrays [group, label]. NaN is not tested."""
+
+    p_value: Floats
+    outside: Floats
+    """How often the interval may miss, so that all of them hold at once."""
+    n_family: int
+
+
+def correct_family(raw: Mapping[K, Floats], correction: Correction, outside: float) -> dict[K, Corrected]:
+    """P-values, corrected over all of `raw` at once, and the levels of the intervals that agree with them."""
+    own = np.concatenate([values.ravel() for values in raw.values()])
+    n_family = int((~np.isnan(own)).sum())
+    adjusted = adjust(own, method=correction)
+    factor = np.full(own.shape, float(max(n_family, 1)))
+    np.divide(adjusted, own, out=factor, where=(own > 0) & (adjusted < 1))
+    ends = np.cumsum([values.size for values in raw.values()])[:-1]
+    parts = zip(raw.items(), np.split(adjusted, ends), np.split(factor, ends), strict=True)
+    return {
+        key: Corrected(p.reshape(values.shape), outside / wider.reshape(values.shape), n_family)
+        for (key, values), p, wider in parts
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class GridWriter:
+    """Writes one row per group and label of the same notes."""
+
+    writer: RowWriter
+    labels: Sequence[str]
+    n_notes: int
+    n_units: int
+    n_positive: NDArray[np.int64]
+    """The positive notes of each label."""
+
+    def rows(
+        self,
+        model: str,
+        metric: str,
+        numbers: MeanArrays | ShareArrays,
+        groups: Sequence[str],
+        references: Sequence[str] | None = None,
+        *,
+        least: float = -1.0,
+        test: Corrected | None = None,
+        with_p: bool = False,
+        counted: bool = False,
+        reason: str | None = None,
+    ) -> Iterator[Estimate]:
+        """Rows of `numbers` [group, label]; a group is not compared with itself.
+
+        `least` is the smallest number that is possible; `test` gives intervals that hold for a family, and `with_p`
+        its p-values; `reason` says why a number is undefined.
+        """
+        pointwise = _ends(numbers, np.asarray(1.0 - self.writer.level), least)
+        ends = pointwise if test is None else _ends(numbers, test.outside, least)
+        few = self.n_units < FEWEST_PATIENTS
+        for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
+            reference = None if references is None else references[g]
+            if group == reference:
+                continue
+            value = numbers.value[g, j]
+            row = self.writer.row(
+                model,
+                metric,
+                label,
+                group,
+                value,
+                n=self.n_notes,
+                interval=(None, None) if few else (ends[0][g, j], ends[1][g, j]),
+                reference=reference,
+                n_positive=int(self.n_positive[j]) if counted else None,
+                reason=reason if np.isnan(value) else FEW_PATIENTS if few else None,
+            )
+            if test is not None and row.low is not None:
+                low, high = (float(end[g, j]) for end in pointwise)
+                row = replace(row, pointwise_low=low, pointwise_high=high, n_family=test.n_family)
+                if with_p:
+                    p = float(test.p_value[g, j])
+                    row = replace(row, p_value=p, significant=bool(p < 1.0 - self.writer.level))
+            yield row
+
+
+def _ends(numbers: MeanArrays | ShareArrays, outside: Floats, least: float) -> tuple[Floats, Floats]:
+    """Ends of the intervals, within what a probability or a difference of two can be."""
+    low, high = numbers.ends(outside)
+    return np.clip(low, least, 1.0), np.clip(high, least, 1.0)
+
+
+_Decided = TypeVar("_Decided", MeanArrays, ShareArrays)
+
+
+def where_decided(shares: _Decided, undecided: NDArray[np.bool_]) -> _Decided:
+    """The shares without those of labels that have no threshold."""
+    return shares._replace(value=np.where(undecided, np.nan, shares.value))

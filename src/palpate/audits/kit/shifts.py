@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from palpate.audits.characteristics.arms import Arm
-from palpate.audits.characteristics.plan import AlteredNotes
-from palpate.cases.edits import Edit, splice
+from palpate.cases.edits import Edit, Ints, splice
 from palpate.results import Examples, ModelPredictions, Plan, Predictions
 
 _CONTEXT = 45
 _LONGEST = 240
+
+
+class AlteredGroups(Protocol):
+    """The same notes in several groups."""
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """The groups as the table of estimates has them."""
+        ...
+
+    @property
+    def rows(self) -> Ints:
+        """The rows of the cohort that are in every group."""
+        ...
+
+    def variant(self, note: int, group: int) -> int:
+        """The variant that is the k-th note in the g-th group."""
+        ...
+
+    def cut(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values of the plan's variants as [note, group, ...]."""
+        ...
 
 
 class Shift(NamedTuple):
@@ -28,17 +49,24 @@ class Shift(NamedTuple):
     after: float
 
 
-def largest_shifts(plan: Plan[AlteredNotes], predictions: Predictions, n: int) -> list[Shift]:
-    """For each scored model and arm, the `n` notes that move furthest from the note as written, where they move."""
+def largest_shifts(
+    plan: Plan[Any], predictions: Predictions, arms: Sequence[AlteredGroups], original: Ints, n: int
+) -> list[Shift]:
+    """For each scored model and arm, the `n` notes that move furthest from the note as written, where they move.
+
+    `original` is, for each row of the cohort, the variant that is the note as written.
+    """
     shifts: list[Shift] = []
     for model, answers in predictions.scored.items():
-        for arm in plan.memory.arms:
-            shifts += _in_arm(plan, model, answers, arm, n) if len(arm.rows) else []
+        for arm in arms:
+            shifts += _in_arm(plan, model, answers, arm, original, n) if len(arm.rows) else []
     return shifts
 
 
-def _in_arm(plan: Plan[AlteredNotes], model: str, answers: ModelPredictions, arm: Arm, n: int) -> list[Shift]:
-    before = answers.p[plan.memory.original[arm.rows]]
+def _in_arm(
+    plan: Plan[Any], model: str, answers: ModelPredictions, arm: AlteredGroups, original: Ints, n: int
+) -> list[Shift]:
+    before = answers.p[original[arm.rows]]
     after = arm.cut(answers.p)
     moved = np.abs(after - before[:, None]).reshape(len(arm.rows), -1)
     furthest = moved.argmax(axis=1)
@@ -53,7 +81,7 @@ def _in_arm(plan: Plan[AlteredNotes], model: str, answers: ModelPredictions, arm
             Shift(
                 model=model,
                 case_id=str(case_ids[int(arm.rows[k])]),
-                variant=arm.first + k * len(arm.groups) + g,
+                variant=arm.variant(k, g),
                 label=plan.labels[j],
                 group=arm.group_names[g],
                 before=float(before[k, j]),
@@ -63,7 +91,7 @@ def _in_arm(plan: Plan[AlteredNotes], model: str, answers: ModelPredictions, arm
     return shifts
 
 
-def altered_excerpts(plan: Plan[AlteredNotes], shifts: Sequence[Shift]) -> Examples:
+def altered_excerpts(plan: Plan[Any], shifts: Sequence[Shift]) -> Examples:
     """What was altered in the notes of `shifts`, with a little of the text around it; holds note text."""
     rows = []
     for shift in {shift.variant: shift for shift in shifts}.values():

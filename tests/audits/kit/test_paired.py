@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from palpate.audits.characteristics.intervals import MeanArrays, ShareArrays
+from palpate.audits.kit.paired import MeanArrays, ShareArrays
 from palpate.stats.clustered import Units, sum_by_unit, units_of
 
 

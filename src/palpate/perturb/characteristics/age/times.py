@@ -1,0 +1,209 @@
+"""Times in a note that set a limit to the patient's age: durations, years, and the date of birth.
+
+"A 30-year history of neck pain" does not fit a patient of 25, nor does "quit smoking in 1985" if the note is of 2010.
+The year of a note is the latest one in it. A date of birth is moved with the age if it agrees with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from palpate.cases.edits import Edit
+from palpate.perturb.characteristics.age.life import AgeLimit
+from palpate.perturb.characteristics.grammar import ONES, TENS
+from palpate.perturb.characteristics.reading import ScannedNote
+from palpate.perturb.characteristics.reading.people import belongs_to_patient
+
+_VALUES = {**{word: n for n, word in enumerate(ONES)}, **{word: 10 * n for n, word in enumerate(TENS, 2)}}
+_NUMBER = rf"(?P<number>\d{{1,2}}|(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?|{'|'.join(ONES[:9:-1])})"
+_BEFORE_YEARS = re.compile(
+    rf"(?P<lead>\b(?:for|x|over|past|last|previous|about|approximately|approx|nearly|almost|around|than|roughly|some|of|"
+    rf"~|least|within|after|married|widowed|divorced|sober|smoked|smoker)?)[\s~]*(?<![\d./-]){_NUMBER}(?:\s?\+|\s?plus|\s+or\s+so)?[\s-]*$",
+    re.IGNORECASE,
+)
+_AFTER_YEARS = re.compile(
+    r"[\s-]*(?P<ago>ago|earlier|prior|back)\b|[\s-]*(?P<span>history|hx|h/o|smok\w+|tobacco|marriage|duration|"
+    r"of\s+(?!age\b|life\b|follow|treatment\s+(?:is|will)|therapy\s+(?:is|will))[a-z]+)\b|\s+(?P<state>sober|married|post)\b",
+    re.IGNORECASE,
+)
+_NO_DURATION = re.compile(
+    r"[\s-]*(?:old|of\s+age|risk|survival|follow|from\s+now|later|time|check|plan|mortality|recurrence|y\b)",
+    re.IGNORECASE,
+)
+_PACK_YEARS = re.compile(
+    r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*(?:packs?|pks?|p)\.?[\s-]*(?:per[\s-]*)?$", re.IGNORECASE
+)
+_GROWN = re.compile(
+    r"\b(?:smok\w+|tobacco|cigar\w*|packs?|ppd|drink\w*|drank|alcohol\w*|etoh|beers?|married|marriage|husband|wife|"
+    r"widow\w*|divorc\w+|work\w*|employ\w+|career|sober|heroin|cocaine|methadone|drugs?|teach\w+|served?|military|"
+    r"army|navy|graduat\w+|college|degree|hysterectomy|prostat\w+|vasectomy|CABG|stents?|infarction|MI|bypass|"
+    r"\w*laminectom\w+|discectom\w+|fusions?|arthroplasty|replacements?|job|kyphoplasty)\b",
+    re.IGNORECASE,
+)
+_BIRTHS = re.compile(
+    r"\b(?:childbirth|C-?section|cesarean|delivered|delivery|gave\s+birth|pregnan\w+|miscarr\w+)\b", re.IGNORECASE
+)
+_MENOPAUSE = re.compile(r"\b(?:menstrual|menses|LMP|menopaus\w*|period)\b", re.IGNORECASE)
+_FROM_BIRTH = re.compile(
+    r"\b(?:congenital|birth|born|lifelong|childhood|infan\w+|since\s+(?:he|she)\s+was)\b", re.IGNORECASE
+)
+_SMOKED = re.compile(r"\b(?:smok\w+|tobacco|cigar\w*|packs?|ppd)\b", re.IGNORECASE)
+_DIGITS = re.compile(r"\d\d+")
+_YEAR_LEAD = re.compile(
+    r"(?:\b(?:in|since|until|till|from|during|circa|before|after|of|early|late|mid|and|quit|to|approximately|"
+    r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\.?)\s*(?:the\s+)?|,\s*|\(|(?<!\d)\d{1,2}[/-]|\[\*\*)$",
+    re.IGNORECASE,
+)
+_NO_YEAR = re.compile(r"\.\d|%|-?\s?(?:mg|ml|mcg|units?|cc|k?cal|g\b|hours?|hrs?|calor|iu\b|steps|feet)", re.IGNORECASE)
+_SHORT_LEAD = re.compile(r"(?<![\d./-])(?:(?:0?[1-9]|1[0-2])/[0-3]?\d/|\b(?:in|of|on|by)\s(?:0?[1-9]|1[0-2])/)$")
+_QUIT_LEAD = re.compile(r"\bquit\s+(?:in\s+)?['’]$", re.IGNORECASE)
+_MONTH = re.compile(
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s*(?:\d{1,2}(?:st|nd|rd|th)?)?,?\s*$|\d[/-]$|\[\*\*$",
+    re.IGNORECASE,
+)
+_FIRST_DIGITAL = 2010
+"""A note without a date is read as if it were of this year or later."""
+_BORN = re.compile(
+    r"(?:\s*(?:date)?\s*[:=]?\s*|\s+(?:on|in)\s+(?:the\s+year\s+)?)\(?(?:\[\*\*)?"
+    r"(?:\d{1,2}[/-]\d{1,2}[/-](?P<short>\d\d)(?!\d)|(?:\d{1,2}[/-]\d{1,2}[/-]|(?:[a-z]{3,9}\.?\s+)?(?:\d{1,2}(?:st|nd|rd|th)?,?\s+)?"
+    r"(?:of\s+)?)(?P<year>(?:1[89]|2[01])\d\d)\b)",
+    re.IGNORECASE,
+)
+_DATE_OF = re.compile(r"\bdate\s+of\s+$", re.IGNORECASE)
+
+
+class ToldYear(NamedTuple):
+    """A year in a note; `dated` if a month comes with it, as in the date of the note."""
+
+    start: int
+    end: int
+    year: int
+    dated: bool
+
+
+@dataclass(frozen=True)
+class BirthYear:
+    """The year of a date of birth, and its place in the note."""
+
+    start: int
+    end: int
+    year: int
+
+    def moved(self, by: int) -> Edit:
+        """The edit that makes the patient older by some years."""
+        width = self.end - self.start
+        return Edit(self.start, self.end, f"{(self.year - by) % 10**width:0{width}d}")
+
+
+def time_words() -> dict[str, tuple[str, ...]]:
+    """The words to scan for, by tag."""
+    return {"years": ("year", "years", "yr", "yrs"), "born": ("dob", "birth", "birthdate", "born")}
+
+
+def time_limits(note: ScannedNote, present: int | None) -> list[AgeLimit]:
+    """The limits that durations and years set to the patient's age; `present` is the age that the note gives."""
+    found = [*_durations(note), *_years(note)]
+    return [limit for limit in found if present is None or limit.low <= present <= limit.high]
+
+
+def birth_years(note: ScannedNote, present: int | None) -> list[BirthYear]:
+    """The patient's years of birth that agree with the age in the note."""
+    births = _births(note)
+    if not births or present is None:
+        return []
+    ends = {birth.end for birth in births}
+    dates = (told.year for told in _told_years(note.text) if told.dated and told.end not in ends)
+    latest = max(dates, default=None)
+    return [birth for birth in births if latest is None or abs(latest - birth.year - present) <= 1]
+
+
+def _births(note: ScannedNote) -> list[BirthYear]:
+    found = []
+    for hit in note.hits("born"):
+        if hit.word == "birth" and not _DATE_OF.search(note.text, max(0, hit.start - 8), hit.start):
+            continue
+        match = _BORN.match(note.text, hit.end, min(len(note.text), hit.end + 48))
+        if match is None or not belongs_to_patient(note, hit.start, hit.end):
+            continue
+        short = match.group("short")
+        year = int(short) + (2000 if int(short) < 26 else 1900) if short else int(match.group("year"))
+        found.append(BirthYear(*match.span("short" if short else "year"), year))
+    return found
+
+
+def _value(number: str) -> int:
+    return int(number) if number.isdigit() else sum(_VALUES[word] for word in re.findall(r"[a-z]+", number.lower()))
+
+
+def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
+    """Years that the patient has lived through: "for 30 years", "30 years ago", "a 30-year history"."""
+    text = note.text
+    smoked: dict[int, int] = {}
+    for hit in note.hits("years"):
+        first, last = note.sentence(hit.start)
+        packs = _PACK_YEARS.search(text, max(first, hit.start - 16), hit.start)
+        if packs:
+            if belongs_to_patient(note, packs.start(), hit.end):
+                yield AgeLimit("a duration", int(packs.group("packs")) // 2 + 12)
+            continue
+        number = _BEFORE_YEARS.search(text, max(first, hit.start - 40), hit.start)
+        after = _AFTER_YEARS.match(text, hit.end, last)
+        if number is None or _NO_DURATION.match(text, hit.end) or not (number.group("lead") or after):
+            continue
+        if not belongs_to_patient(note, number.start("number"), hit.end):
+            continue
+        years, told = _value(number.group("number")), text[first:last]
+        yield from _limits_of(years, told, ago=bool(after and after.group("ago")))
+        if _SMOKED.search(told):
+            smoked[first] = smoked.get(first, 0) + years
+    for years in smoked.values():
+        yield AgeLimit("a duration", years + 12)
+
+
+def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
+    """The ages that fit a duration, by what the sentence is about."""
+    if _MENOPAUSE.search(told) and ago:
+        yield AgeLimit("a duration", years + 38)
+    elif _GROWN.search(told):
+        yield AgeLimit("a duration", years + 12)
+    else:
+        yield AgeLimit("a duration", years if _FROM_BIRTH.search(told) else years + 10 * (years > 9))
+    if _BIRTHS.search(told) and ago:
+        yield AgeLimit("a duration", years + 12, years + 55)
+
+
+def _told_years(text: str) -> Iterator[ToldYear]:
+    """The years in a text: 3/4/2012, 2012-03-04, March 2012, in 1985, 7/4/93."""
+    for match in _DIGITS.finditer(text):
+        start, end = match.span()
+        if end - start == 4 and text[start : start + 2] in ("19", "20", "21"):
+            iso = text[end : end + 1] == "-" and text[end + 1 : end + 2].isdigit()
+            if (iso or _YEAR_LEAD.search(text, max(0, start - 20), start)) and not _NO_YEAR.match(text, end):
+                dated = iso or _MONTH.search(text, max(0, start - 20), start) is not None
+                yield ToldYear(start, end, int(match.group()), dated)
+        elif end - start == 2 and text[start - 1 : start] in ("/", "'", "’") and text[end : end + 1] not in ("/", "%"):
+            dated = _SHORT_LEAD.search(text, max(0, start - 12), start) is not None
+            if dated or _QUIT_LEAD.search(text, max(0, start - 12), start):
+                short = int(match.group())
+                yield ToldYear(start, end, short + (1900 if short >= 30 else 2000), dated)
+
+
+def _years(note: ScannedNote) -> Iterator[AgeLimit]:
+    """Years that the patient has lived through, by the year of the note."""
+    found = list(_told_years(note.text))
+    if not found:
+        return
+    latest = max(told.year for told in found)
+    latest = latest if any(told.dated for told in found) else max(latest, _FIRST_DIGITAL)
+    births = {birth.end for birth in _births(note)}
+    for told in found:
+        passed = latest - told.year
+        if passed < 5 or told.end in births or not belongs_to_patient(note, told.start, told.end):
+            continue
+        first, last = note.sentence(told.start)
+        if note.text[first:last].count("\n") > 2:
+            last = told.end
+        yield AgeLimit("a year long past", passed + (12 if _GROWN.search(note.text, first, last) else 5))

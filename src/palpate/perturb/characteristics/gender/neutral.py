@@ -1,0 +1,185 @@
+"""A non-binary patient: "63 year old non-binary person", "they", and the verbs that agree with it.
+
+Nouns become "person", titles "Mx", pronouns they, them, their; what others call the patient becomes "parent", "child"
+and so on (neutral.yaml). The patient's spouse and first name stay as they are. "They" is followed by a plural verb
+("she denies fever and has chills", "they deny fever and have chills").
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from palpate.cases.edits import Edit
+from palpate.files import read_resource
+from palpate.perturb.characteristics.gender.partners import SPOUSE_WORDS
+from palpate.perturb.characteristics.gender.places import places
+from palpate.perturb.characteristics.gender.words import Swap, like
+from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
+
+WORD = "non-binary"
+NO_WORDING = "a word for the gender that has no non-binary form"
+_NEXT = re.compile(r"\s+(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
+_SHORT_IS = re.compile(r"(?P<is>['’]s)\s+(?P<word>[A-Za-z]+)", re.IGNORECASE)
+_PARTICIPLE = re.compile(r"been|had|got|gotten|\w+(?:ed|en)", re.IGNORECASE)
+_INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNORECASE)
+_SUBORDINATE = re.compile(
+    r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
+)
+_OTHER_SUBJECT = re.compile(
+    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since|while|where|what|whether)\b",
+    re.IGNORECASE,
+)
+_PATIENT_NEXT = re.compile(r"\s+(?:patient|pt)\b", re.IGNORECASE)
+_SLASHED = re.compile(r"\s?/|[\w]")
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = read_resource("palpate.perturb.characteristics.gender", "neutral.yaml")
+    return table
+
+
+@cache
+def _listed(name: str) -> frozenset[str]:
+    return frozenset(str(_table()[name]).split())
+
+
+def neutral_edits(
+    patient: DescribedPatient, swaps: list[Swap], letters: list[tuple[int, int]], base: str
+) -> list[Edit] | str:
+    """The edits that make the patient non-binary, or why there are none."""
+    own = [s for s in swaps if s.gender == base and _is_own(patient, s)]
+    at_letters = {start for start, _ in letters} | {d.noun[0] for d in patient.descriptions if d.noun}
+    edits: list[Edit] = []
+    said = False
+    for swap in own:
+        edit = _noun(patient, swap, at_letters) if swap.weight == 3 else _word(patient, swap)
+        if edit is None:
+            return NO_WORDING
+        said |= WORD in edit.text.lower()
+        edits.append(edit)
+        if patient.note.text[swap.start : swap.end].lower() in ("he", "she"):
+            edits += _verbs(patient.note.text, swap.start, swap.end, _clause_end(patient, swap.start))
+    if not said:
+        edits += places(patient, own, letters, WORD, after_name=WORD)
+    return sorted(dict.fromkeys(edits))
+
+
+def _is_own(patient: DescribedPatient, swap: Swap) -> bool:
+    """Whether a word is about the patient, unlike one for the spouse or a first name."""
+    written = patient.note.text[swap.start : swap.end].lower()
+    known = written in _table()["words"] or written in ("her", "his", "m", "f") or swap.weight > 0
+    return (
+        known
+        and written not in SPOUSE_WORDS
+        and not re.compile(r"[\s-]+(?:sexual\s+)?partner", re.I).match(patient.note.text, swap.end)
+    )
+
+
+def _word(patient: DescribedPatient, swap: Swap) -> Edit | None:
+    written = patient.note.text[swap.start : swap.end]
+    word = written.lower()
+    if word == "her":
+        return Edit(swap.start, swap.end, like(written, "them" if swap.male.lower() == "him" else "their"))
+    if word == "his":
+        return Edit(swap.start, swap.end, like(written, "theirs" if swap.female.lower() == "hers" else "their"))
+    if word in ("m", "f"):
+        return None
+    if word in NOUNS and swap.weight:
+        return _noun(patient, swap, set())
+    new = _table()["words"].get(word)
+    return None if new is None else Edit(swap.start, swap.end, like(written, new))
+
+
+def _noun(patient: DescribedPatient, swap: Swap, at_letters: set[int]) -> Edit | None:
+    """ "63 year old non-binary person", "63 non-binary person" for 63F, "non-binary patient", "Sex: non-binary"."""
+    text = patient.note.text
+    written = text[swap.start : swap.end]
+    if len(written) == 1:
+        if swap.start not in at_letters:
+            return Edit(swap.start, swap.end, "X")
+        if _SLASHED.match(text, swap.end) or text[swap.start - 1 : swap.start] == "/":
+            return None
+        bracketed = text[swap.start - 1 : swap.start] == "("
+        glued = "" if text[swap.start - 1 : swap.start].isspace() or bracketed or swap.start == 0 else " "
+        return Edit(swap.start, swap.end, WORD if bracketed else f"{glued}{WORD} person")
+    if swap.start not in at_letters and not swap.weight:
+        return None
+    headed = swap.weight == 3 and swap.start not in at_letters
+    if headed or _PATIENT_NEXT.match(text, swap.end):
+        return Edit(swap.start, swap.end, like(written, WORD))
+    noun = _table()["words"].get(written.lower())
+    return None if noun is None else Edit(swap.start, swap.end, like(written, f"{WORD} {noun}"))
+
+
+def _verbs(text: str, start: int, end: int, last: int) -> list[Edit]:
+    """The verbs of "she", in the form that follows "they"."""
+    inverted = _INVERTED.search(text, max(0, start - 12), start)
+    if inverted:
+        verb = inverted.group("verb")
+        return [Edit(*inverted.span("verb"), like(verb, _table()["verbs"][verb.lower()]))]
+    short = _SHORT_IS.match(text, end, last)
+    if short:
+        have = _PARTICIPLE.fullmatch(short.group("word")) is not None
+        mark = short.group("is")[0]
+        return [Edit(*short.span("is"), mark + ("ve" if have else "re")), *_others(text, short.end(), last)]
+    position = end
+    for _ in range(4):
+        match = _NEXT.match(text, position, last)
+        if match is None:
+            return []
+        word = match.group("word")
+        if word.lower() in _listed("adverbs") or (
+            word.lower().endswith("ly") and word.lower() not in ("relies", "fly")
+        ):
+            position = match.end()
+            continue
+        plural = plural_verb(word)
+        own = [Edit(*match.span("word"), like(word, plural))] if plural != word.lower() else []
+        return own + (_others(text, match.end(), last) if own else [])
+    return []
+
+
+def _clause_end(patient: DescribedPatient, start: int) -> int:
+    """Where the verbs of a subject may end: in "it eases when she sits, but does not go", at the comma."""
+    text, (first, last) = patient.note.text, patient.note.sentence(start)
+    if not _SUBORDINATE.search(text, max(first, start - 12), start):
+        return last
+    comma = text.find(",", start, last)
+    return last if comma < 0 else comma
+
+
+@cache
+def _and() -> re.Pattern[str]:
+    """ "And", "but" or a comma, and the word after it that is no adverb."""
+    adverbs = "|".join(sorted(_listed("adverbs")))
+    joint = r"(?:,\s*(?:and|but|or|then)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
+    return re.compile(joint + rf"(?:(?:{adverbs})\s+)*(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])", re.IGNORECASE)
+
+
+def _others(text: str, start: int, last: int) -> list[Edit]:
+    """The verbs after "and" that have the same subject: "denies fever and has chills"."""
+    edits = []
+    stop = _OTHER_SUBJECT.search(text, start, last)
+    for match in _and().finditer(text, start, stop.start() if stop else last):
+        verb = match.group("verb")
+        if verb.lower() in _table()["verbs"] or verb.lower() in _listed("also"):
+            edits.append(Edit(*match.span("verb"), like(verb, plural_verb(verb))))
+    return edits
+
+
+def plural_verb(word: str) -> str:
+    """The form of a verb that follows "they": denies is deny, goes is go, was is were; other forms stay."""
+    lower = word.lower()
+    irregular: dict[str, str] = _table()["verbs"]
+    if lower in irregular:
+        return irregular[lower]
+    if len(lower) < 3 or not lower.endswith("s") or lower.endswith(("ss", "us")):
+        return lower
+    if lower.endswith("ies"):
+        return lower[:-3] + "y" if len(lower) > 4 else lower[:-1]
+    if lower.endswith(("shes", "ches", "xes", "zzes", "sses", "oes")):
+        return lower[:-2]
+    return lower[:-1]

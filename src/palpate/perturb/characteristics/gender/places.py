@@ -1,0 +1,94 @@
+"""Where "transgender" or "non-binary" goes: at the nouns that introduce the patient, or where else it can.
+
+"63 year old transgender woman", "63F (transgender)", "Sex: F (transgender)", "The transgender patient", and
+"Ms. Smith (transgender woman)" if the note has nothing but a title.
+"""
+
+from __future__ import annotations
+
+import re
+
+from palpate.cases.edits import Edit
+from palpate.perturb.characteristics.gender.words import PARENTS, ROLES, Swap
+from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
+from palpate.perturb.characteristics.reading.people import belongs_to_patient
+
+ROLE_WORDS = frozenset((*ROLES.split(), *PARENTS))
+_NAME = re.compile(r"\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]*(?:[ \t]+[A-Z][\w-]+)?)(?!['’\w])")
+_LOWER = re.compile(r"\s+[a-z]")
+_AFTER_LETTER = re.compile(r"\)|\.(?=\s+[a-z])|\s?/\s?\d{1,3}(?:\s?(?:y/?o|y)\b)?")
+
+
+def places(
+    patient: DescribedPatient, swaps: list[Swap], letters: list[tuple[int, int]], word: str, *, after_name: str
+) -> list[Edit]:
+    """The edits that put `word` into the note; `after_name` is written after a name if only that is there."""
+    text = patient.note.text
+    told = {s.start for s in swaps if s.weight}
+    nouns = {d.noun: d.place for d in patient.descriptions if d.noun and d.noun[0] in told}
+    raced = set(patient.race_letters)
+    edits = [
+        Edit(place, place, word + " ")
+        if (place, noun[0]) in raced
+        else _at_noun(patient, *noun, word, spaced=place == noun[0])
+        for noun, place in nouns.items()
+    ]
+    edits += [_at_letter(text, *span, word) for span in letters if span not in nouns and span[0] in told]
+    if edits:
+        return edits
+    for swap in sorted(swaps, key=lambda s: (-s.weight, s.start)):
+        if swap.weight == 3:
+            return [_after(text, swap.end, word)]
+        if swap.weight and text[swap.start : swap.end].lower() in NOUNS:
+            return [_at_noun(patient, swap.start, swap.end, word, spaced=True)]
+    return _at_patient(patient, word) or _at_title_or_role(patient, swaps, word, after_name)
+
+
+def _at_patient(patient: DescribedPatient, word: str) -> list[Edit]:
+    text = patient.note.text
+    for hit in patient.note.hits("patient"):
+        owns = text[hit.end : hit.end + 2] in ("'s", "’s")
+        if hit.word in ("patient", "pt") and not owns and belongs_to_patient(patient.note, hit.start, hit.end):
+            dotted = text[hit.end : hit.end + 1] == "." and _LOWER.match(text, hit.end + 1)
+            return [_at_noun(patient, hit.start, hit.end + bool(dotted), word, spaced=True)]
+    return []
+
+
+def _at_title_or_role(patient: DescribedPatient, swaps: list[Swap], word: str, after_name: str) -> list[Edit]:
+    """ "Ms. Smith (transgender woman)", "a transgender widow"."""
+    text = patient.note.text
+    for swap in swaps:
+        written = text[swap.start : swap.end].lower()
+        name = _NAME.match(text, swap.end) if swap.weight and written in ("mr", "mrs", "ms", "miss") else None
+        if name:
+            return [Edit(name.end(), name.end(), f" ({after_name})")]
+        if swap.weight and written in ROLE_WORDS:
+            return [_at_noun(patient, swap.start, swap.end, word, spaced=True)]
+    return []
+
+
+def _at_letter(text: str, start: int, end: int, word: str) -> Edit:
+    """ "63 yo transgender wf", "63yof (transgender)", "63 (F) (transgender)", "F/63 (transgender)"."""
+    first = start
+    while first > 0 and (text[first - 1].isalpha() or text[first - 1] == "/"):
+        first -= 1
+    before = text[:first].rstrip()
+    if first and text[first - 1].isspace() and before[-1:].isalpha() and text[end : end + 1] != "/":
+        return Edit(first, first, word + " ")
+    return _after(text, end, word)
+
+
+def _after(text: str, end: int, word: str) -> Edit:
+    closing = _AFTER_LETTER.match(text, end)
+    place = closing.end() if closing else end
+    return Edit(place, place, f" ({word})")
+
+
+def _at_noun(patient: DescribedPatient, start: int, end: int, word: str, *, spaced: bool) -> Edit:
+    """Before a noun, in its capitals; after one that opens a sentence or has no space before it."""
+    text = patient.note.text
+    noun = text[start:end]
+    capital = noun[0].isupper() and len(noun) > 1 and not noun.isupper()
+    if not spaced or (capital and start == patient.note.opening(start)):
+        return _after(text, end, word) if text[end : end + 1] == ")" else Edit(end, end, f" ({word})")
+    return Edit(start, start, (word.upper() if noun.isupper() and len(noun) > 1 else word) + " ")

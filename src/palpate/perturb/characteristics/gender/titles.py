@@ -1,0 +1,91 @@
+"""Titles: Mr., Mrs., Ms. and Miss before the patient's name, and not before somebody else's.
+
+If titles stand before several names, the patient's is the one that introduces the patient ("Mrs. Lopez is a 70-year-old
+woman") or, failing that, the most frequent one; the others are left alone and marked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.people import RELATIVES
+
+TRIGGERS = ("mr", "mrs", "ms", "miss")
+TWO = "two people with a title, and which is the patient is unclear"
+_TITLE = re.compile(
+    r"(?:Mr|Mrs|Ms|Miss)\b(?=\.?\s+(?:\[\*\*(?!\d)|_{2,}|[A-Z]))"
+    r"|(?:MR|MRS|MS|MISS)\b(?=\.\s+(?:\[\*\*(?!\d)|[A-Z]{2,}\b|[A-Z]\b))"
+)
+_TWO = re.compile(r"\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
+_TWO_BEFORE = re.compile(r"(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+$|\b(?:" + "|".join(sorted(RELATIVES)) + r")[\s,(]+$")
+_NAME = re.compile(r"\.?\s+(?P<name>[A-Z][\w-]*(?:[ \t]+[A-Z][\w-]+){0,2})")
+_INTRODUCES = re.compile(r"(?:['’]s)?,?\s+(?:is|was)\s+(?:an?|the)\s+(?:[\w-]+,?\s+){0,3}\d", re.IGNORECASE)
+_COLLEAGUE_BEFORE = re.compile(
+    r"\b(?:patient\s+of|(?:referred|seen|followed|evaluated|performed|dictated|ordered|sent|supervised|accompanied)\s+by|by\s+his|by\s+her)\s+$",
+    re.IGNORECASE,
+)
+_COLLEAGUE_AFTER = re.compile(
+    r"(?:,\s*|\s*\()(?:(?:the|an?|his|her|our|my|patient['’]s)\s+)?(?:\w+\s+)?(?:social\s+worker|nurse|NP|PA-?C?|RN|LPN|MSW|LCSW|CRNA|MD|DO|PhD|"
+    r"therapist|physician|interpreter|case\s+manager|teacher|counselor|principal|guardian|lawyer|attorney|secretary|audiologist|"
+    r"dietitian|dietician|" + "|".join(sorted(RELATIVES)) + r")\b"
+)
+
+
+class Titles(NamedTuple):
+    """The titles of the patient, those of others, and whether it is unclear which are which."""
+
+    own: list[Hit]
+    others: list[Hit]
+    unclear: bool
+
+
+def find_titles(note: ScannedNote) -> Titles:
+    """All titles of a note, by whose they are."""
+    hits = [hit for hit in note.hits("title") if _is_title(note, hit)]
+    others = [hit for hit in hits if _is_colleagues(note, hit)]
+    own = [hit for hit in hits if hit not in others]
+    names = {hit: _last_name(note, hit) for hit in own}
+    if len({name for name in names.values() if name}) < 2:
+        return Titles(own, others, unclear=False)
+    introduced = next((names[hit] for hit in own if names[hit] and _introduces(note, hit)), None)
+    counts = Counter(name for name in names.values() if name).most_common(2)
+    unclear = introduced is None and counts[0][1] < 2 * counts[1][1]
+    patient = introduced or counts[0][0]
+    mine = [hit for hit in own if names[hit] in (None, patient)]
+    return Titles(mine, sorted((*others, *(hit for hit in own if hit not in mine))), unclear)
+
+
+def _is_title(note: ScannedNote, hit: Hit) -> bool:
+    text = note.text
+    if not _TITLE.match(text, hit.start) or _TWO.match(text, hit.end) or note.in_family(hit.start):
+        return False
+    if _TWO_BEFORE.search(text, max(0, hit.start - 15), hit.start):
+        return False
+    return not text[hit.start : hit.end].isupper() or _capitals_before(note, hit)
+
+
+def _capitals_before(note: ScannedNote, hit: Hit) -> bool:
+    """Whether MR. SMITH opens a sentence or is among capitals, unlike "severe MR. TTE"."""
+    before = note.text[note.sentence(hit.start)[0] : hit.start].split()
+    return not before or before[-1].isupper()
+
+
+def _is_colleagues(note: ScannedNote, hit: Hit) -> bool:
+    if _COLLEAGUE_BEFORE.search(note.text, max(0, hit.start - 30), hit.start):
+        return True
+    name = _NAME.match(note.text, hit.end)
+    return name is not None and _COLLEAGUE_AFTER.match(note.text, name.end()) is not None
+
+
+def _last_name(note: ScannedNote, hit: Hit) -> str | None:
+    """The last name after a title; None for a mask."""
+    match = _NAME.match(note.text, hit.end)
+    return match.group("name").split()[-1].lower() if match else None
+
+
+def _introduces(note: ScannedNote, hit: Hit) -> bool:
+    match = _NAME.match(note.text, hit.end)
+    return match is not None and _INTRODUCES.match(note.text, match.end()) is not None

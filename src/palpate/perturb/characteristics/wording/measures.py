@@ -1,0 +1,101 @@
+"""The body mass index that a note gives, by itself or by weight and height, in adults.
+
+A weight without a height bounds it: adults are between 1.45 and 2.05 m tall.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from palpate.perturb.characteristics.reading import ScannedNote
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import belongs_to_patient
+
+_SHORTEST, _TALLEST = 1.45, 2.05
+_KG, _INCH = 0.45359, 0.0254
+_LEAD = (
+    r"(?:\s*\((?:kg|lbs?|kg/m2|in|cm)\))?(?:\s+(?:is|was|of|today|currently|at|now|approximately|about))*\s*[:=]?\s*"
+    r"(?:approximately\s+|about\s+|~\s?)?"
+)
+_BMI = re.compile(rf"(?:\s+mass\s+index)?(?:\s*\(BMI\))?{_LEAD}(?P<value>[1-9]\d(?:\.\d+)?)(?![\d/])", re.IGNORECASE)
+_WEIGHT = re.compile(
+    rf"{_LEAD}(?P<value>\d{{2,3}}(?:\.\d+)?)(?![\d/])\s*-?(?P<unit>kgs?|kilograms?|lbs?|pounds?|#)?(?![a-z])",
+    re.IGNORECASE,
+)
+_HEIGHT = re.compile(
+    rf"{_LEAD}(?:(?P<feet>[4-7])\s*(?:feet|foot|ft\.?|['’])\s*,?\s*(?:(?P<inches>\d{{1,2}})(?:\.\d+)?\s*(?:inch(?:es)?|in\b|[\"”]|['’]{{2}})?)?"
+    r"|(?P<cm>1[4-9]\d|20\d)(?:\.\d+)?\s*cm|(?P<m>[12]\.\d\d?)\s*m\b|(?P<in>[5-7]\d)(?:\.\d+)?\s*(?:inch(?:es)?|in\b|[\"”]))",
+    re.IGNORECASE,
+)
+_CHANGE = re.compile(
+    r"\b(?:lost|lose|losing|gained|gain|loss|down|up|birth|ideal|target|goal|peak\w*|maximum|max|lowest|highest|dry|fetal|stone|"
+    r"previous|usual|baseline|prior|last|bearing|lifts?|lifting|baby|over|under)\b[^.;]{0,24}$",
+    re.IGNORECASE,
+)
+
+
+class BodyMass(NamedTuple):
+    """The lowest and the highest body mass index that fit what the note measured."""
+
+    low: float
+    high: float
+
+
+def body_mass(patient: DescribedPatient) -> BodyMass | None:
+    """The body mass index of an adult, from the first measurements of the note."""
+    note = patient.note
+    if patient.is_infant or any(age.value is not None and age.value < 18 for age in patient.own_ages):
+        return None
+    stated = _first(note, "bmi", _BMI)
+    if stated:
+        value = float(stated.group("value"))
+        return BodyMass(value - 0.5, value + 0.5)
+    weight = _first(note, "weight", _WEIGHT)
+    mass = _kilograms(weight) if weight else None
+    if mass is None:
+        return None
+    height = _first(note, "height", _HEIGHT)
+    tall = _metres(height) if height else None
+    return BodyMass(mass / (tall or _TALLEST) ** 2 - 0.5, mass / (tall or _SHORTEST) ** 2 + 0.5)
+
+
+def measure_words() -> dict[str, tuple[str, ...]]:
+    """The words to scan for, by tag."""
+    return {
+        "bmi": ("bmi", "body"),
+        "weight": ("weight", "wt", "weighs", "weighing", "weighed"),
+        "height": ("height", "ht"),
+    }
+
+
+def _first(note: ScannedNote, tag: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    for hit in note.hits(tag):
+        match = pattern.match(note.text, hit.end, min(len(note.text), hit.end + 60))
+        if match is None or (hit.word == "body" and "mass" not in match.group().lower()):
+            continue
+        first, _ = note.sentence(hit.start)
+        before = note.text[max(first, hit.start - 40) : hit.start]
+        if not _CHANGE.search(before) and belongs_to_patient(note, hit.start, match.end()):
+            return match
+    return None
+
+
+def _kilograms(match: re.Match[str]) -> float | None:
+    """Without a unit, a number that can only be pounds is in pounds."""
+    value, unit = float(match.group("value")), (match.group("unit") or "").lower()
+    if unit.startswith("k"):
+        kilograms = value
+    elif unit or value > 180:
+        kilograms = value * _KG
+    else:
+        return None
+    return kilograms if 25 <= kilograms <= 350 else None
+
+
+def _metres(match: re.Match[str]) -> float | None:
+    if match.group("feet"):
+        return (int(match.group("feet")) * 12 + int(match.group("inches") or 0)) * _INCH
+    if match.group("cm"):
+        return int(match.group("cm")) / 100
+    return float(match.group("m")) if match.group("m") else int(match.group("in")) * _INCH

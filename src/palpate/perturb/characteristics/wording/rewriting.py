@@ -1,0 +1,94 @@
+"""The edits of a characteristic that YAML defines: a mention changed, taken out or put in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from palpate.cases.edits import Edit
+from palpate.perturb.characteristics.definitions import CharacteristicGroup
+from palpate.perturb.characteristics.gender.words import like
+from palpate.perturb.characteristics.grammar import taken_out
+from palpate.perturb.characteristics.reading import ScannedNote, section_end
+from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
+from palpate.perturb.characteristics.wording.found import WordedMention
+from palpate.perturb.characteristics.wording.places import small_patient
+
+
+def changed(note: ScannedNote, place: WordedMention, group: CharacteristicGroup) -> Edit | None:
+    """The edit of one mention; None if the group has no form for it."""
+    start, end, _, kind = place
+    written = note.text[start:end]
+    if place.group == group.name:
+        return Edit(start, end, written)
+    form = group.forms.get("adjective" if kind in ("predicate", "letters", "brackets") else kind)
+    if form is None:
+        return _removed(note, place) if group.is_empty else None
+    word = form[0].upper() if written.isupper() and len(written) > 3 else form[0]
+    if kind == "letters":
+        return Edit(start, end, (word.lower() if written.islower() else word) + " ")
+    if kind in ("sentence", "phrase", "diagnosis"):
+        word = like(written, word) if not word[0].isupper() else word
+    elif written[0].isupper() and start == note.opening(start):
+        word = word[0].upper() + word[1:]
+    return Edit(start, end, word)
+
+
+def _removed(note: ScannedNote, place: WordedMention) -> Edit | None:
+    """The edit that takes a mention out; None if the rest would not read well."""
+    start, end, _, kind = place
+    text = note.text
+    if kind in ("predicate", "phrase", "header", "diagnosis"):
+        return None
+    if kind == "letters":
+        return Edit(start, end, "")
+    if kind == "brackets":
+        return Edit(start - 2 if text[start - 2] == " " else start - 1, end + 1, "")
+    if kind == "sentence":
+        lead = len(text[:start]) - len(text[:start].rstrip())
+        return Edit(start - lead, end + (text[end : end + 1] == "."), "")
+    return taken_out(note, start, end)
+
+
+def reworded(old: str, new: str, *, opens: bool) -> str:
+    """A phrase in place of another: the words that they share stay as they are written, and so does a capital."""
+    if not old.split()[0].isupper() or opens:
+        new = like(old, new)  # the capitals of IV do not mean that "injection" is written in capitals
+    shared = []
+    for before, after in zip(old.split(), new.split(), strict=False):
+        if before.lower() != after.lower():
+            break
+        shared.append(before)
+    return " ".join([*shared, *new.split()[len(shared) :]])
+
+
+def put_in(patient: DescribedPatient, description: Description, word: str, *, last: bool) -> list[Edit]:
+    """Insert an adjective into a phrase, in the phrase's capitals; `last` comes after other adjectives."""
+    text = patient.note.text
+    noun = text[slice(*description.noun)] if description.noun else ""
+    at = (patient.before_transgender if last else patient.before_ethnicity)(description.place)
+    opens = at == patient.note.opening(at)
+    if noun.isupper() and len(noun) > 1:
+        word = word.upper()
+    elif opens:
+        word = word[0].upper() + word[1:]
+    return [Edit(at, at, word + " "), *small_patient(patient, description)]
+
+
+def end_of_section(note: ScannedNote, tag: str, titles: Iterable[str]) -> int | None:
+    """The end of the last word of the section into which a sentence may be inserted."""
+    for hit in note.hits(tag):
+        for title in titles:
+            after = hit.start + len(title)
+            written, text = note.text[hit.start : after], note.text
+            if written.lower() != title.lower():
+                continue
+            end = section_end(text, after)
+            headed = text[after : after + 1] in (":", "\n")
+            if not headed and not (
+                len(title) > 4 and written.isupper() and text[after : after + 1] in " ," and end < len(text)
+            ):
+                continue
+            body = text[after + 1 : end].rstrip(" \t\n,")
+            if body.strip(" \n_:,"):
+                return after + 1 + len(body)
+    return None
