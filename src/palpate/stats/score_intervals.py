@@ -65,7 +65,7 @@ def auroc_interval(
     mean = np.maximum(m / patients[0], n / patients[1])
     most = mean if per_unit is None else np.asarray(per_unit, np.float64)
     guess = np.maximum(_SPREAD * mean, most)
-    known = np.minimum(patients[0], m / most)
+    known = np.minimum(patients[0], m / np.maximum(most, 1.0))
     effect = _design_effect(spread**2, _hanley_mcneil(estimate, m, n), most, guess, known)
     effect = np.maximum(effect, np.minimum(1.0, _MANY / patients[0]))
     m, n, z = m / effect, n / effect, _quantile(level)

@@ -121,7 +121,7 @@ def test_a_denial_is_judged_in_its_direction_only(notes: Cohort) -> None:
 
 
 def test_the_tolerance_of_a_perturbation_is_its_margin(notes: Cohort) -> None:
-    model = RuleModel(lambda text: 0.2 + 0.03 * text.isupper() + 0.03 * (text.upper() == text), "capitals")
+    model = RuleModel(lambda text: 0.2 + 0.01 * (len(text) % 2) + 0.06 * (text.upper() == text), "capitals")
     audit = replace(QUICK, perturb=("one_line",), perturbations=(from_function(str.upper, name="shout"),))
     strict = run_audit(audit, notes, {"m": model})
     assert verdicts(strict)["own"] == "concern"

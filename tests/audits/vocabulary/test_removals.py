@@ -209,12 +209,12 @@ def test_any_note_without_the_word(notes: list[list[str]]) -> None:
 
 
 def _whole_words(text: str) -> list[tuple[int, int]]:
-    """Where runs of letters and hyphens stand, one character at a time."""
+    """Where runs of letters stand, one character at a time: a part of "fall-risk" is a word too."""
     places, start = [], None
     for k, c in enumerate(f"{text} "):
-        if (c.isalpha() or c == "-") and start is None:
+        if c.isalpha() and start is None:
             start = k
-        elif not (c.isalpha() or c == "-") and start is not None:
+        elif not c.isalpha() and start is not None:
             places.append((start, k))
             start = None
     return places
