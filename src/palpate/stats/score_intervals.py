@@ -168,11 +168,15 @@ class Counts(NamedTuple):
     """Rows per patient of each class, as a row sees it (`cluster_sizes`): [2, label]; by default the mean."""
 
     @property
-    def per_unit(self) -> Floats:
-        """Rows per patient, of the class that has more."""
+    def mean_per_unit(self) -> Floats:
+        """Rows per patient, of the class that has more: the mean over patients."""
         rows = np.stack([self.n_positive, self.n - self.n_positive])
-        sizes = rows / np.maximum(self.n_units, 1) if self.sizes is None else self.sizes
-        return np.asarray(sizes.max(axis=0).clip(1.0))
+        return np.asarray((rows / np.maximum(self.n_units, 1)).max(axis=0).clip(1.0))
+
+    @property
+    def per_unit(self) -> Floats:
+        """Rows per patient, of the class that has more, as a row sees it."""
+        return self.mean_per_unit if self.sizes is None else np.asarray(self.sizes.max(axis=0).clip(1.0))
 
 
 def class_units(
@@ -288,10 +292,13 @@ def mean_interval(point: Floats, values: Floats, counts: Counts, *, level: float
 def calibration_interval(
     value: Floats, values: Floats, noise: Floats, counts: Counts, *, level: float = 0.95
 ) -> Interval:
-    """`error_interval`, with an upper arm that allows for one more patient who is a complete miss."""
+    """`error_interval`, longer where a few patients have most of the rows, with an upper arm that allows for one more
+    patient who is a complete miss."""
     low, high = error_interval(value, values, noise, level=level)
+    uneven = np.sqrt(np.maximum(counts.per_unit / counts.mean_per_unit, 1.0))
     unseen = _quantile(level) * counts.per_unit / np.maximum(counts.n, 1)
-    return Interval(low, np.minimum(value + np.hypot(high - value, unseen), 1.0))
+    above = np.hypot(uneven * (high - value), unseen)
+    return Interval(np.maximum(value - uneven * (value - low), 0.0), np.minimum(value + above, 1.0))
 
 
 def _denominators(metrics: Sequence[str], point: Floats, counts: Counts) -> dict[str, Floats]:
