@@ -56,6 +56,7 @@ class _Found(NamedTuple):
 def removal_cells(n_samples: int, rng: np.random.Generator, *, thin: bool) -> Iterator[Cell]:
     """A model that reads approved words only, and one that reads a planted word too."""
     sizes = (100,) if thin else (100, 300)
+    n_samples = min(n_samples, 60 if thin else 200)  # whole audits
     for setting in (_Setting(*each, n) for each in (("small", 5), ("large", 250)) for n in sizes):
         found = [_one_audit(setting, int(seed)) for seed in rng.integers(2**31, size=n_samples)]
         rate = _Found(*np.mean(found, axis=0).tolist())
