@@ -252,9 +252,9 @@ def exits_are_errors(name: str, doing: str) -> Iterator[None]:
             signal.signal(number, note)
     try:
         yield
-    except Exception:
-        raise
     except BaseException as error:
+        if isinstance(error, Exception):  # told by the callers, which know the case
+            raise
         if signalled:
             raise KeyboardInterrupt from error
         raise failure(error, name, doing) from error
