@@ -1,4 +1,4 @@
-"""Print one table per audit: `python -m validity [AUDIT ...] [--samples 1000] [--thin]`; exit 1 on a miss."""
+"""Print one table per audit: `python -m validity [AUDIT ...] [--samples 1000] [--thin] [--write]`; exit 1 on a miss."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import sys
 import time
 
-from validity import AUDITS, Cell
+from validity import AUDITS, pages
 
 
 def main() -> int:
@@ -16,23 +16,21 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=1000, help="simulated data sets per cell")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--thin", action="store_true", help="a few settings only")
+    parser.add_argument("--write", action="store_true", help="renew docs/validity.md and docs/validity/AUDIT.md")
     given = parser.parse_args()
     missed = 0
     for audit in given.audits:
         began = time.monotonic()
-        print(f"\n## {audit}\n\n| what | data | rate | asked | data sets |\n|---|---|---|---|---|", flush=True)
+        print(f"\n## {audit}\n\n{pages.HEAD}", flush=True)
+        rows = []
         for cell in importlib.import_module(f"validity.{audit}").cells(given.samples, given.seed, thin=given.thin):
             missed += not cell.passes
-            print(_row(cell), flush=True)
+            rows.append(pages.row(cell))
+            print(rows[-1], flush=True)
+        if given.write:
+            pages.write(audit, rows)
         print(f"\n{time.monotonic() - began:.0f} s", flush=True)
     return int(missed > 0)
-
-
-def _row(cell: Cell) -> str:
-    asked = [f"≥ {cell.at_least:.2f}"] if cell.at_least > 0 else []
-    asked += [f"≤ {cell.at_most:.2f}"] if cell.at_most < 1 else []
-    flag = "" if cell.passes else " **missed**"
-    return f"| {cell.what} | {cell.setting} | {cell.rate:.3f}{flag} | {', '.join(asked) or '–'} | {cell.n:,} |"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 `smooth` changes are those of a logistic model whose patients differ in risk, `skewed` ones are lognormal (sigma 1: a
 few patients carry most of the change), `trees` move half of the patients and leave the others where they are. A
 hospital has 49 words whose scores spread as in the paper's Table 6. Clinicians' ratings are a word's importance with
-noise, cut to 1 to 5; a model's scores are another noisy copy of it.
+noise, cut to 1 to 5; a model's scores are another noisy copy of it. Whole audits, in which words are taken out of notes
+(`removed_words`): clinicians think five words important, and a sound model reads only those, wherever they stand.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ _GROUPS = {
     "ethnicity": ("none", "White", "African American", "Hispanic", "Asian"),
 }
 _ALTERER = Alterer(tuple(_GROUPS), contradictory="alter")
+_ALIKE = "ambiguous: a newborn of the patient's gender"
 _ACI = Path(__file__).parents[4] / "shared" / "data" / "aci_bench"
 _PROTECTED = re.compile(
     r"\d+(?:\.\d+)?\s?(?:mg|mcg|ml|units|kg|cm|mm|%|liters|grams|cc)|\d+/\d+|\[\*\*\d[^\]]*\]|"
@@ -249,8 +250,10 @@ def test_a_then_b_is_b_for_made_up_notes(text: str, first: str, second: str) -> 
     if "skipped" in (there.action, direct.action) or second == present:
         return
     between = splice(text, there.edits)
-    after = splice(between, _ALTERER.edits(_ALTERER.plan(between), ("gender", second)).edits)
-    assert after == splice(text, direct.edits)
+    back = _ALTERER.edits(_ALTERER.plan(between), ("gender", second))
+    if back.reason == _ALIKE:
+        return  # a woman's "male infant" is unclear in the note of a man
+    assert splice(between, back.edits) == splice(text, direct.edits)
 
 
 def test_what_is_left_of_the_old_gender_is_never_called_changed() -> None:
