@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -26,10 +27,10 @@ def row(cell: Cell) -> str:
 
 def write(audit: str, rows: Sequence[str], docs: Path = DOCS) -> None:
     """Write the page of one audit, and renew the summary."""
-    about = importlib.import_module(f"validity.{audit}").__doc__.strip()
+    about = inspect.getdoc(importlib.import_module(f"validity.{audit}"))
     page = docs / "validity" / f"{audit}.md"
     page.parent.mkdir(exist_ok=True)
-    page.write_text("\n".join([f"# Validity: {audit}", "", about, "", HEAD, *rows, ""]), encoding="utf-8")
+    page.write_text("\n".join([f"# Validity: {audit}", "", about or "", "", HEAD, *rows, ""]), encoding="utf-8")
     summary = docs / "validity.md"
     lines = [_SUMMARY, "|---|---|---|---|---|---|", *_summaries(page.parent)]
     text = re.sub(rf"^{re.escape(_SUMMARY)}\n(?:\|.*\n?)*", "", summary.read_text(encoding="utf-8"), flags=re.M)
