@@ -39,8 +39,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Pa
         for evidence in EVIDENCE:
             given = {} if evidence == "none" else {"evidence_table": file}
             folder = home / kind / evidence
-            more = {"epochs": 10, "lambda2": 2} if evidence in ("linear", "cnn") else {"epochs": 6}
-            train(kind, cohort(), folder, tiny(kind, evidence=evidence, max_tokens=40, patience=9, **more, **given))
+            n_epochs = 40 if evidence in ("linear", "cnn") else 6
+            options = {"evidence": evidence, "max_tokens": 40, "epochs": n_epochs, "patience": 40}
+            train(kind, cohort(), folder, tiny(kind, **options, **given))
             out[kind, evidence] = folder
     return out
 

@@ -2,8 +2,8 @@
 
 CAML (Mullenbach et al., 2018): one convolution over word vectors, tanh, and for each label an attention over the words
 and a logistic unit on what it gathers. EffectiveCAN (Liu et al., 2021): four residual blocks, each with two
-convolutions and a squeeze-and-excitation gate; the labels attend to the sum of their projected outputs. The heads are
-those of the evidence paper, Section 5.2. Written from the papers.
+convolutions and a squeeze-and-excitation gate; the labels attend to the outputs of all four, side by side (multi-layer
+attention) or summed after a projection. The heads are those of the evidence paper, Section 5.2. Written from papers.
 
 No position of a text depends on how its batch is padded: padded positions are zero before every convolution, like those
 beyond the ends of a text, and take no part in means and attention. This module needs torch: import it only where a
@@ -97,8 +97,10 @@ class CodingNetwork(nn.Module):  # type: ignore[misc]
             size = shape.channels[0]
         else:
             self.blocks = nn.ModuleList([ResidualBlock(n_in, n_out, shape) for n_in, n_out in pairwise(widths)])
-            self.projections = nn.ModuleList([nn.Linear(width, shape.attention) for width in shape.channels])
-            size = shape.attention
+            joined = shape.layers == "joined"
+            sizes = shape.channels if joined else (shape.attention,) * len(shape.channels)
+            self.projections = nn.ModuleList([nn.Linear(*pair) for pair in zip(shape.channels, sizes, strict=True)])
+            size = sum(sizes) if joined else shape.attention
         self.queries = nn.Parameter(torch.empty(n_labels, size))
         self.weights = nn.Parameter(torch.empty(n_labels, size))
         self.bias = nn.Parameter(torch.zeros(n_labels))
@@ -117,10 +119,11 @@ class CodingNetwork(nn.Module):  # type: ignore[misc]
         if self.shape.architecture == "caml":
             x = torch.tanh(self.convolution(x)) * filled
             return EncodedBatch(x, x, mask)
-        keys: Any = 0
+        layers = []
         for block, project in zip(self.blocks, self.projections, strict=True):
             x = block(x, filled)
-            keys = keys + project(x)
+            layers.append(project(x))
+        keys = torch.cat(layers, 2) if self.shape.layers == "joined" else sum(layers)
         return EncodedBatch(torch.tanh(keys) * filled, x, mask)
 
     def read(self, ids: Any, mask: Any) -> EncodedBatch:
