@@ -21,7 +21,7 @@ from palpate.audits.evidence.findings import EvidenceAnalysis, evidence_answers,
 from palpate.audits.evidence.inputs import place_inputs
 from palpate.audits.evidence.marking import Marking, Scale, known_evidence, mark_evidence
 from palpate.audits.evidence.measures import ALL, AuditedCharts, measure_evidence
-from palpate.audits.evidence.plan import EvidenceMemory, choose_charts, plan_charts
+from palpate.audits.evidence.plan import EvidenceMemory, OcclusionBudget, choose_charts, plan_charts
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.scope import (
@@ -85,7 +85,8 @@ class Evidence:
     iou: Probability = 0.5
     """The intersection over union from which two spans match."""
     segments: Annotated[int, Field(ge=2)] = 32
-    """Occlusion first takes out so many pieces of a chart, one at a time."""
+    """Occlusion first takes out so many pieces of a chart, one at a time; charts of few words are taken apart word by
+    word: those with no more words than `segments` and `words_per_label` together."""
     words_per_label: Count = 200
     """Then single words, at most so many per chart and label."""
     replace_with: str = " "
@@ -190,6 +191,7 @@ class Evidence:
             measured=measured,
             faithfulness=faithful,
             coder_f1=self.coder_f1,
+            budget=self._budget,
         )
         answers = evidence_answers(analysis, margins_with(self.margins))
         return AuditResult(
@@ -203,7 +205,11 @@ class Evidence:
 
     @property
     def _asking(self) -> Asking:
-        return Asking(self.explain, self.code_threshold, self.segments, self.words_per_label, self.replace_with)
+        return Asking(self.explain, self.code_threshold, self._budget, self.replace_with)
+
+    @property
+    def _budget(self) -> OcclusionBudget:
+        return OcclusionBudget(self.segments, self.words_per_label)
 
     @property
     def _marking(self) -> Marking:
@@ -231,6 +237,7 @@ class Evidence:
                 "threshold_from": found.threshold_origin,
                 "scores": found.scale,
                 "texts_asked": analysis.n_copies(name),
+                "searches_cut": memory.cut[name]._asdict() if name in memory.cut else None,
                 "code_threshold": self._asking.threshold_for(analysis.predictions[name]),
             }
         return {
@@ -240,6 +247,7 @@ class Evidence:
             "labels_only_predicted": analysis.n_only_predicted,
             "gold_spans_without_a_word": memory.n_wordless,
             "words": int(memory.charts.words.first[memory.n_audited]),
+            "occlusion": self._budget._asdict(),
             "asked": "labels with gold evidence in the chart, and labels that the model predicts there",
             "unit": self.unit,
         }

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.evidence.plan import ChartLabelPairs, EvidenceMemory, Occluded
+from palpate.audits.evidence.plan import ChartLabelPairs, CutSearches, EvidenceMemory, Occluded, OcclusionBudget
 from palpate.cases.edits import Ints, Variants
 from palpate.errors import ConfigError
 from palpate.perturb.occlusion import Pieces, coarse_pieces, pieces_that_matter, single_words
@@ -29,8 +29,6 @@ NO_TEXT = "it does not read text"
 NOT_ASKED = "no table of its evidence is given, and with `explain: none` it was not asked"
 _SHARE = 0.1
 """A piece matters for a label if losing it costs at least this share of what losing the strongest costs."""
-_WORDS_AT_ONCE = 2_000
-"""A model that scores edits as differences is asked about single words at once, in charts of up to so many words."""
 
 
 class EvidenceSource(NamedTuple):
@@ -47,8 +45,7 @@ class Asking:
 
     explain: str | Mapping[str, str]
     code_threshold: float | Literal["auto"]
-    n_segments: int
-    words_per_label: int
+    budget: OcclusionBudget
     replace_with: str
 
     def way_for(self, model: str, answers: ModelPredictions) -> str:
@@ -181,10 +178,9 @@ def ask_evidence(plan: Plan[EvidenceMemory], predictions: Predictions, asking: A
         elif source.kind == "occlusion":
             charts = np.unique(pairs.chart)
             stop = visible_words(memory, answers)[charts]
-            at_once = _WORDS_AT_ONCE if answers.facts.uses_edits else 0
-            coarse[model] = coarse_pieces(
-                charts, memory.charts.words.first[:-1][charts], stop, n_segments=asking.n_segments, at_once=at_once
-            )
+            first, n_segments = memory.charts.words.first[:-1][charts], asking.budget.segments
+            # Word by word where that costs no more than pieces and then words.
+            coarse[model] = coarse_pieces(charts, first, stop, n_segments=n_segments, at_once=sum(asking.budget))
     if not explain and not coarse:
         return None
     plan = replace(plan, requests=replace(plan.requests, explain=explain), memory=replace(memory, stage="evidence"))
@@ -193,17 +189,22 @@ def ask_evidence(plan: Plan[EvidenceMemory], predictions: Predictions, asking: A
 
 def ask_words(plan: Plan[EvidenceMemory], predictions: Predictions, asking: Asking) -> Plan[EvidenceMemory] | None:
     """Ask for the words of the pieces that matter; None if all pieces are words."""
-    memory, fine = plan.memory, {}
+    memory, fine, cut = plan.memory, {}, {}
     for model, rows in memory.occluded.of.items():
         pieces = Pieces(*(column[rows] for column in memory.occluded.pieces))
         chosen = np.zeros(len(rows), np.bool_)
         size = pieces.stop - pieces.first
-        for _, _, mine, drop in _drops(memory, model, predictions[model], asking):
-            chosen[mine] |= pieces_that_matter(drop, size[mine], share=_SHARE, most_words=asking.words_per_label)
+        n_cut = n_pairs = 0
+        for chart, _, mine, drop in _drops(memory, model, predictions[model], asking):
+            found = pieces_that_matter(drop, size[mine], share=_SHARE, most_words=asking.budget.words_per_label)
+            chosen[mine] |= found.chosen
+            n_cut, n_pairs = n_cut + (found.is_cut and chart < memory.n_audited), n_pairs + (chart < memory.n_audited)
         fine[model] = single_words(pieces, chosen)
+        cut[model] = CutSearches(n_cut, n_pairs)
     if not any(len(pieces.chart) for pieces in fine.values()):
         return None
-    return _take_out(replace(plan, memory=replace(memory, stage="words")), predictions, fine, asking)
+    memory = replace(memory, stage="words", cut=cut)
+    return _take_out(replace(plan, memory=memory), predictions, fine, asking)
 
 
 def occlusion_attributions(

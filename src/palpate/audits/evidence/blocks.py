@@ -329,7 +329,9 @@ def _sources(analysis: EvidenceAnalysis) -> Table:
     return table(
         "Where the evidence comes from",
         "Relative scores are fractions of the strongest word's score for the chart and label. Models are asked about "
-        "labels with gold evidence in the chart and about those that they predict there.",
+        "labels with gold evidence in the chart and about those that they predict there. Occlusion takes out "
+        f"{analysis.budget.segments:,} pieces of a chart and then at most {analysis.budget.words_per_label:,} single "
+        "words for each label; a chart of no more words than both together is taken apart word by word.",
         columns(
             "Model",
             "Evidence",

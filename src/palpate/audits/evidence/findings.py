@@ -14,7 +14,7 @@ from palpate.audits.evidence.estimates import AREA
 from palpate.audits.evidence.faithfulness import Faithfulness
 from palpate.audits.evidence.marking import TABLE, MarkedEvidence
 from palpate.audits.evidence.measures import RANDOM, AuditedCharts, EvidenceMeasures
-from palpate.audits.evidence.plan import EvidenceMemory
+from palpate.audits.evidence.plan import EvidenceMemory, OcclusionBudget
 from palpate.audits.kit.answers import Question
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.rows import EstimateIndex
@@ -47,6 +47,7 @@ class EvidenceAnalysis:
     faithfulness: Mapping[str, Faithfulness | str]
     coder_f1: float | None
     """Of one coder against another, where it is known."""
+    budget: OcclusionBudget
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -271,11 +272,25 @@ def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
         sentence += "; its evidence includes some of it all the same." if pointed else ", and counts as missed."
         kind: FindingKind = "caveat" if beyond > _MUCH_BEYOND else "fact"
         found.append(Finding(sentence=sentence, kind=kind, question=POINTING))
+    found += _cut(analysis, model)
     missed = value("charts_missed", model)
     if missed is not None and missed > _MANY_MISSED:
         sentence = f"{model} points at nothing in {percent(missed)} of the charts with evidence."
         found.append(Finding(sentence=sentence, kind="caveat", question=POINTING))
     return found
+
+
+def _cut(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
+    """Where occlusion ended at its budget."""
+    parts = [cut for name in analysis.predictions.members(model) if (cut := analysis.plan.memory.cut.get(name))]
+    n, of = sum(part.n for part in parts), sum(part.of for part in parts)
+    if not n:
+        return []
+    sentence = (
+        f"{model}: for {percent(n / of)} of the codes that it was asked about, occlusion ended at its budget "
+        "(`segments`, `words_per_label`): words that matter less were not looked at, and count as no evidence."
+    )
+    return [Finding(sentence=sentence, kind="caveat", question=POINTING)]
 
 
 def _caveats(analysis: EvidenceAnalysis) -> list[Finding]:

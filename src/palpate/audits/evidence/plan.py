@@ -36,6 +36,20 @@ class Occluded(NamedTuple):
     of: Mapping[str, Ints]
 
 
+class OcclusionBudget(NamedTuple):
+    """What occlusion may take out: so many pieces of a chart, and so many single words for each label."""
+
+    segments: int
+    words_per_label: int
+
+
+class CutSearches(NamedTuple):
+    """In how many of a model's pairs of an audited chart and a label the budget of occlusion left out pieces."""
+
+    n: int
+    of: int
+
+
 def _nothing_occluded() -> Occluded:
     none = np.zeros(0, np.int64)
     return Occluded(Pieces(none, none, none), none, {})
@@ -63,6 +77,8 @@ class EvidenceMemory:
     seed: int
     stage: Stage = "cases"
     occluded: Occluded = field(default_factory=_nothing_occluded)
+    cut: Mapping[str, CutSearches] = field(default_factory=dict)
+    """By model whose words were looked for by occlusion."""
     removal: Mapping[str, Removal] = field(default_factory=dict)
 
     @cached_property
