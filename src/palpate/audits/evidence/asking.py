@@ -21,7 +21,7 @@ from palpate.audits.evidence.plan import ChartLabelPairs, CutSearches, EvidenceM
 from palpate.cases.edits import Ints, Variants
 from palpate.errors import ConfigError
 from palpate.perturb.occlusion import Pieces, coarse_pieces, pieces_that_matter, single_words
-from palpate.results import Attributions, Explain, ModelPredictions, Plan, Predictions
+from palpate.results import SAMPLED, Attributions, Explain, ModelPredictions, Plan, Predictions
 
 AUTO, OCCLUDE, NONE = "auto", "occlusion", "none"
 BY_CASE = "its predictions are looked up by case, so no word can be taken out"
@@ -134,10 +134,11 @@ def _source_of(memory: EvidenceMemory, model: str, answers: ModelPredictions, as
         return EvidenceSource("table")
     if way == NONE:
         return EvidenceSource("none", reason=NOT_ASKED)
-    if way not in (AUTO, OCCLUDE, *facts.explains):
-        ways = ", ".join((*facts.explains, OCCLUDE))
+    sampled = SAMPLED if facts.reads == "text" else ()
+    if way not in (AUTO, OCCLUDE, *facts.explains, *sampled):
+        ways = ", ".join((*facts.explains, OCCLUDE, *sampled))
         raise ConfigError(f"audit 'evidence': model '{model}' cannot explain by '{way}'", hint=f"it can by: {ways}")
-    if way != OCCLUDE and facts.explains:
+    if way != OCCLUDE and (facts.explains or way in sampled):
         return EvidenceSource("explain", facts.explains[0] if way == AUTO else way)
     if facts.reads != "text":
         return EvidenceSource("none", reason=f"{why_no_removal(answers)}; give its evidence as `predicted:`")
