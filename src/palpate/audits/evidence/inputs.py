@@ -110,6 +110,9 @@ def place_inputs(
     Models may point at labels that the cohort does not have: codes that nobody gave, which count as false unless the
     audit is about `only_these` labels.
     """
+    if gold.by_model:
+        problem = "audit 'evidence': `gold:` is a folder of a model's predictions, not what coders marked"
+        raise ConfigError(problem, file=gold.file, hint="give the charts of MDACE's data/, and these as `predicted:`")
     positions = _place_notes(notes, cohort, main)
     named = {label for table in predicted.values() for label in table.column("label") or [] if label}
     codes = labels if only_these else (*labels, *sorted(named - set(cohort.labels)))

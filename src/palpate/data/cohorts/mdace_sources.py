@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from palpate.data.annotations import SETTINGS, AnnotatedChart
+from palpate.data.annotations import AnnotatedChart, mdace
 from palpate.data.annotations.mdace_notes import FoundNotes, keep_note, merge_notes
 from palpate.data.hospitals import Announce, Hospital, has_table, open_hospital
 from palpate.data.hospitals.discharge import ATTRIBUTES
@@ -58,10 +58,12 @@ def find_folders(source: Path, *, mdace_folder: Path | None = None, mimic: Path 
     if not source.is_dir():
         raise CohortError("folder not found", file=source, hint="give the folder with MDACE and MIMIC-III")
     places = [source, *sorted(place for place in source.iterdir() if place.is_dir())]
-    annotated = mdace_folder or next((place for place in places if _has_settings(place)), None)
+    holding = (place for place in places if mdace.has_settings(mdace.charts_folder(place)))
+    annotated = mdace_folder or next(holding, None)
     if annotated is None:
         hint = (
-            "palpate looks for Inpatient/ or Profee/ here and one folder below; set another folder with --set mdace=DIR"
+            "palpate looks for Inpatient/ or Profee/, or MDACE's repository with its data/, here and one folder below; "
+            "set another folder with --set mdace=DIR"
         )
         raise CohortError("the folder has no annotated charts", file=source, hint=hint)
     tables = mimic or next((place for place in places if has_table(place, NOTEEVENTS)), None)
@@ -105,10 +107,6 @@ def read_billed(folder: Path, *, progress: Announce | None = None) -> dict[int, 
     """The ICD-9 codes that each admission was billed with, by code system and without dots."""
     with open_hospital(folder, progress=progress) as hospital:
         return _billed(hospital)
-
-
-def _has_settings(place: Path) -> bool:
-    return any((place / setting).is_dir() for setting in SETTINGS)
 
 
 def _keep_numbers(hospital: Hospital, table: str, column: str, numbers: Sequence[int]) -> None:
