@@ -2,8 +2,8 @@
 
 Evidence paper, Sections 3 and 4. The layout is one JSON file per chart in `SETTING/SYSTEM/VERSION/`, for example
 `Inpatient/ICD-10/1.0/141751-ICD-10.json`, and lists of charts in `splits/SETTING/`. The published repository has the
-charts in `data/`, and beside it `splits/` and `predictions/MODEL/SETTING/SYSTEM/NOTES/`, which are a model's evidence in
-the same format; `read` never takes these for coders' annotations. The files hold offsets but no text:
+charts in `data/`, and beside it `splits/` and `predictions/MODEL/SETTING/SYSTEM/NOTES/`, which are a model's evidence
+in the same format; `read` never takes these for coders' annotations. The files hold offsets but no text:
 `mdace_notes.with_notes` adds the text from MIMIC-III.
 """
 
@@ -78,7 +78,7 @@ def has_settings(folder: Path) -> bool:
 
 
 def holds_predictions(folder: Path) -> bool:
-    """Whether a folder is `predictions/` of the repository, or lies in it: its spans are of no type that coders' have."""
+    """Whether a folder is in the repository's `predictions/`, with spans of a type that coders' spans never have."""
     if PREDICTIONS not in folder.absolute().parts:
         return False
     first = next(iter(sorted(folder.rglob("*.json"))), None)
