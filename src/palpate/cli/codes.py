@@ -19,11 +19,19 @@ app.add_typer(codes_app, name="codes")
 
 MdaceFolder = Annotated[
     Path,
-    typer.Argument(metavar="DIR", help="The folder with MDACE's charts (Inpatient/, Profee/).", show_default=False),
+    typer.Argument(
+        metavar="DIR",
+        help="MDACE's repository, or the folder with its charts (Inpatient/, Profee/).",
+        show_default=False,
+    ),
 ]
 ProjectFolder = Annotated[
     Path,
-    typer.Argument(metavar="FOLDER", help="An exported WebAnno project, or a folder of several.", show_default=False),
+    typer.Argument(
+        metavar="FOLDER",
+        help="An export of INCEpTION or WebAnno (zip, folder, document), or a folder of several.",
+        show_default=False,
+    ),
 ]
 GemFile = Annotated[Path | None, typer.Option("--gem", help="CMS's table for diagnoses, such as 2018_I10gem.txt.")]
 PcsGemFile = Annotated[
@@ -44,6 +52,7 @@ _TABLES = {
     "4": "Table 4: evidence by category of note",
     "5": "Table 5: billed and annotated codes",
     "6": "Table 6: how ICD-9 codes were mapped",
+    "predictions": "Published predictions: exact spans",
 }
 
 
@@ -124,13 +133,18 @@ def codes_statistics(
     table: TableOut = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Count charts, notes, codes and evidence as in the paper's Tables 3 to 6; Table 5 needs --mimic."""
+    """Count charts, notes, codes and evidence as in the paper's Tables 3 to 6, and published predictions' exact spans.
+
+    Table 5 and the length of spans need --mimic: billed codes (DIAGNOSES_ICD with PROCEDURES_ICD or, for Profee,
+    CPTEVENTS) and NOTEEVENTS. What is missing is said.
+    """
     import polars as pl
 
     from palpate.commands import codes as work
+    from palpate.commands.chart_statistics import describe_charts
 
     work.check_table(table)
-    found = work.describe_charts(folder, mimic=mimic)
+    found, missing = describe_charts(folder, mimic=mimic)
     settings = found["setting"].unique(maintain_order=True).to_list()
     for number, title in _TABLES.items():
         part = found.filter(pl.col("table") == number)
@@ -142,6 +156,8 @@ def codes_statistics(
             shown.add_row(escape(name), *(cells.get(setting, "") for setting in settings))
         out.print(shown)
         out.print()
+    for sentence in missing:
+        out.print(sentence, markup=False, soft_wrap=True)
     if table is not None:
         work.write_table(found, table)
         out.print(f"Statistics: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
@@ -196,7 +212,7 @@ def codes_import(
     ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Turn a WebAnno project into a table of evidence for the evidence audit."""
+    """Turn an annotation project (WebAnno TSV, UIMA CAS JSON or XMI) into a table for the evidence audit."""
     from palpate.commands import codes as work
     from palpate.data.annotations.webanno_projects import import_evidence
 

@@ -1,12 +1,12 @@
 """What `palpate codes` does, for the command line and for Python users.
 
-It maps ICD-10 codes to ICD-9 (evidence paper, Appendix B), describes MDACE's charts (Tables 3 to 6), compares MDACE's
-mapping with palpate's, and imports a team's WebAnno project.
+It maps codes between ICD-10 and ICD-9 (evidence paper, Appendix B), compares MDACE's mapping with palpate's, and
+imports a team's annotation project.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,10 +14,8 @@ import polars as pl
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import missing_column
-from palpate.data.annotations import SYSTEMS, AnnotatedChart, mdace
+from palpate.data.annotations import mdace
 from palpate.data.annotations.mdace_mapping import MappingAgreement, compare_mapping
-from palpate.data.annotations.mdace_notes import with_notes
-from palpate.data.annotations.mdace_statistics import by_category, by_mapping, compare_codes, summarise
 from palpate.data.annotations.webanno_projects import ImportedEvidence
 from palpate.data.codes import TYPES, CodeMap
 from palpate.data.codes.gem_tables import packaged, packaged_descriptions, plain_code, read_cms
@@ -32,10 +30,6 @@ System = Literal["auto", "ICD-10-CM", "ICD-10-PCS"]
 CODE_COLUMNS = ("code", "icd_code", "icd10_code", "icd9_code")
 _PCS_LENGTH = 7
 _PCS_SECTIONS = "0123456789BCDFGHX"
-_STATISTICS = {
-    **{"table": pl.String(), "setting": pl.String(), "name": pl.String()},
-    **{"n": pl.Float64(), "percent": pl.Float64()},
-}
 
 
 def make_code_map(gem: Path | None = None, pcs_gem: Path | None = None) -> CodeMap:
@@ -120,28 +114,6 @@ def write_table(frame: pl.DataFrame, out: Path) -> None:
             frame.write_parquet(scratch)
 
 
-def describe_charts(folder: Path, *, mimic: Path | None = None) -> pl.DataFrame:
-    """Tables 3, 4 and 6 for the charts in a folder; with MIMIC-III also Table 5 and the length of spans in words.
-
-    There is one row per number: `table`, `setting`, `name`, `n`, `percent`.
-    """
-    billed = None if mimic is None else read_billed(mimic)
-    rows: list[tuple[object, ...]] = []
-    for setting, charts in _by_setting(folder, mimic).items():
-        rows += [(*row[:1], setting, *row[1:]) for row in _table_3(charts)]
-        nine = charts.get("ICD-9", [])
-        rows += [("4", setting, *share) for share in by_category(nine or charts["ICD-10"])]
-        if billed is not None and nine:
-            flat = {stay: [c for some in codes.values() for c in some] for stay, codes in billed.items()}
-            compared = compare_codes(nine, flat)
-            names = ("billed codes", "annotated codes", "in both", "billed only", "added, mean per chart")
-            shares = (None, None, *(_percent(n, compared.n_billed) for n in compared[2:4]), None)
-            rows += [("5", setting, *row) for row in zip(names, compared, shares, strict=True)]
-        rows += [("6", setting, *share) for share in by_mapping(nine)]
-    frame = pl.DataFrame(rows, schema=_STATISTICS, orient="row", strict=False)
-    return frame.sort("table", maintain_order=True)
-
-
 def check_mapping(
     folder: Path, *, gem: Path | None = None, pcs_gem: Path | None = None, mimic: Path | None = None
 ) -> MappingAgreement:
@@ -169,32 +141,3 @@ def write_import(imported: ImportedEvidence, out: Path, cohort: Path | None) -> 
     made = Cohort(whole.cases, coded.labels, coded.y, facts=whole.facts)
     flow = (FlowStep("annotated cases", frame.height, frame.height),)
     write_built_cohort(BuiltCohort(made, flow, {"notes": imported.notes}), cohort)
-
-
-def _by_setting(folder: Path, mimic: Path | None) -> dict[str, dict[str, list[AnnotatedChart]]]:
-    """The charts in a folder by setting and code system, with their text if MIMIC-III is given."""
-    found: dict[str, dict[str, list[AnnotatedChart]]] = {}
-    for chart in mdace.read(folder):
-        if chart.setting is not None and chart.system is not None:
-            found.setdefault(chart.setting, {}).setdefault(chart.system, []).append(chart)
-    if not found:
-        hint = "statistics are by setting and system, so paths look like Inpatient/ICD-9/1.0/NUMBER-ICD-9.json"
-        raise CohortError("no chart is in the folder of a setting", file=folder, hint=hint)
-    if mimic is None:
-        return found
-    return {s: {system: with_notes(some, mimic) for system, some in by.items()} for s, by in found.items()}
-
-
-def _table_3(charts: Mapping[str, list[AnnotatedChart]]) -> Iterator[tuple[object, ...]]:
-    """Charts and notes once, codes and spans for each code system."""
-    found = {system: summarise(charts[system]) for system in SYSTEMS if system in charts}
-    first = next(iter(found.values()))
-    yield from (("3", "charts", first.n_charts, None), ("3", "notes", first.n_notes, None))
-    yield from (("3", f"{system} codes", one.n_codes, None) for system, one in found.items())
-    yield from (("3", f"evidence for {system}", one.n_spans, None) for system, one in found.items())
-    if first.mean_words is not None:
-        yield "3", "words of evidence, mean", first.mean_words, None
-
-
-def _percent(n: float | None, of: int) -> float | None:
-    return 100 * n / of if n is not None and of else None
