@@ -42,7 +42,8 @@ def test_tables_are_refused_by_row_and_column(change: dict[str, object], column:
 def test_a_code_that_nobody_gave_counts_as_false(tmp_path: Path) -> None:
     cohort, gold = charts()
     extra = gold.with_columns(label=pl.lit("Z99"))
-    evidence = quick(gold, predicted={"toy": table(pl.concat([gold, extra])), "pure": table(gold)}, **PLAIN)
+    given = {"toy": table(pl.concat([gold, extra])), "pure": table(gold)}
+    evidence = quick(gold, predicted=given, codes="all", **PLAIN)
     result = audit(evidence, cohort, tmp_path, toy=knower(), pure=knower())
     assert value(result, "token_recall") == 1.0
     assert value(result, "token_precision") < 1.0
