@@ -94,11 +94,11 @@ def codes_map(
     prefer = work.read_codes(known) if known is not None else ()
     mapped = work.map_codes(listed, work.make_code_map(gem, pcs_gem, to=to), system=system, known=prefer)
     if table is None:
-        _show(mapped.drop("type"))
+        show(mapped.drop("type"))
     else:
         work.write_table(mapped, table)
         counts = mapped.group_by("meaning", maintain_order=True).len("codes").sort("codes", "meaning", descending=True)
-        _show(counts)
+        show(counts)
         out.print(f"Mapping: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
 
 
@@ -122,10 +122,10 @@ def codes_check(
     work.check_table(table)
     agreement = work.check_mapping(folder, gem=gem, pcs_gem=pcs_gem, mimic=mimic)
     rows = [(kind, of, n, same, f"{same / n:.2%}") for (kind, of), (n, same) in sorted(agreement.counts.items())]
-    _show(pl.DataFrame(rows, schema=["type", "code_system", "spans", "same", "share"], orient="row"))
+    show(pl.DataFrame(rows, schema=["type", "code_system", "spans", "same", "share"], orient="row"))
     misses = pl.DataFrame(agreement.misses, schema=list(_miss_fields()), orient="row", infer_schema_length=None)
     out.print(f"\n{misses.height:,} codes differ, in {misses['n'].sum():,} spans:")
-    _show(misses.drop("our_type"))
+    show(misses.drop("our_type"))
     for stay, note, code in agreement.unpaired:
         out.print(f"{code} has no ICD-9 code (admission {stay}, note {note})", markup=False, soft_wrap=True)
     if table is not None:
@@ -194,9 +194,9 @@ def codes_agreement(
 
     work.check_table(table)
     found = measure_agreement(folder, layer=layer, feature=feature, chart=chart, units=units, include_text=include_text)
-    _show(found.measures)
+    show(found.measures)
     out.print()
-    _show(found.kinds)
+    show(found.kinds)
     if table is not None:
         work.write_table(found.disagreements, table)
         out.print(f"Disagreements: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
@@ -235,7 +235,7 @@ def codes_import(
         out.print(f"Cohort: [bold]{escape(str(cohort))}[/bold]", soft_wrap=True)
 
 
-def _show(frame: pl.DataFrame) -> None:
+def show(frame: pl.DataFrame) -> None:
     """Print a frame as a table; only the first rows if there are many."""
     shown = Table(box=None, pad_edge=False)
     for column in frame.columns:
