@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, InstanceOf
 
-from palpate.audits.evidence.asking import Asking, ask_evidence, ask_words, sources_of
+from palpate.audits.evidence.asking import PROTOCOLS, Asking, Codes, ask_evidence, ask_words, sources_of
 from palpate.audits.evidence.blocks import evidence_blocks
 from palpate.audits.evidence.estimates import METRICS, evidence_rows
 from palpate.audits.evidence.faithfulness import ask_removals, measure_faithfulness
@@ -22,6 +22,7 @@ from palpate.audits.evidence.inputs import place_inputs
 from palpate.audits.evidence.marking import Marking, Scale, known_evidence, mark_evidence
 from palpate.audits.evidence.measures import ALL, AuditedCharts, measure_evidence
 from palpate.audits.evidence.plan import EvidenceMemory, OcclusionBudget, choose_charts, plan_charts
+from palpate.audits.evidence.spans import span_tables
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.scope import (
@@ -57,11 +58,15 @@ class Evidence:
     for MDACE's folders, whose offsets count from the start of a note."""
     predicted: dict[str, InstanceOf[EvidenceTable]] = field(default_factory=dict, metadata={"source": "evidence"})
     """Evidence of models, by model: tables like `gold`, with a column `score` where it has scores, or folders."""
+    codes: Codes = "gold"
+    """Whose evidence is compared: that of `gold` codes (with gold evidence in the chart, predicted or not), as in the
+    paper; of `predicted` codes; of `correct` ones, which are both; or of `all`, where a table's rows for other codes
+    count as false."""
     explain: str | dict[str, str] = "auto"
     """How models without a table are asked: `auto` is the model's own way, or occlusion for those that have none;
     `occlusion`; `none`; or a way by its name (`attention`, `integrated_gradients`). Also by model."""
     threshold: float | None = None
-    """The score from which a word is evidence; by default the best on the validation split."""
+    """A word is evidence if its score is greater; by default the best on the validation split."""
     step: Share | Literal["auto"] = "auto"
     """Steps of the thresholds that are tried; `auto` is the paper's: 0.05 for tagging and 0.02 for the rest."""
     scale: Scale = "auto"
@@ -80,8 +85,8 @@ class Evidence:
     """Which split is audited; a cohort without splits is used whole."""
     cohort: str | None = None
     """Which cohort's charts; the first by default."""
-    largest_number: Annotated[int, Field(ge=0)] | None = 10
-    """Larger numbers are not words, as in the paper; null keeps all."""
+    largest_number: Annotated[int, Field(ge=0)] | None = None
+    """Larger numbers are not words; by default all numbers are, as in the paper."""
     iou: Probability = 0.5
     """The intersection over union from which two spans match."""
     segments: Annotated[int, Field(ge=2)] = 32
@@ -113,7 +118,8 @@ class Evidence:
     """The smallest effects that matter, set for the whole run."""
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[EvidenceMemory]:
-        """The audited charts, and those of the validation split that have gold evidence."""
+        """The audited charts and, where a threshold may have to be chosen, those of the validation split with gold
+        evidence."""
         if self.gold is None:
             raise ConfigError("audit 'evidence' needs what coders marked", hint="give a table as `gold:`")
         require_text(self.name, cohort)
@@ -126,25 +132,37 @@ class Evidence:
             gold=self.gold,
             notes=self.notes,
             predicted=self.predicted,
-            only_these=bool(self.labels),
+            only_these=bool(self.labels) or self.codes != "all",
         )
         rows = audited_rows(self.name, cohort, main, self.split)
         if self.charts == "annotated":
             rows = rows[np.isin(rows, inputs.gold.row)]
-        chosen = choose_charts(cohort, main, rows, inputs.gold, self.max_charts, rng)
+        scored = [name for name, placed in inputs.predicted.items() if placed.score is not None]
+        chooses = self.threshold is None and (self.explain != "none" or bool(scored))
+        chosen = choose_charts(cohort, main, rows, inputs.gold, self.max_charts, rng, validation=chooses)
         if not np.isin(inputs.gold.row, chosen[0]).any():
             problem = f"no chart of cohort '{main}' in split '{self.split}' has gold evidence"
             raise CohortError(problem, file=self.gold.file, hint="set `split:` of the audit")
         named = (*self.predicted, *(self.explain if isinstance(self.explain, dict) else ()))
         names, largest = tuple(dict.fromkeys(named)), self.largest_number
         plan = plan_charts(cohort, labels, inputs, chosen, largest_number=largest, names=names, rng=rng)
-        self._need_threshold(plan, [name for name, placed in inputs.predicted.items() if placed.score is not None])
+        self._need_threshold(plan, scored)
         return plan
 
-    def check_models(self, plan: Plan[EvidenceMemory], models: Predictions) -> None:
-        """Refuse ways of explaining that a model does not offer, and scores for which no threshold can be found."""
+    def check_models(self, plan: Plan[EvidenceMemory], models: Predictions) -> Plan[EvidenceMemory]:
+        """Refuse ways of explaining that a model does not offer, and scores for which no threshold can be found.
+
+        Models whose evidence has no scores are not asked about the charts of the validation split.
+        """
         sources = sources_of(plan, models, self._asking)
         self._need_threshold(plan, [name for name, each in sources.items() if each.kind in ("explain", "occlusion")])
+        audited = np.arange(len(plan.variants)) < plan.memory.n_audited
+        only = {
+            name: audited
+            for name, each in sources.items()
+            if each.kind == "none" or (each.kind == "table" and not plan.memory.has_scores(name, models[name]))
+        }
+        return replace(plan, requests=replace(plan.requests, only=only)) if plan.memory.n_validation else plan
 
     def plan_again(
         self,
@@ -192,6 +210,7 @@ class Evidence:
             faithfulness=faithful,
             coder_f1=self.coder_f1,
             budget=self._budget,
+            codes=self.codes,
         )
         answers = evidence_answers(analysis, margins_with(self.margins))
         return AuditResult(
@@ -201,11 +220,12 @@ class Evidence:
             findings=evidence_findings(analysis, answers),
             provenance=self._provenance(analysis),
             answers=answers,
+            tables=span_tables(charts, marked, plan.cohort, include_text=self.include_text),
         )
 
     @property
     def _asking(self) -> Asking:
-        return Asking(self.explain, self.code_threshold, self._budget, self.replace_with)
+        return Asking(self.explain, self.code_threshold, self._budget, self.replace_with, self.codes)
 
     @property
     def _budget(self) -> OcclusionBudget:
@@ -239,6 +259,7 @@ class Evidence:
                 "texts_asked": analysis.n_copies(name),
                 "searches_cut": memory.cut[name]._asdict() if name in memory.cut else None,
                 "code_threshold": self._asking.threshold_for(analysis.predictions[name]),
+                "rows_of_other_codes": found.n_other,
             }
         return {
             "models": about,
@@ -248,6 +269,8 @@ class Evidence:
             "gold_spans_without_a_word": memory.n_wordless,
             "words": int(memory.charts.words.first[memory.n_audited]),
             "occlusion": self._budget._asdict(),
-            "asked": "labels with gold evidence in the chart, and labels that the model predicts there",
+            "codes": self.codes,
+            "asked": PROTOCOLS[self.codes],
+            "largest_number": self.largest_number,
             "unit": self.unit,
         }

@@ -5,7 +5,8 @@
     words      occlusion continues word by word, in the pieces that matter for the labels in question
     removal    the strongest words are taken out, or all others (see `faithfulness`)
 
-The labels in question are those with gold evidence in a chart and those that the model predicts there.
+The labels in question are those of the protocol (`codes`): with gold evidence in a chart, as in the paper; predicted by
+the model there; both; or either.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ from palpate.perturb.occlusion import Pieces, coarse_pieces, pieces_that_matter,
 from palpate.results import SAMPLED, Attributions, Explain, ModelPredictions, Plan, Predictions
 
 AUTO, OCCLUDE, NONE = "auto", "occlusion", "none"
+Codes = Literal["gold", "predicted", "correct", "all"]
+PROTOCOLS: Mapping[Codes, str] = {
+    "gold": "codes with gold evidence in the chart, predicted or not, as in the paper",
+    "predicted": "codes that the model predicts in the chart",
+    "correct": "codes that have gold evidence in the chart and that the model predicts there",
+    "all": "all codes: those with gold evidence in the chart, and those that the model predicts or points at",
+}
 BY_CASE = "its predictions are looked up by case, so no word can be taken out"
 NO_TEXT = "it does not read text"
 NOT_ASKED = "no table of its evidence is given, and with `explain: none` it was not asked"
@@ -47,6 +55,7 @@ class Asking:
     code_threshold: float | Literal["auto"]
     budget: OcclusionBudget
     replace_with: str
+    codes: Codes = "gold"
 
     def way_for(self, model: str, answers: ModelPredictions) -> str:
         """What the options say for a model."""
@@ -63,6 +72,20 @@ class Asking:
     def predicted(self, answers: ModelPredictions, n_charts: int) -> NDArray[np.bool_]:
         """[chart, label]: which labels the model predicts in the first charts."""
         return answers.p[:n_charts] >= self.threshold_for(answers)
+
+    def in_question(self, memory: EvidenceMemory, answers: ModelPredictions) -> NDArray[np.bool_]:
+        """[chart, code]: the codes whose evidence is compared; the charts of the validation split come last.
+
+        Codes that only models point at come after the labels; they are in question where all codes are.
+        """
+        shape = (len(memory.charts.rows), memory.inputs.n_codes)
+        if self.codes == "all":
+            return np.ones(shape, np.bool_)
+        gold, predicted = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        gold[memory.gold.note, memory.gold.code] = True
+        if self.codes != "gold":
+            predicted[:, : answers.p.shape[1]] = self.predicted(answers, shape[0])
+        return {"gold": gold, "predicted": predicted, "correct": gold & predicted}[self.codes]
 
 
 class EditedCopies:
@@ -151,7 +174,9 @@ def why_no_removal(answers: ModelPredictions) -> str:
 
 
 def asked_pairs(memory: EvidenceMemory, answers: ModelPredictions, asking: Asking) -> ChartLabelPairs:
-    """Labels with gold evidence in a chart, and those that the model predicts there."""
+    """The labels in question; of all codes, those with gold evidence in a chart and those that the model predicts."""
+    if asking.codes != "all":
+        return ChartLabelPairs(*np.nonzero(asking.in_question(memory, answers)[:, : answers.p.shape[1]]))
     wanted = asking.predicted(answers, len(memory.charts.rows))
     wanted[memory.gold.note, memory.gold.code] = True
     return ChartLabelPairs(*np.nonzero(wanted))

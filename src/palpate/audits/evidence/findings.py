@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from palpate.audits.evidence.asking import Codes
 from palpate.audits.evidence.estimates import AREA
 from palpate.audits.evidence.faithfulness import Faithfulness
 from palpate.audits.evidence.marking import TABLE, MarkedEvidence
@@ -48,6 +49,8 @@ class EvidenceAnalysis:
     coder_f1: float | None
     """Of one coder against another, where it is known."""
     budget: OcclusionBudget
+    codes: Codes
+    """Whose evidence is compared."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -293,9 +296,15 @@ def _cut(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
     return [Finding(sentence=sentence, kind="caveat", question=POINTING)]
 
 
+def _left_out(model: str, n: int, codes: Codes) -> str:
+    are = "is about a code that is" if n == 1 else "are about codes that are"
+    does = "does" if n == 1 else "do"
+    return f"{counted(n, 'row')} of {model}'s table {are} not in question (`codes: {codes}`) and {does} not count."
+
+
 def _caveats(analysis: EvidenceAnalysis) -> list[Finding]:
     found, memory = [], analysis.plan.memory
-    if memory.n_without_gold > _MANY_WITHOUT_GOLD * memory.n_audited:
+    if analysis.codes in ("predicted", "all") and memory.n_without_gold > _MANY_WITHOUT_GOLD * memory.n_audited:
         sentence = (
             f"{memory.n_without_gold:,} of {memory.n_audited:,} charts have no gold evidence, and whatever is "
             "predicted there counts as false; if they were not annotated, set `charts: annotated`."
@@ -305,6 +314,11 @@ def _caveats(analysis: EvidenceAnalysis) -> list[Finding]:
         labels = f"{counted(n, 'label')} that {'is' if n == 1 else 'are'}"
         sentence = f"Models point at evidence for {labels} not among the cohort's; all of it counts as false."
         found.append(Finding(sentence=sentence, kind="caveat", question=POINTING))
+    found += [
+        Finding(sentence=_left_out(model, each.n_other, analysis.codes), question=POINTING)
+        for model, each in analysis.marked.items()
+        if isinstance(each, MarkedEvidence) and each.n_other and analysis.codes != "all"
+    ]
     if n := memory.n_wordless:
         has, counts = ("has", "does not count") if n == 1 else ("have", "do not count")
         sentence = (

@@ -98,7 +98,7 @@ class EvidenceMemory:
 
     @property
     def n_wordless(self) -> int:
-        """Gold spans of the audited charts without a word, such as a number above 10: nothing that could be found."""
+        """Gold spans of the audited charts without a word, such as punctuation: nothing that could be found."""
         return int((np.diff(cover(self.charts.words, self.audited_gold).first) == 0).sum())
 
     def spans_in(self, found: Spans, *, audited: bool) -> Spans:
@@ -106,18 +106,32 @@ class EvidenceMemory:
         kept = (found.note < self.n_audited) == audited
         return Spans(*(column[kept] for column in found))
 
+    def has_scores(self, model: str, answers: ModelPredictions) -> bool:
+        """Whether the model's table has scores."""
+        table = self.table_of(model, answers)
+        return table is not None and table.score is not None
+
     def table_of(self, model: str, answers: ModelPredictions) -> PlacedEvidence | None:
         """The model's own table, or that of the ensemble that it is a member of."""
         return self.inputs.predicted.get(model, self.inputs.predicted.get(answers.ensemble or model))
 
 
 def choose_charts(
-    cohort: Cohort, main: str, rows: Ints, gold: PlacedEvidence, most: int | None, rng: np.random.Generator
+    cohort: Cohort,
+    main: str,
+    rows: Ints,
+    gold: PlacedEvidence,
+    most: int | None,
+    rng: np.random.Generator,
+    *,
+    validation: bool,
 ) -> tuple[Ints, Ints]:
     """At most so many of `rows` at random, and as many charts of the validation split that have gold evidence."""
     rows = _sample(rows, most, rng)
-    validation = np.setdiff1d(np.intersect1d(validation_rows(cohort, main), gold.row), rows)
-    return rows, _sample(validation, most, rng)
+    if not validation:
+        return rows, np.zeros(0, np.int64)
+    others = np.setdiff1d(np.intersect1d(validation_rows(cohort, main), gold.row), rows)
+    return rows, _sample(others, most, rng)
 
 
 def _sample(rows: Ints, most: int | None, rng: np.random.Generator) -> Ints:
