@@ -21,7 +21,8 @@ from palpate.audits.evidence.findings import EvidenceAnalysis, evidence_answers,
 from palpate.audits.evidence.inputs import place_inputs
 from palpate.audits.evidence.marking import Marking, Scale, known_evidence, mark_evidence
 from palpate.audits.evidence.measures import ALL, AuditedCharts, measure_evidence
-from palpate.audits.evidence.plan import EvidenceMemory, OcclusionBudget, choose_charts, plan_charts
+from palpate.audits.evidence.plan import EvidenceMemory, OcclusionBudget, choose_charts, plan_charts, training_counts
+from palpate.audits.evidence.ranking import measure_ranking
 from palpate.audits.evidence.spans import span_tables
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex
@@ -105,6 +106,8 @@ class Evidence:
     coder_f1: Probability | None = None
     """Token F1 of one coder against another, where it is known: what the scorecard asks of a model. Without it, a model
     is asked to point at the coders' words more than chance would."""
+    categories: tuple[str, ...] = ()
+    """Categories of `notes` whose evidence is also scored together, such as the paper's code-able ones (Table 10)."""
     unit: Literal["chart", "patient"] = "chart"
     level: Share = 0.95
     correction: Correction = "bonferroni"
@@ -134,6 +137,10 @@ class Evidence:
             predicted=self.predicted,
             only_these=bool(self.labels) or self.codes != "all",
         )
+        unknown = sorted({*self.categories} - {*inputs.notes.category})
+        if unknown:
+            known = ", ".join(sorted({*inputs.notes.category})) or "there are none: give `notes:`"
+            raise ConfigError(f"audit 'evidence': no note has the category '{unknown[0]}'", hint=f"categories: {known}")
         rows = audited_rows(self.name, cohort, main, self.split)
         if self.charts == "annotated":
             rows = rows[np.isin(rows, inputs.gold.row)]
@@ -194,12 +201,14 @@ class Evidence:
         """Agreement with the gold evidence by strata, differences between models, faithfulness."""
         unit: Unit = "patient" if self.unit == "patient" else "case"
         how = Resampling(level=self.level, correction=self.correction, unit=unit)
-        charts = AuditedCharts(plan.memory, plan.cohort.patients[plan.cases], how, self.iou)
+        patients = plan.cohort.patients[plan.cases]
+        charts = AuditedCharts(plan.memory, patients, how, self.iou, training_counts(plan), self.categories)
         marked = mark_evidence(plan, predictions, self._asking, self._marking)
         known = known_evidence(marked)
         measured = measure_evidence(charts, known, predictions)
         faithful = measure_faithfulness(charts, known, predictions, self._asking) if self.faithfulness else {}
-        rows = evidence_rows(charts, predictions, marked, measured, faithful, self.family)
+        ranked = measure_ranking(charts, known, predictions)
+        rows = evidence_rows(charts, predictions, marked, measured, ranked, faithful, self.family)
         analysis = EvidenceAnalysis(
             estimates=EstimateIndex(rows, label=ALL_LABELS, group=ALL),
             plan=plan,

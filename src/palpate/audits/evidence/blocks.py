@@ -12,6 +12,7 @@ from palpate.audits.evidence.faithfulness import ARMS, MARKED, Faithfulness
 from palpate.audits.evidence.findings import HEADLINE, EvidenceAnalysis, way_in_words
 from palpate.audits.evidence.marking import MarkedEvidence
 from palpate.audits.evidence.measures import RANDOM, SHARES
+from palpate.audits.evidence.ranking import ranking_table
 from palpate.audits.kit.tables import (
     DIFFERENCE,
     NO_INTERVAL,
@@ -40,6 +41,7 @@ _SHARE_NAMES = {
     "codes_missed": "Codes of a chart for which it points at nothing",
     "codes_false": "Codes of a chart that it points at without gold evidence",
     "evidence_beyond_window": "Gold evidence beyond its window",
+    "spans_touched": "Gold spans of which it marks at least a word",
 }
 _POINTS = 24
 """How many points of a curve are drawn: few enough for each to have a mark."""
@@ -48,6 +50,7 @@ _POINTS = 24
 def evidence_blocks(analysis: EvidenceAnalysis, *, n_examples: int) -> tuple[Table | Chart | Examples, ...]:
     """The section's tables and charts; examples hold note text."""
     blocks: list[Table | Chart | Examples] = [_f1_chart(analysis), _main_table(analysis), *_curves(analysis)]
+    blocks.append(ranking_table(analysis.estimates, analysis.models, _protocol(analysis).strip()))
     blocks += [*_lengths(analysis), *_groups(analysis)]
     blocks += [*_plane(analysis), *_drops_chart(analysis), *_drops_table(analysis)]
     blocks += [_losses(analysis), _sources(analysis)]
@@ -335,8 +338,8 @@ def _sources(analysis: EvidenceAnalysis) -> Table:
         "Where the evidence comes from",
         "Relative scores are fractions of the strongest word's score for the chart and label. Models are asked about "
         f"{PROTOCOLS[analysis.codes]}. Occlusion takes out {analysis.budget.segments:,} pieces of a chart and then at "
-        f"most {analysis.budget.words_per_label:,} single words for each label; a chart of no more words than both together "
-        "is taken apart word by word.",
+        f"most {analysis.budget.words_per_label:,} single words for each label; a chart of no more words than both "
+        "together is taken apart word by word.",
         columns(
             "Model",
             "Evidence",

@@ -31,6 +31,7 @@ _MUCH_BEYOND = 0.05
 _MANY_MISSED = 0.10
 _MANY_WITHOUT_GOLD = 0.10
 _MUCH_WORSE = 0.15
+_NOTHING = "it points at nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +72,11 @@ class EvidenceAnalysis:
         """Labels that models point at and the cohort does not have."""
         return self.plan.memory.inputs.n_codes - len(self.plan.labels)
 
+    def points_at_nothing(self, model: str) -> bool:
+        """Whether no word of any chart reaches the threshold, for any member of an ensemble."""
+        found = [self.marked.get(name) for name in self.predictions.members(model)]
+        return all(isinstance(each, MarkedEvidence) and not len(each.spans.note) for each in found)
+
     def n_copies(self, model: str) -> int:
         """How many edited copies of charts a model scored."""
         only, n_charts = self.plan.requests.only, len(self.plan.memory.charts.rows)
@@ -107,7 +113,10 @@ def evidence_answers(analysis: EvidenceAnalysis, margins: Mapping[str, float]) -
         else:
             row = find(DROP, model, group=AREA, reference=RANDOM)
             n_units = known.areas["comprehensiveness"].difference.n_charts
-            answers.append(_answer(analysis, rests, model, row, n_units))
+            answer = _answer(analysis, rests, model, row, n_units)
+            if answer is not None and analysis.points_at_nothing(model):
+                answer = answer.model_copy(update={"verdict": "unsettled", "needed": None, "reason": _NOTHING})
+            answers.append(answer)
     return tuple(answer for answer in answers if answer is not None)
 
 
@@ -240,6 +249,12 @@ def _faithful(analysis: EvidenceAnalysis, answer: Answer, *, plausible: bool) ->
     row = analysis.estimates.find(DROP, answer.model, group=AREA, reference=RANDOM)
     if row is None or row.value is None:
         return f"{answer.model}: whether its predictions rest on its evidence cannot be told: {answer.reason}."
+    if answer.reason == _NOTHING:
+        size = f"{number(row.value)} more than taking out random words does ({interval(row, signed=True)})"
+        return (
+            f"{answer.model}: {_NOTHING}, so its predictions can rest on no evidence; taking out the words that it "
+            f"scores highest lowers its probability by {size}."
+        )
     but = "its evidence is plausible, but " if plausible else ""
     said = {
         "concern": f"{but}its predictions do not rest on it",

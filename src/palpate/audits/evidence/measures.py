@@ -40,7 +40,8 @@ from palpate.stats.evidence import (
 
 Floats = NDArray[np.float64]
 ALL, RANDOM = "all", "random evidence"
-SHARES = ("charts_missed", "codes_missed", "codes_false", "evidence_beyond_window")
+SHARES = ("charts_missed", "codes_missed", "codes_false", "evidence_beyond_window", "spans_touched")
+_FREQUENCIES = ((0, "no training chart"), (1, "1 to 9"), (10, "10 to 99"), (100, "100 or more training charts"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,10 @@ class AuditedCharts:
     """The patient of each audited chart."""
     resampling: Resampling
     iou: float
+    n_training: Ints | None = None
+    """How many training charts have each label; None where there is no training split."""
+    categories: tuple[str, ...] = ()
+    """Note categories that are also reported together."""
 
     @property
     def n(self) -> int:
@@ -88,6 +93,14 @@ class AuditedCharts:
             for label, system in zip(placed.label.tolist(), placed.code_system, strict=True):
                 systems[label] = systems[label] or system
         return [system or NOT_KNOWN for system in systems]
+
+    @cached_property
+    def frequencies(self) -> list[str] | None:
+        """How frequent each label is in training, in words; None where that is not known."""
+        if self.n_training is None:
+            return None
+        known = [*self.n_training.tolist(), *([0] * (self.memory.inputs.n_codes - len(self.n_training)))]
+        return [next(name for least, name in reversed(_FREQUENCIES) if n >= least) for n in known]
 
     @cached_property
     def completeness(self) -> tuple[str, ...]:
@@ -177,9 +190,14 @@ def _strata(charts: AuditedCharts, gold: Spans, predicted: Spans, answers: Model
     if notes.start.size:
         ours, theirs = (notes.categories(rows[side.note], side.begin) for side in (gold, predicted))
         strata += strata_by_group("category", ours, theirs)
+        if charts.categories:
+            name = f"categories={', '.join(charts.categories)}"
+            strata.append(Stratum(name, np.isin(ours, charts.categories), np.isin(theirs, charts.categories)))
     systems = charts.systems
     if len({systems[k] for k in gold.code.tolist()}) > 1:
         strata += strata_by_group("code system", [systems[k] for k in gold.code], [systems[k] for k in predicted.code])
+    if (often := charts.frequencies) is not None:
+        strata += strata_by_group("frequency", [often[k] for k in gold.code], [often[k] for k in predicted.code])
     strata += strata_by_length(memory.charts.words, gold)
     kinds = charts.completeness
     if len({kinds[k] for k in gold.note.tolist()} - {""}) > 1:
@@ -293,9 +311,23 @@ def _shares(charts: AuditedCharts, gold: Spans, predicted: Spans, answers: Model
     np.add.at(below[:, 3], gold.note, 1)
     if answers.visible is not None:
         np.add.at(above[:, 3], gold.note[gold.end > answers.visible[memory.charts.rows][gold.note]], 1)
+    np.add.at(below[:, 4], gold.note, 1)
+    np.add.at(above[:, 4], gold.note[_touched(memory, gold, predicted)], 1)
     units = units_of(charts.units)
     found = clustered_ratios(*(sum_by_unit(each, units) for each in (above, below)), level=charts.resampling.level)
     return Shares(found.rates, found.n_clusters, below.sum(axis=0).astype(np.int64))
+
+
+def _touched(memory: EvidenceMemory, gold: Spans, predicted: Spans) -> NDArray[np.bool_]:
+    """Which gold spans share a word with a predicted span of their code."""
+    n_codes, keys = memory.inputs.n_codes, []
+    for side in (gold, predicted):
+        covered = cover(memory.charts.words, side)
+        of = np.repeat(np.arange(side.note.size), np.diff(covered.first))
+        keys.append((covered.word * n_codes + side.code[of], of))
+    touched = np.zeros(gold.note.size, np.bool_)
+    touched[keys[0][1][np.isin(keys[0][0], keys[1][0])]] = True
+    return touched
 
 
 def _mean_measures(parts: Sequence[EvidenceMeasures]) -> EvidenceMeasures:

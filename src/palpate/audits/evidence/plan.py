@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.evidence.inputs import Charts, PlacedEvidence, PlacedInputs, charts_of
-from palpate.audits.kit.scope import validation_rows
+from palpate.audits.kit.scope import training_rows, validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.occlusion import Pieces
@@ -132,6 +132,13 @@ def choose_charts(
         return rows, np.zeros(0, np.int64)
     others = np.setdiff1d(np.intersect1d(validation_rows(cohort, main), gold.row), rows)
     return rows, _sample(others, most, rng)
+
+
+def training_counts(plan: Plan[EvidenceMemory]) -> Ints | None:
+    """How many training charts have each label; None if there are no training charts."""
+    audited = int(plan.memory.charts.rows[0])
+    rows = training_rows(plan.cohort, str(plan.cohort.cases["cohort"][audited]))
+    return plan.cohort.y_true(rows, plan.labels).sum(axis=0, dtype=np.int64) if rows.size else None
 
 
 def _sample(rows: Ints, most: int | None, rng: np.random.Generator) -> Ints:
