@@ -193,6 +193,10 @@ def test_predictions_for_the_test_charts_suffice_for_evidence_without_scores(tmp
         toy=model,
     )
     assert (value(given, "token_f1"), given.provenance["validation_charts"]) == (1.0, 0)
+    # For gold codes, a table with scores has all that choosing a threshold takes.
+    chosen = quick(gold, predicted={"toy": table(gold.with_columns(score=pl.lit(0.6)))})
+    result = audit(chosen, cohort, tmp_path / "d", toy=model)
+    assert (value(result, "token_f1"), result.provenance["models"]["toy"]["threshold"]) == (1.0, 0.58)
 
 
 def test_a_score_at_the_threshold_is_not_above_it(tmp_path: Path) -> None:

@@ -159,16 +159,15 @@ class Evidence:
     def check_models(self, plan: Plan[EvidenceMemory], models: Predictions) -> Plan[EvidenceMemory]:
         """Refuse ways of explaining that a model does not offer, and scores for which no threshold can be found.
 
-        Models whose evidence has no scores are not asked about the charts of the validation split.
+        Models are asked about the charts of the validation split only if a threshold is chosen on what they say there.
         """
         sources = sources_of(plan, models, self._asking)
         self._need_threshold(plan, [name for name, each in sources.items() if each.kind in ("explain", "occlusion")])
         audited = np.arange(len(plan.variants)) < plan.memory.n_audited
-        only = {
-            name: audited
-            for name, each in sources.items()
-            if each.kind == "none" or (each.kind == "table" and not plan.memory.has_scores(name, models[name]))
-        }
+        told = {name for name, each in sources.items() if each.kind in ("table", "none")}
+        if self.codes in ("predicted", "correct"):
+            told -= {name for name in told if plan.memory.has_scores(name, models[name])}
+        only = dict.fromkeys(told, audited)
         return replace(plan, requests=replace(plan.requests, only=only)) if plan.memory.n_validation else plan
 
     def plan_again(

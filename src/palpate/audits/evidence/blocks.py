@@ -7,12 +7,12 @@ from typing import Any
 
 from palpate.audits.evidence.asking import PROTOCOLS
 from palpate.audits.evidence.estimates import AREA, fraction_name, metric_name
-from palpate.audits.evidence.examples import evidence_examples
 from palpate.audits.evidence.faithfulness import ARMS, MARKED, Faithfulness
 from palpate.audits.evidence.findings import HEADLINE, EvidenceAnalysis, way_in_words
 from palpate.audits.evidence.marking import MarkedEvidence
 from palpate.audits.evidence.measures import RANDOM, SHARES
 from palpate.audits.evidence.ranking import ranking_table
+from palpate.audits.evidence.spans import evidence_examples
 from palpate.audits.kit.tables import (
     DIFFERENCE,
     NO_INTERVAL,

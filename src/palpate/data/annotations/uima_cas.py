@@ -23,7 +23,7 @@ from palpate.data.annotations.webanno import Document, Layer, LayerSpan
 from palpate.errors import CohortError, MissingExtra
 
 TYPE_SYSTEM = "TypeSystem.xml"
-_ANNOTATION, _DOCUMENT = "uima.tcas.Annotation", "uima.tcas.DocumentAnnotation"
+_ANNOTATION, _DOCUMENT, _TOP = "uima.tcas.Annotation", "uima.tcas.DocumentAnnotation", "uima.cas.TOP"
 _NO_LAYERS = tuple(f"de.tudarmstadt.ukp.dkpro.core.api.{part}.type." for part in ("segmentation", "metadata"))
 _ENDS = ("Governor", "Dependent")
 """Features of a relation: the two annotations that it connects."""
@@ -168,9 +168,6 @@ def _types_of(content: bytes, cassis: Any) -> Any:
             if key not in there and key != _XMI_ID and key not in _OWN:
                 types.create_feature(kind, key, _range(key, given, by_id))
     return types
-
-
-_TOP = "uima.cas.TOP"
 
 
 def _range(key: str, given: Sequence[str], by_id: dict[str | None, Any]) -> str:

@@ -49,6 +49,9 @@ _SHORTEST_PARENT = {"ICD-10-CM": 3, "ICD-10-PCS": 4, "ICD-9-CM": 3, "ICD-9-PCS":
 _EXTENDED = 7
 """A code of seven characters ends with the encounter; X fills the places that a shorter code leaves open."""
 _STEM = 5
+"""So many first letters make words alike where whole words do not decide."""
+_SPECIFIC = 3
+"""The rank of a child that is not an unspecified one."""
 
 
 class MappedCode(NamedTuple):
@@ -242,9 +245,6 @@ def _beginning(keys: list[str], start: str) -> Iterator[str]:
             return
         if keys[k] != start:
             yield keys[k]
-
-
-_SPECIFIC = 3
 
 
 def _generality(rest: str) -> int:
