@@ -20,6 +20,7 @@ import yaml
 
 from palpate.commands.build import make_hospital
 from palpate.data.cohorts.mdace import MdaceOptions, build_mdace
+from palpate.data.tables import write_cohort
 from palpate.train import train
 
 SMALL: dict[str, Any] = {
@@ -42,7 +43,7 @@ def make_models(home: Path, seeds: list[int], epochs: int) -> tuple[str, ...]:
     """The hospital's charts and evidence, and a folder of models for each way; returns the codes."""
     make_hospital(home / "hospital", n_patients=400, seed=3, site="a", images=False)
     built = build_mdace(home / "hospital", options=MdaceOptions(charts="code-ev"))
-    built.cohort.cases.write_parquet(home / "charts.parquet")
+    write_cohort(built.cohort, home / "charts.parquet")
     built.tables["evidence"].write_parquet(home / "evidence.parquet")
     for way in WAYS:
         given = {} if way == "none" else {"evidence_table": home / "evidence.parquet"}
@@ -54,7 +55,7 @@ def make_models(home: Path, seeds: list[int], epochs: int) -> tuple[str, ...]:
 
 def audit(home: Path, labels: tuple[str, ...], seeds: list[int]) -> pl.DataFrame:
     config = {
-        "cohort": {"file": "charts.parquet", "label_list": "labels", "labels": list(labels)},
+        "cohort": {"file": "charts.parquet", "labels": list(labels)},
         "models": {way: [f"palpate:{way}/seed-{seed}" for seed in seeds] for way in WAYS},
         "audits": {
             "evidence": {"gold": "evidence.parquet", "charts": "annotated"},
