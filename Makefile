@@ -31,9 +31,9 @@ format: $(VENV)/.dev
 screenshot: demo $(VENV)/.dev
 	$(BIN)/python -m tests.report.screenshot demo/run/report.html docs/report.png
 
-# Without the experiments, which take an hour or need public data: ade_*, nih_*, *_power; same_results compares runs.
+# Without the experiments, which take an hour or need public data: ade_*, nih_*, evidence_learning, *_power; same_results compares runs.
 bench: $(VENV)/.dev
-	@for script in $(filter-out benchmarks/ade_% benchmarks/nih_% benchmarks/same_% %_power.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/ade_% benchmarks/nih_% benchmarks/same_% benchmarks/evidence_learning.py %_power.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 # Coverage, false alarms, power and wrong verdicts on simulated data, one table per audit; docs/validity.md shows it.
 validity: $(VENV)/.dev

@@ -6,11 +6,28 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+FOLDERS = (Path(__file__).resolve().parents[3] / "shared" / "data", Path("/work/shared/data"))
+SHARED = next((folder for folder in FOLDERS if folder.is_dir()), FOLDERS[0])
 MDACE = SHARED / "mdace"
+MDACE_REPO = SHARED / "mdace_repo"
+INCEPTION = SHARED / "inception"
 TSV3 = SHARED / "inception" / "tsv3-suite"
 GEM = SHARED / "gems" / "2018_I10gem.txt"
+GEM_BACK = SHARED / "gems" / "2018_I9gem.txt"
 
 needs_mdace = pytest.mark.skipif(not MDACE.is_dir(), reason="MDACE's annotations are not beside the project")
+needs_repository = pytest.mark.skipif(
+    not (MDACE.is_dir() and MDACE_REPO.is_dir()), reason="MDACE's repository is not beside the project"
+)
+needs_inception = pytest.mark.skipif(not INCEPTION.is_dir(), reason="INCEpTION's samples are not beside the project")
 needs_tsv3 = pytest.mark.skipif(not TSV3.is_dir(), reason="INCEpTION's samples of TSV 3 are not beside the project")
 needs_gem = pytest.mark.skipif(not GEM.is_file(), reason="CMS's equivalence tables are not beside the project")
+
+
+def published_repository(folder: Path) -> Path:
+    """MDACE's repository as it is published: `data/` beside `predictions/` and `splits/`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "data").symlink_to(MDACE)
+    for name in ("predictions", "splits"):
+        (folder / name).symlink_to(MDACE_REPO / name)
+    return folder

@@ -39,11 +39,24 @@ def test_pieces_cover_every_word_once(sizes: list[int], n_segments: int, at_once
 
 def test_the_pieces_that_matter_fit_the_budget_and_the_first_is_always_there() -> None:
     drop, size = np.array([0.5, 0.04, 0.3, -0.2, 0.2]), np.array([10, 10, 10, 10, 10])
-    assert pieces_that_matter(drop, size, share=0.1, most_words=25).tolist() == [True, False, True, False, False]
-    assert pieces_that_matter(drop, size, share=0.1, most_words=100).tolist() == [True, False, True, False, True]
-    assert pieces_that_matter(drop, size, share=0.1, most_words=1).tolist() == [True, False, False, False, False]
-    assert not pieces_that_matter(np.array([-0.1, 0.0]), size[:2], share=0.1, most_words=9).any()
-    assert not pieces_that_matter(np.zeros(0), np.zeros(0, np.int64), share=0.1, most_words=9).any()
+    for most_words, expected in ((25, [0, 2]), (100, [0, 2, 4]), (1, [0])):
+        chosen, is_cut = pieces_that_matter(drop, size, share=0.1, most_words=most_words)
+        assert np.flatnonzero(chosen).tolist() == expected
+        assert is_cut == (most_words < 30)
+    one_word = np.array([10, 10, 10, 10, 1])
+    assert not pieces_that_matter(drop, one_word, share=0.1, most_words=20).is_cut, "the last one is known already"
+    for nothing in (np.array([-0.1, 0.0]), np.zeros(0)):
+        found = pieces_that_matter(nothing, size[: nothing.size], share=0.1, most_words=9)
+        assert not found.chosen.any()
+        assert not found.is_cut
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.integers(1, 30)), max_size=12), st.integers(1, 150), st.integers(1, 150))
+def test_a_larger_budget_examines_the_same_words_and_more(pieces: list[tuple[float, int]], a: int, b: int) -> None:
+    drop, size = np.array([d for d, _ in pieces]), np.array([n for _, n in pieces], np.int64)
+    small, large = (pieces_that_matter(drop, size, share=0.1, most_words=n) for n in sorted((a, b)))
+    assert not (small.chosen & ~large.chosen).any()
+    assert small.is_cut or np.array_equal(small.chosen[size > 1], large.chosen[size > 1])
 
 
 def test_single_words_are_those_of_the_chosen_wide_pieces() -> None:

@@ -56,7 +56,7 @@ class EvidenceTable(_Table):
     """Columns `case_id, label, start, end` and, where given, `score, note_id, code_system, completeness, type`.
 
     With `in_notes`, offsets count characters of the note. `places` then says where each row comes from: its file and
-    annotation.
+    annotation. `by_model` says that the table was found among a model's predictions, so it is no gold evidence.
     """
 
     needed = EVIDENCE
@@ -68,9 +68,10 @@ class EvidenceTable(_Table):
         file: Path | None = None,
         in_notes: bool = False,
         places: list[tuple[Path | None, str]] | None = None,
+        by_model: bool = False,
     ) -> None:
         super().__init__(rows, file=file)
-        self.in_notes, self._places = in_notes, places
+        self.in_notes, self._places, self.by_model = in_notes, places, by_model
 
     @property
     def score(self) -> NDArray[np.float64] | None:

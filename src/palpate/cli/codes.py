@@ -19,15 +19,26 @@ app.add_typer(codes_app, name="codes")
 
 MdaceFolder = Annotated[
     Path,
-    typer.Argument(metavar="DIR", help="The folder with MDACE's charts (Inpatient/, Profee/).", show_default=False),
+    typer.Argument(
+        metavar="DIR",
+        help="MDACE's repository, or the folder with its charts (Inpatient/, Profee/).",
+        show_default=False,
+    ),
 ]
 ProjectFolder = Annotated[
     Path,
-    typer.Argument(metavar="FOLDER", help="An exported WebAnno project, or a folder of several.", show_default=False),
+    typer.Argument(
+        metavar="FOLDER",
+        help="An export of INCEpTION or WebAnno (zip, folder, document), or a folder of several.",
+        show_default=False,
+    ),
 ]
-GemFile = Annotated[Path | None, typer.Option("--gem", help="CMS's table for diagnoses, such as 2018_I10gem.txt.")]
+GemFile = Annotated[
+    Path | None, typer.Option("--gem", help="CMS's table for diagnoses: 2018_I10gem.txt, or 2018_I9gem.txt to ICD-10.")
+]
 PcsGemFile = Annotated[
-    Path | None, typer.Option("--pcs-gem", help="CMS's table for procedures, such as gem_pcsi9.txt.")
+    Path | None,
+    typer.Option("--pcs-gem", help="CMS's table for procedures: gem_pcsi9.txt, or gem_i9pcs.txt to ICD-10."),
 ]
 Mimic = Annotated[Path | None, typer.Option("--mimic", help="The folder with MIMIC-III's tables.")]
 TableOut = Annotated[Path | None, typer.Option("--out", help="Write the table to a .csv or .parquet file.")]
@@ -44,18 +55,20 @@ _TABLES = {
     "4": "Table 4: evidence by category of note",
     "5": "Table 5: billed and annotated codes",
     "6": "Table 6: how ICD-9 codes were mapped",
+    "predictions": "Published predictions: exact spans",
 }
 
 
 @codes_app.command("map")
 def codes_map(
-    codes: Annotated[list[str] | None, typer.Argument(metavar="CODE", help="ICD-10 codes.")] = None,
+    codes: Annotated[list[str] | None, typer.Argument(metavar="CODE", help="ICD-10 codes, or ICD-9 codes.")] = None,
     file: Annotated[
         Path | None, typer.Option(help="A file of codes: one per line, or a table with a column `code`.")
     ] = None,
-    to: Annotated[Literal["icd9"], typer.Option(help="The code system to map to.")] = "icd9",  # noqa: ARG001
+    to: Annotated[Literal["icd9", "icd10"], typer.Option(help="The version of ICD to map to.")] = "icd9",
     system: Annotated[
-        Literal["auto", "ICD-10-CM", "ICD-10-PCS"], typer.Option(help="The system of the codes; auto: by their form.")
+        Literal["auto", "ICD-10-CM", "ICD-10-PCS", "ICD-9-CM", "ICD-9-PCS"],
+        typer.Option(help="The system of the codes; auto: by their form."),
     ] = "auto",
     gem: GemFile = None,
     pcs_gem: PcsGemFile = None,
@@ -65,7 +78,10 @@ def codes_map(
     table: TableOut = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Map ICD-10 codes to ICD-9, and show how each was mapped or why it was not."""
+    """Map ICD-10 codes to ICD-9, or back with --to icd10, and show how each was mapped or why it was not.
+
+    A code without an equivalent, or newer than the table, is mapped through its parent.
+    """
     from palpate.commands import codes as work
     from palpate.errors import ConfigError
 
@@ -76,13 +92,13 @@ def codes_map(
         raise ConfigError("one of the codes is empty", hint="give codes such as E11.9, separated by blanks")
     listed = [*(codes or []), *(work.read_codes(file) if file is not None else [])]
     prefer = work.read_codes(known) if known is not None else ()
-    mapped = work.map_codes(listed, work.make_code_map(gem, pcs_gem), system=system, known=prefer)
+    mapped = work.map_codes(listed, work.make_code_map(gem, pcs_gem, to=to), system=system, known=prefer)
     if table is None:
-        _show(mapped.drop("type"))
+        show(mapped.drop("type"))
     else:
         work.write_table(mapped, table)
         counts = mapped.group_by("meaning", maintain_order=True).len("codes").sort("codes", "meaning", descending=True)
-        _show(counts)
+        show(counts)
         out.print(f"Mapping: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
 
 
@@ -106,10 +122,10 @@ def codes_check(
     work.check_table(table)
     agreement = work.check_mapping(folder, gem=gem, pcs_gem=pcs_gem, mimic=mimic)
     rows = [(kind, of, n, same, f"{same / n:.2%}") for (kind, of), (n, same) in sorted(agreement.counts.items())]
-    _show(pl.DataFrame(rows, schema=["type", "code_system", "spans", "same", "share"], orient="row"))
+    show(pl.DataFrame(rows, schema=["type", "code_system", "spans", "same", "share"], orient="row"))
     misses = pl.DataFrame(agreement.misses, schema=list(_miss_fields()), orient="row", infer_schema_length=None)
     out.print(f"\n{misses.height:,} codes differ, in {misses['n'].sum():,} spans:")
-    _show(misses.drop("our_type"))
+    show(misses.drop("our_type"))
     for stay, note, code in agreement.unpaired:
         out.print(f"{code} has no ICD-9 code (admission {stay}, note {note})", markup=False, soft_wrap=True)
     if table is not None:
@@ -124,13 +140,18 @@ def codes_statistics(
     table: TableOut = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Count charts, notes, codes and evidence as in the paper's Tables 3 to 6; Table 5 needs --mimic."""
+    """Count charts, notes, codes and evidence as in the paper's Tables 3 to 6, and published predictions' exact spans.
+
+    Table 5 and the length of spans need --mimic: billed codes (DIAGNOSES_ICD with PROCEDURES_ICD or, for Profee,
+    CPTEVENTS) and NOTEEVENTS. What is missing is said.
+    """
     import polars as pl
 
     from palpate.commands import codes as work
+    from palpate.commands.chart_statistics import describe_charts
 
     work.check_table(table)
-    found = work.describe_charts(folder, mimic=mimic)
+    found, missing = describe_charts(folder, mimic=mimic)
     settings = found["setting"].unique(maintain_order=True).to_list()
     for number, title in _TABLES.items():
         part = found.filter(pl.col("table") == number)
@@ -142,6 +163,8 @@ def codes_statistics(
             shown.add_row(escape(name), *(cells.get(setting, "") for setting in settings))
         out.print(shown)
         out.print()
+    for sentence in missing:
+        out.print(sentence, markup=False, soft_wrap=True)
     if table is not None:
         work.write_table(found, table)
         out.print(f"Statistics: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
@@ -171,9 +194,9 @@ def codes_agreement(
 
     work.check_table(table)
     found = measure_agreement(folder, layer=layer, feature=feature, chart=chart, units=units, include_text=include_text)
-    _show(found.measures)
+    show(found.measures)
     out.print()
-    _show(found.kinds)
+    show(found.kinds)
     if table is not None:
         work.write_table(found.disagreements, table)
         out.print(f"Disagreements: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
@@ -196,7 +219,7 @@ def codes_import(
     ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Turn a WebAnno project into a table of evidence for the evidence audit."""
+    """Turn an annotation project (WebAnno TSV, UIMA CAS JSON or XMI) into a table for the evidence audit."""
     from palpate.commands import codes as work
     from palpate.data.annotations.webanno_projects import import_evidence
 
@@ -212,7 +235,7 @@ def codes_import(
         out.print(f"Cohort: [bold]{escape(str(cohort))}[/bold]", soft_wrap=True)
 
 
-def _show(frame: pl.DataFrame) -> None:
+def show(frame: pl.DataFrame) -> None:
     """Print a frame as a table; only the first rows if there are many."""
     shown = Table(box=None, pad_edge=False)
     for column in frame.columns:

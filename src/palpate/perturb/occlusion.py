@@ -48,20 +48,30 @@ def coarse_pieces(chart: Ints, first: Ints, stop: Ints, *, n_segments: int, at_o
     return Pieces(*(np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)))
 
 
-def pieces_that_matter(drop: Floats, size: Ints, *, share: float, most_words: int) -> Mask:
+class ChosenPieces(NamedTuple):
+    """The pieces of a chart whose words are examined for a label."""
+
+    chosen: Mask
+    is_cut: bool
+    """Whether others matter too, and the budget left them out."""
+
+
+def pieces_that_matter(drop: Floats, size: Ints, *, share: float, most_words: int) -> ChosenPieces:
     """Which pieces of a chart to examine for a label: those whose removal costs at least `share` of the largest drop.
 
-    Those that matter most come first, up to `most_words` words; the first one is always included.
+    Those that matter most come first, up to `most_words` words; the first one is always included. A larger budget
+    examines the same words, and more.
     """
     chosen = np.zeros(drop.size, np.bool_)
     if drop.size == 0 or float(drop.max()) <= 0.0:
-        return chosen
+        return ChosenPieces(chosen, is_cut=False)
     order = np.argsort(-drop, kind="stable")
     order = order[drop[order] >= share * drop[order[0]]]
     fits = np.cumsum(size[order]) <= most_words
     fits[0] = True
-    chosen[order[: int(np.argmin(fits)) if not fits.all() else order.size]] = True
-    return chosen
+    within = order.size if fits.all() else int(np.argmin(fits))
+    chosen[order[:within]] = True
+    return ChosenPieces(chosen, is_cut=bool((size[order[within:]] > 1).any()))
 
 
 def single_words(pieces: Pieces, chosen: Mask) -> Pieces:

@@ -3,7 +3,7 @@
 Results are data. Nothing here draws, prints or writes; `report/` and `run/directory` do.
 """
 
-from palpate.results.attributions import Asked, Attributions, no_attributions
+from palpate.results.attributions import SAMPLED, Asked, Attributions, no_attributions
 from palpate.results.blocks import (
     AnyBlock,
     AuditResult,
@@ -53,6 +53,7 @@ __all__ = [
     "MACRO",
     "METRIC_NAMES",
     "MICRO",
+    "SAMPLED",
     "AdaptiveAudit",
     "AnyBlock",
     "Asked",

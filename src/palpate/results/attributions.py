@@ -7,6 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+SAMPLED = ("lime", "kernel_shap")
+"""Ways to explain any model that reads text, by what it answers without random words."""
+
 
 class Asked(NamedTuple):
     """Which answers are to be explained: pairs of a row of the inputs and a label, in columns."""

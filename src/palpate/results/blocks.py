@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -125,3 +126,5 @@ class AuditResult:
     same cohort and seed can be compared as paired."""
     answers: tuple[Answer, ...] = ()
     """The audit's cells of the scorecard."""
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """What else is kept with the run, by name, for commands that read it; note text only with `include_text`."""

@@ -234,10 +234,13 @@ class ChecksOptions(Protocol):
 
 @runtime_checkable
 class ChecksModels(Protocol):
-    """An audit that can tell, from what models declare, that its options do not fit them."""
+    """An audit that can tell, from what models declare, that its options do not fit, or what they need not score."""
 
-    def check_models(self, plan: Plan[Any], models: Predictions) -> None:
-        """Refuse them before anything is scored: the models have made no prediction yet."""
+    def check_models(self, plan: Plan[Any], models: Predictions) -> Plan[Any] | None:
+        """Refuse them before anything is scored: the models have made no prediction yet.
+
+        A plan that is returned stands for the given one: it may ask less of some models (`ModelRequests.only`).
+        """
         ...
 
 

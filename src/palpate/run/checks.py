@@ -57,9 +57,12 @@ def check_fit(
     audits: Mapping[str, Audit],
     plans: Mapping[str, Plan[Any]],
     models: Mapping[str, tuple[Model, str | None]],
-) -> None:
-    """Refuse models that cannot score what the audits plan. A model comes with the ensemble that it is a member of."""
-    _check_requests(audits, plans, models)
+) -> dict[str, Plan[Any]]:
+    """Refuse models that cannot score what the audits plan. A model comes with the ensemble that it is a member of.
+
+    Returns the plans, without what an audit does not need of some models.
+    """
+    fitted = _check_requests(audits, plans, models)
     repeated = cohort.cases["case_id"].n_unique() < cohort.cases.height
     for name, (model, _) in models.items():
         if model.reads == "text" and not cohort.has_text:
@@ -75,12 +78,14 @@ def check_fit(
             if model.classes and not set(plan.labels) <= set(model.classes):
                 raise unclear(model.classes, what=f"model '{name}'")
             label_columns(name, model.labels, plan.labels)
+    return fitted
 
 
 def _check_requests(
     audits: Mapping[str, Audit], plans: Mapping[str, Plan[Any]], models: Mapping[str, tuple[Model, str | None]]
-) -> None:
+) -> dict[str, Plan[Any]]:
     """Refuse an audit whose options name a model that the run does not have, or do not fit a model."""
+    fitted = dict(plans)
     names = {name for model, (_, ensemble) in models.items() for name in (model, ensemble) if name}
     for audit, plan in plans.items():
         for name in plan.requests.names:
@@ -94,7 +99,8 @@ def _check_requests(
                 name: replace(nothing, threshold=model.threshold, ensemble=ensemble, facts=facts_of(model))
                 for name, (model, ensemble) in models.items()
             }
-            checks.check_models(plan, Predictions(unscored))
+            fitted[audit] = checks.check_models(plan, Predictions(unscored)) or plan
+    return fitted
 
 
 def _check_images(model: str, cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> None:

@@ -184,6 +184,8 @@ class RunDirectory:
         self._write_frame(f"results/{result.audit}.parquet", result.estimates)
         if result.replicates is not None:
             self._write_frame(f"results/{result.audit}.replicates.parquet", result.replicates)
+        for name, table in result.tables.items():
+            self._write_frame(f"results/{result.audit}.{name}.parquet", table)
         content = {
             "blocks": _BLOCKS.dump_python(result.blocks, mode="json"),
             "findings": _FINDINGS.dump_python(result.findings, mode="json"),
@@ -210,6 +212,11 @@ class RunDirectory:
             provenance=content.get("provenance", {}),
             replicates=self._read_frame(f"results/{audit}.replicates.parquet", optional=True),
         )
+
+    def read_table(self, audit: str, name: str) -> pl.DataFrame | None:
+        """A table that an audit kept with the run (`AuditResult.tables`), or None."""
+        frame: pl.DataFrame | None = self._read_frame(f"results/{audit}.{name}.parquet", optional=True)
+        return frame
 
     def read_results(self) -> list[AuditResult]:
         """All results, in the order in which the audits were configured."""

@@ -128,7 +128,8 @@ def _run(
     progress.stage("planning")
     knowledge = LoadedModels({each.spec.name: each.model for each in members}, Path(members[0].spec.folder))
     plans = make_plans(job.audits, job.cohort, job.seed, knowledge)
-    check_fit(job.cohort, job.audits, plans, {each.spec.name: (each.model, each.ensemble) for each in members})
+    known = {each.spec.name: (each.model, each.ensemble) for each in members}
+    plans = check_fit(job.cohort, job.audits, plans, known)
     for notice in (notice for plan in plans.values() for notice in plan.notices):
         progress.note(f"Concern: {notice}")
     manifest["cohorts"] = describe_cohorts(job.cohort, plans)

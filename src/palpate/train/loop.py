@@ -45,7 +45,7 @@ class Training(ABC):
 
     losses_named: ClassVar[tuple[str, ...]] = ("train_loss",)
     """What `losses` returns; their sum is minimised."""
-    measure: ClassVar[str] = "validation_loss"
+    measure: str = "validation_loss"
     """The column of the history that chooses the best epoch."""
     perfect: ClassVar[float | None] = None
     """None: a lower measure is better. A number: higher is better, and this can't be improved on."""

@@ -153,10 +153,21 @@ class ExplainingModel(KeywordModel):
 def slow_scores(
     texts: Sequence[str], gold: Sequence[tuple[int, str, int, int]], predicted: Sequence[tuple[int, str, int, int]]
 ) -> dict[str, float]:
-    """Token and span scores by sets of tuples: words are runs of letters; spans end at words here."""
+    """Token and span scores by sets of tuples: words are runs of letters, and spans are runs of marked words."""
     import re
 
-    def tokens(spans: Sequence[tuple[int, str, int, int]]) -> set[tuple[int, str, int, int]]:
+    def runs(spans: Sequence[tuple[int, str, int, int]]) -> set[tuple[int, str, int, int]]:
+        found: list[tuple[int, str, int, int]] = []
+        for chart, code, start, end in sorted(spans):
+            if found and found[-1][:2] == (chart, code):
+                low, high = found[-1][2:]
+                if start <= high or not re.search(r"\w", texts[chart][high:start]):
+                    found[-1] = (chart, code, low, max(high, end))
+                    continue
+            found.append((chart, code, start, end))
+        return set(found)
+
+    def tokens(spans: set[tuple[int, str, int, int]]) -> set[tuple[int, str, int, int]]:
         return {
             (chart, code, max(m.start(), start), min(m.end(), end))
             for chart, code, start, end in spans
@@ -165,9 +176,16 @@ def slow_scores(
         }
 
     out = {}
-    for name, ours, theirs in (("token", tokens(gold), tokens(predicted)), ("span", set(gold), set(predicted))):
+    for name, ours, theirs in (
+        ("token", tokens(runs(gold)), tokens(runs(predicted))),
+        ("span", runs(gold), runs(predicted)),
+    ):
         tp = len(ours & theirs)
-        out[f"{name}_precision"] = tp / len(theirs)
-        out[f"{name}_recall"] = tp / len(ours)
-        out[f"{name}_f1"] = 2 * tp / (len(ours) + len(theirs))
+        for measure, above, below in (
+            ("precision", tp, len(theirs)),
+            ("recall", tp, len(ours)),
+            ("f1", 2 * tp, len(ours) + len(theirs)),
+        ):
+            if below:
+                out[f"{name}_{measure}"] = above / below
     return out

@@ -84,16 +84,33 @@ def test_occlusion_asks_for_no_more_than_its_bound(tmp_path: Path) -> None:
     assert about["texts_asked"] < n_charts * 300 / 2
 
 
-def test_a_model_that_scores_differences_is_asked_word_by_word_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words_per_label", "at_once"), [(20, False), (250, True)])
+def test_what_is_taken_out_does_not_depend_on_how_a_model_scores(
+    tmp_path: Path, words_per_label: int, at_once: bool
+) -> None:
+    """Word by word at once if the chart is no longer than the budget, whether or not the model scores differences."""
     cohort, gold = charts(24, n_words=200)
-    model = knower()
-    model.uses_edits = True
-    evidence = watched(gold, segments=8)
-    audit(evidence, cohort, tmp_path, toy=model)
-    plan = Watched.seen[0][0]
-    assert plan.memory.stage == "evidence"
-    pieces = plan.memory.occluded.pieces
-    assert np.all(pieces.stop - pieces.first == 1)
+    taken = []
+    for uses_edits in (False, True):
+        model = knower()
+        model.uses_edits = uses_edits
+        evidence = watched(gold, segments=8, words_per_label=words_per_label)
+        result = audit(evidence, cohort, tmp_path / str(uses_edits), toy=model)
+        plan = Watched.seen.pop()[0]
+        assert (plan.memory.stage == "evidence") == at_once
+        taken.append([column.tolist() for column in plan.memory.occluded.pieces])
+        assert result.provenance["occlusion"] == {"segments": 8, "words_per_label": words_per_label}
+    assert taken[0] == taken[1]
+
+
+def test_a_search_that_ends_at_its_budget_is_told(tmp_path: Path) -> None:
+    """All words matter a little: the finding says that most were not looked at, unless the budget lets all be."""
+    cohort, gold = charts(40, n_words=300)
+    scattered = KeywordModel(dict.fromkeys({w.strip(".") for t in cohort.texts for w in t.split()}, 0.01), labels=CODES)
+    for words_per_label, is_cut in ((20, True), (299, False)):
+        evidence = quick(gold, segments=8, words_per_label=words_per_label, **ONLY)
+        result = audit(evidence, cohort, tmp_path / str(words_per_label), toy=scattered)
+        assert any("occlusion ended at its budget" in finding.sentence for finding in result.findings) == is_cut
 
 
 def test_what_a_window_hides_is_not_let_in_when_words_are_taken_out(tmp_path: Path) -> None:
@@ -111,13 +128,13 @@ def test_what_a_window_hides_is_not_let_in_when_words_are_taken_out(tmp_path: Pa
     assert len(occlusion_attributions(plan.memory, "toy", predictions["toy"], evidence._asking).row) == 0
 
 
-def test_a_model_that_explains_is_asked_for_gold_and_predicted_labels(tmp_path: Path) -> None:
+def test_a_model_that_explains_is_asked_for_the_labels_in_question(tmp_path: Path) -> None:
     cohort, gold = charts(64)
     model = ExplainingModel(SAYS)
     result = audit(quick(gold, **ONLY), cohort, tmp_path, toy=model)
     assert value(result, "span_f1") == 1.0
     assert result.provenance["models"]["toy"]["evidence"] == "pointing"
-    assert result.provenance["models"]["toy"]["threshold"] == pytest.approx(0.8)
+    assert result.provenance["models"]["toy"]["threshold"] == pytest.approx(0.78)
     assert result.provenance["models"]["toy"]["texts_asked"] == 0
     assert model.calls >= 1
 
@@ -138,13 +155,13 @@ def test_a_model_is_asked_only_for_its_own_copies(tmp_path: Path) -> None:
     evidence = watched(gold, predicted={"told": table(gold)})
     audit(evidence, cohort, tmp_path, toy=counting, told=told)
     ((plan, predictions),) = Watched.seen
-    n_charts = len(plan.memory.charts.rows)
-    assert told.rows == n_charts < counting.rows
-    assert not np.isnan(predictions["told"].p[:n_charts]).any()
-    assert np.isnan(predictions["told"].p[n_charts:]).all()
+    n_audited = plan.memory.n_audited
+    assert told.rows == n_audited < len(plan.memory.charts.rows) < counting.rows
+    assert not np.isnan(predictions["told"].p[:n_audited]).any()
+    assert np.isnan(predictions["told"].p[n_audited:]).all()
     assert not np.isnan(predictions["toy"].p).any()
     written = pl.read_parquet(tmp_path / "run" / "predictions" / "told.parquet")
-    assert written["variant"].to_list() == list(range(n_charts))
+    assert written["variant"].to_list() == list(range(n_audited))
 
 
 def test_a_table_comes_before_explaining_and_a_way_can_be_chosen(tmp_path: Path) -> None:

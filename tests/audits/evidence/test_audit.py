@@ -79,7 +79,7 @@ def test_scores_are_those_of_sets_of_tuples(tmp_path_factory: pytest.TempPathFac
         [(case, code, start, end) for case, start, end, code in made], schema=gold.schema, orient="row"
     )
     predicted = pl.concat([gold.sample(fraction=0.5, seed=seed), other]).unique(maintain_order=True)
-    evidence = quick(gold, predicted={"toy": table(predicted)}, **PLAIN)
+    evidence = quick(gold, predicted={"toy": table(predicted)}, codes="all", **PLAIN)
     result = audit(evidence, cohort, tmp_path_factory.mktemp("run"), toy=knower())
     test = cohort.rows(split="test").tolist()
     number = {cohort.cases["case_id"][r]: k for k, r in enumerate(test)}
@@ -102,7 +102,8 @@ def test_false_codes_and_charts_without_predictions_count(tmp_path: Path) -> Non
     code = next(c for c in CODES if ours.filter(case_id=lacking, label=c).is_empty())
     false = pl.DataFrame([(lacking, code, 0, len(text[lacking].split()[0]))], schema=gold.schema, orient="row")
     predicted = pl.concat([ours.filter(pl.col("case_id") != first), false])
-    result = audit(quick(gold, predicted={"toy": table(predicted)}, **PLAIN), cohort, tmp_path, toy=knower())
+    evidence = quick(gold, predicted={"toy": table(predicted)}, codes="all", **PLAIN)
+    result = audit(evidence, cohort, tmp_path, toy=knower())
     n_with_gold = ours["case_id"].n_unique()
     assert value(result, "charts_missed") == pytest.approx(1 / n_with_gold)
     assert value(result, "codes_false") == pytest.approx(1 / predicted.select("case_id", "label").n_unique())
@@ -256,12 +257,15 @@ def test_phrases_are_what_the_module_says() -> None:
 
 def test_a_sample_of_charts_is_the_same_for_all_models(tmp_path: Path) -> None:
     cohort, gold = charts(80)
-    evidence = quick(gold, max_charts=10, **PLAIN)
+    evidence = quick(gold, max_charts=10, faithfulness=False)
     plans = [evidence.plan(cohort, RNG(1)) for _ in range(2)]
     assert plans[0].memory.n_audited == 10
     assert plans[0].cases is not None
     assert plans[0].cases.tolist() == plans[1].cases.tolist()  # type: ignore[union-attr]
     assert len(plans[0].memory.charts.rows) == 20
+    # No threshold is chosen where one is given, or where no evidence has scores.
+    for options in ({"threshold": 0.5}, {"explain": "none", "predicted": {"toy": table(gold)}}):
+        assert quick(gold, **options).plan(cohort, RNG(1)).memory.n_validation == 0
 
 
 def test_by_patient_the_intervals_are_wider_than_by_chart_where_charts_repeat(tmp_path: Path) -> None:

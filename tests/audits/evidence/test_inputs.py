@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from palpate.audits.evidence import Evidence
-from palpate.errors import CohortError
+from palpate.cases.evidence import EvidenceTable
+from palpate.errors import CohortError, ConfigError
 from tests.audits.evidence.evidence_charts import audit, charts, knower, quick, table, value
 
 PLAIN: dict[str, Any] = {"faithfulness": False, "explain": "none"}
@@ -41,7 +42,8 @@ def test_tables_are_refused_by_row_and_column(change: dict[str, object], column:
 def test_a_code_that_nobody_gave_counts_as_false(tmp_path: Path) -> None:
     cohort, gold = charts()
     extra = gold.with_columns(label=pl.lit("Z99"))
-    evidence = quick(gold, predicted={"toy": table(pl.concat([gold, extra])), "pure": table(gold)}, **PLAIN)
+    given = {"toy": table(pl.concat([gold, extra])), "pure": table(gold)}
+    evidence = quick(gold, predicted=given, codes="all", **PLAIN)
     result = audit(evidence, cohort, tmp_path, toy=knower(), pure=knower())
     assert value(result, "token_recall") == 1.0
     assert value(result, "token_precision") < 1.0
@@ -49,3 +51,11 @@ def test_a_code_that_nobody_gave_counts_as_false(tmp_path: Path) -> None:
     assert value(result, "codes_false", model="pure") == 0.0
     assert value(result, "token_precision", model="pure") == 1.0
     assert "1 label that is not among the cohort's" in " ".join(finding.sentence for finding in result.findings)
+
+
+def test_a_models_predictions_are_no_gold_evidence() -> None:
+    cohort, gold = charts(20)
+    predictions = EvidenceTable(gold, file=Path("MDACE/predictions/one"), by_model=True)
+    with pytest.raises(ConfigError, match="a folder of a model's predictions, not what coders marked"):
+        Evidence(gold=predictions).plan(cohort, np.random.default_rng(0))
+    Evidence(gold=table(gold), predicted={"toy": predictions}).plan(cohort, np.random.default_rng(0))

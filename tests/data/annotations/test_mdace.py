@@ -51,7 +51,7 @@ TABLE_6 = {
         "coder verified": (1606, 28.9),
         "identical match": (1387, 24.9),
         "approximate match": (1847, 33.2),
-        "multiple match": (704, 12.7),  # printed as 12.6, which 704 of 5,563 is not
+        "multiple match": (704, 12.6),  # 11.4 + 1.2, the two kinds rounded and then added
         "other": (19, 0.3),
     },
 }

@@ -171,20 +171,6 @@ def test_what_is_written_is_read(
     assert sorted((s.begin, s.end, str(s.features["code"])) for s in document.spans) == expected
 
 
-# --- projects ---------------------------------------------------------------------------------------------------
-
-
-def test_a_project(tmp_path: Path) -> None:
-    for name in ("anna", "ben", "INITIAL_CAS", "CURATION_USER"):
-        place = tmp_path / "annotation" / "1234.txt"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{name}.tsv").write_text(SAMPLE)
-    project = webanno.read_project(tmp_path)
-    assert {name: sorted(who) for name, who in project.items()} == {"1234.txt": ["anna", "ben"]}
-    with pytest.raises(CohortError, match="the folder has no annotated document"):
-        webanno.read_project(tmp_path / "nowhere")
-
-
 # --- INCEpTION's own samples ------------------------------------------------------------------------------------
 
 

@@ -183,7 +183,7 @@ def test_one_annotator_and_different_texts(tmp_path: Path) -> None:
     (folder / "annotation" / "one.txt" / "ben.tsv").write_text(tsv(ONE + " Well.", [("fever", "R50.9")]))
     with pytest.raises(CohortError, match="the annotators of 'one' have different texts"):
         measure_agreement(folder)
-    with pytest.raises(CohortError, match="the folder has no annotated document"):
+    with pytest.raises(CohortError, match="file or folder not found; in INCEpTION choose Settings, Export"):
         measure_agreement(tmp_path / "nowhere")
 
 

@@ -11,7 +11,7 @@ from palpate.data.annotations.mdace_mapping import MappingAgreement, compare_map
 from palpate.data.codes import CodeMap, dotted, gem_tables, overlap
 from palpate.data.codes.gem_tables import Descriptions, packaged, packaged_descriptions, read_cms
 from palpate.errors import CohortError, InputError
-from tests.data.published import GEM, MDACE, needs_gem, needs_mdace
+from tests.data.published import GEM, GEM_BACK, MDACE, needs_gem, needs_mdace
 
 TABLE = """A000    0010  00000
 A0100   0020  10000
@@ -73,10 +73,92 @@ def test_no_match_goes_to_the_parent(code_map: CodeMap) -> None:
     assert found.reason
 
 
-def test_no_map_is_final(code_map: CodeMap) -> None:
-    found = code_map.map("R29.700")
+CHILDREN = """F320    29621 00000
+F323    29624 10000
+F329    29620 10000
+F329    311   10000
+M79601  7295  10000
+M79602  7295  00000
+G90511  33721 10000
+G90512  33722 10000
+S02101A 80100 10000
+S02102D V5419 10000
+R290    7817  00000
+R2990   78199 10000
+R29700  NoDx  11000
+R29701  NoDx  11000
+Q01     NoDx  11000
+"""
+
+
+def test_a_parent_without_an_entry_is_mapped_like_its_unspecified_child_or_like_all(tmp_path: Path) -> None:
+    (tmp_path / "gem.txt").write_text(CHILDREN)
+    texts = Descriptions(
+        {"F32A": "Depression, unspecified", "G9051": "Complex regional pain syndrome of upper limb"},
+        {
+            **{"29620": "Major depressive affective disorder, single episode", "311": "Depressive disorder, other"},
+            **{"33721": "Dystrophy of the upper limb", "33722": "Dystrophy of the lower limb"},
+        },
+    )
+    code_map = CodeMap(read_cms(tmp_path / "gem.txt"), descriptions=texts)
+    # F32.9 has two codes; no whole word is shared, but depression and depressive begin alike.
+    assert code_map.map("F32.A") == ("F32.A", "311", "MULTI_DESC", ("311",), "F32", None)
+    assert code_map.map("F32.A", prefer=["296.20"])[1:3] == ("296.20", "MULTI")
+    # An identical match of a child is an approximate one of its parent.
+    assert code_map.map("M79.60")[1:5] == ("729.5", "APPROX", ("729.5",), "M79.60")
+    assert code_map.map("G90.51")[1:5] == ("337.21", "MULTI_DESC", ("337.21",), "G90.51")
+    # The encounter is kept: a later one is not mapped like the first.
+    assert code_map.map("S02.122A")[1:5] == ("801.00", "APPROX", ("801.00",), "S02.1")
+    assert code_map.map("S02.122S")[1:3] == (None, "NO_ENTRY")
+    # "No map" goes to the parent, too; where no parent has a match, the table's word stands.
+    assert code_map.map("R29.700")[1:5] == ("781.99", "APPROX", ("781.99",), "R29")
+    found = code_map.map("Q01")
     assert (found.code, found.type, found.together) == (None, "NO_MAP", ())
-    assert found.reason == "the table says that no ICD-9 code is equivalent"
+    assert found.reason == "the table says that no ICD-9-CM code is equivalent, and no parent has one"
+    assert code_map.equivalents("F32.A", "ICD-10-CM") == ["296.20", "311"]
+
+
+def test_back_to_icd_10(tmp_path: Path) -> None:
+    (tmp_path / "back.txt").write_text("4019 I10 10000\n25000 E119 10000\nV5861 Z7901 00000\nE9500 T391X2A 10000\n")
+    (tmp_path / "pcs.txt").write_text("9390 5A09357 10000\n3722 4A023N7 10000\n")
+    back = CodeMap(
+        read_cms(tmp_path / "back.txt", system="ICD-9-CM"),
+        read_cms(tmp_path / "pcs.txt", system="ICD-9-PCS"),
+        to="icd10",
+    )
+    assert back.map("401.9")[1:3] == ("I10", "APPROX")
+    assert back.map("V58.61")[1:3] == ("Z79.01", "EXACT")
+    assert back.map("E950.0")[1] == "T39.1X2A"
+    assert back.map("E950.9")[1:5] == ("T39.1X2A", "APPROX", ("T39.1X2A",), "E950")
+    assert back.map("93.90", system="ICD-9-PCS")[1] == "5A09357"
+    assert back.map("37.21", system="ICD-9-PCS")[1:5] == ("4A023N7", "APPROX", ("4A023N7",), "37.2")
+    with pytest.raises(ValueError, match="only ICD-9-CM and ICD-9-PCS codes"):
+        back.map("I10", system="ICD-10-CM")
+
+
+def test_a_table_of_the_wrong_direction_is_refused(tmp_path: Path) -> None:
+    tables = {
+        "ICD-10-CM": "I10 4019 10000\nR29700 NoDx 11000\n",
+        "ICD-9-CM": "4019 I10 10000\nE9500 T391X2A 10000\n",
+        "ICD-10-PCS": "5A09357 9390 10000\n0016070 0234 10000\n",
+        "ICD-9-PCS": "9390 5A09357 10000\n3722 4A023N7 10000\n",
+    }
+    for mine, content in tables.items():
+        path = tmp_path / f"{mine}.txt"
+        path.write_text(content)
+        for wanted in tables:
+            if wanted == mine:
+                assert read_cms(path, system=wanted)
+                continue
+            with pytest.raises(CohortError) as caught:
+                read_cms(path, system=wanted)
+            assert f"the table maps {mine} codes, and {wanted} codes are to be mapped; give CMS's" in str(caught.value)
+
+
+@needs_gem
+def test_the_direction_of_cmss_own_tables() -> None:
+    assert gem_tables.source_system(read_cms(GEM)) == "ICD-10-CM"
+    assert gem_tables.source_system(read_cms(GEM_BACK)) == "ICD-9-CM"
 
 
 def test_combinations_have_one_code_of_each_list(code_map: CodeMap) -> None:
@@ -97,9 +179,10 @@ def test_procedures_only_with_a_table(code_map: CodeMap, tmp_path: Path) -> None
     (tmp_path / "pcs.txt").write_text("5A09357 9390 10000\n0016070 0234 10000\n00160J0 NoPCS 11000\n")
     with_table = CodeMap(code_map.diagnoses, read_cms(tmp_path / "pcs.txt"), DESCRIPTIONS)
     assert with_table.map("5A09357", system="ICD-10-PCS")[1:3] == ("93.90", "APPROX")
-    assert with_table.map("00160J0", system="ICD-10-PCS").type == "NO_MAP"
-    # The characters of a procedure are axes: a shorter code is no parent.
-    assert with_table.map("0016071", system="ICD-10-PCS").type == "NO_ENTRY"
+    assert with_table.map("00160J0", system="ICD-10-PCS")[1:5] == ("02.34", "APPROX", ("02.34",), "00160")
+    # Its characters are axes: codes that share the first ones, with the body part, are its siblings.
+    assert with_table.map("0016071", system="ICD-10-PCS")[1:5] == ("02.34", "APPROX", ("02.34",), "001607")
+    assert with_table.map("0017070", system="ICD-10-PCS").type == "NO_ENTRY"
     assert CodeMap(None).map("I10").type == "NO_TABLE"
     with pytest.raises(ValueError, match="not 'CPT'"):
         code_map.map("99213", system="CPT")
@@ -166,6 +249,9 @@ def test_mdaces_mapping_with_cmss_table() -> None:
     assert agreement.counts["MapType.APPROX", "ICD-10-CM"] == (2416, 2416)
     # The two codes of the paper's "except for two in our dataset".
     assert [code for _, _, code in agreement.unpaired] == ["S02.122A", "G90.51"]
+    # Newer codes, such as F32.A, are mapped through their parents, most of them as MDACE did: none is left.
+    assert agreement.counts["MapType.NO_ENTRY", "ICD-10-CM"] == (79, 66)
+    assert [miss.code for miss in agreement.misses if miss.system == "ICD-10-CM" and miss.ours is None] == []
     # Two spans whose ICD-10 code lost its dot and then passed for an ICD-9 code: E86.0 and E86.1.
     odd = [miss for miss in agreement.misses if miss.system == "ICD-9-CM"]
     assert [(miss.code, miss.theirs) for miss in odd] == [("E860", "276.51"), ("E861", "276.52")]
@@ -186,9 +272,9 @@ def test_mdaces_mapping_with_the_packages_table() -> None:
         assert share >= 0.99
     single = [m for m in agreement.misses if m.their_type in ("MapType.EXACT", "MapType.APPROX")]
     reasons = {m.code: m.explanation for m in single if m.system == "ICD-10-CM"}
-    # Codes of 2016 and later whose category has no entry of its own, and one whose entry was corrected.
-    young = {"G56.03", "G57.93", "I16.0", "I16.1", "I50.82", "R73.03", "S02.40CA", "S02.40EA", "Z53.32"}
-    assert set(reasons) == {*young, "I48.1"}
+    # A category that is younger than the table, and an entry that was corrected.
+    young = {"I16.0", "I16.1"}
+    assert {*young, "I48.1"} <= set(reasons)
     assert {reasons[code] for code in young} == {"neither the code nor one of its parents is in the table"}
     assert reasons["I48.1"] == "this table has 427.32; MDACE used the table of another year"
     # The type is that of the entry that was taken, the parent's, as in MDACE.

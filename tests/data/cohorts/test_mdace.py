@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -163,6 +164,20 @@ def test_labels_are_the_charts_codes_and_splits_are_the_lists(made: Path) -> Non
     assert built.tables["evidence"].height == n_spans, "no annotated note is left out"
     assert built.flow[-1].name == f"evidence in these notes: {n_spans:,} of {n_spans:,} spans"
     assert {"age", "gender", "ethnicity"} <= set(built.cohort.attributes)
+
+
+def test_the_published_repository_gives_the_same_cohort(made: Path, tmp_path: Path) -> None:
+    """Charts in `data/`, lists beside it, and predictions, which are not annotations."""
+    top = tmp_path / "MDACE"
+    for setting in ("Inpatient", "Profee"):
+        shutil.copytree(made / "mdace" / setting, top / "data" / setting)
+    shutil.copytree(made / "mdace" / "splits", top / "splits")
+    shutil.copytree(made / "mdace" / "Inpatient", top / "predictions" / "one" / "Inpatient")
+    expected = build(made)
+    for source in (tmp_path, top, top / "data"):
+        built = build(source, mimic=made / "mimic-iii")
+        assert built.tables["evidence"].equals(expected.tables["evidence"])
+        assert built.cohort.fingerprint == expected.cohort.fingerprint
 
 
 def test_discharge_summaries_have_part_of_the_evidence(made: Path) -> None:

@@ -16,7 +16,15 @@ from palpate.cases.edits import Inputs
 from palpate.errors import MissingExtra
 from palpate.models import ModelSpec, load_model
 from palpate.models.adapters.hf import _Labels
-from palpate.models.text.gradients import WAYS, attributions_of, log_odds, token_scores
+from palpate.models.text.gradients import (
+    ATTINGRAD,
+    ROLLOUT,
+    WAYS,
+    attributions_of,
+    gradient_sizes,
+    log_odds,
+    token_scores,
+)
 from palpate.results import Asked, Attributions
 from tests.models.tiny_checkpoints import checkpoint, note
 
@@ -64,7 +72,7 @@ def line_scores(network: Line, baseline: int | None) -> list[np.ndarray]:
 def test_a_linear_network_has_a_closed_form(way: str) -> None:
     network = Line().eval()
     found = token_scores(network, network.embedding, ROWS, LABELS, way=way, filler=FILLER)
-    wanted = line_scores(network, FILLER if way == "integrated_gradients" else None)
+    wanted = line_scores(network, None if way == "gradient_x_input" else FILLER)
     for got, one in zip(found, wanted, strict=True):
         np.testing.assert_allclose(got, one, atol=1e-5)
 
@@ -77,6 +85,38 @@ def test_integrated_gradients_are_complete_where_gradients_are_not() -> None:
         found = token_scores(network, network.embedding, ROWS, LABELS, way=way, baseline=baseline, n_steps=200)
         sums = np.array([one.sum() for one in found])
         assert np.allclose(sums, answers[0] - answers[1], atol=1e-3) is complete
+
+
+class Activated(Line):
+    """A hidden layer whose activations are modules: for these DeepLift has rules, and is complete."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden, self.relu, self.tanh = torch.nn.Linear(6, 6), torch.nn.ReLU(), torch.nn.Tanh()
+
+    def forward(self, tokens: Any, mask: Any, label: Any) -> Any:
+        words = self.relu(self.hidden(self.embedding(tokens))) * mask[:, :, None]
+        return self.tanh(self.line(words.sum(1)))[torch.arange(len(label)), label]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_deeplift_is_complete_through_activations(wrapped: bool) -> None:
+    network = Activated().eval()
+    baseline = [[7] * len(row) for row in ROWS]
+    forward = (lambda *given: network(*given)) if wrapped else network
+    how = {"network": network} if wrapped else {}
+    found = token_scores(forward, network.embedding, ROWS, LABELS, way="deeplift", baseline=baseline, **how)
+    np.testing.assert_allclose(
+        [one.sum() for one in found], answer(network, ROWS) - answer(network, baseline), atol=1e-5
+    )
+
+
+def test_gradient_sizes_are_lengths_of_gradient_times_embedding() -> None:
+    network = Line().eval()
+    found = gradient_sizes(network, network.embedding, ROWS, LABELS, filler=FILLER)
+    words, weights = network.embedding.weight.detach().numpy(), network.line.weight.detach().numpy()
+    for got, row, label in zip(found, ROWS, LABELS, strict=True):
+        np.testing.assert_allclose(got, np.linalg.norm(words[row] * weights[label], axis=1), atol=1e-5)
 
 
 def answer(network: Line, rows: list[list[int]]) -> np.ndarray:
@@ -214,7 +254,7 @@ def test_gradients_of_a_checkpoint_by_hand(tmp_path: Path, family: str) -> None:
     cases = [(two, 0, lambda z: z[1] - z[0]), (many, 2, lambda z: z[2])]
     for path, label, explained in cases:
         model = load(path)
-        assert model.explains == WAYS
+        assert model.explains == (*WAYS, ROLLOUT, ATTINGRAD)
         pairs = [(3, label), (0, label), (1, label), (2, label)]
         found = explain(model, TEXTS, pairs, "gradient_x_input")
         for row, text in enumerate(TEXTS):
@@ -316,3 +356,40 @@ def test_a_slow_tokenizer_explains_nothing(tmp_path: Path) -> None:
         model._network, windows, model._options, activation="softmax", labels=_Labels(model.labels), fingerprint="x"
     )
     assert other.explains == ()
+
+
+def test_rollout_is_the_product_of_the_layers_by_hand(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path / "bert")
+    model = load(path)
+    text = "chest pain no fever"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(path, attn_implementation="eager").eval()
+    encoded = tokenizer(text, return_tensors="pt")
+    with torch.inference_mode():
+        layers = network(**encoded, output_attentions=True).attentions
+    n = encoded["input_ids"].shape[1]
+    mixed = np.eye(n)
+    for layer in layers:
+        mixed = (layer[0].double().numpy().mean(0) / 2 + np.eye(n) / 2) @ mixed
+    np.testing.assert_allclose(mixed.sum(1), 1, atol=1e-6)
+    longer = text + " " + text
+    for texts in ([text], [longer, text]):
+        got = one(explain(model, texts, [(len(texts) - 1, 0)], ROLLOUT), (len(texts) - 1, 0))
+        np.testing.assert_allclose([x for *_, x in got], mixed[0, 1:-1], atol=1e-6)
+    before = model._network.config._attn_implementation
+    sizes = one(explain(model, [text], [(0, 0)], ATTINGRAD), (0, 0))
+    assert [x > 0 for *_, x in sizes] == [True] * 4
+    assert model._network.config._attn_implementation == before, "predictions are computed as before"
+
+
+def test_attingrad_is_attention_times_the_size_of_the_gradient(tmp_path: Path) -> None:
+    """Of two words with equal gradients, the one that is attended to more; and each label has its own."""
+    model = load(checkpoint(tmp_path / "many", n_outputs=3, problem_type="multi_label_classification"))
+    text = "chest pain no fever"
+    rolled = np.array([x for *_, x in one(explain(model, [text], [(0, 1)], ROLLOUT), (0, 1))])
+    frame = model._windows.frame
+    ids = model._windows.encode([text]).ids[0]
+    sizes = gradient_sizes(model._logit, model._network.get_input_embeddings(), [ids], [1])[0]
+    got = [x for *_, x in one(explain(model, [text], [(0, 1)], ATTINGRAD), (0, 1))]
+    inside = slice(len(frame.before), len(ids) - len(frame.after))
+    np.testing.assert_allclose(got, rolled * sizes[inside], rtol=1e-5)

@@ -21,6 +21,7 @@ from palpate.stats.evidence import (
     count_matches,
     cover,
     evidence_threshold,
+    merged_spans,
     span_scores,
     spans,
     strata_by_group,
@@ -260,7 +261,7 @@ def test_threshold_is_that_of_trying_all(
     assert curve.threshold[-1] < 1.0 <= curve.threshold[-1] + step + 1e-9
     best: tuple[float, float] | None = None
     for k, threshold in enumerate(curve.threshold.tolist()):
-        kept = [mark for mark, value in zip(predicted, score, strict=True) if value >= threshold]
+        kept = [mark for mark, value in zip(predicted, score, strict=True) if value > threshold]
         marked = slow.elements("token", texts, [0] * len(texts), kept)
         expected = slow.measures(len(wanted & marked), len(marked - wanted), len(wanted - marked))
         assert same([curve.precision[k], curve.recall[k], curve.f1[k]], expected)
@@ -269,11 +270,14 @@ def test_threshold_is_that_of_trying_all(
     assert curve.chosen == (None if best is None else best[1])
 
 
-def test_a_score_equal_to_the_threshold_counts() -> None:
+def test_a_score_equal_to_the_threshold_does_not_count() -> None:
     words = tokenise(["fever"])
     mark = columns([(0, 0, 5, 0)])
     curve = evidence_threshold(words, mark, mark, [0.3], step=0.02)
-    assert curve.chosen == 0.3
+    # 15 * 0.02 is rounded to 0.3, which is not greater than 0.3.
+    assert curve.recall[14] == 0.0
+    assert curve.recall[13] == 1.0
+    assert curve.chosen == 0.28
 
 
 @given(st.lists(TEXT, min_size=1, max_size=3), st.data())
@@ -321,3 +325,57 @@ def test_wrong_arguments() -> None:
     counts = count_matches(words, mark, mark, chart=[0], n_codes=1)
     with pytest.raises(ValueError, match="patient"):
         span_scores(counts, patient=[1, 2])
+
+
+def _start(text: str, at: int) -> int:
+    """Where the word begins that holds a character."""
+    while at > 0 and text[at - 1].isalpha():
+        at -= 1
+    return at
+
+
+@given(
+    texts=st.lists(st.text("ab ,.", max_size=14), min_size=1, max_size=3),
+    marks=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 14), st.integers(0, 14), st.integers(0, 1)), max_size=8),
+    borders=st.lists(st.integers(0, 14), min_size=3, max_size=3),
+)
+def test_merged_spans_are_runs_of_marked_words(
+    texts: list[str], marks: list[tuple[int, int, int, int]], borders: list[int]
+) -> None:
+    """Against joining trimmed spans one by one, where the characters between them are of no word."""
+    lengths = [len(text) for text in texts]
+    rows = [
+        (note % len(texts), min(a, b, lengths[note % len(texts)]), min(max(a, b), lengths[note % len(texts)]), code)
+        for note, a, b, code in marks
+    ]
+    words = tokenise(texts, largest_number=None)
+    of = np.array([int(begin >= borders[note]) for note, begin in zip(words.note, words.begin, strict=True)], np.int64)
+    found = merged_spans(words, of, columns(rows))
+    expected: list[tuple[int, int, int, int]] = []
+    for note, code in {(row[0], row[3]) for row in rows}:
+        text, run = texts[note], list[int]()
+        trimmed = [
+            (a + len(text[a:b]) - len(text[a:b].lstrip(" ,.")), a + len(text[a:b].rstrip(" ,.")))
+            for n, a, b, c in rows
+            if (n, c) == (note, code) and text[a:b].strip(" ,.")
+        ]
+        for a, b in sorted(trimmed):
+            if run:
+                between = text[run[1] : a]
+                # A whole word before the gap and after it, and no border of notes in it.
+                apart = _start(text, run[1] - 1) < borders[note] <= _start(text, a)
+                if a <= run[1] or (not between.strip(" ,.") and not apart):
+                    run = [run[0], max(run[1], b)]
+                    continue
+                expected.append((note, *run, code))
+            run = [a, b]
+        if run:
+            expected.append((note, *run, code))
+    spans_with_words = [
+        each
+        for each in zip(*(part.tolist() for part in found), strict=True)
+        if any(words_in(words, each[0], [each[1:3]]))
+    ]
+    assert sorted(spans_with_words) == sorted(expected)
+    n_without = sum(n == 0 for note, a, b, _ in rows for n in words_in(words, note, [(a, b)]))
+    assert found.note.size - len(spans_with_words) == n_without

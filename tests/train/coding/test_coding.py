@@ -39,8 +39,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Pa
         for evidence in EVIDENCE:
             given = {} if evidence == "none" else {"evidence_table": file}
             folder = home / kind / evidence
-            more = {"epochs": 10, "lambda2": 2} if evidence in ("linear", "cnn") else {"epochs": 6}
-            train(kind, cohort(), folder, tiny(kind, evidence=evidence, max_tokens=40, patience=9, **more, **given))
+            n_epochs = 40 if evidence in ("linear", "cnn") else 6
+            options = {"evidence": evidence, "max_tokens": 40, "epochs": n_epochs, "patience": 40}
+            train(kind, cohort(), folder, tiny(kind, **options, **given))
             out[kind, evidence] = folder
     return out
 
@@ -91,11 +92,11 @@ def test_supervised_attention_and_tags_find_the_words_that_they_were_shown(model
 @ALL
 def test_pieces_are_the_words_that_are_read(which: tuple[str, str], models: dict[Any, Path]) -> None:
     model = read_back(models[which])
-    ways = ("attention", "integrated_gradients", "gradient_x_input")
+    ways = ("attention", "integrated_gradients", "gradient_x_input", "deeplift", "attingrad")
     assert model.explains == (("tagging", *ways) if which[1] in ("linear", "cnn") else ways)
     texts = ["Größe: CHF, gout  gout.", "...", "home " * 45, "Pneumonia"]
     asked = Asked(np.array([2, 0, 0, 3, 1]), np.array([1, 3, 0, 2, 2]))
-    for way in model.explains if which == ("caml", "none") else model.explains[:-2]:
+    for way in model.explains if which[1] == "none" else model.explains[:-4]:
         found = model.explain(Inputs.from_texts(texts), asked, way)
         words = [
             [texts[row][i:j] for i, j in zip(found.start[own], found.end[own], strict=True)]

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, InstanceOf
 
-from palpate.audits.evidence.asking import Asking, ask_evidence, ask_words, sources_of
+from palpate.audits.evidence.asking import PROTOCOLS, Asking, Codes, ask_evidence, ask_words, sources_of
 from palpate.audits.evidence.blocks import evidence_blocks
 from palpate.audits.evidence.estimates import METRICS, evidence_rows
 from palpate.audits.evidence.faithfulness import ask_removals, measure_faithfulness
@@ -21,7 +21,9 @@ from palpate.audits.evidence.findings import EvidenceAnalysis, evidence_answers,
 from palpate.audits.evidence.inputs import place_inputs
 from palpate.audits.evidence.marking import Marking, Scale, known_evidence, mark_evidence
 from palpate.audits.evidence.measures import ALL, AuditedCharts, measure_evidence
-from palpate.audits.evidence.plan import EvidenceMemory, choose_charts, plan_charts
+from palpate.audits.evidence.plan import EvidenceMemory, OcclusionBudget, choose_charts, plan_charts, training_counts
+from palpate.audits.evidence.ranking import measure_ranking
+from palpate.audits.evidence.spans import span_tables
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.scope import (
@@ -57,11 +59,15 @@ class Evidence:
     for MDACE's folders, whose offsets count from the start of a note."""
     predicted: dict[str, InstanceOf[EvidenceTable]] = field(default_factory=dict, metadata={"source": "evidence"})
     """Evidence of models, by model: tables like `gold`, with a column `score` where it has scores, or folders."""
+    codes: Codes = "gold"
+    """Whose evidence is compared: that of `gold` codes (with gold evidence in the chart, predicted or not), as in the
+    paper; of `predicted` codes; of `correct` ones, which are both; or of `all`, where a table's rows for other codes
+    count as false."""
     explain: str | dict[str, str] = "auto"
     """How models without a table are asked: `auto` is the model's own way, or occlusion for those that have none;
     `occlusion`; `none`; or a way by its name (`attention`, `integrated_gradients`). Also by model."""
     threshold: float | None = None
-    """The score from which a word is evidence; by default the best on the validation split."""
+    """A word is evidence if its score is greater; by default the best on the validation split."""
     step: Share | Literal["auto"] = "auto"
     """Steps of the thresholds that are tried; `auto` is the paper's: 0.05 for tagging and 0.02 for the rest."""
     scale: Scale = "auto"
@@ -80,12 +86,13 @@ class Evidence:
     """Which split is audited; a cohort without splits is used whole."""
     cohort: str | None = None
     """Which cohort's charts; the first by default."""
-    largest_number: Annotated[int, Field(ge=0)] | None = 10
-    """Larger numbers are not words, as in the paper; null keeps all."""
+    largest_number: Annotated[int, Field(ge=0)] | None = None
+    """Larger numbers are not words; by default all numbers are, as in the paper."""
     iou: Probability = 0.5
     """The intersection over union from which two spans match."""
     segments: Annotated[int, Field(ge=2)] = 32
-    """Occlusion first takes out so many pieces of a chart, one at a time."""
+    """Occlusion first takes out so many pieces of a chart, one at a time; charts of few words are taken apart word by
+    word: those with no more words than `segments` and `words_per_label` together."""
     words_per_label: Count = 200
     """Then single words, at most so many per chart and label."""
     replace_with: str = " "
@@ -99,6 +106,8 @@ class Evidence:
     coder_f1: Probability | None = None
     """Token F1 of one coder against another, where it is known: what the scorecard asks of a model. Without it, a model
     is asked to point at the coders' words more than chance would."""
+    categories: tuple[str, ...] = ()
+    """Categories of `notes` whose evidence is also scored together, such as the paper's code-able ones (Table 10)."""
     unit: Literal["chart", "patient"] = "chart"
     level: Share = 0.95
     correction: Correction = "bonferroni"
@@ -112,7 +121,8 @@ class Evidence:
     """The smallest effects that matter, set for the whole run."""
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[EvidenceMemory]:
-        """The audited charts, and those of the validation split that have gold evidence."""
+        """The audited charts and, where a threshold may have to be chosen, those of the validation split with gold
+        evidence."""
         if self.gold is None:
             raise ConfigError("audit 'evidence' needs what coders marked", hint="give a table as `gold:`")
         require_text(self.name, cohort)
@@ -125,25 +135,40 @@ class Evidence:
             gold=self.gold,
             notes=self.notes,
             predicted=self.predicted,
-            only_these=bool(self.labels),
+            only_these=bool(self.labels) or self.codes != "all",
         )
+        unknown = sorted({*self.categories} - {*inputs.notes.category})
+        if unknown:
+            known = ", ".join(sorted({*inputs.notes.category})) or "there are none: give `notes:`"
+            raise ConfigError(f"audit 'evidence': no note has the category '{unknown[0]}'", hint=f"categories: {known}")
         rows = audited_rows(self.name, cohort, main, self.split)
         if self.charts == "annotated":
             rows = rows[np.isin(rows, inputs.gold.row)]
-        chosen = choose_charts(cohort, main, rows, inputs.gold, self.max_charts, rng)
+        scored = [name for name, placed in inputs.predicted.items() if placed.score is not None]
+        chooses = self.threshold is None and (self.explain != "none" or bool(scored))
+        chosen = choose_charts(cohort, main, rows, inputs.gold, self.max_charts, rng, validation=chooses)
         if not np.isin(inputs.gold.row, chosen[0]).any():
             problem = f"no chart of cohort '{main}' in split '{self.split}' has gold evidence"
             raise CohortError(problem, file=self.gold.file, hint="set `split:` of the audit")
         named = (*self.predicted, *(self.explain if isinstance(self.explain, dict) else ()))
         names, largest = tuple(dict.fromkeys(named)), self.largest_number
         plan = plan_charts(cohort, labels, inputs, chosen, largest_number=largest, names=names, rng=rng)
-        self._need_threshold(plan, [name for name, placed in inputs.predicted.items() if placed.score is not None])
+        self._need_threshold(plan, scored)
         return plan
 
-    def check_models(self, plan: Plan[EvidenceMemory], models: Predictions) -> None:
-        """Refuse ways of explaining that a model does not offer, and scores for which no threshold can be found."""
+    def check_models(self, plan: Plan[EvidenceMemory], models: Predictions) -> Plan[EvidenceMemory]:
+        """Refuse ways of explaining that a model does not offer, and scores for which no threshold can be found.
+
+        Models are asked about the charts of the validation split only if a threshold is chosen on what they say there.
+        """
         sources = sources_of(plan, models, self._asking)
         self._need_threshold(plan, [name for name, each in sources.items() if each.kind in ("explain", "occlusion")])
+        audited = np.arange(len(plan.variants)) < plan.memory.n_audited
+        told = {name for name, each in sources.items() if each.kind in ("table", "none")}
+        if self.codes in ("predicted", "correct"):
+            told -= {name for name in told if plan.memory.has_scores(name, models[name])}
+        only = dict.fromkeys(told, audited)
+        return replace(plan, requests=replace(plan.requests, only=only)) if plan.memory.n_validation else plan
 
     def plan_again(
         self,
@@ -175,12 +200,14 @@ class Evidence:
         """Agreement with the gold evidence by strata, differences between models, faithfulness."""
         unit: Unit = "patient" if self.unit == "patient" else "case"
         how = Resampling(level=self.level, correction=self.correction, unit=unit)
-        charts = AuditedCharts(plan.memory, plan.cohort.patients[plan.cases], how, self.iou)
+        patients = plan.cohort.patients[plan.cases]
+        charts = AuditedCharts(plan.memory, patients, how, self.iou, training_counts(plan), self.categories)
         marked = mark_evidence(plan, predictions, self._asking, self._marking)
         known = known_evidence(marked)
         measured = measure_evidence(charts, known, predictions)
         faithful = measure_faithfulness(charts, known, predictions, self._asking) if self.faithfulness else {}
-        rows = evidence_rows(charts, predictions, marked, measured, faithful, self.family)
+        ranked = measure_ranking(charts, known, predictions)
+        rows = evidence_rows(charts, predictions, marked, measured, ranked, faithful, self.family)
         analysis = EvidenceAnalysis(
             estimates=EstimateIndex(rows, label=ALL_LABELS, group=ALL),
             plan=plan,
@@ -190,6 +217,8 @@ class Evidence:
             measured=measured,
             faithfulness=faithful,
             coder_f1=self.coder_f1,
+            budget=self._budget,
+            codes=self.codes,
         )
         answers = evidence_answers(analysis, margins_with(self.margins))
         return AuditResult(
@@ -199,11 +228,16 @@ class Evidence:
             findings=evidence_findings(analysis, answers),
             provenance=self._provenance(analysis),
             answers=answers,
+            tables=span_tables(charts, marked, plan.cohort, include_text=self.include_text),
         )
 
     @property
     def _asking(self) -> Asking:
-        return Asking(self.explain, self.code_threshold, self.segments, self.words_per_label, self.replace_with)
+        return Asking(self.explain, self.code_threshold, self._budget, self.replace_with, self.codes)
+
+    @property
+    def _budget(self) -> OcclusionBudget:
+        return OcclusionBudget(self.segments, self.words_per_label)
 
     @property
     def _marking(self) -> Marking:
@@ -231,7 +265,9 @@ class Evidence:
                 "threshold_from": found.threshold_origin,
                 "scores": found.scale,
                 "texts_asked": analysis.n_copies(name),
+                "searches_cut": memory.cut[name]._asdict() if name in memory.cut else None,
                 "code_threshold": self._asking.threshold_for(analysis.predictions[name]),
+                "rows_of_other_codes": found.n_other,
             }
         return {
             "models": about,
@@ -240,6 +276,9 @@ class Evidence:
             "labels_only_predicted": analysis.n_only_predicted,
             "gold_spans_without_a_word": memory.n_wordless,
             "words": int(memory.charts.words.first[memory.n_audited]),
-            "asked": "labels with gold evidence in the chart, and labels that the model predicts there",
+            "occlusion": self._budget._asdict(),
+            "codes": self.codes,
+            "asked": PROTOCOLS[self.codes],
+            "largest_number": self.largest_number,
             "unit": self.unit,
         }

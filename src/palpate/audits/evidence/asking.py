@@ -5,7 +5,8 @@
     words      occlusion continues word by word, in the pieces that matter for the labels in question
     removal    the strongest words are taken out, or all others (see `faithfulness`)
 
-The labels in question are those with gold evidence in a chart and those that the model predicts there.
+The labels in question are those of the protocol (`codes`): with gold evidence in a chart, as in the paper; predicted by
+the model there; both; or either.
 """
 
 from __future__ import annotations
@@ -17,20 +18,25 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.evidence.plan import ChartLabelPairs, EvidenceMemory, Occluded
+from palpate.audits.evidence.plan import ChartLabelPairs, CutSearches, EvidenceMemory, Occluded, OcclusionBudget
 from palpate.cases.edits import Ints, Variants
 from palpate.errors import ConfigError
 from palpate.perturb.occlusion import Pieces, coarse_pieces, pieces_that_matter, single_words
-from palpate.results import Attributions, Explain, ModelPredictions, Plan, Predictions
+from palpate.results import SAMPLED, Attributions, Explain, ModelPredictions, Plan, Predictions
 
 AUTO, OCCLUDE, NONE = "auto", "occlusion", "none"
+Codes = Literal["gold", "predicted", "correct", "all"]
+PROTOCOLS: Mapping[Codes, str] = {
+    "gold": "codes with gold evidence in the chart, predicted or not, as in the paper",
+    "predicted": "codes that the model predicts in the chart",
+    "correct": "codes that have gold evidence in the chart and that the model predicts there",
+    "all": "all codes: those with gold evidence in the chart, and those that the model predicts or points at",
+}
 BY_CASE = "its predictions are looked up by case, so no word can be taken out"
 NO_TEXT = "it does not read text"
 NOT_ASKED = "no table of its evidence is given, and with `explain: none` it was not asked"
 _SHARE = 0.1
 """A piece matters for a label if losing it costs at least this share of what losing the strongest costs."""
-_WORDS_AT_ONCE = 2_000
-"""A model that scores edits as differences is asked about single words at once, in charts of up to so many words."""
 
 
 class EvidenceSource(NamedTuple):
@@ -47,9 +53,9 @@ class Asking:
 
     explain: str | Mapping[str, str]
     code_threshold: float | Literal["auto"]
-    n_segments: int
-    words_per_label: int
+    budget: OcclusionBudget
     replace_with: str
+    codes: Codes = "gold"
 
     def way_for(self, model: str, answers: ModelPredictions) -> str:
         """What the options say for a model."""
@@ -66,6 +72,20 @@ class Asking:
     def predicted(self, answers: ModelPredictions, n_charts: int) -> NDArray[np.bool_]:
         """[chart, label]: which labels the model predicts in the first charts."""
         return answers.p[:n_charts] >= self.threshold_for(answers)
+
+    def in_question(self, memory: EvidenceMemory, answers: ModelPredictions) -> NDArray[np.bool_]:
+        """[chart, code]: the codes whose evidence is compared; the charts of the validation split come last.
+
+        Codes that only models point at come after the labels; they are in question where all codes are.
+        """
+        shape = (len(memory.charts.rows), memory.inputs.n_codes)
+        if self.codes == "all":
+            return np.ones(shape, np.bool_)
+        gold, predicted = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        gold[memory.gold.note, memory.gold.code] = True
+        if self.codes != "gold":
+            predicted[:, : answers.p.shape[1]] = self.predicted(answers, shape[0])
+        return {"gold": gold, "predicted": predicted, "correct": gold & predicted}[self.codes]
 
 
 class EditedCopies:
@@ -137,10 +157,11 @@ def _source_of(memory: EvidenceMemory, model: str, answers: ModelPredictions, as
         return EvidenceSource("table")
     if way == NONE:
         return EvidenceSource("none", reason=NOT_ASKED)
-    if way not in (AUTO, OCCLUDE, *facts.explains):
-        ways = ", ".join((*facts.explains, OCCLUDE))
+    sampled = SAMPLED if facts.reads == "text" else ()
+    if way not in (AUTO, OCCLUDE, *facts.explains, *sampled):
+        ways = ", ".join((*facts.explains, OCCLUDE, *sampled))
         raise ConfigError(f"audit 'evidence': model '{model}' cannot explain by '{way}'", hint=f"it can by: {ways}")
-    if way != OCCLUDE and facts.explains:
+    if way != OCCLUDE and (facts.explains or way in sampled):
         return EvidenceSource("explain", facts.explains[0] if way == AUTO else way)
     if facts.reads != "text":
         return EvidenceSource("none", reason=f"{why_no_removal(answers)}; give its evidence as `predicted:`")
@@ -153,7 +174,9 @@ def why_no_removal(answers: ModelPredictions) -> str:
 
 
 def asked_pairs(memory: EvidenceMemory, answers: ModelPredictions, asking: Asking) -> ChartLabelPairs:
-    """Labels with gold evidence in a chart, and those that the model predicts there."""
+    """The labels in question; of all codes, those with gold evidence in a chart and those that the model predicts."""
+    if asking.codes != "all":
+        return ChartLabelPairs(*np.nonzero(asking.in_question(memory, answers)[:, : answers.p.shape[1]]))
     wanted = asking.predicted(answers, len(memory.charts.rows))
     wanted[memory.gold.note, memory.gold.code] = True
     return ChartLabelPairs(*np.nonzero(wanted))
@@ -181,10 +204,9 @@ def ask_evidence(plan: Plan[EvidenceMemory], predictions: Predictions, asking: A
         elif source.kind == "occlusion":
             charts = np.unique(pairs.chart)
             stop = visible_words(memory, answers)[charts]
-            at_once = _WORDS_AT_ONCE if answers.facts.uses_edits else 0
-            coarse[model] = coarse_pieces(
-                charts, memory.charts.words.first[:-1][charts], stop, n_segments=asking.n_segments, at_once=at_once
-            )
+            first, n_segments = memory.charts.words.first[:-1][charts], asking.budget.segments
+            # Word by word where that costs no more than pieces and then words.
+            coarse[model] = coarse_pieces(charts, first, stop, n_segments=n_segments, at_once=sum(asking.budget))
     if not explain and not coarse:
         return None
     plan = replace(plan, requests=replace(plan.requests, explain=explain), memory=replace(memory, stage="evidence"))
@@ -193,17 +215,22 @@ def ask_evidence(plan: Plan[EvidenceMemory], predictions: Predictions, asking: A
 
 def ask_words(plan: Plan[EvidenceMemory], predictions: Predictions, asking: Asking) -> Plan[EvidenceMemory] | None:
     """Ask for the words of the pieces that matter; None if all pieces are words."""
-    memory, fine = plan.memory, {}
+    memory, fine, cut = plan.memory, {}, {}
     for model, rows in memory.occluded.of.items():
         pieces = Pieces(*(column[rows] for column in memory.occluded.pieces))
         chosen = np.zeros(len(rows), np.bool_)
         size = pieces.stop - pieces.first
-        for _, _, mine, drop in _drops(memory, model, predictions[model], asking):
-            chosen[mine] |= pieces_that_matter(drop, size[mine], share=_SHARE, most_words=asking.words_per_label)
+        n_cut = n_pairs = 0
+        for chart, _, mine, drop in _drops(memory, model, predictions[model], asking):
+            found = pieces_that_matter(drop, size[mine], share=_SHARE, most_words=asking.budget.words_per_label)
+            chosen[mine] |= found.chosen
+            n_cut, n_pairs = n_cut + (found.is_cut and chart < memory.n_audited), n_pairs + (chart < memory.n_audited)
         fine[model] = single_words(pieces, chosen)
+        cut[model] = CutSearches(n_cut, n_pairs)
     if not any(len(pieces.chart) for pieces in fine.values()):
         return None
-    return _take_out(replace(plan, memory=replace(memory, stage="words")), predictions, fine, asking)
+    memory = replace(memory, stage="words", cut=cut)
+    return _take_out(replace(plan, memory=memory), predictions, fine, asking)
 
 
 def occlusion_attributions(

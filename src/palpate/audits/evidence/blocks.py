@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import numpy as np
-
+from palpate.audits.evidence.asking import PROTOCOLS
 from palpate.audits.evidence.estimates import AREA, fraction_name, metric_name
 from palpate.audits.evidence.faithfulness import ARMS, MARKED, Faithfulness
 from palpate.audits.evidence.findings import HEADLINE, EvidenceAnalysis, way_in_words
 from palpate.audits.evidence.marking import MarkedEvidence
 from palpate.audits.evidence.measures import RANDOM, SHARES
+from palpate.audits.evidence.ranking import ranking_table
+from palpate.audits.evidence.spans import evidence_examples
 from palpate.audits.kit.tables import (
     DIFFERENCE,
     NO_INTERVAL,
@@ -25,7 +26,7 @@ from palpate.audits.kit.tables import (
 from palpate.audits.kit.wording import number
 from palpate.results import Axis, Chart, Column, Examples, Table
 from palpate.results.blocks import Cell
-from palpate.stats.evidence import MATCHES, MEASURES, Spans
+from palpate.stats.evidence import MATCHES, MEASURES
 
 MATCH_NAMES = {
     "token": "Token",
@@ -40,21 +41,21 @@ _SHARE_NAMES = {
     "codes_missed": "Codes of a chart for which it points at nothing",
     "codes_false": "Codes of a chart that it points at without gold evidence",
     "evidence_beyond_window": "Gold evidence beyond its window",
+    "spans_touched": "Gold spans of which it marks at least a word",
 }
 _POINTS = 24
 """How many points of a curve are drawn: few enough for each to have a mark."""
-_MOST_SPANS, _LONGEST = 4, 80
-"""How many spans of an example are shown, and how many characters of each."""
 
 
 def evidence_blocks(analysis: EvidenceAnalysis, *, n_examples: int) -> tuple[Table | Chart | Examples, ...]:
     """The section's tables and charts; examples hold note text."""
     blocks: list[Table | Chart | Examples] = [_f1_chart(analysis), _main_table(analysis), *_curves(analysis)]
+    blocks.append(ranking_table(analysis.estimates, analysis.models, _protocol(analysis).strip()))
     blocks += [*_lengths(analysis), *_groups(analysis)]
     blocks += [*_plane(analysis), *_drops_chart(analysis), *_drops_table(analysis)]
     blocks += [_losses(analysis), _sources(analysis)]
     blocks += [_differences(analysis)] if analysis.pairs else []
-    return (*blocks, *_examples(analysis, n_examples))
+    return (*blocks, *evidence_examples(analysis, n_examples))
 
 
 def _intervals(analysis: EvidenceAnalysis) -> str:
@@ -64,6 +65,11 @@ def _intervals(analysis: EvidenceAnalysis) -> str:
 def _seeds(analysis: EvidenceAnalysis) -> str:
     """What a number of several seeds is."""
     return " A model of several seeds has the mean of their scores." if analysis.predictions.ensembles else ""
+
+
+def _protocol(analysis: EvidenceAnalysis) -> str:
+    """Whose evidence is compared: beside every figure that may be compared with the paper's Table 9."""
+    return f"Evidence for {PROTOCOLS[analysis.codes]} (`codes: {analysis.codes}`). "
 
 
 def _bound(analysis: EvidenceAnalysis) -> str:
@@ -80,7 +86,8 @@ def _f1_chart(analysis: EvidenceAnalysis) -> Chart:
     ]
     return forest(
         "Agreement with the coders' evidence",
-        f"F1 over all labels; bars are {_intervals(analysis)}. 1 is exactly the evidence that coders marked. "
+        _protocol(analysis)
+        + f"F1 over all labels; bars are {_intervals(analysis)}. 1 is exactly the evidence that coders marked. "
         "Position independent: the same words anywhere in the chart." + _bound(analysis) + _seeds(analysis),
         f"F1 for {len(MATCHES)} ways to match evidence, with intervals, for {len(analysis.models)} models.",
         x=Axis(field="value", title="F1 (1 = as the coders)", low=0.0, high=1.0),
@@ -105,7 +112,7 @@ def _main_table(analysis: EvidenceAnalysis) -> Table:
     spreads = [Column(name="F1: SD over seeds", kind="number")] if seeds else []
     return table(
         "Precision, recall and F1 of evidence",
-        f"Summed over codes, and F1 averaged over codes; with {_intervals(analysis)} "
+        _protocol(analysis) + f"Summed over codes, and F1 averaged over codes; with {_intervals(analysis)} "
         f"({analysis.charts.n:,} charts). Averages over codes have none: rare codes do not show how much they vary. "
         f"{RANDOM.capitalize()}: as many words, drawn at random." + _bound(analysis) + _seeds(analysis),
         columns("Model", "Match", *names, *spreads),
@@ -142,10 +149,11 @@ def _curves(analysis: EvidenceAnalysis) -> list[Chart]:
     return [
         Chart(
             kind="line",
-            title="The score from which a word is evidence",
-            caption="Token precision and recall at each threshold, and the threshold that is used. "
+            title="The score above which a word is evidence",
+            caption=_protocol(analysis)
+            + "Token precision and recall at each threshold, and the threshold that is used. "
             + "; ".join(notes)
-            + ". Precision has no value where no word reaches the threshold.",
+            + ". Precision has no value where no word is above the threshold.",
             description="Precision-recall curves of evidence with the chosen threshold of each model.",
             x=Axis(field="recall", title="Token recall", low=0.0, high=1.0),
             y=Axis(field="precision", title="Token precision", low=0.0, high=1.0),
@@ -329,7 +337,9 @@ def _sources(analysis: EvidenceAnalysis) -> Table:
     return table(
         "Where the evidence comes from",
         "Relative scores are fractions of the strongest word's score for the chart and label. Models are asked about "
-        "labels with gold evidence in the chart and about those that they predict there.",
+        f"{PROTOCOLS[analysis.codes]}. Occlusion takes out {analysis.budget.segments:,} pieces of a chart and then at "
+        f"most {analysis.budget.words_per_label:,} single words for each label; a chart of no more words than both "
+        "together is taken apart word by word.",
         columns(
             "Model",
             "Evidence",
@@ -357,50 +367,3 @@ def _differences(analysis: EvidenceAnalysis) -> Table:
         rows,
         collapsed=True,
     )
-
-
-def _examples(analysis: EvidenceAnalysis, n: int) -> list[Examples]:
-    """For each model, codes of charts with gold evidence: those where it points elsewhere first."""
-    memory, labels = analysis.plan.memory, analysis.plan.labels
-    gold, case_ids = _places(memory.audited_gold), analysis.plan.cohort.cases["case_id"]
-    rows = []
-    for model, found in analysis.marked.items():
-        if isinstance(found, str):
-            continue
-        theirs = _places(found.spans)
-        order = sorted(gold, key=lambda pair: (_agree(gold[pair], theirs.get(pair, [])), pair))
-        for chart, label in order[:n]:
-            case, text = str(case_ids[int(memory.charts.rows[chart])]), memory.charts.words.texts[chart]
-            shown = (_shown(text, places.get((chart, label), [])) for places in (gold, theirs))
-            rows.append((model, case, labels[label], *shown))
-    if not rows:
-        return []
-    return [
-        Examples(
-            title="What coders and models point at",
-            caption="Codes of charts with gold evidence, first those where the model points elsewhere.",
-            columns=("Model", "Case", "Code", "Coders", "Model's evidence"),
-            rows=tuple(rows),
-            has_note_text=True,
-        )
-    ]
-
-
-def _places(side: Spans) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """The spans of each chart and label."""
-    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for k in np.lexsort((side.begin, side.note)).tolist():
-        pairs.setdefault((int(side.note[k]), int(side.code[k])), []).append((int(side.begin[k]), int(side.end[k])))
-    return pairs
-
-
-def _agree(gold: list[tuple[int, int]], predicted: list[tuple[int, int]]) -> bool:
-    """Whether any characters are shared."""
-    return any(low < end and begin < high for low, high in gold for begin, end in predicted)
-
-
-def _shown(text: str, places: list[tuple[int, int]]) -> str:
-    pieces = [" ".join(text[low:high].split()) for low, high in places[:_MOST_SPANS]]
-    shown = " · ".join(piece if len(piece) <= _LONGEST else f"{piece[:_LONGEST]}…" for piece in pieces)
-    more = len(places) - _MOST_SPANS
-    return (shown or "(nothing)") + (f" · and {more} more" if more > 0 else "")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from palpate.audits.evidence.faithfulness import ARMS, MARKED, ArmDrops, Faithfulness
 from palpate.audits.evidence.marking import MarkedEvidence
 from palpate.audits.evidence.measures import ALL, RANDOM, SHARES, AuditedCharts, EvidenceMeasures, MatchScores
+from palpate.audits.evidence.ranking import RANKED, WordRanking, ranking_rows
 from palpate.audits.kit.resampling import Family
 from palpate.audits.kit.rows import RowWriter, corrected, one_family
 from palpate.results import ALL_LABELS, Estimate, Predictions
@@ -38,6 +39,7 @@ METRICS = (
     *(metric_name(*each) for each in product(MATCHES, MEASURES, AVERAGES)),
     *(f"chance_token_{name}" for name in MEASURES),
     *SHARES,
+    *RANKED,
     *(f"{arm}{form}" for arm in ARMS for form in ("", "_random", "_aopc", "_aopc_random")),
 )
 
@@ -52,6 +54,7 @@ def evidence_rows(
     predictions: Predictions,
     marked: Mapping[str, MarkedEvidence | str],
     measured: Mapping[str, EvidenceMeasures],
+    ranked: Mapping[str, WordRanking],
     faithfulness: Mapping[str, Faithfulness | str],
     family: Family,
 ) -> list[Estimate]:
@@ -70,6 +73,7 @@ def evidence_rows(
     rows += _difference_rows(
         writer, charts, {name: measured[name] for name in predictions.compared if name in measured}
     )
+    rows += ranking_rows(writer, charts, predictions, ranked)
     for name, found in faithfulness.items():
         rows += _faithfulness_rows(writer, charts, name, found)
 

@@ -1,7 +1,7 @@
 """Faithfulness: the strongest words are taken out of a chart, or all others; and as many random words.
 
-Comprehensiveness and sufficiency over fractions of the words (DeYoung et al. 2020), for the labels that the model
-predicts. Words beyond the model's window are never taken out: removing what is not read proves nothing.
+Comprehensiveness and sufficiency over fractions of the words (DeYoung et al. 2020), for the labels in question that the
+model predicts. Words beyond the model's window are never taken out: removing what is not read proves nothing.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def no_removal(
     """Why nothing can be taken out for a model; None if something can."""
     reason = why_no_removal(answers)
     if not reason and not len(_predicted(memory, answers, asking).chart):
-        reason = f"it predicts no label in the audited charts (p of {asking.threshold_for(answers):g} or more)"
+        among = "" if asking.codes == "all" else " that is in question"
+        reason = f"it predicts no label{among} in the audited charts (p of {asking.threshold_for(answers):g} or more)"
     if not reason and evidence.scored is None and not len(evidence.spans.note):
         reason = "it points at nothing"
     if not reason:
@@ -109,7 +110,10 @@ def no_removal(
 
 
 def _predicted(memory: EvidenceMemory, answers: ModelPredictions, asking: Asking) -> ChartLabelPairs:
-    return ChartLabelPairs(*np.nonzero(asking.predicted(answers, memory.n_audited)))
+    """The codes in question that the model predicts: it has pointed at evidence for no others."""
+    predicted = asking.predicted(answers, memory.n_audited)
+    asked = asking.in_question(memory, answers)[: memory.n_audited, : predicted.shape[1]]
+    return ChartLabelPairs(*np.nonzero(predicted & asked))
 
 
 def _read_words(

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from palpate.audits.evidence.asking import Codes
 from palpate.audits.evidence.estimates import AREA
 from palpate.audits.evidence.faithfulness import Faithfulness
 from palpate.audits.evidence.marking import TABLE, MarkedEvidence
 from palpate.audits.evidence.measures import RANDOM, AuditedCharts, EvidenceMeasures
-from palpate.audits.evidence.plan import EvidenceMemory
+from palpate.audits.evidence.plan import EvidenceMemory, OcclusionBudget
 from palpate.audits.kit.answers import Question
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.rows import EstimateIndex
@@ -30,6 +31,7 @@ _MUCH_BEYOND = 0.05
 _MANY_MISSED = 0.10
 _MANY_WITHOUT_GOLD = 0.10
 _MUCH_WORSE = 0.15
+_NOTHING = "it points at nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,9 @@ class EvidenceAnalysis:
     faithfulness: Mapping[str, Faithfulness | str]
     coder_f1: float | None
     """Of one coder against another, where it is known."""
+    budget: OcclusionBudget
+    codes: Codes
+    """Whose evidence is compared."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -66,6 +71,11 @@ class EvidenceAnalysis:
     def n_only_predicted(self) -> int:
         """Labels that models point at and the cohort does not have."""
         return self.plan.memory.inputs.n_codes - len(self.plan.labels)
+
+    def points_at_nothing(self, model: str) -> bool:
+        """Whether no word of any chart reaches the threshold, for any member of an ensemble."""
+        found = [self.marked.get(name) for name in self.predictions.members(model)]
+        return all(isinstance(each, MarkedEvidence) and not len(each.spans.note) for each in found)
 
     def n_copies(self, model: str) -> int:
         """How many edited copies of charts a model scored."""
@@ -103,7 +113,10 @@ def evidence_answers(analysis: EvidenceAnalysis, margins: Mapping[str, float]) -
         else:
             row = find(DROP, model, group=AREA, reference=RANDOM)
             n_units = known.areas["comprehensiveness"].difference.n_charts
-            answers.append(_answer(analysis, rests, model, row, n_units))
+            answer = _answer(analysis, rests, model, row, n_units)
+            if answer is not None and analysis.points_at_nothing(model):
+                answer = answer.model_copy(update={"verdict": "unsettled", "needed": None, "reason": _NOTHING})
+            answers.append(answer)
     return tuple(answer for answer in answers if answer is not None)
 
 
@@ -236,6 +249,12 @@ def _faithful(analysis: EvidenceAnalysis, answer: Answer, *, plausible: bool) ->
     row = analysis.estimates.find(DROP, answer.model, group=AREA, reference=RANDOM)
     if row is None or row.value is None:
         return f"{answer.model}: whether its predictions rest on its evidence cannot be told: {answer.reason}."
+    if answer.reason == _NOTHING:
+        size = f"{number(row.value)} more than taking out random words does ({interval(row, signed=True)})"
+        return (
+            f"{answer.model}: {_NOTHING}, so its predictions can rest on no evidence; taking out the words that it "
+            f"scores highest lowers its probability by {size}."
+        )
     but = "its evidence is plausible, but " if plausible else ""
     said = {
         "concern": f"{but}its predictions do not rest on it",
@@ -271,6 +290,7 @@ def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
         sentence += "; its evidence includes some of it all the same." if pointed else ", and counts as missed."
         kind: FindingKind = "caveat" if beyond > _MUCH_BEYOND else "fact"
         found.append(Finding(sentence=sentence, kind=kind, question=POINTING))
+    found += _cut(analysis, model)
     missed = value("charts_missed", model)
     if missed is not None and missed > _MANY_MISSED:
         sentence = f"{model} points at nothing in {percent(missed)} of the charts with evidence."
@@ -278,9 +298,28 @@ def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
     return found
 
 
+def _cut(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
+    """Where occlusion ended at its budget."""
+    parts = [cut for name in analysis.predictions.members(model) if (cut := analysis.plan.memory.cut.get(name))]
+    n, of = sum(part.n for part in parts), sum(part.of for part in parts)
+    if not n:
+        return []
+    sentence = (
+        f"{model}: for {percent(n / of)} of the codes that it was asked about, occlusion ended at its budget "
+        "(`segments`, `words_per_label`): words that matter less were not looked at, and count as no evidence."
+    )
+    return [Finding(sentence=sentence, kind="caveat", question=POINTING)]
+
+
+def _left_out(model: str, n: int, codes: Codes) -> str:
+    are = "is about a code that is" if n == 1 else "are about codes that are"
+    does = "does" if n == 1 else "do"
+    return f"{counted(n, 'row')} of {model}'s table {are} not in question (`codes: {codes}`) and {does} not count."
+
+
 def _caveats(analysis: EvidenceAnalysis) -> list[Finding]:
     found, memory = [], analysis.plan.memory
-    if memory.n_without_gold > _MANY_WITHOUT_GOLD * memory.n_audited:
+    if analysis.codes in ("predicted", "all") and memory.n_without_gold > _MANY_WITHOUT_GOLD * memory.n_audited:
         sentence = (
             f"{memory.n_without_gold:,} of {memory.n_audited:,} charts have no gold evidence, and whatever is "
             "predicted there counts as false; if they were not annotated, set `charts: annotated`."
@@ -290,6 +329,11 @@ def _caveats(analysis: EvidenceAnalysis) -> list[Finding]:
         labels = f"{counted(n, 'label')} that {'is' if n == 1 else 'are'}"
         sentence = f"Models point at evidence for {labels} not among the cohort's; all of it counts as false."
         found.append(Finding(sentence=sentence, kind="caveat", question=POINTING))
+    found += [
+        Finding(sentence=_left_out(model, each.n_other, analysis.codes), question=POINTING)
+        for model, each in analysis.marked.items()
+        if isinstance(each, MarkedEvidence) and each.n_other and analysis.codes != "all"
+    ]
     if n := memory.n_wordless:
         has, counts = ("has", "does not count") if n == 1 else ("have", "do not count")
         sentence = (

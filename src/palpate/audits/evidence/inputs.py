@@ -16,7 +16,7 @@ from palpate.cases.columns import quote
 from palpate.cases.edits import Ints
 from palpate.cases.evidence import EvidenceTable, NotesTable
 from palpate.errors import ConfigError
-from palpate.stats.evidence import EvidenceWords, Spans, spans, tokenise
+from palpate.stats.evidence import EvidenceWords, Spans, merged_spans, spans, tokenise
 
 NOT_KNOWN = "not known"
 
@@ -31,6 +31,8 @@ class PlacedEvidence(NamedTuple):
     score: NDArray[np.float64] | None
     code_system: tuple[str, ...]
     completeness: tuple[str, ...]
+    left_out: Ints
+    """The rows of the cohort that the table's rows about other labels belong to."""
 
 
 class NotePositions(NamedTuple):
@@ -65,8 +67,13 @@ class PlacedInputs(NamedTuple):
     notes: NotePositions
     predicted: Mapping[str, PlacedEvidence]
     """Evidence that came as a table, by model."""
-    n_codes: int
+    codes: tuple[str, ...]
     """The audited labels, followed by those that only models point at."""
+
+    @property
+    def n_codes(self) -> int:
+        """How many codes there are."""
+        return len(self.codes)
 
 
 class Charts(NamedTuple):
@@ -81,10 +88,11 @@ class Charts(NamedTuple):
     """The note of each word; -1 for none."""
 
     def spans(self, placed: PlacedEvidence) -> Spans:
-        """The spans of a table that lie in these charts."""
+        """The spans of a table that lie in these charts, as runs of marked words."""
         number = self.number[placed.row]
         kept = np.flatnonzero(number >= 0)
-        return spans(number[kept], placed.start[kept], placed.end[kept], placed.label[kept])
+        found = spans(number[kept], placed.start[kept], placed.end[kept], placed.label[kept])
+        return merged_spans(self.words, self.note, found)
 
 
 def charts_of(cohort: Cohort, rows: Ints, notes: NotePositions, largest_number: int | None) -> Charts:
@@ -110,6 +118,9 @@ def place_inputs(
     Models may point at labels that the cohort does not have: codes that nobody gave, which count as false unless the
     audit is about `only_these` labels.
     """
+    if gold.by_model:
+        problem = "audit 'evidence': `gold:` is a folder of a model's predictions, not what coders marked"
+        raise ConfigError(problem, file=gold.file, hint="give the charts of MDACE's data/, and these as `predicted:`")
     positions = _place_notes(notes, cohort, main)
     named = {label for table in predicted.values() for label in table.column("label") or [] if label}
     codes = labels if only_these else (*labels, *sorted(named - set(cohort.labels)))
@@ -117,7 +128,7 @@ def place_inputs(
         _place_evidence(gold, cohort, main, labels, positions, gold=True),
         positions,
         {name: _place_evidence(table, cohort, main, codes, positions) for name, table in predicted.items()},
-        len(codes),
+        tuple(codes),
     )
 
 
@@ -166,7 +177,7 @@ def _place_evidence(
 
     score = None if table.score is None else table.score[kept]
     numbers = (row[kept], label[kept], start[kept], end[kept])
-    return PlacedEvidence(*numbers, score, some("code_system"), some("completeness"))
+    return PlacedEvidence(*numbers, score, some("code_system"), some("completeness"), row[label < 0])
 
 
 def _cases(table: EvidenceTable | NotesTable, cohort: Cohort, main: str) -> Ints:

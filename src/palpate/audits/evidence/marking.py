@@ -2,12 +2,12 @@
 
 A word has the highest score of the pieces that cover it, so the word pieces of a tokenizer become words. The threshold
 is the one with the highest token F1 on the validation split (evidence paper, Section 6.2 and Appendix D); consecutive
-words at or above it are a predicted span.
+words with a greater score are a predicted span. Only codes in question count (`Asking.in_question`), on both sides.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -54,10 +54,11 @@ class Marking:
 
 @dataclass(frozen=True, eq=False)
 class MarkedEvidence:
-    """What a model points at in the audited charts."""
+    """What a model points at in the audited charts, for the codes in question, and the gold evidence of these codes."""
 
     origin: str
     spans: Spans
+    gold: Spans
     scored: ScoredWords | None = None
     """None where the evidence has no scores."""
     threshold: float | None = None
@@ -65,6 +66,8 @@ class MarkedEvidence:
     curve: ThresholdCurve | None = None
     curve_on: str = ""
     scale: str = "raw"
+    n_other: int = 0
+    """Rows of the model's table in the audited charts that are about other codes, and do not count."""
 
 
 def mark_evidence(
@@ -91,9 +94,17 @@ def _mark(
     marking: Marking,
 ) -> MarkedEvidence | str:
     table = memory.table_of(model, answers)
+    asked = asking.in_question(memory, answers)
+    n_other = 0
     if table is not None:
+        chart, left_out = memory.charts.number[table.row], memory.charts.number[table.left_out]
+        ours = (chart >= 0) & (chart < memory.n_audited)
+        n_other = int((~asked[chart[ours], table.label[ours]]).sum())
+        n_other += int(((left_out >= 0) & (left_out < memory.n_audited)).sum())
         if table.score is None:
-            return MarkedEvidence(TABLE, memory.spans_in(memory.charts.spans(table), audited=True))
+            gold = some_spans(memory.audited_gold, asked)
+            found = memory.spans_in(memory.charts.spans(table), audited=True)
+            return MarkedEvidence(TABLE, some_spans(found, asked), gold, n_other=n_other)
         pieces, origin = Attributions(table.row, table.label, table.start, table.end, table.score), TABLE
     elif source.kind == "explain":
         if answers.attributions is None:
@@ -101,27 +112,37 @@ def _mark(
         pieces, origin = answers.attributions, source.way
     else:
         pieces, origin = occlusion_attributions(memory, model, answers, asking), OCCLUSION
-    return _mark_scored(memory, pieces, origin, marking)
+    return replace(_mark_scored(memory, pieces, origin, marking, asked), n_other=n_other)
 
 
-def _mark_scored(memory: EvidenceMemory, pieces: Attributions, origin: str, marking: Marking) -> MarkedEvidence:
-    """Scored pieces as words, and the spans of those that reach the threshold."""
+def some_spans(found: Spans, asked: NDArray[np.bool_]) -> Spans:
+    """The spans of the codes in question."""
+    kept = asked[found.note, found.code]
+    return Spans(*(column[kept] for column in found))
+
+
+def _mark_scored(
+    memory: EvidenceMemory, pieces: Attributions, origin: str, marking: Marking, asked: NDArray[np.bool_]
+) -> MarkedEvidence:
+    """Scored pieces as words, and the spans of those above the threshold."""
     charts = memory.charts
     scored, scale = score_words(charts, pieces, origin, marking.scale)
+    scored = scored.where(asked[charts.words.note[scored.word], scored.label])
     audited = scored.word < int(charts.words.first[memory.n_audited])
     ours = scored.where(audited)
-    validation = memory.spans_in(memory.gold, audited=False)
+    validation, target = (some_spans(memory.spans_in(memory.gold, audited=of), asked) for of in (False, True))
     chooses = marking.threshold is None and validation.note.size > 0
-    gold, words = (validation, scored.where(~audited)) if chooses else (memory.audited_gold, ours)
+    gold, words = (validation, scored.where(~audited)) if chooses else (target, ours)
     where = charts.words.note[words.word], charts.words.begin[words.word], charts.words.end[words.word]
     curve = evidence_threshold(
         charts.words, gold, Spans(*where, words.label), words.score, step=marking.step_for(origin)
     )
     threshold, why = _threshold(marking, curve, chooses)
-    kept = ours.where(ours.score >= threshold)
+    kept = ours.where(ours.score > threshold)
     return MarkedEvidence(
         origin,
         runs(charts, kept.word, kept.label),
+        target,
         ours,
         threshold,
         why,

@@ -40,7 +40,8 @@ from palpate.stats.evidence import (
 
 Floats = NDArray[np.float64]
 ALL, RANDOM = "all", "random evidence"
-SHARES = ("charts_missed", "codes_missed", "codes_false", "evidence_beyond_window")
+SHARES = ("charts_missed", "codes_missed", "codes_false", "evidence_beyond_window", "spans_touched")
+_FREQUENCIES = ((0, "no training chart"), (1, "1 to 9"), (10, "10 to 99"), (100, "100 or more training charts"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,10 @@ class AuditedCharts:
     """The patient of each audited chart."""
     resampling: Resampling
     iou: float
+    n_training: Ints | None = None
+    """How many training charts have each label; None where there is no training split."""
+    categories: tuple[str, ...] = ()
+    """Note categories that are also reported together."""
 
     @property
     def n(self) -> int:
@@ -88,6 +93,14 @@ class AuditedCharts:
             for label, system in zip(placed.label.tolist(), placed.code_system, strict=True):
                 systems[label] = systems[label] or system
         return [system or NOT_KNOWN for system in systems]
+
+    @cached_property
+    def frequencies(self) -> list[str] | None:
+        """How frequent each label is in training, in words; None where that is not known."""
+        if self.n_training is None:
+            return None
+        known = [*self.n_training.tolist(), *([0] * (self.memory.inputs.n_codes - len(self.n_training)))]
+        return [next(name for least, name in reversed(_FREQUENCIES) if n >= least) for n in known]
 
     @cached_property
     def completeness(self) -> tuple[str, ...]:
@@ -161,24 +174,30 @@ def measure_evidence(
 
 def _measure(charts: AuditedCharts, evidence: MarkedEvidence, answers: ModelPredictions) -> EvidenceMeasures:
     """One model's evidence against the gold evidence."""
-    scores = _scores(charts, evidence.spans, _strata(charts, evidence.spans, answers))
-    drawn, chance = random_evidence(charts.memory, evidence.spans)
+    gold, found = evidence.gold, evidence.spans
+    scores = _scores(charts, gold, found, _strata(charts, gold, found, answers))
+    drawn, chance = random_evidence(charts.memory, gold, found)
     return EvidenceMeasures(
-        scores, _scores(charts, drawn, random=True), chance, _shares(charts, evidence.spans, answers)
+        scores, _scores(charts, gold, drawn, random=True), chance, _shares(charts, gold, found, answers)
     )
 
 
-def _strata(charts: AuditedCharts, predicted: Spans, answers: ModelPredictions) -> list[Stratum]:
+def _strata(charts: AuditedCharts, gold: Spans, predicted: Spans, answers: ModelPredictions) -> list[Stratum]:
     """The parts of the evidence that are reported separately; a part that is all of it is left out."""
-    memory, gold = charts.memory, charts.memory.audited_gold
+    memory = charts.memory
     rows, notes = memory.charts.rows, memory.inputs.notes
     strata: list[Stratum] = []
     if notes.start.size:
         ours, theirs = (notes.categories(rows[side.note], side.begin) for side in (gold, predicted))
         strata += strata_by_group("category", ours, theirs)
+        if charts.categories:
+            name = f"categories={', '.join(charts.categories)}"
+            strata.append(Stratum(name, np.isin(ours, charts.categories), np.isin(theirs, charts.categories)))
     systems = charts.systems
     if len({systems[k] for k in gold.code.tolist()}) > 1:
         strata += strata_by_group("code system", [systems[k] for k in gold.code], [systems[k] for k in predicted.code])
+    if (often := charts.frequencies) is not None:
+        strata += strata_by_group("frequency", [often[k] for k in gold.code], [often[k] for k in predicted.code])
     strata += strata_by_length(memory.charts.words, gold)
     kinds = charts.completeness
     if len({kinds[k] for k in gold.note.tolist()} - {""}) > 1:
@@ -189,12 +208,12 @@ def _strata(charts: AuditedCharts, predicted: Spans, answers: ModelPredictions) 
 
 
 def _scores(
-    charts: AuditedCharts, predicted: Spans, strata: Sequence[Stratum] = (), *, random: bool = False
+    charts: AuditedCharts, gold: Spans, predicted: Spans, strata: Sequence[Stratum] = (), *, random: bool = False
 ) -> MatchScores:
     """Scores of some evidence; `random`: its words were drawn independently of each other."""
     counts = count_matches(
         charts.words,
-        charts.memory.audited_gold,
+        gold,
         predicted,
         chart=np.arange(charts.n),
         n_codes=charts.memory.inputs.n_codes,
@@ -235,7 +254,7 @@ def match_ratios(tp: Floats, fp: Floats, fn: Floats, *, level: float = 0.95, ran
     return clustered_ratios(*table, level=level, added=1.0 if random else None)
 
 
-def random_evidence(memory: EvidenceMemory, predicted: Spans) -> tuple[Spans, tuple[float, ...]]:
+def random_evidence(memory: EvidenceMemory, gold: Spans, predicted: Spans) -> tuple[Spans, tuple[float, ...]]:
     """As many words at random, for each chart and code; and the token scores that this has on average.
 
     Drawn without replacement from the chart's words, so a draw hits k g / W gold words on average, of W words with g
@@ -243,12 +262,12 @@ def random_evidence(memory: EvidenceMemory, predicted: Spans) -> tuple[Spans, tu
     """
     words, n, n_codes = memory.charts.words, memory.n_audited, memory.inputs.n_codes
     marked, k = _cells(memory, predicted)
-    ours, g = _cells(memory, memory.audited_gold, whole=True)
+    ours, g = _cells(memory, gold, whole=True)
     n_words = np.diff(words.first)[:n]
     place = np.searchsorted(ours, marked)
     hit = np.isin(marked, ours)
     expected = float((k[hit] * g[place[hit]] / n_words[marked[hit] // n_codes]).sum())
-    n_gold = int(_cells(memory, memory.audited_gold)[1].sum())
+    n_gold = int(_cells(memory, gold)[1].sum())
     total = int(k.sum())
     chance = tuple(
         float(expected * times / below) if below else float("nan")
@@ -278,9 +297,9 @@ def _cells(memory: EvidenceMemory, side: Spans, *, whole: bool = False) -> tuple
     return cells, np.minimum(size, np.diff(words.first)[cells // memory.inputs.n_codes] if cells.size else size)
 
 
-def _shares(charts: AuditedCharts, predicted: Spans, answers: ModelPredictions) -> Shares:
+def _shares(charts: AuditedCharts, gold: Spans, predicted: Spans, answers: ModelPredictions) -> Shares:
     """Charts and codes that are missed entirely, codes that are all false, gold spans that the model cannot read."""
-    memory, gold, n, n_codes = charts.memory, charts.memory.audited_gold, charts.n, charts.memory.inputs.n_codes
+    memory, n, n_codes = charts.memory, charts.n, charts.memory.inputs.n_codes
     ours, theirs = _cells(memory, gold)[0], _cells(memory, predicted)[0]
     above, below = np.zeros((n, len(SHARES))), np.zeros((n, len(SHARES)))
     has_gold, has_any = (np.bincount(cells // n_codes, minlength=n) > 0 for cells in (ours, theirs))
@@ -292,9 +311,23 @@ def _shares(charts: AuditedCharts, predicted: Spans, answers: ModelPredictions) 
     np.add.at(below[:, 3], gold.note, 1)
     if answers.visible is not None:
         np.add.at(above[:, 3], gold.note[gold.end > answers.visible[memory.charts.rows][gold.note]], 1)
+    np.add.at(below[:, 4], gold.note, 1)
+    np.add.at(above[:, 4], gold.note[_touched(memory, gold, predicted)], 1)
     units = units_of(charts.units)
     found = clustered_ratios(*(sum_by_unit(each, units) for each in (above, below)), level=charts.resampling.level)
     return Shares(found.rates, found.n_clusters, below.sum(axis=0).astype(np.int64))
+
+
+def _touched(memory: EvidenceMemory, gold: Spans, predicted: Spans) -> NDArray[np.bool_]:
+    """Which gold spans share a word with a predicted span of their code."""
+    n_codes, keys = memory.inputs.n_codes, []
+    for side in (gold, predicted):
+        covered = cover(memory.charts.words, side)
+        of = np.repeat(np.arange(side.note.size), np.diff(covered.first))
+        keys.append((covered.word * n_codes + side.code[of], of))
+    touched = np.zeros(gold.note.size, np.bool_)
+    touched[keys[0][1][np.isin(keys[0][0], keys[1][0])]] = True
+    return touched
 
 
 def _mean_measures(parts: Sequence[EvidenceMeasures]) -> EvidenceMeasures:
@@ -308,13 +341,14 @@ def _mean_measures(parts: Sequence[EvidenceMeasures]) -> EvidenceMeasures:
 
 
 def _mean_scores(parts: Sequence[MatchScores]) -> MatchScores:
-    """Over the strata that all members have, with the same gold evidence in them: windows may differ."""
+    """All evidence, and the strata that all members have, with the same gold evidence in them: windows may differ."""
     first = parts[0]
     of = [{name: k for k, name in enumerate(part.strata)} for part in parts]
     shared = [
         name
         for name, k in of[0].items()
-        if all(
+        if name == ALL
+        or all(
             name in here and np.array_equal(part.n_gold[here[name]], first.n_gold[k])
             for part, here in zip(parts, of, strict=True)
         )
@@ -331,7 +365,7 @@ def _mean_scores(parts: Sequence[MatchScores]) -> MatchScores:
         mean([part.high for part in parts]),
         np.min([part.n_clusters[rows] for part, rows in zip(parts, index, strict=True)], axis=0),
         _mean_ratios([part.overall for part in parts]),
-        first.n_gold[index[0]],
+        np.rint(mean([part.n_gold.astype(np.float64) for part in parts])).astype(np.int64),
         np.sum([part.n_predicted[rows] for part, rows in zip(parts, index, strict=True)], axis=0),
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.evidence.inputs import Charts, PlacedEvidence, PlacedInputs, charts_of
-from palpate.audits.kit.scope import validation_rows
+from palpate.audits.kit.scope import training_rows, validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.perturb.occlusion import Pieces
@@ -34,6 +34,20 @@ class Occluded(NamedTuple):
     pieces: Pieces
     variant: Ints
     of: Mapping[str, Ints]
+
+
+class OcclusionBudget(NamedTuple):
+    """What occlusion may take out: so many pieces of a chart, and so many single words for each label."""
+
+    segments: int
+    words_per_label: int
+
+
+class CutSearches(NamedTuple):
+    """In how many of a model's pairs of an audited chart and a label the budget of occlusion left out pieces."""
+
+    n: int
+    of: int
 
 
 def _nothing_occluded() -> Occluded:
@@ -63,6 +77,8 @@ class EvidenceMemory:
     seed: int
     stage: Stage = "cases"
     occluded: Occluded = field(default_factory=_nothing_occluded)
+    cut: Mapping[str, CutSearches] = field(default_factory=dict)
+    """By model whose words were looked for by occlusion."""
     removal: Mapping[str, Removal] = field(default_factory=dict)
 
     @cached_property
@@ -82,7 +98,7 @@ class EvidenceMemory:
 
     @property
     def n_wordless(self) -> int:
-        """Gold spans of the audited charts without a word, such as a number above 10: nothing that could be found."""
+        """Gold spans of the audited charts without a word, such as punctuation: nothing that could be found."""
         return int((np.diff(cover(self.charts.words, self.audited_gold).first) == 0).sum())
 
     def spans_in(self, found: Spans, *, audited: bool) -> Spans:
@@ -90,18 +106,39 @@ class EvidenceMemory:
         kept = (found.note < self.n_audited) == audited
         return Spans(*(column[kept] for column in found))
 
+    def has_scores(self, model: str, answers: ModelPredictions) -> bool:
+        """Whether the model's table has scores."""
+        table = self.table_of(model, answers)
+        return table is not None and table.score is not None
+
     def table_of(self, model: str, answers: ModelPredictions) -> PlacedEvidence | None:
         """The model's own table, or that of the ensemble that it is a member of."""
         return self.inputs.predicted.get(model, self.inputs.predicted.get(answers.ensemble or model))
 
 
 def choose_charts(
-    cohort: Cohort, main: str, rows: Ints, gold: PlacedEvidence, most: int | None, rng: np.random.Generator
+    cohort: Cohort,
+    main: str,
+    rows: Ints,
+    gold: PlacedEvidence,
+    most: int | None,
+    rng: np.random.Generator,
+    *,
+    validation: bool,
 ) -> tuple[Ints, Ints]:
     """At most so many of `rows` at random, and as many charts of the validation split that have gold evidence."""
     rows = _sample(rows, most, rng)
-    validation = np.setdiff1d(np.intersect1d(validation_rows(cohort, main), gold.row), rows)
-    return rows, _sample(validation, most, rng)
+    if not validation:
+        return rows, np.zeros(0, np.int64)
+    others = np.setdiff1d(np.intersect1d(validation_rows(cohort, main), gold.row), rows)
+    return rows, _sample(others, most, rng)
+
+
+def training_counts(plan: Plan[EvidenceMemory]) -> Ints | None:
+    """How many training charts have each label; None if there are no training charts."""
+    audited = int(plan.memory.charts.rows[0])
+    rows = training_rows(plan.cohort, str(plan.cohort.cases["cohort"][audited]))
+    return plan.cohort.y_true(rows, plan.labels).sum(axis=0, dtype=np.int64) if rows.size else None
 
 
 def _sample(rows: Ints, most: int | None, rng: np.random.Generator) -> Ints:

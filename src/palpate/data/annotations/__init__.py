@@ -1,7 +1,8 @@
 """Annotations: spans of a note that coders marked as evidence for a code.
 
-Evidence paper (MDACE), Sections 3 and 4. `mdace` and `webanno` read and write them in the formats of MDACE and of the
-annotation tools WebAnno and INCEpTION; `evidence_tables` reads them as tables for the evidence audit.
+Evidence paper (MDACE), Sections 3 and 4. `mdace` reads and writes them in MDACE's format; `inception` reads exports of
+the annotation tools INCEpTION and WebAnno, in the formats `webanno` (TSV) and `uima_cas` (JSON, XMI); `evidence_tables`
+reads them as tables for the evidence audit.
 """
 
 from __future__ import annotations

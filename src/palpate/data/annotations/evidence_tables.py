@@ -102,7 +102,14 @@ def _score(column: ColumnCheck) -> pl.Series:
 def _from_charts(folder: Path) -> EvidenceTable:
     """Every annotation in a folder of charts; a case is an admission."""
     rows, places = [], []
-    for chart in mdace.read(folder):
+    by_model = mdace.holds_predictions(folder)
+    charts = list(mdace.read(folder, predictions=by_model))
+    kinds = sorted({(chart.setting, chart.system) for chart in charts if chart.setting and chart.system})
+    if len(kinds) > 1:
+        listed = ", ".join(f"{setting}/{system}" for setting, system in kinds)
+        hint = f"give one of the folders below {mdace.charts_folder(folder)}: {listed}"
+        raise CohortError("the folder has charts of several settings or code systems", file=folder, hint=hint)
+    for chart in charts:
         for note in chart.notes:
             for number, span in enumerate(note.annotations, start=1):
                 rows.append(
@@ -121,4 +128,4 @@ def _from_charts(folder: Path) -> EvidenceTable:
     names = (*EVIDENCE, "note_id", "code_system", "completeness", "type")
     schema = {name: pl.Int64 if name in ("start", "end") else pl.String for name in names}
     frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return EvidenceTable(frame, file=folder, in_notes=True, places=places)
+    return EvidenceTable(frame, file=folder, in_notes=True, places=places, by_model=by_model)

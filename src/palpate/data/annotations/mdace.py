@@ -1,9 +1,10 @@
 """Annotated charts in MDACE's layout: reads and writes charts, and reads the lists of charts in each split.
 
 Evidence paper, Sections 3 and 4. The layout is one JSON file per chart in `SETTING/SYSTEM/VERSION/`, for example
-`Inpatient/ICD-10/1.0/141751-ICD-10.json`, and lists of charts in `splits/SETTING/`. The files hold offsets but no text:
-`mdace_notes.with_notes` adds the text from MIMIC-III. Predictions have the same layout, so `read` accepts any folder of
-such files.
+`Inpatient/ICD-10/1.0/141751-ICD-10.json`, and lists of charts in `splits/SETTING/`. The published repository has the
+charts in `data/`, and beside it `splits/` and `predictions/MODEL/SETTING/SYSTEM/NOTES/`, which are a model's evidence
+in the same format; `read` never takes these for coders' annotations. The files hold offsets but no text:
+`mdace_notes.with_notes` adds the text from MIMIC-III.
 """
 
 from __future__ import annotations
@@ -27,31 +28,62 @@ from palpate.data.annotations import (
 from palpate.errors import CohortError
 from palpate.files import write_atomically
 
+DATA, PREDICTIONS = "data", "predictions"
+"""Folders of the published repository."""
+HUMAN, MAPPED = "Human", "MapType."
+"""Types of coders' annotations: as they were made, or with a code that was mapped."""
 _TYPES: dict[str, tuple[type, ...]] = {"a whole number": (int,), "a string": (str,), "a list": (list,)}
 
 
-def read(folder: str | Path, *, setting: str | None = None, system: str | None = None) -> Iterator[AnnotatedChart]:
+def read(
+    folder: str | Path, *, setting: str | None = None, system: str | None = None, predictions: bool = False
+) -> Iterator[AnnotatedChart]:
     """Every chart below a folder, sorted by setting, code system and admission.
 
     `setting` ("Inpatient", "Profee") and `system` ("ICD-9", "ICD-10") exclude other files. A complete copy of MDACE has
-    each chart twice, once per code system.
+    each chart twice, once per code system. Of the published repository, `data/` is read. A folder of a model's
+    predictions is read with `predictions`, and refused without it.
     """
     top = Path(folder)
     if not top.is_dir():
         raise CohortError("folder not found", file=top, hint="give a folder with MDACE's JSON files")
     _known(setting, SETTINGS, "setting")
     _known(system, SYSTEMS, "code system")
-    files = sorted(top.rglob("*.json"), key=lambda file: (file.parent, len(file.name), file.name))
+    if holds_predictions(top) and not predictions:
+        problem = "the folder has a model's predictions, which are not what coders annotated"
+        raise CohortError(problem, file=top, hint="give MDACE's data/, or use the predictions as a model's evidence")
+    place = top if predictions else charts_folder(top)
+    files = sorted(place.rglob("*.json"), key=lambda file: (file.parent, len(file.name), file.name))
     chosen = [
         file
         for file in files
         if (setting is None or _above(file, SETTINGS) == setting) and (system is None or _system(file) == system)
     ]
+    if not predictions:
+        chosen = [file for file in chosen if PREDICTIONS not in file.relative_to(place).parts]
     if not chosen:
-        wanted = " ".join(part for part in (setting, system) if part)
-        problem = f"the folder has no charts{' for ' + wanted if wanted else ''}"
-        raise CohortError(problem, file=top, hint="palpate looks for JSON files, one per chart, in all folders below")
+        raise _no_charts(top, " ".join(part for part in (setting, system) if part))
     return _charts(chosen)
+
+
+def charts_folder(folder: Path) -> Path:
+    """Where coders' annotations are: the folder itself, or `data/` in it, as in the published repository."""
+    inner = folder / DATA
+    return inner if has_settings(inner) and not has_settings(folder) else folder
+
+
+def has_settings(folder: Path) -> bool:
+    """Whether a folder has charts by setting and code system (`Inpatient/ICD-9/`)."""
+    return any((folder / setting / system).is_dir() for setting in SETTINGS for system in SYSTEMS)
+
+
+def holds_predictions(folder: Path) -> bool:
+    """Whether a folder is in the repository's `predictions/`, with spans of a type that coders' spans never have."""
+    if PREDICTIONS not in folder.absolute().parts:
+        return False
+    first = next(iter(sorted(folder.rglob("*.json"))), None)
+    types = {a.type for note in read_chart(first).notes for a in note.annotations} if first else set()
+    return not types or not all(kind == HUMAN or kind.startswith(MAPPED) for kind in types)
 
 
 def read_chart(file: str | Path) -> AnnotatedChart:
@@ -108,12 +140,16 @@ def write(charts: Iterable[AnnotatedChart], folder: str | Path, *, include_text:
 def read_splits(folder: str | Path, setting: str, *, kind: Literal["ev", "code-ev"] = "ev") -> dict[int, str]:
     """The split of each admission, from `splits/SETTING/MDace-KIND-{train,val,test}.csv` (Section 6.1, Table 8).
 
-    Kind "ev" has the charts with evidence; "code-ev" has all charts of the code-prediction task.
+    Kind "ev" has the charts with evidence; "code-ev" has all charts of the code-prediction task. `splits/` is in the
+    folder or, where the folder is the repository's `data/`, beside it.
     """
     _known(setting, SETTINGS, "setting")
     splits: dict[int, str] = {}
+    top = Path(folder)
+    beside = not (top / "splits").is_dir() and top.name == DATA and (top.parent / "splits").is_dir()
+    top = top.parent if beside else top
     for name in ("train", "val", "test"):
-        file = Path(folder) / "splits" / setting / f"MDace-{kind}-{name}.csv"
+        file = top / "splits" / setting / f"MDace-{kind}-{name}.csv"
         if not file.is_file():
             raise CohortError("list of charts not found", file=file, hint="give the folder that contains splits/")
         for row, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
@@ -129,6 +165,14 @@ def read_splits(folder: str | Path, setting: str, *, kind: Literal["ev", "code-e
     return splits
 
 
+def _no_charts(folder: Path, wanted: str) -> CohortError:
+    problem = f"the folder has no charts{' for ' + wanted if wanted else ''}"
+    hint = "palpate looks for JSON files, one per chart, in all folders below"
+    if (folder / PREDICTIONS).is_dir():
+        hint = "it has predictions/ of a model, which are not annotations; add the repository's data/"
+    return CohortError(problem, file=folder, hint=hint)
+
+
 # --- one file ---------------------------------------------------------------------------------------------------
 
 
@@ -139,7 +183,7 @@ def _charts(files: Iterable[Path]) -> Iterator[AnnotatedChart]:
         key = (chart.setting, chart.system, chart.hadm_id)
         if key in seen:
             problem = f"admission {chart.hadm_id} is also in {seen[key]}"
-            raise CohortError(problem, file=file, hint="keep one file per admission, or read one folder")
+            raise CohortError(problem, file=file, hint=f"keep one file per admission, or give the folder {file.parent}")
         seen[key] = file
         yield chart
 

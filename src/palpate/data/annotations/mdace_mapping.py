@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from palpate.data.annotations import AnnotatedChart, Annotation
-from palpate.data.codes import TARGETS, CodeMap, MappedCode, dotted
-from palpate.data.codes.gem_tables import Gem, plain_code
+from palpate.data.codes import CodeMap, MappedCode
+from palpate.data.codes.gem_tables import plain_code
 from palpate.errors import CohortError
 
 
@@ -65,7 +65,7 @@ def compare_mapping(
             if theirs is None:
                 unpaired.append((chart.hadm_id, note_id, ten.code))
                 continue
-            known = ten.code_system in TARGETS
+            known = code_map.maps(ten.code_system)
             ours = (
                 code_map.map(ten.code, system=ten.code_system, prefer=given, description=ten.description)
                 if known
@@ -94,24 +94,24 @@ def _agreement(
         counts[kind, system] = (total + n, agreed + n * same)
         if not same:
             result = mapped[key]
-            gem = code_map.procedures if system == "ICD-10-PCS" else code_map.diagnoses
-            why = _explain(theirs, kind, result, gem, system)
+            why = _explain(theirs, kind, result, code_map, system)
             misses.append(MappingMiss(code, system, theirs, kind, ours or None, result.type if result else "", n, why))
     return MappingAgreement(counts, sorted(misses, key=lambda miss: (miss.their_type, -miss.n, miss.code)), unpaired)
 
 
-def _explain(theirs: str, kind: str, ours: MappedCode | None, gem: Gem | None, system: str) -> str:
+def _explain(theirs: str, kind: str, ours: MappedCode | None, code_map: CodeMap, system: str) -> str:
     if ours is None:
         return f"the ICD-10 chart says {system}, which is not mapped; the code is probably written without its dot"
     if ours.code is None:
         return ours.reason or ours.type
-    entries = (gem or {}).get(plain_code(ours.via or ours.source), ())
-    candidates = sorted({dotted(entry.target, TARGETS[system]) for entry in entries})
+    candidates = code_map.equivalents(ours.source, system)
     through = f" through its parent {ours.via}" if ours.via else ""
     if plain_code(theirs) in {plain_code(code) for code in candidates}:
         return f"both codes are in the table{through}, among {', '.join(candidates)}; the choice differs"
     if kind == "Human":
         return f"a coder chose a code that is not in the table{through}, which has {', '.join(candidates)}"
+    if kind == "MapType.NO_ENTRY":
+        return f"the code is newer than the table, which has {', '.join(candidates)}{through}; MDACE chose another code"
     return f"this table has {', '.join(candidates)}{through}; MDACE used the table of another year"
 
 

@@ -72,9 +72,16 @@ def read(file: str | Path) -> Document:
     """Read a document with its span annotations."""
     path = Path(file)
     try:
-        content = path.read_bytes().decode("utf-8-sig")
+        raw = path.read_bytes()
     except FileNotFoundError:
         raise CohortError("file not found", file=path) from None
+    return parse(raw, path)
+
+
+def parse(raw: bytes, path: Path) -> Document:
+    """A document from the content of its file; `path` is for messages."""
+    try:
+        content = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise CohortError("the file is not UTF-8", file=path, hint="export it again") from None
     # Not splitlines: a note may contain other characters that Python takes for line ends.
@@ -116,27 +123,6 @@ def evidence(
         for span in spans
         if (code := (span.features.get(feature) or "").strip())
     )
-
-
-def read_project(folder: str | Path, *, curated: bool = False) -> dict[str, dict[str, Document]]:
-    """Read an exported project: by document and annotator, from `annotation/DOCUMENT/ANNOTATOR.tsv`.
-
-    The curated and the original version do not belong to an annotator and are left out; with `curated`, only the
-    curated one is read, from `curation/DOCUMENT/CURATION_USER.tsv`.
-    """
-    top = Path(folder)
-    part = "curation" if curated else "annotation"
-    place = top / part if (top / part).is_dir() else top
-    files = sorted(place.glob("*/*.tsv")) if place.is_dir() else []
-    files = [file for file in files if (file.stem == CURATED[0] if curated else file.stem not in CURATED)]
-    if not files:
-        what, who = ("curated", CURATED[0]) if curated else ("annotated", "ANNOTATOR")
-        hint = f"palpate looks for {part}/DOCUMENT/{who}.tsv; unpack the exported zip files"
-        raise CohortError(f"the folder has no {what} documents", file=top, hint=hint)
-    project: dict[str, dict[str, Document]] = {}
-    for file in files:
-        project.setdefault(file.parent.name, {})[file.stem] = read(file)
-    return project
 
 
 # --- text -------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """A team's own annotation project: how well its annotators agree, and its spans as evidence to score models with.
 
-Evidence paper, Section 3.4, Table 2 and Appendix C. A folder is one exported project, or contains several. In the paper
-a project is a chart and its documents are the notes; if a project is just a collection, each document is a chart.
+Evidence paper, Section 3.4, Table 2 and Appendix C. A path is an export (`inception`) or a folder of several. In the
+paper a project is a chart and its documents are the notes; if a project is just a collection, each document is a chart.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from palpate.data.annotations import Annotation, webanno
+from palpate.data.annotations.inception import find_exports, read_export
 from palpate.data.annotations.webanno import Document
 from palpate.data.cohorts.mdace import EVIDENCE, NOTES, join_notes
 from palpate.errors import CohortError
@@ -52,17 +53,13 @@ class ImportedEvidence(NamedTuple):
 
 
 def read_projects(folder: Path, *, curated: bool = False) -> list[AnnotatedDocument]:
-    """Every document of a project, or of the projects in a folder, for each annotator."""
-    part = "curation" if curated else "annotation"
-    several = [] if (folder / part).is_dir() or not folder.is_dir() else _with_folder(folder, part)
-    found = []
-    for place in several or [folder]:
-        for document, versions in webanno.read_project(place, curated=curated).items():
-            name = document.removesuffix(".txt")
-            found += [
-                AnnotatedDocument(place.resolve().name, name, who, content) for who, content in sorted(versions.items())
-            ]
-    return found
+    """Every document of an export, or of the exports in a folder, for each annotator."""
+    return [
+        AnnotatedDocument(export.name, document.removesuffix(".txt"), who, content)
+        for export in find_exports(folder, curated=curated)
+        for document, versions in read_export(export, curated=curated).items()
+        for who, content in sorted(versions.items())
+    ]
 
 
 def choose_feature(
@@ -211,10 +208,6 @@ class _Project:
         schema: dict[str, pl.DataType] = dict.fromkeys(("project", "document", "annotator", "other", "code"), text)
         schema |= {"start": whole, "end": whole, "kind": text} | ({"text": text} if include_text else {})
         return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _with_folder(folder: Path, part: str) -> list[Path]:
-    return sorted(place for place in folder.iterdir() if (place / part).is_dir())
 
 
 def _of_annotator(folder: Path, annotator: str | None) -> list[AnnotatedDocument]:

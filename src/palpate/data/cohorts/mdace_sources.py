@@ -9,14 +9,19 @@ from typing import NamedTuple
 
 import polars as pl
 
-from palpate.data.annotations import SETTINGS, AnnotatedChart
+from palpate.data.annotations import AnnotatedChart, mdace
 from palpate.data.annotations.mdace_notes import FoundNotes, keep_note, merge_notes
 from palpate.data.hospitals import Announce, Hospital, has_table, open_hospital
 from palpate.data.hospitals.discharge import ATTRIBUTES
-from palpate.data.hospitals.mimic import ADMISSIONS, DIAGNOSES_ICD, NOTEEVENTS, PATIENTS, PROCEDURES_ICD
+from palpate.data.hospitals.mimic import ADMISSIONS, CPTEVENTS, DIAGNOSES_ICD, NOTEEVENTS, PATIENTS, PROCEDURES_ICD
 from palpate.errors import CohortError
 
 _LAST = datetime.max
+_BILLED = {
+    "Inpatient": ("billed", (DIAGNOSES_ICD, PROCEDURES_ICD)),
+    "Profee": ("billed_profee", (DIAGNOSES_ICD, CPTEVENTS)),
+}
+"""By setting: the SQL that reads billed codes, and its tables."""
 
 
 class SourceFolders(NamedTuple):
@@ -58,10 +63,12 @@ def find_folders(source: Path, *, mdace_folder: Path | None = None, mimic: Path 
     if not source.is_dir():
         raise CohortError("folder not found", file=source, hint="give the folder with MDACE and MIMIC-III")
     places = [source, *sorted(place for place in source.iterdir() if place.is_dir())]
-    annotated = mdace_folder or next((place for place in places if _has_settings(place)), None)
+    holding = (place for place in places if mdace.has_settings(mdace.charts_folder(place)))
+    annotated = mdace_folder or next(holding, None)
     if annotated is None:
         hint = (
-            "palpate looks for Inpatient/ or Profee/ here and one folder below; set another folder with --set mdace=DIR"
+            "palpate looks for Inpatient/ or Profee/, or MDACE's repository with its data/, here and one folder below; "
+            "set another folder with --set mdace=DIR"
         )
         raise CohortError("the folder has no annotated charts", file=source, hint=hint)
     tables = mimic or next((place for place in places if has_table(place, NOTEEVENTS)), None)
@@ -101,14 +108,21 @@ def read_chart_notes(
     return ChartSources(merged, notes, codes, stays)
 
 
-def read_billed(folder: Path, *, progress: Announce | None = None) -> dict[int, dict[str, list[str]]]:
-    """The ICD-9 codes that each admission was billed with, by code system and without dots."""
+def read_billed(
+    folder: Path, *, setting: str = "Inpatient", progress: Announce | None = None
+) -> dict[int, dict[str, list[str]]]:
+    """The codes that each admission was billed with, by code system and without dots.
+
+    Inpatient: ICD-9 diagnoses and procedures. Profee: ICD-9 diagnoses and CPT codes, which is what its coders annotated
+    (evidence paper, Appendix E).
+    """
     with open_hospital(folder, progress=progress) as hospital:
-        return _billed(hospital)
+        return _billed(hospital, setting)
 
 
-def _has_settings(place: Path) -> bool:
-    return any((place / setting).is_dir() for setting in SETTINGS)
+def missing_billed(folder: Path, setting: str) -> list[str]:
+    """The tables of billed codes that a folder does not have."""
+    return [table.name.upper() for table in _BILLED[setting][1] if not has_table(folder, table)]
 
 
 def _keep_numbers(hospital: Hospital, table: str, column: str, numbers: Sequence[int]) -> None:
@@ -143,11 +157,12 @@ def _notes(hospital: Hospital, annotated: set[int], file: Path) -> tuple[FoundNo
     return found, notes
 
 
-def _billed(hospital: Hospital) -> dict[int, dict[str, list[str]]]:
-    for table in (DIAGNOSES_ICD, PROCEDURES_ICD):
+def _billed(hospital: Hospital, setting: str = "Inpatient") -> dict[int, dict[str, list[str]]]:
+    script, tables = _BILLED[setting]
+    for table in tables:
         hospital.attach(table)
     hospital.progress("reading billed codes")
-    hospital.run("billed")
+    hospital.run(script)
     billed: dict[int, dict[str, list[str]]] = {}
     for frame in hospital.frames("SELECT hadm_id, code_system, code FROM billed ORDER BY ALL"):
         for stay, system, code in frame.iter_rows():

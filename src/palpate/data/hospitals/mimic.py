@@ -26,6 +26,7 @@ NOTEEVENTS = SourceTable(
 )
 DIAGNOSES_ICD = SourceTable("diagnoses_icd", ("hadm_id", "icd9_code"))
 PROCEDURES_ICD = SourceTable("procedures_icd", ("hadm_id", "icd9_code"))
+CPTEVENTS = SourceTable("cptevents", ("hadm_id", "cpt_cd"))
 
 MIMIC_III = HospitalLayout("mimic-iii", (PATIENTS, ADMISSIONS), NOTEEVENTS, ("mimic_iii_stays", "mimic_iii_notes"))
 MIMIC_IV = HospitalLayout(

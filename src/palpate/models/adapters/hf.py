@@ -46,7 +46,18 @@ from palpate.models.text.checkpoints import (
     load_tokenizer,
     positions_of,
 )
-from palpate.models.text.gradients import BATCH_TOKENS, N_STEPS, WAYS, attributions_of, log_odds, token_scores
+from palpate.models.text.gradients import (
+    ATTINGRAD,
+    BATCH_TOKENS,
+    N_STEPS,
+    ROLLOUT,
+    WAYS,
+    attributions_of,
+    gradient_sizes,
+    log_odds,
+    token_scores,
+)
+from palpate.models.text.rollout import attention_rollout
 from palpate.models.text.windows import Long, MeanScores, TextWindows, Windows, text_windows
 from palpate.results import Asked, Attributions
 
@@ -110,7 +121,8 @@ class HfModel(Model):
         pad = windows.tokenizer.pad_token_id
         self._pad = int(pad) if pad is not None else None
         # Only fast tokenizers report the offsets of their tokens.
-        self.explains = WAYS if getattr(windows.tokenizer, "is_fast", False) else ()
+        explains = (*WAYS, ROLLOUT, ATTINGRAD) if hasattr(network, "set_attn_implementation") else WAYS
+        self.explains = explains if getattr(windows.tokenizer, "is_fast", False) else ()
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Probabilities of the texts, in the order of the rows."""
@@ -126,30 +138,43 @@ class HfModel(Model):
         return self._windows.visible_ends(texts)
 
     def explain(self, inputs: Inputs, asked: Asked, way: str) -> Attributions:
-        """What speaks for the labels' logits, by gradients; in single precision, whatever `dtype` is."""
+        """What speaks for the labels' logits, by gradients or attention; in single precision, whatever `dtype` is."""
         rows, place = np.unique(asked.row, return_inverse=True)
         texts = inputs.texts
         placed = self._windows.place([texts[row] for row in rows.tolist()])
         chosen = self._explaining_windows(placed.windows, place, asked.label)
         pairs = {(tuple(placed.windows.ids[w]), int(asked.label[k])): 0 for k, w in chosen}
         pairs = {pair: number for number, pair in enumerate(pairs)}
-        scores = token_scores(
-            self._logit,
-            self._network.get_input_embeddings(),
-            [ids for ids, _ in pairs],
-            [label for _, label in pairs],
-            way=way,
-            baseline=[self._without_text(len(ids)) for ids, _ in pairs],
-            filler=self._pad or 0,
-            n_steps=self._options.steps,
-            batch_tokens=min(self._options.batch_tokens, BATCH_TOKENS),
-            max_rows=None if self._pad is not None else 1,
-        )
+        scores = self._scores([ids for ids, _ in pairs], [label for _, label in pairs], way)
         found, frame = MeanScores(placed, place), self._windows.frame
         for k, w in chosen:
             number = pairs[tuple(placed.windows.ids[w]), int(asked.label[k])]
             found.add(k, w, scores[number][len(frame.before) : len(placed.windows.ids[w]) - len(frame.after)])
         return attributions_of(asked, *found.pieces())
+
+    def _scores(self, ids: Sequence[Sequence[int]], labels: Sequence[int], way: str) -> list[NDArray[np.float64]]:
+        """A score for each token of each window."""
+        limits: dict[str, Any] = {
+            "filler": self._pad or 0,
+            "batch_tokens": min(self._options.batch_tokens, BATCH_TOKENS),
+            "max_rows": None if self._pad is not None else 1,
+        }
+        embedding = self._network.get_input_embeddings()
+        if way in WAYS:
+            empty = [self._without_text(len(row)) for row in ids]
+            how: dict[str, Any] = {
+                "way": way,
+                "network": self._network,
+                "baseline": empty,
+                "n_steps": self._options.steps,
+            }
+            return token_scores(self._logit, embedding, ids, labels, **how, **limits)
+        first = self._windows.tokenizer.cls_token_id is not None
+        rolled = attention_rollout(self._network, ids, reads_first=first, **limits)
+        if way == ROLLOUT:
+            return rolled
+        sizes = gradient_sizes(self._logit, embedding, ids, labels, **limits)
+        return [attention * size for attention, size in zip(rolled, sizes, strict=True)]
 
     def words(self) -> Sequence[str]:
         """The tokenizer's entries, without the special ones."""

@@ -1,10 +1,15 @@
 """How much each token speaks for a label, from a torch network's gradients as Captum computes them.
 
-Two methods, both at the output of the network's embedding layer and summed over its dimensions:
+All at the output of the network's embedding layer and summed over its dimensions:
 
 gradient_x_input      the gradient times the embedding: exact for a linear network, cheap, blind where it saturates
 integrated_gradients  the mean gradient on the path from a baseline (every token of the text is the padding token)
                       times the difference; the scores of a text sum to the difference of the two logits
+deeplift              the difference from the baseline, carried through activations by their own differences (Shrikumar
+                      et al., 2017), and through norms, products and attention by their gradients
+
+`gradient_sizes` are the lengths, not the sums, of gradient times embedding: what AttInGrad (Edin et al., 2024)
+multiplies attention with.
 
 What is explained is the label's logit, log p / (1 - p), never its probability: a probability near 1 hardly moves.
 
@@ -21,6 +26,7 @@ Any torch network can be explained by `token_scores`; `attributions_of` maps the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -33,8 +39,10 @@ from palpate.models.networks import Activation, n_labels_of
 from palpate.models.text import attention_mask, batches_within, lengths_of, padded
 from palpate.results import Asked, Attributions, no_attributions
 
-Way = Literal["integrated_gradients", "gradient_x_input"]
-WAYS: tuple[Way, ...] = ("integrated_gradients", "gradient_x_input")
+Way = Literal["integrated_gradients", "gradient_x_input", "deeplift"]
+WAYS: tuple[Way, ...] = ("integrated_gradients", "gradient_x_input", "deeplift")
+ATTENTION, ROLLOUT, ATTINGRAD = "attention", "attention_rollout", "attingrad"
+_SIZES = "gradient sizes"
 N_STEPS = 50
 BATCH_TOKENS = 1024
 """A backward pass keeps every layer's values, so it gets a quarter of a forward pass's tokens."""
@@ -52,6 +60,7 @@ def token_scores(
     labels: ArrayLike,
     *,
     way: str,
+    network: Any = None,
     baseline: Sequence[Sequence[int]] | None = None,
     filler: int = 0,
     n_steps: int = N_STEPS,
@@ -60,20 +69,22 @@ def token_scores(
 ) -> list[Floats]:
     """A score for each token of each row; `labels[k]` is the label for which row k is explained.
 
-    `embedding` is the module that `forward` calls once, with the ids, and whose output is [n, longest, dimensions]. The
+    `network` is the module that `forward` calls, if it is none itself (`deeplift` follows its activations), `embedding`
+    the module that `forward` calls once, with the ids, and whose output is [n, longest, dimensions]. The
     network must be in eval mode, and rows must not depend on each other. `filler` pads rows; without a `baseline` it
     also stands for every token of the baseline. Rows of similar length share a pass of at most `batch_tokens`.
     """
     import torch
 
-    if way not in WAYS:
-        raise ValueError(f"unknown gradient method {way!r}; the methods are {' and '.join(WAYS)}")
+    if way not in (*WAYS, _SIZES):
+        raise ValueError(f"unknown gradient method {way!r}; the methods are {', '.join(WAYS)}")
     asked = np.asarray(labels, dtype=np.int64)
     lengths = lengths_of(ids)
     start = [[filler] * len(row) for row in ids] if baseline is None else baseline
     if asked.shape != lengths.shape or [len(row) for row in start] != lengths.tolist():
         raise ValueError("ids, labels and baseline must have the same number of rows, and rows of the same length")
     scores: list[Floats] = [np.zeros(0)] * len(ids)
+    whole = _module(forward, network) if way == "deeplift" else forward
     with _with_gradients(embedding):
         for rows in batches_within(batch_tokens, lengths, max_rows=max_rows):
             tokens, empty = (torch.from_numpy(padded([part[row] for row in rows], filler)) for part in (ids, start))
@@ -81,10 +92,17 @@ def token_scores(
                 continue
             further = (torch.from_numpy(attention_mask(lengths[rows])), torch.from_numpy(asked[rows]))
             at_once = max(batch_tokens // tokens.shape[1], len(rows))
-            found = _attribute(forward, embedding, way, tokens, empty, further, n_steps=n_steps, at_once=at_once)
+            found = _attribute(whole, embedding, way, tokens, empty, further, n_steps=n_steps, at_once=at_once)
             for row, values in zip(rows.tolist(), found, strict=True):
                 scores[row] = values[: lengths[row]]
     return scores
+
+
+def gradient_sizes(
+    forward: Forward, embedding: Any, ids: Sequence[Sequence[int]], labels: ArrayLike, **how: Any
+) -> list[Floats]:
+    """The length of gradient times embedding, for each token of each row; `how` as for `token_scores`."""
+    return token_scores(forward, embedding, ids, labels, way=_SIZES, **how)
 
 
 def attributions_of(asked: Asked, offsets: Sequence[Offsets], scores: Sequence[Floats]) -> Attributions:
@@ -125,16 +143,39 @@ def _attribute(
 ) -> Floats:
     """Scores [row, token] of one batch; `at_once` is how many rows, over all steps, a pass may have."""
     try:
-        from captum.attr import LayerGradientXActivation, LayerIntegratedGradients
+        from captum.attr import LayerDeepLift, LayerGradientXActivation, LayerIntegratedGradients
     except ImportError:
         raise MissingExtra("torch", needed_for="explaining a model by its gradients (captum)") from None
-    if way == "gradient_x_input":
+    if way in ("gradient_x_input", _SIZES):
         found = LayerGradientXActivation(forward, embedding).attribute(tokens, additional_forward_args=further)
+    elif way == "deeplift":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it says each time that it sets hooks
+            found = LayerDeepLift(forward, embedding).attribute(tokens, empty, additional_forward_args=further)
     else:
         found = LayerIntegratedGradients(forward, embedding).attribute(
             tokens, empty, additional_forward_args=further, n_steps=n_steps, internal_batch_size=at_once
         )
-    return np.asarray(found.detach().double().sum(dim=-1).numpy())
+    found = found.detach().double()
+    return np.asarray((found.norm(dim=-1) if way == _SIZES else found.sum(dim=-1)).numpy())
+
+
+def _module(forward: Forward, network: Any) -> Any:
+    """A callable as a module that contains the network, so that its activations are found."""
+    import torch
+
+    if network is None:
+        return forward
+
+    class Whole(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, tokens: Any, mask: Any, label: Any) -> Any:
+            return forward(tokens, mask, label)
+
+    return Whole().eval()
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from palpate.cases.hashing import key_of
 from palpate.errors import ModelDied, ModelError, PalpateError
 from palpate.models import Model
 from palpate.models.isolation import exits_are_errors, failure
-from palpate.results import Asked, Attributions, Explain, ModelPredictions, Plan, no_attributions
+from palpate.results import SAMPLED, Asked, Attributions, Explain, ModelPredictions, Plan, no_attributions
 from palpate.run.checks import facts_of
 from palpate.run.execute import ScoringProgress
 
@@ -128,7 +128,7 @@ def _checked(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> Attribut
     """Call the model, and refuse an impossible explanation; errors name the model and the case."""
     try:
         with exits_are_errors(who.name, f"explaining ({way})"):
-            found = who.model.explain(inputs, asked, way)
+            found = _explained(who.model, inputs, asked, way)
     except ModelDied:
         raise
     except ModelError as error:
@@ -144,6 +144,15 @@ def _checked(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> Attribut
         raise ModelError(f"its explanation ({way}) has columns of different lengths", model=who.name)
     _check_rows(who, inputs, asked, answer, way)
     return answer
+
+
+def _explained(model: Model, inputs: Inputs, asked: Asked, way: str) -> Attributions:
+    """By the model itself, or by what it answers without random words."""
+    if way in SAMPLED and way not in model.explains:
+        from palpate.models.text.sampling import explain_by_sampling
+
+        return explain_by_sampling(model, inputs, asked, way)
+    return model.explain(inputs, asked, way)
 
 
 def _check_rows(who: Explainer, inputs: Inputs, asked: Asked, found: Attributions, way: str) -> None:
@@ -172,7 +181,7 @@ def _culprit(who: Explainer, inputs: Inputs, asked: Asked, way: str) -> str:
         alone = Asked(np.zeros(int(mine.sum()), dtype=np.int64), asked.label[mine])
         try:
             with exits_are_errors("", ""):
-                who.model.explain(inputs.take([row]), alone, way)
+                _explained(who.model, inputs.take([row]), alone, way)
         except Exception:  # the model's own failure, whatever its type, is what is searched for
             return inputs.case_ids[row]
     return inputs.case_ids[0]

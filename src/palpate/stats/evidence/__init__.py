@@ -47,6 +47,7 @@ __all__ = [
     "count_matches",
     "cover",
     "evidence_threshold",
+    "merged_spans",
     "span_scores",
     "spans",
     "strata_by_group",
@@ -263,15 +264,16 @@ def evidence_threshold(
 ) -> ThresholdCurve:
     """The precision-recall curve of token match over thresholds step, 2 step, ... below 1 (paper, Appendix D).
 
-    A word with a code has the highest score of the predicted spans that cover it, and is evidence at thresholds up to
-    that score. The paper's steps are 0.02 for attention and 0.05 for tagging. Use the development split.
+    A word with a code has the highest score of the predicted spans that cover it, and is evidence at thresholds below
+    that score (Section 5.2.1). The paper's steps are 0.02 for attention and 0.05 for tagging. Use the development
+    split.
     """
     scores = finite(score, name="score")
     if scores.shape != predicted.note.shape:
         raise ValueError("score must have a value for each predicted span")
     if not 0.0 < step < 1.0:
         raise ValueError(f"step must lie between 0 and 1, not {step}")
-    # Unrounded, 15 * 0.02 is 0.30000000000000004, which a score of 0.3 does not reach.
+    # Unrounded, 6 * 0.05 is 0.30000000000000004, and 3 * 0.1 is more than 0.3.
     thresholds = np.array([round(k * step, 12) for k in range(1, int(np.ceil(1 / step)) + 1)])
     thresholds = thresholds[thresholds < 1.0]
     n_codes = int(max(gold.code.max(initial=0), predicted.code.max(initial=0))) + 1
@@ -283,7 +285,7 @@ def evidence_threshold(
     best = np.full(marked.size, -np.inf)
     np.maximum.at(best, which.reshape(-1), scores[both.predicted.piece_span])
     right = np.isin(marked, wanted, assume_unique=True)
-    tp, found = (_at_least(part, thresholds) for part in (best[right], best))
+    tp, found = (_above(part, thresholds) for part in (best[right], best))
     precision, recall, f1 = _measures(tp, found - tp, wanted.size - tp)
     if wanted.size == 0 or not bool(np.any(f1 > 0)):
         return ThresholdCurve(thresholds, precision, recall, f1, None)
@@ -291,9 +293,46 @@ def evidence_threshold(
     return ThresholdCurve(thresholds, precision, recall, f1, float(thresholds[highest]))
 
 
-def _at_least(values: Floats, thresholds: Floats) -> Floats:
-    """How many values reach each threshold."""
-    return (values.size - np.searchsorted(np.sort(values), thresholds, side="left")).astype(np.float64)
+def _above(values: Floats, thresholds: Floats) -> Floats:
+    """How many values are greater than each threshold."""
+    return (values.size - np.searchsorted(np.sort(values), thresholds, side="right")).astype(np.float64)
+
+
+def merged_spans(words: EvidenceWords, note: Ints, marked: Spans) -> Spans:
+    """Spans of one code that overlap, or have no word between them, as one; trimmed to words at their ends.
+
+    So a span is a run of marked words (Section 6.2), whoever marked it and however it was cut. `note` has the note of
+    each word, where a text has several: a run ends with its note. Spans without a word stay as they are.
+    """
+    covered = cover(words, marked)
+    has = np.flatnonzero(np.diff(covered.first))
+    first, last = covered.word[covered.first[has]], covered.word[covered.first[has + 1] - 1]
+    order = np.lexsort((covered.end[has], covered.begin[has], marked.code[has], marked.note[has]))
+    rows: list[list[int]] = []
+    reached = -1
+    for k in order.tolist():
+        span, begin, end = int(has[k]), int(covered.begin[has[k]]), int(covered.end[has[k]])
+        key = [int(marked.note[span]), int(marked.code[span])]
+        same = bool(rows) and rows[-1][:2] == key
+        if same and (begin <= rows[-1][3] or _follows(words, note, reached, rows[-1][3], int(first[k]), begin)):
+            rows[-1][3] = max(rows[-1][3], end)
+            reached = max(reached, int(last[k]))
+        else:
+            rows.append([*key, begin, end])
+            reached = int(last[k])
+    without = np.flatnonzero(np.diff(covered.first) == 0)
+    made = np.array(rows, np.int64).reshape(-1, 4).T
+    parts = zip((made[0], made[2], made[3], made[1]), (column[without] for column in marked), strict=True)
+    return Spans(*(np.concatenate(pair) for pair in parts))
+
+
+def _follows(words: EvidenceWords, note: Ints, last: int, end: int, first: int, begin: int) -> bool:
+    """Whether the whole word `first`, where a span begins, comes right after the whole word `last`, where one ends.
+
+    Pieces of words are not joined, or they would pass for the words.
+    """
+    whole = end == words.end[last] and begin == words.begin[first]
+    return bool(whole and first == last + 1 and note[first] == note[last])
 
 
 def token_runs(words: EvidenceWords, word: ArrayLike, code: ArrayLike) -> Spans:

@@ -71,7 +71,7 @@ def spans(note: ArrayLike, begin: ArrayLike, end: ArrayLike, code: ArrayLike) ->
 def tokenise(texts: Sequence[str], *, largest_number: int | None = 10) -> EvidenceWords:
     """The words of whole notes: runs of letters, digits, underscores and combining marks with a letter or digit.
 
-    Numbers above `largest_number` are left out, as in the paper; None keeps all.
+    Numbers above `largest_number` are left out; None keeps all, as the paper does.
     """
     known: dict[int, tuple[int, int]] = {}
     parts = [_words(text, largest_number, known) for text in texts]

@@ -21,10 +21,11 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
 from palpate.errors import CohortError
 from palpate.models.networks import device_of, require_torch, torch_threads
-from palpate.models.networks.coding.words import WordWindow, learn_words
+from palpate.models.networks.coding.words import N_SPECIAL, WordWindow, learn_words
 from palpate.models.options import digest
 from palpate.train.coding.evidence import find_evidence, read_table
 from palpate.train.coding.options import CamlOptions, CodingOptions, EffectiveCanOptions
+from palpate.train.coding.vectors import read_vectors
 from palpate.train.notes import Split, split_notes
 from palpate.train.options import FitTask, Fitted, Kind, TrainingData, TrainStep
 
@@ -38,10 +39,10 @@ def check(options: CodingOptions, _labels: Sequence[str]) -> Mapping[str, Any]:
     """torch and the evidence table are there; the result depends on the table's bytes."""
     require_torch("training a coding model")
     device_of(options.device)
-    if options.evidence_table is None:
-        return {}
-    read_table(options.evidence_table)
-    return {"evidence": digest("evidence", {}, [options.evidence_table])}
+    if options.evidence_table is not None:
+        read_table(options.evidence_table)
+    files = {"evidence": options.evidence_table, "vectors": options.vectors}
+    return {name: digest(name, {}, [file]) for name, file in files.items() if file is not None}
 
 
 def read_codes(cohort: Cohort, _options: CodingOptions) -> TrainingData:
@@ -61,7 +62,7 @@ def fit(split: Split, options: CodingOptions, task: FitTask) -> Fitted:
     marked, facts = _evidence(split, read[0], options)
     seed = task.seed or 0
     with torch_threads(options.threads):
-        network = make_network(split, window, options, seed)
+        network, known = make_network(split, window, options, seed)
         best, history = CodingTraining(
             network,
             prepare(read[0], split.train, split.train.y, options.class_weight, marked),
@@ -80,7 +81,8 @@ def fit(split: Split, options: CodingOptions, task: FitTask) -> Fitted:
 
         return save_network(folder, "coding", lambda home: write_coding(home, network, window), **manifest)
 
-    chosen = {"epochs": best["epoch"], "micro_f1": best["micro_f1"]}
+    measure = options.measure(len(split.labels))
+    chosen = {"epochs": best["epoch"], "stopped_on": measure, measure: best[measure], **known}
     return Fitted(p, save, {**chosen, **_facts(network, window, split), "tried": history, **facts})
 
 
@@ -96,18 +98,26 @@ def make_window(split: Split, options: CodingOptions) -> WordWindow:
     return WordWindow(words, options.max_tokens)
 
 
-def make_network(split: Split, window: WordWindow, options: CodingOptions, seed: int) -> Any:
-    """The network with initial weights; each label starts at its share of the training notes."""
+def make_network(split: Split, window: WordWindow, options: CodingOptions, seed: int) -> tuple[Any, dict[str, int]]:
+    """The network with initial weights, and how many words have vectors from a file.
+
+    Each label starts at its share of the training notes.
+    """
     import torch
 
     from palpate.models.networks.coding.layers import CodingNetwork
 
+    vectors = read_vectors(options.vectors, window.words) if options.vectors else None
+    size = {} if vectors is None else {"embedding": vectors.size}
+    shape = options.shape(len(split.train.texts)).model_copy(update=size)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = CodingNetwork(options.shape(len(split.train.texts)), window.n_ids, len(split.labels))
+        network = CodingNetwork(shape, window.n_ids, len(split.labels))
     with torch.no_grad():
         network.bias.copy_(torch.from_numpy(_first_bias(split.train.y, options.class_weight)))
-    return network
+        if vectors is not None:
+            network.embedding.weight[vectors.rows + N_SPECIAL] = torch.from_numpy(vectors.values)
+    return network, {} if vectors is None else {"words_with_vectors": len(vectors.rows)}
 
 
 def _first_bias(y: NDArray[np.uint8], class_weight: str) -> NDArray[np.float32]:

@@ -8,11 +8,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from palpate.models.networks.coding import Architecture, CodingShape, EvidenceMode
+from palpate.models.networks.coding import Architecture, CodingShape, EvidenceMode, LayerMode
 from palpate.train.options import Listed, TorchOptions
 
-LAMBDA_1, LAMBDA_2 = 2.5, 0.05
-"""λ1 as in the evidence paper's Appendix D; its λ2 of 0.5 costs coding performance here (docs/evidence.md)."""
+LAMBDA_1, LAMBDA_2 = 2.5, 0.5
+"""As in the evidence paper's Appendix D."""
+FOCUS = 2.0
+"""γ of the focal loss (Lin et al., 2017)."""
+StopOn = Literal["micro_f1", "precision_at_8"]
+AT = 8
+"""The k of precision at k."""
 FEW_NOTES = 10_000
 _CHANNELS = (100, 100, 150, 200)
 _CHANNELS_OF_FEW_NOTES = (48, 48, 48, 48)
@@ -21,6 +26,10 @@ _CHANNELS_OF_FEW_NOTES = (48, 48, 48, 48)
 class CodingOptions(TorchOptions):
     """The options of both kinds."""
 
+    loss: Literal["bce", "focal"] = "bce"
+    """The loss of the codes: binary cross-entropy, or focal, in which what is predicted well already weighs less."""
+    gamma: float = Field(default=FOCUS, ge=0)
+    """How much less, in the focal loss; 0 is binary cross-entropy."""
     class_weight: Literal["balanced", "none"] = "none"
     """none, as in the papers; balanced: positives weigh the share of negatives, negatives the share of positives."""
     target_recall: float | None = Field(default=None, gt=0, le=1)
@@ -32,7 +41,9 @@ class CodingOptions(TorchOptions):
     lambda1: float = Field(default=LAMBDA_1, ge=0)
     """Weight of the evidence loss of `evidence=attention`."""
     lambda2: float = Field(default=LAMBDA_2, ge=0)
-    """Weight of the evidence loss of `evidence=linear` and `cnn`; lower it where the codes' F1 suffers."""
+    """Weight of the evidence loss of `evidence=linear` and `cnn`."""
+    vectors: Path | None = None
+    """Word vectors to start from: a word2vec file (text or binary) or a GloVe file, .gz or not; sets `embedding`."""
     max_tokens: int = Field(default=3500, ge=1)
     """How many words of a text are read; in the paper 3500 for discharge summaries, 5000 for all notes of a chart."""
     min_patients: int = Field(default=5, ge=1)
@@ -40,7 +51,7 @@ class CodingOptions(TorchOptions):
     max_words: int = Field(default=50_000, ge=1)
     """The most words in the vocabulary; the most frequent are kept."""
     embedding: int = Field(default=100, ge=1)
-    """Size of the word vectors, which are not pre-trained."""
+    """Size of the word vectors, if they are not read from `vectors`."""
     kernel: int = Field(default=9, ge=1)
     """Words in a convolution's window."""
     dropout: float = Field(default=0.2, ge=0, lt=1)
@@ -50,7 +61,9 @@ class CodingOptions(TorchOptions):
     epochs: int = Field(default=20, ge=1)
     """The most epochs."""
     patience: int = Field(default=4, ge=1)
-    """Stop after this many epochs without a better micro-F1 on validation."""
+    """Stop after this many epochs that are not better on validation."""
+    stop_on: StopOn = "micro_f1"
+    """What decides on validation which epoch is best; with at most 8 codes it is always micro_f1."""
     batch_size: int = Field(default=8, ge=1)
     """Notes per step."""
     max_grad_norm: float = Field(default=5.0, gt=0)
@@ -59,12 +72,23 @@ class CodingOptions(TorchOptions):
     """Save the state of the training every so many steps, and after every epoch."""
 
     @model_validator(mode="after")
-    def _evidence_has_a_table(self) -> CodingOptions:
+    def _options_fit_together(self) -> CodingOptions:
         if self.evidence != "none" and self.evidence_table is None:
             raise ValueError(f"`evidence={self.evidence}` needs `evidence_table`, the file to learn from")
         if self.evidence == "none" and self.evidence_table is not None:
             raise ValueError("`evidence_table` is given, but `evidence` is none; choose attention, linear or cnn")
+        if "gamma" in self.model_fields_set and self.loss != "focal":
+            raise ValueError("`gamma` is given, but `loss` is bce; choose focal")
         return self
+
+    @property
+    def focus(self) -> float:
+        """γ; 0 for binary cross-entropy."""
+        return self.gamma if self.loss == "focal" else 0.0
+
+    def measure(self, n_labels: int) -> StopOn:
+        """What decides on validation; of few codes, 8 are always nearly all."""
+        return self.stop_on if n_labels > AT else "micro_f1"
 
     @property
     def evidence_weight(self) -> float:
@@ -76,7 +100,12 @@ class CodingOptions(TorchOptions):
         """The sizes of the network for a number of training notes."""
 
     def _shape(
-        self, architecture: Architecture, channels: tuple[int, ...], attention: int, reduction: int
+        self,
+        architecture: Architecture,
+        channels: tuple[int, ...],
+        attention: int,
+        reduction: int,
+        layers: LayerMode = "summed",
     ) -> CodingShape:
         return CodingShape(
             architecture=architecture,
@@ -85,6 +114,7 @@ class CodingOptions(TorchOptions):
             channels=channels,
             kernel=self.kernel,
             attention=attention,
+            layers=layers,
             reduction=reduction,
             dropout=self.dropout,
         )
@@ -97,6 +127,16 @@ class CamlOptions(CodingOptions):
     """Words in the convolution's window."""
     filters: int = Field(default=50, ge=1)
     """Channels of the convolution."""
+    learning_rate: float = Field(default=1e-4, gt=0)
+    """Learning rate of Adam."""
+    epochs: int = Field(default=200, ge=1)
+    """The most epochs."""
+    patience: int = Field(default=10, ge=1)
+    """Stop after this many epochs that are not better on validation."""
+    stop_on: StopOn = "precision_at_8"
+    """What decides on validation which epoch is best; with at most 8 codes it is always micro_f1."""
+    batch_size: int = Field(default=16, ge=1)
+    """Notes per step."""
 
     def shape(self, n_notes: int) -> CodingShape:  # noqa: ARG002
         """The paper's, whatever the number of notes."""
@@ -108,12 +148,16 @@ class EffectiveCanOptions(CodingOptions):
 
     channels: Listed[Annotated[int, Field(ge=1)]] | None = Field(default=None, min_length=1)
     """Channels of each block; default: 100,100,150,200, or 48 four times with fewer than 10,000 training notes."""
+    layers: LayerMode = "joined"
+    """What the labels attend to: the outputs of all blocks side by side, or their sum, of size `attention`."""
     attention: int = Field(default=100, ge=1)
-    """Size of what the labels attend to."""
+    """Size of what the labels attend to, with `layers=summed`."""
     reduction: int = Field(default=8, ge=1)
     """The factor by which the gates reduce their channels."""
 
     def shape(self, n_notes: int) -> CodingShape:
         """Smaller for few notes."""
         default = _CHANNELS_OF_FEW_NOTES if n_notes < FEW_NOTES else _CHANNELS
-        return self._shape("effective-can", self.channels or default, self.attention, self.reduction)
+        return self._shape(
+            "effective-can", self.channels or default, self.attention, self.reduction, layers=self.layers
+        )

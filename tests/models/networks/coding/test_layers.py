@@ -12,7 +12,9 @@ from palpate.models.networks.coding import CodingShape
 torch = pytest.importorskip("torch")
 
 
-def network(kind: str = "effective-can", evidence: str = "cnn", *, n_labels: int = 5, seed: int = 0) -> Any:
+def network(
+    kind: str = "effective-can", evidence: str = "cnn", *, layers: str = "joined", n_labels: int = 5, seed: int = 0
+) -> Any:
     from palpate.models.networks.coding.layers import CodingNetwork
 
     shape = CodingShape(
@@ -22,6 +24,7 @@ def network(kind: str = "effective-can", evidence: str = "cnn", *, n_labels: int
         channels=(7,) if kind == "caml" else (7, 8),
         kernel=4,
         attention=9,
+        layers=layers,  # type: ignore[arg-type]
         reduction=2,
         dropout=0.3,
         tag_kernel=3,
@@ -111,19 +114,20 @@ def _convolved(layer: Any, x: Any) -> Any:
     return out + layer.kernel.bias.detach().numpy()
 
 
-def test_effective_can_is_the_obvious_computation() -> None:
-    """Blocks, gates, summed projections, attention and tags, one text and one label at a time."""
-    net, (ids, mask) = network("effective-can", "cnn"), batch([8])
-    x = net.embedding.weight.detach().double().numpy()[ids[0].numpy()]
-    keys = 0.0
+@pytest.mark.parametrize("layers", ["joined", "summed"])
+def test_effective_can_is_the_obvious_computation(layers: str) -> None:
+    """Blocks, gates, projections, attention and tags, one text and one label at a time."""
+    net, (ids, mask) = network("effective-can", "cnn", layers=layers).double(), batch([8])
+    x = net.embedding.weight.detach().numpy()[ids[0].numpy()]
+    outputs = []
     for block, projection in zip(net.blocks, net.projections, strict=True):
         inner = _relu(_normed(block.first_norm, _convolved(block.first, x)))
         inner = _normed(block.second_norm, _convolved(block.second, inner))
         gate = _affine(block.gate.excite, _relu(_affine(block.gate.squeeze, inner.mean(0))))
         inner = inner / (1 + np.exp(-gate))
         x = _relu(inner + _affine(block.shortcut, x))
-        keys = keys + _affine(projection, x)
-    keys = np.tanh(keys)
+        outputs.append(_affine(projection, x))
+    keys = np.tanh(np.concatenate(outputs, axis=1) if layers == "joined" else sum(outputs))
     queries, weights = net.queries.detach().double().numpy(), net.weights.detach().double().numpy()
     encoded = net.read(ids, mask)
     logits = net.logits(encoded, net.scores(encoded)).detach().numpy()
@@ -131,7 +135,7 @@ def test_effective_can_is_the_obvious_computation() -> None:
         attention = np.exp(keys @ queries[label])
         attention = attention / attention.sum()
         bias = float(net.bias[label].detach())
-        assert logits[0, label] == pytest.approx(weights[label] @ (attention @ keys) + bias, abs=1e-5)
+        assert logits[0, label] == pytest.approx(weights[label] @ (attention @ keys) + bias, abs=1e-9)
         tagger, scaled = net.tagger, (attention / attention.max())[:, None]
         mixed = (
             _affine(tagger.of_word, x) + _affine(tagger.of_attention, scaled) + _affine(tagger.of_label, queries[label])
@@ -139,7 +143,18 @@ def test_effective_can_is_the_obvious_computation() -> None:
         expected = _affine(tagger.out, _relu(_normed(tagger.norm, _convolved(tagger.convolution, mixed))))[:, 0]
         zero, own = torch.tensor([0]), torch.tensor([label])
         tags = net.tags(encoded, torch.softmax(net.pair_scores(encoded, zero, own), 1), zero, own)
-        np.testing.assert_allclose(tags[0].detach().numpy(), expected, atol=1e-5)
+        np.testing.assert_allclose(tags[0].detach().numpy(), expected, atol=1e-9)
+
+
+def test_caml_is_the_obvious_computation() -> None:
+    net, (ids, mask) = network("caml", "none").double(), batch([8])
+    keys = np.tanh(_convolved(net.convolution, net.embedding.weight.detach().numpy()[ids[0].numpy()]))
+    logits = net(ids, mask).detach().numpy()[0]
+    for label in range(5):
+        attention = np.exp(keys @ net.queries[label].detach().numpy())
+        gathered = (attention / attention.sum()) @ keys
+        expected = gathered @ net.weights[label].detach().numpy() + float(net.bias[label].detach())
+        assert logits[label] == pytest.approx(expected, abs=1e-9)
 
 
 def test_linear_tags_are_the_product_of_word_and_attention() -> None:

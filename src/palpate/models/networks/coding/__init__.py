@@ -18,6 +18,7 @@ from palpate.errors import ConfigError
 SHAPE_FILE = "network.json"
 Architecture = Literal["caml", "effective-can"]
 EvidenceMode = Literal["none", "attention", "linear", "cnn"]
+LayerMode = Literal["joined", "summed"]
 
 
 class CodingShape(BaseModel):
@@ -32,7 +33,9 @@ class CodingShape(BaseModel):
     """Of each block (effective-can) or of the one convolution (caml)."""
     kernel: int = Field(ge=1)
     attention: int = Field(ge=1)
-    """The size of what labels attend to; effective-can only, since in caml it is that of the convolution."""
+    """The size of what labels attend to, if layers are summed; else it is that of all channels."""
+    layers: LayerMode = "summed"
+    """Whether the labels attend to the outputs of all blocks side by side, or to the sum of their projections."""
     reduction: int = Field(ge=1)
     dropout: float = Field(ge=0, lt=1)
     tag_kernel: int = Field(default=9, ge=1)

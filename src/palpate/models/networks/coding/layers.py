@@ -2,8 +2,11 @@
 
 CAML (Mullenbach et al., 2018): one convolution over word vectors, tanh, and for each label an attention over the words
 and a logistic unit on what it gathers. EffectiveCAN (Liu et al., 2021): four residual blocks, each with two
-convolutions and a squeeze-and-excitation gate; the labels attend to the sum of their projected outputs. The heads are
-those of the evidence paper, Section 5.2. Written from the papers.
+convolutions and a squeeze-and-excitation gate; the labels attend to the outputs of all four, side by side (multi-layer
+attention) or summed after a projection. The heads are those of the evidence paper, Section 5.2. Written from papers.
+
+Activations are modules, each used once in a pass, so that they can be followed (DeepLift); the softmax is not, because
+Captum's rule for it depends on the other texts of a batch.
 
 No position of a text depends on how its batch is padded: padded positions are zero before every convolution, like those
 beyond the ends of a text, and take no part in means and attention. This module needs torch: import it only where a
@@ -58,11 +61,12 @@ class Gate(nn.Module):  # type: ignore[misc]
         super().__init__()
         inner = max(channels // reduction, 1)
         self.squeeze, self.excite = nn.Linear(channels, inner), nn.Linear(inner, channels)
+        self.relu, self.sigmoid = nn.ReLU(), nn.Sigmoid()
 
     def forward(self, x: Any, filled: Any) -> Any:
         """`filled` is 1 where there is a word, [text, word, 1]."""
         mean = (x * filled).sum(1) / filled.sum(1)
-        return x * torch.sigmoid(self.excite(functional.relu(self.squeeze(mean)))).unsqueeze(1)
+        return x * self.sigmoid(self.excite(self.relu(self.squeeze(mean)))).unsqueeze(1)
 
 
 class ResidualBlock(nn.Module):  # type: ignore[misc]
@@ -75,12 +79,13 @@ class ResidualBlock(nn.Module):  # type: ignore[misc]
         self.gate = Gate(n_out, shape.reduction)
         self.shortcut = nn.Identity() if n_in == n_out else nn.Linear(n_in, n_out)
         self.dropout = nn.Dropout(shape.dropout)
+        self.inner_relu, self.relu = nn.ReLU(), nn.ReLU()
 
     def forward(self, x: Any, filled: Any) -> Any:
         """[text, word, channel]; zero at padding."""
-        inner = self.dropout(functional.relu(self.first_norm(self.first(x)))) * filled
+        inner = self.dropout(self.inner_relu(self.first_norm(self.first(x)))) * filled
         inner = self.gate(self.second_norm(self.second(inner)), filled)
-        return functional.relu(inner + self.shortcut(x)) * filled
+        return self.relu(inner + self.shortcut(x)) * filled
 
 
 class CodingNetwork(nn.Module):  # type: ignore[misc]
@@ -90,15 +95,17 @@ class CodingNetwork(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.shape = shape
         self.embedding = nn.Embedding(n_ids, shape.embedding, padding_idx=0)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout, self.tanh = nn.Dropout(shape.dropout), nn.Tanh()
         widths = (shape.embedding, *shape.channels)
         if shape.architecture == "caml":
             self.convolution = Convolution(shape.embedding, shape.channels[0], shape.kernel)
             size = shape.channels[0]
         else:
             self.blocks = nn.ModuleList([ResidualBlock(n_in, n_out, shape) for n_in, n_out in pairwise(widths)])
-            self.projections = nn.ModuleList([nn.Linear(width, shape.attention) for width in shape.channels])
-            size = shape.attention
+            joined = shape.layers == "joined"
+            sizes = shape.channels if joined else (shape.attention,) * len(shape.channels)
+            self.projections = nn.ModuleList([nn.Linear(*pair) for pair in zip(shape.channels, sizes, strict=True)])
+            size = sum(sizes) if joined else shape.attention
         self.queries = nn.Parameter(torch.empty(n_labels, size))
         self.weights = nn.Parameter(torch.empty(n_labels, size))
         self.bias = nn.Parameter(torch.zeros(n_labels))
@@ -115,13 +122,14 @@ class CodingNetwork(nn.Module):  # type: ignore[misc]
         filled = mask.unsqueeze(2).to(vectors.dtype)
         x = self.dropout(vectors) * filled
         if self.shape.architecture == "caml":
-            x = torch.tanh(self.convolution(x)) * filled
+            x = self.tanh(self.convolution(x)) * filled
             return EncodedBatch(x, x, mask)
-        keys: Any = 0
+        layers = []
         for block, project in zip(self.blocks, self.projections, strict=True):
             x = block(x, filled)
-            keys = keys + project(x)
-        return EncodedBatch(torch.tanh(keys) * filled, x, mask)
+            layers.append(project(x))
+        keys = torch.cat(layers, 2) if self.shape.layers == "joined" else sum(layers)
+        return EncodedBatch(self.tanh(keys) * filled, x, mask)
 
     def read(self, ids: Any, mask: Any) -> EncodedBatch:
         """The same, from word ids."""

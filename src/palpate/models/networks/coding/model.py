@@ -25,7 +25,7 @@ from palpate.models.networks.coding import SHAPE_FILE, CodingShape, read_shape
 from palpate.models.networks.coding.words import PADDING, WORDS_FILE, WordSequence, WordWindow, read_window
 from palpate.models.options import Options, digest, existing, parse_options
 from palpate.models.text import attention_mask, batches_within, padded
-from palpate.models.text.gradients import WAYS, attributions_of, token_scores
+from palpate.models.text.gradients import ATTENTION, ATTINGRAD, WAYS, attributions_of, gradient_sizes, token_scores
 from palpate.results import Asked, Attributions, no_attributions
 
 VERSION = "coding-1"
@@ -64,7 +64,7 @@ class CodingModel(Model):
         self.labels, self.fingerprint = labels, fingerprint
         self.rows_per_call = rows_per_call or _ROWS_PER_CALL
         self.window = f"the first {window.max_tokens:,} words"
-        self.explains = (*(("tagging",) if network.shape.tags else ()), "attention", *WAYS)
+        self.explains = (*(("tagging",) if network.shape.tags else ()), ATTENTION, *WAYS, ATTINGRAD)
         self._network, self._window = network.eval(), window
         self._budget = max(min(batch_tokens, _CELLS // len(labels)), 1)
 
@@ -99,16 +99,19 @@ class CodingModel(Model):
         pairs = [read[k] for k in which.reshape(-1)]
         offsets = [list(zip(one.begin.tolist(), one.end.tolist(), strict=True)) or [(0, 0)] for one in read]
         places = [offsets[k] for k in which.reshape(-1)]
+        ids, label = [one.ids.tolist() for one in pairs], np.asarray(asked.label)
+        network, forward = self._network, self._logit
         if way in WAYS:
-            network, ids = self._network, [one.ids.tolist() for one in pairs]
-
-            def logit(tokens: Any, mask: Any, label: Any) -> Any:
-                return network.label_logits(tokens, mask.bool(), label)
-
-            scores = token_scores(logit, network.embedding, ids, asked.label, way=way, filler=PADDING)
-        else:
-            scores = self._looks(read, which.reshape(-1), np.asarray(asked.label), way)
+            how = {"way": way, "network": network, "filler": PADDING}
+            return attributions_of(asked, places, token_scores(forward, network.embedding, ids, label, **how))
+        scores = self._looks(read, which.reshape(-1), label, ATTENTION if way == ATTINGRAD else way)
+        if way == ATTINGRAD:
+            sizes = gradient_sizes(forward, network.embedding, ids, label, filler=PADDING)
+            scores = [attention * size for attention, size in zip(scores, sizes, strict=True)]
         return attributions_of(asked, places, scores)
+
+    def _logit(self, tokens: Any, mask: Any, label: Any) -> Any:
+        return self._network.label_logits(tokens, mask.bool(), label)
 
     def _looks(
         self, read: list[WordSequence], text: NDArray[np.int64], label: NDArray[np.int64], way: str

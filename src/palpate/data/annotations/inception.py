@@ -1,0 +1,159 @@
+"""Exports of INCEpTION and WebAnno: a project as a folder or as the zip file that was downloaded, or one document.
+
+A project has `annotation/DOCUMENT/ANNOTATOR.EXT`, and the curated version in `curation/DOCUMENT/CURATION_USER.EXT`. EXT
+is that of the format: `.tsv` (WebAnno TSV 3), `.json` (UIMA CAS JSON), `.xmi`, or a `.zip` that holds an XMI file and
+its `TypeSystem.xml`. Other formats (text, binary) hold no annotations that can be read, and are refused.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import NamedTuple
+
+from palpate.data.annotations import uima_cas, webanno
+from palpate.data.annotations.webanno import CURATED, Document
+from palpate.errors import CohortError
+
+FORMATS = (".tsv", ".json", ".xmi", ".zip")
+HOW_TO_EXPORT = (
+    "in INCEpTION choose Settings, Export, the format WebAnno TSV v3.3, UIMA CAS JSON or UIMA CAS XMI, and export the "
+    "whole project"
+)
+
+
+class Export(NamedTuple):
+    """A project, or one document: its name, the folder or file that holds it, and its path for messages."""
+
+    name: str
+    place: Traversable
+    path: Path
+
+
+def find_exports(path: Path, *, curated: bool = False) -> list[Export]:
+    """The export at a path, or those in a folder: exported projects, unpacked or as zip files."""
+    if path.is_file():
+        return [_open(path)]
+    if not path.is_dir():
+        raise CohortError("file or folder not found", file=path, hint=HOW_TO_EXPORT)
+    part = _part(curated)
+    if (path / part).is_dir():
+        return [Export(path.resolve().name, path, path)]
+    inside = [Export(place.name, place, place) for place in sorted(path.iterdir()) if (place / part).is_dir()]
+    inside += [_open(file) for file in sorted(path.glob("*.zip"))]
+    return inside or [Export(path.resolve().name, path, path)]
+
+
+def read_export(export: Export, *, curated: bool = False) -> dict[str, dict[str, Document]]:
+    """The documents of an export, by name and annotator; one document is by an annotator of its own name.
+
+    The curated and the original version do not belong to an annotator and are left out; with `curated`, only the
+    curated one is read.
+    """
+    place, path = export.place, export.path
+    if place.is_file():
+        return {_stem(place.name): {_stem(place.name): _read(place, path)}}
+    alone = [file for file in _files(place) if file.name.lower().endswith(".xmi")]
+    if len(alone) == 1 and isinstance(place, zipfile.Path):
+        return {_stem(alone[0].name): {_stem(alone[0].name): _read(alone[0], path / alone[0].name, place)}}
+    part = _part(curated)
+    top = place.joinpath(part) if place.joinpath(part).is_dir() else place
+    found: dict[str, dict[str, Document]] = {}
+    other: set[str] = set()
+    for document in _folders(top):
+        for who, file in _versions(document, curated, other).items():
+            at = path / part / document.name / file.name
+            found.setdefault(document.name, {})[who] = _read(file, at, document)
+    if found:
+        return found
+    what, who = ("curated", CURATED[0]) if curated else ("annotated", "ANNOTATOR")
+    if other:
+        problem = f"the project was exported as {', '.join(sorted(other))}, which has no annotations that can be read"
+        raise CohortError(problem, file=path, hint=HOW_TO_EXPORT)
+    hint = f"palpate looks for {part}/DOCUMENT/{who} with the ending {', '.join(FORMATS)}; {HOW_TO_EXPORT}"
+    raise CohortError(f"the {'folder' if path.is_dir() else 'file'} has no {what} documents", file=path, hint=hint)
+
+
+def _open(path: Path) -> Export:
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise CohortError(f"a file '{path.suffix}' is not an export", file=path, hint=HOW_TO_EXPORT)
+    if ending != ".zip":
+        return Export(path.stem, path, path)
+    return Export(path.stem, _zipped(path.read_bytes(), path), path)
+
+
+def _zipped(content: bytes, path: Path) -> Traversable:
+    try:
+        return zipfile.Path(zipfile.ZipFile(io.BytesIO(content)))
+    except zipfile.BadZipFile:
+        raise CohortError("the file is not a zip file", file=path, hint="download the export again") from None
+
+
+def _part(curated: bool) -> str:
+    return "curation" if curated else "annotation"
+
+
+def _versions(document: Traversable, curated: bool, other: set[str]) -> dict[str, Traversable]:
+    """A document's file for each annotator; endings that hold no annotations are added to `other`."""
+    found: dict[str, Traversable] = {}
+    ranks: dict[str, int] = {}
+    for file in _files(document):
+        who, ending = _stem(file.name), Path(file.name).suffix.lower()
+        if file.name == uima_cas.TYPE_SYSTEM or (who != CURATED[0] if curated else who in CURATED):
+            continue
+        if ending not in FORMATS:
+            other.add(ending or "a file without an ending")
+        elif FORMATS.index(ending) < ranks.get(who, len(FORMATS)):
+            found[who], ranks[who] = file, FORMATS.index(ending)
+    return dict(sorted(found.items()))
+
+
+def _read(file: Traversable, path: Path, folder: Traversable | None = None) -> Document:
+    """A document in one of the formats; the type system of XMI is in the same folder."""
+    ending = Path(file.name).suffix.lower()
+    readers: dict[str, Callable[[bytes, Path], Document]] = {
+        ".tsv": webanno.parse,
+        ".json": uima_cas.read_json,
+        ".xmi": lambda content, at: uima_cas.read_xmi(content, _type_system(folder, at), at),
+        ".zip": _read_zipped,
+    }
+    return readers[ending](file.read_bytes(), path)
+
+
+def _read_zipped(content: bytes, path: Path) -> Document:
+    """A zip file of one document, as INCEpTION writes XMI."""
+    inside = _zipped(content, path)
+    files = [file for file in _files(inside) if Path(file.name).suffix.lower() in FORMATS[:-1]]
+    if len(files) != 1:
+        problem = f"the zip file of a document has {len(files)} documents instead of one"
+        raise CohortError(problem, file=path, hint=HOW_TO_EXPORT)
+    return _read(files[0], path / files[0].name, inside)
+
+
+def _type_system(folder: Traversable | None, path: Path) -> bytes | None:
+    """The type system beside a file; with folders on disk, also in the folders above, up to the project's."""
+    beside = folder.joinpath(uima_cas.TYPE_SYSTEM) if folder is not None else path.parent / uima_cas.TYPE_SYSTEM
+    if beside.is_file():
+        return beside.read_bytes()
+    above = (parent / uima_cas.TYPE_SYSTEM for parent in list(path.parents)[1:3])
+    return next((file.read_bytes() for file in above if file.is_file()), None)
+
+
+def _files(place: Traversable) -> list[Traversable]:
+    return [one for one in _inside(place) if one.is_file()]
+
+
+def _folders(place: Traversable) -> list[Traversable]:
+    return [one for one in _inside(place) if one.is_dir()]
+
+
+def _inside(place: Traversable) -> Iterator[Traversable]:
+    return iter(sorted(place.iterdir(), key=lambda one: one.name))
+
+
+def _stem(name: str) -> str:
+    return Path(name).stem

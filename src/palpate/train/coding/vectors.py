@@ -1,0 +1,95 @@
+"""Pre-trained word vectors: word2vec's text and binary files, and GloVe's, which have no first line; .gz or not."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palpate.errors import ConfigError
+
+_HINT = "give word2vec's text or binary format, or GloVe's: a word and its numbers on each line"
+_HEAD = re.compile(rb"(\d+)[ \t]+(\d+)\s*")
+"""The number of words and that of their numbers."""
+_LOOK = 4096
+_TEXT = re.compile(rb"[^ \n]+[ \t]+[-+]?\d*\.?\d+(?:e[-+]?\d+)?\s", re.IGNORECASE)
+
+
+class WordVectors(NamedTuple):
+    """The vectors of some words."""
+
+    rows: NDArray[np.int64]
+    """The positions of the words that the file has."""
+    values: NDArray[np.float32]
+    size: int
+
+
+def read_vectors(file: Path, words: Sequence[str]) -> WordVectors:
+    """The vectors of the given words; one written as the word is goes before one whose case differs."""
+    position = {word: k for k, word in enumerate(words)}
+    found: dict[int, NDArray[np.float32]] = {}
+    exact: set[int] = set()
+    size = 0
+    try:
+        with _opened(file) as stream:
+            for word, vector in _vectors(stream, file):
+                size = size or len(vector)
+                if len(vector) != size:
+                    what = f"'{word}' has {len(vector)} numbers, the first word {size}"
+                    raise ConfigError(what, file=file, hint=_HINT)
+                place = position.get(word, position.get(word.casefold()))
+                if place is not None and (word in position or place not in found) and place not in exact:
+                    found[place] = vector
+                    exact.update([place] if word in position else [])
+    except FileNotFoundError:
+        raise ConfigError("file not found", file=file) from None
+    except OSError as error:
+        raise ConfigError(f"can't be read ({error.strerror or error})", file=file) from None
+    if not found:
+        what = "has a vector for none of the words" if size else "no word vectors are in the file"
+        raise ConfigError(what, file=file, hint=_HINT)
+    rows = np.array(sorted(found), dtype=np.int64)
+    values = np.stack([found[int(row)] for row in rows])
+    if not np.isfinite(values).all():
+        raise ConfigError("a number is not finite", file=file, hint=_HINT)
+    return WordVectors(rows, values, size)
+
+
+def _opened(file: Path) -> BinaryIO:
+    with file.open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    return gzip.open(file) if packed else file.open("rb")  # type: ignore[return-value]
+
+
+def _vectors(stream: Any, file: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    first = stream.readline()
+    if head := _HEAD.fullmatch(first):
+        if not _TEXT.match(stream.peek(_LOOK)):
+            yield from _binary(stream, int(head[1]), int(head[2]), file)
+            return
+        first = stream.readline()
+    for number, line in enumerate(chain([first], stream), start=1):
+        word, *parts = line.decode("utf-8", errors="replace").split() or [""]
+        try:
+            if word:
+                yield word, np.array([float(part) for part in parts], dtype=np.float32)
+        except ValueError:
+            raise ConfigError(f"word {number} is not followed by numbers only", file=file, hint=_HINT) from None
+
+
+def _binary(stream: BinaryIO, n: int, size: int, file: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Each word ends with a blank, and 4 bytes per number follow."""
+    for _ in range(n):
+        word = b""
+        while (letter := stream.read(1)) not in (b" ", b""):
+            word += letter
+        numbers = stream.read(4 * size)
+        if len(numbers) < 4 * size:
+            raise ConfigError("the file ends early", file=file, hint=_HINT)
+        yield word.decode("utf-8", errors="replace").strip(), np.frombuffer(numbers, dtype="<f4").astype(np.float32)
