@@ -103,6 +103,8 @@ class Evidence:
     """Shares of a chart's words that are taken out."""
     faithfulness_pairs: Count = 200
     """At most so many pairs of a chart and a label per model; whole charts at random."""
+    sensitivity_draws: Annotated[int, Field(ge=0)] = 10
+    """How many random tenths of a chart's words are taken out for sensitivity-n; 0 leaves it out."""
     coder_f1: Probability | None = None
     """Token F1 of one coder against another, where it is known: what the scorecard asks of a model. Without it, a model
     is asked to point at the coders' words more than chance would."""
@@ -185,7 +187,10 @@ class Evidence:
         if stage == "removal" or not self.faithfulness:
             return None
         known = known_evidence(mark_evidence(plan, predictions, asking, self._marking))
-        return ask_removals(plan, predictions, known, asking, fractions=self.fractions, n_pairs=self.faithfulness_pairs)
+        n_pairs, n_draws = self.faithfulness_pairs, self.sensitivity_draws
+        return ask_removals(
+            plan, predictions, known, asking, fractions=self.fractions, n_pairs=n_pairs, n_draws=n_draws
+        )
 
     def without_turns(self) -> Evidence:
         """For models that can be asked only once: their evidence comes as a table, and nothing is taken out."""

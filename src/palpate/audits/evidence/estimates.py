@@ -16,6 +16,7 @@ from palpate.audits.evidence.faithfulness import ARMS, MARKED, ArmDrops, Faithfu
 from palpate.audits.evidence.marking import MarkedEvidence
 from palpate.audits.evidence.measures import ALL, RANDOM, SHARES, AuditedCharts, EvidenceMeasures, MatchScores
 from palpate.audits.evidence.ranking import RANKED, WordRanking, ranking_rows
+from palpate.audits.evidence.sensitivity import SENSITIVITY, sensitivity_rows
 from palpate.audits.kit.resampling import Family
 from palpate.audits.kit.rows import RowWriter, corrected, one_family
 from palpate.results import ALL_LABELS, Estimate, Predictions
@@ -40,6 +41,7 @@ METRICS = (
     *(f"chance_token_{name}" for name in MEASURES),
     *SHARES,
     *RANKED,
+    SENSITIVITY,
     *(f"{arm}{form}" for arm in ARMS for form in ("", "_random", "_aopc", "_aopc_random")),
 )
 
@@ -74,6 +76,8 @@ def evidence_rows(
         writer, charts, {name: measured[name] for name in predictions.compared if name in measured}
     )
     rows += ranking_rows(writer, charts, predictions, ranked)
+    known = {name: each for name, each in marked.items() if isinstance(each, MarkedEvidence)}
+    rows += sensitivity_rows(writer, charts, known, predictions)
     for name, found in faithfulness.items():
         rows += _faithfulness_rows(writer, charts, name, found)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from palpate.audits.evidence.asking import Asking, EditedCopies, cut_of, visible_words, why_no_removal
 from palpate.audits.evidence.marking import MarkedEvidence
 from palpate.audits.evidence.measures import AuditedCharts
-from palpate.audits.evidence.plan import ChartLabelPairs, EvidenceMemory, Removal
+from palpate.audits.evidence.plan import ChartLabelPairs, EvidenceMemory, RandomSets, Removal
 from palpate.cases.edits import Ints
 from palpate.perturb.occlusion import joined_gaps, only_words, without_words
 from palpate.results import ModelPredictions, Plan, Predictions
@@ -27,6 +27,7 @@ from palpate.stats.evidence.faithfulness import MeanDrops, aopc, drop, mean_drop
 Floats = NDArray[np.float64]
 MARKED = "marked words"
 ARMS = ("comprehensiveness", "sufficiency")
+_TENTH = 0.1
 _MOST_EDITS = 6_000_000
 """How many spans may be taken out for one model in all: this bounds the memory for charts of many thousand words."""
 
@@ -51,7 +52,7 @@ class Faithfulness(NamedTuple):
     """For an ensemble, of all members together."""
 
 
-class _ReadWords(NamedTuple):
+class ReadWords(NamedTuple):
     """The words of one chart that a model reads."""
 
     first: int
@@ -71,6 +72,7 @@ def ask_removals(
     *,
     fractions: Sequence[float],
     n_pairs: int,
+    n_draws: int = 0,
 ) -> Plan[EvidenceMemory] | None:
     """Ask for charts without their strongest words, and with nothing else; None where no model can be asked."""
     memory = plan.memory
@@ -87,10 +89,35 @@ def ask_removals(
         shares = tuple(fractions) if evidence.scored is not None else ()
         some = _sample(pairs, charts, n_pairs, shares, rng)
         variant = _ask(more, model, memory, answers, evidence, some, charts, shares)
-        removal[model] = Removal(some, (*(f"{share:g}" for share in shares), MARKED), variant)
+        draws = n_draws if evidence.scored is not None else 0
+        drawn = np.unique(some.chart).tolist() if draws else []
+        random = {chart: draw_sets(more, model, memory, answers, charts[chart], chart, draws, rng) for chart in drawn}
+        removal[model] = Removal(some, (*(f"{share:g}" for share in shares), MARKED), variant, random=random)
     if not any(len(each.pairs.chart) for each in removal.values()):
         return None
     return more.plan(replace(memory, removal=removal, stage="removal"), list(predictions.scored), "removal")
+
+
+def draw_sets(
+    more: EditedCopies,
+    model: str,
+    memory: EvidenceMemory,
+    answers: ModelPredictions,
+    here: ReadWords,
+    chart: int,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> RandomSets:
+    """Copies of a chart without a random tenth of the words that the model reads; all labels share them."""
+    parent, n = int(memory.charts.rows[chart]), len(here.begin)
+    size, sets, variant = max(1, round(_TENTH * n)), [], []
+    for _ in range(n_draws):
+        taken = np.sort(rng.choice(n, size=size, replace=False))
+        out = without_words(here.begin, here.end, here.joined, taken)
+        variant.append(more.add(parent, out.start, out.end, cut=cut_of(answers, parent, here.length)))
+        sets.append(here.first + taken)
+    more.ask(model, variant)
+    return RandomSets(np.asarray(variant, np.int64), tuple(sets))
 
 
 def no_removal(
@@ -118,7 +145,7 @@ def _predicted(memory: EvidenceMemory, answers: ModelPredictions, asking: Asking
 
 def _read_words(
     memory: EvidenceMemory, answers: ModelPredictions, charts: Ints, rng: np.random.Generator
-) -> dict[int, _ReadWords]:
+) -> dict[int, ReadWords]:
     words, stop = memory.charts.words, visible_words(memory, answers)
     found = {}
     for chart in charts.tolist():
@@ -126,13 +153,13 @@ def _read_words(
         if high > low:
             begin, end, text = words.begin[low:high], words.end[low:high], words.texts[chart]
             gaps = joined_gaps(text, begin, end)
-            found[chart] = _ReadWords(low, begin, end, gaps, len(text), rng.permutation(high - low))
+            found[chart] = ReadWords(low, begin, end, gaps, len(text), rng.permutation(high - low))
     return found
 
 
 def _sample(
     pairs: ChartLabelPairs,
-    charts: Mapping[int, _ReadWords],
+    charts: Mapping[int, ReadWords],
     n_pairs: int,
     fractions: Sequence[float],
     rng: np.random.Generator,
@@ -158,11 +185,11 @@ def _ask(
     answers: ModelPredictions,
     evidence: MarkedEvidence,
     pairs: ChartLabelPairs,
-    charts: Mapping[int, _ReadWords],
+    charts: Mapping[int, ReadWords],
     fractions: Sequence[float],
 ) -> NDArray[np.int64]:
     """Variants of every pair, [pair, arm, evidence or random, fraction]; random words are drawn once per chart."""
-    scores, marked = _strength(memory, evidence, pairs), _marked(memory, evidence)
+    scores, marked = strengths(memory, evidence, pairs), _marked(memory, evidence)
     out = np.zeros((len(pairs.chart), 2, 2, len(fractions) + 1), np.int64)
     drawn: dict[tuple[int, int], tuple[int, int]] = {}
     for k, (chart, label) in enumerate(zip(pairs.chart.tolist(), pairs.label.tolist(), strict=True)):
@@ -186,7 +213,7 @@ def _ask(
 
 
 def _both(
-    more: EditedCopies, parent: int, here: _ReadWords, taken: Ints, cut: int | None, chart: int
+    more: EditedCopies, parent: int, here: ReadWords, taken: Ints, cut: int | None, chart: int
 ) -> tuple[int, int]:
     """The chart without some words, and with nothing else."""
     words = np.sort(taken)
@@ -196,7 +223,7 @@ def _both(
     return without, more.add(parent, only.start, only.end)
 
 
-def _strength(memory: EvidenceMemory, evidence: MarkedEvidence, pairs: ChartLabelPairs) -> list[tuple[Ints, Floats]]:
+def strengths(memory: EvidenceMemory, evidence: MarkedEvidence, pairs: ChartLabelPairs) -> list[tuple[Ints, Floats]]:
     """Words and scores of each pair, in columns: every word that a model reads may have one."""
     if evidence.scored is None:
         return [(np.zeros(0, np.int64), np.zeros(0))] * len(pairs.chart)

@@ -55,6 +55,13 @@ def _nothing_occluded() -> Occluded:
     return Occluded(Pieces(none, none, none), none, {})
 
 
+class RandomSets(NamedTuple):
+    """Sets of random words of one chart, each taken out in a copy of its own: one variant and one set of words each."""
+
+    variant: Ints
+    words: tuple[Ints, ...]
+
+
 class Removal(NamedTuple):
     """Copies of charts that show one model's faithfulness: `variant` is [pair, arm, evidence or random, fraction]."""
 
@@ -63,6 +70,8 @@ class Removal(NamedTuple):
     variant: NDArray[np.int64]
     reason: str = ""
     """Why there are none."""
+    random: Mapping[int, RandomSets] = {}
+    """By chart."""
 
 
 @dataclass(frozen=True, eq=False)
