@@ -92,6 +92,19 @@ def test_tables_and_a_model_become_a_section_of_the_report(coded: Path, palpate:
     assert (coded / "run" / "report.html").read_text() == before
 
 
+def test_predictions_of_the_test_split_suffice_for_a_table_of_spans(coded: Path, palpate: CommandLine) -> None:
+    test = pl.read_csv(coded / "charts.csv").filter(pl.col("split") == "test")["case_id"]
+    answers = pl.read_csv(coded / "answers.csv")
+    answers.filter(pl.col("case_id").is_in(test.implode())).write_csv(coded / "answers.csv")
+    said = pl.read_csv(coded / "said.csv")
+    said.select("case_id", "label", "start", "end").write_csv(coded / "said.csv")
+    ran = palpate("audit", coded / "audit.yaml", "--out", coded / "run")
+    assert ran.code == 0, ran.err
+    both = estimates(coded / "run", metric="token_f1", group="all")
+    assert set(both["model"]) == {"knows", "tabled"}
+    assert both["value"].null_count() == 0
+
+
 def test_no_text_of_a_chart_is_in_the_run_unless_asked(coded: Path, palpate: CommandLine) -> None:
     assert palpate("audit", coded / "audit.yaml", "--out", coded / "run").code == 0
     whole = b"".join(file.read_bytes() for file in sorted((coded / "run").rglob("*")) if file.is_file())

@@ -1,8 +1,8 @@
 """Spans in tables as charts in MDACE's layout: what `mdace.write` writes.
 
 A table has the columns of evidence (`case_id, label, start, end`), in characters of the case's text; a table of notes
-says where each note is in it. A span that goes on in the next note becomes an annotation in each. MDACE names charts and
-notes by number (HADM_ID, ROW_ID), so case and note ids must be whole numbers.
+says where each note is in it. A span that goes on in the next note becomes an annotation in each. MDACE names charts
+and notes by number (HADM_ID, ROW_ID), so case and note ids must be whole numbers.
 """
 
 from __future__ import annotations
