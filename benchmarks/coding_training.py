@@ -70,7 +70,7 @@ def token_f1(model: Model, cohort: Cohort, evidence: pl.DataFrame) -> tuple[floa
     step = 0.05 if way == "tagging" else 0.02
     chosen = evidence_threshold(tokenise(texts), gold, said, score, step=step).chosen or 1.0
     texts, gold, said, score = found[1]
-    kept = Spans(*(column[score >= chosen] for column in said))
+    kept = Spans(*(column[score > chosen] for column in said))
     counts = count_matches(tokenise(texts), gold, kept, chart=np.arange(len(texts)), n_codes=len(cohort.labels))
     return chosen, float(span_scores(counts, n_replicates=0).point[0, MATCHES.index("token"), 0, 2])
 

@@ -219,3 +219,14 @@ def test_tables_that_are_no_charts(tmp_path: Path, rows: str, options: dict[str,
         export_annotations(tmp_path / "e.csv", tmp_path / "out", **options)  # type: ignore[arg-type]
     assert said in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_span_that_goes_on_in_the_next_note_is_one_annotation_in_each(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("case_id,label,start,end,code_system\n7,R07.9,3,9,ICD-10-CM\n")
+    (tmp_path / "n.csv").write_text("case_id,note_id,category,start,end\n7,31,ECG,0,5\n7,32,ECG,5,20\n")
+    export_annotations(tmp_path / "e.csv", tmp_path / "out", notes=tmp_path / "n.csv")
+    (chart,) = mdace.read(tmp_path / "out")
+    assert [(note.note_id, note.annotations[0].begin, note.annotations[0].end) for note in chart.notes] == [
+        (31, 3, 5),
+        (32, 0, 4),
+    ]

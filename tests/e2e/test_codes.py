@@ -156,6 +156,18 @@ def test_codes_are_mapped_and_each_says_how(palpate: CommandLine, tmp_path: Path
         (["I10", "  "], "one of the codes is empty"),
         (["--file", "nowhere.txt"], "nowhere.txt: file not found"),
         (["I10", "--gem", "bad.txt"], "bad.txt, row 1: this line is not a GEM row"),
+        (
+            ["4019", "--to", "icd10", "--gem", "ten.txt"],
+            "ten.txt: the table maps ICD-10-CM codes, and ICD-9-CM codes are",
+        ),
+        (
+            ["I10", "--pcs-gem", "ten.txt"],
+            "ten.txt: the table maps ICD-10-CM codes, and ICD-10-PCS codes are to be mapped",
+        ),
+        (
+            ["I10", "--system", "ICD-9-CM"],
+            "ICD-9-CM codes cannot be mapped to icd9; use --to icd10 for codes of ICD-9-CM",
+        ),
         (["I10", "--out", "mapped.xlsx"], "mapped.xlsx: a table is written as CSV or Parquet"),
         (["--file", "other.csv"], "other.csv, column 'code'"),
         (["--file", "empty.txt"], "empty.txt: the file has no codes"),
@@ -167,6 +179,7 @@ def test_wrong_mappings(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("bad.txt").write_text("A000,0010\n")
+    Path("ten.txt").write_text("A000 0010 00000\nI10 4019 10000\n")
     Path("other.csv").write_text("disease\nflu\n")
     Path("empty.txt").write_text("\n")
     pl.DataFrame({"code": [389]}).write_parquet("numbers.parquet")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +92,19 @@ def test_tables_and_a_model_become_a_section_of_the_report(coded: Path, palpate:
     assert (coded / "run" / "report.html").read_text() == before
 
 
+def test_predictions_of_the_test_split_suffice_for_a_table_of_spans(coded: Path, palpate: CommandLine) -> None:
+    test = pl.read_csv(coded / "charts.csv").filter(pl.col("split") == "test")["case_id"]
+    answers = pl.read_csv(coded / "answers.csv")
+    answers.filter(pl.col("case_id").is_in(test.implode())).write_csv(coded / "answers.csv")
+    said = pl.read_csv(coded / "said.csv")
+    said.select("case_id", "label", "start", "end").write_csv(coded / "said.csv")
+    ran = palpate("audit", coded / "audit.yaml", "--out", coded / "run")
+    assert ran.code == 0, ran.err
+    both = estimates(coded / "run", metric="token_f1", group="all")
+    assert set(both["model"]) == {"knows", "tabled"}
+    assert both["value"].null_count() == 0
+
+
 def test_no_text_of_a_chart_is_in_the_run_unless_asked(coded: Path, palpate: CommandLine) -> None:
     assert palpate("audit", coded / "audit.yaml", "--out", coded / "run").code == 0
     whole = b"".join(file.read_bytes() for file in sorted((coded / "run").rglob("*")) if file.is_file())
@@ -104,6 +118,17 @@ def test_no_text_of_a_chart_is_in_the_run_unless_asked(coded: Path, palpate: Com
     shown = (coded / "shown" / "report.html").read_text()
     assert "acute heart failure" in shown
     assert "contains text from patients" in shown
+    # Spans for coders: offsets from either run, text from the one that has it.
+    for run, form, out in (("run", "csv", "a.csv"), ("run", "mdace", "a"), ("shown", "cas", "b")):
+        ran = palpate("evidence", coded / run, "--format", form, "--out", coded / out, "--model", "knows")
+        assert ran.code == 0, ran.err
+        assert "knows" in ran.out
+    assert "heart" not in (coded / "a.csv").read_text()
+    assert not any("heart" in file.read_text() for file in (coded / "a").rglob("*.json"))
+    assert any("acute heart failure" in file.read_text() for file in (coded / "b" / "knows").iterdir())
+    ran = palpate("evidence", coded / "run", "--format", "cas", "--out", coded / "c")
+    assert ran.code == 2
+    assert "set `include_text: true` in the configuration" in ran.err
 
 
 def test_mdace_files_are_placed_by_the_notes_and_score_the_same(coded: Path, palpate: CommandLine) -> None:
@@ -140,6 +165,22 @@ def test_mdace_files_are_placed_by_the_notes_and_score_the_same(coded: Path, pal
     assert short["value"].item() > 0.8
     bound = estimates(coded / "run", metric="token_precision", model="tabled", group="all")
     assert "lower bound" in bound["reason"].item()  # Inpatient: sufficient
+    # The same files as MDACE's repository has them; predictions are no gold evidence.
+    (coded / "MDACE" / "predictions").mkdir(parents=True)
+    for file in (coded / "said").rglob("*.json"):
+        file.write_text(file.read_text().replace('"code_system"', '"type": "attention", "code_system"'))
+    shutil.copytree(coded / "said", coded / "MDACE" / "predictions" / "ours")
+    shutil.copytree(coded / "gold", coded / "MDACE" / "data")
+    published = config.replace("tabled: said", "tabled: MDACE/predictions/ours").replace("gold: gold", "gold: MDACE")
+    (coded / "audit.yaml").write_text(published)
+    ran = palpate("audit", coded / "audit.yaml", "--out", coded / "published")
+    assert ran.code == 0, ran.err
+    for name in ("run", "published"):
+        assert estimates(coded / name, metric="token_f1", model="tabled", group="all")["value"].item() == 1.0
+    (coded / "audit.yaml").write_text(published.replace("gold: MDACE", "gold: MDACE/predictions/ours"))
+    ran = palpate("audit", coded / "audit.yaml", "--out", coded / "refused")
+    assert ran.code == 2
+    assert "a folder of a model's predictions, not what coders marked" in ran.err
     (coded / "audit.yaml").write_text(config.replace("notes: notes.csv, ", ""))
     ran = palpate("audit", coded / "audit.yaml", "--out", coded / "nowhere")
     assert ran.code == 2

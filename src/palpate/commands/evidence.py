@@ -73,12 +73,14 @@ def export_spans(
         hint = "set `include_text: true` in the configuration and run the audit again, or choose csv or mdace"
         raise RunError("UIMA CAS holds the charts' text, and the run has none", file=run, hint=hint)
     known = None if texts is None else dict(texts.iter_rows())
+    notes = directory.read_table(_AUDIT, "notes")
     n_files = 0
     for (model,), part in chosen.group_by("model", maintain_order=True):
         place = out / file_name(str(model))
-        n_files += (
-            _write_cas(part, known or {}, place) if form == "cas" else _write_mdace(part, known, place, code_system)
-        )
+        if form == "cas":
+            n_files += _write_cas(part, known or {}, place)
+        else:
+            n_files += _write_mdace(part, notes, known, place, code_system)
     return WrittenSpans(chosen.height, n_files, counts)
 
 
@@ -151,19 +153,19 @@ def _is_member(known: str, name: str) -> bool:
     return known == name or re.fullmatch(rf"{re.escape(name)}\[\d+\]", known) is not None
 
 
-def _write_mdace(part: pl.DataFrame, texts: dict[str, str] | None, place: Path, code_system: str | None) -> int:
+def _write_mdace(
+    part: pl.DataFrame,
+    notes: pl.DataFrame | None,
+    texts: dict[str, str] | None,
+    place: Path,
+    code_system: str | None,
+) -> int:
     """One file per chart; the type of an annotation is its status, its description says who marked it."""
-    if part["note_id"].null_count() == part.height:
-        part, notes = part.with_columns(note_id=pl.col("case_id")), None
-    else:
-        if part["note_id"].null_count():
-            hint = "give all notes as `notes:` of the audit, or choose csv or cas"
-            raise CohortError(
-                "some spans are in no note, and MDACE's offsets count from the start of a note", hint=hint
-            )
-        place_of = {"start": pl.col("note_start"), "end": pl.col("note_end")}
-        notes = part.select("case_id", "note_id", "category", **place_of).unique(maintain_order=True)
-    rows = part.with_columns(type=pl.col("status"), description=pl.format("marked by {}", "marked_by"))
+    rows = part.with_columns(
+        type=pl.col("status"),
+        description=pl.format("marked by {}", "marked_by"),
+        note_id=pl.col("case_id" if notes is None else "note_id"),
+    )
     charts = charts_of_tables(rows, notes, code_system=code_system, texts=texts, file=place)
     return mdace.write(charts, place, include_text=texts is not None)
 

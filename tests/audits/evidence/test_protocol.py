@@ -107,6 +107,8 @@ def test_the_papers_protocol_is_the_default_and_is_stated(tmp_path: Path) -> Non
         for title in ("Agreement with the coders' evidence", "Precision, recall and F1 of evidence"):
             assert f"(`codes: {codes}`)" in captions[title]
         assert found[codes].provenance["codes"] == codes
+        told = [f for f in found[codes].findings if "cannot be compared with these" in f.sentence]
+        assert bool(told) == (codes != "gold")
         left_out = [f for f in found[codes].findings if "not in question" in f.sentence]
         assert bool(left_out) == (codes != "all")
 
@@ -161,6 +163,19 @@ def test_faithfulness_is_about_codes_in_question_that_the_model_predicts(tmp_pat
     nothing = audit(quick(gold, code_threshold=1.0), cohort, tmp_path / "b", toy=ExplainingModel(SAYS))
     reason = row(nothing, "comprehensiveness_aopc", group="mean over fractions")["reason"]
     assert reason == "it predicts no label that is in question in the audited charts (p of 1 or more)"
+
+
+@pytest.mark.parametrize("explain", ["pointing", "occlusion"])
+@pytest.mark.parametrize("codes", ["predicted", "correct"])
+def test_where_no_code_is_in_question_nothing_is_scored(tmp_path: Path, codes: str, explain: str) -> None:
+    cohort, gold = charts(32)
+    evidence = quick(gold, codes=codes, code_threshold=1.0, explain=explain)
+    result = audit(evidence, cohort, tmp_path, toy=ExplainingModel(SAYS))
+    for metric in ("token_f1", "span_recall", "token_precision"):
+        found = row(result, metric)
+        assert found["value"] is None
+        assert found["reason"] in ("no gold evidence", "nothing is predicted")
+    assert result.tables["spans"].height == 0
 
 
 class TestOnly(KeywordModel):

@@ -133,6 +133,12 @@ def test_tsv_in_a_zip_is_what_it_is_in_the_folder(tmp_path: Path) -> None:
         assert [one.annotator for one in ours] == (["CURATION_USER"] if curated else ["anna"])
 
 
+def test_a_folder_that_was_packed_again(tmp_path: Path) -> None:
+    folder = project(tmp_path / "outer" / "p", ".json")
+    archive = zipped(folder.parent, tmp_path / "again.zip")
+    assert [one.content for one in read_projects(archive)] == [one.content for one in read_projects(folder)]
+
+
 def test_a_document_alone(tmp_path: Path) -> None:
     spans = [mark("Asystole", "I46.9")]
     (tmp_path / "7.json").write_text(uima_cas.write_json(TEXT, spans), encoding="utf-8")

@@ -86,7 +86,7 @@ def token_f1(model: Any, validation: Gold, test: Gold, n_codes: int) -> NDArray[
     if chosen is None:
         return np.zeros(1 + N_REPLICATES)
     pieces, score = pointed_at(model, test)
-    kept = Spans(*(column[score >= chosen] for column in pieces))
+    kept = Spans(*(column[score > chosen] for column in pieces))
     chart = np.arange(len(test.texts))
     counts = count_matches(tokenise(test.texts), test.spans, kept, chart=chart, n_codes=n_codes)
     scores = span_scores(counts, rng=7, n_replicates=N_REPLICATES)

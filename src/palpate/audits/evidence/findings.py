@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from palpate.audits.evidence.asking import Codes
+from palpate.audits.evidence.asking import PROTOCOLS, Codes
 from palpate.audits.evidence.estimates import AREA
 from palpate.audits.evidence.faithfulness import Faithfulness
 from palpate.audits.evidence.marking import TABLE, MarkedEvidence
@@ -319,6 +319,12 @@ def _left_out(model: str, n: int, codes: Codes) -> str:
 
 def _caveats(analysis: EvidenceAnalysis) -> list[Finding]:
     found, memory = [], analysis.plan.memory
+    if analysis.codes != "gold":
+        sentence = (
+            f"Evidence is compared for {PROTOCOLS[analysis.codes]} (`codes: {analysis.codes}`); the paper's numbers "
+            "are for codes with gold evidence, predicted or not, and cannot be compared with these."
+        )
+        found.append(Finding(sentence=sentence, question=POINTING))
     if analysis.codes in ("predicted", "all") and memory.n_without_gold > _MANY_WITHOUT_GOLD * memory.n_audited:
         sentence = (
             f"{memory.n_without_gold:,} of {memory.n_audited:,} charts have no gold evidence, and whatever is "

@@ -5,8 +5,9 @@
     missed   a span of the coders that shares none with the model's
     false    a span of the model that shares none with the coders'
 
-Only codes in question (`codes`) are here. Offsets count characters of the case's text; the note goes from `note_start`
-to `note_end` in it. What the spans say is in the table only with `include_text`.
+Only codes in question (`codes`) are here. Offsets count characters of the case's text; a further table has the places
+of the notes in it. `note_id` and `category` are of the note where the span begins. What the spans say is in the table
+only with `include_text`.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from palpate.cases.cohort import Cohort
 from palpate.results import Examples
 from palpate.stats.evidence import Spans, cover
 
-SPANS, TEXTS = "spans", "texts"
+SPANS, NOTES, TEXTS = "spans", "notes", "texts"
 BOTH, CODERS, MODEL = "both", "coders", "model"
 _SCHEMA = {
     **{"model": pl.String(), "case_id": pl.String(), "label": pl.String(), "start": pl.Int64(), "end": pl.Int64()},
     **{"status": pl.String(), "marked_by": pl.String(), "score": pl.Float64(), "note_id": pl.String()},
-    **{"category": pl.String(), "note_start": pl.Int64(), "note_end": pl.Int64(), "code_system": pl.String()},
+    **{"category": pl.String(), "code_system": pl.String()},
 }
 _MOST_SPANS, _LONGEST = 4, 80
 """How many spans of an example are shown, and how many characters of each."""
@@ -53,18 +54,37 @@ def span_tables(
         for row in _rows(charts, model, found, cohort)
     ]
     frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+    tables = {SPANS: frame}
+    if charts.memory.inputs.notes.number:
+        tables[NOTES] = _notes(charts, cohort)
     if not include_text:
-        return {SPANS: frame}
+        return tables
     ids = cohort.cases["case_id"]
     texts = {str(ids[int(row)]): cohort.texts[int(row)] for row in charts.memory.charts.rows[: charts.n]}
     said = [texts[case][start:end] for case, start, end in frame.select("case_id", "start", "end").iter_rows()]
     named = set(frame["case_id"])
     kept = [(case, text) for case, text in texts.items() if case in named]
     schema = {"case_id": pl.String(), "text": pl.String()}
-    return {
-        SPANS: frame.with_columns(pl.Series("text", said, dtype=pl.String)),
-        TEXTS: pl.DataFrame(kept, schema=schema, orient="row"),
-    }
+    tables[SPANS] = frame.with_columns(pl.Series("text", said, dtype=pl.String))
+    return {**tables, TEXTS: pl.DataFrame(kept, schema=schema, orient="row")}
+
+
+def _notes(charts: AuditedCharts, cohort: Cohort) -> pl.DataFrame:
+    """Where the notes of the audited charts are."""
+    notes, ids = charts.memory.inputs.notes, cohort.cases["case_id"]
+    audited = set(charts.memory.charts.rows[: charts.n].tolist())
+    rows = [
+        (
+            str(ids[row]),
+            note,
+            notes.category[at],
+            *(int(side[at] - notes.base[row]) for side in (notes.start, notes.end)),
+        )
+        for (row, note), at in sorted(notes.number.items(), key=lambda item: item[1])
+        if row in audited
+    ]
+    schema = {**dict.fromkeys(("case_id", "note_id", "category"), pl.String()), "start": pl.Int64(), "end": pl.Int64()}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _rows(charts: AuditedCharts, model: str, found: MarkedEvidence, cohort: Cohort) -> Iterator[tuple[Any, ...]]:
@@ -80,10 +100,7 @@ def _rows(charts: AuditedCharts, model: str, found: MarkedEvidence, cohort: Coho
         by = BOTH if place in gold and place in said else CODERS if place in gold else MODEL
         status = "found" if by == BOTH else _status(begin, end, others[by].get((chart, code), []), by)
         at = int(notes.note_of(np.array([row]), np.array([begin]))[0])
-        note: tuple[Any, ...] = (None,) * 4
-        if at >= 0:
-            ends = (int(side[at] - notes.base[row]) for side in (notes.start, notes.end))
-            note = (note_ids.get(at), notes.category[at], *ends)
+        note = (note_ids.get(at), notes.category[at]) if at >= 0 else (None, None)
         system = charts.systems[code]
         score = scores.get(place) if by != CODERS else None
         known = None if system == NOT_KNOWN else system

@@ -60,6 +60,9 @@ def read_export(export: Export, *, curated: bool = False) -> dict[str, dict[str,
     if len(alone) == 1 and isinstance(place, zipfile.Path):
         return {_stem(alone[0].name): {_stem(alone[0].name): _read(alone[0], path / alone[0].name, place)}}
     part = _part(curated)
+    if isinstance(place, zipfile.Path) and not place.joinpath(part).is_dir():
+        # Somebody packed the unpacked folder again.
+        place = next((folder for folder in _folders(place) if folder.joinpath(part).is_dir()), place)
     top = place.joinpath(part) if place.joinpath(part).is_dir() else place
     found: dict[str, dict[str, Document]] = {}
     other: set[str] = set()

@@ -1,8 +1,8 @@
 """Spans in tables as charts in MDACE's layout: what `mdace.write` writes.
 
 A table has the columns of evidence (`case_id, label, start, end`), in characters of the case's text; a table of notes
-says where each note is in it. MDACE names charts and notes by number (HADM_ID, ROW_ID), so case and note ids must be
-whole numbers.
+says where each note is in it. A span that goes on in the next note becomes an annotation in each. MDACE names charts
+and notes by number (HADM_ID, ROW_ID), so case and note ids must be whole numbers.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def charts_of_tables(
     found: dict[str, dict[NotePlace, list[Annotation]]] = {}
     for number, row in enumerate(evidence.iter_rows(named=True), start=1):
         case = str(row["case_id"])
-        note = _note_of(case, row, places, number, file)
-        annotation = _annotation(row, note, code_system, number, file)
-        found.setdefault(case, {}).setdefault(note, []).append(annotation)
+        for note in _notes_of(case, row, places, number, file):
+            annotation = _annotation(row, note, code_system, number, file)
+            found.setdefault(case, {}).setdefault(note, []).append(annotation)
     charts = []
     for case, by_note in found.items():
         hadm_id = _whole(case, "case", file)
@@ -76,17 +76,22 @@ def _places(notes: pl.DataFrame | None) -> dict[str, list[NotePlace]] | None:
     return found
 
 
-def _note_of(
+def _notes_of(
     case: str, row: Mapping[str, Any], places: dict[str, list[NotePlace]] | None, number: int, file: Path | None
-) -> NotePlace:
+) -> list[NotePlace]:
+    """The notes that a span lies in: one, unless it goes on in the next."""
     if places is None:
         if row.get("note_id") is not None and str(row["note_id"]) != case:
             hint = "give the table that says where they are (--notes)"
             raise CohortError("the spans are in notes", file=file, row=number, column="note_id", hint=hint)
-        return NotePlace(case, "", 0, None)
-    for note in places.get(case, ()):
-        if note.start <= row["start"] and (note.end is None or row["end"] <= note.end):
-            return note
+        return [NotePlace(case, "", 0, None)]
+    within = [
+        note
+        for note in places.get(case, ())
+        if note.end is not None and note.start < row["end"] and row["start"] < note.end
+    ]
+    if within and within[0].start <= row["start"] and row["end"] <= (within[-1].end or 0):
+        return within
     problem = f"the span from {row['start']} to {row['end']} of case {quote(case)} lies in no note"
     raise CohortError(problem, file=file, row=number, hint="give the notes of the same texts, and spans within a note")
 
@@ -100,7 +105,9 @@ def _annotation(
         hint = f"write one of {', '.join(CODE_SYSTEMS)}, or give --code-system for all"
         raise CohortError(problem, file=file, row=number, column="code_system", hint=hint)
     more = (str(row.get("type") or "Human"), str(row.get("description") or ""))
-    return Annotation(row["start"] - note.start, row["end"] - note.start, str(row["label"]), system, *more)
+    begin = max(row["start"], note.start)
+    end = row["end"] if note.end is None else min(row["end"], note.end)
+    return Annotation(begin - note.start, end - note.start, str(row["label"]), system, *more)
 
 
 def _whole(name: str, what: str, file: Path | None) -> int:
