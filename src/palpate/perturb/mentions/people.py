@@ -33,6 +33,8 @@ _SUBJECT_AGAIN = re.compile(
 _HIS_OR_HER = re.compile(r"\b(his|her)\s+(?:[\w-]+\s+){0,2}\Z", re.IGNORECASE)
 _KIN = "|".join(sorted(RELATIVES - {"family"}))
 _OF_RELATIVE = re.compile(
+    r"(?:,? (?!no\b|not\b|denies\b|but\b|has\b|had\b|is\b|was\b|were\b)[\w/-]+){0,15}?,? in (?:his|her|their|the)"
+    r" (?:immediate )?family\b(?! (?:room|physician|doctor|medicine|practice|meeting))|"
     r"[^,.;]{0,30}?\b(?:in|of|by|for|from)\s+(?:(?:his|her|their|the|an?|two|three|both|one|several|multiple|many|other|"
     r"maternal|paternal|older|younger|twin|half)\s+){0,3}"
     rf"(?:{_KIN}|family)\b(?!\s+(?:room|physician|doctor|medicine|practice|meeting))"
