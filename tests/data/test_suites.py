@@ -71,7 +71,7 @@ def test_csv_labels_that_need_no_name(tmp_path: Path, word: str) -> None:
         ("capability,label,template\nc,1,I took {drug.\n", "row 1, column 'template': a { is not closed"),
         (
             "capability,label,template\nc,1,Ouch.\nc,0,Ouch.\n",
-            "line 3: a variation, 'Ouch.', occurs twice",
+            "row 2, column 'template': the same text as in row 1, with another answer",
         ),
         ("capability,label,template\n", "the file has no cases"),
     ],
