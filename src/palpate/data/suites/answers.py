@@ -17,6 +17,7 @@ from typing import NamedTuple
 from palpate.errors import ConfigError
 from palpate.perturb.suites.expectations import Expectation, RightAnswer
 from palpate.perturb.suites.schema import SuiteLabels
+from palpate.perturb.suites.tables import EACH
 
 FLAGS = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": False} | {
     "positive": True,
@@ -24,7 +25,7 @@ FLAGS = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no":
     "1.0": True,
     "0.0": False,
 }
-LABEL, CLASS, EXPECT, EACH = "label", "class", "expect", "label:"
+LABEL, CLASS, EXPECT = "label", "class", "expect"
 
 
 class Answer(NamedTuple):
@@ -47,8 +48,8 @@ class AnswerReader:
         if len(kinds) > 1:
             raise ConfigError(f"there is a column '{kinds[1]}' too", file=file, column=kinds[0], hint="keep one")
         if not kinds and EXPECT not in columns:
-            listed = f"the columns are: {', '.join(columns)}" if columns else "the first line names the columns"
-            raise ConfigError("column not found", file=file, column=LABEL, hint=listed)
+            hint = f"give a column label, class, expect or several label:NAME; the columns are: {', '.join(columns)}"
+            raise ConfigError("column not found", file=file, column=LABEL, hint=hint)
         if positive is not None and kinds != [LABEL]:
             problem = f"'{positive}' is named as positive, but the file has no column '{LABEL}'"
             raise ConfigError(problem, file=file, hint="leave out `positive`")

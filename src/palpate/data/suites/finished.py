@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from palpate.data.suites.answers import CLASS, EACH, EXPECT, LABEL, Answer, AnswerReader, read_expectation
+from palpate.data.suites.answers import CLASS, EXPECT, LABEL, Answer, AnswerReader, read_expectation
 from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble, check_alike, read_text
 from palpate.errors import ConfigError
 from palpate.perturb.suites.patterns import Flat, parse
 from palpate.perturb.suites.schema import TYPES, Direction, Template, TestType
 from palpate.perturb.suites.suite import Suite
+from palpate.perturb.suites.tables import EACH
 
 
 def import_jsonl(path: str | Path, *, positive: str | None = None, tolerance: float = 0.1) -> Suite:

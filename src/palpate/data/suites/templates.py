@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from palpate.data.suites.answers import CLASS, EACH, EXPECT, LABEL, AnswerReader, read_expectation
-from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble
-from palpate.data.suites.tables import read_table
+from palpate.data.suites.answers import CLASS, EXPECT, LABEL, AnswerReader, read_expectation
+from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble, read_text
 from palpate.errors import ConfigError
 from palpate.files import replacing
 from palpate.perturb.suites import suites_folder
@@ -20,6 +19,7 @@ from palpate.perturb.suites.patterns import Part, Pattern, PatternError, Slot, p
 from palpate.perturb.suites.readers import is_id
 from palpate.perturb.suites.schema import Template, Test
 from palpate.perturb.suites.suite import Suite
+from palpate.perturb.suites.tables import EACH, read_table
 
 Slots = Mapping[str, str | Sequence[str | Mapping[str, Attribute]]]
 """The values of slots by name: one text, or a list of texts and entries with attributes."""
@@ -131,7 +131,7 @@ def _answer_cells(suite: Suite, test: Test, template: Template) -> dict[str, str
 
 def read_rows(file: Path, positive: str | None) -> tuple[AnswerReader, list[tuple[SuiteRow, dict[str, str]]]]:
     """Each row as a template of its own, and its cells."""
-    columns, table = read_table(file)
+    columns, table = read_table(read_text(file), file)
     for needed in ("capability", "template"):
         if needed not in columns:
             listed = f"the columns are: {', '.join(columns)}" if columns else "the first line names the columns"
@@ -157,7 +157,7 @@ def _row(file: Path, number: int, line: int, given: Mapping[str, str], answers: 
     try:
         pattern = parse(given["template"], alternatives=False)
     except PatternError as error:
-        hint = "write a brace that is no slot twice, {{ or }}"
+        hint = None if "slot" in str(error) else "write a brace that is no slot twice, {{ or }}"
         raise ConfigError(str(error), file=file, row=number, column="template", hint=hint) from None
     expect = read_expectation(given.get(EXPECT, ""), file, number)
     label, wanted = answers.read(given, number)

@@ -1,4 +1,4 @@
-"""A table of templates as people save it: with commas, semicolons or tabs, a byte order mark, empty rows."""
+"""A table of templates or values as people save it: with commas, semicolons or tabs, a byte order mark, empty rows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from palpate.data.suites.answers import EACH
-from palpate.data.suites.assembly import read_text
 from palpate.errors import ConfigError
 
 MARKS = (",", ";", "\t")
 """What may separate the cells of a row."""
+EACH = "label:"
+"""Before the name of a label in the name of a column."""
 
 
 class TableRow(NamedTuple):
@@ -24,9 +24,8 @@ class TableRow(NamedTuple):
     cells: dict[str, str]
 
 
-def read_table(file: Path) -> tuple[list[str], list[TableRow]]:
+def read_table(text: str, file: Path) -> tuple[list[str], list[TableRow]]:
     """The names of the columns in small letters, and the rows."""
-    text = read_text(file)
     head = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
     mark = max(MARKS, key=head.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
