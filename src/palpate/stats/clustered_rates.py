@@ -256,7 +256,7 @@ def pass_rates(
         return PassRates(found, len(size), len(unit), name)
     cell = np.unique(np.unique(unit, return_inverse=True)[1] * n_other + other, return_inverse=True)[1]
     tables = [(sums, size), _sums(other, passed, n_other), _sums(cell, passed)]
-    by_unit, by_other = (_independent_cases(*np.broadcast_arrays(*table), level) for table in tables[:2])
+    by_unit, by_other = (_independent_cases(above, below, level) for above, below in tables[:2])
     value = found.rates.value
     ways = TwoWays(*((above - value * below) / len(unit) for above, below in tables))
     spread = value * (1.0 - value)
@@ -264,14 +264,14 @@ def pass_rates(
     doubts = [1.0 / by_unit[0], 1.0 / by_other[0]]
     doubt = np.maximum.reduce([*doubts, doubts[0] + doubts[1] - single])
     n_equal = np.minimum(by_unit[1], by_other[1])
-    both = _ratios(*np.broadcast_arrays(*tables[0]), 1.0 / doubt, n_equal, level)
+    both = _ratios(sums, size, 1.0 / doubt, n_equal, level)
     both = both._replace(residual=np.concatenate([ways.units, ways.others]))
     return PassRates(both, len(size), len(unit), name, ways)
 
 
 def _sums(code: Ints, passed: Floats, n: int | None = None) -> tuple[Floats, Floats]:
-    """[cluster, column] how many cases pass, and [cluster, 1] how many there are."""
-    size = np.bincount(code, minlength=n or 0).astype(np.float64)[:, None]
+    """[cluster, column] how many cases pass, and how many there are."""
+    size = np.bincount(code, minlength=n or 0).astype(np.float64)
     sums = np.zeros((len(size), len(passed)))
     np.add.at(sums, code, passed.T)
-    return sums, size
+    return sums, np.repeat(size[:, None], len(passed), axis=1)
