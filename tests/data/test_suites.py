@@ -332,5 +332,5 @@ def test_a_file_of_values_for_an_unknown_slot(tmp_path: Path) -> None:
 def test_a_bad_file_of_values(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         slot_values(write(tmp_path, text, name))
-    with pytest.raises(ConfigError, match="can't be read"):
+    with pytest.raises(ConfigError, match="the file can't be read"):
         slot_values(tmp_path / "nowhere.txt")

@@ -28,7 +28,7 @@ FLAGS = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no":
 LABEL, CLASS, EXPECT = "label", "class", "expect"
 
 
-class Answer(NamedTuple):
+class GivenAnswer(NamedTuple):
     """The right answer of a row: one of two labels, something about several, or none where a function decides."""
 
     label: bool | None = None
@@ -54,21 +54,21 @@ class AnswerReader:
             problem = f"'{positive}' is named as positive, but the file has no column '{LABEL}'"
             raise ConfigError(problem, file=file, hint="leave out `positive`")
 
-    def read(self, cells: Mapping[str, str], row: int) -> Answer:
+    def read(self, cells: Mapping[str, str], row: int) -> GivenAnswer:
         """The right answer in a row; none where an expectation decides and nothing else is said."""
         if not any(cells.get(name) for name in (LABEL, CLASS, *self.each)):
             if cells.get(EXPECT):
-                return Answer()
+                return GivenAnswer()
             if self.each:
                 hint = "give 1 or 0 in at least one of the label columns"
                 raise ConfigError("no label has an answer", file=self.file, row=row, column=self.each[0], hint=hint)
             column = CLASS if self.exclusive else LABEL
             raise ConfigError("the cell is empty", file=self.file, row=row, column=column, hint="fill it in")
         if self.exclusive:
-            return Answer(wanted=RightAnswer(highest=self._class(cells[CLASS], row)))
+            return GivenAnswer(wanted=RightAnswer(highest=self._class(cells[CLASS], row)))
         if self.each:
-            return Answer(wanted=self._labels(cells, row))
-        return Answer(self._label(cells[LABEL], row))
+            return GivenAnswer(wanted=self._labels(cells, row))
+        return GivenAnswer(self._label(cells[LABEL], row))
 
     def labels(self) -> SuiteLabels:
         """The names of the two labels."""

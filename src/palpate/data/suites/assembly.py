@@ -36,16 +36,6 @@ class SuiteRow(NamedTuple):
 NO_RULE: tuple[float | None, Direction | None, float | None] = (None, None, None)
 
 
-def read_text(file: Path) -> str:
-    """A file as text."""
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"the file can't be read ({error.strerror})", file=file, hint="check the path") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"the file is not UTF-8 (byte {error.start})", file=file, hint="save it as UTF-8") from None
-
-
 def assemble(
     file: Path,
     rows: Sequence[SuiteRow],

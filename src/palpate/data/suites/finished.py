@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from palpate.data.suites.answers import CLASS, EXPECT, LABEL, Answer, AnswerReader, read_expectation
-from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble, check_alike, read_text
+from palpate.data.suites.answers import CLASS, EXPECT, LABEL, GivenAnswer, AnswerReader, read_expectation
+from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble, check_alike
 from palpate.errors import ConfigError
 from palpate.perturb.suites.patterns import Flat, parse
 from palpate.perturb.suites.schema import TYPES, Direction, Template, TestType
 from palpate.perturb.suites.suite import Suite
-from palpate.perturb.suites.tables import EACH
+from palpate.perturb.suites.tables import EACH, read_text
 
 
 def import_jsonl(path: str | Path, *, positive: str | None = None, tolerance: float = 0.1) -> Suite:
@@ -30,10 +30,10 @@ def import_jsonl(path: str | Path, *, positive: str | None = None, tolerance: fl
     said = [_answer_cells(record, file, number) for number, record in records]
     columns = dict.fromkeys(name for cells in said for name in cells)
     answers = AnswerReader(file, list(columns) or [LABEL], positive)
-    grouped: dict[tuple[str, str, str, Answer], list[tuple[SuiteRow, str, str]]] = {}
+    grouped: dict[tuple[str, str, str, GivenAnswer], list[tuple[SuiteRow, str, str]]] = {}
     for (number, record), cells in zip(records, said, strict=True):
         row, text, changed = _case_row(record, cells, answers, number, tolerance)
-        answer = Answer(row.template.label, row.template.wanted)
+        answer = GivenAnswer(row.template.label, row.template.wanted)
         grouped.setdefault((row.capability, row.test, row.template.id, answer), []).append((row, text, changed))
     rows: list[SuiteRow] = []
     for members in grouped.values():
@@ -87,7 +87,7 @@ def _case_row(
     several = bool(answers.each) or answers.exclusive
     if not has_answer and EXPECT not in cells and (kind == "MFT" or (kind == "DIR" and several)):
         raise ConfigError(f"line {number}: the case has no `label`", file=file, hint="give 1 or 0")
-    label, wanted = answers.read(cells, number) if has_answer else Answer()
+    label, wanted = answers.read(cells, number) if has_answer else GivenAnswer()
     expect = read_expectation(cells.get(EXPECT, ""), file, number)
     rule = NO_RULE if expect is not None else _rule(record, kind, tolerance, file, number)
     capability = str(record.get("capability") or "imported")

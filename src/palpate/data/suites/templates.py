@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from palpate.data.suites.answers import CLASS, EXPECT, LABEL, AnswerReader, read_expectation
-from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble, read_text
+from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble
 from palpate.errors import ConfigError
 from palpate.files import replacing
 from palpate.perturb.suites import suites_folder
@@ -131,7 +131,7 @@ def _answer_cells(suite: Suite, test: Test, template: Template) -> dict[str, str
 
 def read_rows(file: Path, positive: str | None) -> tuple[AnswerReader, list[tuple[SuiteRow, dict[str, str]]]]:
     """Each row as a template of its own, and its cells."""
-    columns, table = read_table(read_text(file), file)
+    columns, table = read_table(file)
     for needed in ("capability", "template"):
         if needed not in columns:
             listed = f"the columns are: {', '.join(columns)}" if columns else "the first line names the columns"

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from palpate.errors import ConfigError
 from palpate.files import YamlNode, read_yaml
-from palpate.perturb.suites.tables import read_table
+from palpate.perturb.suites.tables import read_table, read_text
 
 Attribute = str | float
 CASES = ("lower", "upper", "capital")
@@ -185,18 +185,13 @@ def slot_values(file: Path) -> tuple[dict[str, Attribute], ...]:
 
 
 def _listed_values(file: Path) -> tuple[dict[str, Attribute], ...]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        hint = "give a text file in UTF-8 with one value per line"
-        raise ConfigError("the values of a slot can't be read", file=file, hint=hint) from None
     if file.suffix == ".txt":
-        lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), start=1))
+        lines = ((number, line.strip()) for number, line in enumerate(read_text(file).splitlines(), start=1))
         listed: list[tuple[int, dict[str, str]]] = [
             (number, {"value": line}) for number, line in lines if line and not line.startswith("#")
         ]
     else:
-        columns, rows = read_table(text, file)
+        columns, rows = read_table(file)
         if "value" not in columns:
             hint = f"the columns are: {', '.join(columns)}"
             raise ConfigError("column not found", file=file, column="value", hint=hint)

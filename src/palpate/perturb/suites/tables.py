@@ -24,8 +24,19 @@ class TableRow(NamedTuple):
     cells: dict[str, str]
 
 
-def read_table(text: str, file: Path) -> tuple[list[str], list[TableRow]]:
+def read_text(file: Path) -> str:
+    """A file as text."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"the file can't be read ({error.strerror})", file=file, hint="check the path") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the file is not UTF-8 (byte {error.start})", file=file, hint="save it as UTF-8") from None
+
+
+def read_table(file: Path) -> tuple[list[str], list[TableRow]]:
     """The names of the columns in small letters, and the rows."""
+    text = read_text(file)
     head = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
     mark = max(MARKS, key=head.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
