@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from palpate.data.suites.answers import CLASS, EXPECT, LABEL, GivenAnswer, AnswerReader, read_expectation
+from palpate.data.suites.answers import CLASS, EXPECT, LABEL, AnswerReader, GivenAnswer, read_expectation
 from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble, check_alike
 from palpate.errors import ConfigError
 from palpate.perturb.suites.patterns import Flat, parse
