@@ -66,6 +66,8 @@ def test_no_kind_of_sentence_is_misread_as_a_whole() -> None:
         ("She is not having pain, just some pneumonia.", 1),
         ("He describes gout, pneumonia, high cholesterol, and back pain in his family.", 0),
         ("He has pneumonia and is anxious, there is no cancer in his family.", 1),
+        ("He developed pneumonia after his visit, and gout runs in the family.", 1),
+        ("Pneumonias, gout and stroke in the family.", 0),
     ],
 )
 def test_relatives_are_followed_over_sentences(text: str, affirmed: int) -> None:

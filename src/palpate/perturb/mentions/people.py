@@ -32,8 +32,13 @@ _SUBJECT_AGAIN = re.compile(
 )
 _HIS_OR_HER = re.compile(r"\b(his|her)\s+(?:[\w-]+\s+){0,2}\Z", re.IGNORECASE)
 _KIN = "|".join(sorted(RELATIVES - {"family"}))
+_ITEM = (
+    r"(?!(?:and|or|no|not|in|but|denies|has|had|is|was|were|are|after|when|while|because|runs|with|who|which)\b)"
+    r"[\w/'-]+"
+)
+"""A word of a finding in a list."""
 _OF_RELATIVE = re.compile(
-    r"(?:,? (?!no\b|not\b|denies\b|but\b|has\b|had\b|is\b|was\b|were\b)[\w/-]+){0,15}?,? in (?:his|her|their|the)"
+    rf"\w*(?: {_ITEM}){{0,2}}(?:(?:,(?: and| or)?| and| or)(?: {_ITEM}){{1,4}}){{0,8}},? in (?:his|her|their|the)"
     r" (?:immediate )?family\b(?! (?:room|physician|doctor|medicine|practice|meeting))|"
     r"[^,.;]{0,30}?\b(?:in|of|by|for|from)\s+(?:(?:his|her|their|the|an?|two|three|both|one|several|multiple|many|other|"
     r"maternal|paternal|older|younger|twin|half)\s+){0,3}"
