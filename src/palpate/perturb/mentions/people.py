@@ -46,6 +46,8 @@ _OF_RELATIVE = re.compile(
     rf"|\w*\s*(?:[:(\u2013]|-\s)\s*(?:(?:maternal|paternal|his|her)\s+)?(?:{_KIN})\b(?=\s*(?:[,;.)/&]|and\b|$))",
     re.IGNORECASE,
 )
+_CAUGHT = re.compile(r"\b(?:caught|catches|got|contracted|acquired|picked up)\s+(?:[\w-]+\s+){0,2}\Z", re.IGNORECASE)
+"""The patient has what was caught from a relative."""
 _WITH = re.compile(r"\s+(?:with|w/|has|having|who)\b", re.IGNORECASE)
 _PATIENT_FIRST = re.compile(
     r"(?:the\s+)?(?:patient|pt)\s+(?:\w+\s+)?(?:has|had|was|is|developed|suffers|suffered)\b(?!\s+(?:a\s+)?(?:no\s+)?(?:strong\s+)?family\b)",
@@ -73,7 +75,7 @@ def is_of_patient(text: str) -> bool:
 
 def is_of_other(text: str, start: int, end: int) -> bool:
     """Whether the mention at this place of a sentence is about somebody else than the patient."""
-    if _OF_RELATIVE.match(text, end):
+    if _OF_RELATIVE.match(text, end) and not _CAUGHT.search(text, max(0, start - 40), start):
         return True
     hits = [hit for hit in _words().scan(text).hits("people") if not _is_child_seen(text, hit)]
     note = ScannedNote(text, {"people": hits})
