@@ -232,7 +232,8 @@ def _patterns() -> Patterns:
             r"(?P<query>\?)(?= ?\w)",
         ),
         ends=_words(
-            rf"(?!but (?:are |is |were |was )?not (?:necessarily )?limited){_either(data['ends'])}|(?:and|,(?: and)?) {_either(data['ends_after_comma'])}"
+            rf"(?!but (?:are |is |were |was )?not (?:necessarily )?limited){_either(data['ends'])}"
+            rf"|(?:and|,(?: and)?) {_either(data['ends_after_comma'])}"
         ),
         new_clause=_words(
             rf"(?:and|,(?: and)?) (?:(?!or |nor |and )[\w'/-]+ ){{1,4}}?{verbs}"
