@@ -2,7 +2,8 @@
 
 A template passes each of its sentences with a probability of its own. In `wordings differ` these spread smoothly; in
 `the wording decides` a template passes nearly always or nearly never, as in the paper's Figures 5 and 6; in `nearly all
-pass` one template in ten fails; in `every seed alike` three seeds pass 2 of 3 of every template's sentences.
+pass` one template in ten fails; in `every seed alike` three seeds pass 2 of 3 of every template's sentences. In the
+cells about notes, sentences stand in notes, and both the template and the note shift their pass rate.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _differences(n_samples, rng, (6, 14) if thin else (3, 6, 10, 14, 36))
     yield from _slot_values(n_samples, rng, (6,) if thin else (3, 6, 14))
     yield from _whole_audits(min(n_samples, 60 if thin else 400), rng, thin=thin)
+    yield from _in_notes(min(n_samples, 400), rng, ((6, 20),) if thin else ((6, 20), (14, 5), (14, 50), (36, 20)))
 
 
 # --- intervals ----------------------------------------------------------------------------------------------------
@@ -135,6 +137,48 @@ def _differences(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[Cel
                 ("coverage of a mean over tests", mean),
             ):
                 yield Cell(what, setting, float(np.mean(found)), n_samples, COVERAGE)
+
+
+def _in_notes(n_samples: int, rng: Rng, sizes: Sequence[tuple[int, int]]) -> Iterator[Cell]:
+    """Sentences in notes: the template and the note both shift a pass rate, little, or so much that they decide.
+
+    The second test has other templates in the same notes.
+    """
+    for k, notes in sizes:
+        for name, spreads in (
+            ("notes alike", (1.0, 0.0)),
+            ("notes differ", (1.0, 1.0)),
+            ("the note decides", (0.5, 3.0)),
+        ):
+            drawn = rng.normal(size=(2, 400_000)) * np.array(spreads)[:, None]
+            truth = float(_logistic(drawn.sum(axis=0) + 0.8).mean())
+            level, mean, between = [], [], []
+            for _ in range(n_samples):
+                shift = rng.normal(size=notes) * spreads[1]
+                tests = [_embedded(rng, k, shift, spreads[0]) for _ in range(2)]
+                level.append(_covers(tests[0].rates.column(0), truth))
+                mean.append(_covers(AveragedRates(tests).rates.column(0), truth))
+                between.append(_covers(tests[0].paired_difference(0, 1), 0.0))
+            setting = f"{k} templates in {notes} notes, {name}"
+            for what, found in (
+                ("coverage of a pass rate in notes", level),
+                ("coverage of a mean over tests in the same notes", mean),
+                ("coverage of a difference between models in notes", between),
+            ):
+                yield Cell(what, setting, float(np.mean(found)), n_samples, COVERAGE)
+
+
+def _embedded(rng: Rng, k: int, shift: Floats, spread_of_templates: float) -> PassRates:
+    """Two models that are alike but for chance; the sentences of a template go to the notes in turn."""
+    template = np.repeat(np.arange(k), N_CASES)
+    note = (template + np.tile(np.arange(N_CASES), k)) % len(shift)
+    theta = _logistic(0.8 + spread_of_templates * rng.normal(size=k)[template] + shift[note])
+    passed = (rng.random((2, len(theta))) < theta).astype(np.float64)
+    return pass_rates(template, passed, other=note, n_other=len(shift))
+
+
+def _logistic(x: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
 def _slot_values(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[Cell]:

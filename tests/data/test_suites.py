@@ -71,7 +71,7 @@ def test_csv_labels_that_need_no_name(tmp_path: Path, word: str) -> None:
         ("capability,label,template\nc,1,I took {drug.\n", "row 1, column 'template': a { is not closed"),
         (
             "capability,label,template\nc,1,Ouch.\nc,0,Ouch.\n",
-            "line 3: a variation, 'Ouch.', occurs twice",
+            "row 2, column 'template': the same text as in row 1, with another answer",
         ),
         ("capability,label,template\n", "the file has no cases"),
     ],
@@ -312,7 +312,7 @@ def test_written_templates_come_back_with_their_base_templates(tmp_path: Path) -
 def test_a_file_of_values_for_an_unknown_slot(tmp_path: Path) -> None:
     rows = write(tmp_path, "capability,label,template\nc,1,I had {pain} for {longer} and {shorter}.\n", "t.csv")
     listed = write(tmp_path, "# two kinds\ncramps\n\naches\n", "pains.txt")
-    times = write(tmp_path, "value,days\na day,1\na week,7\n", "times.csv")
+    times = write(tmp_path, "Value;Days\na day;1\na week;7\n;\n", "times.csv")
     slots = {"pain": slot_values(listed), "longer": slot_values(times), "shorter": slot_values(times)}
     suite = read_suite(str(rows), slots=slots)
     assert set(suite.cases(range(suite.size())).texts) == {
@@ -324,11 +324,13 @@ def test_a_file_of_values_for_an_unknown_slot(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("v.txt", "\n# none\n", "the file has no values"),
-        ("v.csv", "word\ncramps\n", "column 'value': column not found"),
+        ("v.csv", "word\ncramps\n", "column 'value': column not found; the columns are: word"),
+        ("v.txt", "cramps\naches\n\ncramps \n", "line 4: 'cramps' is in line 1 already; remove one"),
+        ("v.csv", "value,days\na day, 1,5\n", "row 1: it has more cells than there are columns"),
     ],
 )
 def test_a_bad_file_of_values(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         slot_values(write(tmp_path, text, name))
-    with pytest.raises(ConfigError, match="can't be read"):
+    with pytest.raises(ConfigError, match="the file can't be read"):
         slot_values(tmp_path / "nowhere.txt")

@@ -13,6 +13,10 @@ the normal distribution. And its degrees of freedom are those of as many cluster
 Means and differences get their intervals from those of their parts (Zou and Donner 2008; Newcombe 1998 for pairs). The
 correlation of a pair is shrunk by (k - 1) / (k + 1) for k clusters: two models that agree in all of a few clusters may
 differ in the next. `make validity` measures the coverage of all of them.
+
+Sentences that stand in notes belong to two clusters at once. The doubt about other templates and that about other notes
+are added, less that of single cases, which is in both (Cameron, Gelbach and Miller 2011), and never below the larger.
+Tests in the same notes are then not independent, and their mean allows for it.
 """
 
 from __future__ import annotations
@@ -70,6 +74,14 @@ def clustered_ratios(
     known that cases pass independently of each other (words drawn at random), so that no cluster can pass as a whole.
     """
     above, below = np.broadcast_arrays(np.asarray(passed, np.float64), np.asarray(n, np.float64))
+    n_independent, n_equal = _independent_cases(above, below, level, added)
+    return _ratios(above, below, n_independent, n_equal, level)
+
+
+def _independent_cases(
+    above: Floats, below: Floats, level: float, added: ArrayLike | None = None
+) -> tuple[Floats, Floats]:
+    """[column] as many independent cases vary as much, and as many clusters of equal size weigh as much."""
     total, k = below.sum(axis=0), (below > 0).sum(axis=0)
     known = total > 0
     size = np.where(known, total, 1.0)
@@ -82,7 +94,14 @@ def clustered_ratios(
     n_equal = np.where(known, size**2 / np.where(known, squares, 1.0), 0.0)
     tail = 0.5 + level / 2.0
     wider = stdtrit(np.maximum(n_equal - 1.0, 1.0), tail) / ndtri(tail)
-    n_independent = middle * (1.0 - middle) / variance / wider**2
+    return np.asarray(middle * (1.0 - middle) / variance / wider**2), n_equal
+
+
+def _ratios(above: Floats, below: Floats, n_independent: Floats, n_equal: Floats, level: float) -> ClusteredRatios:
+    """The shares with Wilson's interval for a number of independent cases."""
+    total, k = below.sum(axis=0), (below > 0).sum(axis=0)
+    known = total > 0
+    size = np.where(known, total, 1.0)
     value = np.clip(above.sum(axis=0) / size, 0.0, 1.0)
     ends = wilson_interval(value, n_independent, level=level)
     rates = Rates(*(np.where(known, part, np.nan) for part in (value, ends.low, ends.high)))
@@ -125,16 +144,34 @@ def _joint(ours: Floats, theirs: Floats, correlation: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(ours**2 + theirs**2 - 2.0 * correlation * ours * theirs, 0.0)))
 
 
-def mean(parts: Sequence[Rates]) -> Rates:
-    """The mean of independent rates, each counted alike."""
+def mean(parts: Sequence[Rates], correlation: ArrayLike | None = None) -> Rates:
+    """The mean of rates, each counted alike; independent of each other, unless [part, part, ...] correlations say."""
     each, low, high = (np.stack([np.asarray(part[k]) for part in parts]) for k in range(3))
     value = each.mean(axis=0)
-    below = np.sqrt(((each - low) ** 2).sum(axis=0)) / len(parts)
-    above = np.sqrt(((high - each) ** 2).sum(axis=0)) / len(parts)
-    return Rates(value, value - below, value + above)
+    if correlation is None:
+        below, above = (np.sqrt((side**2).sum(axis=0)) for side in (each - low, high - each))
+    else:
+        r = np.asarray(correlation, np.float64)
+        below, above = (np.sqrt(np.einsum("ij...,i...,j...->...", r, side, side)) for side in (each - low, high - each))
+    return Rates(value, value - below / len(parts), value + above / len(parts))
 
 
 # --- cases by template or patient -------------------------------------------------------------------------------
+
+
+class TwoWays(NamedTuple):
+    """What each cluster adds to the share of all, [cluster, column], for cases that belong to two clusters at once."""
+
+    units: Floats
+    others: Floats
+    """Row by row the same notes in all groups of cases."""
+    cells: Floats
+
+    def scaled(self, contrast: Floats) -> Floats:
+        """[note] what the notes add to a difference of columns, in its standard errors."""
+        units, others, cells = (((part @ contrast) ** 2).sum() for part in self)
+        variance = max(units, others, units + others - cells)
+        return np.asarray(self.others @ contrast / np.sqrt(variance) if variance > 1e-12 else self.others[:, 0] * 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +183,7 @@ class PassRates:
     n: int
     unit: str = "templates"
     """What the cases are clustered by."""
+    ways: TwoWays | None = None
 
     @property
     def rates(self) -> Rates:
@@ -167,7 +205,11 @@ class AveragedRates:
     @cached_property
     def rates(self) -> Rates:
         """One column per model."""
-        return mean([part.rates for part in self.parts])
+        each = [part.rates for part in self.parts]
+        columns = np.eye(len(each[0].value))
+        shared = [self._shared(column) for column in columns]
+        known = [r for r in shared if r is not None]
+        return mean(each, np.stack(known, axis=-1) if known else None)
 
     @property
     def n_units(self) -> int:
@@ -181,12 +223,55 @@ class AveragedRates:
 
     def paired_difference(self, a: int, b: int) -> Rates:
         """Column a less column b, paired within each group."""
-        return mean([part.paired_difference(a, b) for part in self.parts])
+        columns = np.eye(len(self.parts[0].rates.value))
+        return mean([part.paired_difference(a, b) for part in self.parts], self._shared(columns[a] - columns[b]))
+
+    def _shared(self, contrast: Floats) -> Floats | None:
+        """[part, part] how far the groups vary together because they are in the same notes; None without notes."""
+        ways = [part.ways for part in self.parts if part.ways is not None]
+        if len(ways) < len(self.parts):
+            return None
+        scaled = np.stack([each.scaled(contrast) for each in ways])
+        r = np.clip(scaled @ scaled.T, 0.0, 1.0)
+        np.fill_diagonal(r, 1.0)
+        return np.asarray(r)
 
 
-def pass_rates(unit: Ints, passed: Floats, *, level: float = 0.95, name: str = "templates") -> PassRates:
-    """The pass rates of [column, case], with the unit (template or patient) of each case."""
-    _, code, size = np.unique(unit, return_inverse=True, return_counts=True)
+def pass_rates(
+    unit: Ints,
+    passed: Floats,
+    *,
+    level: float = 0.95,
+    name: str = "templates",
+    other: Ints | None = None,
+    n_other: int = 0,
+) -> PassRates:
+    """The pass rates of [column, case], with the unit (template or patient) of each case.
+
+    `other` is the note that each case stands in, from 0 to `n_other` - 1, if other notes might give other rates.
+    """
+    sums, size = _sums(np.unique(unit, return_inverse=True)[1], passed)
+    found = clustered_ratios(sums, size, level=level)
+    if other is None:
+        return PassRates(found, len(size), len(unit), name)
+    cell = np.unique(np.unique(unit, return_inverse=True)[1] * n_other + other, return_inverse=True)[1]
+    tables = [(sums, size), _sums(other, passed, n_other), _sums(cell, passed)]
+    by_unit, by_other = (_independent_cases(above, below, level) for above, below in tables[:2])
+    value = found.rates.value
+    ways = TwoWays(*((above - value * below) / len(unit) for above, below in tables))
+    spread = value * (1.0 - value)
+    single = np.divide((ways.cells**2).sum(axis=0), spread, out=np.zeros_like(spread), where=spread > 1e-12)
+    doubts = [1.0 / by_unit[0], 1.0 / by_other[0]]
+    doubt = np.maximum.reduce([*doubts, doubts[0] + doubts[1] - single])
+    n_equal = np.minimum(by_unit[1], by_other[1])
+    both = _ratios(sums, size, 1.0 / doubt, n_equal, level)
+    both = both._replace(residual=np.concatenate([ways.units, ways.others]))
+    return PassRates(both, len(size), len(unit), name, ways)
+
+
+def _sums(code: Ints, passed: Floats, n: int | None = None) -> tuple[Floats, Floats]:
+    """[cluster, column] how many cases pass, and how many there are."""
+    size = np.bincount(code, minlength=n or 0).astype(np.float64)
     sums = np.zeros((len(size), len(passed)))
     np.add.at(sums, code, passed.T)
-    return PassRates(clustered_ratios(sums, size[:, None], level=level), len(size), len(unit), name)
+    return sums, np.repeat(size[:, None], len(passed), axis=1)

@@ -97,3 +97,36 @@ def test_too_few_notes_are_told_before_anything_is_scored(tmp_path: Path) -> Non
     )
     with pytest.raises(ConfigError, match="no held-out note can take a sentence"):
         quick(suite=written(tmp_path, MIRRORED), embed=5).plan(cohort_of(["None.", "Fine."], [0, 1]), RNG(0))
+
+
+def test_intervals_allow_for_other_notes(tmp_path: Path) -> None:
+    """A model that answers by the note, not by the sentence: every template passes in the same share of notes."""
+    suite = written(tmp_path, MIRRORED)
+    cohort = cohort_of([HOST.format(k=k) for k in range(24)], [0] * 24)
+    low = {}
+    for name, embed in (("many", 10), ("few", 4)):
+        audit = quick(suite=suite, embed=embed)
+        plan = audit.plan(cohort, RNG(0))
+        assert plan.memory.examined.host is not None
+        assert len(np.unique(plan.memory.examined.host)) == embed
+        chosen = sorted(set(plan.variants.parent[plan.memory.examined.first].tolist()))[: embed // 2]
+        texts = {HOST.format(k=k)[:50] for k in chosen}
+        result = audit.analyse(plan, asked(plan, ByNote(texts))[1], RNG(1))
+        row = result.estimates.filter(metric="pass_rate", group="order/order: ADE", model="m")
+        row = row.filter(row["reference"].is_null())
+        low[name] = float(row["high"][0] - row["low"][0])
+        assert result.provenance["unit"].startswith("base template and by the patient of the note")
+    assert low["few"] > 0.75
+    assert low["many"] < low["few"]
+
+
+class ByNote(Model):
+    """Positive in some notes, whatever the sentence says."""
+
+    labels, fingerprint = ("ADE",), "note"
+
+    def __init__(self, starts: set[str]) -> None:
+        self.starts = starts
+
+    def predict(self, inputs: Inputs) -> Probabilities:
+        return np.array([[0.9 if text[:50] in self.starts else 0.1] for text in inputs.texts])

@@ -1,7 +1,8 @@
-"""Suites with more than two labels, and tests with a function of their own: counted by hand."""
+"""Suites with more than two labels, and expectation functions, from every kind of file and through the audit."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +12,22 @@ import pytest
 from palpate import Cohort
 from palpate.audits.capabilities.measures import is_right
 from palpate.cases.edits import Inputs
+from palpate.data.suites import read_suite_file, write_cases
 from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
-from palpate.perturb.suites import RightAnswer, read_suite_yaml
+from palpate.perturb.suites import RightAnswer
 from palpate.results import AuditResult
 from tests.audits.capabilities.capability_runs import audit, quick, rows, values
 
-CLASSES = """
+HEAD = """
 suite: chest
-labels: {classes: [pneumonia, edema, normal]}
+labels: {LABELS}
 lexicons: {side: [left, right]}
 capabilities:
+"""
+CLASSES = (
+    HEAD.replace("{LABELS}", "{classes: [pneumonia, edema, normal]}")
+    + """
   - id: which
     tests:
       - id: which
@@ -45,11 +51,10 @@ capabilities:
         templates:
           - {id: i1, text: "Fluid at the {side}."}
 """
-EACH = """
-suite: chest
-labels: {each: [pneumonia, edema, normal]}
-lexicons: {side: [left, right]}
-capabilities:
+)
+EACH = (
+    HEAD.replace("{LABELS}", "{each: [pneumonia, edema, normal]}")
+    + """
   - id: both
     tests:
       - id: both
@@ -59,7 +64,58 @@ capabilities:
           - {id: b2, label: {pneumonia: yes, normal: no}, text: "Consolidation, perhaps Fluid, on the {side}."}
           - {id: b3, label: [], text: "Nothing on the {side}."}
 """
+)
+EXPECTED = (
+    HEAD.replace("{LABELS}", "{each: [pneumonia, edema, normal]}")
+    + """
+  - id: certainty
+    tests:
+      - id: sure
+        type: MFT
+        expect: rules.py:sure
+        templates:
+          - {id: s1, text: "Consolidation on the {side}."}
+          - {id: s2, text: "Opacity on the {side}."}
+      - id: follows
+        type: DIR
+        expect: rules.py:fluid_follows
+        templates:
+          - {id: f1, text: "Clear on the {side}.", to: "Fluid on the {side} now."}
+"""
+)
+CLASSES_TABLE = """capability,id,class,template
+which,p1,pneumonia,Consolidation on the {side}.
+which,p2,pneumonia,A large Opacity is there.
+which,e1,edema,Fluid on the {side}.
+which,n1,normal,Clear on the {side}.
+"""
+EACH_TABLE = """capability;id;label:pneumonia;label:edema;label:normal;template
+both;b1;1;1;0;Consolidation and Fluid on the {side}.
+both;b2;1;;0;Consolidation, perhaps Fluid, on the {side}.
+both;b3;0;0;0;Nothing on the {side}.
+"""
+EXPECTED_TABLE = """capability,test,id,label:pneumonia,label:edema,label:normal,expect,template
+certainty,sure,s1,,,,rules.py:sure,Consolidation on the {side}.
+certainty,sure,s2,,,,rules.py:sure,A large Opacity is there.
+"""
+FUNCTIONS = """
+def sure(case):
+    return max(case.before.values()) >= 0.8
+
+
+def fluid_follows(case):
+    return case.after["edema"] - case.before["edema"] > 0.5 and case.slots["side"] in case.changed
+
+
+def odd(case):
+    return "yes"
+
+
+def broken(case):
+    return case.before["nothing"]
+"""
 WORDS = {"Consolidation": 0, "Fluid": 1, "Clear": 2}
+Run = Callable[..., AuditResult]
 
 
 class Words(Model):
@@ -78,14 +134,33 @@ def cohort() -> Cohort:
     return Cohort.from_frame(frame, labels=list(y))
 
 
-def run(tmp_path: Path, text: str, **options: object) -> AuditResult:
-    file = tmp_path / "suite.yaml"
-    file.write_text(text, encoding="utf-8")
-    return audit(quick(suite=file, **options), cohort(), words=Words())
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Audits the model with a suite that is written as a file; its functions are in `rules.py` beside it."""
+    (tmp_path / "rules.py").write_text(FUNCTIONS, encoding="utf-8")
+    (tmp_path / "bad.py").write_text("1 / 0\n", encoding="utf-8")
+
+    def audited(text: str, name: str = "suite.yaml", **options: object) -> AuditResult:
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8")
+        if name.endswith(".csv"):
+            options = {"slots": {"side": ["left", "right"]}, **options}
+        return audit(quick(suite=file, **options), cohort(), words=Words())
+
+    return audited
 
 
-def test_the_named_class_must_be_the_highest(tmp_path: Path) -> None:
-    result = run(tmp_path, CLASSES)
+def as_cases(tmp_path: Path, table: str) -> str:
+    """The finished cases of a table of templates, as JSON Lines."""
+    file, cases = tmp_path / "table.csv", tmp_path / "cases.jsonl"
+    file.write_text(table, encoding="utf-8")
+    suite = read_suite_file(file, slots={"side": ["left", "right"]})
+    write_cases(suite.default_cases(np.random.default_rng(0)), cases)
+    return cases.read_text(encoding="utf-8")
+
+
+def test_the_named_class_must_be_the_highest(run: Run) -> None:
+    result = run(CLASSES)
     rates = values(result, "pass_rate")
     assert rates["which/which: pneumonia"] == 0.5  # "Opacity" says nothing to the model, and a tie is no answer
     assert (values(result, "template_pass_rate")["p1"], values(result, "template_pass_rate")["p2"]) == (1.0, 0.0)
@@ -98,8 +173,8 @@ def test_the_named_class_must_be_the_highest(tmp_path: Path) -> None:
     assert set(result.estimates["label"]) == {"all labels"}
 
 
-def test_every_label_is_decided_for_itself(tmp_path: Path) -> None:
-    result = run(tmp_path, EACH)
+def test_every_label_is_decided_for_itself(run: Run) -> None:
+    result = run(EACH)
     assert values(result, "pass_rate") == {
         "both/both: pneumonia, edema, no normal": 1.0,
         "both/both: pneumonia, no normal": 1.0,
@@ -108,6 +183,21 @@ def test_every_label_is_decided_for_itself(tmp_path: Path) -> None:
     reasons = dict(rows(result, "recall").select("group", "reason").iter_rows())
     assert reasons["held-out: pneumonia, edema, no normal"] == "no 'pneumonia, edema, no normal' case in split 'test'"
     assert values(result, "recall")["held-out: pneumonia, no normal"] == 0.5
+
+
+def test_a_table_says_the_same_as_yaml(run: Run, tmp_path: Path) -> None:
+    """Templates in CSV and finished cases in JSONL give the pass rates of the YAML suite with the same sentences."""
+    named = {"p1": 1.0, "p2": 0.0, "e1": 1.0, "n1": 1.0}
+    in_yaml = values(run(CLASSES), "template_pass_rate")
+    assert {name: in_yaml[name] for name in named} == named
+    for name, text in (("t.csv", CLASSES_TABLE), ("t.jsonl", as_cases(tmp_path, CLASSES_TABLE))):
+        result = run(text, name)
+        assert values(result, "template_pass_rate") == named
+        assert values(result, "recall") == values(run(CLASSES), "recall")
+    for name, text in (("e.csv", EACH_TABLE), ("e.jsonl", as_cases(tmp_path, EACH_TABLE))):
+        assert values(run(text, name), "pass_rate") == values(run(EACH), "pass_rate")
+    result = run(EXPECTED_TABLE, "f.csv")
+    assert values(result, "template_pass_rate") == {"s1": 1.0, "s2": 0.0}
 
 
 def test_right_answers_one_by_one() -> None:
@@ -121,46 +211,8 @@ def test_right_answers_one_by_one() -> None:
     assert not np.isnan(is_right(p, np.array([np.nan, 0.3, 0.7]), None, RightAnswer(present=("b",)), labels)).any()
 
 
-FUNCTIONS = """
-def sure(case):
-    return max(case.before.values()) >= 0.8
-
-
-def fluid_follows(case):
-    return case.after["edema"] - case.before["edema"] > 0.5 and case.slots["side"] in case.changed
-
-
-def odd(case):
-    return "yes"
-
-
-def broken(case):
-    return case.before["nothing"]
-"""
-EXPECTED = """
-suite: chest
-labels: {each: [pneumonia, edema, normal]}
-lexicons: {side: [left, right]}
-capabilities:
-  - id: certainty
-    tests:
-      - id: sure
-        type: MFT
-        expect: rules.py:sure
-        templates:
-          - {id: s1, text: "Consolidation on the {side}."}
-          - {id: s2, text: "Opacity on the {side}."}
-      - id: follows
-        type: DIR
-        expect: rules.py:fluid_follows
-        templates:
-          - {id: f1, text: "Clear on the {side}.", to: "Fluid on the {side} now."}
-"""
-
-
-def test_a_function_says_what_passes(tmp_path: Path) -> None:
-    (tmp_path / "rules.py").write_text(FUNCTIONS, encoding="utf-8")
-    result = run(tmp_path, EXPECTED)
+def test_a_function_says_what_passes(run: Run) -> None:
+    result = run(EXPECTED)
     assert values(result, "pass_rate") == {"certainty/sure": 0.5, "certainty/follows": 1.0}
     assert values(result, "template_pass_rate") == {"s1": 1.0, "s2": 0.0, "f1": 1.0}
     assert any("expectation 'sure' does not hold" in finding.sentence for finding in result.findings)
@@ -178,17 +230,15 @@ def test_a_function_says_what_passes(tmp_path: Path) -> None:
         ("bad.py:sure", "the file of expectation 'sure' can't be run"),
     ],
 )
-def test_a_bad_function_is_told(tmp_path: Path, name: str, message: str) -> None:
-    (tmp_path / "rules.py").write_text(FUNCTIONS, encoding="utf-8")
-    (tmp_path / "bad.py").write_text("1 / 0\n", encoding="utf-8")
+def test_a_bad_function_is_told(run: Run, name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        run(tmp_path, EXPECTED.replace("rules.py:sure", name))
+        run(EXPECTED.replace("rules.py:sure", name))
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("label: edema,", "label: oedema,", "line 13: the label is 'oedema'"),
+        ("label: edema,", "label: oedema,", "the label is 'oedema'"),
         ("{classes: [pneumonia, edema, normal]}", "{classes: [pneumonia]}", "needs at least two different names"),
         ("        label: edema\n", "", "template 'd1' has no label"),
         ('label: pneumonia, text: "O', 'text: "O', "template 'p2' has no label; add `label: pneumonia`"),
@@ -200,16 +250,15 @@ def test_a_bad_function_is_told(tmp_path: Path, name: str, message: str) -> None
         ("tolerance: 0.1", "expect: rules", "'rules' is not an expectation"),
     ],
 )
-def test_a_bad_suite_of_several_labels(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_bad_suite_of_several_labels(run: Run, old: str, new: str, message: str) -> None:
     assert old in CLASSES
-    file = tmp_path / "suite.yaml"
-    file.write_text(CLASSES.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(ConfigError, match=message):
-        read_suite_yaml(file)
+        run(CLASSES.replace(old, new, 1))
 
 
-def test_labels_of_the_cohort_have_the_suites_names(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the cohort has no label 'oedema'"):
-        run(tmp_path, CLASSES.replace("edema", "oedema"))
-    with pytest.raises(ConfigError, match="has labels of its own; remove `label:`"):
-        run(tmp_path, CLASSES, label="edema")
+def test_labels_of_the_cohort_have_the_suites_names(run: Run) -> None:
+    for text, name in ((CLASSES, "suite.yaml"), (CLASSES_TABLE, "t.csv")):
+        with pytest.raises(ConfigError, match="the cohort has no label 'oedema'"):
+            run(text.replace("edema", "oedema"), name)
+        with pytest.raises(ConfigError, match="has labels of its own; remove `label:`"):
+            run(text, name, label="edema")

@@ -1,8 +1,9 @@
 """Hard sentences, written for palpate: `affirmed` is right on at least 95% of them.
 
 `held_back.tsv` was written before the rules and read only when they were done (86 of 87 then; one rule was mended after
-it); `hard_sentences.tsv` was written beside them, in batches; `last_check.tsv` after the last of them (59 of 60 then).
-A new sentence that fails belongs into the second file, with its rule.
+it); `hard_sentences.tsv` was written beside them, in batches; `last_check.tsv` after the last of them (58 of 60 then).
+`second_reader.tsv` is by another author: four batches of 60, the first two written before seeing the rules; 56, 56, 56
+and 58 were right when they were first tried. A new sentence that fails belongs into the second file, with its rule.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 from palpate.perturb.mentions import find_mentions
 
 HERE = Path(__file__).parent
-FILES = ("hard_sentences.tsv", "held_back.tsv", "last_check.tsv")
+FILES = ("hard_sentences.tsv", "held_back.tsv", "last_check.tsv", "second_reader.tsv")
 
 
 def sentences(name: str) -> list[tuple[str, str, str, int]]:
@@ -63,6 +64,10 @@ def test_no_kind_of_sentence_is_misread_as_a_whole() -> None:
         ("Family history:\nstroke.\n\nPneumonia was found on admission.", 1),
         ("His sister had asthma and his father had pneumonia.", 0),
         ("She is not having pain, just some pneumonia.", 1),
+        ("He describes gout, pneumonia, high cholesterol, and back pain in his family.", 0),
+        ("He has pneumonia and is anxious, there is no cancer in his family.", 1),
+        ("He developed pneumonia after his visit, and gout runs in the family.", 1),
+        ("Pneumonias, gout and stroke in the family.", 0),
     ],
 )
 def test_relatives_are_followed_over_sentences(text: str, affirmed: int) -> None:

@@ -65,7 +65,14 @@ def found(text: str, *words: str, **options: str) -> list[str]:
         ("pain-free, Pain-Free", "pain", []),
         ("pain-freedom", "pain", ["pain"]),
         ("x-ray, T-cell", "ray", []),
-        ("COVID-19", "covid", []),
+        ("COVID-19, PHQ-9, IL-6", "covid", []),
+        ("COVID-19", "COVID-19", ["COVID-19"]),
+        ("IL-6", "6", []),
+        ("grade-2, GRADE-3, stage-4", "grade", ["grade", "GRADE"]),
+        ("type-2 diabetes", "type", ["type"]),
+        ("low-grade fever", "grade", ["grade"]),
+        ("insulin-dependent", "insulin", ["insulin"]),
+        ("end-stage", "stage", ["stage"]),
         ("2020-01-05", "01", []),
         ("pre- and post-op", "pre", ["pre"]),
         ("the patient's bed", "patient", ["patient"]),
@@ -155,7 +162,9 @@ def joins(text: str, place: int) -> bool:
     follows = right[: len(right) - len(right.lstrip(WORDY))].lower()
     if not run or not follows:
         return False
-    return (len(run) == 1 and run.isalpha()) or run == "non" or follows[0].isdigit() or follows == "free"
+    if follows[0].isdigit() and (run[-1].isdigit() or (len(run) == 2 and run.isalpha())):
+        return True
+    return (len(run) == 1 and run.isalpha()) or run == "non" or follows == "free"
 
 
 @given(

@@ -156,7 +156,7 @@ class Capabilities:
                 "embedded_in": examined.n_hosts,
                 "threshold": measured.thresholds.origin,
                 "n_replicates": self.n_replicates,
-                "unit": "base template for sentences, patient for held-out cases",
+                "unit": f"{examined.units} for sentences, patient for held-out cases",
             },
         )
 

@@ -89,8 +89,8 @@ def _against_baseline(analysis: CapabilitiesAnalysis, part: str) -> Chart:
         caption="Share of the sentences of each test to which the model gives the right answer, by the answer that is "
         "right; the first bar is the share of held-out cases with that label that it finds (recall). A model that "
         "gives one answer to everything has 100% in one panel and 0% in the other. "
-        f"{analysis.how.level:.0%} intervals, by base template for sentences and by patient for held-out cases."
-        + _seeds(analysis),
+        f"{analysis.how.level:.0%} intervals, by {analysis.examined.units} for sentences and by patient for "
+        "held-out cases." + _seeds(analysis),
         description="Bars of pass rates by test and label, beside the recall on held-out cases.",
         x=_ANSWERS,
         y=Axis(field="test", title="Test"),
@@ -124,8 +124,9 @@ def _tests_table(analysis: CapabilitiesAnalysis, part: str) -> Table:
     return table(
         "Every test and label",
         "Percent of right answers, with the held-out recall of the same label and the difference in percentage points. "
-        "Intervals for sentences are by base template, and wide where there are few. Differences have intervals that "
-        f"hold for all tests of a capability at once, and corrected p ({analysis.how.correction}). "
+        f"Intervals for sentences are by {analysis.examined.units}, and wide where there are few. Differences have "
+        "intervals "
+        f"that hold for all tests of a capability at once, and corrected p ({analysis.how.correction}). "
         f"Thresholds: {origins}.{_seeds(analysis)}",
         columns("Test", "Expected", "Model", ("Sentences (%)", "interval"), *_SPREAD[: bool(analysis.ensembles)])
         + columns(
@@ -183,8 +184,8 @@ def _models_table(analysis: CapabilitiesAnalysis, part: str) -> Table:
             rows.append((title, model, reference, *percents, *difference_cells(row, 100)))
     return table(
         "Model against model",
-        "Percent of right answers on the same sentences; differences in percentage points, paired by base template; "
-        f"p is corrected ({analysis.how.correction}).",
+        "Percent of right answers on the same sentences; differences in percentage points, paired by "
+        f"{analysis.examined.units}; p is corrected ({analysis.how.correction}).",
         columns("Capability or test", "Model", "Against", ("Model (%)", "number"), ("Other (%)", "number"))
         + columns(_DIFFERENCE, *TESTED),
         rows,
@@ -202,7 +203,7 @@ def _pairs_chart(analysis: CapabilitiesAnalysis, part: str) -> Chart:
     return forest(
         "Pairs of sentences",
         "Share of pairs in which the prediction stays where it was (after a change that should not matter), or moves "
-        f"as it should (after a change that matters). {analysis.how.level:.0%} intervals by base template.",
+        f"as it should (after a change that matters). {analysis.how.level:.0%} intervals by {analysis.examined.units}.",
         "Pass rates of the tests that compare two sentences.",
         x=Axis(field="value", title="Pairs that pass", low=0.0, high=1.0, percent=True),
         y=Axis(field="test", title="Test"),

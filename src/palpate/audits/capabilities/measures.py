@@ -93,15 +93,11 @@ def measure_capabilities(
     examined = plan.memory.examined
     thresholds = find_thresholds(plan, predictions, rule)
     answers = answers_of(plan, predictions, thresholds.values)
-    template = examined.template
     return CapabilityMeasures(
         answers,
         thresholds,
         _baselines(plan, answers, how.level, split),
-        {
-            test: pass_rates(template[test.cases], answers.passed[:, test.cases], level=how.level)
-            for test in examined.tests
-        },
+        {test: _rates(examined, answers.passed, test.cases, how.level) for test in examined.tests},
         {test: _pair_rates(examined, answers, test.cases, how.level) for test in examined.tests if test.paired},
         value_rates(examined, answers.passed, how, rng),
     )
@@ -237,13 +233,21 @@ def _baselines(plan: Plan[PlannedSuite], answers: Answers, level: float, split: 
     return out
 
 
+def _rates(examined: ExaminedCases, passed: Floats, rows: Ints, level: float) -> PassRates:
+    """The pass rates of some cases, by base template and, where they stand in notes, also by patient."""
+    template, mine = examined.template[rows], passed[:, rows]
+    if examined.host is None:
+        return pass_rates(template, mine, level=level)
+    return pass_rates(template, mine, level=level, other=examined.host[rows], n_other=int(examined.host.max()) + 1)
+
+
 def _pair_rates(examined: ExaminedCases, answers: Answers, rows: Ints, level: float) -> PairRates:
-    template, changes = examined.template, {}
+    changes = {}
     found = np.unique(examined.change[rows]).tolist()
     for change in found if len(found) > 1 else ():
         some = rows[examined.change[rows] == change]
-        changes[examined.changes[change]] = pass_rates(template[some], answers.passed[:, some], level=level)
-    flips = pass_rates(template[rows], answers.flipped[:, rows], level=level)
+        changes[examined.changes[change]] = _rates(examined, answers.passed, some, level)
+    flips = _rates(examined, answers.flipped, rows, level)
     return PairRates(answers.moved[:, rows].mean(axis=1), flips, changes)
 
 

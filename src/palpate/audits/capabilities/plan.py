@@ -113,6 +113,13 @@ class ExaminedCases:
     dropped: tuple[str, ...]
     n_hosts: int = 0
     """In how many notes the sentences stand; 0 if they stand alone."""
+    host: Ints | None = None
+    """[case] the patient of the note that it stands in, from 0; None if it stands alone."""
+
+    @property
+    def units(self) -> str:
+        """What intervals of sentences are by."""
+        return "base template" if self.host is None else "base template and by the patient of the note"
 
     def tests_of(self, part: str, *, decides: bool | None = None) -> list[LabelledTest]:
         """The tests and labels of a part; `decides`: only MFT, or only pairs of sentences (INV and DIR)."""
@@ -177,21 +184,20 @@ def plan_suite(
     made = (*cases.texts, *(text for text in cases.changed if text))
     sizes = [len(held_out), len(validation), len(cases), len(made) - len(cases)]
     group = np.repeat(np.arange(len(sizes)), sizes).astype(np.int64)
-    memory = PlannedSuite(
-        replace(
-            examine_cases(suite, cases, first_row=first_row, training=notes, capabilities=chosen),
-            n_hosts=0 if hosts is None else len(hosts.rows),
-        ),
-        slice(0, len(held_out)),
-        slice(len(held_out), first_row),
-    )
+    examined = examine_cases(suite, cases, first_row=first_row, training=notes, capabilities=chosen)
     unedited = np.concatenate([held_out, validation]).astype(np.int64)
+    notices: tuple[str, ...] = ()
     if hosts is None:
         parent = np.concatenate([unedited, len(cohort) + np.arange(len(made))]).astype(np.int64)
-        variants = replace(Variants.of_cases(parent), group=group, group_names=_GROUPS, made=made)
-        return Plan(cohort, variants, labels, cases=held_out, memory=memory)
-    variants = replace(_in_notes(cohort, unedited, hosts, cases), group=group, group_names=_GROUPS)
-    notices = tuple(filter(None, [hosts.notice()]))
+        variants = replace(Variants.of_cases(parent), made=made)
+    else:
+        variants = _in_notes(cohort, unedited, hosts, cases)
+        patient = cohort.patients[variants.parent[examined.first]]
+        host = np.unique(patient, return_inverse=True)[1].astype(np.int64)
+        examined = replace(examined, n_hosts=len(hosts.rows), host=host)
+        notices = tuple(filter(None, [hosts.notice()]))
+    variants = replace(variants, group=group, group_names=_GROUPS)
+    memory = PlannedSuite(examined, slice(0, len(held_out)), slice(len(held_out), first_row))
     return Plan(cohort, variants, labels, cases=held_out, memory=memory, notices=notices)
 
 

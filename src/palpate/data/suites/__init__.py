@@ -1,7 +1,6 @@
 """A user's own template suites: in YAML, as templates in CSV, or as finished cases in JSON Lines; and writing cases.
 
-A label is compared as a whole word, never guessed from part of its name: 1/0, true/false, yes/no, positive/negative, or
-the word given as `positive` and one other word.
+What a file may say is right, beyond two labels: `answers`.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from palpate.errors import ConfigError
 from palpate.files import replacing
 from palpate.perturb.suites import list_suites, load_suite, read_suite_yaml
 from palpate.perturb.suites.cases import Case, SuiteCases
+from palpate.perturb.suites.schema import Template
 from palpate.perturb.suites.suite import Suite
 
 __all__ = [
@@ -61,7 +61,8 @@ def read_suite_file(file: Path, *, positive: str | None = None, slots: Slots | N
 def write_cases(cases: SuiteCases | Iterable[SuiteCases], path: str | Path) -> int:
     """Write cases to a .csv or .jsonl file, for a model that runs elsewhere; returns how many.
 
-    `label` is 1, 0 or empty. A stream of `SuiteCases` (`Suite.sample_batches`) is written batch by batch.
+    `label` is 1, 0 or empty, or the answer in words where there are several labels. A stream of `SuiteCases`
+    (`Suite.sample_batches`) is written batch by batch.
     """
     file = Path(path)
     if file.suffix not in (".csv", ".jsonl"):
@@ -98,7 +99,17 @@ def _records(batches: Iterable[SuiteCases]) -> Iterator[dict[str, Any]]:
             case, unit = batch[row], batch.units[int(batch.unit[row])]
             record = _record(case)
             rule = {"tolerance": unit.test.tolerance, "direction": unit.test.direction, "margin": unit.test.margin}
-            yield {**record, **{key: value for key, value in rule.items() if value is not None}}
+            yield {**record, **_several(unit.template), **{k: value for k, value in rule.items() if value is not None}}
+
+
+def _several(template: Template) -> dict[str, Any]:
+    """What is right about several labels, as `import_jsonl` reads it."""
+    wanted = template.wanted
+    if wanted is None:
+        return {}
+    if wanted.highest is not None:
+        return {"class": wanted.highest}
+    return {"labels": {**dict.fromkeys(wanted.present, 1), **dict.fromkeys(wanted.absent, 0)}}
 
 
 def _record(case: Case) -> dict[str, Any]:

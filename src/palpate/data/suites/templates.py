@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from palpate.data.suites.assembly import NO_RULE, LabelWords, SuiteRow, assemble, read_text
+from palpate.data.suites.answers import CLASS, EXPECT, LABEL, AnswerReader, read_expectation
+from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble
 from palpate.errors import ConfigError
 from palpate.files import replacing
 from palpate.perturb.suites import suites_folder
 from palpate.perturb.suites.grouping import group_variations, nearest_bases
 from palpate.perturb.suites.lexicons import Attribute, Lexicon, load_lexicon
-from palpate.perturb.suites.patterns import PatternError, parse
+from palpate.perturb.suites.patterns import Part, Pattern, PatternError, Slot, parse
 from palpate.perturb.suites.readers import is_id
-from palpate.perturb.suites.schema import Template
+from palpate.perturb.suites.schema import Template, Test
 from palpate.perturb.suites.suite import Suite
+from palpate.perturb.suites.tables import EACH, read_table
 
 Slots = Mapping[str, str | Sequence[str | Mapping[str, Attribute]]]
 """The values of slots by name: one text, or a list of texts and entries with attributes."""
@@ -51,6 +52,8 @@ def import_csv(
 ) -> Suite:
     """A suite from rows of `capability,label,template` with `{slots}`; columns `test`, `id` and `tags` are read too.
 
+    Instead of `label` there may be a column `class`, columns `label:NAME`, or a column `expect` (`answers`).
+
     `lexicons` are the values of slots by name; slots that palpate has a lexicon for need none. Rows are variations of
     one base template if the column `base` says so, or if the same row of the file `base` is nearest to them; without
     either, `group_variations` finds the groups by the rows' wording.
@@ -66,11 +69,10 @@ def import_templates(
     base: str | Path | None = None,
 ) -> ImportedTemplates:
     """The same with the number of rows and how they were grouped."""
-    file, words = Path(path), LabelWords(Path(path), positive)
-    rows, bases = [], []
-    for row, given in _rows(file, words):
-        rows.append(row)
-        bases.append(next((given[name] for name in BASE_COLUMNS if given.get(name)), ""))
+    file = Path(path)
+    answers, listed = read_rows(file, positive)
+    rows = [_with_known_slots(row, lexicons or {}) for row, _ in listed]
+    bases = [next((given[name] for name in BASE_COLUMNS if given.get(name)), "") for _, given in listed]
     grouped_by: GroupedBy
     keys: Sequence[Hashable]
     if base is not None:
@@ -80,53 +82,96 @@ def import_templates(
     else:
         grouped_by, keys = "wording", group_variations([_text(row) for row in rows], [_place(row) for row in rows])
     filled = _fill_slots(rows, file, lexicons or {})
-    suite = assemble(file, _grouped(rows, keys), words.labels(), filled, all_variations=False)
+    suite = assemble(file, _grouped(rows, keys), answers, filled, all_variations=False)
     return ImportedTemplates(suite, len(rows), grouped_by)
 
 
 def write_templates(suite: Suite, path: str | Path) -> int:
-    """Write the variations of a suite's labelled templates with their base template; returns how many."""
+    """Write the variations of a suite's templates with their base template and answer; returns how many."""
+    columns = _answer_columns(suite)
     n = 0
     with replacing(Path(path)) as scratch, scratch.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(("capability", "test", "label", "base", "tags", "template"))
+        writer.writerow(("capability", "test", *columns, "base", "tags", "template"))
         for capability in suite.capabilities:
             for test in capability.tests:
                 for template in test.templates if test.type == "MFT" else ():
-                    label, tags = suite.labels.name(template.label), " ".join(template.tags)
+                    answer, tags = _answer_cells(suite, test, template), " ".join(template.tags)
+                    said = [answer.get(column, "") for column in columns]
                     for flat in template.variations():
-                        writer.writerow((capability.id, test.id, label, template.id, tags, flat.source()))
+                        writer.writerow((capability.id, test.id, *said, template.id, tags, flat.source()))
                         n += 1
     return n
 
 
-def _rows(file: Path, words: LabelWords) -> Iterator[tuple[SuiteRow, dict[str, str]]]:
+def _answer_columns(suite: Suite) -> list[str]:
+    asked = [template.wanted for template in suite.templates if template.wanted is not None]
+    if any(wanted.highest is not None for wanted in asked):
+        columns = [CLASS]
+    else:
+        columns = [f"{EACH}{name}" for name in suite.classes] or [LABEL]
+    functions = any(test.expect is not None for capability in suite.capabilities for test in capability.tests)
+    return [*columns, EXPECT] if functions else columns
+
+
+def _answer_cells(suite: Suite, test: Test, template: Template) -> dict[str, str]:
+    cells = {}
+    if test.expect is not None:
+        file = test.expect.file or Path()
+        near = suite.file is not None and file.is_relative_to(suite.file.parent)
+        shown = file.relative_to(suite.file.parent) if near and suite.file is not None else file
+        cells[EXPECT] = f"{shown}:{test.expect.name}"
+    if template.wanted is None:
+        return {**cells, LABEL: suite.labels.name(template.label)}
+    if template.wanted.highest is not None:
+        return {**cells, CLASS: template.wanted.highest}
+    said = {**dict.fromkeys(template.wanted.present, "1"), **dict.fromkeys(template.wanted.absent, "0")}
+    return {**cells, **{f"{EACH}{name}": flag for name, flag in said.items()}}
+
+
+def read_rows(file: Path, positive: str | None) -> tuple[AnswerReader, list[tuple[SuiteRow, dict[str, str]]]]:
     """Each row as a template of its own, and its cells."""
-    reader = csv.DictReader(io.StringIO(read_text(file), newline=""))
-    columns = [name.strip().lower() for name in reader.fieldnames or ()]
-    for needed in ("capability", "label", "template"):
+    columns, table = read_table(file)
+    for needed in ("capability", "template"):
         if needed not in columns:
-            raise ConfigError("column not found", file=file, column=needed, hint="the first line names the columns")
-    reader.fieldnames = columns
-    for number, row in enumerate(reader, start=1):
-        given = {key: (value or "").strip() for key, value in row.items() if key is not None and isinstance(value, str)}
-        for needed in ("capability", "label", "template"):
+            listed = f"the columns are: {', '.join(columns)}" if columns else "the first line names the columns"
+            raise ConfigError("column not found", file=file, column=needed, hint=listed)
+    answers = AnswerReader(file, columns, positive)
+    rows, seen = [], dict[str, tuple[int, Hashable]]()
+    for number, line, given in table:
+        for needed in ("capability", "template"):
             if not given.get(needed):
                 raise ConfigError("the cell is empty", file=file, row=number, column=needed, hint="fill it in")
-        try:
-            pattern = parse(given["template"], alternatives=False)
-        except PatternError as error:
-            raise ConfigError(str(error), file=file, row=number, column="template") from None
-        template = Template(
-            id=given.get("id") or f"row-{number}",
-            pattern=pattern,
-            label=words.read(given["label"], number),
-            tags=tuple(given.get("tags", "").split()),
-            line=reader.line_num,
-            file=file,
-        )
-        test = given.get("test") or given["capability"]
-        yield SuiteRow(given["capability"], test, "MFT", template, NO_RULE), given
+        row = _row(file, number, line, given, answers)
+        text = _text(row)
+        first, place = seen.setdefault(text, (number, _place(row)))
+        if first != number:
+            other = "" if place == _place(row) else ", with another answer"
+            problem = f"the same text as in row {first}{other}"
+            raise ConfigError(problem, file=file, row=number, column="template", hint="remove one or reword it")
+        rows.append((row, given))
+    return answers, rows
+
+
+def _row(file: Path, number: int, line: int, given: Mapping[str, str], answers: AnswerReader) -> SuiteRow:
+    try:
+        pattern = parse(given["template"], alternatives=False)
+    except PatternError as error:
+        hint = None if "slot" in str(error) else "write a brace that is no slot twice, {{ or }}"
+        raise ConfigError(str(error), file=file, row=number, column="template", hint=hint) from None
+    expect = read_expectation(given.get(EXPECT, ""), file, number)
+    label, wanted = answers.read(given, number)
+    template = Template(
+        id=given.get("id") or f"row-{number}",
+        pattern=pattern,
+        label=label,
+        tags=tuple(given.get("tags", "").split()),
+        line=line,
+        file=file,
+        wanted=wanted,
+    )
+    test = given.get("test") or given["capability"]
+    return SuiteRow(given["capability"], test, "MFT", template, NO_RULE, expect)
 
 
 def _text(row: SuiteRow) -> str:
@@ -135,7 +180,7 @@ def _text(row: SuiteRow) -> str:
 
 def _place(row: SuiteRow) -> Hashable:
     """What rows of one base template have in common, whatever their wording."""
-    return row.capability, row.test, row.template.label
+    return row.capability, row.test, row.template.label, row.template.wanted, row.expect
 
 
 def _given(rows: Sequence[SuiteRow], file: Path, bases: Sequence[str]) -> list[str]:
@@ -154,7 +199,7 @@ def _given(rows: Sequence[SuiteRow], file: Path, bases: Sequence[str]) -> list[s
 
 def _nearest(rows: Sequence[SuiteRow], file: Path, base: Path, positive: str | None) -> list[str]:
     """The base template of another file that is nearest to each row."""
-    listed = [row for row, _ in _rows(base, LabelWords(base, positive))]
+    listed = [row for row, _ in read_rows(base, positive)[1]]
     found = nearest_bases(
         [_text(row) for row in rows], [_place(row) for row in rows], [(_place(row), _text(row)) for row in listed]
     )
@@ -181,6 +226,18 @@ def _grouped(rows: Sequence[SuiteRow], keys: Sequence[Hashable]) -> list[SuiteRo
         )
         grouped.append(mine[0]._replace(template=template))
     return grouped
+
+
+def _with_known_slots(row: SuiteRow, given: Slots) -> SuiteRow:
+    """The row with `{Drug}` as `{drug}`: a slot that palpate fills is known whatever its capitals."""
+
+    def known(part: Part) -> Part:
+        if isinstance(part, Slot) and part.name not in given and part.name.lower() in SLOTS:
+            return part._replace(name=part.name.lower())
+        return part
+
+    groups = tuple(tuple(tuple(map(known, option)) for option in group) for group in row.template.pattern.groups)
+    return row._replace(template=replace(row.template, pattern=Pattern(groups)))
 
 
 def _fill_slots(rows: Sequence[SuiteRow], file: Path, given: Slots) -> dict[str, Lexicon]:

@@ -18,6 +18,7 @@ from palpate.perturb.mentions.people import is_of_other, is_of_patient
 from palpate.perturb.mentions.sentences import NO, Sentence
 
 _ANSWERED = re.compile(r"[^,]{0,60}" + re.escape(NO))
+_QUESTION = re.compile(r"[^,;]{0,40}\?\Z")
 _REACH = 400
 """A cue reaches at most this many characters."""
 _NEAR = 160
@@ -140,6 +141,8 @@ class ReadSentence:
         after = self.text[end : end + _NEAR]
         if _patterns().no_finding.match(after) or _ANSWERED.match(after):
             return True
+        if _QUESTION.match(after) and not _GIVEN.search(self.text, max(0, start - 60), start):
+            return True
         if self._denied_after(start, after):
             return True
         if _TOPIC.search(self.text, max(0, start - 60), start) and _patterns().dismissed.search(after):
@@ -225,10 +228,13 @@ def _patterns() -> Patterns:
         cues=_words(
             rf"(?P<skip>{skip})|(?P<ask>{_either(data['asked_after'])})|(?P<not>{verbal})"
             rf"|(?P<deny>{_either(data['denied_after'])})|(?P<family>{_either(data['family_after'])})"
-            rf"|(?P<bare>{negations}|negative|neg)",
+            rf"|(?P<bare>{negations}|{_either(data['refusals'])}|negative|neg)",
             r"(?P<query>\?)(?= ?\w)",
         ),
-        ends=_words(rf"{_either(data['ends'])}|(?:and|,(?: and)?) {_either(data['ends_after_comma'])}"),
+        ends=_words(
+            rf"(?!but (?:are |is |were |was )?not (?:necessarily )?limited){_either(data['ends'])}"
+            rf"|(?:and|,(?: and)?) {_either(data['ends_after_comma'])}"
+        ),
         new_clause=_words(
             rf"(?:and|,(?: and)?) (?:(?!or |nor |and )[\w'/-]+ ){{1,4}}?{verbs}"
             rf"|(?:is|was|are|were|been) (?:\w+ ){{0,2}}?{_either(data['not_before'])}(?: [\w'/-]+){{0,4}},"
@@ -241,7 +247,11 @@ def _patterns() -> Patterns:
         ),
         told=_words(_either(data["told"]) + r"|in (?:19|20)\d\d|x ?\d+"),
         no_finding=re.compile(rf"(?:(?:,| and| or|/)\s*[\w-]+){{0,3}}[ /-]{_either(data['not_findings'])}(?![\w-])"),
-        dismissed=_words(rf"no evidence|none|(?:is|was|were|are|been) (?:\w+ )?{_either(data['may_end'])}"),
+        dismissed=_words(
+            r"no (?:(?!change|changes|increase|worsening|improvement|recurrence)[\w/-]+ ){0,4}?"
+            r"(?:evidence|signs?|indications?|suggestion)"
+            rf"|none|(?:is|was|were|are|been) (?:\w+ )?{_either(data['may_end'])}"
+        ),
         verbs=_words(verbs),
         conditions=frozenset(data["conditions"]),
         may_end=frozenset(data["may_end"]),
@@ -254,7 +264,8 @@ def _patterns() -> Patterns:
 def _after(data: Any) -> re.Pattern[str]:
     """Words after a finding that deny it, behind the rest of its phrase and list and the auxiliary verbs."""
     stop = _either([*data["verbs"], *data["negations"], *data["ends"], *data["not_between"]])
-    gap = rf"(?P<gap>(?:,? (?!{stop}\b)[\w'()/-]+){{0,8}}?)"
+    aside = r"(?:, (?:al)?though [\w -]{1,40},)?"  # "pneumonia, though considered, was unlikely"
+    gap = rf"(?P<gap>(?:,? (?!{stop}\b)[\w'()/-]+){{0,8}}?){aside}"
     but = r"but(?: (?:was|were|then|later|subsequently))?(?= (?:not|ruled|excluded|absent|negative))"
     aux = rf"(?:,? (?:{_either(data['auxiliaries'])}|{but}|[a-z]+ly)){{0,7}}?"
     verb = rf"(?:,? (?:{_either(data['auxiliaries'])}|{but}|[a-z]+ly)){{1,7}}?"

@@ -32,13 +32,22 @@ _SUBJECT_AGAIN = re.compile(
 )
 _HIS_OR_HER = re.compile(r"\b(his|her)\s+(?:[\w-]+\s+){0,2}\Z", re.IGNORECASE)
 _KIN = "|".join(sorted(RELATIVES - {"family"}))
+_ITEM = (
+    r"(?!(?:and|or|no|not|in|but|denies|has|had|is|was|were|are|after|when|while|because|runs|with|who|which)\b)"
+    r"[\w/'-]+"
+)
+"""A word of a finding in a list."""
 _OF_RELATIVE = re.compile(
+    rf"\w*(?: {_ITEM}){{0,2}}(?:(?:,(?: and| or)?| and| or)(?: {_ITEM}){{1,4}}){{0,8}},? in (?:his|her|their|the)"
+    r" (?:immediate )?family\b(?! (?:room|physician|doctor|medicine|practice|meeting))|"
     r"[^,.;]{0,30}?\b(?:in|of|by|for|from)\s+(?:(?:his|her|their|the|an?|two|three|both|one|several|multiple|many|other|"
     r"maternal|paternal|older|younger|twin|half)\s+){0,3}"
     rf"(?:{_KIN}|family)\b(?!\s+(?:room|physician|doctor|medicine|practice|meeting))"
     rf"|\w*\s*(?:[:(\u2013]|-\s)\s*(?:(?:maternal|paternal|his|her)\s+)?(?:{_KIN})\b(?=\s*(?:[,;.)/&]|and\b|$))",
     re.IGNORECASE,
 )
+_CAUGHT = re.compile(r"\b(?:caught|catches|got|contracted|acquired|picked up)\s+(?:[\w-]+\s+){0,2}\Z", re.IGNORECASE)
+"""The patient has what was caught from a relative."""
 _WITH = re.compile(r"\s+(?:with|w/|has|having|who)\b", re.IGNORECASE)
 _PATIENT_FIRST = re.compile(
     r"(?:the\s+)?(?:patient|pt)\s+(?:\w+\s+)?(?:has|had|was|is|developed|suffers|suffered)\b(?!\s+(?:a\s+)?(?:no\s+)?(?:strong\s+)?family\b)",
@@ -66,7 +75,7 @@ def is_of_patient(text: str) -> bool:
 
 def is_of_other(text: str, start: int, end: int) -> bool:
     """Whether the mention at this place of a sentence is about somebody else than the patient."""
-    if _OF_RELATIVE.match(text, end):
+    if _OF_RELATIVE.match(text, end) and not _CAUGHT.search(text, max(0, start - 40), start):
         return True
     hits = [hit for hit in _words().scan(text).hits("people") if not _is_child_seen(text, hit)]
     note = ScannedNote(text, {"people": hits})

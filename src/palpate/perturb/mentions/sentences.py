@@ -34,6 +34,8 @@ _WRAPPED = 50
 """A line with this many characters was probably broken by the width of the page."""
 _NEXT_WORD = re.compile(r"[ \t]+([A-Za-z]+)")
 _LAST_WORD = re.compile(r"([A-Za-z/]+)(?:['’]s)?\s*\Z")
+_YES = re.compile(r"[\s:,-]*(?:yes|y|positive|pos|present|affirmative|true)\b", re.IGNORECASE)
+"""Answers a question, which is then no question any more."""
 _NOT_HEADINGS = frozenset(
     [
         "denies",
@@ -82,7 +84,8 @@ def sentences(part: str, *, in_family: bool = False) -> Iterator[Sentence]:
             word = last[1].lower() if last else ""
             if word in _NOT_HEADINGS or word in RELATIVES or word in SIDES or _names_kin(marked, match.end()):
                 continue
-        yield from _sentence(said, of_family or _goes_on(before, said))
+        asked = match.group() == "?" and _YES.match(marked, match.end()) is None
+        yield from _sentence(f"{said}?" if asked else said, of_family or _goes_on(before, said))
         begin, before = match.end(), said
         if match.lastgroup == "colon":
             of_family = _FAMILY_NAME.search(said) is not None
@@ -130,8 +133,9 @@ def _answer() -> re.Pattern[str]:
     data = read_resource("palpate.perturb.mentions", "cues.yaml")
     denied, ends = ("|".join(map(re.escape, data[name])) for name in ("denied_answers", "answer_ends"))
     said = rf"(?:{denied})(?:\s+(?:{ends}))?"
+    stop = r"(?=[ \t]*(?:[.,;!?(\n]|$))"
     return re.compile(
-        rf"{_SIGN}[(\[]?{said}[)\]]?(?=[ \t]*(?:[.,;!?(\n]|$))|(?<![ \t])[ \t]?[(\[]{said}[)\]]", re.IGNORECASE
+        rf"{_SIGN}[(\[]?{said}[)\]]?{stop}|(?<![ \t])[ \t]?[(\[](?:{said}[)\]]|[-–−][)\]]{stop})", re.IGNORECASE
     )
 
 

@@ -13,8 +13,6 @@ attributes; `{slot:generic}` in a template writes that attribute. `union:` lists
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from typing import NamedTuple
 
 from palpate.errors import ConfigError
 from palpate.files import YamlNode, read_yaml
+from palpate.perturb.suites.tables import read_table, read_text
 
 Attribute = str | float
 CASES = ("lower", "upper", "capital")
@@ -186,20 +185,23 @@ def slot_values(file: Path) -> tuple[dict[str, Attribute], ...]:
 
 
 def _listed_values(file: Path) -> tuple[dict[str, Attribute], ...]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        hint = "give a text file in UTF-8 with one value per line"
-        raise ConfigError("the values of a slot can't be read", file=file, hint=hint) from None
     if file.suffix == ".txt":
-        lines = (line.strip() for line in text.splitlines())
-        found: list[dict[str, Attribute]] = [{"value": line} for line in lines if line and not line.startswith("#")]
+        lines = ((number, line.strip()) for number, line in enumerate(read_text(file).splitlines(), start=1))
+        listed: list[tuple[int, dict[str, str]]] = [
+            (number, {"value": line}) for number, line in lines if line and not line.startswith("#")
+        ]
     else:
-        reader = csv.DictReader(io.StringIO(text, newline=""))
-        if "value" not in (reader.fieldnames or ()):
-            raise ConfigError("column not found", file=file, column="value", hint="the first line names the columns")
-        cells = ({key: (cell or "").strip() for key, cell in row.items() if isinstance(key, str)} for row in reader)
-        found = [{key: _number(key, cell) for key, cell in row.items() if cell} for row in cells if row["value"]]
+        columns, rows = read_table(file)
+        if "value" not in columns:
+            hint = f"the columns are: {', '.join(columns)}"
+            raise ConfigError("column not found", file=file, column="value", hint=hint)
+        listed = [(row.line, row.cells) for row in rows if row.cells.get("value")]
+    first: dict[str, int] = {}
+    for number, cells in listed:
+        if first.setdefault(cells["value"], number) != number:
+            problem = f"line {number}: '{cells['value'][:32]}' is in line {first[cells['value']]} already"
+            raise ConfigError(problem, file=file, hint="remove one")
+    found = [{key: _number(key, cell) for key, cell in cells.items() if cell} for _, cells in listed]
     if not found:
         raise ConfigError("the file has no values", file=file, hint="give at least one")
     return tuple(found)

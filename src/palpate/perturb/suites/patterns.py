@@ -133,7 +133,7 @@ def parse(text: str, *, alternatives: bool = True) -> Pattern:
 
 
 def _slot(written: str) -> Slot:
-    match = _SLOT.fullmatch(written)
+    match = _SLOT.fullmatch(written.strip())
     if match is None:
         raise PatternError(f"'{{{written}}}' is not a slot; write {{name}} or {{name:form}}")
     return Slot(match["name"], match["form"] or "")

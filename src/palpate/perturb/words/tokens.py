@@ -6,7 +6,8 @@ marks. This audit replaces words that a clinician would name, so unlike the evid
 - A hyphen separates, as in most tokenizers: "right-sided", "open-heart" and "240-mg" contain their parts. It joins
   where the parts mean something else: after a prefix and before an ending of `joined.yaml` ("non-smoker" does not
   contain "smoker", nor "pain-free" "pain", because a clinician reads the opposite), after a single letter ("x-ray",
-  "T-cell") and before a number ("COVID-19", "2020-01-05"). Dashes and slashes join nothing: "fever/chills" is two.
+  "T-cell"), and before a number that belongs to what it follows ("COVID-19", "IL-6", "2020-01-05", not "grade-2").
+  Dashes and slashes join nothing: "fever/chills" is two.
 - An apostrophe joins too ("don't", "O'Brien"), except that a possessive 's is a token of its own: "patient" is found
   in "patient's", and it is still possible to search for "Crohn's".
 - A full stop, comma, colon or slash between two digits joins, and so does a full stop before a number, so "98.6",
@@ -59,7 +60,9 @@ def _joining(character: str) -> str:
     starts = [rf"(?<=(?<!{character})(?i:{re.escape(prefix)}){_HYPHEN})" for prefix in listed["prefixes"]]
     endings = "|".join(map(re.escape, listed["endings"]))
     letter = rf"(?<=(?<!{character})[^\W\d_]{_HYPHEN})"
-    return "|".join([r"(?=\d)", letter, rf"(?=(?i:{endings})(?!{character}))", *starts])
+    names = [rf"(?<=(?<!{character})(?i:{re.escape(name)}){_HYPHEN})" for name in listed["numbered"]]
+    number = "|".join([rf"(?<=\d{_HYPHEN})", rf"(?<=(?<!{character})[^\W\d_]{{2}}{_HYPHEN})", *names])
+    return "|".join([rf"(?:{number})(?=\d)", letter, rf"(?=(?i:{endings})(?!{character}))", *starts])
 
 
 @lru_cache(maxsize=1)
