@@ -27,7 +27,8 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _AGES = re.compile(
-    r"(?:[^.;:\n\d]|\b[1-9]\b){0,40}?\b(?:(?:ages?|aged)\s+(?:of\s+|is\s+|at\s+)?|(?=\d\d[\s-]?(?:y|and\s+\d\d[\s-]?y)))"
+    r"(?:[^.;:\n\d]|\b[1-9]\b){0,40}?\b(?:(?:ages?|aged)\s+(?:of\s+|is\s+|at\s+)?|(?:is|are)\s+(?:now\s+)?(?=\d\d\s*(?:[.;)]|,\s+[a-z]|and\s+\d\d\s*[.;]|$))|"
+    r"(?=\d\d[\s-]?(?:y|and\s+\d\d[\s-]?y)))"
     r"(?P<one>\d\d)\b(?:\s*(?:,|and|&|,\s*and)\s*(?P<two>\d\d)\b)?",
     re.IGNORECASE,
 )
@@ -147,6 +148,9 @@ def _ages_of_kin(note: ScannedNote) -> Iterator[AgeLimit]:
             match = _LIVING.match(text, hit.end, min(last, hit.end + 60))
             if match and not _DEAD.search(text, max(first, hit.start - 20), min(last, match.end() + 40)):
                 yield AgeLimit("a parent's age", 0, int(match.group("age")) - _CHILD_GAP)
+            aged = _AGED.search(text, max(first, hit.start - 24), hit.start)
+            if aged and not _DEAD.search(text, first, last):
+                yield AgeLimit("a parent's age", 0, int(aged.group("one")) - _CHILD_GAP)
             continue
         match = _AGES.match(text, hit.end, min(last, hit.end + 80))
         if match:

@@ -25,8 +25,8 @@ _BEFORE_YEARS = re.compile(
     re.IGNORECASE,
 )
 _AFTER_YEARS = re.compile(
-    r"[\s-]*(?P<ago>ago|earlier|prior|back)\b|[\s-]*(?P<span>history|hx|h/o|smok\w+|tobacco|marriage|duration|"
-    r"of\s+(?!age\b|life\b|follow|treatment\s+(?:is|will)|therapy\s+(?:is|will))[a-z]+)\b|\s+(?P<state>sober|married|post)\b",
+    r"[\s-]*(?P<ago>ago|earlier|prior|back|previously|before|(?:after|since|following)(?=\s+(?:an?|the|his|her|their|\w+(?:ectomy|plasty|tomy|ation|ment|ery|ing|lant|sion))\b))\b|[\s-]*(?P<span>history|hx|h/o|smok\w+|tobacco|marriage|duration|"
+    r"of\s+(?!age\b|life\b|follow|treatment\s+(?:is|will)|therapy\s+(?:is|will))[a-z]+)\b|\s+(?P<state>sober|married|post|status[\s-]post|s/p|out)\b",
     re.IGNORECASE,
 )
 _NO_DURATION = re.compile(

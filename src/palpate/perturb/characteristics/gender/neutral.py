@@ -138,7 +138,7 @@ def _verbs(text: str, start: int, end: int, last: int) -> list[Edit]:
             continue
         plural = plural_verb(word)
         own = [Edit(*match.span("word"), like(word, plural))] if plural != word.lower() else []
-        return own + (_others(text, match.end(), last) if own else [])
+        return own + _others(text, match.end(), last)
     return []
 
 

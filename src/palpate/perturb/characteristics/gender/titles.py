@@ -19,6 +19,13 @@ _TITLE = re.compile(
     r"(?:Mr|Mrs|Ms|Miss)\b(?=\.?\s+(?:\[\*\*(?!\d)|_{2,}|[A-Z]))"
     r"|(?:MR|MRS|MS|MISS)\b(?=\.\s+(?:\[\*\*(?!\d)|[A-Z]{2,}\b|[A-Z]\b))"
 )
+_SMALL = re.compile(
+    r"(?:mr|mrs|ms)\b(?=\.\s+(?!(?:he|she|his|her|the|patient|pt|no|not|this|there|has|had|is|was|denies|and|with)\b)[a-z]{2,})"
+)
+"""A title in a note that is all in small letters, where "mr" may also be a mitral regurgitation."""
+_MEETS = re.compile(
+    r"\b(?:saw|see|seeing|seen|that|for|to|by|evaluated|examined|met|discussed\s+with|spoke\s+with)\s+$"
+)
 _TWO = re.compile(r"\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
 _TWO_BEFORE = re.compile(r"(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+$|\b(?:" + "|".join(sorted(RELATIVES)) + r")[\s,(]+$")
 _NAME = re.compile(r"\.?\s+(?P<name>[A-Z][\w-]*(?:[ \t]+[A-Z][\w-]+){0,2})")
@@ -60,11 +67,23 @@ def find_titles(note: ScannedNote) -> Titles:
 
 def _is_title(note: ScannedNote, hit: Hit) -> bool:
     text = note.text
-    if not _TITLE.match(text, hit.start) or _TWO.match(text, hit.end) or note.in_family(hit.start):
+    if (
+        not (_TITLE.match(text, hit.start) or _is_small(note, hit))
+        or _TWO.match(text, hit.end)
+        or note.in_family(hit.start)
+    ):
         return False
     if _TWO_BEFORE.search(text, max(0, hit.start - 15), hit.start):
         return False
     return not text[hit.start : hit.end].isupper() or _capitals_before(note, hit)
+
+
+def _is_small(note: ScannedNote, hit: Hit) -> bool:
+    """Whether this is "mr. jones" in a note without capitals."""
+    text = note.text
+    if not _SMALL.match(text, hit.start) or not text.islower():
+        return False
+    return hit.start == note.opening(hit.start) or _MEETS.search(text, max(0, hit.start - 20), hit.start) is not None
 
 
 def _capitals_before(note: ScannedNote, hit: Hit) -> bool:

@@ -42,6 +42,8 @@ _PROVIDER_NEXT = re.compile(
     r"therapists?|social\s+workers?|case\s+managers?|officers?|PCP|attending|surgeons?)\b(?!['’]s)",
     re.IGNORECASE,
 )
+_DESCENT = re.compile(r"[\s-]+(?:descent|origin|heritage|ancestry|background|extraction|ethnicity)\b", re.IGNORECASE)
+_OF = re.compile(r"\bof\s+$", re.IGNORECASE)
 _PARTLY = re.compile(r"\b(?:half|part|partly|partially|mixed|quarter)[\s-]+$", re.IGNORECASE)
 
 _PATIENT = (
@@ -59,6 +61,11 @@ _LINKED = re.compile(
     r"getting|being)\s+)+(?:(?:very|quite|somewhat|increasingly|verbally|extremely|more|so|and|[a-z]+ly|angry)\s+){0,2}$",
     re.IGNORECASE,
 )
+_LINKED_AGAIN = re.compile(
+    rf"{_PATIENT}\s[^.;:]*\b(?:and|but)\s+(?:(?:is|was|became|remained|got|has\s+been)\s+)(?:[a-z]+ly\s+|very\s+|quite\s+){{0,2}}$",
+    re.IGNORECASE,
+)
+""" "She refused surgery and was belligerent"."""
 _AFTER_COMMA = re.compile(r",\s+(?:(?:and|but|also|now|often|still|[a-z]+ly)\s+){0,2}$", re.IGNORECASE)
 _OTHERS_ACT = re.compile(
     r"\b(?:facility|insurance|insurer|hospital|lab|pharmacy|rehab|SNF|NH|home|team|surgery|surgeon|consult\w*|staff|nurse|RN|Dr|MD|"
@@ -139,6 +146,11 @@ def is_language(text: str, end: int) -> bool:
     return _LANGUAGE.match(text, end, min(len(text), end + 30)) is not None
 
 
+def is_descent(text: str, start: int, end: int) -> bool:
+    """Whether the word tells of a descent: "of Vietnamese descent"."""
+    return _DESCENT.match(text, end) is not None and _OF.search(text, max(0, start - 6), start) is not None
+
+
 def is_partly(text: str, start: int) -> bool:
     """Whether the word applies only in part: "half-Asian"."""
     return _PARTLY.search(text, max(0, start - 12), start) is not None
@@ -156,7 +168,10 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
     if context == "noun":
         return bool(_DETERMINER.search(text, low, start) and _NO_NOUN.match(text, end))
     if context == "adjective":
-        return _LINKED.search(text, low, start) is not None
+        again = _LINKED_AGAIN.search(text, low, start)
+        return _LINKED.search(text, low, start) is not None or (
+            again is not None and not _names_another(note, again.start(), start)
+        )
     opens = start == note.opening(start) and not text[start:end].lower().endswith("ing")
     told = bool(_SUBJECT.search(text, low, start) or _JOINED.search(text, low, start))
     if told and _follows_kin(note, first):
@@ -166,6 +181,11 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
         told = told or _goes_on(note, first, low, start)
         return (opens or told) and bool(offered or _NO_OBJECT.match(text, end) is None)
     return told
+
+
+def _names_another(note: ScannedNote, start: int, end: int) -> bool:
+    """Whether somebody else is named in between, who may be meant."""
+    return any(start <= hit.start < end for hit in note.hits("people"))
 
 
 def _follows_kin(note: ScannedNote, first: int) -> bool:
@@ -183,7 +203,7 @@ def _goes_on(note: ScannedNote, first: int, low: int, start: int) -> bool:
     """ "Noncompliant with CPAP, frequently refuses fingersticks": nobody else is mentioned who might."""
     if not _AFTER_COMMA.search(note.text, low, start) or _OTHERS_ACT.search(note.text, first, start):
         return False
-    return not any(first <= hit.start < start for hit in note.hits("people"))
+    return not _names_another(note, first, start)
 
 
 def matches(pattern: re.Pattern[str], note: ScannedNote, tag: str) -> Iterator[re.Match[str]]:
