@@ -15,7 +15,7 @@ from palpate.perturb.characteristics.reading.people import belongs_to_patient
 TRIGGERS = ("m", "f", "y")
 """The words to scan for."""
 _AFTER_AGE = re.compile(
-    r"(?P<near>[-.\s]?(?P<a>[MFmf])|\s+(?:aa|[wbc]|h(?=m))/?(?P<b>[MFmf])|\s?(?-i:[RL]H(?:AA|[WBHC])?/?(?P<d>[MF]))|-(?P<c>"
+    r"(?P<near>[-.\s]?(?P<a>[MFmf])|\s+(?:aa|[wbc]|h(?=m))/?(?P<b>[MFmf])|\s?(?-i:[RL]H(?:AA|[WBHC])?/?(?P<d>[MF]))|\s?[rl]h(?P<e>[mf])|-(?P<c>"
     + "|".join(NOUNS)
     + r"))"
     r"(?![\w'’/-])(?!\s+(?:patient|pt)\b)",

@@ -206,7 +206,7 @@ class Subjects:
         return _PROVIDER.search(self._note.text, before, self._note.sentence(hit.start)[0]) is not None
 
     def is_of_later_provider(self, person: Hit, hit: Hit) -> bool:
-        """ "Lives with her husband. Her PCP started her on prednisone; he also gave her azithromycin": not the husband."""
+        """ "Lives with her husband. Her PCP started her on prednisone; he gave it for a week": not the husband."""
         first, _ = self._note.sentence(hit.start)
         if hit.word not in ("he", "she") or person.start >= first:
             return False

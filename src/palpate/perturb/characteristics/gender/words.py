@@ -92,6 +92,11 @@ def triggers() -> dict[str, tuple[str, ...]]:
     }
 
 
+def _named_like(written: str, name: str) -> str:
+    """A name in the letters of another: small ones in a note without capitals."""
+    return name.lower() if written.islower() else like(written, name)
+
+
 def like(written: str, word: str) -> str:
     """A word in the capitals of another: SHE, She, she."""
     if written.isupper() and (len(written) > 1 or len(word) == 1):
@@ -335,7 +340,7 @@ def _add_names(patient: DescribedPatient, base: str, people: People) -> None:
     text = patient.note.text
     for name in names:
         written = text[name.start : name.end]
-        other = like(written, name.counterpart) if name.gender == base else written
+        other = _named_like(written, name.counterpart) if name.gender == base else written
         words = (written, other) if base == "female" else (other, written)
         place = Swap(name.start, name.end, base, *words, ambiguous=name.gender != base)
         (people.swaps if name.gender == base else people.left).append(place)

@@ -23,8 +23,8 @@ from palpate.perturb.characteristics.wording.dwellings import WORDS, dwellings, 
 from palpate.perturb.characteristics.wording.found import Form, FoundWords, WordedMention, form_pattern
 from palpate.perturb.characteristics.wording.measures import measure_words
 from palpate.perturb.characteristics.wording.origins import OriginReader
-from palpate.perturb.characteristics.wording.rewriting import changed, end_of_section, put_in, reworded
 from palpate.perturb.characteristics.wording.removing import removed
+from palpate.perturb.characteristics.wording.rewriting import changed, end_of_section, put_in, reworded
 
 _LETTERS = {"AA": "African American", "W": "White", "C": "White", "B": "African American", "H": "Hispanic"}
 _INFANT = "infant: such words are not written of an infant"

@@ -2,7 +2,7 @@
 
 With whom a patient lives says nothing about a home: a couple may live in a shelter. So a sentence that names no place
 is where one is put in ("lives in a homeless shelter with his wife"), and a home or a shelter that it names is replaced.
-A nursing home can't be replaced, because care goes with it, nor can a home that is described ("in a house with stairs").
+A nursing home can't be replaced, because care goes with it, nor can a home that is described ("in a house with steps").
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def _whole(text: str, start: int, end: int) -> Edit | None:
 
 
 def _item(note: ScannedNote, start: int, end: int) -> Edit | None:
-    """Remove an item of a list: "asthma, obesity, gout", "a history of obesity and of gout", "with a history of obesity"."""
+    """Remove an item of a list: "asthma, obesity, gout", "a history of obesity and of gout"."""
     text, first = note.text, note.sentence(start)[0]
     low = max(first, start - 60)
     before, after = _ITEM_BEFORE.search(text, low, start), _ITEM_AFTER.match(text, end)
