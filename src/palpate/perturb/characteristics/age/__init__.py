@@ -41,7 +41,8 @@ _FITS = {
     "adolescent": (10, 19), "child": (0, 17), "toddler": (0, 4), "youth": (0, 25),
 }  # fmt: skip
 _NOUN_NEAR = re.compile(
-    r"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){0,3}?[\s,]+(?:man|woman|male|female|gentleman|lady|patient|pt|[MF])\b",
+    r"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){0,3}?[\s,]+(?:man|woman|male|female|gentleman|lady|patient|pt|[MF]|"
+    r"subject|person|individual|adult)\b",
     re.IGNORECASE,
 )
 

@@ -28,7 +28,7 @@ _SUBORDINATE = re.compile(
     r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
 )
 _OTHER_SUBJECT = re.compile(
-    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since|while|where|what|whether)\b",
+    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since(?!\s+(?:and|but|then)\b|\s*[,.])|while|where|what|whether)\b",
     re.IGNORECASE,
 )
 _PATIENT_NEXT = re.compile(r"\s+(?:patient|pt)\b", re.IGNORECASE)

@@ -115,7 +115,7 @@ class TriggerWords:
             word = match.group().lower()
             names = find(word)
             if names is not None:
-                if word == "pt" and not people.means_patient(text, match.start(), match.end()):
+                if word in ("pt", "patient") and not people.means_patient(text, match.start(), match.end()):
                     continue
                 hit = Hit(match.start(), match.end(), word)
                 for name in names:

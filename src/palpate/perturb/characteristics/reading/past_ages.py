@@ -51,6 +51,7 @@ _LOOSE = re.compile(
     rf"(?<![\d/.$-]){_YEARS}(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s|[\s-]some|\s?(?:\+/-|±)\s?\d+)?[\s-]*(?:years?|yrs?\.?|y)"
     r"(?:[\s,]+\d+\s?(?:months?|mos?|m))?[\s-]+(?:old|of\s+age)\b"
     r"|(?<![\d/.$-])\d\d(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s)\s?y(?:\.\s?|/)?o\b"
+    r"|(?<![\d/.$-])\d{1,2}[\s-]*(?:years?|yrs?|y)[\s,-]+(?:and\s+)?\d{1,2}[\s-]*(?:months?|mos?|m)[\s-]*old\b"
     rf"|\b{_NOUN}(?:\s+of\s+|\s*,\s*(?:about\s+|approximately\s+|~)?|\s*\(|\s+is\s+|\s+){_YEARS}"
     r"(?:['’]?s\b|(?=\s*(?:[,.;)](?!\d)|years?\b|yrs?\b|$)))"
     rf"|\b(?:[1-9]0['’]?s|{'|'.join(word[:-1] + 'ies' for word in TENS)})\s+{_NOUN}\b"

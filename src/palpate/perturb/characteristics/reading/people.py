@@ -54,8 +54,16 @@ _BEFORE_PT = re.compile(
 )
 
 
+_NAMED_SO = re.compile(r"\b(?:Mr|Mrs|Ms|Miss)\.?[ \t]+(?:[A-Z][\w-]*[ \t]+)?$")
+"""A made-up name: "Mr. Sample Patient"."""
+
+
 def means_patient(text: str, start: int, end: int) -> bool:
-    """Whether "pt" is the patient: "PT" may be a prothrombin time or physical therapy."""
+    """Whether a word is the patient: "PT" may be a prothrombin time or physical therapy, "Patient" a made-up name."""
+    if text[start:end] == "Patient":
+        return _NAMED_SO.search(text, max(0, start - 24), start) is None
+    if end - start > 2:
+        return True
     if _NOT_PATIENT.match(text, end):
         return False
     if text[start:end] != "PT":
