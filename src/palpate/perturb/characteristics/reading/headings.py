@@ -46,7 +46,8 @@ FAMILY = re.compile(r"family\s+(?:medical\s+|health\s+)?(?:history|hx)\b|fam\s?h
 _COLON_OR_LINE = re.compile(r"[ \t]*(?::|\n|$)")
 _OPENING = re.compile(r"(?:^|[.,;\n)a-z\d])[\s#*]*$")
 _HEADING = re.compile(
-    r"\n[ \t#*]*(?P<line>[A-Z][A-Za-z'/&() -]{1,45})(?::|[ \t]*(?=\n\s*\n))"
+    r"\n[ \t]*#+[ \t]*[A-Z][A-Za-z'/&() -]{1,45}(?=\n)"
+    r"|\n[ \t#*]*(?P<line>[A-Z][A-Za-z'/&() -]{1,45})(?::|[ \t]*(?=\n\s*\n))"
     r"|\n[ \t#*]*(?P<caps>[A-Z][A-Z'/&() -]{3,45})[ \t]*(?=\n|$)"
     rf"|(?<=[.,;])[ \t]*(?P<inline>{_CAPITALS}):"
     rf"|(?<=[.,;)a-z\d])[ \t]*(?P<known>{_KNOWN})\b(?=[ \t,:]+[A-Z0-9•-])|(?<=[a-z)\d])[ \t]+{_LONG_TITLE}:"

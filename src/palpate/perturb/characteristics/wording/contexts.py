@@ -95,10 +95,10 @@ _DETERMINER = re.compile(r"\b(?:an?|the|known)\s+$", re.IGNORECASE)
 
 _IS = re.compile(
     r"(?:\b(?:patient|pt\.?|he|she|who)|\b(?:Mr|Mrs|Ms|Miss)\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]+))\s+"
-    r"(?:(?:also|currently)\s+)?(?:is|was|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
+    r"(?:(?:also|currently)\s+)?(?:is|was|has\s+been|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
     re.IGNORECASE,
 )
-_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|only\b|$|\n)")
+_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|only\b|for\s+(?:many|several|most|years|\d)|since\b|$|\n)")
 
 
 def is_said(note: ScannedNote, start: int, end: int) -> bool:
