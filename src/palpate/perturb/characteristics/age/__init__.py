@@ -23,6 +23,7 @@ from functools import cached_property
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.age.life import AgeLimit, life_limits, life_words
 from palpate.perturb.characteristics.age.times import BirthYear, birth_years, time_limits, time_words
+from palpate.perturb.characteristics.gender.words import like
 from palpate.perturb.characteristics.grammar import in_words, with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
 from palpate.perturb.characteristics.reading.ages import DECADES, Age
@@ -157,6 +158,11 @@ class AgeCharacteristic:
                 adult = _ADULTS.get(text[start:end].lower())
                 if adult and description.age in found.ages:
                     found.nouns.append(Edit(start, end, adult))
+        if found.ages:
+            others = (hit for hit in patient.plain_nouns if hit.word in _ADULTS)
+            found.nouns += [
+                Edit(hit.start, hit.end, like(text[hit.start : hit.end], _ADULTS[hit.word])) for hit in others
+            ]
         return found
 
     def present(self, found: FoundAge) -> str | None:

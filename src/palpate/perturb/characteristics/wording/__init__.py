@@ -361,15 +361,17 @@ class WordedCharacteristic:
         note, forms = found.patient.note, self._by_name[group].forms
         home = next((one for one in found.dwellings if one.place == "open"), None)
         if home and "dwelling" in forms:
-            return EditOutcome((Edit(home.start, home.start, f" {forms['dwelling'][0]}"),), "added")
+            place = forms["dwelling"][0]
+            place = place.upper() if note.text[home.verb - 3 : home.verb].isupper() else place
+            return EditOutcome((Edit(home.verb, home.verb, f" {place}"),), "added")
         if self.definition.skips_infants and found.patient.is_infant:
             return skipped(_INFANT)
-        for place in self.definition.insert:
-            if place == "noun" and "adjective" in forms and found.open_places:
+        for where in self.definition.insert:
+            if where == "noun" and "adjective" in forms and found.open_places:
                 word, last = forms["adjective"][0], self.name == "ethnicity"
                 edits = [edit for at in found.open_places for edit in put_in(found.patient, at, word, last=last)]
                 return EditOutcome(with_articles(note.text, edits), "added")
-            if place == "section" and "sentence" in forms:
+            if where == "section" and "sentence" in forms:
                 end = end_of_section(note, f"{self.name}:section", self.definition.sections)
                 if end is not None:
                     lead = " " if note.text[end - 1] in ".!?" else "\n"

@@ -30,6 +30,7 @@ def changed(found: FoundWords, place: WordedMention, group: CharacteristicGroup)
         return [Edit(start, end, (word.lower() if written.islower() else word) + " ")]
     if kind == "dwelling":
         at = next(one.verb for one in found.dwellings if one.start == start)
+        word = plain.upper() if note.text[at - 3 : at].isupper() else plain
         return [Edit(start, end, word)] if at == start - 1 else [Edit(at, at, f" {word}"), Edit(start - 1, end, "")]
     if kind in ("sentence", "phrase", "diagnosis"):
         word = like(written, word) if not word[0].isupper() else word
