@@ -165,7 +165,8 @@ def _others(text: str, start: int, last: int) -> list[Edit]:
     stop = _OTHER_SUBJECT.search(text, start, last)
     for match in _and().finditer(text, start, stop.start() if stop else last):
         verb = match.group("verb")
-        if verb.lower() in _table()["verbs"] or verb.lower() in _listed("also"):
+        known = verb.lower() in _table()["verbs"] or verb.lower() in _listed("also")
+        if known and plural_verb(verb) != verb.lower():
             edits.append(Edit(*match.span("verb"), like(verb, plural_verb(verb))))
     return edits
 

@@ -50,6 +50,7 @@ _NOUN = r"(?:man|woman|male|female|gentleman|lady|patient|pt|(?-i:[MF]))"
 _LOOSE = re.compile(
     rf"(?<![\d/.$-]){_YEARS}(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s|[\s-]some|\s?(?:\+/-|±)\s?\d+)?[\s-]*(?:years?|yrs?\.?|y)"
     r"(?:[\s,]+\d+\s?(?:months?|mos?|m))?[\s-]+(?:old|of\s+age)\b"
+    r"|(?<![\d/.$-])\d{1,2}\s?\(?(?:\d/\d|[½¼¾])\)?[\s-]*(?:years?|yrs?|y)[\s-]*old\b"
     r"|(?<![\d/.$-])\d\d(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s)\s?y(?:\.\s?|/)?o\b"
     r"|(?<![\d/.$-])\d{1,2}[\s-]*(?:years?|yrs?|y)[\s,-]+(?:and\s+)?\d{1,2}[\s-]*(?:months?|mos?|m)[\s-]*old\b"
     rf"|\b{_NOUN}(?:\s+of\s+|\s*,\s*(?:about\s+|approximately\s+|~)?|\s*\(|\s+is\s+|\s+){_YEARS}"

@@ -57,6 +57,10 @@ _SOMEBODY = re.compile(
     r"involving|like|than|where|when)\s+(?:an?\s+|the\s+|another\s+|this\s+)?(?:[\w-]+\s+){0,3}$",
     re.IGNORECASE,
 )
+_CASE_OF = re.compile(
+    r"\bcase(?:\s+reports?|\s+history|\s+study)?\s+of\s+(?:an?\s+|this\s+)(?:[\w-]+\s+){0,3}$", re.IGNORECASE
+)
+""" "We report on a case of a female patient"."""
 _PROPER = re.compile(r"[A-Z][a-z]+\s+(?:of|for)\s+(?:the\s+)?[A-Z]")
 """A name: "Our Lady of Mercy"."""
 _HEADED = re.compile(r"\b(?:sex|gender)[\s/:=]*$", re.IGNORECASE)
@@ -322,7 +326,7 @@ class DescribedPatient:
         before = text[max(first, hit.start - 60) : hit.start]
         if _HEADED.search(before) or _THERE.search(before):
             return "other"
-        if _EXAM.search(before) or _THIS.search(before):
+        if _EXAM.search(before) or _THIS.search(before) or _CASE_OF.search(before):
             return "patient"
         if _PROPER.match(text, hit.start):
             return "other"

@@ -24,7 +24,7 @@ from palpate.perturb.characteristics.wording.found import Form, FoundWords, Word
 from palpate.perturb.characteristics.wording.measures import measure_words
 from palpate.perturb.characteristics.wording.origins import OriginReader
 from palpate.perturb.characteristics.wording.removing import removed
-from palpate.perturb.characteristics.wording.rewriting import changed, end_of_section, put_in, reworded
+from palpate.perturb.characteristics.wording.rewriting import changed, end_of_section, housed_in, put_in, reworded
 
 _LETTERS = {"AA": "African American", "W": "White", "C": "White", "B": "African American", "H": "Hispanic"}
 _INFANT = "infant: such words are not written of an infant"
@@ -321,6 +321,8 @@ class WordedCharacteristic:
             if own is None:
                 return skipped(_FIXED)
             edits += [edit for edit in own if text[edit.start : edit.end] != edit.text]
+        if any(place.kind == "dwelling" for place in rest):
+            edits += housed_in(found, self._by_name[group])
         if not rest and "adjective" in forms:
             added = self._added(found, group)
             if not added.edits:
@@ -359,11 +361,9 @@ class WordedCharacteristic:
 
     def _added(self, found: FoundWords, group: str) -> EditOutcome:
         note, forms = found.patient.note, self._by_name[group].forms
-        home = next((one for one in found.dwellings if one.place == "open"), None)
-        if home and "dwelling" in forms:
-            place = forms["dwelling"][0]
-            place = place.upper() if note.text[home.verb - 3 : home.verb].isupper() else place
-            return EditOutcome((Edit(home.verb, home.verb, f" {place}"),), "added")
+        housed = housed_in(found, self._by_name[group])
+        if housed:
+            return EditOutcome(tuple(housed), "added")
         if self.definition.skips_infants and found.patient.is_infant:
             return skipped(_INFANT)
         for where in self.definition.insert:

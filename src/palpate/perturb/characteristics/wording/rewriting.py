@@ -39,6 +39,14 @@ def changed(found: FoundWords, place: WordedMention, group: CharacteristicGroup)
     return [Edit(start, end, word)]
 
 
+def housed_in(found: FoundWords, group: CharacteristicGroup) -> list[Edit]:
+    """Put in a place wherever the note says that the patient lives, and not where: "lives with his wife"."""
+    form = group.forms.get("dwelling")
+    at = [one.verb for one in found.dwellings if one.place == "open"] if form else []
+    text = found.patient.note.text
+    return [Edit(k, k, f" {form[0].upper() if text[k - 3 : k].isupper() else form[0]}") for k in at] if form else []
+
+
 def reworded(old: str, new: str, *, opens: bool) -> str:
     """A phrase in place of another: the words that they share stay as they are written, and so does a capital."""
     if not old.split()[0].isupper() or opens:
