@@ -29,7 +29,7 @@ from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradic
 from palpate.perturb.characteristics.reading.ages import DECADES, Age
 from palpate.perturb.characteristics.reading.past_ages import tells_age_vaguely
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.people import PERSON, belongs_to_patient
 from palpate.perturb.characteristics.wording.places import mention_places, small_patient
 
 OVER_90 = "90+"
@@ -42,7 +42,7 @@ _FITS = {
     "adolescent": (10, 19), "child": (0, 17), "toddler": (0, 4), "youth": (0, 25),
 }  # fmt: skip
 _NOUN_NEAR = re.compile(
-    r"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){0,3}?[\s,]+(?:man|woman|male|female|gentleman|lady|patient|pt|[MF]|"
+    rf"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){{0,3}}?[\s,]+(?:{PERSON}|[MF]|"
     r"subject|person|individual|adult)\b",
     re.IGNORECASE,
 )

@@ -14,15 +14,13 @@ from typing import NamedTuple
 
 from palpate.files import read_resource
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.people import CHILDREN, DENIALS, PARENTS, belongs_to_patient
 
 OLDEST = 200
 _CHILD_GAP = 13
 """The fewest years between a parent and a child."""
-_CHILDREN = ("son", "sons", "daughter", "daughters", "child", "children", "kid", "kids")
-_PARENTS = ("mother", "father", "mom", "dad")
 _DENIED = re.compile(
-    r"\b(?:not|no|never|denie[sd]|denying|without|unlikely|if|could|might|whether|possib\w+|negative|neither|nor|rule\s+out|"
+    rf"\b(?:{DENIALS}|unlikely|if|could|might|whether|possib\w+|negative|rule\s+out|"
     r"r/o|risks?|avoid|prevent|\w+n['’]t)\b[^.;:]{0,60}$",
     re.IGNORECASE,
 )
@@ -115,7 +113,7 @@ def life_words() -> dict[str, tuple[str, ...]]:
     return {
         "life_fact": tuple(_facts()),
         "childhood": tuple(_childhood()),
-        "kin_age": (*_CHILDREN, *_PARENTS),
+        "kin_age": (*CHILDREN, *PARENTS),
         "turns": ("turns", "turning", "birthday"),
     }
 
@@ -144,7 +142,7 @@ def _ages_of_kin(note: ScannedNote) -> Iterator[AgeLimit]:
         first, last = note.sentence(hit.start)
         if _OF_ANOTHER.search(text, max(first, hit.start - 24), hit.start):
             continue
-        if hit.word in _PARENTS:
+        if hit.word in PARENTS:
             match = _LIVING.match(text, hit.end, min(last, hit.end + 60))
             if match and not _DEAD.search(text, max(first, hit.start - 20), min(last, match.end() + 40)):
                 yield AgeLimit("a parent's age", 0, int(match.group("age")) - _CHILD_GAP)

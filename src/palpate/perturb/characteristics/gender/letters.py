@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
 TRIGGERS = ("m", "f", "y")
 """The words to scan for."""

@@ -16,7 +16,8 @@ from palpate.files import read_resource
 from palpate.perturb.characteristics.gender.partners import SPOUSE_WORDS
 from palpate.perturb.characteristics.gender.places import places
 from palpate.perturb.characteristics.gender.words import Swap, like
-from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import NOUNS
 
 WORD = "non-binary"
 NO_WORDING = "a word for the gender that has no non-binary form"

@@ -10,8 +10,8 @@ import re
 
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.gender.words import PARENTS, ROLES, Swap
-from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
 ROLE_WORDS = frozenset((*ROLES.split(), *PARENTS))
 _NAME = re.compile(r"\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]*(?:[ \t]+[A-Z][\w-]+)?)(?!['’\w])")

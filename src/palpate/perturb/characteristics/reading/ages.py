@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.grammar import ONES, TENS
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.past_ages import bare_past_ages
-from palpate.perturb.characteristics.reading.people import RELATIVES, belongs_to_patient, has_other_subject
+from palpate.perturb.characteristics.reading.people import PERSON, RELATIVES, belongs_to_patient, has_other_subject
 
 Style = Literal["digits", "words", "decade"]
 Whose = Literal["patient", "past", "other"]
@@ -62,7 +62,7 @@ _AFTER_NAME = re.compile(
 )
 _AFTER_NOUN = re.compile(r",\s+(?P<number>\d\d)(?=\s*(?:[.,;)](?!\d)|$))")
 _DECADE = re.compile(
-    r"\b(?:man|woman|male|female|gentleman|lady|patient|pt|is|was)\s+in\s+(?:his|her|their)\s+"
+    rf"\b(?:{PERSON}|is|was)\s+in\s+(?:his|her|their)\s+"
     rf"(?P<number>(?:(?:early|mid|late)[\s-]+(?:to[\s-](?:mid|late)[\s-]+)?)?(?:\d0['’]?s|{'|'.join(DECADES)}))\b",
     re.IGNORECASE,
 )

@@ -13,9 +13,8 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.definitions import built_in
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.ages import Age, find_ages, speaks_of_infant
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
-NOUNS = ["man", "woman", "male", "female", "gentleman", "lady", "boy", "girl"]
 _STOP = (
     r"(?!(?:with|who|whom|presents|presenting|presented|is|was|has|had|history|hx|status|and|or(?!\s+(?-i:[A-Z]))|admitted|transferred|found|here|"
     r"in|on|for|to|from|a|an|the|this|that|whose|which|complaining|came|by|at|of|brought|seen|being|recently|now|due|after|"

@@ -40,6 +40,15 @@ GENDER_OF_KIN: dict[str, str] = {
 }
 RELATIVES = frozenset((_MALE + " " + _FEMALE + " " + _EITHER + " " + _PLURAL).split())
 OTHERS = RELATIVES | frozenset(_STRANGERS.split())
+CHILDREN = ("son", "sons", "daughter", "daughters", "child", "children", "kid", "kids")
+PARENTS = ("mother", "father", "mom", "dad")
+NOUNS = ("man", "woman", "male", "female", "gentleman", "lady", "boy", "girl")
+"""The nouns that say who the patient is."""
+PERSON = "|".join((*NOUNS[:6], "patient", "pt"))
+"""The same for an adult, as alternatives of a regular expression."""
+DENIALS = r"not|no|never|denie[sd]|denying|without|neither|nor"
+"""Words that deny what follows them, as alternatives of a regular expression."""
+SOME = r"(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b"
 PATIENT = ("patient", "patients", "pt", "pts")
 _NOT_PATIENT = re.compile(r"\s?/\s?(?:INR|a?PTT|OT|SLP|ST)\b|\s?[:=]?\s*\d", re.IGNORECASE)
 _PT_DOES = re.compile(
@@ -74,9 +83,7 @@ def means_patient(text: str, start: int, end: int) -> bool:
 _HEADS = sorted((OTHERS | SIDES) - {"family", "relative", "relatives", "fam"})
 _HEAD = re.compile(
     r"(?:[\s-]+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b|as\b)[A-Za-z-]+)"
-    r"{0,3}?[\s-]+(?:"
-    + "|".join(_HEADS)
-    + r")\b(?!['’]s\b)(?!\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b)",
+    r"{0,3}?[\s-]+(?:" + "|".join(_HEADS) + rf")\b(?!['’]s\b)(?!\s+of\s+{SOME})",
     re.IGNORECASE,
 )
 _COMPANION = re.compile(
@@ -90,7 +97,7 @@ _PREDICATE = re.compile(
     r",\s*(?:an?|age|aged|\d)\b)",
     re.IGNORECASE,
 )
-OF_SOME = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
+OF_SOME = re.compile(rf"\s+of\s+{SOME}", re.IGNORECASE)
 """A "mother of two" is the patient."""
 _HAS_BEFORE = re.compile(
     r"\b(?:has|have|had|having|lost|raised|raising)\s+(?:(?:an?|no|one|two|three|four|five|six|seven|\d+|several|many|grown|adult|"

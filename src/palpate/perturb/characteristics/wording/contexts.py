@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from palpate.perturb.characteristics.reading import ScannedNote
-from palpate.perturb.characteristics.reading.people import RELATIVES
+from palpate.perturb.characteristics.reading.people import DENIALS, RELATIVES
 
 _DENIED_BEFORE = re.compile(
-    r"\b(?:not|no|never|denie[sd]|denying|without|isn['’]t|wasn['’]t|neither|nor|negative\s+for|rather\s+than|if)\s+"
+    rf"\b(?:{DENIALS}|isn['’]t|wasn['’]t|negative\s+for|rather\s+than|if)\s+"
     r"(?:(?:currently|known|any|overtly|clinically|particularly|very|an?|history|hx|h/o|of|evidence|longer|being|ever|"
     r"issues|with|recent|prior|significant|the|need|needs?|use|used)\s+){0,3}$|\bnon[\s-]?$|\bnot-$",
     re.IGNORECASE,
