@@ -118,15 +118,26 @@ _OF_OTHERS = re.compile(
 )
 
 
+_CHILD_WHO_IS_ILL = re.compile(
+    r"(?:\b(?:in|is|was|were|report|reports|describe|describes|present|presents|case\s+of|this)\s+(?:an?\s+|the\s+|this\s+)?|"
+    r"^\W*(?:An?|This|The)\s+)(?:[\w-]+\s+){0,2}$|^\W*$",
+    re.IGNORECASE,
+)
+""" "We report a 10-year-old child", unlike "she has a 10-year-old child"."""
+_IN_A = re.compile(r"\bin\s+an?\s+(?:\w+\s+)?$", re.IGNORECASE)
+
+
 def belongs_to_patient(note: ScannedNote, start: int, end: int) -> bool:
     """Whether a description (an age, a noun, a word for a group) at this position is about the patient."""
     text = note.text
     if note.in_family(start):
         return False
     head = _HEAD.match(text, end, min(len(text), end + 60))
-    if head is not None and note.sentence_number(head.end()) == note.sentence_number(start):
-        return False
     first, _ = note.sentence(start)
+    if head is not None and note.sentence_number(head.end()) == note.sentence_number(start):
+        child = head.group().lower().endswith("child") and _CHILD_WHO_IS_ILL.search(text, max(first, start - 50), start)
+        if not child:
+            return False
     before = text[max(first, start - 60) : start]
     if _BORN_TO.search(before) or _OF_OTHERS.search(before):
         return False
@@ -148,7 +159,9 @@ def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] =
         if hit.start < first:
             break
         between = text[hit.end : start]
-        if OF_SOME.match(between):
+        if OF_SOME.match(between) or (
+            hit.word == "child" and _IN_A.search(text, max(first, hit.start - 24), hit.start)
+        ):
             continue
         if _PATIENT_AGAIN.search(between):
             return False
