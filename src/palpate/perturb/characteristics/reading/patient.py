@@ -22,7 +22,7 @@ _STOP = (
 )
 _NAMES_DISEASE = (
     r"[\s–-]+(?:pattern(?:ed)?|androgen(?:et)?ic|(?:type|distribution)\s+(?:of\s+)?(?:hair|bald|alopecia)\w*|hypogonadism|"
-    r"(?:factor\s+)?infertility|athlete\s+triad|circumcision)\b"
+    r"(?:factor\s+)?infertility|athlete\s+triad|circumcision|syndrome)\b"
 )
 """What makes "male" or "female" part of a disease's name: "male-pattern alopecia" in a woman's note."""
 _TO_NOUN = re.compile(
@@ -323,7 +323,7 @@ class DescribedPatient:
             return "other"
         first, _ = note.sentence(hit.start)
         before = text[max(first, hit.start - 60) : hit.start]
-        if _HEADED.search(before) or _THERE.search(before):
+        if _HEADED.search(before) or _THERE.search(before) or before.endswith("% "):
             return "other"
         if _EXAM.search(before) or _THIS.search(before) or _CASE_OF.search(before):
             return "patient"
