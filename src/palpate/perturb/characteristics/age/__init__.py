@@ -73,7 +73,9 @@ class FoundAge:
     @cached_property
     def limits(self) -> list[AgeLimit]:
         """The limits that facts and times set to the age."""
-        return life_limits(self.patient.note, self.years) + time_limits(self.patient.note, self.years)
+        return life_limits(self.patient.note, self.years, child=self.patient.is_child) + time_limits(
+            self.patient.note, self.years
+        )
 
     @cached_property
     def births(self) -> list[BirthYear]:

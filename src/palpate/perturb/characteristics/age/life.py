@@ -118,10 +118,10 @@ def life_words() -> dict[str, tuple[str, ...]]:
     }
 
 
-def life_limits(note: ScannedNote, present: int | None) -> list[AgeLimit]:
-    """The limits that a note sets to the patient's age; `present` is the age that it gives."""
+def life_limits(note: ScannedNote, present: int | None, *, child: bool = False) -> list[AgeLimit]:
+    """The limits that a note sets to the patient's age; `present` is the age that it gives, `child` that it has one."""
     found = [*_told_facts(note), *_ages_of_kin(note), *_next_birthday(note)]
-    if present is not None and present < 18:
+    if child if present is None else present < 18:
         found += _childhood_limits(note)
     return [limit for limit in found if present is None or limit.low <= present <= limit.high]
 
