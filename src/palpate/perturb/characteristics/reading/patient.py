@@ -42,7 +42,7 @@ _TITLED = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Miss)\.?\s+$")
 _BEFORE_NAME = re.compile(r"\b(?!A\b|An\b|This\b)[A-Z][a-z]+[ \t]+$")
 _INTRODUCES = re.compile(
     r"(?:\b(?:is|was|this|a|an|the|very|old|gen|general|pleasant|appearing|nourished|developed|dominant|handed)\b[\s:,]*|[:.]\s*|^\s*|"
-    r"\n\s*|\b\d{0,3}(?:[A-Za-z]+(?:ed|ing|ic|al|ly|ous|ent|ive|ful|ish|ile|sh|ed|ant|an|y|weight|obese|frail|thin))[\s,]+)$",
+    r"\n\s*|\b\d{0,3}(?:[A-Za-z-]+(?:ed|ing|ic|al|ly|ous|ent|ive|ful|ish|ile|sh|ed|ant|an|y|weight|obese|frail|thin))[\s,]+)$",
     re.IGNORECASE,
 )
 _ADJECTIVES = re.compile(rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,3}}[\s,]+", re.IGNORECASE)
@@ -78,7 +78,7 @@ _NOT_A_PERSON = re.compile(
     r"bystanders?|catheter|infant|newborn|fetus|neonate|baby|donor|pseudohermaphroditism|sex|gender|staff|urethra|ducts?|"
     r"in\s+the\s+(?:next|other|adjacent)|next\s+(?:door|to)|(?:who|that)\s+(?:hit|assaulted|attacked|stabbed|shot|robbed|raped|"
     r"called|found)(?=\s+(?:him|her|the\s+patient|the\s+pt|pt|911|EMS)\b)|"
-    r"students?|interpreters?|sitters?|paramedics?|EMTs?|guards?|strangers?|suspects?|voices|companions?|colleagues?|"
+    r"students?|interpreters?|sitters?|paramedics?|EMTs?|guards?|strangers?|suspects?|offenders?|victims?|voices|companions?|colleagues?|"
     r"breasts?|predominan\w+|preponderance|predilection|population|ratio|incidence|subjects?|to[\s-](?:male|female)|escutcheon|voice|caretaker|caregiver|sexual|cousin|sibling|twin|children|child)\b",
     re.IGNORECASE,
 )
