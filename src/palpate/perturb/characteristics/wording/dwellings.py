@@ -2,7 +2,7 @@
 
 With whom a patient lives says nothing about a home: a couple may live in a shelter. So a sentence that names no place
 is where one is put in ("lives in a homeless shelter with his wife"), and a home or a shelter that it names is replaced.
-A nursing home can't be replaced, because care goes with it, nor can a home that is described ("in a house with steps").
+So is a nursing home. A place that is described can't be replaced ("in a house with steps", "with daily nursing aides").
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.people import RELATIVES, has_other_subject
 
-Place = Literal["home", "shelter", "care", "fixed", "open"]
+Place = Literal["home", "shelter", "fixed", "open"]
 WORDS = ("lives", "resides", "living", "residing", "live", "reside", "staying", "stays")
 _COMPANY = "|".join(
     sorted(RELATIVES | {"roommate", "roommates", "room-mate", "friend", "friends", "foster", "caregiver", "both"})
@@ -47,9 +47,10 @@ _STOP = re.compile(
 )
 _BETWEEN = r"(?:(?!(?:with|and|or|in|at|on|near|from|to|for|of)\b)[\w'’-]+\s+){0,5}?"
 _CARE = re.compile(
-    rf"\b(?:in|at)\s+{_BETWEEN}(?:nursing|facility|SNF|ALF|assisted|group\s+home|board\s+and|rest\s+home|care\b|rehab\w*|hospice|"
-    r"residential|institution|hospital|prison|jail|halfway|retirement|senior|convalescent|long[\s-]term|memory|community|"
-    r"(?-i:[A-Z][a-z]+\s+(?:Home|Manor|House|Center|Village|Gardens|Place)))\b",
+    rf"\b(?:in|at)\s+{_BETWEEN}(?:(?:nursing|facility|SNF|ALF|assisted|group\s+home|board\s+and|rest\s+home|care\b|rehab\w*|hospice|"
+    r"residential|institution|halfway|retirement|senior|convalescent|long[\s-]term|memory|community)\b"
+    r"(?:[\s-]+(?:nursing|facility|home|center|living|care|citizens?|building|community|unit|house|residence|complex)\b)*|"
+    r"(?-i:[A-Z][a-z]+\s+(?:Home|Manor|House|Center|Village|Gardens|Place)\b))",
     re.IGNORECASE,
 )
 _SHELTER = re.compile(
@@ -63,13 +64,13 @@ _HOME = re.compile(
     re.IGNORECASE,
 )
 _DESCRIBED = re.compile(
-    r"\s*,?\s*(?:where|that|which|there|of\b|full\b|with\s+(?:[\w-]+\s+){0,3}(?:stairs?|steps?|levels?|stor(?:y|ies)|floors?|dogs?|cats?|"
-    r"pets?|services?|aides?|VNA|elevator|ramp)\b)",
+    r"\s*,?\s*(?:where|that|which|of\b|full\b|with\s+(?:[\w-]+\s+){0,3}(?:stairs?|steps?|levels?|stor(?:y|ies)|floors?|dogs?|cats?|"
+    r"pets?|services?|aides?|aids|nurs\w+|VNA|elevator|ramp)\b)",
     re.IGNORECASE,
 )
 
 
-_HOUSE = re.compile(r"\b(?:house|home|apartment|household|property|condo|pets?|dogs?|cats?)\b", re.IGNORECASE)
+_HOUSE = re.compile(r"\b(?:house|home|apartment|household|property|condo)\b", re.IGNORECASE)
 """What the rest of the sentence may say of a home: "lives alone, family members live on her property"."""
 
 
@@ -118,7 +119,7 @@ def _read(text: str, hit: Hit, follows: re.Match[str], last: int) -> Dwelling:
     stop = _STOP.search(text, hit.end, min(last, hit.end + 130))
     end = stop.start() if stop else min(last, hit.end + 130)
     company = bool(follows.group("alone") or follows.group("with"))
-    patterns: tuple[tuple[Place, re.Pattern[str]], ...] = (("care", _CARE), ("shelter", _SHELTER), ("home", _HOME))
+    patterns: tuple[tuple[Place, re.Pattern[str]], ...] = (("home", _CARE), ("shelter", _SHELTER), ("home", _HOME))
     for place, pattern in patterns:
         match = pattern.search(text, hit.end, end)
         if match:
