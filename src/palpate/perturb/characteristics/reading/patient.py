@@ -42,7 +42,7 @@ _TITLED = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Miss)\.?\s+$")
 _BEFORE_NAME = re.compile(r"\b(?!A\b|An\b|This\b)[A-Z][a-z]+[ \t]+$")
 _INTRODUCES = re.compile(
     r"(?:\b(?:is|was|this|a|an|the|very|old|gen|general|pleasant|appearing|nourished|developed|dominant|handed)\b[\s:,]*|[:.]\s*|^\s*|"
-    r"\n\s*|\b\d{0,3}(?:[A-Za-z-]+(?:ed|ing|ic|al|ly|ous|ent|ive|ful|ish|ile|sh|ed|ant|an|y|weight|obese|frail|thin))[\s,]+)$",
+    r"\n\s*|\b\d{0,3}(?:[A-Za-z-]+(?:ed|ing|ic|al|ly|ous|ent|ive|ful|ish|ile|sh|ed|ant|an|y)|(?:[A-Za-z]+-)?(?:weight|obese|frail|thin|homeless|overweight|underweight))[\s,]+)$",
     re.IGNORECASE,
 )
 _ADJECTIVES = re.compile(rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,3}}[\s,]+", re.IGNORECASE)
