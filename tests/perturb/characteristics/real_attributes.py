@@ -28,6 +28,7 @@ GROUPS = {
     "ethnicity": ("none", "White", "African American", "Hispanic", "Asian"),
     "weight": ("underweight", "normal weight", "obese"),
     "wording": ("neutral", "stigmatizing"),
+    "housing": ("none", "homeless", "housed"),
 }
 _FILES = {
     "aci_bench/train.csv": ("encounter_id", "note"),
@@ -39,6 +40,10 @@ _FILES = {
 
 _HANDED = re.compile(r"\b[RL]H[MF]\b")
 """A right-handed man: where an adjective goes before this noun is read, and tested, with the gender."""
+
+
+_LIVES = re.compile(r"\b(?:lives?|living|resid\w+|homeless|shelter)\b", re.IGNORECASE)
+"""Only notes that may tell where the patient lives were read for it."""
 
 
 class Expected(NamedTuple):
@@ -92,7 +97,9 @@ def made() -> Iterator[Expected]:
     alterer = Alterer(tuple(GROUPS))
     for (file, note), text in read_notes().items():
         for name in GROUPS:
-            line = "" if name != "age" and _HANDED.search(text) else outcomes(alterer, text, name)
+            unread = name not in ("age", "housing") and _HANDED.search(text)
+            unread = unread or (name == "housing" and not _LIVES.search(text))
+            line = "" if unread else outcomes(alterer, text, name)
             if line:
                 yield Expected(file, note, name, line)
 

@@ -63,7 +63,7 @@ def test_built_in(text: str, name: str, group: str, expected: str) -> None:
     ("text", "name", "group", "reason"),
     [
         ("63 yo man.\nABD: obese, soft.", "weight", "underweight", "contradictory"),
-        ("63 yo man who lives in a shelter.", "housing", "housed", "contradictory"),
+        ("63 yo man who lives in a house with 14 steps.", "housing", "homeless", "contradictory"),
         ("CT head: no bleed.", "language", "Spanish", "no mention"),
         ("CT head: no bleed.", "wording", "neutral", "no mention"),
         ("He is homeless.", "housing", "none", "the mention can't be taken out"),

@@ -23,12 +23,13 @@ from functools import cached_property
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.age.life import AgeLimit, life_limits, life_words
 from palpate.perturb.characteristics.age.times import BirthYear, birth_years, time_limits, time_words
+from palpate.perturb.characteristics.gender.words import like
 from palpate.perturb.characteristics.grammar import in_words, with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
 from palpate.perturb.characteristics.reading.ages import DECADES, Age
 from palpate.perturb.characteristics.reading.past_ages import tells_age_vaguely
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.people import PERSON, belongs_to_patient
 from palpate.perturb.characteristics.wording.places import mention_places, small_patient
 
 OVER_90 = "90+"
@@ -41,7 +42,8 @@ _FITS = {
     "adolescent": (10, 19), "child": (0, 17), "toddler": (0, 4), "youth": (0, 25),
 }  # fmt: skip
 _NOUN_NEAR = re.compile(
-    r"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){0,3}?[\s,]+(?:man|woman|male|female|gentleman|lady|patient|pt|[MF])\b",
+    rf"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){{0,3}}?[\s,]+(?:{PERSON}|[MF]|"
+    r"subject|person|individual|adult)\b",
     re.IGNORECASE,
 )
 
@@ -71,7 +73,9 @@ class FoundAge:
     @cached_property
     def limits(self) -> list[AgeLimit]:
         """The limits that facts and times set to the age."""
-        return life_limits(self.patient.note, self.years) + time_limits(self.patient.note, self.years)
+        return life_limits(self.patient.note, self.years, child=self.patient.is_child) + time_limits(
+            self.patient.note, self.years
+        )
 
     @cached_property
     def births(self) -> list[BirthYear]:
@@ -156,6 +160,11 @@ class AgeCharacteristic:
                 adult = _ADULTS.get(text[start:end].lower())
                 if adult and description.age in found.ages:
                     found.nouns.append(Edit(start, end, adult))
+        if found.ages:
+            others = (hit for hit in patient.plain_nouns if hit.word in _ADULTS)
+            found.nouns += [
+                Edit(hit.start, hit.end, like(text[hit.start : hit.end], _ADULTS[hit.word])) for hit in others
+            ]
         return found
 
     def present(self, found: FoundAge) -> str | None:

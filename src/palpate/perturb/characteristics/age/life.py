@@ -14,20 +14,19 @@ from typing import NamedTuple
 
 from palpate.files import read_resource
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.people import CHILDREN, DENIALS, PARENTS, belongs_to_patient
 
 OLDEST = 200
 _CHILD_GAP = 13
 """The fewest years between a parent and a child."""
-_CHILDREN = ("son", "sons", "daughter", "daughters", "child", "children", "kid", "kids")
-_PARENTS = ("mother", "father", "mom", "dad")
 _DENIED = re.compile(
-    r"\b(?:not|no|never|denie[sd]|denying|without|unlikely|if|could|might|whether|possib\w+|negative|neither|nor|rule\s+out|"
+    rf"\b(?:{DENIALS}|unlikely|if|could|might|whether|possib\w+|negative|rule\s+out|"
     r"r/o|risks?|avoid|prevent|\w+n['’]t)\b[^.;:]{0,60}$",
     re.IGNORECASE,
 )
 _AGES = re.compile(
-    r"(?:[^.;:\n\d]|\b[1-9]\b){0,40}?\b(?:(?:ages?|aged)\s+(?:of\s+|is\s+|at\s+)?|(?=\d\d[\s-]?(?:y|and\s+\d\d[\s-]?y)))"
+    r"(?:[^.;:\n\d]|\b[1-9]\b){0,40}?\b(?:(?:ages?|aged)\s+(?:of\s+|is\s+|at\s+)?|(?:is|are)\s+(?:now\s+)?(?=\d\d\s*(?:[.;)]|,\s+[a-z]|and\s+\d\d\s*[.;]|$))|"
+    r"(?=\d\d[\s-]?(?:y|and\s+\d\d[\s-]?y)))"
     r"(?P<one>\d\d)\b(?:\s*(?:,|and|&|,\s*and)\s*(?P<two>\d\d)\b)?",
     re.IGNORECASE,
 )
@@ -114,15 +113,15 @@ def life_words() -> dict[str, tuple[str, ...]]:
     return {
         "life_fact": tuple(_facts()),
         "childhood": tuple(_childhood()),
-        "kin_age": (*_CHILDREN, *_PARENTS),
+        "kin_age": (*CHILDREN, *PARENTS),
         "turns": ("turns", "turning", "birthday"),
     }
 
 
-def life_limits(note: ScannedNote, present: int | None) -> list[AgeLimit]:
-    """The limits that a note sets to the patient's age; `present` is the age that it gives."""
+def life_limits(note: ScannedNote, present: int | None, *, child: bool = False) -> list[AgeLimit]:
+    """The limits that a note sets to the patient's age; `present` is the age that it gives, `child` that it has one."""
     found = [*_told_facts(note), *_ages_of_kin(note), *_next_birthday(note)]
-    if present is not None and present < 18:
+    if child if present is None else present < 18:
         found += _childhood_limits(note)
     return [limit for limit in found if present is None or limit.low <= present <= limit.high]
 
@@ -143,10 +142,13 @@ def _ages_of_kin(note: ScannedNote) -> Iterator[AgeLimit]:
         first, last = note.sentence(hit.start)
         if _OF_ANOTHER.search(text, max(first, hit.start - 24), hit.start):
             continue
-        if hit.word in _PARENTS:
+        if hit.word in PARENTS:
             match = _LIVING.match(text, hit.end, min(last, hit.end + 60))
             if match and not _DEAD.search(text, max(first, hit.start - 20), min(last, match.end() + 40)):
                 yield AgeLimit("a parent's age", 0, int(match.group("age")) - _CHILD_GAP)
+            aged = _AGED.search(text, max(first, hit.start - 24), hit.start)
+            if aged and not _DEAD.search(text, first, last):
+                yield AgeLimit("a parent's age", 0, int(aged.group("one")) - _CHILD_GAP)
             continue
         match = _AGES.match(text, hit.end, min(last, hit.end + 80))
         if match:

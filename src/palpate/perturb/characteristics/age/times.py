@@ -25,8 +25,8 @@ _BEFORE_YEARS = re.compile(
     re.IGNORECASE,
 )
 _AFTER_YEARS = re.compile(
-    r"[\s-]*(?P<ago>ago|earlier|prior|back)\b|[\s-]*(?P<span>history|hx|h/o|smok\w+|tobacco|marriage|duration|"
-    r"of\s+(?!age\b|life\b|follow|treatment\s+(?:is|will)|therapy\s+(?:is|will))[a-z]+)\b|\s+(?P<state>sober|married|post)\b",
+    r"[\s-]*(?P<ago>ago|earlier|prior|back|previously|before|(?:after|since|following)(?=\s+(?:an?|the|his|her|their|\w+(?:ectomy|plasty|tomy|ation|ment|ery|ing|lant|sion))\b))\b|[\s-]*(?P<span>history|hx|h/o|smok\w+|tobacco|marriage|duration|"
+    r"of\s+(?!age\b|life\b|follow|treatment\s+(?:is|will)|therapy\s+(?:is|will))[a-z]+)\b|\s+(?P<state>sober|married|post|status[\s-]post|s/p|out)\b",
     re.IGNORECASE,
 )
 _NO_DURATION = re.compile(
@@ -164,7 +164,8 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
 
 
 def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
-    """The ages that fit a duration, by what the sentence is about."""
+    """The ages that fit a duration, by what the sentence is about; at least, the patient has lived for as long."""
+    yield AgeLimit("a duration", years)
     if _MENOPAUSE.search(told) and ago:
         yield AgeLimit("a duration", years + 38)
     elif _GROWN.search(told):
@@ -206,4 +207,5 @@ def _years(note: ScannedNote) -> Iterator[AgeLimit]:
         first, last = note.sentence(told.start)
         if note.text[first:last].count("\n") > 2:
             last = told.end
+        yield AgeLimit("a year long past", passed)
         yield AgeLimit("a year long past", passed + (12 if _GROWN.search(note.text, first, last) else 5))

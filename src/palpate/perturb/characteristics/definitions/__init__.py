@@ -22,6 +22,7 @@
         against: [house keys]                # words that contradict this group: altering to it is contradictory
         against_patterns: ['rents a \\w+']   # the same as regular expressions
         diagnosis: [homelessness]            # a noun of a problem list: "PMH: asthma, homelessness"
+        dwelling: [in a shelter]             # where the patient lives: "lives in a shelter with his wife"
         bmi: [30, 100]                       # the body mass indices of the group: others are contradictory
       ...
     other: {adjective: [...], header: [...]} # words of groups that are never written, only replaced
@@ -55,7 +56,7 @@ from pathlib import Path
 
 from palpate.files import YamlNode, parse_yaml, read_yaml
 
-KINDS = ("adjective", "sentence", "phrase", "header", "diagnosis")
+KINDS = ("adjective", "sentence", "phrase", "header", "diagnosis", "dwelling")
 CONTEXTS = ("verb", "adjective", "subject", "noun", "closed")
 _PLACES = ("noun", "section")
 _KEYS = (

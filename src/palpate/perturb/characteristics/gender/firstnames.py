@@ -26,6 +26,10 @@ _INTRODUCED = re.compile(
     r"\s+(?:is|was|IS|WAS)\s+(?:an?|the|our|AN?)\s+(?:[\w-]+,?\s+){0,4}$"
 )
 _INTRODUCED_ALONE = re.compile(r"\b(?P<first>[A-Z][A-Za-z]+)\s+(?:is|was)\s+(?:an?|our)\s+(?:[a-z-]+,?\s+){0,4}$")
+_INTRODUCED_SMALL = re.compile(
+    r"\b(?P<first>[a-z]+)[ \t]+(?:[a-z]\.?[ \t]+)?(?P<last>[a-z'’-]+),?\s+(?:is|was)\s+an?\s+(?:[\w-]+,?\s+){0,4}$"
+)
+"""In a note without capitals."""
 _LISTED = re.compile(rf"\b(?P<first>[A-Z][A-Za-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?{_LAST}[ \t]*[,(][ \t]*(?:an?[ \t]+)?$")
 _PRESENTS = re.compile(
     rf"[ \t]+{_LAST}[ \t]+(?:presents|presented|returns|returned|comes|came|"
@@ -123,6 +127,10 @@ def _introduced(patient: DescribedPatient) -> Iterator[tuple[int, int, str]]:
     text = patient.note.text
     for description in patient.descriptions:
         start = description.age.start if description.age else description.place
+        match = _INTRODUCED_SMALL.search(text, max(0, start - 90), start) if text.islower() else None
+        if match and is_first_name(match.group("first")) and not _is_somebody(patient.note, match.start()):
+            yield *match.span("first"), match.group("last")
+            continue
         match = _INTRODUCED.search(text, max(0, start - 90), start)
         if match and match.group("last").lower() not in _NO_NAME:
             if match.group("first").lower() not in _NO_NAME and not _is_somebody(patient.note, match.start()):
@@ -169,7 +177,12 @@ def _is_somebody(note: ScannedNote, start: int) -> bool:
 def _is_loose(note: ScannedNote, hit: Hit, base: str) -> bool:
     """Whether a first name of the patient's gender belongs to nobody in particular: "do not bother Karen"."""
     text = note.text
-    if not text[hit.start].isupper() or text[hit.start : hit.end].isupper() or hit.word in _words():
+    if hit.word in _words():
+        return False
+    if text.islower() or text.isupper():
+        found = _pairs()[hit.word][0] == base and not _is_somebody(note, hit.start)
+        return found and not _EPONYM.match(text, hit.end) and not _is_last(text, hit)
+    if not text[hit.start].isupper() or text[hit.start : hit.end].isupper():
         return False
     if _pairs()[hit.word][0] != base or _CAPITAL_BEFORE.search(text, max(0, hit.start - 20), hit.start):
         return False
@@ -178,10 +191,17 @@ def _is_loose(note: ScannedNote, hit: Hit, base: str) -> bool:
     return _LOWER_NEXT.match(text, hit.end) is not None and not _is_somebody(note, hit.start)
 
 
+def _is_last(text: str, hit: Hit) -> bool:
+    """Whether a title comes before: "mr. james"."""
+    return re.search(r"\b(?:mr|mrs|ms|miss)\.?\s+$", text[max(0, hit.start - 8) : hit.start], re.IGNORECASE) is not None
+
+
 def _is_same(note: ScannedNote, hit: Hit, last: str) -> bool:
     """Whether a first name that recurs is the patient's."""
-    if not note.text[hit.start].isupper() or _is_somebody(note, hit.start):
+    if _is_somebody(note, hit.start):
         return False
+    if not note.text[hit.start].isupper():
+        return bool(last) and note.text[hit.end : hit.end + 1 + len(last)] == f" {last}" and note.text.islower()
     following = _NAME_NEXT.match(note.text, hit.end)
     if following is None:
         return hit.word not in _words()

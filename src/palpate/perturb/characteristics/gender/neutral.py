@@ -16,7 +16,8 @@ from palpate.files import read_resource
 from palpate.perturb.characteristics.gender.partners import SPOUSE_WORDS
 from palpate.perturb.characteristics.gender.places import places
 from palpate.perturb.characteristics.gender.words import Swap, like
-from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import NOUNS
 
 WORD = "non-binary"
 NO_WORDING = "a word for the gender that has no non-binary form"
@@ -28,7 +29,7 @@ _SUBORDINATE = re.compile(
     r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
 )
 _OTHER_SUBJECT = re.compile(
-    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since|while|where|what|whether)\b",
+    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since(?!\s+(?:and|but|then)\b|\s*[,.])|while|where|what|whether)\b",
     re.IGNORECASE,
 )
 _PATIENT_NEXT = re.compile(r"\s+(?:patient|pt)\b", re.IGNORECASE)
@@ -138,7 +139,7 @@ def _verbs(text: str, start: int, end: int, last: int) -> list[Edit]:
             continue
         plural = plural_verb(word)
         own = [Edit(*match.span("word"), like(word, plural))] if plural != word.lower() else []
-        return own + (_others(text, match.end(), last) if own else [])
+        return own + _others(text, match.end(), last)
     return []
 
 
@@ -165,7 +166,8 @@ def _others(text: str, start: int, last: int) -> list[Edit]:
     stop = _OTHER_SUBJECT.search(text, start, last)
     for match in _and().finditer(text, start, stop.start() if stop else last):
         verb = match.group("verb")
-        if verb.lower() in _table()["verbs"] or verb.lower() in _listed("also"):
+        known = verb.lower() in _table()["verbs"] or verb.lower() in _listed("also")
+        if known and plural_verb(verb) != verb.lower():
             edits.append(Edit(*match.span("verb"), like(verb, plural_verb(verb))))
     return edits
 

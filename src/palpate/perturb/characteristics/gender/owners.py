@@ -221,7 +221,7 @@ class PronounOwners:
                 continue
             if number - self._note.sentence_number(person.start) > _NEAR:
                 break
-            if person.word not in _SPOUSES:
+            if person.word not in _SPOUSES or self._subjects.is_of_later_provider(person, hit):
                 return "other", True
             self._spouse_sentence = number
             return "spouse", False

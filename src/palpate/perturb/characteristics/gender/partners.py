@@ -10,8 +10,7 @@ import re
 
 from palpate.perturb.characteristics.gender.firstnames import is_first_name
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.patient import NOUNS
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, NOUNS, RELATIVES
 
 SPOUSE_WORDS = ("husband", "wife", "boyfriend", "girlfriend", "fiance", "fiancee", "gf", "bf")
 NAMED = "the spouse has a name"

@@ -10,13 +10,15 @@ import re
 
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.gender.words import PARENTS, ROLES, Swap
-from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
 ROLE_WORDS = frozenset((*ROLES.split(), *PARENTS))
 _NAME = re.compile(r"\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]*(?:[ \t]+[A-Z][\w-]+)?)(?!['’\w])")
 _LOWER = re.compile(r"\s+[a-z]")
 _AFTER_LETTER = re.compile(r"\)|\.(?=\s+[a-z])|\s?/\s?\d{1,3}(?:\s?(?:y/?o|y)\b)?")
+_ANY = re.compile(r"\b(?:any|every|each|no|another|other|per)\s+$", re.IGNORECASE)
+"""Patients in general: "not every patient", "in any patient"."""
 
 
 def places(
@@ -47,7 +49,7 @@ def places(
 def _at_patient(patient: DescribedPatient, word: str) -> list[Edit]:
     text = patient.note.text
     for hit in patient.note.hits("patient"):
-        owns = text[hit.end : hit.end + 2] in ("'s", "’s")
+        owns = text[hit.end : hit.end + 2] in ("'s", "’s") or _ANY.search(text, max(0, hit.start - 12), hit.start)
         if hit.word in ("patient", "pt") and not owns and belongs_to_patient(patient.note, hit.start, hit.end):
             dotted = text[hit.end : hit.end + 1] == "." and _LOWER.match(text, hit.end + 1)
             return [_at_noun(patient, hit.start, hit.end + bool(dotted), word, spaced=True)]

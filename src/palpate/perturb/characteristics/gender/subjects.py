@@ -70,6 +70,10 @@ _REACHES_KIN = re.compile(
 _PROVIDER = re.compile(
     r"\b(?:Dr\b|Drs\b|MD\b|NP\b|PA\b|RN\b|PCP\b|(?i:doctor|nurse|surgeon|[a-z]+ologist|attending|therapist|physician|midwife)\b)"
 )
+_OPENS_WITH_PROVIDER = re.compile(
+    r"\W*(?:(?:His|Her|The|Their|My|Our)\s+)?(?:(?!(?:patient|pt|he|she|they)\b)[\w-]+\s+){0,2}?" + _PROVIDER.pattern
+)
+"""The subject of a sentence is a provider: "Her PCP Dr. Lee started her on prednisone"."""
 _WITH_PROVIDER = re.compile(
     _PROVIDER.pattern + r"(?:\.?[ \t]+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]+)){0,2}[ \t]+and[ \t]+$"
 )
@@ -200,6 +204,19 @@ class Subjects:
         if before is None or not _TREATS.match(self._note.text, hit.end):
             return False
         return _PROVIDER.search(self._note.text, before, self._note.sentence(hit.start)[0]) is not None
+
+    def is_of_later_provider(self, person: Hit, hit: Hit) -> bool:
+        """ "Lives with her husband. Her PCP started her on prednisone; he gave it for a week": not the husband."""
+        first, _ = self._note.sentence(hit.start)
+        if hit.word not in ("he", "she") or person.start >= first:
+            return False
+        start = self._note.sentence(person.start)[1]
+        subject = self._sentence_before(hit)
+        return (
+            subject is not None
+            and subject >= start
+            and _OPENS_WITH_PROVIDER.match(self._note.text, subject) is not None
+        )
 
     def _sentence_before(self, hit: Hit) -> int | None:
         note = self._note

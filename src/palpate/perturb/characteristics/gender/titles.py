@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from palpate.perturb.characteristics.gender.firstnames import is_first_name
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.people import RELATIVES
 
@@ -19,6 +20,19 @@ _TITLE = re.compile(
     r"(?:Mr|Mrs|Ms|Miss)\b(?=\.?\s+(?:\[\*\*(?!\d)|_{2,}|[A-Z]))"
     r"|(?:MR|MRS|MS|MISS)\b(?=\.\s+(?:\[\*\*(?!\d)|[A-Z]{2,}\b|[A-Z]\b))"
 )
+_SMALL = re.compile(
+    r"(?:mr|mrs|ms)\b(?=\.\s+(?!(?:he|she|his|her|the|patient|pt|no|not|this|there|has|had|is|was|denies|and|with)\b)"
+    r"(?:[a-z]{2,}|[a-z]\s+(?:is|was|did|has|had|continues|reports?|denies|states?)\b))"
+)
+"""A title in a note that is all in small letters, where "mr" may also be a mitral regurgitation."""
+_FINDING = re.compile(
+    r"(?:\b(?:severe|moderate|mild|trace|mod|no|with|has|had|of|significant|known|and|from|for|or)|\+|:|,)\s+$"
+)
+_DOES = re.compile(
+    r"\.\s+[a-z'’-]+(?:['’]s\b|\s+(?:also\s+|then\s+)?(?:is|was|has|had|reports?|notes?|denies|states?|presents?|presented|complains|"
+    r"describes?|underwent|returns?|endorses?|continues|would|will|did|does|came|comes)\b)"
+)
+"""What a person does, and a regurgitation does not: "regarding his diabetes, mr. walker reports"."""
 _TWO = re.compile(r"\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
 _TWO_BEFORE = re.compile(r"(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+$|\b(?:" + "|".join(sorted(RELATIVES)) + r")[\s,(]+$")
 _NAME = re.compile(r"\.?\s+(?P<name>[A-Z][\w-]*(?:[ \t]+[A-Z][\w-]+){0,2})")
@@ -60,17 +74,30 @@ def find_titles(note: ScannedNote) -> Titles:
 
 def _is_title(note: ScannedNote, hit: Hit) -> bool:
     text = note.text
-    if not _TITLE.match(text, hit.start) or _TWO.match(text, hit.end) or note.in_family(hit.start):
+    if (
+        not (_TITLE.match(text, hit.start) or _is_small(note, hit))
+        or _TWO.match(text, hit.end)
+        or note.in_family(hit.start)
+    ):
         return False
     if _TWO_BEFORE.search(text, max(0, hit.start - 15), hit.start):
         return False
     return not text[hit.start : hit.end].isupper() or _capitals_before(note, hit)
 
 
+def _is_small(note: ScannedNote, hit: Hit) -> bool:
+    """Whether this is "mr. jones" in a note without capitals."""
+    text = note.text
+    if not _SMALL.match(text, hit.start) or not text.islower():
+        return False
+    if hit.start == note.opening(hit.start) or _DOES.match(text, hit.end):
+        return True
+    return _FINDING.search(text, max(0, hit.start - 20), hit.start) is None
+
+
 def _capitals_before(note: ScannedNote, hit: Hit) -> bool:
     """Whether MR. SMITH opens a sentence or is among capitals, unlike "severe MR. TTE"."""
-    before = note.text[note.sentence(hit.start)[0] : hit.start].split()
-    return not before or before[-1].isupper()
+    return not any(letter.islower() for letter in note.text[note.sentence(hit.start)[0] : hit.start][-40:])
 
 
 def _is_colleagues(note: ScannedNote, hit: Hit) -> bool:
@@ -83,7 +110,12 @@ def _is_colleagues(note: ScannedNote, hit: Hit) -> bool:
 def _last_name(note: ScannedNote, hit: Hit) -> str | None:
     """The last name after a title; None for a mask."""
     match = _NAME.match(note.text, hit.end)
-    return match.group("name").split()[-1].lower() if match else None
+    if match is None:
+        return None
+    names = match.group("name").split()
+    if note.text[hit.start : hit.end].isupper():  # in capitals, what follows is no longer the name: MR. WALKER REPORTS
+        names = names[:2] if is_first_name(names[0]) else names[:1]
+    return names[-1].lower()
 
 
 def _introduces(note: ScannedNote, hit: Hit) -> bool:

@@ -12,8 +12,8 @@ from palpate.perturb.characteristics.gender import firstnames, letters, partners
 from palpate.perturb.characteristics.gender.owners import Pronoun, PronounOwners, declared, pronouns
 from palpate.perturb.characteristics.gender.pronouns import his_stands_alone, read_her
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.patient import NOUNS, DescribedPatient
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, belongs_to_patient
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, NOUNS, OF_SOME, belongs_to_patient
 
 TO_FEMALE = {
     "man": "woman", "male": "female", "gentleman": "lady", "boy": "girl", "m": "f", "he": "she", "him": "her",
@@ -43,7 +43,6 @@ _SPOUSE_BEFORE = re.compile(r"\b(?:husband|wife)[\s,(]+$", re.IGNORECASE)
 _PARENT_BEFORE = re.compile(
     r"\b(?:is|was|as|become|becoming|being)\s+(?:an?|the)\s+(?:(?!he|she)[\w-]+\s+){0,2}$", re.IGNORECASE
 )
-_PARENT_AFTER = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
 
 
 _BABY = re.compile(r"\b(?:baby|newborn|neonate|infant)\s+$", re.IGNORECASE)
@@ -90,6 +89,11 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "they": ("they",),
         **firstnames.triggers(),
     }
+
+
+def _named_like(written: str, name: str) -> str:
+    """A name in the letters of another: small ones in a note without capitals."""
+    return name.lower() if written.islower() else like(written, name)
 
 
 def like(written: str, word: str) -> str:
@@ -148,7 +152,7 @@ def _roles(note: ScannedNote) -> list[Swap]:
         if note.in_family(hit.start) or note.text[max(0, hit.start - 6) : hit.start].lower() == "black ":
             continue  # a black widow is a spider
         if hit.word in PARENTS:
-            told = _PARENT_BEFORE.search(note.text, max(0, hit.start - 40), hit.start) or _PARENT_AFTER.match(
+            told = _PARENT_BEFORE.search(note.text, max(0, hit.start - 40), hit.start) or OF_SOME.match(
                 note.text, hit.end
             )
             if not told or not belongs_to_patient(note, hit.start, hit.end):
@@ -335,7 +339,7 @@ def _add_names(patient: DescribedPatient, base: str, people: People) -> None:
     text = patient.note.text
     for name in names:
         written = text[name.start : name.end]
-        other = like(written, name.counterpart) if name.gender == base else written
+        other = _named_like(written, name.counterpart) if name.gender == base else written
         words = (written, other) if base == "female" else (other, written)
         place = Swap(name.start, name.end, base, *words, ambiguous=name.gender != base)
         (people.swaps if name.gender == base else people.left).append(place)

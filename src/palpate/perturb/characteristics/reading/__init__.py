@@ -32,6 +32,12 @@ _WORD_OR_MASK = re.compile(r"[A-Za-z]+|\[\*\*[^\]]*\]")
 """The masks of de-identification ("[**Doctor Last Name 12**]") contain no words of the note."""
 
 
+_PATIENT_BEFORE = re.compile(r"\b(?:years?|yr|y/?o|patient|pt|he|she|Mr|Mrs|Ms)\b", re.IGNORECASE)
+_PATIENT_AFTER = re.compile(
+    r"\bwho\s+(?:presents?|presented|comes?|came|was|is|has|developed)\b|\bpresented\b|\bpresents\b"
+)
+
+
 class Hit(NamedTuple):
     """A trigger word in the note; `word` is in lower case."""
 
@@ -80,7 +86,7 @@ class ScannedNote:
             if opens_family_section(self.text, hit.start, match.end()):
                 found.append((match.end(), section_end(self.text, match.end(), of_family=True)))
             else:
-                found.append(self.sentence(hit.start))
+                found.append(_family_clause(self.text, hit.start, *self.sentence(hit.start)))
         return found
 
     def family_start(self, position: int) -> int:
@@ -95,6 +101,14 @@ class ScannedNote:
     def in_family(self, position: int) -> bool:
         """Whether a position is in a family history: its section, or a sentence that starts with one."""
         return any(start <= position < end for start, end in self._families)
+
+
+def _family_clause(text: str, start: int, first: int, last: int) -> tuple[int, int]:
+    """What is about the family in "a 63-year-old man with a family history of gout who presents with pain"."""
+    if not _PATIENT_BEFORE.search(text, first, start):
+        return first, last
+    again = _PATIENT_AFTER.search(text, start, last)
+    return start, again.start() if again else last
 
 
 class TriggerWords:
@@ -115,7 +129,7 @@ class TriggerWords:
             word = match.group().lower()
             names = find(word)
             if names is not None:
-                if word == "pt" and not people.means_patient(text, match.start(), match.end()):
+                if word in ("pt", "patient") and not people.means_patient(text, match.start(), match.end()):
                     continue
                 hit = Hit(match.start(), match.end(), word)
                 for name in names:

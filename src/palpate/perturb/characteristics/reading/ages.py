@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.grammar import ONES, TENS
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.past_ages import bare_past_ages
-from palpate.perturb.characteristics.reading.people import RELATIVES, belongs_to_patient, has_other_subject
+from palpate.perturb.characteristics.reading.people import PERSON, RELATIVES, belongs_to_patient, has_other_subject
 
 Style = Literal["digits", "words", "decade"]
 Whose = Literal["patient", "past", "other"]
@@ -62,7 +62,7 @@ _AFTER_NAME = re.compile(
 )
 _AFTER_NOUN = re.compile(r",\s+(?P<number>\d\d)(?=\s*(?:[.,;)](?!\d)|$))")
 _DECADE = re.compile(
-    r"\b(?:man|woman|male|female|gentleman|lady|patient|pt|is|was)\s+in\s+(?:his|her|their)\s+"
+    rf"\b(?:{PERSON}|is|was)\s+in\s+(?:his|her|their)\s+"
     rf"(?P<number>(?:(?:early|mid|late)[\s-]+(?:to[\s-](?:mid|late)[\s-]+)?)?(?:\d0['’]?s|{'|'.join(DECADES)}))\b",
     re.IGNORECASE,
 )
@@ -128,6 +128,14 @@ _INFANT = re.compile(
     r"(?:male|female|infant|baby|boy|girl|newborn|neonate|twin|gestation)\b",
     re.IGNORECASE,
 )
+_INFANT_ALONE = re.compile(
+    r"\b(?:is|was|this)\s+(?:an?\s+)?(?:[a-z]+\s+)?(?:\d{1,3}|[a-z]+)[\s-]*(?:days?|weeks?|wks?|months?|mos?)[\s-]*old\b"
+    r"(?=\s*(?:[.,]|with\b|who\b|here\b|in\b|brought\b|presents))",
+    re.IGNORECASE,
+)
+""" "The patient is an 11-month-old with cough"."""
+_YEARS_TOO = re.compile(r"years?[\s,-]+(?:and\s+)?$", re.IGNORECASE)
+"""A child of 5 years and 4 months is no infant."""
 
 
 class Age(NamedTuple):
@@ -159,7 +167,10 @@ def speaks_of_infant(note: ScannedNote) -> bool:
     for hit in note.hits("infant_unit"):
         first, _ = note.sentence(hit.start)
         match = _INFANT.search(note.text, max(first, hit.start - 8), min(len(note.text), hit.end + 60))
-        if match and not note.in_family(hit.start) and not has_other_subject(note, match.start(), people=RELATIVES):
+        match = match or _INFANT_ALONE.search(note.text, max(first, hit.start - 24), min(len(note.text), hit.end + 20))
+        if match is None or _YEARS_TOO.search(note.text, max(first, hit.start - 14), match.start()):
+            continue
+        if not note.in_family(hit.start) and not has_other_subject(note, match.start(), people=RELATIVES):
             return True
     return False
 

@@ -46,7 +46,8 @@ FAMILY = re.compile(r"family\s+(?:medical\s+|health\s+)?(?:history|hx)\b|fam\s?h
 _COLON_OR_LINE = re.compile(r"[ \t]*(?::|\n|$)")
 _OPENING = re.compile(r"(?:^|[.,;\n)a-z\d])[\s#*]*$")
 _HEADING = re.compile(
-    r"\n[ \t#*]*(?P<line>[A-Z][A-Za-z'/&() -]{1,45})(?::|[ \t]*(?=\n\s*\n))"
+    r"\n[ \t]*#+[ \t]*[A-Z][A-Za-z'/&() -]{1,45}(?=\n)"
+    r"|\n[ \t#*]*(?P<line>[A-Z][A-Za-z'/&() -]{1,45})(?::|[ \t]*(?=\n\s*\n))"
     r"|\n[ \t#*]*(?P<caps>[A-Z][A-Z'/&() -]{3,45})[ \t]*(?=\n|$)"
     rf"|(?<=[.,;])[ \t]*(?P<inline>{_CAPITALS}):"
     rf"|(?<=[.,;)a-z\d])[ \t]*(?P<known>{_KNOWN})\b(?=[ \t,:]+[A-Z0-9•-])|(?<=[a-z)\d])[ \t]+{_LONG_TITLE}:"
@@ -75,9 +76,10 @@ class SentenceBreaks:
 
 def _sentence_starts(text: str) -> list[int]:
     starts = [0, *_after_title(text, 0)]
+    small = text.islower()
     for match in _BREAK.finditer(text):
         end = match.end()
-        if text[match.start()] == "." and not _ends(text, match.start(), end):
+        if text[match.start()] == "." and not _ends(text, match.start(), end, small=small):
             continue
         starts.append(end)
         if text[match.start()] != "\n":
@@ -94,7 +96,8 @@ def _after_title(text: str, start: int) -> list[int]:
     return [match.start("title"), match.end()] if opened else [match.start("title")]
 
 
-def _ends(text: str, dot: int, after: int) -> bool:
+def _ends(text: str, dot: int, after: int, *, small: bool) -> bool:
+    """Whether a full stop ends a sentence; in a text without capitals (`small`) what follows does not tell."""
     start = dot
     while start > 0 and text[start - 1].isalpha():
         start -= 1
@@ -106,7 +109,7 @@ def _ends(text: str, dot: int, after: int) -> bool:
         return word in ("o", "yr", "yrs") and _NEXT.match(text, after) is not None
     if listed and len(word) == 1:
         return False  # "p.o. b.i.d., Lasix"
-    return after >= len(text) or not text[after].islower()
+    return after >= len(text) or not text[after].islower() or (small and len(word) != 1)
 
 
 def opens_family_section(text: str, start: int, end: int) -> bool:

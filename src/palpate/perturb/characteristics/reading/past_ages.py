@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from palpate.perturb.characteristics.grammar import ONES, TENS
 from palpate.perturb.characteristics.reading import ScannedNote
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.people import PERSON, belongs_to_patient
 
 _BARE = re.compile(
     r"\s+(?:about\s+|around\s+|approximately\s+|~\s?)?(?P<number>[1-8]\d)"
@@ -35,7 +35,7 @@ _MEASURED = re.compile(
     r"maintained|goal|L|mg|units|Cr|Hct|Hgb|EF|pain|drip|gtt|infusion|saturat\w+)\s+$",
     re.IGNORECASE,
 )
-_PERSON = r"(?:man|woman|male|female|gentleman|lady|patient|pt|[MF])\b"
+_PERSON = rf"(?:{PERSON}|[MF])\b"
 _RANGE = re.compile(
     r"(?<![\d/.])(\d\d\s?(?:-|–|to|or)\s?\d\d)[\s-]*(?:y(?:ea)?rs?[\s-]*old|y\.?/?\s?o\b\.?)"
     rf"[\s,]*(?:(?:[A-Za-z-]+\s+){{0,3}}?{_PERSON}|with\b|who\b)",
@@ -46,11 +46,13 @@ _VAGUE = re.compile(
     r"\b((?:\d0|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)[\s-]?(?:something|ish))$", re.IGNORECASE
 )
 _YEARS = rf"(?:[1-9]\d|(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?)"
-_NOUN = r"(?:man|woman|male|female|gentleman|lady|patient|pt|(?-i:[MF]))"
+_NOUN = rf"(?:{PERSON}|(?-i:[MF]))"
 _LOOSE = re.compile(
     rf"(?<![\d/.$-]){_YEARS}(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s|[\s-]some|\s?(?:\+/-|±)\s?\d+)?[\s-]*(?:years?|yrs?\.?|y)"
     r"(?:[\s,]+\d+\s?(?:months?|mos?|m))?[\s-]+(?:old|of\s+age)\b"
+    r"|(?<![\d/.$-])\d{1,2}\s?\(?(?:\d/\d|[½¼¾])\)?[\s-]*(?:years?|yrs?|y)[\s-]*old\b"
     r"|(?<![\d/.$-])\d\d(?:\.\d+|\s?[½¼¾]|\s\d/\d|[\s-]?ish|s)\s?y(?:\.\s?|/)?o\b"
+    r"|(?<![\d/.$-])\d{1,2}[\s-]*(?:years?|yrs?|y)[\s,-]+(?:and\s+)?\d{1,2}[\s-]*(?:months?|mos?|m)[\s-]*old\b"
     rf"|\b{_NOUN}(?:\s+of\s+|\s*,\s*(?:about\s+|approximately\s+|~)?|\s*\(|\s+is\s+|\s+){_YEARS}"
     r"(?:['’]?s\b|(?=\s*(?:[,.;)](?!\d)|years?\b|yrs?\b|$)))"
     rf"|\b(?:[1-9]0['’]?s|{'|'.join(word[:-1] + 'ies' for word in TENS)})\s+{_NOUN}\b"

@@ -13,9 +13,8 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.definitions import built_in
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.ages import Age, find_ages, speaks_of_infant
-from palpate.perturb.characteristics.reading.people import belongs_to_patient
+from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
-NOUNS = ["man", "woman", "male", "female", "gentleman", "lady", "boy", "girl"]
 _STOP = (
     r"(?!(?:with|who|whom|presents|presenting|presented|is|was|has|had|history|hx|status|and|or(?!\s+(?-i:[A-Z]))|admitted|transferred|found|here|"
     r"in|on|for|to|from|a|an|the|this|that|whose|which|complaining|came|by|at|of|brought|seen|being|recently|now|due|after|"
@@ -23,11 +22,11 @@ _STOP = (
 )
 _NAMES_DISEASE = (
     r"[\s–-]+(?:pattern(?:ed)?|androgen(?:et)?ic|(?:type|distribution)\s+(?:of\s+)?(?:hair|bald|alopecia)\w*|hypogonadism|"
-    r"(?:factor\s+)?infertility|athlete\s+triad|circumcision)\b"
+    r"(?:factor\s+)?infertility|athlete\s+triad|circumcision|syndrome)\b"
 )
 """What makes "male" or "female" part of a disease's name: "male-pattern alopecia" in a woman's note."""
 _TO_NOUN = re.compile(
-    rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’/-]*){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
+    rf"(?:[\s,]+(?:{_STOP}[A-Za-z][\w'’/-]*|\d+[\s-]?kg)){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
     rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|"
     rf"(?<=H)[CH])?(?P<letter>[MF])"
     r"|(?:aa|w|b)/?(?P<small>[mf]))(?![\w'’/]))",
@@ -43,7 +42,7 @@ _TITLED = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Miss)\.?\s+$")
 _BEFORE_NAME = re.compile(r"\b(?!A\b|An\b|This\b)[A-Z][a-z]+[ \t]+$")
 _INTRODUCES = re.compile(
     r"(?:\b(?:is|was|this|a|an|the|very|old|gen|general|pleasant|appearing|nourished|developed|dominant|handed)\b[\s:,]*|[:.]\s*|^\s*|"
-    r"\n\s*|\b\d{0,3}(?:[A-Za-z]+(?:ed|ing|ic|al|ly|ous|ent|ive|ful|ish|ile|sh|ed|ant|an|y|weight|obese|frail|thin))[\s,]+)$",
+    r"\n\s*|\b\d{0,3}(?:[A-Za-z-]+(?:ed|ing|ic|al|ly|ous|ent|ive|ful|ish|ile|sh|ed|ant|an|y)|(?:[A-Za-z]+-)?(?:weight|obese|frail|thin|homeless|overweight|underweight))[\s,]+)$",
     re.IGNORECASE,
 )
 _ADJECTIVES = re.compile(rf"(?:[\s,]+{_STOP}[A-Za-z][\w'’-]*){{0,3}}[\s,]+", re.IGNORECASE)
@@ -57,6 +56,10 @@ _SOMEBODY = re.compile(
     r"involving|like|than|where|when)\s+(?:an?\s+|the\s+|another\s+|this\s+)?(?:[\w-]+\s+){0,3}$",
     re.IGNORECASE,
 )
+_CASE_OF = re.compile(
+    r"\bcase(?:\s+reports?|\s+history|\s+study)?\s+of\s+(?:an?\s+|this\s+)(?:[\w-]+\s+){0,3}$", re.IGNORECASE
+)
+""" "We report on a case of a female patient"."""
 _PROPER = re.compile(r"[A-Z][a-z]+\s+(?:of|for)\s+(?:the\s+)?[A-Z]")
 """A name: "Our Lady of Mercy"."""
 _HEADED = re.compile(r"\b(?:sex|gender)[\s/:=]*$", re.IGNORECASE)
@@ -75,7 +78,7 @@ _NOT_A_PERSON = re.compile(
     r"bystanders?|catheter|infant|newborn|fetus|neonate|baby|donor|pseudohermaphroditism|sex|gender|staff|urethra|ducts?|"
     r"in\s+the\s+(?:next|other|adjacent)|next\s+(?:door|to)|(?:who|that)\s+(?:hit|assaulted|attacked|stabbed|shot|robbed|raped|"
     r"called|found)(?=\s+(?:him|her|the\s+patient|the\s+pt|pt|911|EMS)\b)|"
-    r"students?|interpreters?|sitters?|paramedics?|EMTs?|guards?|strangers?|suspects?|voices|companions?|colleagues?|"
+    r"students?|interpreters?|sitters?|paramedics?|EMTs?|guards?|strangers?|suspects?|offenders?|victims?|voices|companions?|colleagues?|"
     r"breasts?|predominan\w+|preponderance|predilection|population|ratio|incidence|subjects?|to[\s-](?:male|female)|escutcheon|voice|caretaker|caregiver|sexual|cousin|sibling|twin|children|child)\b",
     re.IGNORECASE,
 )
@@ -320,9 +323,9 @@ class DescribedPatient:
             return "other"
         first, _ = note.sentence(hit.start)
         before = text[max(first, hit.start - 60) : hit.start]
-        if _HEADED.search(before) or _THERE.search(before):
+        if _HEADED.search(before) or _THERE.search(before) or before.endswith("% "):
             return "other"
-        if _EXAM.search(before) or _THIS.search(before):
+        if _EXAM.search(before) or _THIS.search(before) or _CASE_OF.search(before):
             return "patient"
         if _PROPER.match(text, hit.start):
             return "other"

@@ -40,6 +40,15 @@ GENDER_OF_KIN: dict[str, str] = {
 }
 RELATIVES = frozenset((_MALE + " " + _FEMALE + " " + _EITHER + " " + _PLURAL).split())
 OTHERS = RELATIVES | frozenset(_STRANGERS.split())
+CHILDREN = ("son", "sons", "daughter", "daughters", "child", "children", "kid", "kids")
+PARENTS = ("mother", "father", "mom", "dad")
+NOUNS = ("man", "woman", "male", "female", "gentleman", "lady", "boy", "girl")
+"""The nouns that say who the patient is."""
+PERSON = "|".join((*NOUNS[:6], "patient", "pt"))
+"""The same for an adult, as alternatives of a regular expression."""
+DENIALS = r"not|no|never|denie[sd]|denying|without|neither|nor"
+"""Words that deny what follows them, as alternatives of a regular expression."""
+SOME = r"(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b"
 PATIENT = ("patient", "patients", "pt", "pts")
 _NOT_PATIENT = re.compile(r"\s?/\s?(?:INR|a?PTT|OT|SLP|ST)\b|\s?[:=]?\s*\d", re.IGNORECASE)
 _PT_DOES = re.compile(
@@ -54,8 +63,16 @@ _BEFORE_PT = re.compile(
 )
 
 
+_NAMED_SO = re.compile(r"\b(?:Mr|Mrs|Ms|Miss)\.?[ \t]+(?:[A-Z][\w-]*[ \t]+)?$")
+"""A made-up name: "Mr. Sample Patient"."""
+
+
 def means_patient(text: str, start: int, end: int) -> bool:
-    """Whether "pt" is the patient: "PT" may be a prothrombin time or physical therapy."""
+    """Whether a word is the patient: "PT" may be a prothrombin time or physical therapy, "Patient" a made-up name."""
+    if text[start:end] == "Patient":
+        return _NAMED_SO.search(text, max(0, start - 24), start) is None
+    if end - start > 2:
+        return True
     if _NOT_PATIENT.match(text, end):
         return False
     if text[start:end] != "PT":
@@ -66,9 +83,7 @@ def means_patient(text: str, start: int, end: int) -> bool:
 _HEADS = sorted((OTHERS | SIDES) - {"family", "relative", "relatives", "fam"})
 _HEAD = re.compile(
     r"(?:[\s-]+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b|as\b)[A-Za-z-]+)"
-    r"{0,3}?[\s-]+(?:"
-    + "|".join(_HEADS)
-    + r")\b(?!['’]s\b)(?!\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b)",
+    r"{0,3}?[\s-]+(?:" + "|".join(_HEADS) + rf")\b(?!['’]s\b)(?!\s+of\s+{SOME})",
     re.IGNORECASE,
 )
 _COMPANION = re.compile(
@@ -82,7 +97,7 @@ _PREDICATE = re.compile(
     r",\s*(?:an?|age|aged|\d)\b)",
     re.IGNORECASE,
 )
-OF_SOME = re.compile(r"\s+of\s+(?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
+OF_SOME = re.compile(rf"\s+of\s+{SOME}", re.IGNORECASE)
 """A "mother of two" is the patient."""
 _HAS_BEFORE = re.compile(
     r"\b(?:has|have|had|having|lost|raised|raising)\s+(?:(?:an?|no|one|two|three|four|five|six|seven|\d+|several|many|grown|adult|"
@@ -103,15 +118,26 @@ _OF_OTHERS = re.compile(
 )
 
 
+_CHILD_WHO_IS_ILL = re.compile(
+    r"(?:\b(?:in|is|was|were|report|reports|describe|describes|present|presents|case\s+of|this)\s+(?:an?\s+|the\s+|this\s+)?|"
+    r"^\W*(?:An?|This|The)\s+)(?:[\w-]+\s+){0,2}$|^\W*$",
+    re.IGNORECASE,
+)
+""" "We report a 10-year-old child", unlike "she has a 10-year-old child"."""
+_IN_A = re.compile(r"\bin\s+an?\s+(?:\w+\s+)?$", re.IGNORECASE)
+
+
 def belongs_to_patient(note: ScannedNote, start: int, end: int) -> bool:
     """Whether a description (an age, a noun, a word for a group) at this position is about the patient."""
     text = note.text
     if note.in_family(start):
         return False
     head = _HEAD.match(text, end, min(len(text), end + 60))
-    if head is not None and note.sentence_number(head.end()) == note.sentence_number(start):
-        return False
     first, _ = note.sentence(start)
+    if head is not None and note.sentence_number(head.end()) == note.sentence_number(start):
+        child = head.group().lower().endswith("child") and _CHILD_WHO_IS_ILL.search(text, max(first, start - 50), start)
+        if not child:
+            return False
     before = text[max(first, start - 60) : start]
     if _BORN_TO.search(before) or _OF_OTHERS.search(before):
         return False
@@ -133,7 +159,9 @@ def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] =
         if hit.start < first:
             break
         between = text[hit.end : start]
-        if OF_SOME.match(between):
+        if OF_SOME.match(between) or (
+            hit.word == "child" and _IN_A.search(text, max(first, hit.start - 24), hit.start)
+        ):
             continue
         if _PATIENT_AGAIN.search(between):
             return False

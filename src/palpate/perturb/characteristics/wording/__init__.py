@@ -19,16 +19,18 @@ from palpate.perturb.characteristics.reading import Hit
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import belongs_to_patient, has_other_subject
 from palpate.perturb.characteristics.wording import contexts
+from palpate.perturb.characteristics.wording.dwellings import WORDS, dwellings, place_of
 from palpate.perturb.characteristics.wording.found import Form, FoundWords, WordedMention, form_pattern
 from palpate.perturb.characteristics.wording.measures import measure_words
 from palpate.perturb.characteristics.wording.origins import OriginReader
-from palpate.perturb.characteristics.wording.rewriting import changed, end_of_section, put_in, reworded
+from palpate.perturb.characteristics.wording.removing import removed
+from palpate.perturb.characteristics.wording.rewriting import changed, end_of_section, housed_in, put_in, reworded
 
 _LETTERS = {"AA": "African American", "W": "White", "C": "White", "B": "African American", "H": "Hispanic"}
 _INFANT = "infant: such words are not written of an infant"
 _FIXED = "the mention can't be taken out of its sentence"
 _MIXED = "ambiguous: the note puts the patient in more than one group"
-_JOINT = re.compile(r"(?P<mixes>\s*/\s*|-|\s+(?:or|and|and/or)\s+)|\s+")
+_JOINT = re.compile(r"(?P<mixes>\s*/\s*|-|\s+(?:or|and|and/or)\s+)|,?\s+")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class WordedCharacteristic:
         rows: list[tuple[str, Form]] = []
         for group in (*definition.groups, *([definition.other] if definition.other else [])):
             name = None if group is definition.other else group.name
-            worded = {**group.forms, "header": (), "signs": group.signs, "against": group.against}
+            worded = {**group.forms, "header": (), "dwelling": (), "signs": group.signs, "against": group.against}
             rows += [(form, Form(form_pattern(form), name, kind)) for kind, forms in worded.items() for form in forms]
         for number, phrases in enumerate(definition.wording):
             rows += [
@@ -108,6 +110,7 @@ class WordedCharacteristic:
         tagged = {"word": tuple(self._forms), "label": labels, "section": sections}
         tagged["pattern"] = tuple(sorted(word for word in leads if word))
         tagged["origin"] = self._origins.words
+        tagged["lives"] = WORDS if self._dwellers else ()
         measured = measure_words() if any(group.bmi for group in self.definition.groups) else {}
         return {**{f"{self.name}:{tag}": words for tag, words in tagged.items()}, **measured}
 
@@ -115,7 +118,7 @@ class WordedCharacteristic:
         """Everything that the note says about the characteristic."""
         found = FoundWords(patient)
         note = patient.note
-        taken = self._find_headers(found)
+        taken = [*self._find_headers(found), *self._find_dwellings(found)]
         past = 0
         for hit in note.hits(f"{self.name}:word"):
             if hit.start >= past and not any(start <= hit.start < end for start, end in taken):
@@ -145,6 +148,25 @@ class WordedCharacteristic:
             found.present = None
         return found
 
+    @cached_property
+    def _dwellers(self) -> dict[str, str]:
+        """The groups by the kind of place where they live."""
+        told = ((group.name, group.forms.get("dwelling")) for group in self.definition.groups)
+        return {place_of(forms[0]): name for name, forms in told if forms}
+
+    def _find_dwellings(self, found: FoundWords) -> list[tuple[int, int]]:
+        """Find where the patient lives; returns the spans of the places."""
+        if not self._dwellers:
+            return []
+        found.dwellings = list(dwellings(found.patient.note, f"{self.name}:lives"))
+        for one in found.dwellings:
+            group = self._dwellers.get(one.place)
+            if group:
+                found.places.append(WordedMention(one.start, one.end, group, "dwelling"))
+            elif one.place != "open":
+                found.signs.append(WordedMention(one.start, one.end, self._dwellers.get("home"), "signs"))
+        return [(one.start, one.end) for one in found.dwellings]
+
     def _find_patterns(self, found: FoundWords, group: CharacteristicGroup) -> None:
         note = found.patient.note
         for pattern in group.patterns:
@@ -154,7 +176,10 @@ class WordedCharacteristic:
                     found.signs.append(WordedMention(start, end, group.name, "signs"))
         for pattern in group.against_patterns:
             for match in contexts.matches(pattern, note, f"{self.name}:pattern"):
-                if belongs_to_patient(note, *match.span()) and not contexts.is_denied(note, *match.span()):
+                start, end = match.span()
+                if any(start <= place.start < end and place.group is None for place in found.places):
+                    continue  # it is changed: "a thin man"
+                if belongs_to_patient(note, start, end) and not contexts.is_denied(note, start, end):
                     found.against.setdefault(group.name, f"not {group.name}")
 
     def _join(self, found: FoundWords) -> None:
@@ -222,6 +247,8 @@ class WordedCharacteristic:
         if kind == "adjective":
             if contexts.is_language(note.text, end):
                 return None
+            if contexts.is_descent(note.text, start, end):
+                return "descent" if belongs_to_patient(note, start, end) else None
             if patient.describes(start, end):
                 return "adjective"
             if patient.is_in_brackets(start, end):
@@ -278,14 +305,30 @@ class WordedCharacteristic:
             return self._reworded(found, group)
         if not found.places:
             return self._added(found, group)
-        edits: list[Edit] = []
-        for place in found.places:
-            edit = changed(found.patient.note, place, self._by_name[group])
-            if edit is None:
+        return self._changed(found, group)
+
+    def _changed(self, found: FoundWords, group: str) -> EditOutcome:
+        """A diagnosis that can be taken out is, and what the group is called is said of the patient instead."""
+        text, forms = found.patient.note.text, self._by_name[group].forms
+        told = [place for place in found.places if place.kind == "diagnosis" and place.group != group]
+        outs = [removed(found, place) for place in told] if found.open_places else [None]
+        edits: list[Edit] = [out for out in outs if out]
+        moved = told if len(edits) == len(told) else []
+        edits = edits if moved else []
+        rest = [place for place in found.places if place not in moved]
+        for place in rest:
+            own = changed(found, place, self._by_name[group])
+            if own is None:
                 return skipped(_FIXED)
-            if found.patient.note.text[edit.start : edit.end] != edit.text:
-                edits.append(edit)
-        return EditOutcome(with_articles(found.patient.note.text, edits), "changed") if edits else KEPT
+            edits += [edit for edit in own if text[edit.start : edit.end] != edit.text]
+        if any(place.kind == "dwelling" for place in rest):
+            edits += housed_in(found, self._by_name[group])
+        if not rest and "adjective" in forms:
+            added = self._added(found, group)
+            if not added.edits:
+                return skipped(added.reason or NO_MENTION)
+            edits += added.edits
+        return EditOutcome(with_articles(text, edits), "changed") if edits else KEPT
 
     def _against(self, found: FoundWords, group: str) -> str | None:
         """What in the note contradicts a group."""
@@ -318,14 +361,17 @@ class WordedCharacteristic:
 
     def _added(self, found: FoundWords, group: str) -> EditOutcome:
         note, forms = found.patient.note, self._by_name[group].forms
+        housed = housed_in(found, self._by_name[group])
+        if housed:
+            return EditOutcome(tuple(housed), "added")
         if self.definition.skips_infants and found.patient.is_infant:
             return skipped(_INFANT)
-        for place in self.definition.insert:
-            if place == "noun" and "adjective" in forms and found.open_places:
+        for where in self.definition.insert:
+            if where == "noun" and "adjective" in forms and found.open_places:
                 word, last = forms["adjective"][0], self.name == "ethnicity"
                 edits = [edit for at in found.open_places for edit in put_in(found.patient, at, word, last=last)]
                 return EditOutcome(with_articles(note.text, edits), "added")
-            if place == "section" and "sentence" in forms:
+            if where == "section" and "sentence" in forms:
                 end = end_of_section(note, f"{self.name}:section", self.definition.sections)
                 if end is not None:
                     lead = " " if note.text[end - 1] in ".!?" else "\n"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from palpate.perturb.characteristics.reading import ScannedNote
-from palpate.perturb.characteristics.reading.people import RELATIVES
+from palpate.perturb.characteristics.reading.people import DENIALS, RELATIVES
 
 _DENIED_BEFORE = re.compile(
-    r"\b(?:not|no|never|denie[sd]|denying|without|isn['’]t|wasn['’]t|neither|nor|negative\s+for|rather\s+than|if)\s+"
+    rf"\b(?:{DENIALS}|isn['’]t|wasn['’]t|negative\s+for|rather\s+than|if)\s+"
     r"(?:(?:currently|known|any|overtly|clinically|particularly|very|an?|history|hx|h/o|of|evidence|longer|being|ever|"
     r"issues|with|recent|prior|significant|the|need|needs?|use|used)\s+){0,3}$|\bnon[\s-]?$|\bnot-$",
     re.IGNORECASE,
@@ -42,6 +42,8 @@ _PROVIDER_NEXT = re.compile(
     r"therapists?|social\s+workers?|case\s+managers?|officers?|PCP|attending|surgeons?)\b(?!['’]s)",
     re.IGNORECASE,
 )
+_DESCENT = re.compile(r"[\s-]+(?:descent|origin|heritage|ancestry|background|extraction|ethnicity)\b", re.IGNORECASE)
+_OF = re.compile(r"\bof\s+$", re.IGNORECASE)
 _PARTLY = re.compile(r"\b(?:half|part|partly|partially|mixed|quarter)[\s-]+$", re.IGNORECASE)
 
 _PATIENT = (
@@ -59,6 +61,11 @@ _LINKED = re.compile(
     r"getting|being)\s+)+(?:(?:very|quite|somewhat|increasingly|verbally|extremely|more|so|and|[a-z]+ly|angry)\s+){0,2}$",
     re.IGNORECASE,
 )
+_LINKED_AGAIN = re.compile(
+    rf"{_PATIENT}\s[^.;:]*\b(?:and|but)\s+(?:(?:is|was|became|remained|got|has\s+been)\s+)(?:[a-z]+ly\s+|very\s+|quite\s+){{0,2}}$",
+    re.IGNORECASE,
+)
+""" "She refused surgery and was belligerent"."""
 _AFTER_COMMA = re.compile(r",\s+(?:(?:and|but|also|now|often|still|[a-z]+ly)\s+){0,2}$", re.IGNORECASE)
 _OTHERS_ACT = re.compile(
     r"\b(?:facility|insurance|insurer|hospital|lab|pharmacy|rehab|SNF|NH|home|team|surgery|surgeon|consult\w*|staff|nurse|RN|Dr|MD|"
@@ -88,10 +95,10 @@ _DETERMINER = re.compile(r"\b(?:an?|the|known)\s+$", re.IGNORECASE)
 
 _IS = re.compile(
     r"(?:\b(?:patient|pt\.?|he|she|who)|\b(?:Mr|Mrs|Ms|Miss)\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]+))\s+"
-    r"(?:(?:also|currently)\s+)?(?:is|was|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
+    r"(?:(?:also|currently)\s+)?(?:is|was|has\s+been|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
     re.IGNORECASE,
 )
-_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|only\b|$|\n)")
+_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|only\b|for\s+(?:many|several|most|years|\d)|since\b|$|\n)")
 
 
 def is_said(note: ScannedNote, start: int, end: int) -> bool:
@@ -139,6 +146,11 @@ def is_language(text: str, end: int) -> bool:
     return _LANGUAGE.match(text, end, min(len(text), end + 30)) is not None
 
 
+def is_descent(text: str, start: int, end: int) -> bool:
+    """Whether the word tells of a descent: "of Vietnamese descent"."""
+    return _DESCENT.match(text, end) is not None and _OF.search(text, max(0, start - 6), start) is not None
+
+
 def is_partly(text: str, start: int) -> bool:
     """Whether the word applies only in part: "half-Asian"."""
     return _PARTLY.search(text, max(0, start - 12), start) is not None
@@ -156,7 +168,10 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
     if context == "noun":
         return bool(_DETERMINER.search(text, low, start) and _NO_NOUN.match(text, end))
     if context == "adjective":
-        return _LINKED.search(text, low, start) is not None
+        again = _LINKED_AGAIN.search(text, low, start)
+        return _LINKED.search(text, low, start) is not None or (
+            again is not None and not _names_another(note, again.start(), start)
+        )
     opens = start == note.opening(start) and not text[start:end].lower().endswith("ing")
     told = bool(_SUBJECT.search(text, low, start) or _JOINED.search(text, low, start))
     if told and _follows_kin(note, first):
@@ -166,6 +181,11 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
         told = told or _goes_on(note, first, low, start)
         return (opens or told) and bool(offered or _NO_OBJECT.match(text, end) is None)
     return told
+
+
+def _names_another(note: ScannedNote, start: int, end: int) -> bool:
+    """Whether somebody else is named in between, who may be meant."""
+    return any(start <= hit.start < end for hit in note.hits("people"))
 
 
 def _follows_kin(note: ScannedNote, first: int) -> bool:
@@ -183,7 +203,7 @@ def _goes_on(note: ScannedNote, first: int, low: int, start: int) -> bool:
     """ "Noncompliant with CPAP, frequently refuses fingersticks": nobody else is mentioned who might."""
     if not _AFTER_COMMA.search(note.text, low, start) or _OTHERS_ACT.search(note.text, first, start):
         return False
-    return not any(first <= hit.start < start for hit in note.hits("people"))
+    return not _names_another(note, first, start)
 
 
 def matches(pattern: re.Pattern[str], note: ScannedNote, tag: str) -> Iterator[re.Match[str]]:

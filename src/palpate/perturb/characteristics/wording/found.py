@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
+from palpate.perturb.characteristics.wording.dwellings import Dwelling
 from palpate.perturb.characteristics.wording.measures import BodyMass, body_mass
 from palpate.perturb.characteristics.wording.places import mention_places
 
@@ -44,6 +45,8 @@ class FoundWords:
     """By group, a word that contradicts it."""
     origins: dict[str, str] = field(default_factory=dict)
     """By group, what does not fit it: a country of origin, a language."""
+    dwellings: list[Dwelling] = field(default_factory=list)
+    """Where the note says that the patient lives."""
     mixed: bool = False
     present: str | None = None
 

@@ -16,7 +16,7 @@ _TITLE = re.compile(
     r"[\s-]+(?:[A-Za-z/&]+\s+){0,3}(?:Hx|History|Exam|Examination|Reproductive|Genitalia|Health|Organs?|System)\b[^.\n]{0,20}:"
     r"|\s*:"
 )
-_NEW = re.compile(r"\b(?:new|established|returning|clinic)\s+$", re.IGNORECASE)
+_NEW = re.compile(r"\b(?:new|established|returning|clinic|baby|newborn|infant)\s+$", re.IGNORECASE)
 _PRESENTS = re.compile(
     r"\s+(?:(?:now|again|today|recently|initially|also)\s+)?(?:presents?|presented|comes?|came|returns?|returned|"
     r"is\s+(?:here|seen|being\s+seen|admitted|referred|known|an?|in)|was\s+(?:seen|admitted|referred|brought|transferred|"

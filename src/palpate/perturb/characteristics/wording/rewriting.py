@@ -7,46 +7,44 @@ from collections.abc import Iterable
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.definitions import CharacteristicGroup
 from palpate.perturb.characteristics.gender.words import like
-from palpate.perturb.characteristics.grammar import taken_out
 from palpate.perturb.characteristics.reading import ScannedNote, section_end
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
-from palpate.perturb.characteristics.wording.found import WordedMention
+from palpate.perturb.characteristics.wording.found import FoundWords, WordedMention
 from palpate.perturb.characteristics.wording.places import small_patient
+from palpate.perturb.characteristics.wording.removing import removed
 
 
-def changed(note: ScannedNote, place: WordedMention, group: CharacteristicGroup) -> Edit | None:
-    """The edit of one mention; None if the group has no form for it."""
-    start, end, _, kind = place
+def changed(found: FoundWords, place: WordedMention, group: CharacteristicGroup) -> list[Edit] | None:
+    """The edits of one mention; None if the group has no form for it."""
+    note, (start, end, _, kind) = found.patient.note, place
     written = note.text[start:end]
     if place.group == group.name:
-        return Edit(start, end, written)
-    form = group.forms.get("adjective" if kind in ("predicate", "letters", "brackets") else kind)
+        return []
+    form = group.forms.get("adjective" if kind in ("predicate", "letters", "brackets", "descent") else kind)
     if form is None:
-        return _removed(note, place) if group.is_empty else None
-    word = form[0].upper() if written.isupper() and len(written) > 3 else form[0]
+        out = removed(found, place) if group.is_empty else None
+        return None if out is None else [out]
+    plain = next((each for each in form if each.startswith("of ")), form[0]) if kind == "predicate" else form[0]
+    word = plain.upper() if written.isupper() and len(written) > 3 else plain
     if kind == "letters":
-        return Edit(start, end, (word.lower() if written.islower() else word) + " ")
+        return [Edit(start, end, (word.lower() if written.islower() else word) + " ")]
+    if kind == "dwelling":
+        at = next(one.verb for one in found.dwellings if one.start == start)
+        word = plain.upper() if note.text[at - 3 : at].isupper() else plain
+        return [Edit(start, end, word)] if at == start - 1 else [Edit(at, at, f" {word}"), Edit(start - 1, end, "")]
     if kind in ("sentence", "phrase", "diagnosis"):
         word = like(written, word) if not word[0].isupper() else word
     elif written[0].isupper() and start == note.opening(start):
         word = word[0].upper() + word[1:]
-    return Edit(start, end, word)
+    return [Edit(start, end, word)]
 
 
-def _removed(note: ScannedNote, place: WordedMention) -> Edit | None:
-    """The edit that takes a mention out; None if the rest would not read well."""
-    start, end, _, kind = place
-    text = note.text
-    if kind in ("predicate", "phrase", "header", "diagnosis"):
-        return None
-    if kind == "letters":
-        return Edit(start, end, "")
-    if kind == "brackets":
-        return Edit(start - 2 if text[start - 2] == " " else start - 1, end + 1, "")
-    if kind == "sentence":
-        lead = len(text[:start]) - len(text[:start].rstrip())
-        return Edit(start - lead, end + (text[end : end + 1] == "."), "")
-    return taken_out(note, start, end)
+def housed_in(found: FoundWords, group: CharacteristicGroup) -> list[Edit]:
+    """Put in a place wherever the note says that the patient lives, and not where: "lives with his wife"."""
+    form = group.forms.get("dwelling")
+    at = [one.verb for one in found.dwellings if one.place == "open"] if form else []
+    text = found.patient.note.text
+    return [Edit(k, k, f" {form[0].upper() if text[k - 3 : k].isupper() else form[0]}") for k in at] if form else []
 
 
 def reworded(old: str, new: str, *, opens: bool) -> str:
