@@ -17,11 +17,11 @@ from pydantic import Field
 
 from palpate.audits.characteristics import review as reviews
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis, judge_arms, question_name
+from palpate.audits.characteristics.arm_measures import measure_arm
 from palpate.audits.characteristics.arms import MENTION, ArmSpec, age_groups, arm_specs, references
 from palpate.audits.characteristics.blocks import characteristics_blocks
 from palpate.audits.characteristics.estimates import METRICS, TRAINING, characteristics_rows
 from palpate.audits.characteristics.findings import characteristics_findings
-from palpate.audits.characteristics.measures import measure_arm
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
 from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, stated_groups
 from palpate.audits.kit.resampling import Correction, Family, Resampling
@@ -224,7 +224,14 @@ class Characteristics:
             "n_replicates": self.n_replicates,
             "labels": list(plan.labels),
             **({"reviews": reviews.reviews_provenance(self.review)} if self.review else {}),
-            "notes": {arm.name: {"tried": arm.n_notes, "altered": len(arm.rows)} for arm in arms},
+            "notes": {
+                arm.name: {
+                    "tried": arm.n_notes,
+                    "altered": len(arm.rows),
+                    **({"to_some_only": sum(arm.partly.values())} if arm.partly else {}),
+                }
+                for arm in arms
+            },
             "reference": {arm.name: arm.groups[arm.reference] for arm in arms},
             "observed": {arm.name: groups.reason or groups.origin for arm, groups in zip(arms, observed, strict=True)},
         }

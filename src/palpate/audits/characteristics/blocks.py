@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from palpate.audits.characteristics.age_blocks import age_blocks
+from palpate.audits.characteristics.age_blocks import age_blocks, put_together
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis
+from palpate.audits.characteristics.arm_measures import ArmMeasures
 from palpate.audits.characteristics.arms import ACTIONS
 from palpate.audits.characteristics.contrasts import what_differs
 from palpate.audits.characteristics.estimates import DIFFERENCE as DIFFERENCES
 from palpate.audits.characteristics.estimates import FLIPS, GAP, REVERSALS, TRAINING
-from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.kit.tables import (
     DIFFERENCE,
     columns,
@@ -156,11 +156,22 @@ def _group_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Table
     headings = ("Model", arm.name.capitalize()) if analysis.single else ("Label", "Model", arm.name.capitalize())
     return table(
         f"{arm.name.capitalize()}: every group",
-        f"The same {len(arm.rows):,} notes in each group. Reference: {arm.reference_name}. {what_differs(arm)} "
+        f"{_same_notes(found)} Reference: {arm.reference_name}. {what_differs(arm)} "
         f"Intervals and p-values of the differences hold for {analysis.family} at once ({analysis.correction}). "
         "Rows of the training data are observed rates.",
         columns(*headings, *_GROUP_COLUMNS),
         rows,
+    )
+
+
+def _same_notes(found: ArmMeasures) -> str:
+    arm = found.arm
+    if found.sets is None:
+        return f"The same {len(arm.rows):,} notes in each group."
+    few, most = int(arm.n_possible.min()), int(arm.n_possible.max())
+    return (
+        f"{len(arm.rows):,} notes; {few:,} to {most:,} of them can have each age. The mean probability is put together "
+        f"{put_together(found)} Flips are over the notes that can have both ages."
     )
 
 
@@ -237,17 +248,21 @@ def _amplification(analysis: CharacteristicsAnalysis) -> Table:
 
 
 def _coverage(analysis: CharacteristicsAnalysis) -> Table:
-    """How many notes could be altered to every group, and why the others could not, by count."""
+    """How many notes could be altered, and why the others could not, by count."""
     rows: list[tuple[Any, ...]] = []
+    partly = any(found.arm.partly for found in analysis.arms)
     for arm in (found.arm for found in analysis.arms):
         silent = sum(n for reason, n in arm.left_out.items() if NOT_MENTIONED in reason)
-        said = arm.n_notes - silent
-        why = "; ".join(f"{reason} ({n:,})" for reason, n in arm.left_out.items())
-        rows.append((arm.name, arm.n_notes, said, len(arm.rows), len(arm.rows) / said if said else None, why))
+        said, n = arm.n_notes - silent, len(arm.rows)
+        row = (arm.name, arm.n_notes, said, n, n / said if said else None, _by_count(arm.left_out))
+        rows.append((*row, sum(arm.partly.values()), _by_count(arm.partly)) if partly else row)
+    some = (
+        " Of the ages, a note has those that do not contradict it; it counts once, with the reason that excludes most."
+    )
     return table(
         "How many notes could be altered",
         "Notes that could be altered to every group, as a share of those that mention the characteristic or have a "
-        "place for a mention. Each note that was left out counts once, with the first reason.",
+        f"place for a mention. Each note that was left out counts once, with the first reason.{some if partly else ''}",
         columns(
             "Characteristic",
             ("Notes", "integer"),
@@ -255,22 +270,28 @@ def _coverage(analysis: CharacteristicsAnalysis) -> Table:
             ("Altered", "integer"),
             ("Share", "percent"),
             "Left out because",
+            *((("To some ages only", "integer"), "Other ages contradict") if partly else ()),
         ),
         rows,
     )
 
 
+def _by_count(reasons: Mapping[str, int]) -> str:
+    return "; ".join(f"{reason} ({n:,})" for reason, n in reasons.items())
+
+
 def _actions(analysis: CharacteristicsAnalysis) -> Table:
     rows: list[tuple[Any, ...]] = []
     for arm in (found.arm for found in analysis.arms):
-        n_skipped = arm.n_notes - len(arm.rows)
         for g, group in enumerate(arm.groups):
             why = "; ".join(f"{reason} ({int(n[g]):,})" for reason, n in sorted(arm.reasons.items()) if n[g])
+            n_skipped = arm.n_notes - int(arm.n_possible[g])
             rows.append((arm.name, group, *(int(n) for n in arm.actions[g]), n_skipped, why))
     return table(
         "What was done to the notes",
         "A note that can't be altered to one group is left out of all groups of its characteristic, so that all groups "
-        "hold the same patients. The reasons are those given for the group.",
+        "hold the same patients; of the ages, each note has those that do not contradict it. The reasons are those "
+        "given for the group.",
         columns(
             "Characteristic",
             "Group",

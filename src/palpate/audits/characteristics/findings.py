@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedArm, asked, limits
+from palpate.audits.characteristics.arm_measures import ArmMeasures
 from palpate.audits.characteristics.arms import NONE, Arm
 from palpate.audits.characteristics.contrasts import altered_gender
 from palpate.audits.characteristics.estimates import STEPS
-from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.kit.answers import JudgedEffect
 from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
 from palpate.results import ALL_LABELS, Estimate, Finding
 
 _MUCH_SKIPPED = 0.20
+_MOST_REASONS = 2
+_EACH_AGE = "Each comparison is over the notes that can have the ages that it compares."
 
 
 def characteristics_findings(
@@ -121,7 +125,8 @@ def _excluded(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
     """Both margins are excluded, for every label and group."""
     name = judged.found.arm.name
     over = "" if analysis.single else f" and each of {len(analysis.labels)} labels"
-    effects = f"effects of {name} beyond the margins are excluded for every {'age' if name == 'age' else 'group'}{over}"
+    every = judged.found.ages_compared if name == "age" else "every group"
+    effects = f"effects of {name} beyond the margins are excluded for {every}{over}"
     against = ", against the neighbouring ages" if name == "age" else ""
     shift, flips = analysis.margins["shift"], _share(analysis.margins["flips"])
     bounds = f"the mean risk changes by less than {shift:g}, and less than {flips} of decisions flip{against}"
@@ -133,16 +138,17 @@ def _excluded(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
 
 def _slope(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> str:
     """How far age moves the prediction: a fact, because age is a real risk factor."""
-    mean = found.models[model].mean_probability.value
-    ranges = mean.max(axis=0) - mean.min(axis=0)
+    groups = [found.arm.groups[g] for g in found.curve]
+    mean = found.models[model].mean_probability.value[found.curve]
+    ranges = np.ptp(mean, axis=0) if groups else np.zeros(1)
     j = int(ranges.argmax())
     if ranges[j] == 0.0:
         return ""
     low, high = int(mean[:, j].argmin()), int(mean[:, j].argmax())
     most = "" if analysis.single else ", the largest change of all labels"
-    groups = found.arm.groups
+    over = "Over all ages" if len(groups) == len(found.arm.groups) else f"From age {groups[0]} to {groups[-1]}"
     ends = f"{number(mean[low, j])} at {groups[low]} to {number(mean[high, j])} at {groups[high]}"
-    return f" Over all ages, {analysis.risk(analysis.labels[j])} goes from {ends}{most}; age may rightly change a risk."
+    return f" {over}, {analysis.risk(analysis.labels[j])} goes from {ends}{most}; age may rightly change a risk."
 
 
 def _amplified(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[Finding]:
@@ -173,15 +179,21 @@ def _unseen(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[Findi
 
 
 def _skipped(found: ArmMeasures) -> list[Finding]:
-    """Notes that could not be altered, and why."""
+    """Notes that could not be altered, or not to all ages, and why."""
     arm = found.arm
-    n_skipped = arm.n_notes - len(arm.rows)
+    n_skipped, n_partly = arm.n_notes - len(arm.rows), sum(arm.partly.values())
+    question = asked(arm)[0]
+    findings = []
+    if n_partly > _MUCH_SKIPPED * arm.n_notes:
+        why = listed([f"{reason} ({n:,})" for reason, n in list(arm.partly.items())[:_MOST_REASONS]])
+        sentence = f"{n_partly:,} of {arm.n_notes:,} notes contradict some ages, mostly because {why}. "
+        findings.append(Finding(sentence=sentence + _EACH_AGE, kind="caveat", question=question))
     if not arm.n_notes or n_skipped <= _MUCH_SKIPPED * arm.n_notes:
-        return []
+        return findings
     why = max(arm.reasons.items(), key=lambda item: int(item[1].max()))[0] if arm.reasons else ""
     mostly = f", mostly because: {why}" if why else ""
     sentence = f"{n_skipped:,} of {arm.n_notes:,} notes could not be altered for {arm.name}{mostly}."
-    return [Finding(sentence=sentence, kind="caveat", question=asked(arm)[0])]
+    return [*findings, Finding(sentence=sentence, kind="caveat", question=question)]
 
 
 def _left_out(analysis: CharacteristicsAnalysis) -> list[Finding]:
