@@ -25,7 +25,7 @@ from palpate.audits.characteristics.findings import characteristics_findings
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
 from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, stated_groups
 from palpate.audits.kit.resampling import Correction, Family, Resampling
-from palpate.audits.kit.rows import EstimateIndex, RowWriter
+from palpate.audits.kit.rows import RowWriter
 from palpate.audits.kit.scope import (
     Count,
     Recall,
@@ -47,7 +47,6 @@ from palpate.cases.edits import Ints
 from palpate.perturb.characteristics import Contradictory, Definition
 from palpate.perturb.characteristics.review import AlterationReview
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
-from palpate.results.verdicts import margins_with
 
 ALL_AGES: tuple[int | str, ...] = (*range(18, 90), "90+")
 _NOTES_FOR_MEDIAN = 1000
@@ -177,18 +176,16 @@ class Characteristics:
             measured, plan, predictions, writer, threshold.values, correction=self.correction, family=self.family
         )
         shifts = largest_shifts(plan, predictions, memory.arms, memory.original, self.examples)
-        analysis = CharacteristicsAnalysis(
-            estimates=EstimateIndex(rows, label=plan.labels[0]),
+        analysis = CharacteristicsAnalysis.of(
+            plan,
+            predictions,
+            rows,
             arms=measured,
-            models=predictions.compared,
-            ensembles=predictions.ensembles,
-            labels=plan.labels,
-            left_out=[label for label in plan.cohort.labels if label not in plan.labels],
             level=self.level,
             correction=self.correction,
             threshold_origin=threshold.origin,
             shifts=shifts,
-            margins=margins_with(self.margins),
+            margins=self.margins,
             family="all labels and groups" if self.family == "question" else "all comparisons of the audit",
         )
         judged = judge_arms(analysis)

@@ -13,6 +13,7 @@ from palpate.audits.characteristics.arms import ACTIONS
 from palpate.audits.characteristics.contrasts import what_differs
 from palpate.audits.characteristics.estimates import DIFFERENCE as DIFFERENCES
 from palpate.audits.characteristics.estimates import FLIPS, GAP, REVERSALS, TRAINING
+from palpate.audits.kit.altered import shifts_table, windows_table
 from palpate.audits.kit.tables import (
     DIFFERENCE,
     columns,
@@ -28,6 +29,10 @@ from palpate.results import ALL_LABELS, Axis, Chart, Estimate, Examples, Table
 
 MOST_HEAT_COLUMNS = 20
 NOT_MENTIONED = "no mention"
+_FURTHEST = (
+    "Notes whose prediction moves furthest from that for the note as written, with the group and label for which each "
+    "moves furthest."
+)
 _GROUP_COLUMNS = columns(
     ("Mean probability", "interval"),
     ("Decisions flipped", "percent", "against the group that this one is compared with"),
@@ -54,7 +59,7 @@ def characteristics_blocks(
         blocks.append(_group_table(analysis, found))
     blocks += [_flips(analysis), _amplification(analysis), _coverage(analysis), _actions(analysis), _windows(analysis)]
     blocks += [_seeds(analysis)] if analysis.ensembles else []
-    blocks += [_shifts(analysis)] if analysis.shifts else []
+    blocks += [shifts_table(analysis, "Altered to", _FURTHEST)] if analysis.shifts else []
     blocks += [examples] if examples is not None else []
     return tuple(blocks)
 
@@ -195,11 +200,10 @@ def _flips(analysis: CharacteristicsAnalysis) -> Table:
     for found in analysis.arms:
         for model in analysis.models:
             flips = [row for row in analysis.compared(FLIPS, model, found) if row.value is not None]
-            if not flips:
+            worst, origin = analysis.worst_flips(flips, model)
+            if worst is None:
                 continue
-            worst = max(flips, key=lambda row: row.value or 0.0)
             mean = sum(row.value or 0.0 for row in flips) / len(flips)
-            origin = analysis.threshold_origin[analysis.ensembles.get(model, [model])[0]]
             where = (worst.group.partition("=")[2], worst.label)
             rows.append((model, found.arm.name, mean, *where, interval_cell(worst), origin))
     return table(
@@ -307,20 +311,8 @@ def _windows(analysis: CharacteristicsAnalysis) -> Table:
     windows = [
         (model, found.arm.name, analysis.window(model, found)) for found in analysis.arms for model in analysis.models
     ]
-    return table(
-        "Edits that a model never saw",
-        "Altered notes in which every edit lies beyond the text that the model reads. They count as no change, because "
-        "for the model there is none.",
-        columns(
-            "Model",
-            "Characteristic",
-            ("Altered notes", "integer"),
-            ("Outside the window", "integer"),
-            ("Share", "percent"),
-        ),
-        [(model, name, *window, window.share) for model, name, window in windows],
-        collapsed=False,
-    )
+    caption = "Altered notes in which every edit lies beyond the text that the model reads."
+    return windows_table(windows, "Characteristic", "Altered notes", caption, collapsed=False)
 
 
 def _seeds(analysis: CharacteristicsAnalysis) -> Table:
@@ -356,18 +348,4 @@ def _seeds(analysis: CharacteristicsAnalysis) -> Table:
         ),
         rows,
         collapsed=False,
-    )
-
-
-def _shifts(analysis: CharacteristicsAnalysis) -> Table:
-    rows = [
-        (each.model, each.case_id, each.group, each.label, each.before, each.after, each.after - each.before)
-        for each in analysis.shifts
-    ]
-    return table(
-        "Largest single shifts",
-        "Notes whose prediction moves furthest from that for the note as written, with the group and label for which "
-        "each moves furthest.",
-        columns("Model", "Case", "Altered to", "Label", ("Before", "number"), ("After", "number"), ("Shift", "number")),
-        rows,
     )

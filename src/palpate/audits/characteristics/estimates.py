@@ -144,9 +144,9 @@ class _ArmRows:
             yield self.writer.row(model, DIFFERENCE, label, self.found.arm.name, None, n=0, reason=NO_NOTE)
 
     @cached_property
-    def n_positive(self) -> NDArray[np.int64]:
-        """The positive notes of each label."""
-        return self.y_true.sum(axis=0, dtype=np.int64)
+    def _grid_writer(self) -> GridWriter:
+        n_positive = self.y_true.sum(axis=0, dtype=np.int64)
+        return GridWriter(self.writer, self.labels, len(self.found.arm.rows), self.found.n_units, n_positive)
 
     @cached_property
     def notes(self) -> Mapping[str, NoteCounts | None]:
@@ -209,8 +209,7 @@ class _ArmRows:
         counted: bool = False,
     ) -> Iterator[Estimate]:
         """One row per group and label; a group is not compared with itself."""
-        grid = GridWriter(self.writer, self.labels, len(self.found.arm.rows), self.found.n_units, self.n_positive)
-        return grid.rows(
+        return self._grid_writer.rows(
             model,
             metric,
             numbers,
@@ -226,8 +225,7 @@ class _ArmRows:
 
     def spread(self, model: str, members: Sequence[str]) -> Iterator[Estimate]:
         """The standard deviation over the members of an ensemble, of differences and flips (`difference_sd`)."""
-        arm, n = self.found.arm, len(self.found.arm.rows)
-        each = [self.found.models[member] for member in members]
+        arm, each = self.found.arm, [self.found.models[member] for member in members]
         against = arm.against_names
         inner, around = self.found.neighbours
         for metric, values, groups, references in (
@@ -237,11 +235,7 @@ class _ArmRows:
             (REVERSALS, [part.reversals.value for part in each], inner, around),
             (STEPS, [part.steps.value for part in each], *self.found.inner_years),
         ):
-            sd = np.std(values, axis=0, ddof=1)
-            for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
-                if group != references[g]:
-                    where, why = {"reference": references[g]}, FEW_NOTES if np.isnan(sd[g, j]) else None
-                    yield self.writer.row(model, f"{metric}_sd", label, group, sd[g, j], n=n, reason=why, **where)
+            yield from self._grid_writer.spread(model, metric, values, groups, references)
 
     def roughness(self, model: str) -> Iterator[Estimate]:
         n, rough = len(self.found.arm.rows), self.found.roughness.get(model)

@@ -283,6 +283,17 @@ class GridWriter:
                     row = replace(row, p_value=p, significant=bool(p < 1.0 - self.writer.level))
             yield row
 
+    def spread(
+        self, model: str, metric: str, values: Sequence[Floats], groups: Sequence[str], references: Sequence[str]
+    ) -> Iterator[Estimate]:
+        """The standard deviation over the members of an ensemble (`difference_sd`), from each one's [group, label]."""
+        sd = np.std(values, axis=0, ddof=1)
+        for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
+            if group != references[g]:
+                why = FEW_NOTES if np.isnan(sd[g, j]) else None
+                where = {"reference": references[g], "reason": why}
+                yield self.writer.row(model, f"{metric}_sd", label, group, sd[g, j], n=self.n_notes, **where)
+
 
 def _ends(numbers: MeanArrays | ShareArrays, outside: Floats, least: float) -> tuple[Floats, Floats]:
     """Ends of the intervals, within what a probability or a difference of two can be."""

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from palpate.audits.kit.resampling import Correction, Family
-from palpate.audits.kit.rows import EstimateIndex, RowWriter
+from palpate.audits.kit.rows import RowWriter
 from palpate.audits.kit.scope import (
     Count,
     Recall,
@@ -40,7 +40,6 @@ from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 from palpate.perturb.robustness import BUILT_IN, DOSES, Expectation, Perturbation
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
-from palpate.results.verdicts import margins_with
 
 
 @dataclass(frozen=True)
@@ -141,19 +140,17 @@ class Robustness:
             family=self.family,
         )
         shifts = largest_shifts(plan, predictions, memory.arms, memory.original, self.examples)
-        analysis = RobustnessAnalysis(
-            estimates=EstimateIndex(rows, label=plan.labels[0]),
+        analysis = RobustnessAnalysis.of(
+            plan,
+            predictions,
+            rows,
             measured=measured,
-            models=predictions.compared,
-            ensembles=predictions.ensembles,
-            labels=plan.labels,
-            left_out=[label for label in plan.cohort.labels if label not in plan.labels],
             doses=self.doses,
             level=self.level,
             correction=self.correction,
             threshold_origin=threshold.origin,
             shifts=shifts,
-            margins=margins_with(self.margins),
+            margins=self.margins,
             family="all comparisons of the audit" if self.family == "run" else "all comparisons of the question",
         )
         judged = judge_questions(analysis)
