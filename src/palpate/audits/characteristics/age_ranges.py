@@ -44,7 +44,7 @@ class NoteSet(NamedTuple):
     @property
     def n_notes(self) -> Ints:
         """[comparison]"""
-        return self.holds.sum(axis=0)
+        return np.asarray(self.holds.sum(axis=0))
 
     @property
     def n_units(self) -> Ints:

@@ -160,7 +160,7 @@ def lost_without(sums: Floats, units: Units, counts: NDArray[np.int64]) -> Float
     """What each mean loses without a unit, [unit, ...]; see `MeanArrays.of`."""
     size = _sizes(sums, units, counts)
     n_notes = np.maximum(size.sum(axis=0), 1.0)
-    return _rest(sums, sums.sum(axis=0) / n_notes, size, n_notes) / n_notes
+    return np.asarray(_rest(sums, sums.sum(axis=0) / n_notes, size, n_notes) / n_notes)
 
 
 def _sizes(sums: Floats, units: Units, counts: NDArray[np.int64] | None) -> Floats:
@@ -171,7 +171,7 @@ def _sizes(sums: Floats, units: Units, counts: NDArray[np.int64] | None) -> Floa
 
 def _rest(sums: Floats, value: Floats, size: Floats, n_notes: Floats) -> Floats:
     """What the mean loses without a unit, as in a jackknife: a unit with many notes hides its own deviation."""
-    return (sums - value * size) / np.maximum(1.0 - size / n_notes, 1.0 / n_notes)
+    return np.asarray((sums - value * size) / np.maximum(1.0 - size / n_notes, 1.0 / n_notes))
 
 
 class NoteCounts(NamedTuple):
@@ -289,10 +289,11 @@ class GridWriter:
         """The standard deviation over the members of an ensemble (`difference_sd`), from each one's [group, label]."""
         sd = np.std(values, axis=0, ddof=1)
         for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
-            if group != references[g]:
-                why = FEW_NOTES if np.isnan(sd[g, j]) else None
-                where = {"reference": references[g], "reason": why}
-                yield self.writer.row(model, f"{metric}_sd", label, group, sd[g, j], n=self.n_notes, **where)
+            value, reference = sd[g, j], references[g]
+            why = FEW_NOTES if np.isnan(value) else None
+            if group != reference:
+                row = self.writer.row
+                yield row(model, f"{metric}_sd", label, group, value, n=self.n_notes, reference=reference, reason=why)
 
 
 def _ends(numbers: MeanArrays | ShareArrays, outside: Floats, least: float) -> tuple[Floats, Floats]:
