@@ -26,10 +26,10 @@ def age_blocks(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[Ta
 
 def put_together(found: ArmMeasures) -> str:
     """How a curve is made of notes that differ in the ages that they can have."""
+    reference = found.arm.groups[found.arm.reference]
     return (
-        f"from the reference age {found.arm.groups[found.arm.reference]} up and down: each step to the next age is "
-        "the mean over the notes that can have both ages, and the steps are added up as in a life table, so that no age "
-        "has another mix of notes."
+        f"from the reference age {reference} up and down: each step to the next age is the mean over the notes that "
+        "can have both ages, and the steps are added up as in a life table, so that no age has another mix of notes."
     )
 
 

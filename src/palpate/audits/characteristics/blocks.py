@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -57,7 +57,8 @@ def characteristics_blocks(
         if found.arm.name == "age":
             blocks += age_blocks(analysis, found)
         blocks.append(_group_table(analysis, found))
-    blocks += [_flips(analysis), _amplification(analysis), _coverage(analysis), _actions(analysis), _windows(analysis)]
+    blocks += [_flips(analysis), _amplification(analysis), _coverage(analysis), *_reasons(analysis)]
+    blocks += [_actions(analysis), _windows(analysis)]
     blocks += [_seeds(analysis)] if analysis.ensembles else []
     blocks += [shifts_table(analysis, "Altered to", _FURTHEST)] if analysis.shifts else []
     blocks += [examples] if examples is not None else []
@@ -252,36 +253,44 @@ def _amplification(analysis: CharacteristicsAnalysis) -> Table:
 
 
 def _coverage(analysis: CharacteristicsAnalysis) -> Table:
-    """How many notes could be altered, and why the others could not, by count."""
+    """How many notes could be altered."""
     rows: list[tuple[Any, ...]] = []
     partly = any(found.arm.partly for found in analysis.arms)
     for arm in (found.arm for found in analysis.arms):
         silent = sum(n for reason, n in arm.left_out.items() if NOT_MENTIONED in reason)
         said, n = arm.n_notes - silent, len(arm.rows)
-        row = (arm.name, arm.n_notes, said, n, n / said if said else None, _by_count(arm.left_out))
-        rows.append((*row, sum(arm.partly.values()), _by_count(arm.partly)) if partly else row)
-    some = (
-        " Of the ages, a note has those that do not contradict it; it counts once, with the reason that excludes most."
-    )
+        row = (arm.name, arm.n_notes, said, n, n / said if said else None)
+        rows.append((*row, sum(arm.partly.values())) if partly else row)
     return table(
         "How many notes could be altered",
         "Notes that could be altered to every group, as a share of those that mention the characteristic or have a "
-        f"place for a mention. Each note that was left out counts once, with the first reason.{some if partly else ''}",
+        f"place for a mention.{' A note has the ages that do not contradict it, if these are two or more.' * partly}",
         columns(
             "Characteristic",
             ("Notes", "integer"),
             ("With a mention or a place for one", "integer"),
             ("Altered", "integer"),
             ("Share", "percent"),
-            "Left out because",
-            *((("To some ages only", "integer"), "Other ages contradict") if partly else ()),
+            *((("To some ages only", "integer"),) if partly else ()),
         ),
         rows,
     )
 
 
-def _by_count(reasons: Mapping[str, int]) -> str:
-    return "; ".join(f"{reason} ({n:,})" for reason, n in reasons.items())
+def _reasons(analysis: CharacteristicsAnalysis) -> list[Table]:
+    """Why notes could not be altered, by count."""
+    rows = [
+        (found.arm.name, what, reason, n, n / found.arm.n_notes)
+        for found in analysis.arms
+        for what, counts in (("left out", found.arm.left_out), ("some ages left out", found.arm.partly))
+        for reason, n in counts.items()
+    ]
+    caption = (
+        "Each note that was left out counts once, with the first reason. A note that can have some ages only counts "
+        "once, with the reason that excludes most of the others."
+    )
+    headings = columns("Characteristic", "What", "Reason", ("Notes", "integer"), ("Of all notes", "percent"))
+    return [table("Why notes could not be altered", caption, headings, rows)] if rows else []
 
 
 def _actions(analysis: CharacteristicsAnalysis) -> Table:
