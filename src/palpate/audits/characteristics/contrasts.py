@@ -11,8 +11,8 @@ _PLAIN = {"female": "a woman", "male": "a man"}
 _NEUTRAL = "non-binary"
 _GENDERED = "nouns, titles, pronouns, the words for a spouse and the first name"
 _DIFFERS = {
-    "age": "Only the patient's age differs, in figures or in words, and with it the year of birth, and 'boy' or 'girl', "
-    "where the note has them.",
+    "age": "Only the patient's age differs, in figures or in words, with the year of birth and 'boy' or 'girl' where "
+    "the note has them.",
     "wording": "Only the listed words about the patient differ.",
 }
 
