@@ -24,6 +24,7 @@ from palpate.audits.characteristics.estimates import METRICS, TRAINING, characte
 from palpate.audits.characteristics.findings import characteristics_findings
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
 from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, stated_groups
+from palpate.audits.kit.altered import altered_thresholds
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import RowWriter
 from palpate.audits.kit.scope import (
@@ -40,8 +41,7 @@ from palpate.audits.kit.scope import (
     sample_patients,
     training_rows,
 )
-from palpate.audits.kit.shifts import altered_excerpts, largest_shifts
-from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.audits.kit.thresholds import ThresholdRule, check_rule
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.perturb.characteristics import Contradictory, Definition
@@ -158,13 +158,7 @@ class Characteristics:
         )
         # The training patients are resampled independently of the audited ones.
         of_training = replace(resampling, seed=int(rng.integers(2**63)))
-        threshold = decide_thresholds(
-            plan,
-            predictions.scored,
-            rule=self._threshold_rule,
-            validation=memory.validation,
-            main=memory.original[memory.original >= 0],
-        )
+        threshold = altered_thresholds(plan, predictions, self._threshold_rule)
         measured = [
             measure_arm(
                 plan, predictions, threshold.values, arm, groups, resampling=resampling, of_training=of_training
@@ -175,21 +169,17 @@ class Characteristics:
         rows = characteristics_rows(
             measured, plan, predictions, writer, threshold.values, correction=self.correction, family=self.family
         )
-        shifts = largest_shifts(plan, predictions, memory.arms, memory.original, self.examples)
         analysis = CharacteristicsAnalysis.of(
+            self,
             plan,
             predictions,
             rows,
+            threshold.origin,
             arms=measured,
-            level=self.level,
-            correction=self.correction,
-            threshold_origin=threshold.origin,
-            shifts=shifts,
-            margins=self.margins,
             family="all labels and groups" if self.family == "question" else "all comparisons of the audit",
         )
         judged = judge_arms(analysis)
-        excerpts = altered_excerpts(plan, shifts) if self.include_text and shifts else None
+        excerpts = analysis.excerpts(self, plan)
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(rows),

@@ -13,10 +13,11 @@ from typing import Any, Protocol, Self
 from palpate.audits.kit.answers import JudgedEffect
 from palpate.audits.kit.paired import WindowCount
 from palpate.audits.kit.rows import EstimateIndex
-from palpate.audits.kit.shifts import Shift
+from palpate.audits.kit.shifts import Shift, altered_excerpts, largest_shifts
 from palpate.audits.kit.tables import columns, table
+from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, decide_thresholds
 from palpate.audits.kit.wording import interval, listed, number, percent, quoted
-from palpate.results import Estimate, Finding, Plan, Predictions, Table
+from palpate.results import Estimate, Examples, Finding, Plan, Predictions, Table
 from palpate.results.verdicts import Answer, margins_with
 
 MOST_UNSEEN = 0.5
@@ -32,6 +33,42 @@ class SeenThroughWindow(Protocol):
     def windows(self) -> Mapping[str, WindowCount]:
         """By scored model."""
         ...
+
+
+class AlteringAudit(Protocol):
+    """The options of an audit that alters notes."""
+
+    @property
+    def level(self) -> float:
+        """Of the intervals."""
+        ...
+
+    @property
+    def correction(self) -> str:
+        """For many comparisons."""
+        ...
+
+    @property
+    def margins(self) -> dict[str, float]:
+        """Those that differ from the defaults."""
+        ...
+
+    @property
+    def examples(self) -> int:
+        """How many notes that moved furthest are listed."""
+        ...
+
+    @property
+    def include_text(self) -> bool:
+        """Whether note text was asked for."""
+        ...
+
+
+def altered_thresholds(plan: Plan[Any], predictions: Predictions, rule: ThresholdRule) -> Thresholds:
+    """Where probabilities become decisions; the plan's memory has `validation`, and `original` as in `of`."""
+    memory = plan.memory
+    main = memory.original[memory.original >= 0]
+    return decide_thresholds(plan, predictions.scored, rule=rule, validation=memory.validation, main=main)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,23 +93,31 @@ class AlteredAnalysis:
     @classmethod
     def of(
         cls,
+        audit: AlteringAudit,
         plan: Plan[Any],
         predictions: Predictions,
         rows: Sequence[Estimate],
-        *,
-        margins: Mapping[str, float],
+        threshold_origin: Mapping[str, str],
         **more: Any,
     ) -> Self:
-        """From the plan, the predictions and the estimates; `margins` are those that differ from the defaults."""
+        """From the audit's options, the plan, whose memory has `arms` and `original`, the predictions and estimates."""
         return cls(
             estimates=EstimateIndex(rows, label=plan.labels[0]),
             models=predictions.compared,
             ensembles=predictions.ensembles,
             labels=plan.labels,
             left_out=[label for label in plan.cohort.labels if label not in plan.labels],
-            margins=margins_with(margins),
+            level=audit.level,
+            correction=audit.correction,
+            threshold_origin=threshold_origin,
+            shifts=largest_shifts(plan, predictions, plan.memory.arms, plan.memory.original, audit.examples),
+            margins=margins_with(audit.margins),
             **more,
         )
+
+    def excerpts(self, audit: AlteringAudit, plan: Plan[Any]) -> Examples | None:
+        """What was altered in the notes that moved furthest, only if note text was asked for."""
+        return altered_excerpts(plan, self.shifts) if audit.include_text and self.shifts else None
 
     @property
     def single(self) -> bool:
