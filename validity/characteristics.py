@@ -32,7 +32,7 @@ from palpate.results.verdicts import MARGINS
 from palpate.stats import percentile_interval
 from palpate.stats.clustered import Units, units_of
 from palpate.stats.curves import curve_variance, roughness
-from validity import COVERAGE, FALSE_ALARMS, WRONG_VERDICTS, Cell
+from validity import COVERAGE, FALSE_ALARMS, WRONG_VERDICTS, Cell, age_ranges
 
 Floats = NDArray[np.float64]
 Rng = np.random.Generator
@@ -47,6 +47,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _means_and_shares(n_samples, rng, (30, 100) if thin else (30, 60, 100, 300))
     yield from _rare_flips(n_samples, rng, (30, 100) if thin else (30, 60, 100, 300))
     yield from _curves(n_samples, rng, (100,) if thin else (100, 400))
+    yield from age_ranges.cells(n_samples, rng, (100,) if thin else (100, 400))
     yield from _observed(n_samples, rng, (300,) if thin else (300, 2000))
     yield from _false_alarms(n_samples, rng, thin=thin)
     yield from _power(n_samples, rng, (300,) if thin else (100, 300, 1000))
@@ -211,14 +212,22 @@ AGE = replace(GENDER, alter=("age",), ages=tuple(range(40, 60)))
 class Bench:
     """One audit of notes that name their patient; predictions are put in place of a model's."""
 
-    def __init__(self, audit: Characteristics, n: int, n_labels: int = 1, notes: int = 1) -> None:
+    def __init__(
+        self, audit: Characteristics, n: int, n_labels: int = 1, notes: int = 1, *, smokers: bool = False
+    ) -> None:
+        """Smokers have smoked for up to 45 years, so that they can't have every age."""
         self.n, self.n_labels, self.notes = n, n_labels, notes
         rows, labels = n * notes, [f"label {j}" for j in range(n_labels)]
         frame = pl.DataFrame(
             {
                 "case_id": [f"c{k}" for k in range(rows)],
                 "patient_id": [f"p{k // notes}" for k in range(rows)],
-                "text": [f"Patient is a {40 + k % 20} year old man who fell." for k in range(rows)],
+                "text": [
+                    f"Patient is a 59 year old man who fell. He has smoked for {1 + k % 45} years."
+                    if smokers
+                    else f"Patient is a {40 + k % 20} year old man who fell."
+                    for k in range(rows)
+                ],
                 **{label: [k % 2 for k in range(rows)] for label in labels},
             }
         )
@@ -231,7 +240,7 @@ class Bench:
         memory = self.plan.memory
         arm, p = memory.arms[0], np.repeat(p, self.notes, axis=0) if len(p) == self.n else p
         whole = np.zeros((len(self.plan.variants), self.n_labels))
-        whole[arm.first : arm.stop] = p.reshape(-1, self.n_labels)
+        whole[arm.first : arm.stop] = (p if arm.possible is None else p[arm.possible]).reshape(-1, self.n_labels)
         whole[memory.original[arm.rows]] = p[:, arm.reference]
         answers = ModelPredictions(self.plan.labels, whole, np.ones(len(whole), dtype=np.bool_))
         return self.audit.analyse(self.plan, Predictions({"m": answers}), rng)
@@ -246,11 +255,12 @@ def _false_alarms(n_samples: int, rng: Rng, *, thin: bool) -> Iterator[Cell]:
     for what, audit, n, notes, noise in (
         ("gender, 8 labels, 100 patients, blind", GENDER, 100, 1, 0.0),
         ("gender, 8 labels, 30 patients, noise", GENDER, 30, 1, 0.3),
+        ("20 ages, 8 labels, 100 patients who can have different ages, noise", AGE, 100, 1, 0.3),
         ("gender, 8 labels, 100 patients with 3 notes, noise", GENDER, 100, 3, 0.3),
         ("20 ages, 8 labels, 60 patients, noise", AGE, 60, 1, 0.3),
         ("20 ages, 8 labels, 300 patients, noise", AGE, 300, 1, 0.3),
-    )[: 2 if thin else None]:
-        bench = Bench(audit, n, 8, notes)
+    )[: 3 if thin else None]:
+        bench = Bench(audit, n, 8, notes, smokers="different ages" in what)
         n_groups = len(bench.plan.memory.arms[0].groups)
         metric = "neighbour_gap" if audit is AGE else "difference"
         alarms = 0
@@ -342,14 +352,15 @@ def _wrong_verdicts(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[
                 reference, female = draw(n, n_labels)
                 said.append(bench.audited(bench.groups(reference, female), rng).answers[0].verdict)
             yield from _wrong(said, f"{n} patients, {name}")
-        bench, said = Bench(AGE, n), []
-        for _ in range(n_samples):
-            # A cliff at one birthday for as many as the margin allows; the others never come near the threshold.
-            near = rng.random((n, 1, 1)) < FLIPS
-            p = np.where(near, THRESHOLD - 0.002, 0.1 + 0.1 * rng.random((n, 1, 1)))
-            p = p + np.where(near & (np.arange(20) >= 10)[None, :, None], 0.004, 0.0)
-            said.append(bench.audited(p, rng).answers[0].verdict)
-        yield from _wrong(said, f"{n} patients, flips at one birthday at the margin")
+        for who, smokers in (("patients", False), ("patients who can have different ages", True)):
+            bench, said = Bench(AGE, n, smokers=smokers), []
+            for _ in range(n_samples):
+                # A cliff at one birthday for as many as the margin allows; the others never come near the threshold.
+                near = rng.random((n, 1, 1)) < FLIPS
+                p = np.where(near, THRESHOLD - 0.002, 0.1 + 0.1 * rng.random((n, 1, 1)))
+                p = p + np.where(near & (np.arange(20) >= 10)[None, :, None], 0.004, 0.0)
+                said.append(bench.audited(p, rng).answers[0].verdict)
+            yield from _wrong(said, f"{n} {who}, flips at one birthday at the margin")
 
 
 def _wrong(said: Sequence[str], setting: str) -> Iterator[Cell]:

@@ -154,7 +154,7 @@ def test_labels_in_blocks_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch)
     model = KeywordModel({"woman": {"ill": 0.5, "frail": -0.3}}, labels=("ill", "frail"))
     observed = by_attributes(GENDER, cohort, training_rows(cohort))
     whole = analysed(gender_plan(cohort, observed=observed), m=model)
-    monkeypatch.setattr("palpate.audits.characteristics.measures.COLUMNS_PER_BLOCK", 1)
+    monkeypatch.setattr("palpate.audits.characteristics.arm_measures.COLUMNS_PER_BLOCK", 1)
     parts = analysed(gender_plan(cohort, observed=observed), m=model)
     assert_frame_equal(whole.estimates, parts.estimates, abs_tol=1e-12, rel_tol=1e-9)
 

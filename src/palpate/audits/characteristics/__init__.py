@@ -17,15 +17,16 @@ from pydantic import Field
 
 from palpate.audits.characteristics import review as reviews
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis, judge_arms, question_name
+from palpate.audits.characteristics.arm_measures import measure_arm
 from palpate.audits.characteristics.arms import MENTION, ArmSpec, age_groups, arm_specs, references
 from palpate.audits.characteristics.blocks import characteristics_blocks
 from palpate.audits.characteristics.estimates import METRICS, TRAINING, characteristics_rows
 from palpate.audits.characteristics.findings import characteristics_findings
-from palpate.audits.characteristics.measures import measure_arm
 from palpate.audits.characteristics.observed import ObservedGroups, by_attributes, by_notes
 from palpate.audits.characteristics.plan import AlteredNotes, alter_notes, note_alterer, stated_groups
+from palpate.audits.kit.altered import altered_thresholds
 from palpate.audits.kit.resampling import Correction, Family, Resampling
-from palpate.audits.kit.rows import EstimateIndex, RowWriter
+from palpate.audits.kit.rows import RowWriter
 from palpate.audits.kit.scope import (
     Count,
     Recall,
@@ -40,14 +41,12 @@ from palpate.audits.kit.scope import (
     sample_patients,
     training_rows,
 )
-from palpate.audits.kit.shifts import altered_excerpts, largest_shifts
-from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.audits.kit.thresholds import ThresholdRule, check_rule
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.perturb.characteristics import Contradictory, Definition
 from palpate.perturb.characteristics.review import AlterationReview
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
-from palpate.results.verdicts import margins_with
 
 ALL_AGES: tuple[int | str, ...] = (*range(18, 90), "90+")
 _NOTES_FOR_MEDIAN = 1000
@@ -159,13 +158,7 @@ class Characteristics:
         )
         # The training patients are resampled independently of the audited ones.
         of_training = replace(resampling, seed=int(rng.integers(2**63)))
-        threshold = decide_thresholds(
-            plan,
-            predictions.scored,
-            rule=self._threshold_rule,
-            validation=memory.validation,
-            main=memory.original[memory.original >= 0],
-        )
+        threshold = altered_thresholds(plan, predictions, self._threshold_rule)
         measured = [
             measure_arm(
                 plan, predictions, threshold.values, arm, groups, resampling=resampling, of_training=of_training
@@ -176,23 +169,17 @@ class Characteristics:
         rows = characteristics_rows(
             measured, plan, predictions, writer, threshold.values, correction=self.correction, family=self.family
         )
-        shifts = largest_shifts(plan, predictions, memory.arms, memory.original, self.examples)
-        analysis = CharacteristicsAnalysis(
-            estimates=EstimateIndex(rows, label=plan.labels[0]),
+        analysis = CharacteristicsAnalysis.of(
+            self,
+            plan,
+            predictions,
+            rows,
+            threshold.origin,
             arms=measured,
-            models=predictions.compared,
-            ensembles=predictions.ensembles,
-            labels=plan.labels,
-            left_out=[label for label in plan.cohort.labels if label not in plan.labels],
-            level=self.level,
-            correction=self.correction,
-            threshold_origin=threshold.origin,
-            shifts=shifts,
-            margins=margins_with(self.margins),
             family="all labels and groups" if self.family == "question" else "all comparisons of the audit",
         )
         judged = judge_arms(analysis)
-        excerpts = altered_excerpts(plan, shifts) if self.include_text and shifts else None
+        excerpts = analysis.excerpts(self, plan)
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(rows),
@@ -224,7 +211,14 @@ class Characteristics:
             "n_replicates": self.n_replicates,
             "labels": list(plan.labels),
             **({"reviews": reviews.reviews_provenance(self.review)} if self.review else {}),
-            "notes": {arm.name: {"tried": arm.n_notes, "altered": len(arm.rows)} for arm in arms},
+            "notes": {
+                arm.name: {
+                    "tried": arm.n_notes,
+                    "altered": len(arm.rows),
+                    **({"to_some_only": sum(arm.partly.values())} if arm.partly else {}),
+                }
+                for arm in arms
+            },
             "reference": {arm.name: arm.groups[arm.reference] for arm in arms},
             "observed": {arm.name: groups.reason or groups.origin for arm, groups in zip(arms, observed, strict=True)},
         }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis
+from palpate.audits.characteristics.arm_measures import ArmMeasures
 from palpate.audits.characteristics.arms import age_number
 from palpate.audits.characteristics.estimates import GAP, REVERSALS, STEPS, TRAINING
-from palpate.audits.characteristics.measures import ArmMeasures
 from palpate.audits.kit.tables import columns, difference_cells, interval_cell, point, reason_of, table
 from palpate.results import Axis, Chart, Table
 
@@ -22,6 +22,15 @@ def age_blocks(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[Ta
     blocks += [_neighbours_table(analysis, found)] if len(found.years) else []
     blocks += [_roughness_table(analysis, found)] if found.run is not None else []
     return blocks
+
+
+def put_together(found: ArmMeasures) -> str:
+    """How a curve is made of notes that differ in the ages that they can have."""
+    reference = found.arm.groups[found.arm.reference]
+    return (
+        f"from the reference age {reference} up and down: each step to the next age is the mean over the notes that "
+        "can have both ages, and the steps are added up as in a life table, so that no age has another mix of notes."
+    )
 
 
 def _most_common(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[str]:
@@ -49,8 +58,9 @@ def _curves(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Chart:
     return Chart(
         kind="line",
         title="Age curves",
-        caption="Mean probability when nothing but the age in the note is changed, over the same notes; "
-        f"'{TRAINING}': observed rate of the training cases of that age (ages with {_FEWEST_DRAWN} or more)."
+        caption="Mean probability when nothing but the age in the note is changed, "
+        + ("over the same notes; " if found.sets is None else f"{put_together(found)} ")
+        + f"'{TRAINING}': observed rate of the training cases of that age (ages with {_FEWEST_DRAWN} or more)."
         + (f" The {len(shown)} most common labels." if several else ""),
         description="Mean predicted probability against the age written in the note, for each model.",
         x=Axis(field="age", title="Age in the note (90 = 90 and over)"),

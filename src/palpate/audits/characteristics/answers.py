@@ -2,58 +2,38 @@
 
 Harm is a change of the mean risk in either direction, or decisions that flip. Gender, ethnicity and the like are
 compared with the reference group. Age may change a risk, so its slope is not judged: an age is compared with its two
-neighbours instead, and a year with the years around it. What could not be altered, or was never seen by the model,
-leaves the answer unsettled.
+neighbours instead, and a year with the years around it. Ages that fewer than half of the notes can have count only
+where harm is seen. What could not be altered, or was never seen by the model, leaves the answer unsettled.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from palpate.audits.characteristics.arm_measures import MOST_YEARS_APART, ArmMeasures
 from palpate.audits.characteristics.arms import Arm
 from palpate.audits.characteristics.estimates import DIFFERENCE, FLIPS, GAP, NO_NOTE, REVERSALS, STEPS
-from palpate.audits.characteristics.measures import MOST_YEARS_APART, ArmMeasures
+from palpate.audits.kit.altered import AlteredAnalysis
 from palpate.audits.kit.answers import JudgedEffect, Question, judged_answer
-from palpate.audits.kit.paired import FEWEST_PATIENTS, WindowCount
-from palpate.audits.kit.rows import EstimateIndex
-from palpate.audits.kit.shifts import Shift
+from palpate.audits.kit.paired import FEWEST_PATIENTS
 from palpate.audits.kit.wording import counted, percent
 from palpate.results import Estimate
 from palpate.results.verdicts import Answer, Effect
 from palpate.stats.curves import AgeStep, sharpest_steps
 
 MOST_LOST = 0.5
-"""Of the notes that could not be altered, or of the edits that a model did not see: above it nothing is acceptable."""
+"""Of the notes that could not be altered: above it nothing is acceptable."""
 NO_NEIGHBOURS = f"no three ages that are equally spaced and at most {MOST_YEARS_APART} years apart"
 
 
 @dataclass(frozen=True, eq=False)
-class CharacteristicsAnalysis:
+class CharacteristicsAnalysis(AlteredAnalysis):
     """What answers, findings and blocks are made from."""
 
-    estimates: EstimateIndex
     arms: Sequence[ArmMeasures]
-    models: Sequence[str]
-    ensembles: Mapping[str, Sequence[str]]
-    labels: Sequence[str]
-    left_out: Sequence[str]
-    """Labels of the cohort that are not audited."""
-    level: float
-    correction: str
-    threshold_origin: Mapping[str, str]
-    """By scored model."""
-    shifts: Sequence[Shift]
-    margins: Mapping[str, float]
-    family: str
-    """What intervals hold for, in words."""
-
-    @property
-    def single(self) -> bool:
-        """Whether the task has one label (mortality, readmission)."""
-        return len(self.labels) == 1
 
     def compared(self, metric: str, model: str, found: ArmMeasures) -> list[Estimate]:
         """A model's estimates that compare the groups of an arm: with the reference group, with both neighbours, or
@@ -76,18 +56,9 @@ class CharacteristicsAnalysis:
                 sizes[row.label] = max(sizes[row.label], abs(row.value or 0.0))
         return sorted(self.labels, key=lambda label: -sizes[label])
 
-    def window(self, model: str, found: ArmMeasures) -> WindowCount:
-        """How many altered notes lie outside a model's window; for an ensemble, over all of its members."""
-        each = [found.windows[member] for member in self.ensembles.get(model, [model])]
-        return WindowCount(*(sum(counts) for counts in zip(*each, strict=True)))
-
     def steps(self, model: str, found: ArmMeasures) -> list[AgeStep]:
         """For each label, the neighbouring ages between which the prediction changes most; none without a curve."""
         return [] if found.run is None else sharpest_steps(found.models[model].mean_probability.value, found.run)
-
-    def risk(self, label: str) -> str:
-        """What is predicted, in a sentence."""
-        return "the predicted risk" if self.single else f"the predicted risk of '{label}'"
 
 
 class JudgedArm(NamedTuple):
@@ -130,21 +101,47 @@ def _judge_arm(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures
     if found.arm.name == "age":
         asked_of = {GAP: shift, REVERSALS: flips, STEPS: flips}
     judged = [
-        _judged(question, row, found, limit, single=analysis.single)
+        each
         for metric, question in asked_of.items()
         for row in analysis.compared(metric, model, found)
+        if (each := _judged(question, row, found, limit, single=analysis.single)) is not None
     ]
     judged = judged or [JudgedEffect(shift, Effect("", None, None, None, shift.margin, found.n_units, limit), None)]
     worst = min(judged, key=lambda each: each.order)
     return JudgedArm(found, worst, judged_answer(model, worst, judged, single=analysis.single), judged)
 
 
-def _judged(question: Question, row: Estimate, found: ArmMeasures, limit: str | None, *, single: bool) -> JudgedEffect:
-    effect = question.effect(row, found.n_units, reason=limit)
+def _judged(
+    question: Question, row: Estimate, found: ArmMeasures, limit: str | None, *, single: bool
+) -> JudgedEffect | None:
+    """None for an age that few notes can have, unless harm is seen all the same."""
+    notes = _Compared.of(found, row)
+    effect = question.effect(row, notes.n_patients, reason=limit)
     if effect is None:  # never: there is a row
         raise ValueError("no estimate")
+    if not notes.usual and effect.verdict not in ("concern", "caution"):
+        return None
     group = row.group.replace("=", " ") if found.arm.name == "age" else row.group.partition("=")[2]
     return JudgedEffect(question, effect._replace(label=group if single else f"{row.label}, {group}"), row)
+
+
+class _Compared(NamedTuple):
+    """The notes behind an estimate."""
+
+    n_patients: int
+    usual: bool
+    """Whether they are enough for the answer to be about them."""
+
+    @classmethod
+    def of(cls, found: ArmMeasures, row: Estimate) -> _Compared:
+        sets = found.sets
+        if sets is None:
+            return cls(found.n_units, usual=True)
+        groups, notes = (
+            (found.inner_years[0], sets.years) if row.metric == STEPS else (found.neighbours[0], sets.neighbours)
+        )
+        k = groups.index(row.group)
+        return cls(int(notes.n_units[k]), bool(notes.usual[k]))
 
 
 def limits(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> str | None:
@@ -160,5 +157,7 @@ def limits(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) ->
     skipped = 1.0 - len(arm.rows) / arm.n_notes if arm.n_notes else 0.0
     if skipped > MOST_LOST:
         return f"{percent(skipped)} of the notes could not be altered"
-    unseen = analysis.window(model, found).share or 0.0
-    return f"{percent(unseen)} of the edits lie outside its window" if unseen > MOST_LOST else None
+    if found.sets is not None and found.sets.neighbours.usual.mean() < 1.0 - MOST_LOST:
+        usual = found.sets.neighbours.usual
+        return f"half of the notes can have only {usual.sum()} of the {len(usual)} ages that have neighbours"
+    return analysis.unseen(model, found)

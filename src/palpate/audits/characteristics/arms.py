@@ -1,7 +1,7 @@
-"""Arms: a characteristic, its groups, the group that the others are compared with, and the notes that are in all.
+"""Arms: a characteristic, its groups, the group that the others are compared with, and the notes that were altered.
 
 An arm is what the paper calls the test groups of one characteristic (Section 3, "Sample alterations"): the same
-patients, once for each group.
+patients, once for each group. Of the ages, a note has those that do not contradict it (`possible`).
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Arm:
     reference: int
     """Which group the others are compared with."""
     rows: Ints
-    """The rows of the cohort that are in every group."""
+    """The rows of the cohort that were altered: to every group or, of ages, to those that are `possible`."""
     first: int
-    """The variant of note k in group g is first + k * len(groups) + g."""
+    """The first variant; they are in order of notes, and in each note in order of groups."""
     n_notes: int = 0
     """How many notes were tried."""
     actions: Ints = field(default_factory=lambda: np.zeros((0, len(ACTIONS)), np.int64))
@@ -79,6 +79,10 @@ class Arm:
     """How many notes were left out, by the reason given first."""
     contrasts: tuple[int, ...] = ()
     """The group that each one is compared with, AS_IS for the note as written; by default all with the reference."""
+    possible: NDArray[np.bool_] | None = None
+    """[note, group] whether the note could be altered to the group, where notes differ in that; None: all to all."""
+    partly: Mapping[str, int] = field(default_factory=dict)
+    """How many notes could be altered to some groups only, by the reason that excludes most groups."""
 
     @cached_property
     def group_names(self) -> tuple[str, ...]:
@@ -108,16 +112,28 @@ class Arm:
     @property
     def stop(self) -> int:
         """The first variant after those of this arm."""
-        return self.first + len(self.rows) * len(self.groups)
+        n = len(self.rows) * len(self.groups) if self.possible is None else int(self.possible.sum())
+        return self.first + n
+
+    @cached_property
+    def n_possible(self) -> Ints:
+        """[group] how many notes could be altered to it."""
+        return np.full(len(self.groups), len(self.rows)) if self.possible is None else self.possible.sum(axis=0)
 
     def variant(self, note: int, group: int) -> int:
-        """The variant that is the k-th note in the g-th group."""
-        return self.first + note * len(self.groups) + group
+        """The variant that is the k-th note in the g-th group, which must be possible."""
+        if self.possible is None:
+            return self.first + note * len(self.groups) + group
+        return self.first + int(self.possible[:note].sum() + self.possible[note, :group].sum())
 
     def cut(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the plan's variants as [note, group, ...]."""
-        part = values[self.first : self.stop]
-        return part.reshape(len(self.rows), len(self.groups), *values.shape[1:])
+        """Values of the plan's variants as [note, group, ...]; NaN where the note could not be altered to the group."""
+        part, shape = values[self.first : self.stop], (len(self.rows), len(self.groups), *values.shape[1:])
+        if self.possible is None:
+            return part.reshape(shape)
+        whole = np.full(shape, np.nan)
+        whole[self.possible] = part
+        return whole
 
 
 def arm_specs(alter: Sequence[str], groups: Mapping[str, tuple[str, ...]]) -> list[ArmSpec]:

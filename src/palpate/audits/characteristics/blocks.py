@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from palpate.audits.characteristics.age_blocks import age_blocks
+from palpate.audits.characteristics.age_blocks import age_blocks, put_together
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis
+from palpate.audits.characteristics.arm_measures import ArmMeasures
 from palpate.audits.characteristics.arms import ACTIONS
 from palpate.audits.characteristics.contrasts import what_differs
 from palpate.audits.characteristics.estimates import DIFFERENCE as DIFFERENCES
 from palpate.audits.characteristics.estimates import FLIPS, GAP, REVERSALS, TRAINING
-from palpate.audits.characteristics.measures import ArmMeasures
+from palpate.audits.kit.altered import shifts_table, windows_table
 from palpate.audits.kit.tables import (
     DIFFERENCE,
     columns,
@@ -28,6 +29,10 @@ from palpate.results import ALL_LABELS, Axis, Chart, Estimate, Examples, Table
 
 MOST_HEAT_COLUMNS = 20
 NOT_MENTIONED = "no mention"
+_FURTHEST = (
+    "Notes whose prediction moves furthest from that for the note as written, with the group and label for which each "
+    "moves furthest."
+)
 _GROUP_COLUMNS = columns(
     ("Mean probability", "interval"),
     ("Decisions flipped", "percent", "against the group that this one is compared with"),
@@ -52,9 +57,10 @@ def characteristics_blocks(
         if found.arm.name == "age":
             blocks += age_blocks(analysis, found)
         blocks.append(_group_table(analysis, found))
-    blocks += [_flips(analysis), _amplification(analysis), _coverage(analysis), _actions(analysis), _windows(analysis)]
+    blocks += [_flips(analysis), _amplification(analysis), _coverage(analysis), *_reasons(analysis)]
+    blocks += [_actions(analysis), _windows(analysis)]
     blocks += [_seeds(analysis)] if analysis.ensembles else []
-    blocks += [_shifts(analysis)] if analysis.shifts else []
+    blocks += [shifts_table(analysis, "Altered to", _FURTHEST)] if analysis.shifts else []
     blocks += [examples] if examples is not None else []
     return tuple(blocks)
 
@@ -156,11 +162,22 @@ def _group_table(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> Table
     headings = ("Model", arm.name.capitalize()) if analysis.single else ("Label", "Model", arm.name.capitalize())
     return table(
         f"{arm.name.capitalize()}: every group",
-        f"The same {len(arm.rows):,} notes in each group. Reference: {arm.reference_name}. {what_differs(arm)} "
+        f"{_same_notes(found)} Reference: {arm.reference_name}. {what_differs(arm)} "
         f"Intervals and p-values of the differences hold for {analysis.family} at once ({analysis.correction}). "
         "Rows of the training data are observed rates.",
         columns(*headings, *_GROUP_COLUMNS),
         rows,
+    )
+
+
+def _same_notes(found: ArmMeasures) -> str:
+    arm = found.arm
+    if found.sets is None:
+        return f"The same {len(arm.rows):,} notes in each group."
+    few, most = int(arm.n_possible.min()), int(arm.n_possible.max())
+    return (
+        f"{len(arm.rows):,} notes; {few:,} to {most:,} of them can have each age. The mean probability is put together "
+        f"{put_together(found)} Flips are over the notes that can have both ages."
     )
 
 
@@ -184,11 +201,10 @@ def _flips(analysis: CharacteristicsAnalysis) -> Table:
     for found in analysis.arms:
         for model in analysis.models:
             flips = [row for row in analysis.compared(FLIPS, model, found) if row.value is not None]
-            if not flips:
+            worst, origin = analysis.worst_flips(flips, model)
+            if worst is None:
                 continue
-            worst = max(flips, key=lambda row: row.value or 0.0)
             mean = sum(row.value or 0.0 for row in flips) / len(flips)
-            origin = analysis.threshold_origin[analysis.ensembles.get(model, [model])[0]]
             where = (worst.group.partition("=")[2], worst.label)
             rows.append((model, found.arm.name, mean, *where, interval_cell(worst), origin))
     return table(
@@ -237,40 +253,58 @@ def _amplification(analysis: CharacteristicsAnalysis) -> Table:
 
 
 def _coverage(analysis: CharacteristicsAnalysis) -> Table:
-    """How many notes could be altered to every group, and why the others could not, by count."""
+    """How many notes could be altered."""
     rows: list[tuple[Any, ...]] = []
+    partly = any(found.arm.partly for found in analysis.arms)
     for arm in (found.arm for found in analysis.arms):
         silent = sum(n for reason, n in arm.left_out.items() if NOT_MENTIONED in reason)
-        said = arm.n_notes - silent
-        why = "; ".join(f"{reason} ({n:,})" for reason, n in arm.left_out.items())
-        rows.append((arm.name, arm.n_notes, said, len(arm.rows), len(arm.rows) / said if said else None, why))
+        said, n = arm.n_notes - silent, len(arm.rows)
+        row = (arm.name, arm.n_notes, said, n, n / said if said else None)
+        rows.append((*row, sum(arm.partly.values())) if partly else row)
     return table(
         "How many notes could be altered",
         "Notes that could be altered to every group, as a share of those that mention the characteristic or have a "
-        "place for a mention. Each note that was left out counts once, with the first reason.",
+        f"place for a mention.{' A note has the ages that do not contradict it, if these are two or more.' * partly}",
         columns(
             "Characteristic",
             ("Notes", "integer"),
             ("With a mention or a place for one", "integer"),
             ("Altered", "integer"),
             ("Share", "percent"),
-            "Left out because",
+            *((("To some ages only", "integer"),) if partly else ()),
         ),
         rows,
     )
 
 
+def _reasons(analysis: CharacteristicsAnalysis) -> list[Table]:
+    """Why notes could not be altered, by count."""
+    rows = [
+        (found.arm.name, what, reason, n, n / found.arm.n_notes)
+        for found in analysis.arms
+        for what, counts in (("left out", found.arm.left_out), ("some ages left out", found.arm.partly))
+        for reason, n in counts.items()
+    ]
+    caption = (
+        "Each note that was left out counts once, with the first reason. A note that can have some ages only counts "
+        "once, with the reason that excludes most of the others."
+    )
+    headings = columns("Characteristic", "What", "Reason", ("Notes", "integer"), ("Of all notes", "percent"))
+    return [table("Why notes could not be altered", caption, headings, rows)] if rows else []
+
+
 def _actions(analysis: CharacteristicsAnalysis) -> Table:
     rows: list[tuple[Any, ...]] = []
     for arm in (found.arm for found in analysis.arms):
-        n_skipped = arm.n_notes - len(arm.rows)
         for g, group in enumerate(arm.groups):
             why = "; ".join(f"{reason} ({int(n[g]):,})" for reason, n in sorted(arm.reasons.items()) if n[g])
+            n_skipped = arm.n_notes - int(arm.n_possible[g])
             rows.append((arm.name, group, *(int(n) for n in arm.actions[g]), n_skipped, why))
     return table(
         "What was done to the notes",
         "A note that can't be altered to one group is left out of all groups of its characteristic, so that all groups "
-        "hold the same patients. The reasons are those given for the group.",
+        "hold the same patients; of the ages, each note has those that do not contradict it. The reasons are those "
+        "given for the group.",
         columns(
             "Characteristic",
             "Group",
@@ -286,20 +320,8 @@ def _windows(analysis: CharacteristicsAnalysis) -> Table:
     windows = [
         (model, found.arm.name, analysis.window(model, found)) for found in analysis.arms for model in analysis.models
     ]
-    return table(
-        "Edits that a model never saw",
-        "Altered notes in which every edit lies beyond the text that the model reads. They count as no change, because "
-        "for the model there is none.",
-        columns(
-            "Model",
-            "Characteristic",
-            ("Altered notes", "integer"),
-            ("Outside the window", "integer"),
-            ("Share", "percent"),
-        ),
-        [(model, name, *window, window.share) for model, name, window in windows],
-        collapsed=False,
-    )
+    caption = "Altered notes in which every edit lies beyond the text that the model reads."
+    return windows_table(windows, "Characteristic", "Altered notes", caption, collapsed=False)
 
 
 def _seeds(analysis: CharacteristicsAnalysis) -> Table:
@@ -335,18 +357,4 @@ def _seeds(analysis: CharacteristicsAnalysis) -> Table:
         ),
         rows,
         collapsed=False,
-    )
-
-
-def _shifts(analysis: CharacteristicsAnalysis) -> Table:
-    rows = [
-        (each.model, each.case_id, each.group, each.label, each.before, each.after, each.after - each.before)
-        for each in analysis.shifts
-    ]
-    return table(
-        "Largest single shifts",
-        "Notes whose prediction moves furthest from that for the note as written, with the group and label for which "
-        "each moves furthest.",
-        columns("Model", "Case", "Altered to", "Label", ("Before", "number"), ("After", "number"), ("Shift", "number")),
-        rows,
     )

@@ -8,9 +8,11 @@ _ONE_WORD = {"trans woman": "female", "trans man": "male"}
 """Groups of gender that differ from another in one word, and are compared with that one."""
 _CALLED = {"trans woman": "a transgender woman", "trans man": "a transgender man"}
 _PLAIN = {"female": "a woman", "male": "a man"}
+_NEUTRAL = "non-binary"
 _GENDERED = "nouns, titles, pronouns, the words for a spouse and the first name"
 _DIFFERS = {
-    "age": "Only the patient's age differs, in figures or in words.",
+    "age": "Only the patient's age differs, in figures or in words, with the year of birth and 'boy' or 'girl' where "
+    "the note has them.",
     "wording": "Only the listed words about the patient differ.",
 }
 
@@ -50,13 +52,20 @@ def _gender(arm: Arm) -> list[str]:
     ]
     for group, k in pairs:
         if group in _CALLED and arm.groups[k] in _PLAIN:
-            said.append(f"'{group}' is compared with '{arm.groups[k]}' and differs in the one word 'transgender'.")
+            title = f"'({_CALLED[group].removeprefix('a ')})' after a title"
+            said.append(
+                f"'{group}' is compared with '{arm.groups[k]}' and differs in the one word 'transgender' ({title})."
+            )
         elif k == AS_IS:
             said.append(f"'{group}' is compared with the note as written and differs in the one word 'transgender'.")
-    rest = [f"'{group}'" for group, k in pairs if k != AS_IS and group not in _CALLED]
-    if rest:
-        they = ", 'they' with its verbs" if "'non-binary'" in rest else ""
-        said.append(f"{' and '.join(rest)} differ from '{arm.groups[arm.reference]}' in {_GENDERED}{they}.")
+    reference = arm.groups[arm.reference]
+    rest = [group for group, k in pairs if k != AS_IS and group not in _CALLED]
+    said += [f"'{group}' differs from '{reference}' in {_GENDERED}." for group in rest if group != _NEUTRAL]
+    if _NEUTRAL in rest:
+        said.append(
+            f"'{_NEUTRAL}' differs from '{reference}' in nouns, titles and pronouns ('they', with its verbs); the "
+            "words for a spouse and the first name are as written."
+        )
     return said
 
 

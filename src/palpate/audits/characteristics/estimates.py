@@ -5,6 +5,9 @@ paired difference or a flip is against (a transgender woman is compared with a w
 age that is compared with its neighbours, both of them. Rows of the model `training data` are what the training split
 shows.
 
+Where notes differ in the ages that they can have, `n` of a number about an age counts the notes that it is over; the
+curve (`mean_probability`, `deviation`, `difference`) has the notes of each age (`age_ranges`).
+
 The intervals of differences, gaps and flips hold for all labels and groups of their characteristic at once, or with
 `family: run` for all that the audit compares; `pointwise_low` and `pointwise_high` are for one comparison alone.
 """
@@ -13,19 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.characteristics.measures import ArmMeasures
+from palpate.audits.characteristics.arm_measures import ArmMeasures
 from palpate.audits.characteristics.observed import FEWEST_OBSERVED, ObservedRates
 from palpate.audits.characteristics.plan import AlteredNotes
 from palpate.audits.kit.paired import (
+    FEW_NOTES,
     FEWEST_PATIENTS,
     Corrected,
     GridWriter,
     MeanArrays,
+    NoteCounts,
     ShareArrays,
     correct_family,
     where_decided,
@@ -41,6 +47,7 @@ NO_NOTE = "no note could be altered to every group"
 NO_THRESHOLD = "no threshold"
 FEW_CASES = f"no interval: fewer than {FEWEST_PATIENTS} training cases"
 TOO_FEW_OBSERVED = f"fewer than two groups have {FEWEST_OBSERVED} training cases"
+NOT_REACHED = f"not compared: {FEW_NOTES}"
 NOT_ABOVE_CHANCE = "in the training data, the groups differ no more than they would by chance"
 FEW_AGES = f"fewer than {FEWEST_POINTS} equally spaced ages"
 FEWEST_FOR_CURVE = 100
@@ -74,8 +81,7 @@ def characteristics_rows(
     tests = corrected_tests(measured, correction, family, 1.0 - writer.level)
     rows: list[Estimate] = []
     for found in measured:
-        n_positive = plan.cohort.y_true(found.arm.rows, plan.labels).sum(axis=0, dtype=np.int64)
-        arm = _ArmRows(writer, found, plan.labels, n_positive, tests)
+        arm = _ArmRows(writer, found, plan.labels, plan.cohort.y_true(found.arm.rows, plan.labels), tests)
         if not len(found.arm.rows):
             rows += arm.missing(scored)
             continue
@@ -107,10 +113,11 @@ def corrected_tests(
             difference = each.difference.p_value()
             difference[found.arm.against == np.arange(len(found.arm.groups))] = np.nan
             raw[found.arm.name, model, DIFFERENCE] = difference
-            raw[found.arm.name, model, FLIPS] = np.where(np.isnan(difference), np.nan, 1.0)
+            compared = ~np.isnan(difference) & ~np.isnan(each.flip_rate.value)
+            raw[found.arm.name, model, FLIPS] = np.where(compared, 1.0, np.nan)
             raw[found.arm.name, model, GAP] = each.gap.p_value()
-            raw[found.arm.name, model, REVERSALS] = np.ones_like(each.reversals.value)
-            raw[found.arm.name, model, STEPS] = np.ones_like(each.steps.value)
+            raw[found.arm.name, model, REVERSALS] = np.where(np.isnan(each.reversals.value), np.nan, 1.0)
+            raw[found.arm.name, model, STEPS] = np.where(np.isnan(each.steps.value), np.nan, 1.0)
     families: dict[object, list[Key]] = {}
     for key in raw:
         own_family = (*key[:2], REVERSALS) if key[2] == STEPS else key
@@ -128,41 +135,66 @@ class _ArmRows:
     writer: RowWriter
     found: ArmMeasures
     labels: Sequence[str]
-    n_positive: NDArray[np.int64]
-    """The positive notes of each label."""
+    y_true: NDArray[np.uint8]
+    """[note, label]"""
     tests: Mapping[Key, Corrected]
 
     def missing(self, models: Sequence[str]) -> Iterator[Estimate]:
         for model, label in product(models, self.labels):
             yield self.writer.row(model, DIFFERENCE, label, self.found.arm.name, None, n=0, reason=NO_NOTE)
 
+    @cached_property
+    def _grid_writer(self) -> GridWriter:
+        n_positive = self.y_true.sum(axis=0, dtype=np.int64)
+        return GridWriter(self.writer, self.labels, len(self.found.arm.rows), self.found.n_units, n_positive)
+
+    @cached_property
+    def notes(self) -> Mapping[str, NoteCounts | None]:
+        """The notes of each comparison, by what it compares; None where every note is in every group."""
+        sets = self.found.sets
+        if sets is None:
+            return dict.fromkeys(("curve", "level", "paired", "neighbours", "years"))
+        n_positive = sets.levels.holds.T.astype(np.int64) @ self.y_true.astype(np.int64)
+        return {
+            "curve": NoteCounts(sets.levels.n_notes, ~sets.reached, n_positive),
+            "level": NoteCounts(sets.levels.n_notes, sets.levels.few),
+            "paired": NoteCounts(sets.paired.n_notes, sets.paired.few),
+            "neighbours": NoteCounts(sets.neighbours.n_notes, sets.neighbours.few),
+            "years": NoteCounts(sets.years.n_notes, sets.years.few),
+        }
+
     def levels(self, model: str) -> Iterator[Estimate]:
         arm, each = self.found.arm, self.found.models[model]
-        yield from self._grid(model, "mean_probability", each.mean_probability, arm.group_names, counted=True)
+        curve = self.notes["curve"]
+        yield from self._grid(
+            model, "mean_probability", each.mean_probability, arm.group_names, notes=curve, counted=True
+        )
         yield from self._grid(model, "mean_probability", each.as_written, [arm.as_written], counted=True)
-        yield from self._grid(model, "deviation", each.deviation, arm.group_names, counted=True)
+        yield from self._grid(model, "deviation", each.deviation, arm.group_names, notes=curve, counted=True)
 
     def compared(self, model: str, undecided: NDArray[np.bool_]) -> Iterator[Estimate]:
         """Differences and flips against the reference group, flips from the note as written, ages and their neighbours;
         `undecided` are the labels without a threshold."""
-        arm, each = self.found.arm, self.found.models[model]
+        arm, each, notes = self.found.arm, self.found.models[model], self.notes
         groups = arm.group_names
         against = arm.against_names
-        yield from self._grid(model, DIFFERENCE, each.difference, groups, against, family=DIFFERENCE, counted=True)
+        yield from self._grid(
+            model, DIFFERENCE, each.difference, groups, against, notes=notes["curve"], family=DIFFERENCE, counted=True
+        )
         flips = where_decided(each.flip_rate, undecided)
-        yield from self._grid(model, FLIPS, flips, groups, against, family=FLIPS, reason=NO_THRESHOLD)
+        yield from self._grid(model, FLIPS, flips, groups, against, notes=notes["paired"], family=FLIPS)
         flips = where_decided(each.flip_rate_from_written, undecided)
         # A group that is compared with the note as written has this row already.
         written = [
             group if name == arm.as_written else arm.as_written for group, name in zip(groups, against, strict=True)
         ]
-        yield from self._grid(model, FLIPS, flips, groups, written, reason=NO_THRESHOLD)
+        yield from self._grid(model, FLIPS, flips, groups, written, notes=notes["level"])
         inner, around = self.found.neighbours
-        yield from self._grid(model, GAP, each.gap, inner, around, family=GAP)
+        yield from self._grid(model, GAP, each.gap, inner, around, notes=notes["neighbours"], family=GAP)
         flips = where_decided(each.reversals, undecided)
-        yield from self._grid(model, REVERSALS, flips, inner, around, family=REVERSALS, reason=NO_THRESHOLD)
+        yield from self._grid(model, REVERSALS, flips, inner, around, notes=notes["neighbours"], family=REVERSALS)
         steps = where_decided(each.steps, undecided)
-        yield from self._grid(model, STEPS, steps, *self.found.inner_years, family=STEPS, reason=NO_THRESHOLD)
+        yield from self._grid(model, STEPS, steps, *self.found.inner_years, notes=notes["years"], family=STEPS)
 
     def _grid(
         self,
@@ -172,15 +204,12 @@ class _ArmRows:
         groups: Sequence[str],
         references: Sequence[str] | None = None,
         *,
+        notes: NoteCounts | None = None,
         family: str | None = None,
         counted: bool = False,
-        reason: str | None = None,
     ) -> Iterator[Estimate]:
-        """One row per group and label; a group is not compared with itself. `reason`: why a number is undefined."""
-        grid = GridWriter(
-            self.writer, self.labels, len(self.found.arm.rows), self.found.n_units, np.asarray(self.n_positive)
-        )
-        return grid.rows(
+        """One row per group and label; a group is not compared with itself."""
+        return self._grid_writer.rows(
             model,
             metric,
             numbers,
@@ -190,13 +219,13 @@ class _ArmRows:
             test=None if family is None else self.tests[self.found.arm.name, model, family],
             with_p=family in (DIFFERENCE, GAP),
             counted=counted,
-            reason=reason,
+            reason=NO_THRESHOLD if metric in (FLIPS, REVERSALS, STEPS) else None,
+            notes=notes,
         )
 
     def spread(self, model: str, members: Sequence[str]) -> Iterator[Estimate]:
         """The standard deviation over the members of an ensemble, of differences and flips (`difference_sd`)."""
-        arm, n = self.found.arm, len(self.found.arm.rows)
-        each = [self.found.models[member] for member in members]
+        arm, each = self.found.arm, [self.found.models[member] for member in members]
         against = arm.against_names
         inner, around = self.found.neighbours
         for metric, values, groups, references in (
@@ -206,11 +235,7 @@ class _ArmRows:
             (REVERSALS, [part.reversals.value for part in each], inner, around),
             (STEPS, [part.steps.value for part in each], *self.found.inner_years),
         ):
-            sd = np.std(values, axis=0, ddof=1)
-            for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
-                if group != references[g]:
-                    reference = references[g]
-                    yield self.writer.row(model, f"{metric}_sd", label, group, sd[g, j], n=n, reference=reference)
+            yield from self._grid_writer.spread(model, metric, values, groups, references)
 
     def roughness(self, model: str) -> Iterator[Estimate]:
         n, rough = len(self.found.arm.rows), self.found.roughness.get(model)
@@ -262,6 +287,8 @@ class _ArmRows:
                 reason=None if n >= FEWEST_PATIENTS else FEW_CASES if n else "no training case",
             )
             few = f"fewer than {FEWEST_OBSERVED} training cases" if n < FEWEST_OBSERVED else TOO_FEW_OBSERVED
+            if place and n >= FEWEST_OBSERVED:
+                few = NOT_REACHED
             yield self.writer.row(
                 TRAINING,
                 "observed_deviation",

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
 
 from palpate.audits.characteristics.answers import CharacteristicsAnalysis, JudgedArm, asked, limits
+from palpate.audits.characteristics.arm_measures import ArmMeasures
 from palpate.audits.characteristics.arms import NONE, Arm
 from palpate.audits.characteristics.contrasts import altered_gender
 from palpate.audits.characteristics.estimates import STEPS
-from palpate.audits.characteristics.measures import ArmMeasures
-from palpate.audits.kit.answers import JudgedEffect
-from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
+from palpate.audits.kit.altered import (
+    change_words,
+    effect_words,
+    labels_left_out,
+    open_words,
+    shown_words,
+    unseen_findings,
+)
+from palpate.audits.kit.wording import counted, interval, listed, number
 from palpate.results import ALL_LABELS, Estimate, Finding
 
 _MUCH_SKIPPED = 0.20
+_MOST_REASONS = 2
+_EACH_AGE = "Each comparison is over the notes that can have the ages that it compares."
 
 
 def characteristics_findings(
@@ -23,7 +35,7 @@ def characteristics_findings(
     findings = [_verdict(analysis, model, arm) for model, arm in judged]
     for found in analysis.arms:
         findings += [*_amplified(analysis, found), *_unseen(analysis, found), *_skipped(found)]
-    return (*findings, *_left_out(analysis))
+    return (*findings, *labels_left_out(analysis))
 
 
 def _verdict(analysis: CharacteristicsAnalysis, model: str, judged: JudgedArm) -> Finding:
@@ -35,12 +47,8 @@ def _verdict(analysis: CharacteristicsAnalysis, model: str, judged: JudgedArm) -
         changes = f"whether {'a single year of age' if arm.name == 'age' else arm.name} changes the answer"
         sentence = f"{model}: {changes} cannot be told from these data{_open(analysis, judged)}"
     else:
-        shown = (
-            "an effect beyond the {} is shown"
-            if answer.verdict == "concern"
-            else "whether that is beyond the {} is open"
-        )
-        sentence = f"{model}: {_effects(analysis, judged)}: {shown.format(_margin(judged.worst))}."
+        effects = effect_words(analysis, judged.worst, judged.judged, partial(_alteration, arm), _beyond)
+        sentence = f"{model}: {shown_words(answer, judged.worst, effects)}"
     if arm.name == "age" and judged.found.models:
         sentence += _slope(analysis, model, judged.found)
     return Finding(sentence=sentence, kind=answer.verdict, question=answer.question)
@@ -48,56 +56,25 @@ def _verdict(analysis: CharacteristicsAnalysis, model: str, judged: JudgedArm) -
 
 def _open(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
     """Why a question is open: nothing could be seen, or harm is still possible."""
-    worst, answer, row = judged.worst, judged.answer, judged.worst.row
-    if answer.reason or row is None or worst.effect.high is None:
-        return f" ({answer.reason or 'no estimate'})."
-    end = worst.effect.sign * (worst.most if worst.most == worst.effect.high else -worst.most)
-    most = f"{percent(end)} are" if worst.question.percent else f"{number(end, signed=True)} is"
-    needed = "" if answer.needed is None else f" About {answer.needed:,} patients would settle it."
-    measured = [each.row for each in judged.judged if each.question.metric == worst.question.metric]
-    if all(each is not None and each.value == 0.0 for each in measured):
-        none = "no decision flipped" if worst.question.percent else "no predicted risk changed"
-        what = f"{none} in {counted(len(judged.found.arm.rows), 'note')}"
-    else:
-        what = f"{_alteration(judged.found.arm, row)} {_change(analysis, row, percent_of=worst.question.percent)}"
-    return f": {what}, but {most} possible ({_margin(worst)}).{needed}"
-
-
-def _effects(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
-    """The effect that decides and, for the same label and group, the other measure, with their intervals."""
     worst = judged.worst
-    if worst.row is None:  # never: an effect that is shown has an estimate
-        return ""
-    told = [_change(analysis, worst.row, percent_of=worst.question.percent, with_interval=True)]
-    for each in judged.judged:
-        other = each.row
-        if other is None or other.value is None or each.question.metric == worst.question.metric:
-            continue
-        if (other.label, other.group, other.reference) == (worst.row.label, worst.row.group, worst.row.reference):
-            told.append(_change(analysis, other, percent_of=each.question.percent, with_interval=True))
-    return f"{_alteration(judged.found.arm, worst.row)} {listed(told)}"
+    measured = [each.row for each in judged.judged if each.question.metric == worst.question.metric]
+
+    def seen(row: Estimate) -> str:
+        if all(each is not None and each.value == 0.0 for each in measured):
+            none = "no decision flipped" if worst.question.percent else "no predicted risk changed"
+            return f"{none} in {counted(len(judged.found.arm.rows), 'note')}"
+        changed = change_words(analysis, row, flips=worst.question.percent, how=_beyond(row))
+        return f"{_alteration(judged.found.arm, row)} {changed}"
+
+    return open_words(judged.answer, worst, seen)
 
 
-def _margin(judged: JudgedEffect) -> str:
-    size = judged.question.margin
-    return f"margin of {_share(size) if judged.question.percent else f'{size:g}'}"
+def _beyond(row: Estimate) -> str:
+    return " more than the years around it do" if row.metric == STEPS else ""
 
 
 def _share(value: float) -> str:
     return f"{100 * value:g}%"
-
-
-def _change(analysis: CharacteristicsAnalysis, row: Estimate, *, percent_of: bool, with_interval: bool = False) -> str:
-    """What an alteration does to decisions or to the risk."""
-    if percent_of:
-        of = "" if analysis.single else f" about '{row.label}'"
-        held = row.reason if row.low is None else f"{row.level:.0%} interval {percent(row.low)} to {percent(row.high)}"
-        beyond = " more than the years around it do" if row.metric == STEPS else ""
-        return f"flips {percent(row.value)} of decisions{of}{beyond}{f' ({held})' if with_interval else ''}"
-    value = row.value or 0.0
-    moves = f"{'raises' if value > 0 else 'lowers'} {analysis.risk(row.label)} by {number(abs(value))}"
-    held = f" ({interval(row, signed=True)})" if with_interval else ""
-    return f"{moves if value else f'does not move {analysis.risk(row.label)}'}{held}"
 
 
 def _alteration(arm: Arm, row: Estimate) -> str:
@@ -121,7 +98,8 @@ def _excluded(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
     """Both margins are excluded, for every label and group."""
     name = judged.found.arm.name
     over = "" if analysis.single else f" and each of {len(analysis.labels)} labels"
-    effects = f"effects of {name} beyond the margins are excluded for every {'age' if name == 'age' else 'group'}{over}"
+    every = judged.found.ages_compared if name == "age" else "every group"
+    effects = f"effects of {name} beyond the margins are excluded for {every}{over}"
     against = ", against the neighbouring ages" if name == "age" else ""
     shift, flips = analysis.margins["shift"], _share(analysis.margins["flips"])
     bounds = f"the mean risk changes by less than {shift:g}, and less than {flips} of decisions flip{against}"
@@ -133,16 +111,19 @@ def _excluded(analysis: CharacteristicsAnalysis, judged: JudgedArm) -> str:
 
 def _slope(analysis: CharacteristicsAnalysis, model: str, found: ArmMeasures) -> str:
     """How far age moves the prediction: a fact, because age is a real risk factor."""
-    mean = found.models[model].mean_probability.value
-    ranges = mean.max(axis=0) - mean.min(axis=0)
+    groups = [found.arm.groups[g] for g in found.curve]
+    mean = found.models[model].mean_probability.value[found.curve]
+    ranges = np.ptp(mean, axis=0) if groups else np.zeros(1)
     j = int(ranges.argmax())
     if ranges[j] == 0.0:
         return ""
     low, high = int(mean[:, j].argmin()), int(mean[:, j].argmax())
+    if number(mean[low, j]) == number(mean[high, j]):
+        return ""
     most = "" if analysis.single else ", the largest change of all labels"
-    groups = found.arm.groups
+    over = "Over all ages" if len(groups) == len(found.arm.groups) else f"From age {groups[0]} to {groups[-1]}"
     ends = f"{number(mean[low, j])} at {groups[low]} to {number(mean[high, j])} at {groups[high]}"
-    return f" Over all ages, {analysis.risk(analysis.labels[j])} goes from {ends}{most}; age may rightly change a risk."
+    return f" {over}, {analysis.risk(analysis.labels[j])} goes from {ends}{most}; age may rightly change a risk."
 
 
 def _amplified(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[Finding]:
@@ -159,36 +140,24 @@ def _amplified(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[Fi
 
 
 def _unseen(analysis: CharacteristicsAnalysis, found: ArmMeasures) -> list[Finding]:
-    """Edits that a model did not see, where the answer does not say so itself."""
-    shares = [(model, analysis.window(model, found).share) for model in analysis.models]
-    missed = [
-        f"{model} never saw {percent(share)} of the {found.arm.name} edits"
-        for model, share in shares
-        if share and not (limits(analysis, model, found) or "").endswith("window")
-    ]
-    if not missed:
-        return []
-    sentence = f"{listed(missed)}: they lie outside the window and change nothing."
-    return [Finding(sentence=sentence, kind="caveat", question=asked(found.arm)[0])]
+    edits, question = f"the {found.arm.name} edits", asked(found.arm)[0]
+    return unseen_findings(analysis, found, edits, question, lambda model: limits(analysis, model, found))
 
 
 def _skipped(found: ArmMeasures) -> list[Finding]:
-    """Notes that could not be altered, and why."""
+    """Notes that could not be altered, or not to all ages, and why."""
     arm = found.arm
-    n_skipped = arm.n_notes - len(arm.rows)
+    n_skipped, n_partly = arm.n_notes - len(arm.rows), sum(arm.partly.values())
+    question = asked(arm)[0]
+    findings = []
+    if n_partly > _MUCH_SKIPPED * arm.n_notes:
+        most = list(arm.partly.items())[:_MOST_REASONS]
+        why = listed([f"{reason.removeprefix('contradictory: ')} ({n:,})" for reason, n in most])
+        sentence = f"{n_partly:,} of {arm.n_notes:,} notes contradict some ages, mostly because {why}. "
+        findings.append(Finding(sentence=sentence + _EACH_AGE, kind="caveat", question=question))
     if not arm.n_notes or n_skipped <= _MUCH_SKIPPED * arm.n_notes:
-        return []
+        return findings
     why = max(arm.reasons.items(), key=lambda item: int(item[1].max()))[0] if arm.reasons else ""
     mostly = f", mostly because: {why}" if why else ""
     sentence = f"{n_skipped:,} of {arm.n_notes:,} notes could not be altered for {arm.name}{mostly}."
-    return [Finding(sentence=sentence, kind="caveat", question=asked(arm)[0])]
-
-
-def _left_out(analysis: CharacteristicsAnalysis) -> list[Finding]:
-    """Labels of the cohort that nothing is said about."""
-    names = analysis.left_out
-    if not names:
-        return []
-    n = len(names) + len(analysis.labels)
-    sentence = f"{len(names)} of {n} labels were not tested, and the answers say nothing about them: {quoted(names)}."
-    return [Finding(sentence=sentence, kind="caveat")]
+    return [*findings, Finding(sentence=sentence, kind="caveat", question=question)]

@@ -9,43 +9,29 @@ Age may change a risk. What it may not do is to make one year stand out: the mea
 72 and 74 (`gap`), the decisions at 73 that differ from those at both 72 and 74 (`reversals`), and those that change
 from 64 to 65, beyond what the years before and after change (`steps`). A slope that moves patients across the
 threshold one after the other has none of them.
+
+Here every note is in every group. Ages of notes that differ in the ages that they can have are in `age_ranges`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.characteristics.arms import Arm, age_number, age_run
-from palpate.audits.characteristics.observed import (
-    ObservedGroups,
-    ObservedRates,
-    Slope,
-    amplification,
-    deviations,
-    observed_rates,
-)
-from palpate.audits.characteristics.plan import AlteredNotes
-from palpate.audits.kit.paired import MeanArrays, ShareArrays, WindowCount
+from palpate.audits.characteristics.observed import ObservedRates, deviations
+from palpate.audits.kit.paired import MeanArrays, ShareArrays
 from palpate.audits.kit.resampling import Resampling
 from palpate.cases.edits import Ints
-from palpate.results import ModelPredictions, Plan, Predictions
 from palpate.stats import ratio_replicates
-from palpate.stats.clustered import Units, sum_by_unit, units_of
-from palpate.stats.curves import FEWEST_POINTS, AgeCurve, Roughness, mean_roughness, roughness
+from palpate.stats.clustered import Units, sum_by_unit
+from palpate.stats.curves import AgeCurve
 
 Floats = NDArray[np.float64]
 NO_YEARS: Ints = np.zeros(0, dtype=np.int64)
-COLUMNS_PER_BLOCK = 800
-"""Groups x labels that are resampled at a time: some hundred megabytes with 10,000 replicates."""
-
-
-MOST_YEARS_APART = 5
-"""Between neighbouring ages: over more years, the bend of a plausible age curve is no longer small."""
 
 
 class Sums(NamedTuple):
@@ -185,7 +171,7 @@ def measure_model(
         reversals=ShareArrays.of(sums.reversals, units),
         steps=MeanArrays.of(sums.steps, units, 1.0),
         curve=None if run is None or replicates is None else AgeCurve.of(point[run], replicates[run]),
-        products=None if observed is None or replicates is None else _products(point, replicates, observed),
+        products=None if observed is None or replicates is None else products_of(point, replicates, observed),
     )
 
 
@@ -204,176 +190,10 @@ def _replicates(moved: Floats, units: Units, resampling: Resampling) -> Floats:
     return values.reshape(*moved.shape[1:], -1)
 
 
-def _products(point: Floats, values: Floats, observed: ObservedRates) -> Products:
+def products_of(point: Floats, values: Floats, observed: ObservedRates) -> Products:
+    """From differences to a fixed group, [group, label], and their replicates."""
     known = observed.known
     return Products(
         (deviations(point[known]) * observed.deviation).sum(axis=0),
         (deviations(values[known]) * observed.deviation_values).sum(axis=0),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class ArmMeasures:
-    """Everything about one arm."""
-
-    arm: Arm
-    training: ObservedGroups
-    n_units: int
-    models: Mapping[str, ModelMeasures]
-    """By model, ensembles included; empty where no note could be altered."""
-    roughness: Mapping[str, Roughness]
-    run: Ints | None
-    """The groups that make the age curve."""
-    years: Ints
-    """The groups whose neighbours are compared, in order of age; none for other characteristics."""
-    observed: ObservedRates | None
-    slopes: Mapping[str, Sequence[Slope]]
-    """By model: one per label and, where there are several labels, one over all of them at the end."""
-    windows: Mapping[str, WindowCount]
-    """By scored model."""
-
-    @property
-    def neighbours(self) -> tuple[list[str], list[str]]:
-        """The ages that have two neighbours, and these, as the table of estimates has them: `age=73`, `age=72, 74`."""
-        groups, years = self.arm.groups, self.years.tolist()
-        around = [f"age={groups[before]}, {groups[after]}" for before, after in zip(years, years[2:], strict=False)]
-        return [self.arm.group_names[g] for g in years[1:-1]], around
-
-    @property
-    def inner_years(self) -> tuple[list[str], list[str]]:
-        """The ages that end a year with a year before and after it, and those that begin it: `age=65`, `age=64`."""
-        names = [self.arm.group_names[g] for g in self.years.tolist()]
-        return names[2:-1], names[1:-2]
-
-
-def measure_arm(
-    plan: Plan[AlteredNotes],
-    predictions: Predictions,
-    threshold: Floats,
-    arm: Arm,
-    training: ObservedGroups,
-    *,
-    resampling: Resampling,
-    of_training: Resampling,
-) -> ArmMeasures:
-    """All models in one arm, a block of labels at a time; `threshold` is [scored model, label].
-
-    `of_training` are the settings for the training patients, who are resampled with a seed of their own.
-    """
-    units = _units(plan, arm.rows, resampling)
-    ages = age_run(arm.groups) if arm.name == "age" else NO_YEARS
-    run, years = ages if len(ages) >= FEWEST_POINTS else None, _years(arm, ages)
-    blocks: dict[str, list[ModelMeasures]] = {}
-    rates_blocks: list[ObservedRates] = []
-    square_blocks: list[Floats] = []
-    step = max(1, COLUMNS_PER_BLOCK // len(arm.groups))
-    for first in range(0, len(plan.labels) if len(arm.rows) else 0, step):
-        labels = slice(first, first + step)
-        rates = _observed(plan, training, labels, len(arm.groups), of_training)
-        known = rates if rates is not None and len(rates.known) > 1 else None
-        for name, sums in _all_sums(plan, predictions, threshold, arm, units, labels, years).items():
-            part = measure_model(sums, units, resampling, run=run, years=years, observed=known)
-            blocks.setdefault(name, []).append(part)
-        if rates is not None:
-            rates_blocks.append(rates.without_replicates())
-            square_blocks.append((rates.deviation_values**2).sum(axis=0))
-    models = {name: ModelMeasures.joined(parts) for name, parts in blocks.items()}
-    observed = ObservedRates.joined(rates_blocks)
-    return ArmMeasures(
-        arm=arm,
-        training=training,
-        n_units=len(units.size),
-        models=models,
-        roughness=_roughness(models, predictions) if models and run is not None else {},
-        run=run,
-        years=years,
-        observed=observed,
-        slopes=_slopes(models, observed, square_blocks, resampling.level),
-        windows={name: _window(plan, answers, arm) for name, answers in predictions.scored.items()},
-    )
-
-
-def _years(arm: Arm, ages: Ints) -> Ints:
-    """The ages, if there are three and neighbours are near enough to be compared."""
-    if len(ages) < 3:
-        return NO_YEARS
-    step = age_number(arm.groups[ages[1]]) - age_number(arm.groups[ages[0]])
-    return ages if step <= MOST_YEARS_APART else NO_YEARS
-
-
-def _units(plan: Plan[AlteredNotes], rows: Ints, resampling: Resampling) -> Units:
-    return units_of(plan.cohort.patients[rows] if resampling.unit == "patient" else np.arange(len(rows)))
-
-
-def _all_sums(
-    plan: Plan[AlteredNotes],
-    predictions: Predictions,
-    threshold: Floats,
-    arm: Arm,
-    units: Units,
-    labels: slice,
-    years: Ints,
-) -> dict[str, Sums]:
-    """The sums of every scored model, then those of every ensemble."""
-    original = plan.memory.original[arm.rows]
-    sums = {
-        name: Sums.of(
-            arm.cut(answers.p[:, labels]),
-            answers.p[original, labels],
-            threshold[m, labels],
-            reference=arm.reference,
-            units=units,
-            against=arm.against,
-            years=years,
-        )
-        for m, (name, answers) in enumerate(predictions.scored.items())
-    }
-    wholes = {name: Sums.mean([sums[member] for member in each]) for name, each in predictions.ensembles.items()}
-    return sums | wholes
-
-
-def _observed(
-    plan: Plan[AlteredNotes], groups: ObservedGroups, labels: slice, n_groups: int, resampling: Resampling
-) -> ObservedRates | None:
-    if groups.reason is not None or not np.any(groups.group >= 0):
-        return None
-    y_true = plan.cohort.y_true(groups.rows, plan.labels[labels])
-    units = _units(plan, groups.rows, resampling)
-    return observed_rates(groups, y_true, units, n_groups=n_groups, resampling=resampling)
-
-
-def _roughness(models: Mapping[str, ModelMeasures], predictions: Predictions) -> dict[str, Roughness]:
-    found = {
-        name: roughness(each.curve)
-        for name, each in models.items()
-        if each.curve is not None and name in predictions.scored
-    }
-    wholes = {name: mean_roughness([found[member] for member in each]) for name, each in predictions.ensembles.items()}
-    return found | wholes
-
-
-def _slopes(
-    models: Mapping[str, ModelMeasures], observed: ObservedRates | None, square_blocks: Sequence[Floats], level: float
-) -> dict[str, list[Slope]]:
-    if observed is None or len(observed.known) < 2:
-        return {}
-    squares, square_values = (observed.deviation**2).sum(axis=0), np.concatenate(square_blocks)
-    out = {}
-    for name, each in models.items():
-        if each.products is None:
-            continue
-        point, values = each.products
-        slopes = [
-            amplification(point[j], values[j], squares[j], square_values[j], level=level) for j in range(len(squares))
-        ]
-        if len(squares) > 1:
-            whole = (point.sum(), values.sum(axis=0), squares.sum(), square_values.sum(axis=0))
-            slopes.append(amplification(*whole, level=level))
-        out[name] = slopes
-    return out
-
-
-def _window(plan: Plan[AlteredNotes], answers: ModelPredictions, arm: Arm) -> WindowCount:
-    part = slice(arm.first, arm.stop)
-    altered = plan.variants.n_edits[part] > 0
-    return WindowCount(int(altered.sum()), int((altered & ~answers.seen[part]).sum()))

@@ -230,9 +230,17 @@ def deviations(p: Floats) -> Floats:
 
 
 def observed_rates(
-    groups: ObservedGroups, y_true: NDArray[np.uint8], units: Units, *, n_groups: int, resampling: Resampling
+    groups: ObservedGroups,
+    y_true: NDArray[np.uint8],
+    units: Units,
+    *,
+    n_groups: int,
+    resampling: Resampling,
+    among: NDArray[np.bool_] | None = None,
 ) -> ObservedRates:
     """Rates and deviations of a block of labels; `y_true` and `units` are those of `groups.rows`.
+
+    `among` are the groups that may be compared, where these are not all.
 
     Rates have the interval of clustered shares, because a bootstrap without a positive case would be sure of 0, and
     deviations that of a difference of such rates (Zou and Donner 2008). Replicates are for amplification only.
@@ -244,7 +252,7 @@ def observed_rates(
     n, n_positive = total[:n_groups], total[n_groups:].reshape(n_groups, n_labels)
     rate = _share(n_positive, n[:, None])
     low, high = _clustered_shares(counts, n, n_positive).ends(1.0 - level)
-    known = np.flatnonzero(n >= FEWEST_OBSERVED)
+    known = np.flatnonzero((n >= FEWEST_OBSERVED) & (True if among is None else among))
     deviation, values = np.full((len(known), n_labels), np.nan), np.full((len(known), n_labels, n_replicates), np.nan)
     if len(known) > 1:
         deviation = deviations(rate[known])

@@ -1,8 +1,11 @@
 """From notes to variants: every note is scanned once and then altered to every group of every arm.
 
 A note that can't be altered to one group of an arm is left out of all of its groups (the paper's code kept it in the
-earlier groups, so that groups held different patients). Variants are written into columns, note by note, so that each
-costs a few bytes, altered or not.
+earlier groups, so that groups held different patients). Ages are the exception: there are 73 of them, nearly every note
+contradicts some ("quit smoking in 1985"), and each comparison takes the notes that can be written at all of the ages
+that it compares. So a note is altered to all ages that do not contradict it, if these are two or more.
+
+Variants are written into columns, note by note, so that each costs a few bytes, altered or not.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from palpate.perturb.characteristics import NAMES, Alterer, Contradictory, Defin
 from palpate.results import Plan
 
 SKIPPED = "skipped"
+FEWEST_AGES = 2
+"""A note that can be written at one age only compares nothing."""
 
 
 class AltersNotes(Protocol):
@@ -87,22 +92,31 @@ class _ArmVariants:
     actions: Ints = field(init=False)
     reasons: dict[str, Ints] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
+    possible: list[list[bool]] = field(default_factory=list)
+    """For each note that is in, whether it could be altered to each group."""
+    partly: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.mappings = self.spec.mappings()
         self.actions = np.zeros((len(self.spec.groups), len(ACTIONS)), dtype=np.int64)
 
     def add(self, row: int, alterer: AltersNotes, found: Any, replacements: dict[str, int]) -> str | None:
-        """Alter one note to all groups; if one of them can't be made, leave the note out and return the reason."""
+        """Alter one note to all groups, or return why it is left out: a group can't be made, or nearly no age can."""
         outcomes = [alterer.edits(found, groups) for groups in self.mappings]
         skipped = [(g, why or "no reason given") for g, (_, action, why) in enumerate(outcomes) if action == SKIPPED]
-        if skipped:
-            for g, reason in skipped:
-                self.reasons.setdefault(reason, np.zeros(len(outcomes), dtype=np.int64))[g] += 1
+        for g, reason in skipped:
+            self.reasons.setdefault(reason, np.zeros(len(outcomes), dtype=np.int64))[g] += 1
+        fewest = FEWEST_AGES if self.spec.parts == ("age",) else len(outcomes)
+        if len(outcomes) - len(skipped) < fewest:
             self.left_out[skipped[0][1]] += 1
             return skipped[0][1]
+        if skipped:
+            self.partly[Counter(reason for _, reason in skipped).most_common(1)[0][0]] += 1
         self.rows.append(row)
+        self.possible.append([action != SKIPPED for _, action, _ in outcomes])
         for g, (edits, action, _) in enumerate(outcomes):
+            if action == SKIPPED:
+                continue
             self.actions[g, ACTIONS.index(action)] += 1
             self.n_edits.append(len(edits))
             for start, end, text in edits:
@@ -124,6 +138,8 @@ class _ArmVariants:
             self.reasons,
             dict(self.left_out.most_common()),
             against,
+            np.asarray(self.possible, dtype=np.bool_) if self.partly else None,
+            dict(self.partly.most_common()),
         )
 
 
@@ -170,8 +186,11 @@ def _variants(
 ) -> Variants:
     names = ["original", *(name for arm in arms for name in arm.group_names)]
     before = np.cumsum([1, *(len(arm.groups) for arm in arms)])
-    parent = [np.repeat(arm.rows, len(arm.groups)) for arm in arms]
-    group = [np.tile(at + np.arange(len(arm.groups)), len(arm.rows)) for at, arm in zip(before, arms, strict=False)]
+    made = [
+        np.nonzero(np.ones((len(arm.rows), len(arm.groups))) if arm.possible is None else arm.possible) for arm in arms
+    ]
+    parent = [arm.rows[note] for arm, (note, _) in zip(arms, made, strict=True)]
+    group = [at + g for at, (_, g) in zip(before, made, strict=False)]
     counts = np.concatenate([*(np.asarray(part.n_edits, np.int64) for part in parts), np.zeros_like(unaltered)])
     edits = np.concatenate([np.asarray(part.edits, np.int64).reshape(-1, 3) for part in parts])
     start, end, replacement = np.ascontiguousarray(edits.T)

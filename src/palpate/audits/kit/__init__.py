@@ -9,5 +9,6 @@ wording     numbers in sentences
 tables      estimates as table cells, columns and chart points
 answers     estimates as answers to the scorecard's questions
 paired      the same notes altered: means and shares by patient, corrected over a family
+altered     findings and tables of audits that alter notes: effects in words, edits that were not seen
 shifts      the notes that an alteration moves furthest
 """

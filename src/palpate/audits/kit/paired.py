@@ -36,6 +36,7 @@ Floats = NDArray[np.float64]
 FEWEST_PATIENTS = 30
 """Below that many patients there is no interval: the skewness of a handful can't be told."""
 FEW_PATIENTS = f"no interval: fewer than {FEWEST_PATIENTS} patients"
+FEW_NOTES = f"fewer than {FEWEST_PATIENTS} patients have a note that can be written so"
 _ALIKE = 1e-12
 
 
@@ -53,20 +54,40 @@ class MeanArrays(NamedTuple):
     """The largest change that is expected of a patient who was not seen."""
 
     @classmethod
-    def of(cls, sums: Floats, units: Units, scale: Floats | float = 0.0) -> MeanArrays:
-        """From what the notes of each unit sum to, [unit, ...]."""
-        size = units.size.reshape(-1, *[1] * (sums.ndim - 1)).astype(np.float64)
-        n_units, n_notes = len(units.size), units.size.sum()
+    def of(
+        cls, sums: Floats, units: Units, scale: Floats | float = 0.0, counts: NDArray[np.int64] | None = None
+    ) -> MeanArrays:
+        """From what the notes of each unit sum to, [unit, ...].
+
+        `counts` is how many notes of each unit are in each mean, [unit, mean], where the means are over different
+        notes; by default all of the unit's notes are in all.
+        """
+        size = _sizes(sums, units, counts)
+        n_notes = np.maximum(size.sum(axis=0), 1.0)
         value = sums.sum(axis=0) / n_notes
-        # What the mean loses without a unit, as in a jackknife: a unit with many notes hides its own deviation.
-        rest = (sums - value * size) / np.maximum(1.0 - size / n_notes, 1.0 / n_notes)
+        rest = _rest(sums, value, size, n_notes)
+        n = n_notes**2 / np.maximum((size**2).sum(axis=0), 1.0)
+        return cls.from_rest(value, rest, (size > 0).sum(axis=0), n, scale, n_notes)
+
+    @classmethod
+    def from_rest(
+        cls,
+        value: Floats,
+        rest: Floats,
+        n_units: NDArray[np.int64],
+        n: Floats,
+        scale: Floats | float,
+        n_notes: Floats | float = 1.0,
+    ) -> MeanArrays:
+        """From the means and what each loses without a unit, [unit, ...], times the number of notes."""
+        n_units = np.maximum(n_units, 1)
         second = (rest**2).sum(axis=0)
         error = np.sqrt(second * (n_units - 1) / n_units) / n_notes
         varies = error > _ALIKE
         skew = np.zeros_like(value)
         np.divide((rest**3).sum(axis=0) * np.sqrt(n_units), second**1.5, out=skew, where=varies)
-        n = np.full_like(value, n_notes**2 / (units.size.astype(np.float64) ** 2).sum())
-        return cls(value, np.where(varies, error, 0.0), skew, n, np.maximum(np.abs(value), scale))
+        worth = np.full_like(value, n)
+        return cls(value, np.where(varies, error, 0.0), skew, worth, np.maximum(np.abs(value), scale))
 
     @property
     def spread(self) -> Floats:
@@ -112,18 +133,18 @@ class ShareArrays(NamedTuple):
     """Patients, less 1."""
 
     @classmethod
-    def of(cls, sums: Floats, units: Units) -> ShareArrays:
-        """From how many notes of each unit count, [unit, ...]."""
-        mean = MeanArrays.of(sums, units)
+    def of(cls, sums: Floats, units: Units, counts: NDArray[np.int64] | None = None) -> ShareArrays:
+        """From how many notes of each unit count, [unit, ...]; `counts` are those that might, as in `MeanArrays.of`."""
+        mean = MeanArrays.of(sums, units, counts=counts)
         share = np.clip(mean.value, 0.0, 1.0)
         spread = share * (1.0 - share)
-        size = units.size.reshape(-1, *[1] * (sums.ndim - 1))
+        size = _sizes(sums, units, counts)
         # A few patients can't tell how alike the notes of one are: then they are taken to be more alike than they seem.
         seen = np.minimum((sums > 0).sum(axis=0), (sums < size).sum(axis=0))
         variance = mean.error**2 + np.maximum(spread / mean.n - mean.error**2, 0.0) / (1.0 + seen)
         n = mean.n.copy()
         np.divide(spread, variance, out=n, where=(mean.error > 0) & (spread > 0))
-        return cls(share, np.minimum(n, units.size.sum()), mean.n - 1.0)
+        return cls(share, np.minimum(n, np.maximum(size.sum(axis=0), 1.0)), mean.n - 1.0)
 
     def ends(self, outside: float | Floats) -> Interval:
         """The interval that misses the share with probability `outside`."""
@@ -133,6 +154,35 @@ class ShareArrays(NamedTuple):
         with np.errstate(invalid="ignore"):  # a share of 0 or 1 has one end only
             low, high = betaincinv(count, n - count + 1.0, tail), betaincinv(count + 1.0, n - count, 1.0 - tail)
         return Interval(np.where(self.value <= 0.0, 0.0, low), np.where(self.value >= 1.0, 1.0, high))
+
+
+def lost_without(sums: Floats, units: Units, counts: NDArray[np.int64]) -> Floats:
+    """What each mean loses without a unit, [unit, ...]; see `MeanArrays.of`."""
+    size = _sizes(sums, units, counts)
+    n_notes = np.maximum(size.sum(axis=0), 1.0)
+    return np.asarray(_rest(sums, sums.sum(axis=0) / n_notes, size, n_notes) / n_notes)
+
+
+def _sizes(sums: Floats, units: Units, counts: NDArray[np.int64] | None) -> Floats:
+    """How many notes of each unit are in each mean, with as many axes as `sums`."""
+    size = units.size if counts is None else counts
+    return size.reshape(*size.shape, *[1] * (sums.ndim - size.ndim)).astype(np.float64)
+
+
+def _rest(sums: Floats, value: Floats, size: Floats, n_notes: Floats) -> Floats:
+    """What the mean loses without a unit, as in a jackknife: a unit with many notes hides its own deviation."""
+    return np.asarray((sums - value * size) / np.maximum(1.0 - size / n_notes, 1.0 / n_notes))
+
+
+class NoteCounts(NamedTuple):
+    """The notes of each group, where groups hold different notes."""
+
+    n: NDArray[np.int64]
+    """[group]"""
+    few: NDArray[np.bool_]
+    """[group] whether they are those of too few patients, so that there is no number."""
+    n_positive: NDArray[np.int64] | None = None
+    """[group, label]"""
 
 
 class WindowCount(NamedTuple):
@@ -195,11 +245,12 @@ class GridWriter:
         with_p: bool = False,
         counted: bool = False,
         reason: str | None = None,
+        notes: NoteCounts | None = None,
     ) -> Iterator[Estimate]:
         """Rows of `numbers` [group, label]; a group is not compared with itself.
 
         `least` is the smallest number that is possible; `test` gives intervals that hold for a family, and `with_p`
-        its p-values; `reason` says why a number is undefined.
+        its p-values; `reason` says why a number is undefined. `notes` are counts of groups with different notes.
         """
         pointwise = _ends(numbers, np.asarray(1.0 - self.writer.level), least)
         ends = pointwise if test is None else _ends(numbers, test.outside, least)
@@ -208,18 +259,21 @@ class GridWriter:
             reference = None if references is None else references[g]
             if group == reference:
                 continue
-            value = numbers.value[g, j]
+            value, n_positive = numbers.value[g, j], self.n_positive
+            if notes is not None and notes.n_positive is not None:
+                n_positive = notes.n_positive[g]
+            why = FEW_NOTES if notes is not None and notes.few[g] else reason
             row = self.writer.row(
                 model,
                 metric,
                 label,
                 group,
                 value,
-                n=self.n_notes,
+                n=self.n_notes if notes is None else int(notes.n[g]),
                 interval=(None, None) if few else (ends[0][g, j], ends[1][g, j]),
                 reference=reference,
-                n_positive=int(self.n_positive[j]) if counted else None,
-                reason=reason if np.isnan(value) else FEW_PATIENTS if few else None,
+                n_positive=int(n_positive[j]) if counted else None,
+                reason=why if np.isnan(value) else FEW_PATIENTS if few else None,
             )
             if test is not None and row.low is not None:
                 low, high = (float(end[g, j]) for end in pointwise)
@@ -228,6 +282,18 @@ class GridWriter:
                     p = float(test.p_value[g, j])
                     row = replace(row, p_value=p, significant=bool(p < 1.0 - self.writer.level))
             yield row
+
+    def spread(
+        self, model: str, metric: str, values: Sequence[Floats], groups: Sequence[str], references: Sequence[str]
+    ) -> Iterator[Estimate]:
+        """The standard deviation over the members of an ensemble (`difference_sd`), from each one's [group, label]."""
+        sd = np.std(values, axis=0, ddof=1)
+        for (g, group), (j, label) in product(enumerate(groups), enumerate(self.labels)):
+            value, reference = sd[g, j], references[g]
+            why = FEW_NOTES if np.isnan(value) else None
+            if group != reference:
+                row = self.writer.row
+                yield row(model, f"{metric}_sd", label, group, value, n=self.n_notes, reference=reference, reason=why)
 
 
 def _ends(numbers: MeanArrays | ShareArrays, outside: Floats, least: float) -> tuple[Floats, Floats]:

@@ -25,7 +25,7 @@ class AlteredGroups(Protocol):
 
     @property
     def rows(self) -> Ints:
-        """The rows of the cohort that are in every group."""
+        """The rows of the cohort that were altered."""
         ...
 
     def variant(self, note: int, group: int) -> int:
@@ -33,7 +33,7 @@ class AlteredGroups(Protocol):
         ...
 
     def cut(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the plan's variants as [note, group, ...]."""
+        """Values of the plan's variants as [note, group, ...]; NaN where a note is not in a group."""
         ...
 
 
@@ -68,7 +68,7 @@ def _in_arm(
 ) -> list[Shift]:
     before = answers.p[original[arm.rows]]
     after = arm.cut(answers.p)
-    moved = np.abs(after - before[:, None]).reshape(len(arm.rows), -1)
+    moved = np.abs(np.nan_to_num(after - before[:, None])).reshape(len(arm.rows), -1)
     furthest = moved.argmax(axis=1)
     size = moved[np.arange(len(moved)), furthest]
     # Ties go by the note's place, so that the list does not depend on the sort.

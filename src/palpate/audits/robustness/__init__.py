@@ -14,8 +14,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from palpate.audits.kit.altered import altered_thresholds
 from palpate.audits.kit.resampling import Correction, Family
-from palpate.audits.kit.rows import EstimateIndex, RowWriter
+from palpate.audits.kit.rows import RowWriter
 from palpate.audits.kit.scope import (
     Count,
     Recall,
@@ -28,8 +29,7 @@ from palpate.audits.kit.scope import (
     require_text,
     sample_patients,
 )
-from palpate.audits.kit.shifts import altered_excerpts, largest_shifts
-from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.audits.kit.thresholds import ThresholdRule, check_rule
 from palpate.audits.robustness.answers import QUESTIONS, RobustnessAnalysis, judge_questions
 from palpate.audits.robustness.blocks import robustness_blocks
 from palpate.audits.robustness.estimates import METRICS, robustness_rows
@@ -40,7 +40,6 @@ from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 from palpate.perturb.robustness import BUILT_IN, DOSES, Expectation, Perturbation
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
-from palpate.results.verdicts import margins_with
 
 
 @dataclass(frozen=True)
@@ -123,13 +122,7 @@ class Robustness:
     def analyse(self, plan: Plan[PerturbedNotes], predictions: Predictions, rng: np.random.Generator) -> AuditResult:  # noqa: ARG002
         """Measures of every perturbation, as rows, blocks and sentences; nothing is drawn at random."""
         memory = plan.memory
-        threshold = decide_thresholds(
-            plan,
-            predictions.scored,
-            rule=self._threshold_rule,
-            validation=memory.validation,
-            main=memory.original[memory.original >= 0],
-        )
+        threshold = altered_thresholds(plan, predictions, self._threshold_rule)
         measured = [measure_perturbation(plan, predictions, threshold.values, arm, self.unit) for arm in memory.arms]
         rows = robustness_rows(
             measured,
@@ -140,24 +133,18 @@ class Robustness:
             correction=self.correction,
             family=self.family,
         )
-        shifts = largest_shifts(plan, predictions, memory.arms, memory.original, self.examples)
-        analysis = RobustnessAnalysis(
-            estimates=EstimateIndex(rows, label=plan.labels[0]),
+        analysis = RobustnessAnalysis.of(
+            self,
+            plan,
+            predictions,
+            rows,
+            threshold.origin,
             measured=measured,
-            models=predictions.compared,
-            ensembles=predictions.ensembles,
-            labels=plan.labels,
-            left_out=[label for label in plan.cohort.labels if label not in plan.labels],
             doses=self.doses,
-            level=self.level,
-            correction=self.correction,
-            threshold_origin=threshold.origin,
-            shifts=shifts,
-            margins=margins_with(self.margins),
             family="all comparisons of the audit" if self.family == "run" else "all comparisons of the question",
         )
         judged = judge_questions(analysis)
-        excerpts = altered_excerpts(plan, shifts) if self.include_text and shifts else None
+        excerpts = analysis.excerpts(self, plan)
         return AuditResult(
             audit=self.name,
             estimates=estimates_frame(rows),

@@ -7,22 +7,19 @@ unless the user asked for it: then it leaves its question unsettled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from palpate.audits.kit.altered import AlteredAnalysis
 from palpate.audits.kit.answers import JudgedEffect, Question, judged_answer
-from palpate.audits.kit.paired import FEWEST_PATIENTS, WindowCount
-from palpate.audits.kit.rows import EstimateIndex
-from palpate.audits.kit.shifts import Shift
-from palpate.audits.kit.wording import counted, percent
+from palpate.audits.kit.paired import FEWEST_PATIENTS
+from palpate.audits.kit.wording import counted
 from palpate.audits.robustness.estimates import DIFFERENCE, NO_NOTE, flips_of
 from palpate.audits.robustness.measures import PerturbedMeasures
 from palpate.results import Estimate
 from palpate.results.verdicts import Answer, Effect
 
-MOST_UNSEEN = 0.5
-"""Of the notes written differently: if a model did not see more than that, nothing is acceptable."""
 QUESTIONS = {
     "spelling": "Does it hold when words are misspelt?",
     "layout": "Does it hold when the same note is laid out differently?",
@@ -34,30 +31,11 @@ _HARM = {"same": 0, "down only": 1, "up only": -1}
 
 
 @dataclass(frozen=True, eq=False)
-class RobustnessAnalysis:
+class RobustnessAnalysis(AlteredAnalysis):
     """What answers, findings and blocks are made from."""
 
-    estimates: EstimateIndex
     measured: Sequence[PerturbedMeasures]
-    models: Sequence[str]
-    ensembles: Mapping[str, Sequence[str]]
-    labels: Sequence[str]
-    left_out: Sequence[str]
-    """Labels of the cohort that are not audited."""
     doses: Sequence[float]
-    level: float
-    correction: str
-    threshold_origin: Mapping[str, str]
-    """By scored model."""
-    shifts: Sequence[Shift]
-    margins: Mapping[str, float]
-    family: str
-    """What intervals hold for, in words."""
-
-    @property
-    def single(self) -> bool:
-        """Whether the task has one label (mortality, readmission)."""
-        return len(self.labels) == 1
 
     @property
     def questions(self) -> list[str]:
@@ -79,19 +57,10 @@ class RobustnessAnalysis:
         ]
         return [row for row in rows if row is not None]
 
-    def window(self, model: str, found: PerturbedMeasures) -> WindowCount:
-        """How many notes written differently lie outside a model's window; for an ensemble, over all members."""
-        each = [found.windows[member] for member in self.ensembles.get(model, [model])]
-        return WindowCount(*(sum(counts) for counts in zip(*each, strict=True)))
-
     def tolerance(self, found: PerturbedMeasures) -> float:
         """The largest change of the mean risk that does not matter."""
         own = found.arm.perturbation.tolerance
         return self.margins["shift"] if own is None else own
-
-    def risk(self, label: str) -> str:
-        """What is predicted, in a sentence."""
-        return "the predicted risk" if self.single else f"the predicted risk of '{label}'"
 
 
 class JudgedQuestion(NamedTuple):
@@ -168,8 +137,7 @@ def limits(analysis: RobustnessAnalysis, model: str, found: PerturbedMeasures) -
     """Why harm could not have been seen, if it could not."""
     if too_few(found):
         return _few(found)
-    unseen = analysis.window(model, found).share or 0.0
-    return f"{percent(unseen)} of the edits lie outside its window" if unseen > MOST_UNSEEN else None
+    return analysis.unseen(model, found)
 
 
 def _few(found: PerturbedMeasures) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from palpate.audits.kit.altered import shifts_table, windows_table
 from palpate.audits.kit.tables import (
     DIFFERENCE,
     columns,
@@ -33,7 +34,8 @@ def robustness_blocks(analysis: RobustnessAnalysis, examples: Examples | None) -
             blocks.append(_changes(analysis, question, drawn))
     blocks += [_flips(analysis), *_doses(analysis), _numbers(analysis), _notes(analysis), _windows(analysis)]
     blocks += [_seeds(analysis)] if analysis.ensembles else []
-    blocks += [_shifts(analysis)] if analysis.shifts else []
+    furthest = "Notes whose prediction moves furthest, for each perturbation."
+    blocks += [shifts_table(analysis, "Written", furthest)] if analysis.shifts else []
     blocks += [examples] if examples is not None else []
     return tuple(blocks)
 
@@ -108,11 +110,9 @@ def _flips(analysis: RobustnessAnalysis) -> Table:
     rows = []
     for found in analysis.measured:
         for model in analysis.models:
-            flips = [row for row in analysis.compared(flips_of(found), model, found) if row.value is not None]
-            if not flips:
+            worst, origin = analysis.worst_flips(analysis.compared(flips_of(found), model, found), model)
+            if worst is None:
                 continue
-            worst = max(flips, key=lambda row: row.value or 0.0)
-            origin = analysis.threshold_origin[analysis.ensembles.get(model, [model])[0]]
             expected = found.arm.perturbation.expects
             where = (worst.group.partition("=")[2], worst.label)
             rows.append((found.arm.name, expected, model, *where, interval_cell(worst), worst.n, origin))
@@ -214,25 +214,17 @@ def _notes(analysis: RobustnessAnalysis) -> Table:
 
 
 def _windows(analysis: RobustnessAnalysis) -> Table:
-    rows = [
-        (model, found.arm.name, *window, window.share)
+    windows = [
+        (model, found.arm.name, window)
         for found in analysis.measured
         for model in analysis.models
         if (window := analysis.window(model, found)).n_outside
     ]
-    return table(
-        "Edits that a model never saw",
-        "Notes in which every edit lies beyond the text that the model reads. They count as no change, because for the "
-        "model there is none. Perturbations that a model saw in every note are not listed.",
-        columns(
-            "Model",
-            "Perturbation",
-            ("Perturbed notes", "integer"),
-            ("Outside the window", "integer"),
-            ("Share", "percent"),
-        ),
-        rows,
+    caption = (
+        "Notes in which every edit lies beyond the text that the model reads; perturbations that a model saw in every "
+        "note are not listed."
     )
+    return windows_table(windows, "Perturbation", "Perturbed notes", caption)
 
 
 def _seeds(analysis: RobustnessAnalysis) -> Table:
@@ -252,18 +244,5 @@ def _seeds(analysis: RobustnessAnalysis) -> Table:
         "Seeds of one model",
         "Mean and standard deviation over seeds, where the mean is largest.",
         columns("Model", "Group", "Label", "Measure", ("Seeds", "integer"), ("Mean", "number"), ("SD", "number")),
-        rows,
-    )
-
-
-def _shifts(analysis: RobustnessAnalysis) -> Table:
-    rows = [
-        (each.model, each.case_id, each.group, each.label, each.before, each.after, each.after - each.before)
-        for each in analysis.shifts
-    ]
-    return table(
-        "Largest single shifts",
-        "Notes whose prediction moves furthest, for each perturbation.",
-        columns("Model", "Case", "Written", "Label", ("Before", "number"), ("After", "number"), ("Shift", "number")),
         rows,
     )

@@ -66,7 +66,10 @@ def robustness_rows(
             members = [scored.index(member) for member in predictions.members(model)]
             rows += _model_rows(grid, found, model, np.asarray(np.isnan(threshold[members]).any(axis=0)), tests)
         for model, names in predictions.ensembles.items():
-            rows += _spread(writer, found, plan.labels, model, names)
+            parts, written = [found.models[name] for name in names], [arm.as_written] * len(arm.groups)
+            differences, flips = ([part.difference.value for part in parts], [part.flips.value for part in parts])
+            rows += grid.spread(model, DIFFERENCE, differences, arm.group_names, written)
+            rows += grid.spread(model, flips_of(found), flips, arm.group_names, written)
         for model, window in found.windows.items():
             share = window.share
             rows.append(writer.row(model, "outside_window", "", arm.name, share, n=window.n_altered))
@@ -90,21 +93,6 @@ def _model_rows(
     yield from grid.rows(model, ABSOLUTE, each.absolute, groups, written, least=0.0)
     flips, test = where_decided(each.flips, undecided), tests[arm.name, model, True]
     yield from grid.rows(model, flips_of(found), flips, groups, written, least=0.0, test=test, reason=NO_THRESHOLD)
-
-
-def _spread(
-    writer: RowWriter, found: PerturbedMeasures, labels: Sequence[str], model: str, members: Sequence[str]
-) -> Iterator[Estimate]:
-    """The standard deviation over the members of an ensemble (`difference_sd`)."""
-    arm, each = found.arm, [found.models[member] for member in members]
-    for metric, values in (
-        (DIFFERENCE, [part.difference.value for part in each]),
-        (flips_of(found), [part.flips.value for part in each]),
-    ):
-        sd = np.std(values, axis=0, ddof=1)
-        for (g, group), (j, label) in product(enumerate(arm.group_names), enumerate(labels)):
-            n = len(arm.rows)
-            yield writer.row(model, f"{metric}_sd", label, group, sd[g, j], n=n, reference=arm.as_written)
 
 
 def _tests(

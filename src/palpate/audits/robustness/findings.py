@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from palpate.audits.kit.answers import JudgedEffect
+from palpate.audits.kit.altered import (
+    change_words,
+    effect_words,
+    labels_left_out,
+    open_words,
+    shown_words,
+    unseen_findings,
+)
 from palpate.audits.kit.paired import FEWEST_PATIENTS
-from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
+from palpate.audits.kit.wording import counted, listed, percent
 from palpate.audits.robustness.answers import JudgedQuestion, RobustnessAnalysis, limits, too_few
 from palpate.audits.robustness.estimates import flips_of
 from palpate.audits.robustness.measures import PerturbedMeasures
@@ -28,7 +36,7 @@ def robustness_findings(
     findings = [_verdict(analysis, model, each) for model, each in judged]
     for found in analysis.measured:
         findings += [*_doses(analysis, found), *_unseen(analysis, found)]
-    return (*findings, *_not_tested(analysis), *_left_out(analysis))
+    return (*findings, *_not_tested(analysis), *labels_left_out(analysis))
 
 
 def _verdict(analysis: RobustnessAnalysis, model: str, judged: JudgedQuestion) -> Finding:
@@ -39,10 +47,8 @@ def _verdict(analysis: RobustnessAnalysis, model: str, judged: JudgedQuestion) -
     elif answer.verdict == "unsettled":
         sentence = f"{model}: {_OPEN[judged.question]} cannot be told from these data{_open(analysis, judged)}"
     else:
-        shown = "is shown" if answer.verdict == "concern" else "is open"
-        rest = f"an effect beyond the {_margin(judged.worst)} is shown" if shown == "is shown" else ""
-        rest = rest or f"whether that is beyond the {_margin(judged.worst)} is open"
-        sentence = f"{model}: {_effects(analysis, judged)}: {rest}."
+        effects = effect_words(analysis, judged.worst, judged.judged, partial(_writing, analysis), _wrong_way)
+        sentence = f"{model}: {shown_words(answer, judged.worst, effects)}"
     return Finding(sentence=sentence, kind=answer.verdict, question=answer.question)
 
 
@@ -61,52 +67,18 @@ def _writing(analysis: RobustnessAnalysis, row: Estimate) -> str:
     return f"writing the note {found.arm.perturbation.about}{several}"
 
 
-def _effects(analysis: RobustnessAnalysis, judged: JudgedQuestion) -> str:
-    """The effect that decides and, for the same label and group, the other measure, with their intervals."""
-    worst = judged.worst
-    if worst.row is None:  # never: an effect that is shown has an estimate
-        return ""
-    told = [_change(analysis, worst, with_interval=True)]
-    for each in judged.judged:
-        other = each.row
-        if other is None or other.value is None or each.question.metric == worst.question.metric:
-            continue
-        if (other.label, other.group) == (worst.row.label, worst.row.group):
-            told.append(_change(analysis, each, with_interval=True))
-    return f"{_writing(analysis, worst.row)} {listed(told)}"
-
-
-def _change(analysis: RobustnessAnalysis, judged: JudgedEffect, *, with_interval: bool = False) -> str:
-    """What a perturbation does to decisions or to the risk."""
-    row = judged.row
-    if row is None:  # never: there is an estimate
-        return ""
-    if judged.question.percent:
-        of = "" if analysis.single else f" about '{row.label}'"
-        against = "" if row.metric == "flip_rate" else " the wrong way"
-        held = row.reason if row.low is None else f"{row.level:.0%} interval {percent(row.low)} to {percent(row.high)}"
-        return f"flips {percent(row.value)} of decisions{of}{against}{f' ({held})' if with_interval else ''}"
-    value = row.value or 0.0
-    moves = f"{'raises' if value > 0 else 'lowers'} {analysis.risk(row.label)} by {number(abs(value))}"
-    held = f" ({interval(row, signed=True)})" if with_interval else ""
-    return f"{moves if value else f'does not move {analysis.risk(row.label)}'}{held}"
-
-
-def _margin(judged: JudgedEffect) -> str:
-    size = judged.question.margin
-    return f"margin of {f'{100 * size:g}%' if judged.question.percent else f'{size:g}'}"
+def _wrong_way(row: Estimate) -> str:
+    return "" if row.metric == "flip_rate" else " the wrong way"
 
 
 def _open(analysis: RobustnessAnalysis, judged: JudgedQuestion) -> str:
     """Why a question is open: nothing could be seen, or harm is still possible."""
-    worst, answer, row = judged.worst, judged.answer, judged.worst.row
-    if answer.reason or row is None or worst.effect.high is None:
-        return f" ({answer.reason or 'no estimate'})."
-    end = worst.effect.sign * (worst.most if worst.most == worst.effect.high else -worst.most)
-    most = f"{percent(end)} are" if worst.question.percent else f"{number(end, signed=True)} is"
-    needed = "" if answer.needed is None else f" About {answer.needed:,} patients would settle it."
-    what = f"{_writing(analysis, row)} {_change(analysis, worst)}"
-    return f": {what}, but {most} possible ({_margin(worst)}).{needed}"
+
+    def seen(row: Estimate) -> str:
+        changed = change_words(analysis, row, flips=judged.worst.question.percent, how=_wrong_way(row))
+        return f"{_writing(analysis, row)} {changed}"
+
+    return open_words(judged.answer, judged.worst, seen)
 
 
 def _excluded(analysis: RobustnessAnalysis, judged: JudgedQuestion) -> str:
@@ -148,17 +120,10 @@ def _doses(analysis: RobustnessAnalysis, found: PerturbedMeasures) -> list[Findi
 
 
 def _unseen(analysis: RobustnessAnalysis, found: PerturbedMeasures) -> list[Finding]:
-    """Edits that a model did not see, where the answer does not say so itself."""
-    shares = [(model, analysis.window(model, found).share) for model in analysis.models if not too_few(found)]
-    missed = [
-        f"{model} never saw {percent(share)} of the edits of {_name(found)}"
-        for model, share in shares
-        if share and not (limits(analysis, model, found) or "").endswith("window")
-    ]
-    if not missed:
+    if too_few(found):
         return []
-    sentence = f"{listed(missed)}: they lie outside the window and change nothing."
-    return [Finding(sentence=sentence, kind="caveat", question=found.arm.perturbation.question)]
+    edits, question = f"the edits of {_name(found)}", found.arm.perturbation.question
+    return unseen_findings(analysis, found, edits, question, lambda model: limits(analysis, model, found))
 
 
 def _not_tested(analysis: RobustnessAnalysis) -> list[Finding]:
@@ -171,13 +136,3 @@ def _not_tested(analysis: RobustnessAnalysis) -> list[Finding]:
             sentence = f"Not tested, because fewer than {FEWEST_PATIENTS} patients have a note for it: {each}."
             findings.append(Finding(sentence=sentence, kind="caveat", question=question))
     return findings
-
-
-def _left_out(analysis: RobustnessAnalysis) -> list[Finding]:
-    """Labels of the cohort that nothing is said about."""
-    names = analysis.left_out
-    if not names:
-        return []
-    n = len(names) + len(analysis.labels)
-    sentence = f"{len(names)} of {n} labels were not tested, and the answers say nothing about them: {quoted(names)}."
-    return [Finding(sentence=sentence, kind="caveat")]

@@ -11,6 +11,7 @@ Ages are written alike but for the number and its article, so one age of each ki
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Protocol
 
 from palpate.cases.edits import Edit, splice
@@ -41,6 +42,7 @@ class ReadsCharacteristic(Protocol):
         ...
 
 
+@cache
 def kind_of(name: str, group: str) -> str:
     """What a group is checked as: ages with the same article are written alike."""
     if name != "age" or not group.isdigit():

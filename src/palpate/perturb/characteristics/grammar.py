@@ -81,6 +81,11 @@ def takes_an(word: str) -> bool:
 
 def article_before(text: str, position: int) -> tuple[int, int] | None:
     """The span of an article right before a position."""
+    # Nearly all words have none, and a look at two letters tells so.
+    if not text[position - 1 : position].isspace() or not (
+        text[position - 2].isspace() or text[position - 2] in "aAnN"
+    ):
+        return None
     match = _ARTICLE.search(text, max(0, position - 8), position)
     return match.span(1) if match else None
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from palpate.cases.edits import Edit
-from palpate.perturb.characteristics.age.life import AgeLimit, life_limits, life_words
+from palpate.perturb.characteristics.age.life import OLDEST, AgeLimit, life_limits, life_words
 from palpate.perturb.characteristics.age.times import BirthYear, birth_years, time_limits, time_words
 from palpate.perturb.characteristics.gender.words import like
 from palpate.perturb.characteristics.grammar import in_words, with_articles
@@ -78,6 +78,12 @@ class FoundAge:
         )
 
     @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """The youngest and the oldest age that nothing in the note contradicts."""
+        limits = (*self.fits, *self.limits)
+        return max([self.youngest, *(low for _, low, _ in limits)]), min((high for *_, high in limits), default=OLDEST)
+
+    @cached_property
     def births(self) -> list[BirthYear]:
         """The years of birth that move with the age."""
         return birth_years(self.patient.note, self.years)
@@ -87,7 +93,7 @@ class FoundAge:
         """Where an age is added to a note without one."""
         return next((place for place in mention_places(self.patient) if place.noun), None)
 
-    @property
+    @cached_property
     def present(self) -> str | None:
         """The group that the note is in."""
         value = next((age.value for age in self.ages if age.value is not None and age.style != "decade"), None)
@@ -95,6 +101,9 @@ class FoundAge:
 
     def against(self, years: int) -> str | None:
         """What in the note contradicts an age."""
+        low, high = self.bounds
+        if low <= years <= high:
+            return None
         if years < self.youngest:
             return f"contradictory: the note tells of age {self.youngest}"
         for word, low, high in self.fits:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from palpate.cases.edits import Edit
@@ -176,8 +177,14 @@ def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
         yield AgeLimit("a duration", years + 12, years + 55)
 
 
-def _told_years(text: str) -> Iterator[ToldYear]:
-    """The years in a text: 3/4/2012, 2012-03-04, March 2012, in 1985, 7/4/93."""
+@lru_cache(maxsize=2)
+def _told_years(text: str) -> tuple[ToldYear, ...]:
+    """The years in a text, which both limits and dates of birth ask for."""
+    return tuple(_find_years(text))
+
+
+def _find_years(text: str) -> Iterator[ToldYear]:
+    """3/4/2012, 2012-03-04, March 2012, in 1985, 7/4/93."""
     for match in _DIGITS.finditer(text):
         start, end = match.span()
         if end - start == 4 and text[start : start + 2] in ("19", "20", "21"):
@@ -194,7 +201,7 @@ def _told_years(text: str) -> Iterator[ToldYear]:
 
 def _years(note: ScannedNote) -> Iterator[AgeLimit]:
     """Years that the patient has lived through, by the year of the note."""
-    found = list(_told_years(note.text))
+    found = _told_years(note.text)
     if not found:
         return
     latest = max(told.year for told in found)

@@ -29,9 +29,10 @@ _KNOWN = (
 _LONG_TITLE = r"[A-Z]{3,}(?:[ ](?:OF|AND|[A-Z]{3,}))+"
 """Capitals that are a heading even without punctuation before them: "no cough PHYSICAL EXAMINATION: clear"."""
 _BREAK = re.compile(
+    r"(?=[.!?;\n, \t])(?:"  # what a break starts with: all other letters are passed over at once
     r"[.!?]+[\"')\]]*(?=\s|,)|;|\n[ \t]*\n"
     r"|\n(?=[ \t]*(?:[-*•#]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
-    rf"|,(?=[ \t]*{_CAPITALS}:)|[ \t](?={_LONG_TITLE}:)"
+    rf"|,(?=[ \t]*{_CAPITALS}:)|[ \t](?={_LONG_TITLE}:))"
 )
 _TITLE = re.compile(rf"[ \t,]*(?P<title>{_CAPITALS}):(?P<open>[ \t]*,|[ \t]*(?=[A-Z][a-z]))?")
 _NO_END = frozenset(
