@@ -289,7 +289,7 @@ def _reasons(analysis: CharacteristicsAnalysis) -> list[Table]:
         "Each note that was left out counts once, with the first reason. A note that can have some ages only counts "
         "once, with the reason that excludes most of the others."
     )
-    headings = columns("Characteristic", "What", "Reason", ("Notes", "integer"), ("Of all notes", "percent"))
+    headings = columns("Characteristic", "What", "Because", ("Notes", "integer"), ("Of all notes", "percent"))
     return [table("Why notes could not be altered", caption, headings, rows)] if rows else []
 
 
