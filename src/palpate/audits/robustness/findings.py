@@ -20,6 +20,7 @@ from palpate.audits.robustness.estimates import flips_of
 from palpate.audits.robustness.measures import PerturbedMeasures
 from palpate.results import Estimate, Finding
 
+_MUCH_MORE = 1.5
 _OPEN = {
     "spelling": "whether misspelt words change the answer",
     "layout": "whether the layout of a note changes the answer",
@@ -100,6 +101,15 @@ def _name(found: PerturbedMeasures) -> str:
     return found.arm.name.replace("_", " ")
 
 
+def _realised(analysis: RobustnessAnalysis, found: PerturbedMeasures) -> str:
+    """What the doses were in short notes, in which one word is more than asked for."""
+    shares = found.arm.shares
+    if not any(share > _MUCH_MORE * dose for share, dose in zip(shares, analysis.doses, strict=False)):
+        return ""
+    were = listed([percent(share) for share in shares])
+    return f"; a dose is at least one word, and these notes are short: it was {were} of their words on average"
+
+
 def _doses(analysis: RobustnessAnalysis, found: PerturbedMeasures) -> list[Finding]:
     """How decisions flip with the dose, for the label with most of them."""
     if found.arm.perturbation.slips is None or too_few(found) or len(analysis.doses) < 2:
@@ -114,7 +124,8 @@ def _doses(analysis: RobustnessAnalysis, found: PerturbedMeasures) -> list[Findi
         of = "" if analysis.single else f" about '{label}'"
         doses = listed([row.group.partition("=")[2] for row in own])
         flips = listed([percent(row.value) for row in own])
-        sentence = f"{model}: {_name(found)} in {doses} of the words flip {flips} of decisions{of}."
+        sentence = f"{model}: {_name(found)} in {doses} of the words flip {flips} of decisions{of}"
+        sentence += f"{_realised(analysis, found)}."
         findings.append(Finding(sentence=sentence, question=found.arm.perturbation.question))
     return findings
 

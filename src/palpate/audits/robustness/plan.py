@@ -43,6 +43,8 @@ class PerturbedArm:
     """Why notes were left out, and how many."""
     asked: bool
     """Whether the user asked for it by name."""
+    shares: tuple[float, ...] = ()
+    """What share of a note's words was misspelt at each dose, on average."""
 
     @property
     def name(self) -> str:
@@ -115,12 +117,14 @@ class _ArmNotes:
     rows: list[int] = field(default_factory=list)
     variants: list[int] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
+    shares: list[list[float]] = field(default_factory=list)
 
     def arm(self, n_notes: int, *, asked: bool) -> PerturbedArm:
         rows, variants = np.asarray(self.rows, dtype=np.int64), np.asarray(self.variants, dtype=np.int64)
         variants = variants.reshape(len(rows), len(self.groups))
         reasons = dict(sorted(self.reasons.items(), key=lambda item: -item[1]))
-        return PerturbedArm(self.perturbation, self.groups, rows, variants, n_notes, reasons, asked)
+        shares = tuple(np.mean(self.shares, axis=0).tolist()) if self.shares else ()
+        return PerturbedArm(self.perturbation, self.groups, rows, variants, n_notes, reasons, asked, shares)
 
 
 def perturb_notes(
@@ -152,6 +156,8 @@ def perturb_notes(
                 skips.append(Skip(row, f"{part.perturbation.name}: {found}"))
                 continue
             part.rows.append(row)
+            if part.perturbation.slips is not None:
+                part.shares.append([len(edits) / max(note.n_words, 1) for edits in found])
             names = (f"{part.perturbation.name}={group}" for group in part.groups)
             part.variants += [builder.add(row, name, edits) for name, edits in zip(names, found, strict=True)]
     validation = [builder.add(row, ORIGINAL) for row in validation_rows(cohort).tolist()]
