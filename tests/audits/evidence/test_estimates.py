@@ -41,7 +41,9 @@ def test_what_one_chart_has_alone_has_no_interval_and_says_why(tmp_path: Path) -
     cohort, gold = charts(80)
     case = gold.filter(pl.col("case_id").is_in(cohort.cases.filter(split="test")["case_id"].to_list()))["case_id"][0]
     predicted = {"toy": table(gold.filter(pl.col("case_id") == case)), "other": table(gold)}
-    result = audit(quick(gold, predicted=predicted, **PLAIN), cohort, tmp_path, toy=knower(), other=knower())
+    result = audit(
+        quick(gold, predicted=predicted, codes="all", **PLAIN), cohort, tmp_path, toy=knower(), other=knower()
+    )
     assert unexplained(result.estimates).is_empty()
     for metric, reference in (("token_precision", None), ("codes_false", None), ("token_precision", "random evidence")):
         found = row(result, metric, reference=reference)

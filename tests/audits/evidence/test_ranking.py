@@ -99,3 +99,30 @@ def test_a_model_that_points_at_nothing_is_not_said_to_rest_on_it(tmp_path: Path
     assert "rest on the words it points at" not in told
     (answer,) = (each for each in result.answers if each.question == "faithfulness")
     assert (answer.verdict, answer.reason) == ("unsettled", "it points at nothing")
+
+
+def test_nor_one_that_points_at_nothing_in_most_charts(tmp_path: Path) -> None:
+    cohort, gold = charts(200)
+    rare = gold.with_columns(score=pl.when(pl.int_range(pl.len()) % 20 == 0).then(0.9).otherwise(0.3))
+    result = audit(quick(gold, threshold=0.5, predicted={"toy": table(rare)}), cohort, tmp_path, toy=knower())
+    told = " ".join(finding.sentence for finding in result.findings)
+    assert "rest on the words it points at" not in told
+    (answer,) = (each for each in result.answers if each.question == "faithfulness")
+    assert answer.verdict == "unsettled"
+    assert "of the charts with evidence" in str(answer.reason)
+
+
+def test_false_evidence_elsewhere_hides_no_missed_chart(tmp_path: Path) -> None:
+    """Marks for codes that a chart does not have are no marks for those that it has."""
+    cohort, gold = charts(60)
+    other = {code: CODES[(k + 1) % len(CODES)] for k, code in enumerate(CODES)}
+    wrong = gold.with_columns(pl.col("label").replace_strict(other))
+    wrong = wrong.join(gold.select("case_id", "label"), on=["case_id", "label"], how="anti")
+    options = {"predicted": {"toy": table(wrong)}, "faithfulness": False, "explain": "none"}
+    found = {
+        codes: audit(quick(gold, codes=codes, **options), cohort, tmp_path / codes, toy=knower())
+        for codes in ("gold", "all")
+    }
+    assert value(found["gold"], "charts_missed") == value(found["all"], "charts_missed") == 1.0
+    assert value(found["all"], "codes_false") == 1.0
+    assert value(found["gold"], "codes_false") is None

@@ -206,7 +206,8 @@ class Evidence:
         unit: Unit = "patient" if self.unit == "patient" else "case"
         how = Resampling(level=self.level, correction=self.correction, unit=unit)
         patients = plan.cohort.patients[plan.cases]
-        charts = AuditedCharts(plan.memory, patients, how, self.iou, training_counts(plan), self.categories)
+        every = self.codes in ("all", "predicted")
+        charts = AuditedCharts(plan.memory, patients, how, self.iou, training_counts(plan), self.categories, every)
         marked = mark_evidence(plan, predictions, self._asking, self._marking)
         known = known_evidence(marked)
         measured = measure_evidence(charts, known, predictions)

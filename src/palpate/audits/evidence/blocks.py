@@ -37,7 +37,7 @@ MATCH_NAMES = {
     "iou": "IoU, one-to-one",
 }
 _SHARE_NAMES = {
-    "charts_missed": "Charts with evidence in which it points at nothing",
+    "charts_missed": "Charts with evidence in which it points at nothing for any of their codes",
     "codes_missed": "Codes of a chart for which it points at nothing",
     "codes_false": "Codes of a chart that it points at without gold evidence",
     "evidence_beyond_window": "Gold evidence beyond its window",

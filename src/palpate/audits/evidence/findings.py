@@ -31,6 +31,7 @@ _MUCH_BEYOND = 0.05
 _MANY_MISSED = 0.10
 _MANY_WITHOUT_GOLD = 0.10
 _MUCH_WORSE = 0.15
+_MOSTLY_SILENT = 0.5
 _NOTHING = "it points at nothing"
 
 
@@ -72,10 +73,14 @@ class EvidenceAnalysis:
         """Labels that models point at and the cohort does not have."""
         return self.plan.memory.inputs.n_codes - len(self.plan.labels)
 
-    def points_at_nothing(self, model: str) -> bool:
-        """Whether no word of any chart reaches the threshold, for any member of an ensemble."""
+    def silence(self, model: str) -> str:
+        """That no word reaches the threshold, in all charts or in most of those with evidence; empty if some do."""
         found = [self.marked.get(name) for name in self.predictions.members(model)]
-        return all(isinstance(each, MarkedEvidence) and not len(each.spans.note) for each in found)
+        if all(isinstance(each, MarkedEvidence) and not len(each.spans.note) for each in found):
+            return _NOTHING
+        missed = self.estimates.value("charts_missed", model)
+        often = missed is not None and missed > _MOSTLY_SILENT
+        return f"{_NOTHING} in {percent(missed)} of the charts with evidence" if often else ""
 
     def n_copies(self, model: str) -> int:
         """How many edited copies of charts a model scored."""
@@ -114,8 +119,8 @@ def evidence_answers(analysis: EvidenceAnalysis, margins: Mapping[str, float]) -
             row = find(DROP, model, group=AREA, reference=RANDOM)
             n_units = known.areas["comprehensiveness"].difference.n_charts
             answer = _answer(analysis, rests, model, row, n_units)
-            if answer is not None and analysis.points_at_nothing(model):
-                answer = answer.model_copy(update={"verdict": "unsettled", "needed": None, "reason": _NOTHING})
+            if answer is not None and (silence := analysis.silence(model)):
+                answer = answer.model_copy(update={"verdict": "unsettled", "needed": None, "reason": silence})
             answers.append(answer)
     return tuple(answer for answer in answers if answer is not None)
 
@@ -176,14 +181,14 @@ def _agreement(analysis: EvidenceAnalysis, answer: Answer) -> str:
         f"({interval(row)}; {parts})"
     )
     if (chance := value("chance_token_f1", model)) is not None:
-        sentence += f"; as many random words would reach {number(chance)}"
+        sentence += f"; as many random words would reach {number(chance)} on average"
     return f"{sentence}. {_worth(analysis, answer)}."
 
 
 def _worth(analysis: EvidenceAnalysis, answer: Answer) -> str:
     """The verdict on the agreement, in words."""
     gain = analysis.estimates.find(HEADLINE, answer.model, reference=RANDOM)
-    required, size = number(answer.margin), "" if gain is None else f" ({_difference(gain)})"
+    required, size = number(answer.margin), "" if gain is None else f" (against one such draw: {_difference(gain)})"
     if analysis.coder_f1 is not None:
         said = {
             "concern": f"It falls short of the {required} that another coder's agreement asks for",
@@ -249,11 +254,11 @@ def _faithful(analysis: EvidenceAnalysis, answer: Answer, *, plausible: bool) ->
     row = analysis.estimates.find(DROP, answer.model, group=AREA, reference=RANDOM)
     if row is None or row.value is None:
         return f"{answer.model}: whether its predictions rest on its evidence cannot be told: {answer.reason}."
-    if answer.reason == _NOTHING:
+    if answer.reason is not None and answer.reason.startswith(_NOTHING):
         size = f"{number(row.value)} more than taking out random words does ({interval(row, signed=True)})"
         return (
-            f"{answer.model}: {_NOTHING}, so its predictions can rest on no evidence; taking out the words that it "
-            f"scores highest lowers its probability by {size}."
+            f"{answer.model}: {answer.reason}, so there its predictions can rest on no evidence; taking out the words "
+            f"that it scores highest, marked or not, lowers its probability by {size}."
         )
     but = "its evidence is plausible, but " if plausible else ""
     said = {

@@ -17,12 +17,16 @@ from palpate.audits.evidence.asking import Asking, EvidenceSource, occlusion_att
 from palpate.audits.evidence.inputs import Charts
 from palpate.audits.evidence.plan import EvidenceMemory
 from palpate.cases.edits import Ints
-from palpate.results import Attributions, ModelPredictions, Plan, Predictions
+from palpate.results import SAMPLED, Attributions, ModelPredictions, Plan, Predictions
 from palpate.stats.evidence import Spans, ThresholdCurve, cover, evidence_threshold, spans, token_runs
 
 Floats = NDArray[np.float64]
 Scale = Literal["auto", "raw", "relative"]
 TABLE, OCCLUSION = "a table", "occlusion"
+_WITHOUT_SCALE = (
+    *(OCCLUSION, "integrated_gradients", "gradient_x_input", "deeplift"),
+    *("attingrad", "attention_rollout", *SAMPLED),
+)
 
 
 class ScoredWords(NamedTuple):
@@ -183,8 +187,8 @@ def score_words(
 
 
 def _needs_scaling(origin: str, score: Floats) -> bool:
-    """Occlusion and gradients have no scale of their own; attention and tagging lie between 0 and 1."""
-    return origin == OCCLUSION or bool(score.size and (score.min() < 0.0 or score.max() > 1.0))
+    """Occlusion, gradients and sampling have no scale of their own; attention and tagging lie between 0 and 1."""
+    return origin in _WITHOUT_SCALE or bool(score.size and (score.min() < 0.0 or score.max() > 1.0))
 
 
 def runs(charts: Charts, word: Ints, label: Ints) -> Spans:

@@ -57,6 +57,8 @@ class AuditedCharts:
     """How many training charts have each label; None where there is no training split."""
     categories: tuple[str, ...] = ()
     """Note categories that are also reported together."""
+    all_codes: bool = True
+    """Whether codes without gold evidence are compared too."""
 
     @property
     def n(self) -> int:
@@ -302,12 +304,14 @@ def _shares(charts: AuditedCharts, gold: Spans, predicted: Spans, answers: Model
     memory, n, n_codes = charts.memory, charts.n, charts.memory.inputs.n_codes
     ours, theirs = _cells(memory, gold)[0], _cells(memory, predicted)[0]
     above, below = np.zeros((n, len(SHARES))), np.zeros((n, len(SHARES)))
-    has_gold, has_any = (np.bincount(cells // n_codes, minlength=n) > 0 for cells in (ours, theirs))
+    both = theirs[np.isin(theirs, ours)]
+    has_gold, has_any = (np.bincount(cells // n_codes, minlength=n) > 0 for cells in (ours, both))
     below[:, 0], above[:, 0] = has_gold, has_gold & ~has_any
     np.add.at(below[:, 1], ours // n_codes, 1)
     np.add.at(above[:, 1], ours[~np.isin(ours, theirs)] // n_codes, 1)
-    np.add.at(below[:, 2], theirs // n_codes, 1)
-    np.add.at(above[:, 2], theirs[~np.isin(theirs, ours)] // n_codes, 1)
+    if charts.all_codes:  # otherwise no code without gold evidence is compared
+        np.add.at(below[:, 2], theirs // n_codes, 1)
+        np.add.at(above[:, 2], theirs[~np.isin(theirs, ours)] // n_codes, 1)
     np.add.at(below[:, 3], gold.note, 1)
     if answers.visible is not None:
         np.add.at(above[:, 3], gold.note[gold.end > answers.visible[memory.charts.rows][gold.note]], 1)
