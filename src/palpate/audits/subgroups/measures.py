@@ -19,6 +19,7 @@ from palpate.audits.kit.wording import counted
 from palpate.audits.subgroups.partitions import Partition
 from palpate.results import Plan, Predictions
 from palpate.stats import NOISE, bootstrap
+from palpate.stats.bootstrap import Replicates
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -28,6 +29,7 @@ RISKS = ("brier", "oe_ratio", "calibration_in_the_large", "adaptive_calibration_
 METRICS = (*RANKING, *DECISIONS, *RISKS)
 _DERIVED = ("flag_rate", "oe_ratio", "calibration_in_the_large")
 _RESAMPLED = (*(name for name in METRICS if name not in _DERIVED), NOISE)
+_NOT_COMPARED = ("adaptive_calibration_error", NOISE)
 WHOLE, REST = "all", "all others"
 FEWEST_PATIENTS, FEWEST_EVENTS = 10, 5
 
@@ -156,7 +158,7 @@ def measure_groups(
     n_patients = _patients(cases, columns.masks)
     names: dict[int, str] = {column: name for name, column in reversed(list(columns.groups.items()))}
     for j, label in enumerate(labels):
-        found = _measure(cases, columns.masks, j, tuple(predictions.scored))
+        found = _measure(cases, columns, j)
         parts = [
             MetricReplicates(
                 population=WHOLE if k == 0 else names.get(k, REST),
@@ -185,29 +187,44 @@ class _Measured(NamedTuple):
     sizes: Floats
 
 
-def _measure(cases: Cases, masks: Mask, label: int, models: tuple[str, ...]) -> _Measured:
-    """One bootstrap in which groups of cases take the place of labels."""
-    shape = masks.shape
-    y_true = np.broadcast_to(cases.y_true[:, label, None], shape)
-    resampled = bootstrap(
-        y_true,
-        np.broadcast_to(cases.y_score[:, :, label, None], (len(models), *shape)),
-        metrics=_RESAMPLED,
-        threshold=np.broadcast_to(cases.threshold[:, label, None], (len(models), shape[1])),
+def _measure(cases: Cases, columns: Columns, label: int) -> _Measured:
+    """All groups with every metric, and what they are compared with without the costly ones that are not compared."""
+    masks = columns.masks
+    groups = np.isin(np.arange(masks.shape[1]), [0, *columns.groups.values()])
+    shape = (len(cases.y_score), len(_RESAMPLED), masks.shape[1])
+    point, values = np.full(shape, np.nan), np.full((*shape, cases.how.n_replicates), np.nan)
+    compared = tuple(name for name in _RESAMPLED if name not in _NOT_COMPARED)
+    for chosen, metrics in ((groups, _RESAMPLED), (~groups, compared)):
+        if chosen.any():
+            found = resample_groups(cases, masks[:, chosen], label, metrics)
+            places = [_RESAMPLED.index(name) for name in metrics]
+            point[np.ix_(range(shape[0]), places, np.flatnonzero(chosen))] = found.point
+            values[np.ix_(range(shape[0]), places, np.flatnonzero(chosen))] = found.values
+    y_true = np.broadcast_to(cases.y_true[:, label, None], masks.shape)
+    return _Measured(
+        with_derived(point),
+        with_derived(values),
+        masks.sum(axis=0, dtype=np.int64),
+        (masks & (y_true > 0)).sum(axis=0, dtype=np.int64),
+        class_units(y_true, cases.patient, cases.how.unit, masks),
+        cluster_sizes(y_true, cases.patient, cases.how.unit, masks),
+    )
+
+
+def resample_groups(cases: Cases, masks: Mask, label: int, metrics: Sequence[str]) -> Replicates:
+    """One bootstrap in which groups of cases, [case, group], take the place of labels."""
+    models, shape = len(cases.y_score), masks.shape
+    return bootstrap(
+        np.broadcast_to(cases.y_true[:, label, None], shape),
+        np.broadcast_to(cases.y_score[:, :, label, None], (models, *shape)),
+        metrics=metrics,
+        threshold=np.broadcast_to(cases.threshold[:, label, None], (models, shape[1])),
         unit=cases.how.unit,
         patient=cases.patient,
         rows=masks,
         n_bins=cases.how.n_bins,
         n_replicates=cases.how.n_replicates,
         rng=cases.how.seed,
-    )
-    return _Measured(
-        with_derived(resampled.point),
-        with_derived(resampled.values),
-        masks.sum(axis=0, dtype=np.int64),
-        (masks & (y_true > 0)).sum(axis=0, dtype=np.int64),
-        class_units(y_true, cases.patient, cases.how.unit, masks),
-        cluster_sizes(y_true, cases.patient, cases.how.unit, masks),
     )
 
 
