@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from palpate.audits.subgroups.measures import METRICS, Cases, Columns, Resampled, measure_groups, resample_groups
-from palpate.audits.subgroups.partitions import Partition
+from palpate.audits.subgroups.plan import Partition
 from palpate.results import ModelPredictions, Predictions
 
 N_CASES, N_PATIENTS, N_GENDERS, N_RACES = 20_770, 6_500, 2, 5

@@ -23,7 +23,7 @@ from palpate.audits.kit.rows import RowWriter
 from palpate.audits.subgroups import Subgroups
 from palpate.audits.subgroups.gaps import FAIRNESS, GAPS, gap_rows
 from palpate.audits.subgroups.measures import METRICS, Cases, Columns, GroupMeasures, Resampled, measure_groups
-from palpate.audits.subgroups.partitions import Partition
+from palpate.audits.subgroups.plan import Partition
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, ModelPredictions, Predictions
 from palpate.stats import percentile_interval

@@ -24,8 +24,7 @@ from palpate.audits.subgroups.estimates import MODEL_GAP, PATIENTS, subgroup_row
 from palpate.audits.subgroups.findings import subgroup_findings
 from palpate.audits.subgroups.gaps import GAP_METRICS
 from palpate.audits.subgroups.measures import METRICS, WHOLE, Cases, Columns, Resampled, measure_groups
-from palpate.audits.subgroups.partitions import By, Cutting
-from palpate.audits.subgroups.plan import Grouped, Scope, plan_groups
+from palpate.audits.subgroups.plan import By, Cutting, Grouped, Scope, plan_groups
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with

@@ -15,7 +15,7 @@ from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.thresholds import Thresholds
 from palpate.audits.kit.wording import listed
 from palpate.audits.subgroups.measures import Contrast
-from palpate.audits.subgroups.partitions import Partition
+from palpate.audits.subgroups.plan import Partition
 from palpate.results import Estimate
 from palpate.results.verdicts import Answer, Effect
 

@@ -12,7 +12,7 @@ from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import RowWriter, corrected, one_family
 from palpate.audits.subgroups.gaps import gap_rows
 from palpate.audits.subgroups.measures import METRICS, REST, WHOLE, Contrast, GroupMeasures
-from palpate.audits.subgroups.partitions import Partition
+from palpate.audits.subgroups.plan import Partition
 from palpate.results import Estimate
 
 COMPARED = tuple(name for name in METRICS if name not in ("adaptive_calibration_error", "prevalence", "mean_score"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from palpate.audits.kit.wording import counted, interval, listed, number, percent, quoted
 from palpate.audits.subgroups.answers import SubgroupAnalysis
 from palpate.audits.subgroups.estimates import MODEL_GAP
-from palpate.audits.subgroups.partitions import Partition
+from palpate.audits.subgroups.plan import Partition
 from palpate.results import Estimate, Finding
 from palpate.results.verdicts import VERDICTS, Answer
 

@@ -1,7 +1,7 @@
 """Between the groups of a partition: the largest gap of each metric, and the fairness summaries that people know.
 
 Differences are the highest rate less the lowest, ratios the lowest over the highest, as fairlearn defines them; their
-intervals, and the largest gaps, come from the differences of all pairs of groups (`stats.gaps`).
+intervals, and the largest gaps, come from the differences of all pairs of groups (`stats.intervals.largest_gap`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from palpate.audits.kit.differences import ContrastTerm, difference_interval
 from palpate.audits.kit.rows import RowWriter
 from palpate.audits.subgroups.measures import METRICS, GroupMeasures
-from palpate.audits.subgroups.partitions import Partition
+from palpate.audits.subgroups.plan import Partition
 from palpate.results import Estimate
-from palpate.stats.gaps import LargestGap, largest_gap
-from palpate.stats.intervals import Interval
+from palpate.stats.intervals import Interval, LargestGap, largest_gap
 from palpate.stats.score_intervals import contrast_interval
 
 Floats = NDArray[np.float64]

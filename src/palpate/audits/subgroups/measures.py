@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes
 from palpate.audits.kit.scope import Unit
 from palpate.audits.kit.wording import counted
-from palpate.audits.subgroups.partitions import Partition
+from palpate.audits.subgroups.plan import Partition
 from palpate.results import Plan, Predictions
 from palpate.stats import NOISE, bootstrap
 from palpate.stats.bootstrap import Replicates

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from palpate.stats import percentile_interval
-from palpate.stats.gaps import LargestGap, largest_gap
+from palpate.stats.intervals import LargestGap, largest_gap
 
 
 def of_normals(x: np.ndarray, error: np.ndarray) -> LargestGap:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.audits.subgroups.partitions import By, Cutting, Partition, partitions_of
+from palpate.audits.subgroups.plan import By, Cutting, Partition, partitions_of
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 
