@@ -117,8 +117,10 @@ def test_missing_values_are_a_group_and_small_groups_stay_with_their_reason(resu
 
 def test_the_section_has_forest_charts_and_tables(result: AuditResult) -> None:
     charts = [block for block in result.blocks if isinstance(block, Chart)]
-    assert [chart.kind for chart in charts] == ["forest", "forest"]
+    assert [chart.kind for chart in charts] == ["forest", "forest", "line"]
     assert {row["group"] for row in charts[0].data} >= {"gender=f", "race=b"}
+    drawn = {row["group"] for row in charts[2].data}
+    assert {"gender=f", "race=b", "age=missing"} & drawn == {"gender=f", "race=b"}
     titles = [block.title for block in result.blocks]
     assert "The largest gap" in titles
     assert "Fairness summaries" in titles

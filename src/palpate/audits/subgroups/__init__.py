@@ -23,7 +23,7 @@ from palpate.audits.subgroups.blocks import subgroup_blocks
 from palpate.audits.subgroups.estimates import MODEL_GAP, PATIENTS, subgroup_rows
 from palpate.audits.subgroups.findings import subgroup_findings
 from palpate.audits.subgroups.gaps import GAP_METRICS
-from palpate.audits.subgroups.measures import METRICS, WHOLE, Cases, Columns, Resampled, measure_groups
+from palpate.audits.subgroups.measures import METRICS, WHOLE, Cases, Columns, Resampled, group_curves, measure_groups
 from palpate.audits.subgroups.plan import By, Cutting, Grouped, Scope, plan_groups
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
@@ -105,6 +105,12 @@ class Subgroups:
             correction=self.correction,
             thresholds=threshold,
             margins=margins_with(self.margins),
+            curves=group_curves(
+                cases,
+                grouped.partitions,
+                predictions,
+                [group for label, group in found.few if label == plan.labels[0]],
+            ),
         )
         answers = subgroup_answers(analysis)
         return AuditResult(

@@ -14,7 +14,7 @@ from palpate.audits.kit.answers import Question
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.thresholds import Thresholds
 from palpate.audits.kit.wording import listed
-from palpate.audits.subgroups.measures import Contrast
+from palpate.audits.subgroups.measures import Contrast, GroupCurve
 from palpate.audits.subgroups.plan import Partition
 from palpate.results import Estimate
 from palpate.results.verdicts import Answer, Effect
@@ -43,6 +43,8 @@ class SubgroupAnalysis:
     correction: str
     thresholds: Thresholds
     margins: Mapping[str, float]
+    curves: Sequence[GroupCurve]
+    """Calibration by group, of the first label."""
 
     @property
     def worse(self) -> Question:
@@ -59,7 +61,7 @@ class SubgroupAnalysis:
     def risks(self) -> Question:
         """Are its risks right in each group?"""
         asks = "Are its risks right on average in every group?"
-        return Question("risks", asks, "calibration", self.margins["calibration"], harm=0)
+        return Question("risks", asks, LARGE, self.margins["calibration"], harm=0)
 
     @cached_property
     def groups(self) -> list[str]:
@@ -69,11 +71,6 @@ class SubgroupAnalysis:
     def named(self, group: str, label: str) -> str:
         """The group, and the label where there are several."""
         return group if len(self.labels) == 1 else f"{group}, '{label}'"
-
-    def odd(self, model: str, label: str) -> bool:
-        """Whether a model gives all cases one score, so that groups cannot be told apart by it."""
-        row = self.estimates.find("auroc", model, label=label)
-        return row is not None and row.value == 0.5 and row.low == row.high
 
     def compared(self, metric: str, model: str) -> list[tuple[Contrast, Estimate]]:
         """A model's differences between groups and what they are compared with, where there are enough patients."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from palpate.audits.kit.tables import (
     DIFFERENCE,
+    calibration_chart,
+    calibration_points,
     columns,
     difference_cells,
     forest,
@@ -40,28 +42,19 @@ def subgroup_blocks(analysis: SubgroupAnalysis) -> tuple[Table | Chart, ...]:
     if analysis.contrasts:
         blocks += [_chart_of_differences(analysis), _gap_table(analysis), _fairness_table(analysis)]
         blocks += [_difference_table(analysis)]
+    if analysis.curves:
+        blocks.insert(3, _calibration(analysis))
     if len(analysis.models) > 1:
         blocks.append(_model_table(analysis))
     return tuple(blocks)
 
 
-def _panel(analysis: SubgroupAnalysis) -> dict[str, str]:
-    return {group: each.name for each in analysis.partitions for group in each.groups}
-
-
 def _facet(analysis: SubgroupAnalysis) -> str | None:
-    return "by" if len(analysis.partitions) * len(analysis.labels) > 1 else None
+    return "label" if len(analysis.labels) > 1 else None
 
 
-def _points(analysis: SubgroupAnalysis, rows: Sequence[Estimate | None]) -> list[dict[str, Any]]:
-    panel = _panel(analysis)
-    several = len(analysis.labels) > 1
-    return [
-        each
-        for row in rows
-        if row is not None
-        for each in point(row, by=f"{panel[row.group]} · {row.label}" if several else panel[row.group])
-    ]
+def _points(rows: Sequence[Estimate | None]) -> list[dict[str, Any]]:
+    return [each for row in rows for each in point(row)]
 
 
 def _overview(analysis: SubgroupAnalysis) -> Chart:
@@ -82,7 +75,7 @@ def _overview(analysis: SubgroupAnalysis) -> Chart:
         y=Axis(field="group", title="Group"),
         facet=_facet(analysis),
         reference=whole.value if whole is not None and len(analysis.labels) == len(analysis.models) == 1 else None,
-        data=_points(analysis, rows),
+        data=_points(rows),
     )
 
 
@@ -130,8 +123,22 @@ def _chart_of_differences(analysis: SubgroupAnalysis) -> Chart:
         y=Axis(field="group", title="Group"),
         facet=_facet(analysis),
         reference=0.0,
-        data=_points(analysis, rows),
+        data=_points(rows),
     )
+
+
+def _calibration(analysis: SubgroupAnalysis) -> Chart:
+    several = len({curve.model for curve in analysis.curves}) > 1
+    data = [
+        point
+        for each in analysis.curves
+        for point in calibration_points(
+            each.curve, group=each.group, by=f"{each.partition} · {each.model}" if several else each.partition
+        )
+    ]
+    title = "Calibration by group" + (f", '{analysis.labels[0]}'" if len(analysis.labels) > 1 else "")
+    facet = "by" if len({row["by"] for row in data}) > 1 else None
+    return calibration_chart(title, data, series="group", facet=facet)
 
 
 def _gap_table(analysis: SubgroupAnalysis) -> Table:

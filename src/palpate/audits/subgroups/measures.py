@@ -6,19 +6,19 @@ groups are taken replicate by replicate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes
+from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, curve_of_members, member_places
 from palpate.audits.kit.scope import Unit
 from palpate.audits.kit.wording import counted
 from palpate.audits.subgroups.plan import Partition
 from palpate.results import Plan, Predictions
-from palpate.stats import NOISE, bootstrap
+from palpate.stats import NOISE, CalibrationCurve, bootstrap
 from palpate.stats.bootstrap import Replicates
 
 Floats = NDArray[np.float64]
@@ -32,6 +32,8 @@ _RESAMPLED = (*(name for name in METRICS if name not in _DERIVED), NOISE)
 _NOT_COMPARED = ("adaptive_calibration_error", NOISE)
 WHOLE, REST = "all", "all others"
 FEWEST_PATIENTS, FEWEST_EVENTS = 10, 5
+_MOST_LINES, _MOST_MODELS, _BINS = 6, 2, 5
+"""Of calibration charts: groups in one, models, and bins of a group."""
 
 
 class Resampled(NamedTuple):
@@ -243,3 +245,32 @@ def with_derived(resampled: Floats) -> Floats:
 
 def _patients(cases: Cases, masks: Mask) -> NDArray[np.int64]:
     return np.asarray([len(np.unique(cases.patient[mask])) for mask in masks.T], np.int64)
+
+
+class GroupCurve(NamedTuple):
+    """The calibration of one model in one group."""
+
+    partition: str
+    group: str
+    model: str
+    curve: CalibrationCurve
+
+
+def group_curves(
+    cases: Cases, partitions: Sequence[Partition], predictions: Predictions, few: Collection[str]
+) -> list[GroupCurve]:
+    """For the first label, of partitions whose groups can be told apart in one chart; `few` are left out."""
+    places, scored = member_places(predictions), list(predictions.scored)
+    found = []
+    for partition in partitions:
+        drawn = [group for group in partition.groups if group not in few]
+        for group in drawn if len(drawn) <= _MOST_LINES else []:
+            rows = partition.rows(partition.groups.index(group))
+            patients = len(np.unique(cases.patient[rows]))
+            per_unit = 1.0 if cases.how.unit == "case" else float(rows.sum()) / patients
+            for model in predictions.compared[:_MOST_MODELS]:
+                members = places.get(model) or [scored.index(model)]
+                y_true, y_score = cases.y_true[rows, 0], cases.y_score[:, rows, 0]
+                curve = curve_of_members(y_true, y_score, members, n_bins=_BINS, per_unit=per_unit)
+                found.append(GroupCurve(partition.name, group, model, curve))
+    return found
