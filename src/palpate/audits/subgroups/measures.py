@@ -199,9 +199,9 @@ def _measure(cases: Cases, columns: Columns, label: int) -> _Measured:
     for chosen, metrics in ((groups, _RESAMPLED), (~groups, compared)):
         if chosen.any():
             found = resample_groups(cases, masks[:, chosen], label, metrics)
-            places = [_RESAMPLED.index(name) for name in metrics]
-            point[np.ix_(range(shape[0]), places, np.flatnonzero(chosen))] = found.point
-            values[np.ix_(range(shape[0]), places, np.flatnonzero(chosen))] = found.values
+            for k, name in enumerate(metrics):
+                point[:, _RESAMPLED.index(name), chosen] = found.point[:, k]
+                values[:, _RESAMPLED.index(name), chosen] = found.values[:, k]
     y_true = np.broadcast_to(cases.y_true[:, label, None], masks.shape)
     return _Measured(
         with_derived(point),
