@@ -159,6 +159,20 @@ def test_an_attribute_with_one_group_has_no_comparison() -> None:
     assert {answer.verdict for answer in result.answers if answer.question != "risks"} == {"unsettled"}
 
 
+@pytest.mark.parametrize(
+    ("scores", "why"),
+    [(np.full(400, 0.2), "m gives every case the same score"), (np.arange(400) % 2 * 1.0, "m gives only 0 and 1")],
+    ids=["constant", "decisions"],
+)
+def test_scores_that_are_no_probabilities_are_not_acceptable(scores: np.ndarray, why: str) -> None:
+    cohort, _ = planted(400)
+    result = run(Subgroups(by=("gender",), **QUICK), cohort, {"m": scores})
+    told = {answer.question: answer for answer in result.answers}
+    assert (told["worse"].verdict, told["worse"].reason) == ("unsettled", why)
+    assert (told["missed"].verdict, told["missed"].reason) == ("unsettled", why)
+    assert any(why in finding.sentence for finding in result.findings)
+
+
 def test_seeds_of_a_model_are_one_model() -> None:
     cohort, p = planted(400)
     scores = {"m[1]": p, "m[2]": np.clip(p + 0.01, 0, 1)}

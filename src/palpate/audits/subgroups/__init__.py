@@ -23,7 +23,16 @@ from palpate.audits.subgroups.blocks import subgroup_blocks
 from palpate.audits.subgroups.estimates import MODEL_GAP, PATIENTS, subgroup_rows
 from palpate.audits.subgroups.findings import subgroup_findings
 from palpate.audits.subgroups.gaps import GAP_METRICS
-from palpate.audits.subgroups.measures import METRICS, WHOLE, Cases, Columns, Resampled, group_curves, measure_groups
+from palpate.audits.subgroups.measures import (
+    METRICS,
+    WHOLE,
+    Cases,
+    Columns,
+    Resampled,
+    group_curves,
+    measure_groups,
+    odd_scores,
+)
 from palpate.audits.subgroups.plan import By, Cutting, Grouped, Scope, plan_groups
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
@@ -105,6 +114,7 @@ class Subgroups:
             correction=self.correction,
             thresholds=threshold,
             margins=margins_with(self.margins),
+            odd=odd_scores(cases, plan.labels, predictions),
             curves=group_curves(
                 cases,
                 grouped.partitions,

@@ -43,6 +43,8 @@ class SubgroupAnalysis:
     correction: str
     thresholds: Thresholds
     margins: Mapping[str, float]
+    odd: Mapping[tuple[str, str], str]
+    """(model, label) where groups cannot be compared by a model's scores, and why."""
     curves: Sequence[GroupCurve]
     """Calibration by group, of the first label."""
 
@@ -91,6 +93,8 @@ class SubgroupAnalysis:
             untested = row.reason if row.p_value is None else None
             effect = question.effect(row, self.n_patients[contrast.group], reason=untested)
             if effect is not None:
+                odd = self.odd.get((model, row.label))
+                effect = effect if odd is None else effect.not_judged(odd)
                 found.append(effect._replace(label=self.named(contrast.group, row.label), where=contrast.group))
         return found or [_nothing(question)]
 

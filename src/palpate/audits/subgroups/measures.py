@@ -247,6 +247,20 @@ def _patients(cases: Cases, masks: Mask) -> NDArray[np.int64]:
     return np.asarray([len(np.unique(cases.patient[mask])) for mask in masks.T], np.int64)
 
 
+def odd_scores(cases: Cases, labels: Sequence[str], predictions: Predictions) -> dict[tuple[str, str], str]:
+    """(model, label) where groups cannot be compared by a model's scores, and why."""
+    places, scored = member_places(predictions), list(predictions.scored)
+    found = {}
+    for model in predictions.compared:
+        for j, label in enumerate(labels):
+            scores = cases.y_score[places.get(model) or [scored.index(model)], :, j]
+            if bool((scores == scores[:, :1]).all(axis=1).any()):
+                found[model, label] = f"{model} gives every case the same score"
+            elif bool(np.isin(scores, (0.0, 1.0)).all(axis=1).any()):
+                found[model, label] = f"{model} gives only 0 and 1"
+    return found
+
+
 class GroupCurve(NamedTuple):
     """The calibration of one model in one group."""
 
