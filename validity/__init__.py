@@ -9,7 +9,16 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-AUDITS = ("performance", "vocabulary", "characteristics", "capabilities", "evidence", "context", "robustness")
+AUDITS = (
+    "performance",
+    "subgroups",
+    "vocabulary",
+    "characteristics",
+    "capabilities",
+    "evidence",
+    "context",
+    "robustness",
+)
 
 
 class Cell(NamedTuple):

@@ -17,6 +17,7 @@ METRICS_IN_WORDS: Mapping[str, str] = {
     "auroc": "AUROC",
     "constant_labels": "labels with one outcome only",
     "calibration": "calibration error",
+    "calibration_in_the_large": "observed less predicted risk",
     "agreement": "agreement with clinicians, against their own",
     "shift": "change of the risk",
     "flips": "decisions flipped",

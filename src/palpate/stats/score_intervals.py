@@ -229,7 +229,7 @@ def metric_intervals(
 ) -> Spread:
     """The interval of every metric of `bootstrap`: `point` is [model, metric, label], `values` has the replicates last.
 
-    Metrics that are neither ranks, rates nor errors (`mean_score`) have percentile intervals. A class of fewer than two
+    Metrics that are neither ranks, rates nor errors have percentile intervals. A class of fewer than two
     patients gives no interval, nor does a rate of fewer than two.
     """
     error, each = defined_error(values), counts.per_unit
@@ -268,7 +268,7 @@ def _interval(name: str, value: Floats, values: Floats, error: Floats, counts: C
     if name == "auprc":
         wider = student_quantile(freedom - 1, level) / _quantile(level)
         return rate_interval(value, error, positive, each, level=level, wider=wider)
-    if name == "brier":
+    if name in ("brier", "mean_score"):  # both are means of numbers between 0 and 1, with a long tail
         return squared_error_interval(value, error, counts.n / each, freedom, level=level)
     if name == "brier_skill_score":
         # 1 - Brier / reference: the interval of the Brier score that has the skill's relative error.
@@ -277,6 +277,15 @@ def _interval(name: str, value: Floats, values: Floats, error: Floats, counts: C
             (1.0 - value) * reference, error * reference, counts.n / each, freedom, level=level
         )
         return Interval(1.0 - ends.high / reference, 1.0 - ends.low / reference)
+    if name in ("oe_ratio", "calibration_in_the_large"):
+        # What was observed has the interval of a rate, at the error of its comparison with what was predicted.
+        observed = positive / np.maximum(counts.n, 1.0)
+        if name == "calibration_in_the_large":
+            ends = rate_interval(observed, error, counts.n, each, level=level)
+            return Interval(ends.low + value - observed, ends.high + value - observed)
+        predicted = np.divide(observed, value, out=np.full(value.shape, np.nan), where=value > 0)
+        ends = rate_interval(observed, error * predicted, counts.n, each, level=level)
+        return Interval(ends.low / predicted, ends.high / predicted)
     return percentile_interval(values, level=level)
 
 
@@ -308,6 +317,7 @@ def _denominators(metrics: Sequence[str], point: Floats, counts: Counts) -> dict
     negative = np.broadcast_to(counts.n, shape) - positive
     found = {name: positive for name in metrics if name.startswith("sensitivity") or name == "recall_1"}
     found |= {name: negative for name in metrics if name.startswith("specificity") or name == "recall_0"}
+    found |= {name: positive + negative for name in metrics if name in ("prevalence", "flag_rate")}
     if "sensitivity" in metrics and "specificity" in metrics:
         hits, passes = (np.nan_to_num(point[:, list(metrics).index(name)]) for name in ("sensitivity", "specificity"))
         tp, tn = hits * positive, passes * negative

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST
 from palpate.audits.kit.rows import RowWriter
 from palpate.results import MACRO, Estimate, Predictions, finite
-from palpate.stats import NOISE, macro_average
+from palpate.stats import NOISE, CalibrationCurve, calibration_curve, macro_average
 from palpate.stats.intervals import Interval
 from palpate.stats.score_intervals import (
     ERROR,
@@ -38,6 +38,7 @@ __all__ = [
     "append_ensembles",
     "class_units",
     "cluster_sizes",
+    "curve_of_members",
     "ensemble_spread",
     "level_rows",
     "member_places",
@@ -66,6 +67,18 @@ def member_places(predictions: Predictions) -> Mapping[str, list[int]]:
     """Where each ensemble's members stand among the scored models."""
     scored = list(predictions.scored)
     return {name: [scored.index(member) for member in members] for name, members in predictions.ensembles.items()}
+
+
+def curve_of_members(
+    y_true: NDArray[np.uint8], y_score: Floats, members: Sequence[int], *, n_bins: int, per_unit: float
+) -> CalibrationCurve:
+    """The calibration of a model; of an ensemble, the mean of its members' curves in the widest of their bands.
+
+    `y_score` is [model, case], and `members` are the places of the ensemble's members in it, or that of the model.
+    """
+    curves = [calibration_curve(y_true, y_score[m], n_bins=n_bins, per_unit=per_unit) for m in members]
+    x, y, n, low, high = (np.stack(each) for each in zip(*curves, strict=True))
+    return CalibrationCurve(x.mean(0), y.mean(0), n.mean(0), low.min(0), high.max(0))
 
 
 @dataclass(frozen=True, eq=False)

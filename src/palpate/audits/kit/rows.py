@@ -138,7 +138,7 @@ def pairs_of(models: Sequence[str]) -> list[tuple[str, str]]:
     return [(model, reference) for k, model in enumerate(models) for reference in models[:k]]
 
 
-_UNBOUNDED = ("brier_skill_score", "net_benefit", "amplification")
+_UNBOUNDED = ("brier_skill_score", "net_benefit", "amplification", "oe_ratio")
 """Metrics that may lie below -1 or above 1."""
 
 

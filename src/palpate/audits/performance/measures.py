@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, member_places
+from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, curve_of_members, member_places
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.scope import Unit
 from palpate.audits.performance.plan import HeldOut
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, MICRO, Plan, Predictions
-from palpate.stats import NOISE, THRESHOLD_METRICS, CalibrationCurve, bootstrap, calibration_curve, macro_average
+from palpate.stats import NOISE, THRESHOLD_METRICS, CalibrationCurve, bootstrap, macro_average
 
 RANKING = ("auroc", "auprc", "sensitivity_at_specificity")
 PROBABILITY = ("brier", "brier_skill_score", "adaptive_calibration_error")
@@ -329,13 +329,8 @@ def calibration_curves(
         per_unit = 1.0 if measuring.unit == "case" else len(population.patient) / len(np.unique(population.patient))
         for model in predictions.compared:
             for j in frequent:
-                curves = [
-                    calibration_curve(
-                        population.y_true[:, j], population.y_score[m, :, j], n_bins=measuring.n_bins, per_unit=per_unit
-                    )
-                    for m in places.get(model) or [scored.index(model)]
-                ]
-                x, y, n, low, high = (np.stack(each) for each in zip(*curves, strict=True))
-                mean = CalibrationCurve(x.mean(0), y.mean(0), n.mean(0), low.min(0), high.max(0))
-                found.append(DrawnCurve(population.name, model, labels[int(j)], mean))
+                members = places.get(model) or [scored.index(model)]
+                y_true, y_score = population.y_true[:, j], population.y_score[:, :, j]
+                curve = curve_of_members(y_true, y_score, members, n_bins=measuring.n_bins, per_unit=per_unit)
+                found.append(DrawnCurve(population.name, model, labels[int(j)], curve))
     return found

@@ -1,0 +1,71 @@
+"""The subgroups audit through the command line: the report and scorecard, and bad input in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.conftest import notes_frame
+from tests.e2e.command_line import CommandLine
+
+CONFIG = """\
+cohort: {file: notes.csv, labels: [ill], attributes: [ward, sex, bed]}
+models:
+  good: python:hospital_model:predict
+  weak: python:hospital_model:other
+audits:
+  subgroups: {n_replicates: 200, threshold: 0.3, by: [sex, [sex, ward]]}
+"""
+
+
+@pytest.fixture
+def grouped(project: Path) -> Path:
+    frame = notes_frame(5200)
+    n = frame.height
+    frame.with_columns(
+        pl.Series("sex", ["f" if k % 3 else "m" for k in range(n)]),
+        pl.Series("ward", [["north", "south", ""][k % 7 % 3] for k in range(n)]),
+        pl.Series("bed", [f"bed {k}" for k in range(n)]),
+    ).drop("split").write_csv(project / "notes.csv")
+    (project / "audit.yaml").write_text(CONFIG)
+    return project
+
+
+def test_report_and_scorecard(grouped: Path, palpate: CommandLine) -> None:
+    ran = palpate("audit", grouped / "audit.yaml", "--out", grouped / "run")
+    assert ran.code == 0, ran.err
+    asked = {row["question"]: row["asks"] for row in json.loads((grouped / "run/scorecard.json").read_text())}
+    assert asked["worse"] == "Is it worse for some patients?"
+    assert {"missed", "risks"} <= set(asked)
+    page = (grouped / "run/report.html").read_text()
+    for words in ("For whom is it worse", "The largest gap", "Fairness summaries", "sex=f, ward=missing"):
+        assert words in page
+    rows = pl.read_parquet(grouped / "run/results/subgroups.parquet")
+    assert rows.filter(metric="auroc", group="sex=f, ward=missing", model="good").height >= 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("by: [sex, [sex, ward]]", "by: [gender]", ["no attribute 'gender'", "`attributes:`"]),
+        ("by: [sex, [sex, ward]]", "by: [bed]", ["'bed' has 5,200 different values", "fewer categories"]),
+        ("by: [sex,", "reference: [sex=man], by: [sex,", ["there is no group 'sex=man'"]),
+        ("threshold: 0.3", "threshold: 1.3", ["threshold"]),
+        ("by: [sex,", "cuts: {sex: [1]}, by: [sex,", ["'sex' is not a number"]),
+        ("attributes: [ward, sex, bed]", "attributes: [ward, sex, room]", ["column 'room'"]),
+    ],
+    ids=["attribute", "5,200 values", "reference", "threshold", "cuts", "column"],
+)
+def test_bad_input_is_one_sentence(grouped: Path, palpate: CommandLine, old: str, new: str, parts: list[str]) -> None:
+    (grouped / "audit.yaml").write_text(CONFIG.replace(old, new))
+    ran = palpate("audit", grouped / "audit.yaml", "--out", grouped / "run")
+    assert ran.code == 2, ran.err
+    said = [line for line in ran.err.splitlines() if not line.endswith("…")]  # all but the progress
+    assert len(said) == 1, ran.err
+    assert said[0].startswith("palpate: ")
+    for part in parts:
+        assert part in said[0], ran.err
+    assert not (grouped / "run").exists()
