@@ -28,6 +28,7 @@ TO_MALE = {female: male for male, female in TO_FEMALE.items() if female != "her"
     "mrs": "mr",
     "miss": "mr",
     "hers": "his",
+    "w": "m",  # RHW
 }
 ROLES = (
     "widow widower waiter waitress policeman policewoman businessman businesswoman salesman saleswoman housewife "
