@@ -97,12 +97,12 @@ class GenderCharacteristic:
         """Everything that the note says about the gender."""
         found = FoundGender(patient)
         found.letters = find_letters(patient)
-        strong = gendered.find_strong(patient, found.letters)
+        found.identity = identity.find_identity(patient)
+        strong = gendered.find_strong(patient, found.letters, found.identity.changes)
         found.base, found.conflict = gendered.decide(strong, patient.note)
         newborn = any(gendered.is_newborn(patient, hit) for hit in patient.note.hits("noun"))
         years = next((age.value for age in patient.own_ages if age.value is not None), None)
         found.too_young = patient.is_infant or newborn or (years is not None and years < _CHILD)
-        found.identity = identity.find_identity(patient)
         if found.base is None:
             return found
         swaps, left, found.doubts = gendered.find_people(patient, found.base)

@@ -26,14 +26,15 @@ _NAMES_DISEASE = (
 )
 """What makes "male" or "female" part of a disease's name: "male-pattern alopecia" in a woman's note."""
 _TO_NOUN = re.compile(
-    rf"(?:[\s,]+(?:{_STOP}[A-Za-z][\w'’/-]*|\d+[\s-]?kg)){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
+    rf"(?:[\s,]+(?:{_STOP}[A-Za-z][\w'’/-]*|\d+[\s-]?kg)){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|trans-?(?:(?:wo)?man|(?:fe)?male)|pt|patient)\b"
     rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:[RL]HD?(?P<woman>W)(?![\w'’/]|[ ][MF]\b)|(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|"
     rf"(?<=H)[CH])?(?P<letter>[MF])"
     r"|(?:aa|w|b)/?(?P<small>[mf]))(?![\w'’/]))",
     re.IGNORECASE,
 )
-_HANDED = re.compile(r"[RL]HD?[ ]?")
-"""Right-handed or left-handed, as neurologists write it: "63 yo RHM"."""
+_PREFIX = re.compile(r"[RL]HD?[ ]?|(?i:trans-?)(?=[a-z])")
+"""What is before the noun or its letter in one word: right-handed or left-handed ("63 yo RHM"), "transman"."""
+_CLOSED = re.compile(r"trans-?(?=[mwf])", re.IGNORECASE)
 _HANDED_BEFORE = re.compile(r"\b[RL]HD?(?:AA|[WBHC])?$")
 _HANDED_RACE = re.compile(r"[\s,]*[RL]HD?[ ]?(?:AA|[WBHC])/?[MF]\b")
 _LETTERS_BEFORE = re.compile(r"\b(?:AA|[WBH])/?[MF][\s,]+$")
@@ -206,13 +207,14 @@ class DescribedPatient:
         """Whether only letters (and a slash or space) are between the adjective's position and the noun's letter."""
         if description.noun is None:
             return False
-        between = self.note.text[description.place : description.noun[0]]
-        return between.rstrip("/ ").isalpha() and not _HANDED.match(between)
+        text = self.note.text
+        between = text[description.place : description.noun[0]]
+        return between.rstrip("/ ").isalpha() and not _PREFIX.match(text, description.place)
 
     @cached_property
     def _noun_starts(self) -> frozenset[int]:
         described = {
-            d.place if self._has_race(d) or _HANDED.match(self.note.text, d.place) else d.noun[0]
+            d.place if self._has_race(d) or _PREFIX.match(self.note.text, d.place) else d.noun[0]
             for d in self.descriptions
             if d.noun
         }
@@ -316,7 +318,9 @@ class DescribedPatient:
             "pt",
         ):
             return Description(age.start, None, age)
-        return Description(match.start("noun"), match.span("noun"), age)
+        closed = _CLOSED.match(text, match.start("noun"))
+        noun = (closed.end() if closed else match.start("noun"), match.end("noun"))
+        return Description(match.start("noun"), noun, age)
 
     def _whose(self, hit: Hit) -> Literal["patient", "other", "unclear"]:
         note, text = self.note, self.note.text
