@@ -15,7 +15,13 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.grammar import ONES, TENS
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.past_ages import bare_past_ages
-from palpate.perturb.characteristics.reading.people import NOUNS, PERSON, RELATIVES, belongs_to_patient, has_other_subject
+from palpate.perturb.characteristics.reading.people import (
+    NOUNS,
+    PERSON,
+    RELATIVES,
+    belongs_to_patient,
+    has_other_subject,
+)
 
 Style = Literal["digits", "words", "decade"]
 Whose = Literal["patient", "past", "other"]
