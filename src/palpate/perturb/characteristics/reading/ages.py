@@ -59,7 +59,7 @@ HANDED_WORDS = tuple(
     for race in ("", "aa", "w", "b", "h", "c")
     for sex in "mfw"
 )
-"""Right-handed or left-handed with the sex, as neurologists write it: RHM, LHF, RHW; RHF may also be a heart failure."""
+"""Right-handed or left-handed with the sex, as neurologists write it: RHM, LHF, RHW; RHF may be a heart failure."""
 _HANDED = re.compile(r"[RL]HD?(?:AA|[WBHC])?(?P<sex>[MFW])(?![\w'’/-])(?P<trans>\s\(trans\w*\))?")
 _HANDED_NEXT = re.compile(
     rf"[,\s]\s*(?:aged?\s+)?(?P<number>1[89]|[2-9]\d)(?:(?P<unit>{_UNIT})|(?![\w/+%-]|\.\d))", re.IGNORECASE

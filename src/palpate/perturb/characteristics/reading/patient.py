@@ -27,7 +27,8 @@ _NAMES_DISEASE = (
 """What makes "male" or "female" part of a disease's name: "male-pattern alopecia" in a woman's note."""
 _TO_NOUN = re.compile(
     rf"(?:[\s,]+(?:{_STOP}[A-Za-z][\w'’/-]*|\d+[\s-]?kg)){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|trans-?(?:(?:wo)?man|(?:fe)?male)|pt|patient)\b"
-    rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:[RL]HD?(?P<woman>W)(?![\w'’/]|[ ][MF]\b)|(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|"
+    rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:[RL]HD?(?P<woman>W)(?![\w'’/]|[ ][MF]\b)|"
+    rf"(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|"
     rf"(?<=H)[CH])?(?P<letter>[MF])"
     r"|(?:aa|w|b)/?(?P<small>[mf]))(?![\w'’/]))",
     re.IGNORECASE,
