@@ -97,12 +97,12 @@ class GenderCharacteristic:
         """Everything that the note says about the gender."""
         found = FoundGender(patient)
         found.letters = find_letters(patient)
-        strong = gendered.find_strong(patient, found.letters)
+        found.identity = identity.find_identity(patient)
+        strong = gendered.find_strong(patient, found.letters, found.identity.changes)
         found.base, found.conflict = gendered.decide(strong, patient.note)
         newborn = any(gendered.is_newborn(patient, hit) for hit in patient.note.hits("noun"))
         years = next((age.value for age in patient.own_ages if age.value is not None), None)
         found.too_young = patient.is_infant or newborn or (years is not None and years < _CHILD)
-        found.identity = identity.find_identity(patient)
         if found.base is None:
             return found
         swaps, left, found.doubts = gendered.find_people(patient, found.base)
@@ -135,7 +135,8 @@ class GenderCharacteristic:
         if found.conflict:
             return skipped("ambiguous: the note calls the patient both male and female")
         if found.base is None and not found.present:
-            return _added(found, group)
+            work = self._work_against(found, group) if self.contradictory == "skip" else None
+            return skipped(f"contradictory: the note says '{work}'") if work else _added(found, group)
         if found.identity.told_otherwise:
             return skipped("ambiguous: the note tells in its own words that the patient is transgender")
         if found.identity.nonbinary:
@@ -145,6 +146,11 @@ class GenderCharacteristic:
             return skipped(f"contradictory: {against}")
         reason = _doubt(found, group)
         return skipped(reason) if reason else _altered(found, group)
+
+    def _work_against(self, found: FoundGender, group: str) -> str | None:
+        """An occupation that contradicts a group, in a note without another word for the gender: a nun."""
+        said = {sex: hit.word for sex, hit in find_sexed(found.patient, "").items() if is_work(hit.word)}
+        return next((word for sex, word in said.items() if sex != _TARGET.get(group)), None)
 
     def _against(self, found: FoundGender, group: str) -> str | None:
         """What in the note contradicts a group."""

@@ -16,7 +16,11 @@ from palpate.perturb.characteristics.reading.people import belongs_to_patient
 
 _TRANSITION = ("afab", "amab", "assigned", "dysphoria", "affirming", "reassignment", "top", "bottom")
 _NONBINARY = ("nonbinary", "binary", "enby", "genderqueer")
-TRIGGERS = ("transgender", "transgendered", "trans", "transsexual", "mtf", "ftm", *_TRANSITION, *_NONBINARY)
+_CLOSED_WORDS = ("transman", "transwoman", "transmale", "transfemale")
+TRIGGERS = (
+    *("transgender", "transgendered", "trans", "transsexual", "mtf", "ftm"),
+    *(*_CLOSED_WORDS, *_TRANSITION, *_NONBINARY),
+)
 """The words to scan for."""
 _ADJECTIVE = re.compile(
     r"(?P<span>\w+\s+)(?:(?:(?!with|who|is|was|and)[A-Za-z-]+\s+){0,2}?(?:man|woman|male|female|gentleman|lady|girl|boy|person|patient|pt|"
@@ -29,7 +33,11 @@ _TOLD_SO = re.compile(
     re.IGNORECASE,
 )
 """What shows that a patient is transgender without the word."""
-_CHANGED = re.compile(r"\b(?:male|female)[\s-]*to[\s-]*(?:male|female)\b", re.IGNORECASE)
+_SEX = r"(?:male|female|(?-i:[MF]))"
+_CHANGED = re.compile(rf"\b{_SEX}(?:[\s-]*to[\s-]*|\s*(?:[-=]*>|→)\s*|2)(?P<to>{_SEX})\b", re.IGNORECASE)
+""" "Male to female", "M->F", "F2M"; without "transgender" beside it, only what can't be a ratio."""
+_ARROW = re.compile(rf"{_SEX}(?:\s*(?:[-=]+>|→)\s*|2)(?P<to>{_SEX})\b", re.IGNORECASE)
+_CLOSED = re.compile(r"trans-?(?=(?:(?:wo)?man|(?:fe)?male)\b)", re.IGNORECASE)
 _CIS = re.compile(r"\bcis(?:gender(?:ed)?)?\s+$", re.IGNORECASE)
 _NON = re.compile(r"\bnon[\s-]?$", re.IGNORECASE)
 
@@ -44,6 +52,8 @@ class ToldIdentity:
     """ "A 63 year old transgender with asthma"."""
     after_names: list[tuple[int, int]] = field(default_factory=list)
     """The noun of "Ms. Smith (transgender woman)"."""
+    changes: list[re.Match[str]] = field(default_factory=list)
+    """ "M->F", with the gender that the patient has now as `to`."""
     told_otherwise: bool = False
     nonbinary: bool = False
 
@@ -70,14 +80,19 @@ def find_identity(patient: DescribedPatient) -> ToldIdentity:
     for hit in note.hits("trans"):
         if not belongs_to_patient(note, hit.start, hit.end):
             continue
-        adjective = _ADJECTIVE.match(text, hit.start)
+        adjective, closed = _ADJECTIVE.match(text, hit.start), _CLOSED.match(text, hit.start)
+        changed = _CHANGED.search(text, max(0, hit.start - 18), hit.end + 20)
         named = _AFTER_NAME.match(text, max(0, hit.start - 2))
         if hit.word in _NONBINARY:
             told.nonbinary |= hit.word != "binary" or _NON.search(text, max(0, hit.start - 5), hit.start) is not None
         elif hit.word in _TRANSITION:
             told.told_otherwise |= _TOLD_SO.search(text, max(0, hit.start - 8), hit.end + 20) is not None
-        elif hit.word in ("mtf", "ftm") or _CHANGED.search(text, max(0, hit.start - 18), hit.end + 20):
+        elif changed:
+            told.changes.append(changed)
+        elif hit.word in ("mtf", "ftm"):
             told.told_otherwise = True
+        elif closed and closed.end() in after_age:
+            told.removals.append(closed.span())
         elif named:
             told.removals.append(named.span())
             told.after_names.append(named.span("noun"))
@@ -85,12 +100,15 @@ def find_identity(patient: DescribedPatient) -> ToldIdentity:
             told.removals.append(adjective.span("span"))
         elif text[hit.start - 2 : hit.start] == " (" and text[hit.end : hit.end + 1] == ")":
             told.removals.append((hit.start - 2, hit.end + 1))
-        elif hit.word == "trans":
+        elif hit.word == "trans" and not closed:
             continue
         elif hit.start in after_age:
             told.nouns.append((hit.start, hit.end))
         else:
             told.told_otherwise = True
+    arrows = (_ARROW.match(text, hit.start) for hit in (*note.hits("noun"), *note.hits("letter")))
+    told.changes += [match for match in arrows if match and belongs_to_patient(note, *match.span())]
+    told.told_otherwise |= bool(told.changes)
     return told
 
 

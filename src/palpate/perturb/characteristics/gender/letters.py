@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 
+from palpate.perturb.characteristics.reading.ages import HANDED_WORDS
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
-TRIGGERS = ("m", "f", "y")
+TRIGGERS = ("m", "f", "y", *HANDED_WORDS)
 """The words to scan for."""
 _AFTER_AGE = re.compile(
-    r"(?P<near>[-.\s]?(?P<a>[MFmf])|\s+(?:aa|[wbc]|h(?=m))/?(?P<b>[MFmf])|\s?(?-i:[RL]H(?:AA|[WBHC])?/?(?P<d>[MF]))|\s?[rl]h(?P<e>[mf])|-(?P<c>"
+    r"(?P<near>[-.\s]?(?P<a>[MFmf])|\s+(?:aa|[wbc]|h(?=m))/?(?P<b>[MFmf])|\s?(?-i:[RL]H(?:AA|[WBHC])?/?(?P<d>[MFW]))|\s?[rl]h(?P<e>[mf])|-(?P<c>"
     + "|".join(NOUNS)
     + r"))"
     r"(?![\w'’/-])(?!\s+(?:patient|pt)\b)",

@@ -113,9 +113,12 @@ _KIN_NEXT = re.compile(r"\s+(?:[a-z-]+\s+)?(?:" + "|".join(sorted(RELATIVES)) + 
 _TREATS = re.compile(
     r"\s+(?:then\s+|also\s+|has\s+|had\s+|\w+ly\s+)?(?:order|recommend|prescrib|advis|suggest|refer|perform|evaluat|examin|explain|"
     r"increas|decreas|adjust|wrote|remov|inject|repair|saw\s+(?:her|him|the)|wants\s+(?:her|him|the)|"
-    r"(?:felt|feels|thought|thinks)\s+(?:that|it|the|this|there|her|his|he|she)\b|will\s+(?:order|arrange|discuss)\b)",
+    r"(?:felt|feels|thought|thinks)\s+(?:that|it|the|this|there|her|his|he|she)\b|will\s+(?:order|arrange|discuss)\b|"
+    r"review|assess(?:ed|es)\b|sign(?:ed|s)\b|consult(?:ed|s)\b|decid|diagnosed\b|called\s+back|came\s+to\s+(?:see|evaluate))",
     re.IGNORECASE,
 )
+_DONATES = re.compile(r"\bdonat(?:ed|es|ing)\b|\bdonor\b", re.IGNORECASE)
+_CLAUSE_BEFORE = re.compile(r"(?:^|[,:])\s*(?P<clause>[^,:]+),\s*(?:and\s+|but\s+)?$", re.IGNORECASE)
 _OBJECT_SOON = re.compile(r"\s+(?:\w+\s+){1,3}?(?P<object>her|him)\b", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
@@ -141,7 +144,7 @@ class Subjects:
     def may_mean_another(self, hit: Hit) -> bool:
         """Whether a pronoun of the patient's gender may refer to the subject of the sentence before."""
         text = self._note.text
-        if self._is_in_providers_sentence(hit) or self._is_reporter(hit):
+        if self._is_in_providers_sentence(hit) or self._is_reporter(hit) or self._follows_clause(hit):
             return True
         before = self._sentence_before(hit)
         first, _ = self._note.sentence(hit.start)
@@ -156,7 +159,9 @@ class Subjects:
                 return True
             if _TREATS.match(text, hit.end) and _PROVIDER.search(text, before, first):
                 return True
-            if self.has_object_alike(hit) and self._is_about_another(before, first, reports=True):
+            if self.has_object_alike(hit) and (
+                self._is_about_another(before, first, reports=True) or _PROVIDER.search(text, before, first)
+            ):
                 return True
             if _PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
                 return False
@@ -165,7 +170,12 @@ class Subjects:
                 speaks and self._reached(before, first)
             )
         if opens and hit.word in ("his", "her"):
-            return bool(_PERSONAL.match(text, hit.end)) and self._is_about_another(before, first)
+            if _PERSONAL.match(text, hit.end):
+                return self._is_about_another(before, first)
+            close = text[first - 1] == ";" or _DONATES.search(text, before, first)
+            if not close or _KIN_NEXT.match(text, hit.end):
+                return False
+            return self._is_about_another(before, first, passing=True)
         reached = hit.word in ("him", "her") and _REACHES.search(text, max(first, hit.start - 30), hit.start)
         return bool(reached) and self._is_about_another(before, first)
 
@@ -195,6 +205,25 @@ class Subjects:
         if who not in _AIDES and GENDER_OF_KIN.get(who, self._base if who in OTHERS else "") != self._base:
             return False
         return bool(witnesses if before.group("says") else concerned)
+
+    def _follows_clause(self, hit: Hit) -> bool:
+        """ "Here with her mother, mother works nights, she has no concerns": the clause before is about another."""
+        text = self._note.text
+        if hit.word not in ("he", "she") or _PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
+            return False
+        first, _ = self._note.sentence(hit.start)
+        before = _CLAUSE_BEFORE.search(text[first : hit.start])
+        if before is None:
+            return False
+        start, end = (first + at for at in before.span("clause"))
+        return any(
+            start <= person.start
+            and person.end < end
+            and _LEADS.fullmatch(text, start, person.start)
+            and text[person.end : person.end + 1].isspace()
+            and not (_REPORTS.match(text, person.end) or _IS_THERE.match(text, person.end))
+            for person in self._people
+        )
 
     def is_providers(self, hit: Hit) -> bool:
         """ "Dr. Lee saw her. He ordered a CT": not the husband."""

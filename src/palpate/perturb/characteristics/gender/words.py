@@ -6,6 +6,7 @@ Headers, nouns, letters, titles and roles; pronouns by the rules of `owners`; sp
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from palpate.perturb.characteristics.gender import firstnames, letters, partners, reciprocal, titles
@@ -18,7 +19,7 @@ from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, NOUNS,
 TO_FEMALE = {
     "man": "woman", "male": "female", "gentleman": "lady", "boy": "girl", "m": "f", "he": "she", "him": "her",
     "himself": "herself", "mr": "ms", "widower": "widow", "waiter": "waitress", "policeman": "policewoman",
-    "businessman": "businesswoman", "salesman": "saleswoman", "househusband": "housewife", "transman": "transwoman",
+    "businessman": "businesswoman", "salesman": "saleswoman", "househusband": "housewife",
     "husband": "wife", "boyfriend": "girlfriend", "fiance": "fiancee", "father": "mother", "grandfather": "grandmother",
     "latino": "latina", "filipino": "filipina", "fatherhood": "motherhood", "bf": "gf",
     "serviceman": "servicewoman", "actor": "actress", "chairman": "chairwoman",
@@ -28,6 +29,7 @@ TO_MALE = {female: male for male, female in TO_FEMALE.items() if female != "her"
     "mrs": "mr",
     "miss": "mr",
     "hers": "his",
+    "w": "m",  # RHW
 }
 ROLES = (
     "widow widower waiter waitress policeman policewoman businessman businesswoman salesman saleswoman housewife "
@@ -112,11 +114,15 @@ def swap(note: ScannedNote, start: int, end: int, *, weight: int = 0) -> Swap:
     return Swap(start, end, "female", written, like(written, TO_MALE[word]), weight)
 
 
-def find_strong(patient: DescribedPatient, lettered: list[tuple[int, int]]) -> list[Swap]:
-    """Headers, nouns, letters (`lettered`, from `letters`), titles and roles."""
+def find_strong(
+    patient: DescribedPatient, lettered: list[tuple[int, int]], changes: Sequence[re.Match[str]] = ()
+) -> list[Swap]:
+    """Headers, nouns, letters (`lettered`, from `letters`), titles and roles; of `changes` ("M->F"), only the last."""
     note = patient.note
     own = [swap(note, hit.start, hit.end, weight=1) for hit in titles.find_titles(note).own]
-    return sorted([*_headers(note), *_nouns(patient, lettered), *own, *_roles(note)])
+    found = [*_headers(note), *_nouns(patient, lettered), *own, *_roles(note)]
+    plain = [s for s in found if not any(change.start() <= s.start < change.end() for change in changes)]
+    return sorted({*plain, *(swap(note, *change.span("to"), weight=3) for change in changes)})
 
 
 def _headers(note: ScannedNote) -> list[Swap]:

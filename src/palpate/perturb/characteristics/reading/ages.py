@@ -15,7 +15,13 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.grammar import ONES, TENS
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.past_ages import bare_past_ages
-from palpate.perturb.characteristics.reading.people import PERSON, RELATIVES, belongs_to_patient, has_other_subject
+from palpate.perturb.characteristics.reading.people import (
+    NOUNS,
+    PERSON,
+    RELATIVES,
+    belongs_to_patient,
+    has_other_subject,
+)
 
 Style = Literal["digits", "words", "decade"]
 Whose = Literal["patient", "past", "other"]
@@ -46,6 +52,20 @@ _SPELLED = re.compile(
 )
 _UNIT_AT = re.compile(_UNIT, re.IGNORECASE)
 _LETTER_FIRST = re.compile(r"(?P<sex>[MF])\s?/\s?(?P<number>1[89]|[2-9]\d)(?:\s?(?:yo|y/o|y))?(?![\w/+-])")
+HANDED_WORDS = tuple(
+    side + "h" + dominant + race + sex
+    for side in "rl"
+    for dominant in ("", "d")
+    for race in ("", "aa", "w", "b", "h", "c")
+    for sex in "mfw"
+)
+"""Right-handed or left-handed with the sex, as neurologists write it: RHM, LHF, RHW; RHF may be a heart failure."""
+_HANDED = re.compile(r"[RL]HD?(?:AA|[WBHC])?(?P<sex>[MFW])(?![\w'’/-])(?P<trans>\s\(trans\w*\))?")
+_HANDED_NEXT = re.compile(
+    rf"[,\s]\s*(?:aged?\s+)?(?P<number>1[89]|[2-9]\d)(?:(?P<unit>{_UNIT})|(?![\w/+%-]|\.\d))", re.IGNORECASE
+)
+_HANDED_YEARS = re.compile(r"(?<![\w.$%+*#/:-])(?P<number>1[89]|[2-9]\d)\s$")
+_NOUN_NEXT = re.compile(rf"[\s,]+(?:[\w-]+\s+){{0,3}}?(?:{'|'.join(NOUNS)}|(?-i:[MF]))\b", re.IGNORECASE)
 _LABEL = re.compile(
     rf"age(?P<label>\s*(?:/\s?(?:sex|gender))?\s*[:=]\s*|\s*\((?:in\s+)?(?:years?|yrs?|y)\)\s*[:=]?\s*|d\s+|\s+(?:is\s+|of\s+)?)"
     rf"(?:(?:[MF]|male|female)\s?/\s?)?{_NUMBER}"
@@ -109,6 +129,7 @@ _STRONG_LEFT = re.compile(
     r"HPI|ID|CC|in)|[:(#\]]|___|\*\*\])[\s,:]*$",
     re.IGNORECASE,
 )
+_ENDS_PHRASE = re.compile(rf"{_STRONG_RIGHT.pattern}|\s*(?:[.,;]|\n|$)", re.IGNORECASE)
 _TEMPERATURE = re.compile(
     r"\b(?:t|tm|tc|tmax|temp|temps|temperatures?|fevers?|febrile|tcurrent|vs|vitals)\b[^.;\n]{0,24}$|\d\s*[/,-]\s*$",
     re.IGNORECASE,
@@ -155,7 +176,7 @@ class Age(NamedTuple):
 
 def find_ages(note: ScannedNote) -> list[Age]:
     """All ages of a note, in order."""
-    found = {age.start: age for age in _labelled(note)}
+    found = {age.start: age for age in (*_labelled(note), *_handed(note))}
     for other in (_numbered(note), _led(note), _spelled(note), _said(note), _decades(note), _bare(note)):
         for age in other:
             found.setdefault(age.start, age)
@@ -278,6 +299,31 @@ def _led(note: ScannedNote) -> list[Age]:
             start, end = match.span("number")
             whose = _whose(note, hit.start, match.end())
             ages.append(Age(start, end, match.end(), int(match.group("number")), "digits", whose, match.span("sex")))
+    return ages
+
+
+def _handed(note: ScannedNote) -> list[Age]:
+    """RHM 55 with aphasia; RHF, 26yo; 81 RHW with tremor: only beside an age, because RHF may be a heart failure."""
+    ages: list[Age] = []
+    text = note.text
+    for hit in note.hits("letter"):
+        word = _HANDED.match(text, hit.start) if len(hit.word) > 1 else None
+        if word is None:
+            continue
+        first, _ = note.sentence(hit.start)
+        years = _HANDED_YEARS.search(text, max(first, hit.start - 4), hit.start)
+        start = years.start() if years else hit.start
+        before = text[max(first, start - 40) : start]
+        if before.strip(" \t\n-*•#") and not _STRONG_LEFT.search(before):
+            continue
+        age = years or _HANDED_NEXT.match(text, word.end())
+        if age is None or _NOUN_NEXT.match(text, max(age.end(), word.end())):
+            continue
+        tail = max(age.end(), word.end())
+        if not (age is not years and age.group("unit")) and not _ENDS_PHRASE.match(text, tail):
+            continue
+        sex, value = word.span("sex"), int(age.group("number"))
+        ages.append(Age(*age.span("number"), tail, value, "digits", _whose(note, start, tail), sex))
     return ages
 
 

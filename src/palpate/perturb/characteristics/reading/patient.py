@@ -26,14 +26,17 @@ _NAMES_DISEASE = (
 )
 """What makes "male" or "female" part of a disease's name: "male-pattern alopecia" in a woman's note."""
 _TO_NOUN = re.compile(
-    rf"(?:[\s,]+(?:{_STOP}[A-Za-z][\w'’/-]*|\d+[\s-]?kg)){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|transwoman|transman|pt|patient)\b"
-    rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|"
+    rf"(?:[\s,]+(?:{_STOP}[A-Za-z][\w'’/-]*|\d+[\s-]?kg)){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|trans-?(?:(?:wo)?man|(?:fe)?male)|pt|patient)\b"
+    rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:[RL]HD?(?P<woman>W)(?![\w'’/]|[ ][MF]\b)|"
+    rf"(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|"
     rf"(?<=H)[CH])?(?P<letter>[MF])"
     r"|(?:aa|w|b)/?(?P<small>[mf]))(?![\w'’/]))",
     re.IGNORECASE,
 )
-_HANDED = re.compile(r"[RL]HD?[ ]?")
-"""Right-handed or left-handed, as neurologists write it: "63 yo RHM"."""
+_PREFIX = re.compile(r"[RL]HD?[ ]?|(?i:trans-?)(?=[a-z])")
+"""What is before the noun or its letter in one word: right-handed or left-handed ("63 yo RHM"), "transman"."""
+_CLOSED = re.compile(r"trans-?(?=[mwf])", re.IGNORECASE)
+_HANDED_BEFORE = re.compile(r"\b[RL]HD?(?:AA|[WBHC])?$")
 _HANDED_RACE = re.compile(r"[\s,]*[RL]HD?[ ]?(?:AA|[WBHC])/?[MF]\b")
 _LETTERS_BEFORE = re.compile(r"\b(?:AA|[WBH])/?[MF][\s,]+$")
 _NOUN_BEFORE = re.compile(rf"\b(?P<noun>{'|'.join(NOUNS)})[\s,(]+(?:aged?\s+)?$", re.IGNORECASE)
@@ -205,13 +208,14 @@ class DescribedPatient:
         """Whether only letters (and a slash or space) are between the adjective's position and the noun's letter."""
         if description.noun is None:
             return False
-        between = self.note.text[description.place : description.noun[0]]
-        return between.rstrip("/ ").isalpha() and not _HANDED.match(between)
+        text = self.note.text
+        between = text[description.place : description.noun[0]]
+        return between.rstrip("/ ").isalpha() and not _PREFIX.match(text, description.place)
 
     @cached_property
     def _noun_starts(self) -> frozenset[int]:
         described = {
-            d.place if self._has_race(d) or _HANDED.match(self.note.text, d.place) else d.noun[0]
+            d.place if self._has_race(d) or _PREFIX.match(self.note.text, d.place) else d.noun[0]
             for d in self.descriptions
             if d.noun
         }
@@ -293,6 +297,9 @@ class DescribedPatient:
         text = self.note.text
         if age.sex:
             start = age.sex[0]
+            handed = _HANDED_BEFORE.search(text, max(0, start - 5), start)
+            if handed:
+                return Description(min(age.start, handed.start()), age.sex, age)
             if start < age.start:
                 return Description(start, age.sex, age)
             spaced = text[start - 1].isspace() and start - age.end > 1
@@ -302,16 +309,19 @@ class DescribedPatient:
             before = _NOUN_BEFORE.search(text, max(0, age.start - 24), age.start)
             if before and belongs_to_patient(self.note, before.start("noun"), before.end("noun")):
                 return Description(before.start("noun"), before.span("noun"), age)
-            letter = _LETTER_BEFORE.search(text, max(0, age.start - 6), age.start)
-            return Description(letter.start() if letter else age.start, None, age)
-        if match.group("letter") or match.group("small"):
-            return Description(match.start("noun"), match.span("letter" if match.group("letter") else "small"), age)
+            before = _LETTER_BEFORE.search(text, max(0, age.start - 6), age.start)
+            return Description(before.start() if before else age.start, None, age)
+        letter = next((name for name in ("letter", "small", "woman") if match.group(name)), None)
+        if letter:
+            return Description(match.start("noun"), match.span(letter), age)
         if text[match.start("noun") - 2 : match.start("noun") - 1] == "," and match.group("noun").lower() in (
             "patient",
             "pt",
         ):
             return Description(age.start, None, age)
-        return Description(match.start("noun"), match.span("noun"), age)
+        closed = _CLOSED.match(text, match.start("noun"))
+        noun = (closed.end() if closed else match.start("noun"), match.end("noun"))
+        return Description(match.start("noun"), noun, age)
 
     def _whose(self, hit: Hit) -> Literal["patient", "other", "unclear"]:
         note, text = self.note, self.note.text
