@@ -204,7 +204,8 @@ class WordedCharacteristic:
                 tied = (before[:1].isalpha() and before[1:] in ("/", "-")) or (
                     after[:1] in ("/", "-") and after[1:].isalpha()
                 )
-                found.mixed |= tied or contexts.is_partly(text, start)
+                found.mixed |= tied or contexts.is_partly(text, start, end)
+            found.mixed |= kind == "predicate" and contexts.is_partly(text, start, end)
         found.places = joined
 
     def _find_at(self, found: FoundWords, hit: Hit) -> int:

@@ -64,6 +64,7 @@ _PROVIDER_NEXT = re.compile(
 )
 _DESCENT = re.compile(r"[\s-]+(?:descent|origin|heritage|ancestry|background|extraction|ethnicity)\b", re.IGNORECASE)
 _OF = re.compile(r"\bof\s+$", re.IGNORECASE)
+_BOTH_NEXT = re.compile(r"\s*\(\s*(?:half\s+)?[a-z-]+\s*(?:/|and\b|&|,)\s*(?:half\s+)?[a-z-]+\s*\)", re.IGNORECASE)
 _PARTLY = re.compile(r"\b(?:half|part|partly|partially|mixed|quarter)[\s-]+$", re.IGNORECASE)
 
 _PATIENT = (
@@ -74,6 +75,11 @@ _ADVERBS = (
     r"[a-z]+ly)[\s,]+)"
 )
 _SUBJECT = re.compile(rf"{_PATIENT}[\s,]+{_ADVERBS}{{0,4}}$", re.IGNORECASE)
+_AGED_SUBJECT = re.compile(
+    rf"\b\d{{1,3}}[\s-]*(?:y\.?/?o\.?|(?:years?|yrs?)[\s-]+old)?[\s-]*(?:[a-z-]+\s+)?(?:{PERSON}|[MF])[\s,]+{_ADVERBS}{{0,3}}$",
+    re.IGNORECASE,
+)
+""" "60F refused meds"."""
 _JOINED = re.compile(rf"{_PATIENT}\s[^.;:]*\b(?:and|but)\s+{_ADVERBS}{{0,2}}$", re.IGNORECASE)
 _LINKED = re.compile(
     rf"{_PATIENT}(?:\s+(?:[a-z]+ly|has|had|then|again|also)){{0,2}}(?:['’]s\s+|\s+|(?<=['’]s)\s*)"
@@ -118,7 +124,7 @@ _IS = re.compile(
     r"(?:(?:also|currently)\s+)?(?:is|was|has\s+been|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
     re.IGNORECASE,
 )
-_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|only\b|for\s+(?:many|several|most|years|\d)|since\b|$|\n)")
+_AFTER_IS = re.compile(r"\s*(?:[.,;()]|and\b|but\b|only\b|for\s+(?:many|several|most|years|\d)|since\b|$|\n)")
 
 
 def is_said(note: ScannedNote, start: int, end: int) -> bool:
@@ -188,9 +194,9 @@ def within_descent(place: WordedMention, text: str) -> WordedMention:
     return place._replace(start=match.start("word"), end=match.end("word"), kind="descent") if match else place
 
 
-def is_partly(text: str, start: int) -> bool:
-    """Whether the word applies only in part: "half-Asian"."""
-    return _PARTLY.search(text, max(0, start - 12), start) is not None
+def is_partly(text: str, start: int, end: int) -> bool:
+    """Whether the word applies only in part: "half-Asian", "biracial (black/white)"."""
+    return bool(_PARTLY.search(text, max(0, start - 12), start) or _BOTH_NEXT.match(text, end))
 
 
 def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
@@ -215,7 +221,7 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
         return False
     if context == "verb":
         offered = _OFFERED.search(text, low, start) and _STOPS.match(text, end)
-        told = told or _goes_on(note, first, low, start)
+        told = told or _AGED_SUBJECT.search(text, low, start) is not None or _goes_on(note, first, low, start)
         return (opens or told) and bool(offered or _NO_OBJECT.match(text, end) is None)
     return told
 
