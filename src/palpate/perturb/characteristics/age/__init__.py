@@ -30,6 +30,7 @@ from palpate.perturb.characteristics.reading.ages import DECADES, Age
 from palpate.perturb.characteristics.reading.past_ages import tells_age_vaguely
 from palpate.perturb.characteristics.reading.patient import DescribedPatient, Description
 from palpate.perturb.characteristics.reading.people import PERSON, belongs_to_patient
+from palpate.perturb.characteristics.wording.measures import is_light, measure_words
 from palpate.perturb.characteristics.wording.places import mention_places, small_patient
 
 OVER_90 = "90+"
@@ -73,9 +74,9 @@ class FoundAge:
     @cached_property
     def limits(self) -> list[AgeLimit]:
         """The limits that facts and times set to the age."""
-        return life_limits(self.patient.note, self.years, child=self.patient.is_child) + time_limits(
-            self.patient.note, self.years
-        )
+        note, child = self.patient.note, self.patient.is_child
+        light = [AgeLimit("a child's weight", 0, 17)] if child and is_light(self.patient) else []
+        return light + life_limits(note, self.years, child=child) + time_limits(note, self.years)
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
@@ -142,6 +143,7 @@ class AgeCharacteristic:
             "life": (*_FITS, "sexagenarian", "centenarian"),
             **life_words(),
             **time_words(),
+            **measure_words(),
             "noun": ("boy", "girl"),
         }
 

@@ -31,8 +31,15 @@ _AFTER_YEARS = re.compile(
     re.IGNORECASE,
 )
 _NO_DURATION = re.compile(
-    r"[\s-]*(?:old|of\s+age|risk|survival|follow|from\s+now|later|time|check|plan|mortality|recurrence|y\b)",
+    r"[\s-]*(?:old|/?\s?o\b|of\s+age|risk|survival|follow|from\s+now|later|time|check|plan|mortality|recurrence|y\b)",
     re.IGNORECASE,
+)
+_SHORT_YEARS = re.compile(r"\b(?:for|x|past|last|over)\s*~?\d{1,2}\s?\+?\s?$", re.IGNORECASE)
+"""The x of "1 ppd x 25y": a bare "y" may also be an age."""
+_DECADES = re.compile(r"\b(?P<number>[2-7]|two|three|four|five|six|seven)[\s-]+$", re.IGNORECASE)
+_DECADES_PAST = re.compile(r"[\s-]+(?:of\s+(?!life\b)|ago\b|long\b|history\b|hx\b)", re.IGNORECASE)
+_FOR_DECADES = re.compile(
+    r"\b(?:for|past|last|over)\s+(?:(?:the|past|last|more|than|about|over|nearly|almost)\s+)*", re.IGNORECASE
 )
 _PACK_YEARS = re.compile(
     r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*(?:packs?|pks?|p)\.?[\s-]*(?:per[\s-]*)?$", re.IGNORECASE
@@ -58,6 +65,8 @@ _YEAR_LEAD = re.compile(
     r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\.?)\s*(?:the\s+)?|,\s*|\(|(?<!\d)\d{1,2}[/-]|\[\*\*)$",
     re.IGNORECASE,
 )
+_YEARS_NEXT = re.compile(r"\s?[-–]\s?(?:19|20)\d\d(?![\d-])")
+_YEARS_LEAD = re.compile(r"(?<![\d-])(?:19|20)\d\d\s?[-–]\s?$")
 _NO_YEAR = re.compile(r"\.\d|%|-?\s?(?:mg|ml|mcg|units?|cc|k?cal|g\b|hours?|hrs?|calor|iu\b|steps|feet)", re.IGNORECASE)
 _SHORT_LEAD = re.compile(r"(?<![\d./-])(?:(?:0?[1-9]|1[0-2])/[0-3]?\d/|\b(?:in|of|on|by)\s(?:0?[1-9]|1[0-2])/)$")
 _QUIT_LEAD = re.compile(r"\bquit\s+(?:in\s+)?['’]$", re.IGNORECASE)
@@ -101,12 +110,16 @@ class BirthYear:
 
 def time_words() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
-    return {"years": ("year", "years", "yr", "yrs"), "born": ("dob", "birth", "birthdate", "born")}
+    return {
+        "years": ("year", "years", "yr", "yrs", "y"),
+        "decades": ("decade", "decades"),
+        "born": ("dob", "birth", "birthdate", "born"),
+    }
 
 
 def time_limits(note: ScannedNote, present: int | None) -> list[AgeLimit]:
     """The limits that durations and years set to the patient's age; `present` is the age that the note gives."""
-    found = [*_durations(note), *_years(note)]
+    found = [*_durations(note), *_decades(note), *_years(note)]
     return [limit for limit in found if present is None or limit.low <= present <= limit.high]
 
 
@@ -154,6 +167,8 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
         after = _AFTER_YEARS.match(text, hit.end, last)
         if number is None or _NO_DURATION.match(text, hit.end) or not (number.group("lead") or after):
             continue
+        if hit.word == "y" and not _SHORT_YEARS.search(text, max(first, hit.start - 16), hit.start):
+            continue
         if not belongs_to_patient(note, number.start("number"), hit.end):
             continue
         years, told = _value(number.group("number")), text[first:last]
@@ -162,6 +177,21 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
             smoked[first] = smoked.get(first, 0) + years
     for years in smoked.values():
         yield AgeLimit("a duration", years + 12)
+
+
+def _decades(note: ScannedNote) -> Iterator[AgeLimit]:
+    """Decades that the patient has lived through: "2 decades ago"; "for decades" are two or more."""
+    text = note.text
+    for hit in note.hits("decades"):
+        first, last = note.sentence(hit.start)
+        number = _DECADES.search(text, max(first, hit.start - 12), hit.start) if hit.word == "decades" else None
+        start = number.start() if number else hit.start
+        lead = any(m.end() == start for m in _FOR_DECADES.finditer(text, max(first, start - 40), start))
+        past = _DECADES_PAST.match(text, hit.end, last)
+        if not (lead or past) or not belongs_to_patient(note, start, hit.end):
+            continue
+        count = _value(number.group("number")) if number else 1 + (hit.word == "decades")
+        yield from _limits_of(10 * count, text[first:last], ago=bool(past and "ago" in past.group().lower()))
 
 
 def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
@@ -189,7 +219,9 @@ def _find_years(text: str) -> Iterator[ToldYear]:
         start, end = match.span()
         if end - start == 4 and text[start : start + 2] in ("19", "20", "21"):
             iso = text[end : end + 1] == "-" and text[end + 1 : end + 2].isdigit()
-            if (iso or _YEAR_LEAD.search(text, max(0, start - 20), start)) and not _NO_YEAR.match(text, end):
+            if _YEARS_NEXT.match(text, end) or _YEARS_LEAD.search(text, max(0, start - 8), start):
+                yield ToldYear(start, end, int(match.group()), dated=False)  # 1980-1984
+            elif (iso or _YEAR_LEAD.search(text, max(0, start - 20), start)) and not _NO_YEAR.match(text, end):
                 dated = iso or _MONTH.search(text, max(0, start - 20), start) is not None
                 yield ToldYear(start, end, int(match.group()), dated)
         elif end - start == 2 and text[start - 1 : start] in ("/", "'", "’") and text[end : end + 1] not in ("/", "%"):

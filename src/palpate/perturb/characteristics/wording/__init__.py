@@ -30,6 +30,8 @@ _LETTERS = {"AA": "African American", "W": "White", "C": "White", "B": "African 
 _INFANT = "infant: such words are not written of an infant"
 _FIXED = "the mention can't be taken out of its sentence"
 _MIXED = "ambiguous: the note puts the patient in more than one group"
+_STOUT = 25
+"""The body mass index from which a denied group denies the heavier ones too."""
 _JOINT = re.compile(r"(?P<mixes>\s*/\s*|-|\s+(?:or|and|and/or)\s+)|,?\s+")
 
 
@@ -202,7 +204,8 @@ class WordedCharacteristic:
                 tied = (before[:1].isalpha() and before[1:] in ("/", "-")) or (
                     after[:1] in ("/", "-") and after[1:].isalpha()
                 )
-                found.mixed |= tied or contexts.is_partly(text, start)
+                found.mixed |= tied or contexts.is_partly(text, start, end)
+            found.mixed |= kind == "predicate" and contexts.is_partly(text, start, end)
         found.places = joined
 
     def _find_at(self, found: FoundWords, hit: Hit) -> int:
@@ -213,11 +216,12 @@ class WordedCharacteristic:
             if match is None:
                 continue
             if form.kind == "exception":
+                self._find_against(found, hit)
                 return match.end()
             kind = self._kind_at(found.patient, form, match)
             if kind is None:
                 continue
-            place = WordedMention(match.start(), match.end(), form.group, kind)
+            place = contexts.within_descent(WordedMention(match.start(), match.end(), form.group, kind), note.text)
             noun = form.row >= 0 and self.definition.contexts[form.row] in ("", "noun", "closed")
             if form.row >= 0 and contexts.is_heading(note, *match.span()):
                 return match.end()
@@ -236,6 +240,14 @@ class WordedCharacteristic:
             return match.end()
         return hit.start
 
+    def _find_against(self, found: FoundWords, hit: Hit) -> None:
+        """What is no mention may contradict a group all the same: "central obesity" does not fit "underweight"."""
+        note = found.patient.note
+        for form in self._forms[hit.word]:
+            match = form.pattern.match(note.text, hit.start) if form.kind == "against" else None
+            if match and self._kind_at(found.patient, form, match) and not contexts.is_denied(note, *match.span()):
+                found.against.setdefault(str(form.group), match.group())
+
     def _kind_at(self, patient: DescribedPatient, form: Form, match: re.Match[str]) -> str | None:
         """The kind of mention at this position, or None."""
         start, end = match.span()
@@ -245,7 +257,7 @@ class WordedCharacteristic:
         if kind == "signs" and contexts.is_providers(note.text, end):
             return None
         if kind == "adjective":
-            if contexts.is_language(note.text, end):
+            if contexts.is_language(note.text, start, end) or contexts.is_colour(note.text, start, end):
                 return None
             if contexts.is_descent(note.text, start, end):
                 return "descent" if belongs_to_patient(note, start, end) else None
@@ -336,7 +348,7 @@ class WordedCharacteristic:
         said: str | None = None
         if sign:
             said = f"not {group}" if self._by_name[str(sign.group)].is_empty else sign.group
-        elif group in found.denied:
+        elif self._is_denied(found, group):
             said = f"not {group}"
         said = said or found.against.get(group)
         if said:
@@ -346,6 +358,12 @@ class WordedCharacteristic:
             return "the note tells of a weight"
         told = found.origins.get(group) if found.present not in found.origins else None
         return f"the note tells of {told}" if told else None
+
+    def _is_denied(self, found: FoundWords, group: str) -> bool:
+        """Whether the note denies a group; who is not obese is not morbidly obese either."""
+        bmi = self._by_name[group].bmi
+        lower = (self._by_name[name].bmi for name in found.denied)
+        return group in found.denied or (bmi is not None and any(low and _STOUT <= low[0] <= bmi[0] for low in lower))
 
     def _reworded(self, found: FoundWords, group: str) -> EditOutcome:
         if not found.places:

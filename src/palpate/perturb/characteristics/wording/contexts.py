@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from palpate.perturb.characteristics.reading import ScannedNote
-from palpate.perturb.characteristics.reading.people import DENIALS, RELATIVES
+from palpate.perturb.characteristics.reading.people import DENIALS, PERSON, RELATIVES
+from palpate.perturb.characteristics.wording.found import WordedMention
 
 _DENIED_BEFORE = re.compile(
     rf"\b(?:{DENIALS}|isn['’]t|wasn['’]t|negative\s+for|rather\s+than|if)\s+"
@@ -33,9 +34,28 @@ _DENIED_LIST = re.compile(
 _HEADING = re.compile(r"(?:[ \t]+[A-Za-z/&]+){0,3}[ \t]*:")
 _HEADING_BEFORE = re.compile(r"[\s\d.)#*•-]*(?:[A-Za-z/&]+[ \t]+){0,3}")
 _LANGUAGE = re.compile(
-    r"(?:\s+creole)?[\s-]+(?:only[\s-]+)?(?:speaking|speakers?|language|interpreters?|translators?)\b|-(?:only|born|style)\b",
+    r"(?:\s+creole)?[\s-]+(?:only[\s-]+)?(?:speaking|speakers?|language|interpreters?|translators?)\b|-(?:only|style)\b|[\s-]+born\b",
     re.IGNORECASE,
 )
+_SPEAKS = re.compile(
+    r"\b(?:speaks?|fluent\s+in)\s+(?:(?:only|primarily|mainly|mostly|fluent|some)\s+)?$", re.IGNORECASE
+)
+_FINDING_NEXT = re.compile(
+    r"(?:[ \t-]+[a-z-]+){0,2}?[ \t-]+(?:"
+    r"stools?|tarry|sputum|phlegm|mucus|discharge|plaques?|patch(?:es)?|spots?|exudates?|eschars?|"
+    r"coating|count|matter|vomit\w*|emesis|urine|lesions?|nodules?|papules?|pustules?|macules?|moles?|scabs?|crusts?|ulcers?|"
+    r"material|fluid|drainage|tongue|toes?|fingers?|nails?|skin|floaters?|widow|mou?ld)\b",
+    re.IGNORECASE,
+)
+_PERSON_NEXT = re.compile(
+    rf"(?:[ \t-]+[A-Za-z][\w/'’-]*){{0,4}}?[ \t-]+(?:\d|(?:{PERSON}|boy|girl|[MF]|race|ethnicity|smok\w+|non-?smok\w+|"
+    r"veteran|diabetic|\w+(?<!ulc)ers?|\w+ists?|\w+(?:wo)?m[ae]n)\b)|\s*(?:[.,;:)/\n-]|$)|"
+    r"\s+(?:c/o|s/p|h/o|w/|p/w|w\b|[a-z]+(?:ing|ed)\b|"
+    r"(?:who|with|and|or|in|for|but|on|at|has|had|is|was|here|presents?|lives|denies|reports|not)\b)",
+    re.IGNORECASE,
+)
+""" "Black" and "white" after a comma describe the patient if a person, or no noun at all, follows."""
+_OF_DESCENT = re.compile(r"of\s+(?P<word>\S.*?)\s+(?:descent|origin)", re.IGNORECASE)
 _LEAD = re.compile(r"\s*(?:[A-Z][A-Za-z /&]{1,40}:)?\s*")
 _PROVIDER_NEXT = re.compile(
     r"[\s-]+(?:(?:male|female)\s+)?(?:nurses?|RN|MD|NP|PA|staff|providers?|physicians?|doctors?|residents?|aides?|clinicians?|"
@@ -44,6 +64,7 @@ _PROVIDER_NEXT = re.compile(
 )
 _DESCENT = re.compile(r"[\s-]+(?:descent|origin|heritage|ancestry|background|extraction|ethnicity)\b", re.IGNORECASE)
 _OF = re.compile(r"\bof\s+$", re.IGNORECASE)
+_BOTH_NEXT = re.compile(r"\s*\(\s*(?:half\s+)?[a-z-]+\s*(?:/|and\b|&|,)\s*(?:half\s+)?[a-z-]+\s*\)", re.IGNORECASE)
 _PARTLY = re.compile(r"\b(?:half|part|partly|partially|mixed|quarter)[\s-]+$", re.IGNORECASE)
 
 _PATIENT = (
@@ -54,6 +75,11 @@ _ADVERBS = (
     r"[a-z]+ly)[\s,]+)"
 )
 _SUBJECT = re.compile(rf"{_PATIENT}[\s,]+{_ADVERBS}{{0,4}}$", re.IGNORECASE)
+_AGED_SUBJECT = re.compile(
+    rf"\b\d{{1,3}}[\s-]*(?:y\.?/?o\.?|(?:years?|yrs?)[\s-]+old)?[\s-]*(?:[a-z-]+\s+)?(?:{PERSON}|[MF])[\s,]+{_ADVERBS}{{0,3}}$",
+    re.IGNORECASE,
+)
+""" "60F refused meds"."""
 _JOINED = re.compile(rf"{_PATIENT}\s[^.;:]*\b(?:and|but)\s+{_ADVERBS}{{0,2}}$", re.IGNORECASE)
 _LINKED = re.compile(
     rf"{_PATIENT}(?:\s+(?:[a-z]+ly|has|had|then|again|also)){{0,2}}(?:['’]s\s+|\s+|(?<=['’]s)\s*)"
@@ -98,7 +124,7 @@ _IS = re.compile(
     r"(?:(?:also|currently)\s+)?(?:is|was|has\s+been|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
     re.IGNORECASE,
 )
-_AFTER_IS = re.compile(r"\s*(?:[.,;)]|and\b|but\b|only\b|for\s+(?:many|several|most|years|\d)|since\b|$|\n)")
+_AFTER_IS = re.compile(r"\s*(?:[.,;()]|and\b|but\b|only\b|for\s+(?:many|several|most|years|\d)|since\b|$|\n)")
 
 
 def is_said(note: ScannedNote, start: int, end: int) -> bool:
@@ -141,9 +167,20 @@ def is_heading(note: ScannedNote, start: int, end: int) -> bool:
     )
 
 
-def is_language(text: str, end: int) -> bool:
-    """Whether the word that ends here names a language: "Russian-speaking", "Vietnamese interpreter"."""
-    return _LANGUAGE.match(text, end, min(len(text), end + 30)) is not None
+def is_language(text: str, start: int, end: int) -> bool:
+    """Whether the word names a language or a birthplace: "Russian-speaking", "speaks Spanish", "Polish born"."""
+    after = _LANGUAGE.match(text, end, min(len(text), end + 30))
+    return after is not None or _SPEAKS.search(text, max(0, start - 24), start) is not None
+
+
+def is_colour(text: str, start: int, end: int) -> bool:
+    """Whether "black" or "white" is the colour of a finding: "65 yo black man, black tarry stools"."""
+    if text[start:end].lower() not in ("black", "white"):
+        return False
+    if _FINDING_NEXT.match(text, end, min(len(text), end + 50)):
+        return True
+    listed = text[:start].rstrip().endswith(",")
+    return listed and _PERSON_NEXT.match(text, end, min(len(text), end + 60)) is None
 
 
 def is_descent(text: str, start: int, end: int) -> bool:
@@ -151,9 +188,15 @@ def is_descent(text: str, start: int, end: int) -> bool:
     return _DESCENT.match(text, end) is not None and _OF.search(text, max(0, start - 6), start) is not None
 
 
-def is_partly(text: str, start: int) -> bool:
-    """Whether the word applies only in part: "half-Asian"."""
-    return _PARTLY.search(text, max(0, start - 12), start) is not None
+def within_descent(place: WordedMention, text: str) -> WordedMention:
+    """The word in a phrase of descent, so that "of European descent" and "of Italian descent" are changed alike."""
+    match = _OF_DESCENT.fullmatch(text, place.start, place.end) if place.kind == "phrase" else None
+    return place._replace(start=match.start("word"), end=match.end("word"), kind="descent") if match else place
+
+
+def is_partly(text: str, start: int, end: int) -> bool:
+    """Whether the word applies only in part: "half-Asian", "biracial (black/white)"."""
+    return bool(_PARTLY.search(text, max(0, start - 12), start) or _BOTH_NEXT.match(text, end))
 
 
 def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
@@ -178,7 +221,7 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
         return False
     if context == "verb":
         offered = _OFFERED.search(text, low, start) and _STOPS.match(text, end)
-        told = told or _goes_on(note, first, low, start)
+        told = told or _AGED_SUBJECT.search(text, low, start) is not None or _goes_on(note, first, low, start)
         return (opens or told) and bool(offered or _NO_OBJECT.match(text, end) is None)
     return told
 

@@ -56,7 +56,8 @@ class OriginReader:
                     if match is None or contexts.is_providers(note.text, match.end()):
                         continue
                     if belongs_to_patient(note, hit.start, match.end()) and not contexts.is_denied(note, *match.span()):
-                        yield FoundOrigin(*match.span(), what, origin)
+                        born = match.group().lower().endswith("born")
+                        yield FoundOrigin(*match.span(), "a country of origin" if born else what, origin)
 
 
 def _any(names: tuple[str, ...]) -> str:
@@ -80,6 +81,6 @@ def _languages(origin: Origin) -> re.Pattern[str] | None:
         rf"speaks\s+(?:only\s+|primarily\s+|mainly\s+|mostly\s+)?{names}\b"
         rf"|language(?:(?<=native\slanguage)|(?<=first\slanguage)|(?<=primary\slanguage)|(?<=preferred\slanguage))(?:\s+is|\s*:)\s*{names}\b"
         rf"|{names}(?:[\s-]+(?:only[\s-]+)?(?:speaking|speaker)\b|\s+(?:interpreter|translator)\b"
-        rf"|\s+is\s+{_OWN}\s+{_FIRST}\s+language)",
+        rf"|\s+is\s+{_OWN}\s+{_FIRST}\s+language|[\s-]+born\b)",
         re.IGNORECASE,
     )
