@@ -78,8 +78,7 @@ def test_a_model_that_reacts_to_a_typo_is_found_with_its_size(notes: Cohort) -> 
     assert verdicts(result) == {"spelling": "concern", "layout": "acceptable"}
     doses = [f.sentence for f in result.findings if f.kind == "fact"]
     assert any(sentence.startswith("m: typos in 1%, 2% and 5% of the words flip ") for sentence in doses)
-    n_words = np.mean([len(text.split()) for text in notes.texts])
-    assert any("a dose is at least one word" in sentence for sentence in doses) == (n_words < 60)
+    assert any("a dose is at least one word, and these notes are short" in sentence for sentence in doses)
 
 
 def test_a_model_that_reacts_to_a_brand_name_is_found_with_its_size(notes: Cohort) -> None:

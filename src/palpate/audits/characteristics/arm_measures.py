@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from palpate.cases.edits import Ints
 from palpate.results import ModelPredictions, Plan, Predictions
 from palpate.stats.clustered import Units, units_of
 from palpate.stats.curves import FEWEST_POINTS, Roughness, mean_roughness, roughness
+
+T = TypeVar("T")
 
 COLUMNS_PER_BLOCK = 800
 """Groups x labels that are resampled at a time: some hundred megabytes with 10,000 replicates."""
@@ -173,8 +176,7 @@ def _all_sums(
         )
         for m, (name, answers) in enumerate(predictions.scored.items())
     }
-    wholes = {name: Sums.mean([sums[member] for member in each]) for name, each in predictions.ensembles.items()}
-    return sums | wholes
+    return sums | {name: Sums.mean(parts) for name, parts in _members(sums, predictions)}
 
 
 def _age_sums(
@@ -192,8 +194,13 @@ def _age_sums(
         name: AgeSums.of(arm.cut(answers.p[:, labels]), answers.p[original, labels], threshold[m, labels], sets, years)
         for m, (name, answers) in enumerate(predictions.scored.items())
     }
-    wholes = {name: AgeSums.mean([sums[member] for member in each]) for name, each in predictions.ensembles.items()}
-    return sums | wholes
+    return sums | {name: AgeSums.mean(parts) for name, parts in _members(sums, predictions)}
+
+
+def _members(sums: Mapping[str, T], predictions: Predictions) -> Iterator[tuple[str, list[T]]]:
+    """Every ensemble with the sums of its members."""
+    for name, members in predictions.ensembles.items():
+        yield name, [sums[member] for member in members]
 
 
 def _observed(

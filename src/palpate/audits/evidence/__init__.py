@@ -206,8 +206,15 @@ class Evidence:
         unit: Unit = "patient" if self.unit == "patient" else "case"
         how = Resampling(level=self.level, correction=self.correction, unit=unit)
         patients = plan.cohort.patients[plan.cases]
-        every = self.codes in ("all", "predicted")
-        charts = AuditedCharts(plan.memory, patients, how, self.iou, training_counts(plan), self.categories, every)
+        charts = AuditedCharts(
+            plan.memory,
+            patients,
+            how,
+            self.iou,
+            n_training=training_counts(plan),
+            categories=self.categories,
+            all_codes=self.codes in ("all", "predicted"),
+        )
         marked = mark_evidence(plan, predictions, self._asking, self._marking)
         known = known_evidence(marked)
         measured = measure_evidence(charts, known, predictions)

@@ -6,7 +6,7 @@ bring its own, and a user may give a number. All audits that speak of decisions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -45,6 +45,10 @@ class Thresholds(NamedTuple):
     """In words, where each model's came from."""
     optimistic: frozenset[str] = frozenset()
     """The models whose threshold was chosen on the audited cases: their decisions look better than they are."""
+
+    def optimistic_among(self, models: Sequence[str], ensembles: Mapping[str, Sequence[str]]) -> list[str]:
+        """Those of some models and ensembles whose threshold was chosen on the audited cases."""
+        return [name for name in models if ensembles.get(name, [name])[0] in self.optimistic]
 
 
 def check_rule(rule: ThresholdRule, cohort: Cohort) -> None:

@@ -355,9 +355,7 @@ def _skills(analysis: PerformanceAnalysis) -> Iterator[Finding]:
 
 def _threshold_caveats(analysis: PerformanceAnalysis) -> Iterator[Finding]:
     """Decisions at a threshold that was chosen on the audited cases look better than they will be."""
-    models = [
-        name for name in analysis.models if analysis.ensembles.get(name, [name])[0] in analysis.thresholds.optimistic
-    ]
+    models = analysis.thresholds.optimistic_among(analysis.models, analysis.ensembles)
     if models:
         its, was = ("its threshold", "was") if len(models) == 1 else ("their thresholds", "were")
         yield Finding(

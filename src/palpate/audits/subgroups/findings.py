@@ -183,9 +183,7 @@ def _missing(analysis: SubgroupAnalysis) -> Iterator[Finding]:
 
 
 def _threshold(analysis: SubgroupAnalysis) -> Iterator[Finding]:
-    models = [
-        name for name in analysis.models if analysis.ensembles.get(name, [name])[0] in analysis.thresholds.optimistic
-    ]
+    models = analysis.thresholds.optimistic_among(analysis.models, analysis.ensembles)
     if models:
         yield Finding(
             sentence=f"The threshold of {listed(models)} was chosen on the audited cases themselves, for all groups at "

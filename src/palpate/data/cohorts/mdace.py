@@ -5,7 +5,7 @@ summaries first and the others by time, with `NOTE_MARK` between them; offsets o
 to this text. Splits are MDACE's lists. They list charts, so a patient may be in two of them: see `patients`.
 
 With `charts: code-ev`, charts without annotations are added for training, with the codes that they were billed with.
-The SQL is in `sql/mdace.sql` and `sql/billed.sql`.
+The SQL is in `sql/mdace.sql` and `sql/billed_*.sql`.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ from palpate.errors import CohortError
 
 _LAST = datetime.max
 _BILLED = {
-    "Inpatient": ("billed", (DIAGNOSES_ICD, PROCEDURES_ICD)),
-    "Profee": ("billed_profee", (DIAGNOSES_ICD, CPTEVENTS)),
+    "Inpatient": {"billed_diagnoses": DIAGNOSES_ICD, "billed_procedures": PROCEDURES_ICD},
+    "Profee": {"billed_diagnoses": DIAGNOSES_ICD, "billed_cptevents": CPTEVENTS},
 }
-"""By setting: the SQL that reads billed codes, and its tables."""
+"""By setting: the SQL that reads billed codes, in order, each with its table."""
 
 
 class SourceFolders(NamedTuple):
@@ -122,7 +122,7 @@ def read_billed(
 
 def missing_billed(folder: Path, setting: str) -> list[str]:
     """The tables of billed codes that a folder does not have."""
-    return [table.name.upper() for table in _BILLED[setting][1] if not has_table(folder, table)]
+    return [table.name.upper() for table in _BILLED[setting].values() if not has_table(folder, table)]
 
 
 def _keep_numbers(hospital: Hospital, table: str, column: str, numbers: Sequence[int]) -> None:
@@ -158,11 +158,11 @@ def _notes(hospital: Hospital, annotated: set[int], file: Path) -> tuple[FoundNo
 
 
 def _billed(hospital: Hospital, setting: str = "Inpatient") -> dict[int, dict[str, list[str]]]:
-    script, tables = _BILLED[setting]
-    for table in tables:
+    for table in _BILLED[setting].values():
         hospital.attach(table)
     hospital.progress("reading billed codes")
-    hospital.run(script)
+    for script in _BILLED[setting]:
+        hospital.run(script)
     billed: dict[int, dict[str, list[str]]] = {}
     for frame in hospital.frames("SELECT hadm_id, code_system, code FROM billed ORDER BY ALL"):
         for stay, system, code in frame.iter_rows():
