@@ -98,7 +98,7 @@ def _levels(cohort: Cohort, rows: Ints, name: str, cutting: Cutting) -> _Levels:
     if name not in cohort.attributes:
         hint = "list the column under the cohort's `attributes:`"
         if cohort.attributes:
-            hint = f"{closest(name, cohort.attributes, all_are='its attributes are')}; or {hint}"
+            hint += f"; {closest(name, cohort.attributes, all_are='its attributes are')}"
         raise ConfigError(f"audit '{AUDIT}': the cohort has no attribute '{name}'", hint=hint, at=("by",))
     column = cohort.cases[name].gather(rows)
     if not column.dtype.is_numeric():
