@@ -2,8 +2,9 @@
 
 Rows in messages are the file's records, counted from 1 without the header; a note that spans several lines is one row.
 Columns without a role are not read. palpate's own convention, which `write_cohort` follows and `read_cohort` falls back
-to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `text`, `image` and `prior` under their own
-names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels as one list column `labels`.
+to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `text`, `image`, `prior` and `sampling_weight`
+under their own names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels as one list column
+`labels`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from scipy import sparse
 
-from palpate.cases.cohort import READ, Cohort, arrange
+from palpate.cases.cohort import READ, WEIGHT, Cohort, arrange
 from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
 from palpate.data.tables.formats import format_of
 from palpate.data.tables.labels import code_lists, encode
@@ -73,6 +74,8 @@ class TableSpec(BaseModel):
     split: str | None = None
     image: str | None = None
     prior: str | None = None
+    weight: str | None = None
+    """How many cases of the population a case stands for, where the cases were not drawn with equal chances."""
     attributes: Names = ()
 
     @model_validator(mode="after")
@@ -155,7 +158,7 @@ def _choose(spec: TableSpec, columns: Sequence[str], file: Path) -> _Roles:
     if not columns:
         raise CohortError("the table has no columns", file=file, hint="give one column per role")
     named = {"case_id": spec.case, "patient_id": spec.patient}
-    named |= {role: getattr(spec, role) for role in READ}
+    named |= {role: spec.weight if role == WEIGHT else getattr(spec, role) for role in READ}
     roles = {}
     for role, column in named.items():
         if column is not None or role in columns:
