@@ -257,6 +257,22 @@ def check_unique(cases: ColumnCheck) -> None:
         )
 
 
+def check_one_patient(stays: ColumnCheck, patient: pl.Series) -> None:
+    """Refuse a stay of two patients: its cases would be resampled apart."""
+    pairs = pl.DataFrame({"stay": stays.values, "patient": patient, "row": np.arange(len(patient))})
+    pairs = pairs.unique(["stay", "patient"], keep="first", maintain_order=True)
+    second = first_true(~pairs["stay"].is_first_distinct())
+    if second is not None:
+        stay = pairs["stay"][second]
+        one = pairs.filter(pl.col("stay") == stay).row(0, named=True)
+        raise stays.error(
+            f"stay {quote(stay)} is of patient {quote(one['patient'])} in row {one['row'] + 1} "
+            f"and of patient {quote(pairs['patient'][second])} here",
+            hint="give each stay its own id, or set `patient:` of the cohort",
+            at=pairs["row"][second],
+        )
+
+
 def check_one_split(patients: ColumnCheck, split: pl.Series) -> None:
     """Refuse a patient with cases in two splits: the model would be tested on patients it was trained on."""
     pairs = pl.DataFrame({"patient": patients.values, "split": split, "row": np.arange(len(split))})
