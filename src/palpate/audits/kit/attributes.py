@@ -27,6 +27,8 @@ class Cutting(NamedTuple):
     cuts: Mapping[str, Sequence[float]]
     n_quantiles: int
     most_groups: int
+    remedy: str = "put them into fewer categories in the table, or raise `most_groups`"
+    """What to do about an attribute with more values."""
 
 
 def check_cuts(audit: str, cutting: Cutting, names: Sequence[str]) -> None:
@@ -62,10 +64,10 @@ def attribute_levels(audit: str, cohort: Cohort, rows: Ints, name: str, cutting:
             raise ConfigError(
                 f"audit '{audit}', option 'cuts': attribute '{name}' is not a number", hint="leave it out of `cuts`"
             )
-        return _categories(audit, name, cleaned(column), cutting.most_groups)
+        return _categories(audit, name, cleaned(column), cutting)
     known = column.drop_nulls()
     if name not in cutting.cuts and known.n_unique() <= FEW_VALUES:
-        return _categories(audit, name, column, cutting.most_groups)
+        return _categories(audit, name, column, cutting)
     bounds = [float(bound) for bound in cutting.cuts.get(name, ())]
     if not bounds:
         shares = np.arange(1, cutting.n_quantiles) / cutting.n_quantiles
@@ -81,17 +83,18 @@ def cleaned(column: pl.Series) -> pl.Series:
     return text.set(text == "", None)
 
 
-def _categories(audit: str, name: str, column: pl.Series, most: int) -> Levels:
+def _categories(audit: str, name: str, column: pl.Series, cutting: Cutting) -> Levels:
     values = column.drop_nulls().unique().sort().to_list()
-    if len(values) > most:
+    if len(values) > cutting.most_groups:
         raise ConfigError(
-            f"audit '{audit}': attribute '{name}' has {len(values):,} different values, more than {most} groups",
-            hint="put them into fewer categories in the table, or raise `most_groups`",
+            f"audit '{audit}': attribute '{name}' has {len(values):,} different values, "
+            f"more than {cutting.most_groups} groups",
+            hint=cutting.remedy,
             at=("by",),
         )
     place = {value: k for k, value in enumerate(values)}
     code = np.asarray([len(values) if value is None else place[value] for value in column.to_list()], np.int64)
-    named = [_number(value) if isinstance(value, int | float) else str(value) for value in values]
+    named = [written_number(value) if isinstance(value, int | float) else str(value) for value in values]
     return _with_missing(named, code)
 
 
@@ -100,7 +103,8 @@ def _with_missing(names: list[str], code: Ints) -> Levels:
     return Levels([*names, own] if bool((code == len(names)).any()) else names, code)
 
 
-def _number(value: float) -> str:
+def written_number(value: float) -> str:
+    """A value of a numeric attribute in the name of a group."""
     return f"{value:g}" if abs(value) < 1e6 else f"{value:.10g}"
 
 
@@ -108,6 +112,6 @@ def _ranges(bounds: Sequence[float]) -> list[str]:
     """`under 40`, `40 to under 65`, `65 and over`."""
     if not bounds:
         return ["any value"]
-    named = [_number(bound) for bound in bounds]
+    named = [written_number(bound) for bound in bounds]
     between = [f"{a} to under {b}" for a, b in pairwise(named)]
     return [f"under {named[0]}", *between, f"{named[-1]} and over"]
