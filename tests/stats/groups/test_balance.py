@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.stats.groups.balance import category_difference, chance_difference, number_difference
+from palpate.stats.groups import category_difference, chance_difference, number_difference
 
 counts = st.lists(st.integers(1, 60), min_size=2, max_size=5)
 

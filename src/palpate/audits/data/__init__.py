@@ -17,7 +17,7 @@ from pydantic import Field
 
 from palpate.audits.data.checks import Checked, Duplicates, check_cohort
 from palpate.audits.data.findings import METRICS, concerns, data_answers, data_blocks, data_findings, data_rows
-from palpate.audits.data.population import Population, Showing, groups_of, population
+from palpate.audits.data.population import PopulationTable, Showing, groups_of, population
 from palpate.audits.data.table_one import (
     DIFFERENCE,
     difference_rows,
@@ -36,8 +36,8 @@ class Examined(NamedTuple):
     """What was counted while planning."""
 
     checked: Checked
-    population: Population
-    groups: tuple[Population, ...]
+    population: PopulationTable
+    groups: tuple[PopulationTable, ...]
     """By each attribute that was asked for."""
 
 
@@ -112,7 +112,9 @@ class Data:
             answers=data_answers(checked, rows, models, margins),
         )
 
-    def _populations(self, cohort: Cohort, labels: tuple[str, ...]) -> tuple[Population, tuple[Population, ...]]:
+    def _populations(
+        self, cohort: Cohort, labels: tuple[str, ...]
+    ) -> tuple[PopulationTable, tuple[PopulationTable, ...]]:
         showing = Showing(labels, self.most_labels, self.most_values, self.smallest_cell)
         groups = tuple(groups_of(cohort, self.split, name, showing) for name in self.by)
         return population(cohort, self.split, showing), groups

@@ -20,7 +20,7 @@ from palpate.audits.kit.attributes import FEW_VALUES, Cutting, attribute_levels,
 from palpate.audits.kit.scope import most_frequent_labels
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
-from palpate.stats.groups.balance import category_difference, chance_difference, number_difference
+from palpate.stats.groups import category_difference, chance_difference, number_difference
 
 AUDIT = "data"
 DEVELOPMENT = "development"
@@ -98,7 +98,7 @@ class CrowdedAttribute(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class PopulationTable:
     """One table."""
 
     parts: tuple[PopulationPart, ...]
@@ -133,7 +133,7 @@ Compare = Callable[[Distance, Mask, int], tuple[Apartness, ...]]
 """Given a distance, which rows have a value, and between how many values they are divided."""
 
 
-def population(cohort: Cohort, split: str, showing: Showing) -> Population:
+def population(cohort: Cohort, split: str, showing: Showing) -> PopulationTable:
     """Table 1: a part for each cohort and split that is used; evaluation against development."""
     development, evaluation = _parts(cohort, split)
     seen = np.concatenate([_NONE, *(part.rows for part in development)])
@@ -148,10 +148,10 @@ def population(cohort: Cohort, split: str, showing: Showing) -> Population:
 
     parts = (*development, *evaluation)
     lines, crowded = _lines(cohort, parts, showing, compare)
-    return Population(parts, reference, tuple(part.name for part in compared), lines, crowded)
+    return PopulationTable(parts, reference, tuple(part.name for part in compared), lines, crowded)
 
 
-def groups_of(cohort: Cohort, split: str, by: str, showing: Showing) -> Population:
+def groups_of(cohort: Cohort, split: str, by: str, showing: Showing) -> PopulationTable:
     """The same by an attribute of the audited cases; each line has the largest difference between two groups."""
     rows = cohort.rows(split=split)
     hint = "put them into fewer categories in the table"
@@ -166,7 +166,7 @@ def groups_of(cohort: Cohort, split: str, by: str, showing: Showing) -> Populati
         return (max(pairs, key=lambda each: -1.0 if each.value is None else each.value),) if pairs else ()
 
     lines, crowded = _lines(cohort, parts, showing, compare, leave_out=by)
-    return Population(parts, None, ("between groups",), lines, crowded)
+    return PopulationTable(parts, None, ("between groups",), lines, crowded)
 
 
 def _apart(cohort: Cohort, distance: Distance, known: Mask, n_values: int, first: Ints, second: Ints) -> Apartness:

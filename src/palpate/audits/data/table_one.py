@@ -9,7 +9,7 @@ import polars as pl
 
 from palpate.audits.data.population import (
     MonthRange,
-    Population,
+    PopulationTable,
     Quartiles,
     Summary,
     TableLine,
@@ -44,7 +44,7 @@ _SCHEMA = {
 }
 
 
-def population_block(found: Population, title: str, smallest_cell: int) -> Table:
+def population_block(found: PopulationTable, title: str, smallest_cell: int) -> Table:
     """One table; what is compared has a column of differences at the end."""
     several = len(found.compared) > 1
     against = found.reference or "other groups"
@@ -68,7 +68,7 @@ def population_block(found: Population, title: str, smallest_cell: int) -> Table
     )
 
 
-def _caption(found: Population, smallest_cell: int) -> str:
+def _caption(found: PopulationTable, smallest_cell: int) -> str:
     told = "Cases, with their share of those whose value is known; missing ones, of all."
     if found.reference is not None:
         told += (
@@ -113,7 +113,7 @@ def _short(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else written_number(float(f"{value:.4g}"))
 
 
-def population_frame(tables: Sequence[tuple[str, Population]]) -> pl.DataFrame:
+def population_frame(tables: Sequence[tuple[str, PopulationTable]]) -> pl.DataFrame:
     """All tables in long form: what a paper's Table 1 is made from."""
     rows = []
     for name, found in tables:
@@ -137,7 +137,7 @@ def _numbers(cell: Summary) -> dict[str, object]:
     return {"first_month": cell.first, "last_month": cell.last}
 
 
-def difference_rows(found: Population, models: Sequence[str]) -> Iterator[Estimate]:
+def difference_rows(found: PopulationTable, models: Sequence[str]) -> Iterator[Estimate]:
     """The differences to development (or to the first cohort) as estimates, the same for every model."""
     if found.reference is None:
         return
@@ -158,7 +158,7 @@ def _told(line: TableLine) -> str:
     return f"{line.name}, {line.value}" if line.value in ("missing", "events") else line.name
 
 
-def population_findings(found: Population) -> Iterator[Finding]:
+def population_findings(found: PopulationTable) -> Iterator[Finding]:
     """Where evaluation is made up differently than development by more than chance, and what could not be shown."""
     for part in found.compared if found.reference is not None else ():
         apart = found.beyond_chance(part, VISIBLE)
