@@ -58,7 +58,7 @@ _SHELTER = re.compile(
     re.IGNORECASE,
 )
 _HOME = re.compile(
-    rf"\b(?:in|at|on)\s+{_BETWEEN}(?:home|house|apartment|apt|condo|condominium|townhouse|townhome|trailer|duplex|flat|dorm|"
+    rf"\b(?:in|at|on)\s+{_BETWEEN}(?:home|house|apartment|apt|condo|condominium|townhouse|townhome|trailer|duplex|flat|dorm|rental(?:\s+(?:unit|property))?|unit|share\s?house|villa|cabin|caravan|basement|"
     r"dormitory|bungalow|cottage|farm|ranch|"
     r"studio|residence|household)\b(?!\s+(?:park|complex|building|health))",
     re.IGNORECASE,
@@ -70,6 +70,12 @@ _DESCRIBED = re.compile(
 )
 
 
+_REGION = re.compile(
+    r"(?:the\s+|a\s+|an\s+)?(?:(?:rural|urban|local|same|nearby|central|northern|southern|eastern|western|north|south|east|west|upstate|"
+    r"downtown|remote|small|large)\s+)*(?:[A-Z_\[]|(?:area|town|city|suburbs?|village|community|country|region|state|county|neighbou?rhood|"
+    r"district|province|island|coast|outskirts|vicinity)\b)|(?:this|that|another)\b"
+)
+"""What tells the region and not the home: "lives in Salem", "lives in the area"."""
 _HOUSE = re.compile(r"\b(?:house|home|apartment|household|property|condo)\b", re.IGNORECASE)
 """What the rest of the sentence may say of a home: "lives alone, family members live on her property"."""
 
@@ -128,4 +134,11 @@ def _read(text: str, hit: Hit, follows: re.Match[str], last: int) -> Dwelling:
             )
             more = company or re.match(_WITH + "|" + _ALONE, text[match.end() : end], re.IGNORECASE) is not None
             return Dwelling(hit.end, *match.span(), "fixed" if described else place, more)
-    return Dwelling(hit.end, hit.end, hit.end, "fixed" if _HOUSE.search(text, hit.end, last) else "open", True)
+    named = (
+        follows.group("in") is None
+        or hit.word in ("stays", "staying")
+        or _REGION.match(text, follows.end()) is not None
+    )
+    return Dwelling(
+        hit.end, hit.end, hit.end, "fixed" if _HOUSE.search(text, hit.end, last) or not named else "open", True
+    )

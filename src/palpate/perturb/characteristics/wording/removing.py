@@ -32,7 +32,7 @@ def removed(found: FoundWords, place: WordedMention) -> Edit | None:
         return Edit(start, end, "")
     if kind == "brackets":
         return Edit(start - 2 if text[start - 2] == " " else start - 1, end + 1, "")
-    if kind == "sentence":
+    if kind in ("sentence", "alone"):
         return _whole(text, start, end + (text[end : end + 1] == "."))
     if kind == "diagnosis":
         return _item(note, start, end)

@@ -20,11 +20,15 @@ def changed(found: FoundWords, place: WordedMention, group: CharacteristicGroup)
     written = note.text[start:end]
     if place.group == group.name:
         return []
-    form = group.forms.get("adjective" if kind in ("predicate", "letters", "brackets", "descent") else kind)
+    form = group.forms.get("adjective" if kind in ("predicate", "letters", "brackets", "descent", "alone") else kind)
     if form is None:
         out = removed(found, place) if group.is_empty else None
         return None if out is None else [out]
     plain = next((each for each in form if each.startswith("of ")), form[0]) if kind == "predicate" else form[0]
+    if kind == "phrase" and written.lower().startswith("on "):  # "66M on Medicare", where "has Medicaid" does not fit
+        plain = next((each for each in form if each.startswith("on ")), "")
+        if not plain:
+            return None
     word = plain.upper() if written.isupper() and len(written) > 3 else plain
     if kind == "letters":
         return [Edit(start, end, (word.lower() if written.islower() else word) + " ")]
