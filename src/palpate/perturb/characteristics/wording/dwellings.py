@@ -2,6 +2,7 @@
 
 With whom a patient lives says nothing about a home: a couple may live in a shelter. So a sentence that names no place
 is where one is put in ("lives in a homeless shelter with his wife"), and a home or a shelter that it names is replaced.
+Where it is all that the sentence says, "locally" takes its place, which tells of no home: "She lives at home.".
 So is a nursing home. A place that is described can't be replaced ("in a house with steps", "with daily nursing aides").
 """
 
@@ -26,7 +27,7 @@ _WITH = (
     rf"biologic|current|former|female|male|long-term|longtime|\d+)[\s-]+){{0,4}}(?:{_COMPANY})\b"
 )
 _FOLLOWS = re.compile(
-    rf"{_ADVERBS}(?:(?P<alone>{_ALONE})|(?P<with>{_WITH})|(?P<in>\s+(?:in|at|on)\s)|\s+(?:locally|nearby|here)\b)",
+    rf"{_ADVERBS}(?:(?P<alone>{_ALONE})|(?P<with>{_WITH})|(?P<in>\s+(?:in|at|on)\s)|\s+(?P<local>locally)\b|\s+(?:nearby|here)\b)",
     re.IGNORECASE,
 )
 _NOT_NOW = re.compile(
@@ -81,7 +82,7 @@ _HOUSE = re.compile(r"\b(?:house|home|apartment|household|property|condo)\b", re
 
 
 class Dwelling(NamedTuple):
-    """Where a note says that its patient lives: the span of the place, which is empty for `open`."""
+    """Where a note says that its patient lives: the span of the place, which is empty for `open` but for "locally"."""
 
     verb: int
     """The end of the verb, after which a place is put in."""
@@ -139,6 +140,7 @@ def _read(text: str, hit: Hit, follows: re.Match[str], last: int) -> Dwelling:
         or hit.word in ("stays", "staying")
         or _REGION.match(text, follows.end()) is not None
     )
+    start, end = follows.span("local") if follows.group("local") else (hit.end, hit.end)
     return Dwelling(
-        hit.end, hit.end, hit.end, "fixed" if _HOUSE.search(text, hit.end, last) or not named else "open", True
+        hit.end, start, end, "fixed" if _HOUSE.search(text, hit.end, last) or not named else "open", True
     )

@@ -20,6 +20,7 @@ _HISTORY = re.compile(
     r",?\s+(?:with|and\s+has|and|has|having)\s+(?:an?\s+|known\s+|past\s+|prior\s+)*(?:medical\s+)?(?:history\s+of|hx\s+of|h/o)\s+$",
     re.IGNORECASE,
 )
+_STOPS_HERE = re.compile(r"\s*(?:[.,;)\n]|$)")
 _STOPS = re.compile(r"[ \t]*(?:[.;)\n]|$)")
 
 
@@ -38,7 +39,10 @@ def removed(found: FoundWords, place: WordedMention) -> Edit | None:
         return _item(note, start, end)
     if kind == "dwelling":
         home = next(one for one in found.dwellings if one.start == start)
-        return Edit(start - 1, end, "") if home.has_company else None
+        if home.has_company:
+            return Edit(start - 1, end, "")
+        alone = home.verb == start - 1 and _STOPS_HERE.match(text, end)
+        return Edit(start, end, "locally") if alone else None
     return None if kind in ("predicate", "phrase", "header", "descent") else taken_out(note, start, end)
 
 
