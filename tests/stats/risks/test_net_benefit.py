@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palpate.stats import decision_curves
-from palpate.stats.risks.distribution import risk_distribution
 from palpate.stats.risks.net_benefit import benefit_curves, net_benefit
+from palpate.stats.risks.smooth import risk_distribution
 from tests.stats.risks.test_core import REFERENCE, drawn, published
 
 

@@ -23,7 +23,7 @@ from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import Unit
 from palpate.stats.bootstrap import seed_of
 from palpate.stats.inputs import Floats
-from palpate.stats.risks.influence import mean_influences, unit_codes, unit_sums
+from palpate.stats.risks import mean_influences, unit_codes, unit_sums
 from palpate.stats.risks.logistic import fit_logistic, influences, log_odds
 from palpate.stats.risks.net_benefit import range_worth
 from palpate.stats.risks.smooth import (

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from palpate.stats.inputs import Floats
-from palpate.stats.risks.influence import unit_sums
+from palpate.stats.risks import unit_sums
 
 CLOSEST = 1e-8
 """Risks of 0 and 1 have no odds: they are taken to be this far from 0 and 1."""

@@ -16,7 +16,7 @@ from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import Unit
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval
-from palpate.stats.risks.influence import mean_influences, unit_codes
+from palpate.stats.risks import mean_influences, unit_codes
 from palpate.stats.score_intervals import class_units, cluster_sizes, contrast_interval, rate_interval
 
 

@@ -3,7 +3,7 @@
 Restricted cubic splines of the log odds in a logistic model (Harrell 2015, Section 2.4.5; Austin and Steyerberg 2019):
 straight beyond the outermost knots. Five knots where both outcomes are frequent, fewer where they are not. From the
 curve, how far predicted risks are from it: on average (ICI), in the middle (E50), in the worst tenth (E90), and at the
-worst case (Emax).
+worst case (Emax). And how predicted risks are distributed among cases with and without the outcome.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from palpate.stats import inputs as _inputs
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval
+from palpate.stats.risks import check_risks
 from palpate.stats.risks.logistic import LogisticFit, fit_logistic, influences, log_odds
 
 KNOTS = {
@@ -133,8 +133,25 @@ def curve_band(curve: SmoothCurve, influence: Floats, risk: Floats, quantile: fl
     return Interval(np.asarray(expit(middle - quantile * error)), np.asarray(expit(middle + quantile * error)))
 
 
-def check_risks(y_true: ArrayLike, y_score: ArrayLike, weight: ArrayLike | None) -> tuple[Floats, Floats, Floats]:
-    """Outcomes, risks and weights as arrays of floats; raises ValueError if they don't fit together."""
-    positive, score, mass = _inputs.scored(y_true, y_score, weight)
-    _inputs.probabilities(score)
-    return positive.astype(np.float64), score, mass.astype(np.float64)
+class RiskDistribution(NamedTuple):
+    """Shares of the cases with the outcome, and of those without, whose risk is in each bin; nan if there are none."""
+
+    edges: Floats
+    with_outcome: Floats
+    without_outcome: Floats
+
+
+def risk_distribution(
+    y_true: ArrayLike, y_score: ArrayLike, *, n_bins: int = 20, weight: ArrayLike | None = None
+) -> RiskDistribution:
+    """Histograms of risks over [0, 1] in bins of equal width, one for each outcome; each sums to 1."""
+    if n_bins < 1:
+        raise ValueError("n_bins must be at least 1")
+    y, risk, mass = check_risks(y_true, y_score, weight)
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    shares = []
+    for side in (y == 1.0, y == 0.0):
+        total = float(mass[side].sum())
+        counts = np.histogram(risk[side], bins=edges, weights=mass[side])[0].astype(np.float64)
+        shares.append(counts / total if total > 0 else np.full(n_bins, np.nan))
+    return RiskDistribution(edges, *shares)
