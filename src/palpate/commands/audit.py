@@ -16,7 +16,7 @@ from palpate.errors import ConfigError
 from palpate.files import without_secrets
 from palpate.models import load_model
 from palpate.results import AdaptiveAudit, Audit, AuditResult
-from palpate.run.checks import check_directory, check_scope
+from palpate.run.checks import check_directory, check_groups, check_scope
 from palpate.run.conditions import Condition, RunNames, check_labels, parse
 from palpate.run.directory import RunDirectory
 from palpate.run.execute import Execution
@@ -66,6 +66,7 @@ def audit(
     for name in audits:
         with settings.locating("audits", name):
             check_scope(cohort, name, settings.audits.get(name, {}))
+            check_groups(cohort, audits[name])
     for k, condition in enumerate(conditions):
         with settings.locating("gate", k):
             check_labels(condition, cohort.labels, audits)

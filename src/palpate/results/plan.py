@@ -233,6 +233,15 @@ class ChecksOptions(Protocol):
 
 
 @runtime_checkable
+class ChecksCohort(Protocol):
+    """An audit that can tell, from the cohort alone, that its options do not fit."""
+
+    def check_cohort(self, cohort: Cohort) -> None:
+        """Refuse them before any model is loaded."""
+        ...
+
+
+@runtime_checkable
 class ChecksModels(Protocol):
     """An audit that can tell, from what models declare, that its options do not fit, or what they need not score."""
 

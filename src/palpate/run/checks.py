@@ -14,7 +14,7 @@ from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError, RunError, closest
 from palpate.models import Model
 from palpate.models.classes import unclear
-from palpate.results import Audit, ChecksModels, ModelFacts, ModelPredictions, Plan, Predictions
+from palpate.results import Audit, ChecksCohort, ChecksModels, ModelFacts, ModelPredictions, Plan, Predictions
 from palpate.run.directory import RunDirectory
 
 
@@ -50,6 +50,12 @@ def check_scope(cohort: Cohort, audit: str, options: Mapping[str, Any]) -> None:
     if isinstance(split, str) and not len(cohort.rows(split=split)):
         hint = closest(split, cohort.cases["split"].drop_nulls().unique().to_list(), all_are="its splits are")
         raise ConfigError(f"audit '{audit}': the cohort has no case in split '{split}'", hint=hint, at=("split",))
+
+
+def check_groups(cohort: Cohort, audit: Audit) -> None:
+    """Refuse options of an audit that do not fit the cohort, such as an attribute that it does not have."""
+    if isinstance(audit, ChecksCohort):
+        audit.check_cohort(cohort)
 
 
 def check_fit(
