@@ -39,6 +39,7 @@ from palpate.run.execute.explaining import Explainer, explained
 from palpate.run.execute.wanted import gather
 from palpate.run.manifest import build_manifest, describe_cohorts, unreliable_cache
 from palpate.run.scores import odd_models, with_odd_models
+from palpate.run.weights import with_weights
 
 
 class RunProgress(ScoringProgress, Protocol):
@@ -144,6 +145,7 @@ def _run(
     out.write_manifest(manifest)
     analysed = [_analyse(job, name, plans[name], predictions[name], progress) for name in plans]
     results = with_odd_models(analysed, odd_models(job.cohort, plans, predictions))
+    results = with_weights(results, job.audits, plans)
     for result in results:
         out.write_result(result)
     models = dict.fromkeys(member.ensemble or member.spec.name for member in members)

@@ -48,6 +48,7 @@ class Capabilities:
     """What a model can do, tested by sentences with known answers."""
 
     name: ClassVar[str] = "capabilities"
+    unweighted_because: ClassVar[str] = "it scores sentences made from templates, and notes only as places for them"
     metrics: ClassVar[tuple[str, ...]] = METRICS
 
     suite: str | InstanceOf[Suite] = field(

@@ -57,6 +57,9 @@ class Characteristics:
     """The same notes with another gender, age, ethnicity, or whatever a definition describes."""
 
     name: ClassVar[str] = "characteristics"
+    unweighted_because: ClassVar[str] = (
+        "it compares each note with altered copies of itself, and averages over the notes"
+    )
     metrics: ClassVar[tuple[str, ...]] = METRICS
     beside_models: ClassVar[tuple[str, ...]] = (TRAINING,)
 

@@ -47,6 +47,7 @@ class Data:
     """What can be known of the cases before any is scored."""
 
     name: ClassVar[str] = "data"
+    unweighted_because: ClassVar[str] = "it describes the table as it is"
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, DIFFERENCE)
     questions: ClassVar[tuple[str, ...]] = ("leakage", "labels")
 

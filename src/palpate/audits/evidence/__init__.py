@@ -49,6 +49,7 @@ class Evidence:
     """Evidence of models against that of coders."""
 
     name: ClassVar[str] = "evidence"
+    unweighted_because: ClassVar[str] = "it compares marked evidence chart by chart, and averages over the charts"
     metrics: ClassVar[tuple[str, ...]] = METRICS
     questions: ClassVar[tuple[str, ...]] = ("pointing", "faithfulness")
 

@@ -28,8 +28,8 @@ class ThresholdRule:
     """How a threshold is found.
 
     A number is used as it is. `recall` reaches `target_recall`, and `youden` maximises Youden's index, both on the
-    validation split or, without one, on the audited cases. `auto` is the model's own, else `recall` where there is a
-    validation split, else `youden`.
+    validation split or, without one, on the audited cases, with their sampling weights. `auto` is the model's own, else
+    `recall` where there is a validation split, else `youden`.
     """
 
     threshold: Threshold = "auto"
@@ -72,6 +72,7 @@ def decide_thresholds(
     on_validation = len(parent[validation]) > 0
     chosen = validation if on_validation else main
     y_true = plan.cohort.y_true(parent[chosen], plan.labels)
+    weight = plan.cohort.weights_of(parent[chosen])
     where = "the validation split" if on_validation else "the audited cases themselves"
     out = np.full((len(predictions), len(plan.labels)), np.nan)
     origin = {}
@@ -88,6 +89,10 @@ def decide_thresholds(
         origin[name] = f"{reaches} on {where}"
         for j in range(len(plan.labels)):
             y, p = y_true[:, j], answers.p[chosen, j]
-            out[m, j] = recall_threshold(y, p, recall=rule.target_recall) if own == "recall" else youden_threshold(y, p)
+            out[m, j] = (
+                recall_threshold(y, p, recall=rule.target_recall, weight=weight)
+                if own == "recall"
+                else youden_threshold(y, p, weight=weight)
+            )
     chosen_here = frozenset(name for name, how in origin.items() if how.endswith(where) and not on_validation)
     return Thresholds(out, origin, chosen_here)

@@ -46,6 +46,7 @@ class Performance:
     """Discrimination, calibration and decisions on held-out cases."""
 
     name: ClassVar[str] = "performance"
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, "auroc_drop")
     questions: ClassVar[tuple[str, ...]] = ("separation", "calibration", "travel", "comparison")
 

@@ -47,6 +47,9 @@ class Robustness:
     """The same notes, misspelt, laid out differently, in other words, with a denial more or less."""
 
     name: ClassVar[str] = "robustness"
+    unweighted_because: ClassVar[str] = (
+        "it compares each note with altered copies of itself, and averages over the notes"
+    )
     metrics: ClassVar[tuple[str, ...]] = METRICS
 
     perturb: tuple[str, ...] | None = None

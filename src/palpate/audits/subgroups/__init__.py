@@ -45,6 +45,7 @@ class Subgroups:
     """Performance, decisions and calibration in groups of patients."""
 
     name: ClassVar[str] = "subgroups"
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *GAP_METRICS, MODEL_GAP)
     questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
 

@@ -101,6 +101,9 @@ class Vocabulary:
     """Sensitivity of models to words, against clinicians' ratings."""
 
     name: ClassVar[str] = "vocabulary"
+    unweighted_because: ClassVar[str] = (
+        "it compares each note with altered copies of itself, and averages over the notes"
+    )
     metrics: ClassVar[tuple[str, ...]] = METRICS
     questions: ClassVar[tuple[str, ...]] = ("agreement", "spurious")
     beside_models: ClassVar[tuple[str, ...]] = (CLINICIANS,)
