@@ -1,9 +1,9 @@
 """The cohort: the cases to audit, as a table; the patient is the unit of splitting and of resampling.
 
 `cases` has one row per case, with the columns `cohort`, `case_id`, `patient_id` and, if known, `split`, `time`,
-`stay_id` (several predictions of one stay, each with its time), `text`, `image`, `prior` and the attributes. Labels are stored separately, as a sparse 0/1 matrix, because a coding task has
-thousands. Several cohorts in one run (internal and external, say) form one table; the column `cohort` distinguishes
-them.
+`stay_id` (several predictions of one stay, each with its time), `text`, `image`, `prior` and the attributes. Labels are
+stored separately, as a sparse 0/1 matrix, because a coding task has thousands. Several cohorts in one run (internal and
+external, say) form one table; the column `cohort` distinguishes them.
 """
 
 from __future__ import annotations

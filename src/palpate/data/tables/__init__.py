@@ -2,8 +2,9 @@
 
 Rows in messages are the file's records, counted from 1 without the header; a note that spans several lines is one row.
 Columns without a role are not read. palpate's own convention, which `write_cohort` follows and `read_cohort` falls back
-to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `stay_id` (where there is a time), `text`, `image`
-and `prior` under their own names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels as one list column `labels`.
+to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `stay_id` (where there is a time), `text`,
+`image` and `prior` under their own names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels as
+one list column `labels`.
 """
 
 from __future__ import annotations
