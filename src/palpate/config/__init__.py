@@ -21,14 +21,14 @@ from pydantic import (
 )
 
 from palpate import registry
-from palpate.config.audits import make_audit
+from palpate.config.audits import OWN, audit_name, make_audit
 from palpate.data.tables import TableSpec
 from palpate.errors import ConfigError, closest, first_problem
 from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec, check_model
 from palpate.results.verdicts import MARGINS
 
-__all__ = ["DATA", "Config", "ModelConfig", "load_config", "make_audit", "parse_settings"]
+__all__ = ["DATA", "Config", "ModelConfig", "audit_name", "load_config", "make_audit", "parse_settings"]
 
 DATA = "data"
 """The audit of the data, which every run begins with unless it is set to `false`."""
@@ -203,7 +203,8 @@ def _value(override: str, text: str) -> Any:
 def _apply(raw: dict[str, Any], override: str) -> None:
     """`performance.threshold=0.3`, on top of the file."""
     name, equals, value = override.partition("=")
-    audit, dot, option = name.partition(".")
+    # A module may be inside a package: python:package.module:Audit.option
+    audit, dot, option = name.rpartition(".") if name.startswith(OWN) else name.partition(".")
     if not equals or not dot:
         raise ConfigError(f"--set {override}: expected AUDIT.OPTION=VALUE")
     audits = raw.setdefault("audits", {})

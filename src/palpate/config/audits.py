@@ -16,6 +16,8 @@ from palpate.data.tables import read_pretest_card
 from palpate.errors import ConfigError, InputError, closest, first_problem
 from palpate.results import ChecksOptions
 
+OWN = "python:"
+"""Before the module and class of an audit that no package registers."""
 _VALUES = (".yaml", ".yml", ".txt", ".csv")
 
 
@@ -134,6 +136,34 @@ def _read_last(audit: Any, folder: Path) -> Any:
     return dataclasses.replace(audit, **read) if read else audit
 
 
+def find_audit(name: str, folder: Path) -> Any:
+    """The class of an audit: a registered one, or the user's own, `python:module:Class`, found from `folder`."""
+    if not name.startswith(OWN):
+        return registry.find("audits", name)
+    from palpate.models.adapters.python import load_class
+
+    kind = load_class(name.removeprefix(OWN), folder, what="an audit")
+    missing = [part for part in ("plan", "analyse") if not callable(getattr(kind, part, None))]
+    if "plan" in missing and callable(getattr(kind, "plan_with", None)):
+        missing.remove("plan")
+    hint = "docs/extend.md shows one"
+    if missing or not dataclasses.is_dataclass(kind):
+        lacks = f"has no `{missing[0]}`" if missing else "is not a dataclass"
+        raise ConfigError(f"'{name}' is not an audit: it {lacks}", hint=hint)
+    own = getattr(kind, "name", None)
+    if not isinstance(own, str) or not own.isidentifier():
+        problem = f"audit '{name}' needs a name of one word, which its results are called by"
+        raise ConfigError(problem, hint='write `name: ClassVar[str] = "..."` in the class')
+    if own in registry.names("audits"):
+        raise ConfigError(f"audit '{name}' has the name of palpate's own audit '{own}'", hint="choose another name")
+    return kind
+
+
+def audit_name(name: str, folder: Path) -> str:
+    """What the results of an entry of `audits:` are called."""
+    return str(find_audit(name, folder).name) if name.startswith(OWN) else name
+
+
 def make_audit(
     name: str,
     options: dict[str, Any],
@@ -142,11 +172,11 @@ def make_audit(
     include_text: bool = False,
     margins: Mapping[str, float] = MappingProxyType({}),
 ) -> Any:
-    """The audit that is registered under a name, with its options checked; files are found from `folder`.
+    """The audit of a name (or of `python:module:Class`), with its options checked; files are found from `folder`.
 
     Whether note text may be shown, and how large an effect must be to matter, is said once, for the whole run.
     """
-    kind = registry.find("audits", name)
+    kind = find_audit(name, folder)
     known = [field.name for field in dataclasses.fields(kind)]
     for option, value in {"include_text": include_text, "margins": dict(margins)}.items():
         if option in options:
