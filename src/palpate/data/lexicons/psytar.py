@@ -16,7 +16,7 @@ import polars as pl
 import yaml
 
 from palpate.data.lexicons.noun_phrases import MOST_TOKENS, Tagger, load_tagger, reject_tags, reject_words
-from palpate.errors import InputError
+from palpate.errors import InputError, MissingExtra
 from palpate.files import replacing, write_atomically
 
 SHEET = "ADR_Identified"
@@ -92,8 +92,10 @@ def read_mentions(file: Path) -> list[str]:
 
 def _read_sheet(file: Path) -> pl.DataFrame:
     """The sheet with the reactions; all cells are strings."""
-    import fastexcel  # which polars reads Excel with; only this lexicon needs it
-
+    try:
+        import fastexcel  # which polars reads Excel with
+    except ImportError:
+        raise MissingExtra("excel", needed_for=f"reading {file.name}") from None
     try:
         file.open("rb").close()  # fastexcel tells an unreadable file from a damaged one only by its message
         sheets = {name.strip(): name for name in fastexcel.read_excel(file).sheet_names}
