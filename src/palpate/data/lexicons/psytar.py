@@ -18,6 +18,7 @@ import yaml
 from palpate.data.lexicons.noun_phrases import MOST_TOKENS, Tagger, load_tagger, reject_tags, reject_words
 from palpate.errors import InputError
 from palpate.files import replacing, write_atomically
+from palpate.registry import optional
 
 SHEET = "ADR_Identified"
 DRUGS = frozenset(
@@ -92,7 +93,7 @@ def read_mentions(file: Path) -> list[str]:
 
 def _read_sheet(file: Path) -> pl.DataFrame:
     """The sheet with the reactions; all cells are strings."""
-    import fastexcel  # which polars reads Excel with; only this lexicon needs it
+    fastexcel = optional("fastexcel", extra="excel", needed_for="reading an Excel workbook")  # polars reads with it
 
     try:
         file.open("rb").close()  # fastexcel tells an unreadable file from a damaged one only by its message
