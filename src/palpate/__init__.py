@@ -11,7 +11,7 @@ Names are imported when they are first used, so `import palpate` is quick.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Audit": "palpate.results",
