@@ -198,6 +198,25 @@ def _finite(column: ColumnCheck, values: pl.Series) -> pl.Series:
     return values.fill_nan(None)
 
 
+def sampling_weights(column: ColumnCheck) -> pl.Series:
+    """How many cases of the population each case stands for: numbers, none missing or negative, not all 0."""
+    hint = "give each case a weight of at least 0; 0 leaves the case out of every weighted number"
+    values, dtype = column.values, column.values.dtype
+    column.refuse(values.is_null(), "the weight is empty", hint=hint)
+    if not dtype.is_numeric():
+        text = words(column)
+        column.refuse(text.is_null(), "the weight is empty", hint=hint)
+        plain = text.str.strip_chars().str.strip_chars_start("+")
+        values = plain.cast(pl.Float64, strict=False)
+        column.refuse_value(values.is_null(), "which is not a number", hint=hint)
+    number = values.cast(pl.Float64)
+    column.refuse_value(~number.is_finite(), "which is no weight", hint=hint)
+    column.refuse_value(number < 0, "and a weight can't be negative", hint=hint)
+    if len(number) and not (number > 0).any():
+        raise column.error("every weight is 0", hint="give the cases that count a weight above 0")
+    return number
+
+
 def _refuse_infinite(column: ColumnCheck, where: pl.Series) -> None:
     column.refuse(where, "the number is infinite", hint="leave the cell empty if the value is unknown")
 
@@ -235,6 +254,22 @@ def check_unique(cases: ColumnCheck) -> None:
             f"the case id {quote(cases.values[second])} is also in row {(first or 0) + 1}",
             hint="give each case its own id",
             at=second,
+        )
+
+
+def check_one_patient(stays: ColumnCheck, patient: pl.Series) -> None:
+    """Refuse a stay of two patients: its cases would be resampled apart."""
+    pairs = pl.DataFrame({"stay": stays.values, "patient": patient, "row": np.arange(len(patient))})
+    pairs = pairs.unique(["stay", "patient"], keep="first", maintain_order=True)
+    second = first_true(~pairs["stay"].is_first_distinct())
+    if second is not None:
+        stay = pairs["stay"][second]
+        one = pairs.filter(pl.col("stay") == stay).row(0, named=True)
+        raise stays.error(
+            f"stay {quote(stay)} is of patient {quote(one['patient'])} in row {one['row'] + 1} "
+            f"and of patient {quote(pairs['patient'][second])} here",
+            hint="give each stay its own id, or set `patient:` of the cohort",
+            at=pairs["row"][second],
         )
 
 

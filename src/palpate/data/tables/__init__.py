@@ -2,8 +2,9 @@
 
 Rows in messages are the file's records, counted from 1 without the header; a note that spans several lines is one row.
 Columns without a role are not read. palpate's own convention, which `write_cohort` follows and `read_cohort` falls back
-to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `text`, `image` and `prior` under their own
-names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels as one list column `labels`.
+to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `stay_id` (where there is a time), `text`,
+`image`, `prior` and `sampling_weight` under their own names, 0/1 labels as `label:NAME`, attributes as
+`attribute:NAME`, many labels as one list column `labels`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from scipy import sparse
 
-from palpate.cases.cohort import READ, Cohort, arrange
+from palpate.cases.cohort import READ, STAY, WEIGHT, Cohort, arrange
 from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
 from palpate.data.tables.formats import format_of
 from palpate.data.tables.labels import code_lists, encode
@@ -27,6 +28,8 @@ from palpate.files import replacing
 
 LABEL, ATTRIBUTE, LABEL_LIST = "label:", "attribute:", "labels"
 MOST_LABEL_COLUMNS = 200
+_FIELDS = {STAY: "stay", WEIGHT: "weight"}
+"""Roles that a user calls by another name."""
 
 
 def _as_tuple(value: object) -> object:
@@ -70,9 +73,13 @@ class TableSpec(BaseModel):
     labels: Labels | None = None
     label_list: LabelList | None = None
     time: str | None = None
+    stay: str | None = None
+    """Several cases of one stay, each a prediction at its time."""
     split: str | None = None
     image: str | None = None
     prior: str | None = None
+    weight: str | None = None
+    """How many cases of the population a case stands for, where the cases were not drawn with equal chances."""
     attributes: Names = ()
 
     @model_validator(mode="after")
@@ -155,11 +162,16 @@ def _choose(spec: TableSpec, columns: Sequence[str], file: Path) -> _Roles:
     if not columns:
         raise CohortError("the table has no columns", file=file, hint="give one column per role")
     named = {"case_id": spec.case, "patient_id": spec.patient}
-    named |= {role: getattr(spec, role) for role in READ}
+    named |= {role: getattr(spec, _FIELDS.get(role, role)) for role in READ}
     roles = {}
     for role, column in named.items():
         if column is not None or role in columns:
             roles[role] = _present(column or role, columns, file)
+    if STAY in roles and "time" not in roles:
+        if spec.stay is not None:
+            problem = "`stay` needs `time`, when each prediction was made"
+            raise CohortError(problem, file=file, column=spec.stay, hint="set `time:` of the cohort")
+        del roles[STAY]
     attributes = {
         column.removeprefix(ATTRIBUTE): _present(column, columns, file, ATTRIBUTE)
         for column in spec.attributes or [column for column in columns if column.startswith(ATTRIBUTE)]
