@@ -42,7 +42,7 @@ _HOME = {
     "Variants": "palpate.cases.edits",
     "Vocabulary": "palpate.audits.vocabulary",
     "alter": "palpate.api.steps",
-    "audit": "palpate.api.audit",
+    "audit": "palpate.api",
     "compare": "palpate.api.steps",
     "list_suites": "palpate.perturb.suites",
     "load_model": "palpate.api.steps",
@@ -54,7 +54,7 @@ _HOME = {
 
 if TYPE_CHECKING:
     from palpate import stats
-    from palpate.api.audit import audit
+    from palpate.api import audit
     from palpate.api.result import Result
     from palpate.api.steps import alter, compare, load_model, read_run, suite
     from palpate.audits.capabilities import Capabilities

@@ -203,6 +203,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "missing column": ({"models": {"v": palpate.InMemory(len, columns=["bmi"])}}, "reads column 'bmi'"),
     "audit": ({"audits": ["performence"]}, "performance"),
     "gate": ({"gate": "performance.aurok > 0.5"}, "auroc"),
+    "stay": ({"stay": "subject_id"}, "with `time=`"),
     "object": ({"models": {"v": object()}}, "is no model and no scores"),
     "short answer": ({"models": {"v": lambda texts: [0.5]}}, "shape"),
     "raises": ({"models": {"v": lambda texts: 1 / 0}}, "ZeroDivisionError"),

@@ -26,7 +26,8 @@ CELLS = [
     "result.chart('calibration')",
     "palpate.alter('He is a 60 year old man.', gender='female')",
     "palpate.suite('ade')",
-    "palpate.Cohort.from_frame(__import__('polars').read_csv('notes.csv').rename({'note': 'text'}), labels=['readmitted'])",
+    "import polars as pl\n"
+    "palpate.Cohort.from_frame(pl.read_csv('notes.csv').rename({'note': 'text'}), labels=['readmitted'])",
     "result['performance'].to_pandas().head(3)",
 ]
 

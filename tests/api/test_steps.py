@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 import palpate
-from palpate.api import audit, shown, steps
 from tests.api.notes import fitted, notes_table
-
-
-@pytest.mark.parametrize("module", [audit, shown, steps])
-def test_examples_of_the_docstrings_run(module: object) -> None:
-    found = doctest.testmod(module)  # type: ignore[arg-type]
-    assert found.attempted
-    assert not found.failed
 
 
 def test_an_altered_note_shows_its_difference_and_hides_its_text() -> None:

@@ -9,13 +9,20 @@ from typing import Any
 
 import polars as pl
 
-from palpate.cases.cohort import Cohort, arrange, stack
+from palpate.cases.cohort import STAY, WEIGHT, Cohort, arrange, stack
 from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.errors import CohortError
-from palpate.models.memory import Frame
+from palpate.models.memory import CaseFrame
 
-ROLES = {"case": "case_id", "patient": "patient_id", "text": "text", "split": "split", "time": "time"} | {
+ROLES = {
+    "case": "case_id",
+    "patient": "patient_id",
+    "text": "text",
+    "split": "split",
+    "time": "time",
+    "stay": STAY,
+    "weight": WEIGHT,
     "image": "image",
     "prior": "prior",
 }
@@ -24,7 +31,7 @@ NAME = "cohort"
 
 
 @dataclass(frozen=True)
-class Columns:
+class NamedColumns:
     """Which column of a table is what, as the arguments of `palpate.audit` say it."""
 
     labels: Sequence[str] | str | None = None
@@ -42,7 +49,7 @@ class Audited:
     """The cases, and the table that they came from, for models that read its columns."""
 
     cohort: Cohort
-    frame: Frame
+    frame: CaseFrame
     source: Any = None
     """The user's frame, where it is one."""
 
@@ -52,7 +59,7 @@ def is_pandas(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "pandas"
 
 
-def audited(data: Any, columns: Columns) -> Audited:
+def audited(data: Any, columns: NamedColumns) -> Audited:
     """The cases of one table, or of several that are given by name."""
     if isinstance(data, Mapping):
         parts = [_one(each, columns, name=str(name)) for name, each in data.items()]
@@ -63,7 +70,7 @@ def audited(data: Any, columns: Columns) -> Audited:
     return _one(data, columns, name=NAME)
 
 
-def _one(data: Any, columns: Columns, *, name: str) -> Audited:
+def _one(data: Any, columns: NamedColumns, *, name: str) -> Audited:
     if isinstance(data, Cohort):
         _refuse_columns(columns, "a Cohort has its columns already")
         return Audited(data, _frame_of(data.cases, data, text="text" if data.has_text else None))
@@ -86,7 +93,7 @@ def _one(data: Any, columns: Columns, *, name: str) -> Audited:
     return Audited(cohort, _frame_of(frame, cohort, text=columns.named.get("text")), frame)
 
 
-def _refuse_columns(columns: Columns, why: str) -> None:
+def _refuse_columns(columns: NamedColumns, why: str) -> None:
     given = [name for name, value in columns.named.items() if value]
     given += [name for name in ("labels", "attributes") if getattr(columns, name)]
     if given:
@@ -97,7 +104,7 @@ def _listed(names: Sequence[str] | str) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _cohort(frame: pl.DataFrame, columns: Columns, *, name: str, case_ids: pl.Series | None) -> Cohort:
+def _cohort(frame: pl.DataFrame, columns: NamedColumns, *, name: str, case_ids: pl.Series | None) -> Cohort:
     labels, attributes = _listed(columns.labels or ()), _listed(columns.attributes)
     if not labels:
         raise CohortError("no label is named", hint='name the 0/1 columns, as labels=["readmitted"]')
@@ -106,6 +113,8 @@ def _cohort(frame: pl.DataFrame, columns: Columns, *, name: str, case_ids: pl.Se
     for column in (*labels, *attributes, *columns.named.values()):
         if column not in frame.columns:
             raise missing_column(column, frame.columns)
+    if "stay" in columns.named and "time" not in columns.named:
+        raise CohortError("a stay has several predictions, each with its time", hint="name the column with `time=`")
     roles = {ROLES[role]: column for role, column in columns.named.items()}
     if case_ids is not None:
         frame, roles = frame.with_columns(case_ids.alias(_INDEX)), {**roles, "case_id": _INDEX}
@@ -117,7 +126,7 @@ def _cohort(frame: pl.DataFrame, columns: Columns, *, name: str, case_ids: pl.Se
 _INDEX = "index of the frame"
 
 
-def _index_ids(frame: Any, columns: Columns) -> pl.Series | None:
+def _index_ids(frame: Any, columns: NamedColumns) -> pl.Series | None:
     """The index of a pandas frame as case ids, unless it only counts the rows or a column has them."""
     index = frame.index
     if columns.named.get("case") is not None or type(index).__name__ == "RangeIndex":
@@ -152,19 +161,19 @@ def series_of(column: Any, name: str) -> pl.Series:
     return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
 
 
-def _frame_of(frame: Any, cohort: Cohort, *, text: str | None) -> Frame:
+def _frame_of(frame: Any, cohort: Cohort, *, text: str | None) -> CaseFrame:
     """How models that read columns get them."""
     keys = zip(cohort.cases["cohort"].to_list(), cohort.cases["case_id"].to_list(), strict=True)
     places = {key: row for row, key in enumerate(keys)}
     if is_pandas(frame):
-        return Frame(
+        return CaseFrame(
             columns=[str(column) for column in frame.columns],
             places=places,
             take=lambda rows, columns: frame.iloc[list(rows)][list(columns)],
             replace=lambda part, column, values: part.assign(**{column: list(values)}),
             text=text,
         )
-    return Frame(
+    return CaseFrame(
         columns=frame.columns,
         places=places,
         take=lambda rows, columns: frame[list(rows)].select(list(columns)),

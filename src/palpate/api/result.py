@@ -24,7 +24,7 @@ _MOST_CHARTS = 3
 _ORDER = (*VERDICTS, "caveat", "fact")
 
 
-class Section(ShownTable):
+class AuditSection(ShownTable):
     """What one audit found: its estimates as a table, with `findings`, `tables`, `charts` and `chart(title)`."""
 
     def __init__(self, result: AuditResult, models: Sequence[str] = ()) -> None:
@@ -66,7 +66,7 @@ class Section(ShownTable):
         return f"<h4>{self.result.audit}</h4>{findings_html(self.findings)}{''.join(drawn)}"
 
 
-class Gate:
+class JudgedGate:
     """Conditions, judged: true where all hold."""
 
     def __init__(self, judgements: Sequence[Judgement]) -> None:
@@ -80,11 +80,17 @@ class Gate:
         return plain_table(["", "condition", "why"], rows)
 
 
-class Result(Mapping[str, Section]):
+class Result(Mapping[str, AuditSection]):
     """A finished run: audits by name, and everything about them.
 
     `result["performance"]` is what one audit found; `result.estimates(metric="auroc")` are numbers of all of them;
     `result.chart("calibration")`, `result.report("report.html")`, `result.gate("no concern")`.
+
+    >>> import palpate, polars as pl
+    >>> frame = pl.DataFrame({"sick": [0, 1] * 40, "risk": [0.2, 0.8, 0.6, 0.4] * 20})
+    >>> result = palpate.audit(frame, labels="sick", models={"m": "risk"}, progress=False)
+    >>> bool(result.gate("performance.auroc >= 0.7"))
+    True
     """
 
     def __init__(self, outcome: Outcome, *, temporary: Path | None = None) -> None:
@@ -112,12 +118,12 @@ class Result(Mapping[str, Section]):
         """The models that are compared."""
         return tuple(dict.fromkeys(entry["ensemble"] or entry["name"] for entry in self.manifest["models"]))
 
-    def __getitem__(self, audit: str) -> Section:
+    def __getitem__(self, audit: str) -> AuditSection:
         found = next((each for each in self.results if each.audit == audit), None)
         if found is None:
             hint = closest(audit, list(self), all_are="the audits are")
             raise KeyError(f"this run has no audit '{audit}'; {hint}")
-        return Section(found, self.models)
+        return AuditSection(found, self.models)
 
     def __iter__(self) -> Iterator[str]:
         return iter([each.audit for each in self.results])
@@ -157,11 +163,11 @@ class Result(Mapping[str, Section]):
         shutil.copyfile(self._report, target)
         return target
 
-    def gate(self, *conditions: str) -> Gate:
+    def gate(self, *conditions: str) -> JudgedGate:
         """Judge conditions, written as in the `gate:` of a configuration."""
         names = RunNames(dict.fromkeys(self), {name: [] for name in self.models}, ())
         parsed = [parse(text, folder=Path.cwd(), names=names) for text in conditions]
-        return Gate(judge(parsed, self.results, self.manifest))
+        return JudgedGate(judge(parsed, self.results, self.manifest))
 
     def __repr__(self) -> str:
         lines = [str(self.manifest.get("title", "audit"))]
@@ -194,7 +200,7 @@ def _matching(frame: pl.DataFrame, chosen: Mapping[str, Any]) -> pl.DataFrame:
     return frame
 
 
-def _chart(title: str, sections: Sequence[Section]) -> ShownChart:
+def _chart(title: str, sections: Sequence[AuditSection]) -> ShownChart:
     titles = []
     for section in sections:
         for own, chart in section.charts.items():

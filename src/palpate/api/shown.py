@@ -1,7 +1,10 @@
-"""Tables and charts that show themselves: in a notebook as HTML, in a terminal as text."""
+"""Tables, charts and progress that show themselves: in a notebook as HTML, in a terminal as text."""
 
 from __future__ import annotations
 
+import json
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,12 @@ from palpate.errors import ConfigError
 from palpate.results import Chart, Column, Table
 
 _MOST_ROWS = 60
+_SECONDS = 0.2
+"""Between two updates of a line."""
 _KINDS = {"value": "number", "low": "number", "high": "number", "p_value": "p_value", "level": "percent"}
 _EMPTY_IS_NOTHING = ("reference", "significant", "p_value", "reason", "n_positive")
 _NOT_SHOWN = ("level", "pointwise_low", "pointwise_high", "n_family")
-"""Columns of estimates that few need to look at; `to_polars` and `to_pandas` have them."""
+"""NamedColumns of estimates that few need to look at; `to_polars` and `to_pandas` have them."""
 
 
 class ShownTable:
@@ -108,8 +113,6 @@ class ShownChart:
 
     def save(self, path: Path | str) -> Path:
         """Write the drawing as .svg, or its specification as .json (Vega-Lite)."""
-        import json
-
         from palpate.files import write_atomically
         from palpate.report.charts import to_spec
 
@@ -137,3 +140,47 @@ class ShownChart:
         from palpate.report.inline import chart_html
 
         return str(chart_html(self.chart, order=self._order))
+
+
+class OneLineProgress:
+    """`scoring bert: 1,200 of 4,000, 310/s`, on one line that is written over; see `RunProgress`."""
+
+    def __init__(self) -> None:
+        self._model, self._total, self._done = "", 0, 0
+        self._began = self._said = 0.0
+        self._width = 0
+
+    def stage(self, text: str) -> None:
+        """What the run does now."""
+        self._say(f"{text} …")
+        if text.startswith("writing the report"):
+            self._say("")
+
+    def note(self, text: str) -> None:
+        """What the user should know."""
+        self._say("")
+        sys.stderr.write(text + "\n")
+
+    def begin(self, model: str, total: int) -> None:
+        """A model has `total` inputs to score."""
+        self._model, self._total, self._done, self._began = model, total, 0, time.monotonic()
+
+    def advance(self, n: int) -> None:
+        """`n` more inputs are scored."""
+        self._done += n
+        now = time.monotonic()
+        if self._done >= self._total or now - self._said >= _SECONDS:
+            self._said = now
+            rate = self._done / max(now - self._began, 1e-9)
+            self._say(f"scoring {self._model}: {self._done:,} of {self._total:,}, {rate:,.0f}/s")
+
+    def _say(self, text: str) -> None:
+        if _watched():
+            sys.stderr.write("\r" + text.ljust(self._width) + ("" if text else "\r"))
+            sys.stderr.flush()
+            self._width = len(text)
+
+
+def _watched() -> bool:
+    """Whether somebody looks: a terminal or a notebook."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

@@ -27,7 +27,7 @@ from palpate.run.gate import Judgement, difference_interval
 _KEYS = ["audit", "model", "metric", "label", "group"]
 
 
-class AlteredNote:
+class ShownNote:
     """A note with a characteristic of its patient changed: `text`, `edits`, `action` and, if skipped, the `reason`."""
 
     def __init__(self, note: str, edits: Sequence[Edit], action: str, reason: str | None) -> None:
@@ -57,7 +57,7 @@ class AlteredNote:
         return f'<p><b>{self.action}</b>{why}</p><pre style="white-space:pre-wrap">{"".join(parts)}</pre>'
 
 
-def alter(text: str, *, contradictory: Literal["skip", "alter"] = "skip", **groups: str | int) -> AlteredNote:
+def alter(text: str, *, contradictory: Literal["skip", "alter"] = "skip", **groups: str | int) -> ShownNote:
     """Change characteristics of the patient in a note, and nothing else.
 
     >>> alter("A 60 year old man with his wife.", gender="female").text
@@ -72,7 +72,7 @@ def alter(text: str, *, contradictory: Literal["skip", "alter"] = "skip", **grou
     for name, group in wanted.items():
         alterer.check(name, group)
     outcome = alterer.edits(alterer.plan(text), wanted)
-    return AlteredNote(text, outcome.edits, outcome.action, outcome.reason)
+    return ShownNote(text, outcome.edits, outcome.action, outcome.reason)
 
 
 class ShownCases(ShownTable):
@@ -153,7 +153,14 @@ def _inputs(given: Inputs | Sequence[str]) -> Inputs:
 
 
 def load_model(source: str | ModelSpec, **options: Any) -> LoadedModel:
-    """A model by its `scheme:target`, as in a configuration: `load_model("hf:models/bert").predict(texts)`."""
+    """A model by its `scheme:target`, as in a configuration: `load_model("hf:models/bert").predict(texts)`.
+
+    >>> import sys, types
+    >>> sys.modules["coin"] = types.ModuleType("coin")
+    >>> sys.modules["coin"].toss = lambda texts: [0.5 for _ in texts]
+    >>> load_model("python:coin:toss").predict(["a note", "another"]).ravel().tolist()
+    [0.5, 0.5]
+    """
     spec = source if isinstance(source, ModelSpec) else ModelSpec(source, source, options=options)
     return LoadedModel(load_spec(spec))
 
@@ -161,6 +168,13 @@ def load_model(source: str | ModelSpec, **options: Any) -> LoadedModel:
 def compare(before: Result | Path | str, after: Result | Path | str) -> ShownTable:
     """Two runs side by side: every number that both have, what it changed by and, where resamples were kept, between
     which limits (95%). Runs of the same cohort and seed are compared as paired.
+
+    >>> import palpate, polars as pl
+    >>> frame = pl.DataFrame({"sick": [0, 1] * 40, "risk": [0.2, 0.8, 0.6, 0.4] * 20})
+    >>> before = palpate.audit(frame, labels="sick", models={"m": "risk"}, progress=False)
+    >>> after = palpate.audit(frame, labels="sick", models={"m": 1 - frame["risk"]}, progress=False)
+    >>> compare(before, after).to_polars().filter(metric="auroc")["change"].to_list()
+    [-0.5]
     """
     first, second = (_read(each) for each in (before, after))
     levels = [
@@ -182,7 +196,14 @@ def compare(before: Result | Path | str, after: Result | Path | str) -> ShownTab
 
 
 def read_run(path: Path | str) -> Result:
-    """A finished run, from its directory: what `palpate.audit` returned when it was made."""
+    """A finished run, from its directory: what `palpate.audit` returned when it was made.
+
+    >>> import palpate, polars as pl
+    >>> frame = pl.DataFrame({"sick": [0, 1] * 40, "risk": [0.2, 0.8, 0.6, 0.4] * 20})
+    >>> result = palpate.audit(frame, labels="sick", models={"m": "risk"}, progress=False)
+    >>> list(read_run(result.directory.path))
+    ['data', 'performance']
+    """
     directory = RunDirectory(Path(path))
     directory.read_manifest()
     judged = [Judgement(**row) for row in directory.read_gate() or ()]

@@ -51,7 +51,12 @@ ALONE = "each case counts as its own patient: there is no patient column, or it 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cohort:
-    """Cases in rows; see the module's docstring for the columns."""
+    """Cases in rows; see the module's docstring for the columns.
+
+    >>> frame = pl.DataFrame({"patient_id": ["a", "a", "b"], "sick": [0, 1, 1]})
+    >>> Cohort.from_frame(frame, labels=["sick"])
+    <cohort cohort: 3 cases, 2 patients; with sick 2>
+    """
 
     cases: pl.DataFrame
     labels: tuple[str, ...]

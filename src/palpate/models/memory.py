@@ -36,6 +36,9 @@ class InMemory:
 
     `columns` are those of the table that the model reads, as a frame; without them it reads notes, or what its
     `feature_names_in_` say. `fingerprint` is the version of a function: its scores are then reused by later runs.
+
+    >>> InMemory(len, columns=["age"]).columns
+    ['age']
     """
 
     model: Any
@@ -53,7 +56,7 @@ class InMemory:
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class CaseFrame:
     """The user's table, for models that read columns."""
 
     columns: Sequence[str]
@@ -85,7 +88,7 @@ class ScoresModel(Model):
     cached: ClassVar[bool] = False
     rows_per_call = 65_536
 
-    def __init__(self, name: str, values: Probabilities, labels: tuple[str, ...], frame: Frame) -> None:
+    def __init__(self, name: str, values: Probabilities, labels: tuple[str, ...], frame: CaseFrame) -> None:
         self.labels, self._name, self._frame, self._values = labels, name, frame, values
         self.fingerprint = f"scores-{_digest(values.tobytes(), *map(str.encode, labels))}"
 
@@ -130,7 +133,7 @@ class ColumnsModel(TextFunctionModel):
     reads: ClassVar[Literal["text", "case", "image"]] = "case"
 
     def __init__(
-        self, name: str, function: Callable[[Any], Any], given: InMemory, labels: tuple[str, ...], frame: Frame
+        self, name: str, function: Callable[[Any], Any], given: InMemory, labels: tuple[str, ...], frame: CaseFrame
     ) -> None:
         super().__init__(name, function, given, labels)
         self._frame, self._columns = frame, tuple(given.columns or frame.columns)
@@ -173,7 +176,7 @@ def probabilities(answer: Any, n: int, labels: Sequence[str], name: str) -> Prob
     return values
 
 
-def estimator_in_memory(name: str, given: InMemory, labels: tuple[str, ...], frame: Frame) -> Model:
+def estimator_in_memory(name: str, given: InMemory, labels: tuple[str, ...], frame: CaseFrame) -> Model:
     """A fitted scikit-learn estimator: of texts, or of the columns that it was fitted on."""
     estimator = given.model
     fitted = getattr(estimator, "feature_names_in_", None)

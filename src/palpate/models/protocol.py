@@ -27,6 +27,14 @@ class Model(ABC):
     Subclasses set `labels` and `fingerprint` and implement `predict`; everything else has a default. A two-class
     model has one label, its positive class. `fingerprint` changes whenever the predictions may change: the score
     cache is keyed by it.
+
+    >>> class Coin(Model):
+    ...     labels, fingerprint = ("sick",), "coin-1"
+    ...
+    ...     def predict(self, inputs):
+    ...         return np.full((len(inputs), 1), 0.5)
+    >>> Coin().predict(Inputs.from_texts(["a note"])).tolist()
+    [[0.5]]
     """
 
     labels: tuple[str, ...]
@@ -94,7 +102,11 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """How to get a model, as plain data: small enough to send to a worker, which loads the model there."""
+    """How to get a model, as plain data: small enough to send to a worker, which loads the model there.
+
+    >>> ModelSpec("bert", "hf:models/bert", options={"max_tokens": 256}).source
+    'hf:models/bert'
+    """
 
     name: str
     source: str

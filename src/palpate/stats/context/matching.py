@@ -79,6 +79,9 @@ def match_pairs(p: ArrayLike, y_true: ArrayLike, *, caliper: float | None = None
 
     As `matched_share`, which is over all best matchings, and which metrics should be computed with; pairs are for
     looking at. Takes time and bits in proportion to the product of the class sizes.
+
+    >>> match_pairs([0.1, 0.5, 0.4, 0.9], [0, 1, 0, 0]).tolist()
+    [[1, 2]]
     """
     chance, positive = pretest(p), _inputs.binary(y_true)
     if chance.ndim != 1 or chance.shape != positive.shape:
