@@ -48,7 +48,7 @@ def test_the_block_of_the_readme(library: str, tmp_path: Path, monkeypatch: pyte
         frame,
         **COLUMNS,
         models={"lr": pipeline, "file": "sklearn:model.skops", "vendor": frame["score"], "mine": shouting},
-        audits=[palpate.Performance(n_replicates=200), "subgroups"],
+        audits=[palpate.Performance(n_replicates=200), "subgroups", palpate.Vocabulary(words=("sepsis",))],
         progress=False,
     )
     test = table.filter(pl.col("split") == "test")
@@ -60,7 +60,9 @@ def test_the_block_of_the_readme(library: str, tmp_path: Path, monkeypatch: pyte
     assert values["vendor"] == pytest.approx(roc_auc_score(y, test["score"].to_numpy()))
     assert values["mine"] == pytest.approx(roc_auc_score(y, shouting(test["note"].to_list())))
     assert values["file"] == values["lr"]
-    assert list(result) == ["data", "performance", "subgroups"]
+    assert list(result) == ["data", "performance", "subgroups", "vocabulary"]
+    assert "vendor" not in result["vocabulary"].to_polars()["model"].to_list()
+    assert any("vendor is nothing but scores" in fact for fact in result.manifest["facts"])
     assert result.gate("performance.auroc >= 0.5")
     assert not result.gate("performance.auroc >= 0.999")
     assert result.report("copy.html").read_text().startswith("<!doctype html")
@@ -204,6 +206,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "audit": ({"audits": ["performence"]}, "performance"),
     "gate": ({"gate": "performance.aurok > 0.5"}, "auroc"),
     "stay": ({"stay": "subject_id"}, "with `time=`"),
+    "only scores": ({"audits": {"vocabulary": {"words": ["sepsis"]}}}, "nothing but scores"),
     "object": ({"models": {"v": object()}}, "is no model and no scores"),
     "short answer": ({"models": {"v": lambda texts: [0.5]}}, "shape"),
     "raises": ({"models": {"v": lambda texts: 1 / 0}}, "ZeroDivisionError"),

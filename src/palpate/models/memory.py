@@ -85,6 +85,7 @@ class ScoresModel(Model):
     """Scores that are there already, one row per case."""
 
     reads: ClassVar[Literal["text", "case", "image"]] = "case"
+    answers_altered: ClassVar[bool] = False
     cached: ClassVar[bool] = False
     rows_per_call = 65_536
 
@@ -93,13 +94,7 @@ class ScoresModel(Model):
         self.fingerprint = f"scores-{_digest(values.tobytes(), *map(str.encode, labels))}"
 
     def predict(self, inputs: Inputs) -> Probabilities:
-        """The scores of the cases; an altered note has none."""
-        if (inputs.n_edits > 0).any():
-            raise ModelError(
-                "scores cannot answer for altered notes",
-                model=self._name,
-                hint="give the model itself, or leave out audits that alter notes",
-            )
+        """The scores of the cases; nothing else is asked of it."""
         return self._values[self._frame.rows(inputs, model=self._name)]
 
 

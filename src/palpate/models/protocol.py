@@ -47,6 +47,8 @@ class Model(ABC):
     """How much of a text the model reads, in words ("the first 512 tokens"); None: all of it."""
     tells_cohorts_apart: bool = True
     """False: the model looks cases up by name alone, so it can't be used where two cohorts share case names."""
+    answers_altered: ClassVar[bool] = True
+    """False: the model is nothing but scores of the cases, so it is left out of audits that alter or make up texts."""
     cached: ClassVar[bool] = True
     """False: predictions are so cheap that caching them is not worth it."""
     rows_per_call: int = 1024
