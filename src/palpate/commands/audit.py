@@ -84,11 +84,19 @@ def audit(
             "include_text": settings.include_text,
         },
     )
-    cache = ScoreCache(folder / settings.cache if settings.cache else default_path())
+    cache = folder / settings.cache if settings.cache else None
+    return execute(job, directory, conditions, cache=cache, progress=progress)
+
+
+def execute(
+    job: Job, directory: RunDirectory, conditions: Sequence[Condition], *, cache: Path | None, progress: RunProgress
+) -> Outcome:
+    """Run a job, judge the gate and write the report: where the command line and Python meet."""
+    scores = ScoreCache(cache or default_path())
     try:
-        results = run(job, directory, cache, progress)
+        results = run(job, directory, scores, progress)
     finally:
-        cache.close()
+        scores.close()
     judgements = _gate(conditions, results, directory)
     progress.stage("writing the report")
     return Outcome(directory, results, judgements, report(directory.path))
@@ -165,7 +173,7 @@ def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Au
     audits = {called[name]: make(name, settings.audits[name]) for name in chosen}
     if DATA not in settings.audits:
         return audits
-    return {DATA: make(DATA, {**_in_common(audits.values()), **settings.audits[DATA]}), **audits}
+    return {DATA: make(DATA, {**in_common(audits.values()), **settings.audits[DATA]}), **audits}
 
 
 def _called(settings: Config, folder: Path) -> dict[str, str]:
@@ -180,7 +188,7 @@ def _called(settings: Config, folder: Path) -> dict[str, str]:
     return called
 
 
-def _in_common(audits: Collection[Audit]) -> dict[str, Any]:
+def in_common(audits: Collection[Audit]) -> dict[str, Any]:
     """The split and the labels that all audits are about, which the data are checked for."""
     common = {}
     for option, kinds in {"split": str, "labels": tuple}.items():

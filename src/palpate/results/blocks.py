@@ -114,7 +114,11 @@ class Finding(BaseModel):
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What one audit found."""
+    """What one audit found.
+
+    >>> AuditResult("performance", estimates=pl.DataFrame()).findings
+    ()
+    """
 
     audit: str
     estimates: pl.DataFrame

@@ -38,6 +38,10 @@ class Estimate:
     A row with `reference` is a difference, this less that; `reference` names a model, a group or a cohort. A row
     without it is a level. Where a difference is tested, `p_value`, `low` and `high` hold for the family of `n_family`
     comparisons that it belongs to, and agree with each other; `pointwise_low` and `pointwise_high` are for it alone.
+
+    >>> drop = Estimate("performance", "lr", "auroc", "sick", "away", -0.25, n=100, reference="home")
+    >>> drop.negated().value
+    0.25
     """
 
     audit: str

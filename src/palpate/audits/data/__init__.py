@@ -44,7 +44,11 @@ class Examined(NamedTuple):
 
 @dataclass(frozen=True)
 class Data:
-    """What can be known of the cases before any is scored."""
+    """What can be known of the cases before any is scored.
+
+    >>> Data().name
+    'data'
+    """
 
     name: ClassVar[str] = "data"
     unweighted_because: ClassVar[str] = "it describes the table as it is"
