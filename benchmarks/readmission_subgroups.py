@@ -53,6 +53,10 @@ AUDITS = """\
   subgroups:
     by: [gender, race, age, admission, payer, [gender, race]]
     n_replicates: {n}
+  operating:
+    thresholds: {{vendor: 0.2}}
+    capacity: {{flag: 0.1}}
+    n_replicates: {n}
 """
 
 
