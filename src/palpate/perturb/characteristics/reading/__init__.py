@@ -109,6 +109,9 @@ class ScannedNote:
 
 def _family_clause(text: str, start: int, first: int, last: int) -> tuple[int, int]:
     """What is about the family in "a 63-year-old man with a family history of gout who presents with pain"."""
+    line = text.rfind("\n", first, start) + 1
+    if line > first and (text[line].isdigit() or text[line].isupper()) and text[line - 2] != ",":
+        first = line  # lines of keywords, not a wrapped sentence
     if not _PATIENT_BEFORE.search(text, first, start):
         return first, last
     again = _PATIENT_AFTER.search(text, start, last)

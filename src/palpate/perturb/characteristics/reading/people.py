@@ -124,6 +124,7 @@ _CHILD_WHO_IS_ILL = re.compile(
     re.IGNORECASE,
 )
 """ "We report a 10-year-old child", unlike "she has a 10-year-old child"."""
+_WARD = re.compile(r"(?:['’]s)?\s+(?:hospital|clinic|ward|emergency)\b", re.IGNORECASE)
 _IN_A = re.compile(r"\bin\s+an?\s+(?:\w+\s+)?$", re.IGNORECASE)
 
 
@@ -159,8 +160,10 @@ def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] =
         if hit.start < first:
             break
         between = text[hit.end : start]
-        if OF_SOME.match(between) or (
-            hit.word == "child" and _IN_A.search(text, max(first, hit.start - 24), hit.start)
+        if (
+            OF_SOME.match(between)
+            or (hit.word in ("kids", "children") and _WARD.match(between))
+            or (hit.word == "child" and _IN_A.search(text, max(first, hit.start - 24), hit.start))
         ):
             continue
         if _PATIENT_AGAIN.search(between):

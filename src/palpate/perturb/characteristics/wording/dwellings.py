@@ -141,6 +141,4 @@ def _read(text: str, hit: Hit, follows: re.Match[str], last: int) -> Dwelling:
         or _REGION.match(text, follows.end()) is not None
     )
     start, end = follows.span("local") if follows.group("local") else (hit.end, hit.end)
-    return Dwelling(
-        hit.end, start, end, "fixed" if _HOUSE.search(text, hit.end, last) or not named else "open", True
-    )
+    return Dwelling(hit.end, start, end, "fixed" if _HOUSE.search(text, hit.end, last) or not named else "open", True)
