@@ -26,7 +26,7 @@ _YEARS = r"(?<![\w.$%+*#/:-])(?:1[89]|[2-9]\d|10\d)"
 _RIGHT = (
     r"(?=\.?(?:\s*$|\s*\n)|[,;]?\s+(?:with\b|w/|who\b|h/o\b|hx\b|s/p\b|p/w\b|presents?\b|presenting\b|presented\b|c/o\b|"
     r"admitted\b|transferred\b|here\b|found\b|status\b|smoker\b|brought\b|BIB|PMHx?\b|on\b|now\b|was\b|seen\b|a/w\b|"
-    r"complaining\b|in\s+(?:NAD|no)\b|from\b))"
+    r"complaining\b|in\s+(?:NAD|no)\b|from\b|NAD\b|[a-z]+ly\s|alert\b|comfortable\b|anxious\b|appears\b|looks\b|not\s+in\b))"
 )
 _SLASHED = re.compile(
     rf"{_YEARS}\s?(?:(?:y|yo|yrs?)\s?/\s?(?P<a>[MF])|y\s?[./]\s?o\.?(?P<b>[MF])|(?:yo|yrs?|y)\s?\((?P<c>[MF])\))(?![\w'’/])"

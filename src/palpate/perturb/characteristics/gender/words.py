@@ -51,6 +51,10 @@ _PARENT_BEFORE = re.compile(
 )
 
 
+_OF_DOCTOR = re.compile(
+    r"\bDrs?\b\.?\s+[A-Z_\[][\w'’-]*(?:(?!\b(?:patient|pt|he|she|who|for|about|regarding)\b)[^;])*?"
+    r"(?:\b(?:in|at|from|to|call|contact|see|with|page|called|contacted)\s+)$"
+)
 _BABY = re.compile(r"\b(?:baby|newborn|neonate|infant)\s+$", re.IGNORECASE)
 _BABY_NEXT = re.compile(r"\s+(?:infant|newborn|neonate|baby)\b", re.IGNORECASE)
 _BABY_OPENS = re.compile(r"(?:^|[:.\n])\s*baby\s+$", re.IGNORECASE)
@@ -181,7 +185,7 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
         return max(firm, key=lambda gender: firm[gender]), 2 * low >= high
     weak = {gender: 2 * sum(s.gender == gender for s in strong) for gender in ("female", "male")}
     for hit, gender in pronouns(note):
-        weak[gender] += not note.in_family(hit.start)
+        weak[gender] += not note.in_family(hit.start) and not _is_providers(note, hit)
     for _, gender in declared(note):
         weak[gender] += 2
     low, high = sorted(weak.values())
@@ -192,6 +196,15 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
         return ("female" if spouses == {"male"} else "male"), False
     base = _without_relatives(strong, note) if high else _by_owners(note)
     return base, bool(high) and base is None
+
+
+def _is_providers(note: ScannedNote, hit: Hit) -> bool:
+    """The his of "will see Dr. Lee in his office": nobody else is named in between."""
+    if hit.word in ("he", "she"):
+        return False
+    first, _ = note.sentence(hit.start)
+    before = note.text[first : hit.start]
+    return _OF_DOCTOR.search(before) is not None
 
 
 def _without_relatives(strong: list[Swap], note: ScannedNote) -> str | None:

@@ -240,7 +240,8 @@ class DescribedPatient:
                 return True
             if not listed and noun.group("noun").lower() in ("patient", "pt"):
                 return belongs_to_patient(self.note, start, end)
-        return self._after_age(start) and noun is None
+        # "31M Asian, hospital worker, new pt": the noun is another item of the list.
+        return self._after_age(start) and (noun is None or "," in text[end : noun.start("noun")])
 
     def is_in_brackets(self, start: int, end: int) -> bool:
         """Whether an adjective is in brackets after the patient: "63F (Asian)"."""
