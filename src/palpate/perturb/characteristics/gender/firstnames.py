@@ -35,7 +35,7 @@ _INTRODUCED_SMALL = re.compile(
 _LISTED = re.compile(rf"\b(?P<first>[A-Z][A-Za-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?{_LAST}[ \t]*[,(][ \t]*(?:an?[ \t]+)?$")
 _PRESENTS = re.compile(
     rf"[ \t]+{_LAST}[ \t]+(?:presents|presented|returns|returned|comes|came|"
-    r"is\s+(?:here|seen|an?\b)|was\s+(?:seen|admitted))\b"
+    r"is\s+(?:here|seen|an?\b|presenting|complaining|being\s+seen)|was\s+(?:seen|admitted|referred|brought))\b"
 )
 _HEADER = re.compile(
     r"(?:name|patient)[ \t]*:[ \t]*(?:(?P<last>[A-Z][A-Za-z'’-]+)[ \t]*,[ \t]*(?P<first>[A-Z][A-Za-z]+)"
