@@ -40,6 +40,8 @@ _ADJECTIVE = re.compile(
     rf"(?P<a>[MF])(?![\w'’/+-]){_RIGHT}",
     re.IGNORECASE,
 )
+_RISK = re.compile(r"\bRFs?\s*[:=]\s*(?:[\w /+-]+,\s*){0,3}(?P<a>[MF])(?=\s*[,;.\n]|$)")
+"""A sex among risk factors: "RFs: F, repetitive work"."""
 _TITLED = re.compile(
     r"\b(?:Mr|Mrs|Ms|Miss)\.?\s+(?:[A-Z][\w'’-]+|_{2,}|\[\*\*[^\]]*\])(?:\s+[A-Z][\w'’-]+)?,?\s+\(?\d{2,3}\s?(?P<a>[MF])"
     r"(?![\w'’/+-])"
@@ -89,7 +91,7 @@ def _bare(patient: DescribedPatient, start: int, end: int) -> re.Match[str] | No
     opening = _BEFORE_YEARS.match(text, start, min(len(text), end + 30))
     if opening and (not text[first:start].strip(" \t\n-*•#") or _LEFT.search(text, max(first, start - 12), start)):
         return opening
-    for pattern in (_ADJECTIVE, _TITLED):
+    for pattern in (_ADJECTIVE, _TITLED, _RISK):
         found = pattern.search(text, max(first, start - _BACK), min(last, end + 20))
         if found and found.start("a") == start:
             return found

@@ -97,6 +97,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "pronoun": ("he", "him", "his", "himself", "she", "her", "hers", "herself"),
         "sex": ("sex", "sexually", "gender"),
         "they": ("they",),
+        "misspelt": ("shes", "hes"),
         **firstnames.triggers(),
     }
 
@@ -266,6 +267,8 @@ def find_people(patient: DescribedPatient, base: str) -> People:
     people.swaps.extend(swap(note, hit.start, hit.end) for hit in called)
     if doubt:
         people.doubts.append(reciprocal.DOUBT)
+    if any(hit.word == ("shes" if base == "female" else "hes") for hit in note.hits("misspelt")):
+        people.doubts.append("a pronoun that is misspelt")
     if _has_baby_alike(patient, base):
         people.doubts.append("a newborn of the patient's gender")
     if partners.tells_sex_with(note):

@@ -274,6 +274,8 @@ class WordedCharacteristic:
             return "predicate" if contexts.is_said(note, start, end) and belongs_to_patient(note, start, end) else None
         if kind == "diagnosis" and contexts.is_measured(note, start):
             kind = "signs"
+        elif kind == "diagnosis" and contexts.is_graded(note, start):
+            kind = "predicate"
         if kind == "sentence":
             first, last = note.sentence(start)
             whole = contexts.is_lead(note.text[first:start]) and note.text[end:last].strip() in (".", "")
