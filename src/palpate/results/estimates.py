@@ -103,6 +103,14 @@ METRIC_NAMES = {
     "mean_score": "Mean risk",
     "oe_ratio": "O:E",
     "calibration_in_the_large": "Observed − predicted",
+    "calibration_intercept": "Calibration intercept",
+    "calibration_slope": "Calibration slope",
+    "ici": "ICI",
+    "e50": "E50",
+    "e90": "E90",
+    "emax": "Emax",
+    "net_benefit": "Net benefit at the threshold",
+    "mean_net_benefit": "Mean net benefit",
     "precision_0": "Precision, class 0",
     "recall_0": "Recall, class 0",
     "f1_0": "F1, class 0",
@@ -110,7 +118,7 @@ METRIC_NAMES = {
     "recall_1": "Recall, class 1",
     "f1_1": "F1, class 1",
 }
-LOWER_IS_BETTER = frozenset({"brier", "adaptive_calibration_error"})
+LOWER_IS_BETTER = frozenset({"brier", "adaptive_calibration_error", "ici", "e50", "e90", "emax"})
 """All other metrics of performance are better when higher."""
 
 

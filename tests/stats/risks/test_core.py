@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from palpate.stats import auroc, brier
+from palpate.stats.risks import log_odds
 from palpate.stats.risks.core import CORE, core_replicates
 from palpate.stats.risks.intervals import risk_intervals
-from palpate.stats.risks.logistic import fit_logistic, log_odds
+from palpate.stats.risks.logistic import fit_logistic
 from palpate.stats.risks.net_benefit import net_benefit
 from palpate.stats.risks.smooth import fit_curve
 from palpate.stats.score_intervals import Counts, class_units, cluster_sizes

@@ -23,8 +23,8 @@ from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import Unit
 from palpate.stats.bootstrap import seed_of
 from palpate.stats.inputs import Floats
-from palpate.stats.risks import mean_influences, unit_codes, unit_sums
-from palpate.stats.risks.logistic import fit_logistic, influences, log_odds
+from palpate.stats.risks import log_odds, mean_influences, unit_codes, unit_sums
+from palpate.stats.risks.logistic import fit_logistic, influences
 from palpate.stats.risks.net_benefit import range_worth
 from palpate.stats.risks.smooth import (
     SmoothCurve,
@@ -50,6 +50,8 @@ CORE = (
 )
 DISTANCES = ("ici", "e50", "e90", "emax")
 """Distances from the smooth curve, which chance can only raise."""
+UNBOUNDED = ("calibration_intercept", "calibration_slope", "oe_ratio", "net_benefit", "mean_net_benefit")
+"""May lie below -1 or above 1."""
 FOUND, FALSE_ALARMS, RANGE_FOUND, RANGE_PRICE = "found_rate", "false_alarm_rate", "range_found", "range_price"
 ODDS, VARIATION = "odds", "outcome_variation"
 HIDDEN = (*(f"{name}_noise" for name in DISTANCES), FOUND, FALSE_ALARMS, RANGE_FOUND, RANGE_PRICE, ODDS, VARIATION)

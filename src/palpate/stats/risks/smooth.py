@@ -17,8 +17,8 @@ from scipy.special import expit
 
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval
-from palpate.stats.risks import check_risks
-from palpate.stats.risks.logistic import LogisticFit, fit_logistic, influences, log_odds
+from palpate.stats.risks import check_risks, log_odds
+from palpate.stats.risks.logistic import LogisticFit, fit_logistic, influences
 
 KNOTS = {
     5: (0.05, 0.275, 0.5, 0.725, 0.95),
@@ -129,7 +129,7 @@ def curve_band(curve: SmoothCurve, influence: Floats, risk: Floats, quantile: fl
     or Student's."""
     terms = spline_terms(log_odds(risk), curve.knots)
     middle = terms @ curve.coefficients
-    error = np.sqrt(np.einsum("ij,jk,ik->i", terms, influence.T @ influence, terms))
+    error = np.sqrt(((influence @ terms.T) ** 2).sum(axis=0))
     return Interval(np.asarray(expit(middle - quantile * error)), np.asarray(expit(middle + quantile * error)))
 
 
