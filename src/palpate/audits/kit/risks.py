@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes
+from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, weighing
 from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL
 from palpate.audits.kit.scope import Share, Unit
 from palpate.errors import ConfigError
@@ -94,7 +94,7 @@ class CaseRisks(NamedTuple):
     patient: NDArray[np.int64]
     seed: int
     unit: Unit = "patient"
-    weight: ArrayLike | None = None
+    weight: Floats | None = None
     """[case]"""
 
     @property
@@ -104,7 +104,8 @@ class CaseRisks(NamedTuple):
             "n": np.full(self.y_true.shape[1], len(self.y_true)),
             "n_positive": self.y_true.sum(axis=0, dtype=np.int64),
             "n_units": class_units(self.y_true, self.patient, self.unit),
-            "sizes": cluster_sizes(self.y_true, self.patient, self.unit),
+            "sizes": cluster_sizes(self.y_true, self.patient, self.unit, weight=self.weight),
+            "weighing": weighing(self.y_true, self.weight),
         }
 
 

@@ -38,17 +38,25 @@ from palpate.audits.performance.measures import (
     populations_of,
 )
 from palpate.audits.performance.plan import HeldOut, plan_cases
-from palpate.audits.performance.risks import core_curves, measure_core
+from palpate.audits.performance.risks import core_curves, with_core
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
 
+_KEPT = (*RANKING, *PROBABILITY, *CORE)
+"""Metrics whose replicates are kept with the run."""
+
 
 @dataclass(frozen=True)
 class Performance:
-    """Discrimination, calibration and decisions on held-out cases."""
+    """Discrimination, calibration and decisions on held-out cases.
+
+    >>> Performance(target_recall=0.8).target_recall
+    0.8
+    """
 
     name: ClassVar[str] = "performance"
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, *CORE, "auroc_drop")
     questions: ClassVar[tuple[str, ...]] = ("separation", "calibration", "travel", "comparison")
 
@@ -95,14 +103,9 @@ class Performance:
         measuring = Measuring(self.specificity, self.n_bins, self.unit, self.n_replicates)
         labels = Labels.choose(plan.labels, populations[0].y_true, self.labels_with_intervals)
         found = measure(populations, labels, tuple(predictions.scored), measuring)
-        core = measure_core(populations, labels, tuple(predictions.scored), measuring, self.net_benefit)
-        measured = [
-            [part.with_ensembles(predictions) for part in (*parts, *risks)]
-            for parts, risks in zip(found.parts, core, strict=True)
-        ]
+        measured = with_core(found, populations, labels, predictions, measuring, self.net_benefit)
         overall = plan.labels[0] if len(plan.labels) == 1 else MACRO
-        writer = RowWriter(self.name, self.level)
-        alike = SameThreshold(plan.labels, threshold, predictions)
+        writer, alike = RowWriter(self.name, self.level), SameThreshold(plan.labels, threshold, predictions)
         rows = performance_rows(measured, predictions, writer, self.correction, self.family, overall, alike)
         rows = mean_of_one(rows, found.averaged)
         analysis = PerformanceAnalysis(
@@ -140,9 +143,7 @@ class Performance:
                 "n_replicates_of_averages": found.n_replicates_of_averages,
                 "labels_in_macro": len(found.averaged),
             },
-            replicates=replicates_frame(
-                chain.from_iterable(measured), predictions.compared, overall, (*RANKING, *PROBABILITY, *CORE)
-            ),
+            replicates=replicates_frame(chain.from_iterable(measured), predictions.compared, overall, _KEPT),
         )
 
     @property

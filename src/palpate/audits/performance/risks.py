@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.metrics import class_units, member_places
+from palpate.audits.kit.metrics import MetricReplicates, class_units, member_places
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.risks import BenefitRange, CaseRisks, RiskReplicates, measure_risks, risk_average
-from palpate.audits.performance.measures import MOST_CURVES, Labels, Measuring, Population, most_frequent
+from palpate.audits.performance.measures import MOST_CURVES, Labels, MeasuredAll, Measuring, Population, most_frequent
 from palpate.cases.edits import Ints
 from palpate.results import Predictions
-from palpate.stats.risks import unit_codes
+from palpate.stats.risks import rarer_units, unit_codes
 from palpate.stats.risks.net_benefit import Band, BenefitCurves, benefit_curves
 from palpate.stats.risks.smooth import RiskDistribution, curve_band, curve_influences, fit_curve, risk_distribution
 from palpate.stats.score_intervals import student_quantile
@@ -31,12 +31,12 @@ _DRAWN = (0.01, 0.99)
 def measure_core(
     populations: Sequence[Population],
     labels: Labels,
-    models: tuple[str, ...],
+    predictions: Predictions,
     measuring: Measuring,
     benefit: BenefitRange,
 ) -> list[list[RiskReplicates]]:
     """For each population its labels and, of several, their mean; in the same order for all."""
-    names = [labels.names[int(j)] for j in labels.frequent]
+    names, models = [labels.names[int(j)] for j in labels.frequent], tuple(predictions.scored)
     parts = [
         measure_risks(_cases(population, labels.frequent, measuring), models, names, benefit, measuring.n_replicates)
         for population in populations
@@ -61,6 +61,19 @@ def measure_core(
     ]
 
 
+def with_core(
+    found: MeasuredAll,
+    populations: Sequence[Population],
+    labels: Labels,
+    predictions: Predictions,
+    measuring: Measuring,
+    benefit: BenefitRange,
+) -> list[list[MetricReplicates]]:
+    """For each population what was found, then its core set; with ensembles as further models."""
+    both = zip(found.parts, measure_core(populations, labels, predictions, measuring, benefit), strict=True)
+    return [[part.with_ensembles(predictions) for part in (*parts, *risks)] for parts, risks in both]
+
+
 def _cases(population: Population, columns: Ints, measuring: Measuring) -> CaseRisks:
     return CaseRisks(
         population.name,
@@ -70,6 +83,7 @@ def _cases(population: Population, columns: Ints, measuring: Measuring) -> CaseR
         population.patient,
         population.seed,
         measuring.unit,
+        population.weight,
     )
 
 
@@ -121,8 +135,8 @@ def core_curves(
         for j in (int(j) for j in most_frequent(populations[0].y_true, MOST_CURVES)):
             y_true, y_score = population.y_true[:, j], population.y_score[:, :, j]
             for model, own in zip(predictions.compared, members, strict=True):
-                line = _line(y_true, y_score[own], population.patient, measuring, level)
-                spread = risk_distribution(y_true, y_score[own].mean(axis=0), n_bins=_BINS)
+                line = _line(population, y_true, y_score[own], measuring, level)
+                spread = risk_distribution(y_true, y_score[own].mean(axis=0), n_bins=_BINS, weight=population.weight)
                 risks.append(DrawnRisks(population.name, model, labels[j], line, spread))
             curves = benefit_curves(
                 y_true,
@@ -131,6 +145,7 @@ def core_curves(
                 patient=population.patient,
                 members=members,
                 unit=measuring.unit,
+                weight=population.weight,
                 level=level,
             )
             worth.append(DrawnBenefit(population.name, labels[j], curves))
@@ -138,16 +153,17 @@ def core_curves(
 
 
 def _line(
+    population: Population,
     y_true: NDArray[np.uint8],
     y_score: NDArray[np.float64],
-    patient: NDArray[np.int64],
     measuring: Measuring,
     level: float,
 ) -> SmoothLine:
     """The mean curve of a model's members, [member, case], in the widest of their bands."""
-    y, weight = y_true.astype(np.float64), np.ones(len(y_true))
+    y, patient = y_true.astype(np.float64), population.patient
+    weight = np.ones(len(y)) if population.weight is None else population.weight
     unit, n_units = unit_codes(patient, measuring.unit, len(y), np.random.default_rng(0))
-    rarer = int(class_units(y_true[:, None], patient, measuring.unit).min())
+    rarer = int(rarer_units(y_true[:, None] > 0, patient, measuring.unit, weight)[0])
     low, high = (float(end) for end in np.quantile(y_score, _DRAWN))
     grid = np.linspace(low, high, _POINTS)
     found = []

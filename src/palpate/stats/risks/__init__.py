@@ -21,6 +21,7 @@ from scipy.special import logit
 from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import Unit
 from palpate.stats.inputs import Floats
+from palpate.stats.precision import class_units
 
 CLOSEST = 1e-8
 """Risks of 0 and 1 have no odds: they are taken to be this far from 0 and 1."""
@@ -37,6 +38,13 @@ def unit_codes(patient: ArrayLike, unit: Unit, n: int, rng: np.random.Generator)
     if n_units <= MOST_UNITS:
         return code, n_units
     return (rng.permutation(n_units) % MOST_UNITS)[code], MOST_UNITS
+
+
+def rarer_units(y_true: NDArray[np.bool_], patient: ArrayLike, unit: Unit, weight: Floats) -> NDArray[np.int64]:
+    """How many units have a row of the rarer outcome that counts, for each label of y_true [row, label]."""
+    counted = np.broadcast_to((weight > 0)[:, None], y_true.shape)
+    found: NDArray[np.int64] = class_units(y_true.astype(np.uint8), patient, unit, counted).min(axis=0)
+    return found
 
 
 def unit_sums(values: Floats, unit: NDArray[np.int64], n_units: int) -> Floats:

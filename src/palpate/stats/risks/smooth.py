@@ -76,15 +76,18 @@ def spline_terms(x: Floats, knots: Floats) -> Floats:
 
 
 def weighted_quantiles(values: Floats, weight: Floats, shares: Sequence[float] | Floats) -> Floats:
-    """Quantiles by linear interpolation; with equal weights those of `numpy.quantile`."""
+    """Where the weights add up to these shares; between two values that are both right, their mean.
+
+    A row of weight 2 counts as two rows. Without weights these are numpy's quantiles by `averaged_inverted_cdf`.
+    """
     used = weight > 0
-    values, weight = values[used], weight[used]
-    if bool((weight == weight[:1]).all()):
-        return np.asarray(np.quantile(values, shares))
-    order = np.argsort(values, kind="stable")
-    values, weight = values[order], weight[order]
-    place = (np.cumsum(weight) - weight) / (weight.sum() * (1.0 - 1.0 / len(weight)))
-    return np.asarray(np.interp(shares, place, values))
+    order = np.argsort(values[used], kind="stable")
+    values, reached = values[used][order], np.cumsum(weight[used][order])
+    wanted, rounding = np.asarray(shares, np.float64) * reached[-1], 1e-9 * reached[-1]
+    last = len(values) - 1
+    first = np.searchsorted(reached, wanted - rounding).clip(0, last)
+    following = np.searchsorted(reached, wanted + rounding, side="right").clip(0, last)
+    return np.asarray((values[first] + values[following]) / 2.0)
 
 
 def fit_curve(y: Floats, risk: Floats, weight: Floats, n_rarer: int) -> SmoothCurve:
