@@ -107,6 +107,13 @@ METRIC_NAMES = {
     "mean_score": "Mean risk",
     "oe_ratio": "O:E",
     "calibration_in_the_large": "Observed − predicted",
+    "calibration_intercept": "Calibration intercept",
+    "calibration_slope": "Calibration slope",
+    "ici": "ICI",
+    "e50": "E50",
+    "e90": "E90",
+    "emax": "Emax",
+    "mean_net_benefit": "Mean net benefit",
     "threshold": "Threshold",
     "alerts_per_100": "Alerts per 100",
     "alerts_per_day": "Alerts per day",
@@ -123,7 +130,7 @@ METRIC_NAMES = {
     "recall_1": "Recall, class 1",
     "f1_1": "F1, class 1",
 }
-LOWER_IS_BETTER = frozenset({"brier", "adaptive_calibration_error"})
+LOWER_IS_BETTER = frozenset({"brier", "adaptive_calibration_error", "ici", "e50", "e90", "emax"})
 """All other metrics of performance are better when higher."""
 
 
