@@ -21,8 +21,9 @@ from palpate.stats.groups.slices import SliceMeasure, SliceTable
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-SUSPECTED, KEPT = 2.0, 1.645
-"""Standard errors: from which a slice is looked at, and by which what it adds must be worse."""
+SUSPECTED, KEPT = 2.0, 2.6
+"""Standard errors: from which a slice is looked at, and by which what it adds must be worse (1 in 200 by chance: many
+relatives are looked at)."""
 _MOST_EXAMINED = 500
 _MOST_BOUNDED = 3000
 
