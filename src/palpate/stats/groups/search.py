@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from palpate.stats.groups.slices import SliceMeasure, SliceTable
+from palpate.stats.groups.slices import Codes, SliceMeasure, SliceTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,7 +70,7 @@ def slice_evidence(table: SliceTable, whole: tuple[float, float], harm: int) -> 
         return np.where(error > 0, sign * apart / error, 0.0), sign
 
 
-def worse_slices(measure: SliceMeasure, codes: Sequence[Ints], table: SliceTable, rules: Rules) -> list[Conditions]:
+def worse_slices(measure: SliceMeasure, codes: Sequence[Codes], table: SliceTable, rules: Rules) -> list[Conditions]:
     """The slices that look worse than all cases, by the evidence, without those that others explain."""
     n = len(measure.cases.y_true)
     value, variance, *_ = measure.one(np.ones(n, bool))
@@ -145,7 +145,7 @@ class Bound(NamedTuple):
 
 
 def bound_all(
-    measure: SliceMeasure, codes: Sequence[Ints], table: SliceTable, harm: int, margin: float, level: float
+    measure: SliceMeasure, codes: Sequence[Codes], table: SliceTable, harm: int, margin: float, level: float
 ) -> Bound | None:
     """The slice with the highest bound of harm against all others, if all bounds hold at once and lie below a margin.
 
