@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.slices.plan import Sliced
-from palpate.stats.groups.search import Bound, Conditions, Rules, bound_all, slice_evidence, worse_slices
+from palpate.stats.groups.search import MOST_BOUNDED, Bound, Conditions, Rules, bound_all, slice_evidence, worse_slices
 from palpate.stats.groups.slices import Codes, SliceCases, SliceMeasure, SliceTable, all_slices, combinations_of
 
 Floats = NDArray[np.float64]
@@ -75,17 +75,18 @@ def search_slices(cases: SliceCases, sliced: Sliced, how: Searching) -> Searched
     measure = SliceMeasure(cases.take(searched))
     table = _table(measure, codes, kept, how)
     found = worse_slices(measure, codes, table, how.rules) if len(table.stats.n) else []
-    everyone = SliceMeasure(cases.take(used))
-    codes = [code[used] for code in kept.codes]
-    whole = _table(everyone, codes, kept, how)
-    bound = bound_all(everyone, codes, whole, how.rules.harm, how.margin, how.level)
     place = {k: _place(sliced, kept, k) for k in range(len(kept.names))}
-    return Searched(
-        tuple(each._replace(pairs=tuple((place[a], v) for a, v in each.pairs)) for each in found),
-        len(table.stats.n),
-        bound,
-        "" if bound is None else kept.named(whole.conditions(bound.row)),
-    )
+    named = tuple(each._replace(pairs=tuple((place[a], v) for a, v in each.pairs)) for each in found)
+    few = len(table.stats.n) <= MOST_BOUNDED
+    return Searched(named, len(table.stats.n), *_bounded(cases.take(used), used, kept, how) if few else (None, ""))
+
+
+def _bounded(cases: SliceCases, used: Mask, kept: Sliced, how: Searching) -> tuple[Bound | None, str]:
+    """What all patients exclude for every slice at once, and for which slice least."""
+    measure, codes = SliceMeasure(cases), [code[used] for code in kept.codes]
+    table = _table(measure, codes, kept, how)
+    bound = bound_all(measure, codes, table, how.rules.harm, how.margin, how.level)
+    return bound, "" if bound is None else kept.named(table.conditions(bound.row))
 
 
 def _place(sliced: Sliced, kept: Sliced, k: int) -> int:

@@ -25,7 +25,8 @@ SUSPECTED, KEPT = 2.0, 2.6
 """Standard errors: from which a slice is looked at, and by which what it adds must be worse (1 in 200 by chance: many
 relatives are looked at)."""
 _MOST_EXAMINED = 500
-_MOST_BOUNDED = 3000
+MOST_BOUNDED = 3000
+"""Slices of which each is compared with its own rest."""
 
 
 class Conditions(NamedTuple):
@@ -152,7 +153,7 @@ def bound_all(
     None where they do not, or where there are too many slices to compare each with its own rest.
     """
     size = len(table.stats.n)
-    if not 0 < size <= _MOST_BOUNDED:
+    if not 0 < size <= MOST_BOUNDED:
         return None
     z = float(-ndtri((1 - level) / 2 / size))
     value, *_ = measure.one(np.ones(len(measure.cases.y_true), bool))
