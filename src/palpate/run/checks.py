@@ -114,12 +114,29 @@ def _check_images(model: str, cohort: Cohort, plans: Mapping[str, Plan[Any]]) ->
     if not cohort.has_images:
         raise ConfigError(f"model '{model}' reads images, but the cohort has none", hint="set `image:` of the cohort")
     for name, plan in plans.items():
-        variants = plan.variants
-        if variants.n_edits.any() or (variants.parent >= len(cohort)).any():
+        if _alters(plan, cohort):
             raise ConfigError(
                 f"model '{model}' reads images, but audit '{name}' alters texts",
                 hint="leave one of them out, or give the model a configuration of its own",
             )
+
+
+def _alters(plan: Plan[Any], cohort: Cohort) -> bool:
+    """Whether an audit asks about texts other than the cases' own."""
+    return bool(plan.variants.n_edits.any() or (plan.variants.parent >= len(cohort)).any())
+
+
+def left_out_of(name: str, model: Model, cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> list[str]:
+    """The audits that a model takes no part in, because it is nothing but scores and they alter or make up texts."""
+    if model.answers_altered:
+        return []
+    altered = [audit for audit, plan in plans.items() if _alters(plan, cohort)]
+    if altered and len(altered) == sum(len(plan.variants) > 0 for plan in plans.values()):
+        raise ConfigError(
+            f"model '{name}' is nothing but scores, and {altered[0]} alters texts",
+            hint="give the model itself, or an audit that asks about the cases as they are (performance)",
+        )
+    return altered
 
 
 def facts_of(model: Model) -> ModelFacts:

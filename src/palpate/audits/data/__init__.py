@@ -44,9 +44,14 @@ class Examined(NamedTuple):
 
 @dataclass(frozen=True)
 class Data:
-    """What can be known of the cases before any is scored."""
+    """What can be known of the cases before any is scored.
+
+    >>> Data().name
+    'data'
+    """
 
     name: ClassVar[str] = "data"
+    unweighted_because: ClassVar[str] = "it describes the table as it is"
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, DIFFERENCE)
     questions: ClassVar[tuple[str, ...]] = ("leakage", "labels")
 

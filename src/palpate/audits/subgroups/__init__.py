@@ -42,9 +42,14 @@ from palpate.results.verdicts import margins_with
 
 @dataclass(frozen=True)
 class Subgroups:
-    """Performance, decisions and calibration in groups of patients."""
+    """Performance, decisions and calibration in groups of patients.
+
+    >>> Subgroups(by=("gender", ("gender", "race"))).by
+    ('gender', ('gender', 'race'))
+    """
 
     name: ClassVar[str] = "subgroups"
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *GAP_METRICS, MODEL_GAP)
     questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
 
