@@ -161,3 +161,23 @@ def test_an_attribute_with_one_value_is_named() -> None:
         {"m": p},
     )
     assert any("'country'" in finding.sentence for finding in result.findings)
+
+
+def test_sampling_weights_count_where_slices_are_confirmed() -> None:
+    cohort, p = planted(3000)
+    rng = np.random.default_rng(3)
+    weight = rng.uniform(0.5, 2.0, 3000)
+    cases = cohort.cases.with_columns(sampling_weight=pl.Series(weight))
+    result = run(
+        Slices(**FAST),  # type: ignore[arg-type]
+        Cohort(cases, cohort.labels, cohort.y, cohort.attributes),
+        {"m": p},
+    )
+    row = differences(result)[0]
+    assert row["group"] == WORSE
+    other = ~Slices().plan(cohort, np.random.default_rng(0)).memory.search
+    mask = ((cohort.cases["gender"] == "f") & (cohort.cases["ward"] == "b")).fill_null(False).to_numpy()
+    y = cohort.y.toarray().ravel()
+    here, rest = other & mask, other & ~mask
+    first, second = (roc_auc_score(y[r], p[r], sample_weight=weight[r]) for r in (here, rest))
+    assert row["value"] == pytest.approx(first - second)

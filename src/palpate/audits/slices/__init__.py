@@ -32,9 +32,14 @@ from palpate.results.verdicts import margins_with
 
 @dataclass(frozen=True)
 class Slices:
-    """Groups of patients, found by search, for whom the model is worse."""
+    """Groups of patients, found by search, for whom the model is worse.
+
+    >>> Slices(depth=3, metric="sensitivity").most
+    10
+    """
 
     name: ClassVar[str] = AUDIT
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = tuple(NAMES.values())
     questions: ClassVar[tuple[str, ...]] = ("worse",)
 
@@ -96,7 +101,14 @@ class Slices:
             main=sliced.main,
         )
         how = Searching(
-            self.metric, self.depth, self.smallest, self.fewest_events, self.most, self.level, margins[self.metric]
+            self.metric,
+            self.depth,
+            self.smallest,
+            self.fewest_events,
+            self.most,
+            self.level,
+            margins[self.metric],
+            plan.cohort.weights_of(plan.variants.parent[sliced.main]) is not None,
         )
         resampling = SliceResampling(self.n_replicates, self.unit, int(rng.integers(2**63)))
         writer = RowWriter(self.name, self.level)

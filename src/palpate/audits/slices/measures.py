@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.kit.differences import population_differences
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, level_rows
+from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, level_rows, weighing
 from palpate.audits.kit.rows import RowWriter
 from palpate.audits.kit.scope import Unit
 from palpate.audits.kit.wording import counted
@@ -65,6 +65,7 @@ def examine(
     sliced = plan.memory
     cases = plan.variants.parent[sliced.main]
     y_true, patient, other = plan.cohort.y_true(cases, plan.labels), plan.cohort.patients[cases], ~sliced.search
+    weight = plan.cohort.weights_of(cases[other])
     rows: list[Estimate] = []
     found = {}
     for m, model in enumerate(predictions.compared):
@@ -72,7 +73,7 @@ def examine(
             y, score, cut = y_true[:, j], predictions[model].p[sliced.main, j], float(threshold[m, j])
             searched = search_slices(slice_cases(y > 0, score, cut, patient, how.metric), sliced, how)
             masks = {sliced.named(each.pairs): slice_mask(each.pairs, sliced.codes)[other] for each in searched.found}
-            rest = Confirming(model, label, y[other], score[other], cut, patient[other], how.metric, resampling)
+            rest = Confirming(model, label, y[other], score[other], cut, patient[other], how.metric, resampling, weight)
             rows += confirm(writer, rest, list(masks.items()))
             sizes = {name: len(np.unique(rest.patient[mask])) for name, mask in masks.items()}
             found[model, label] = SliceFound(searched, tuple(masks), sizes, len(np.unique(rest.patient)))
@@ -90,6 +91,8 @@ class Confirming(NamedTuple):
     patient: NDArray[np.int64]
     metric: Metric
     how: SliceResampling
+    weight: Floats | None = None
+    """Sampling weights with a mean of 1; None where all cases count alike."""
 
 
 def confirm(writer: RowWriter, cases: Confirming, slices: Sequence[tuple[str, Mask]]) -> Iterator[Estimate]:
@@ -146,16 +149,15 @@ def _parts(cases: Confirming, masks: Mask) -> list[MetricReplicates]:
         unit=cases.how.unit,
         patient=cases.patient,
         rows=masks,
+        weight=cases.weight,
         n_replicates=cases.how.n_replicates,
         rng=cases.how.seed,
     )
     point, values = found.point, found.values
     if cases.metric == "calibration":
         point, values = (each[:, :1] - each[:, 1:] for each in (point, values))
-    units, sizes = (
-        class_units(y_true, cases.patient, cases.how.unit, masks),
-        cluster_sizes(y_true, cases.patient, cases.how.unit, masks),
-    )
+    units = class_units(y_true, cases.patient, cases.how.unit, masks)
+    sizes = cluster_sizes(y_true, cases.patient, cases.how.unit, masks, cases.weight)
     return [
         MetricReplicates(
             population=WHOLE,
@@ -168,6 +170,7 @@ def _parts(cases: Confirming, masks: Mask) -> list[MetricReplicates]:
             n_positive=(masks & (y_true > 0)).sum(axis=0, dtype=np.int64)[k : k + 1],
             n_units=units[:, k : k + 1],
             sizes=sizes[:, k : k + 1],
+            weighing=weighing(y_true[:, k : k + 1], cases.weight, masks[:, k : k + 1]),
         )
         for k in range(shape[1])
     ]

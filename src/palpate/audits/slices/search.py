@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.slices.plan import Sliced
-from palpate.stats.groups.search import MOST_BOUNDED, Bound, Conditions, Rules, bound_all, slice_evidence, worse_slices
+from palpate.stats.groups.search import (
+    MOST_BOUNDED,
+    Conditions,
+    HarmBound,
+    Rules,
+    bound_all,
+    slice_evidence,
+    worse_slices,
+)
 from palpate.stats.groups.slices import Codes, SliceCases, SliceMeasure, SliceTable, all_slices, combinations_of
 
 Floats = NDArray[np.float64]
@@ -30,6 +38,8 @@ class Searching(NamedTuple):
     most: int
     level: float
     margin: float
+    weighted: bool = False
+    """Whether cases have sampling weights. They do not count in the search, so it excludes nothing then."""
 
     @property
     def rules(self) -> Rules:
@@ -47,7 +57,7 @@ class Searched(NamedTuple):
     """The slices that look worse, by the evidence."""
     n_slices: int
     """How many were looked at."""
-    bound: Bound | None
+    bound: HarmBound | None
     bound_name: str = ""
     """The slice that the bound is about."""
 
@@ -77,11 +87,11 @@ def search_slices(cases: SliceCases, sliced: Sliced, how: Searching) -> Searched
     found = worse_slices(measure, codes, table, how.rules) if len(table.stats.n) else []
     place = {k: _place(sliced, kept, k) for k in range(len(kept.names))}
     named = tuple(each._replace(pairs=tuple((place[a], v) for a, v in each.pairs)) for each in found)
-    few = len(table.stats.n) <= MOST_BOUNDED
+    few = len(table.stats.n) <= MOST_BOUNDED and not how.weighted
     return Searched(named, len(table.stats.n), *_bounded(cases.take(used), used, kept, how) if few else (None, ""))
 
 
-def _bounded(cases: SliceCases, used: Mask, kept: Sliced, how: Searching) -> tuple[Bound | None, str]:
+def _bounded(cases: SliceCases, used: Mask, kept: Sliced, how: Searching) -> tuple[HarmBound | None, str]:
     """What all patients exclude for every slice at once, and for which slice least."""
     measure, codes = SliceMeasure(cases), [code[used] for code in kept.codes]
     table = _table(measure, codes, kept, how)

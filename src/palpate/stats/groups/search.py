@@ -135,7 +135,7 @@ def _worse(measure: SliceMeasure, first: Mask, second: Mask, sign: int, rules: R
     return sign * (one[0] - other[0]) > KEPT * math.sqrt(one[1] + other[1])
 
 
-class Bound(NamedTuple):
+class HarmBound(NamedTuple):
     """How much worse any slice can be: the one for which least is excluded."""
 
     row: int
@@ -147,7 +147,7 @@ class Bound(NamedTuple):
 
 def bound_all(
     measure: SliceMeasure, codes: Sequence[Codes], table: SliceTable, harm: int, margin: float, level: float
-) -> Bound | None:
+) -> HarmBound | None:
     """The slice with the highest bound of harm against all others, if all bounds hold at once and lie below a margin.
 
     None where they do not, or where there are too many slices to compare each with its own rest.
@@ -162,7 +162,7 @@ def bound_all(
     loose = (np.abs(apart) if harm == 0 else harm * apart) + z * np.sqrt(table.stats.variance)
     if float(loose.max()) >= margin:
         return None
-    worst: Bound | None = None
+    worst: HarmBound | None = None
     for k in range(size):
         rest = measure.one(~table.mask(k, codes))
         if math.isnan(rest[0]):
@@ -173,5 +173,5 @@ def bound_all(
         if found + reach >= margin:
             return None
         if worst is None or found + reach > worst.high:
-            worst = Bound(k, found, found - reach, found + reach, int(table.stats.n_patients[k]))
+            worst = HarmBound(k, found, found - reach, found + reach, int(table.stats.n_patients[k]))
     return worst
