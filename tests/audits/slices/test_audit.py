@@ -32,6 +32,7 @@ def test_a_planted_slice_is_found_confirmed_and_told_once(result: AuditResult) -
     assert not any(set(row["group"].split(", ")) < set(WORSE.split(", ")) for row in rows[1:] if row["significant"])
     (answer,) = result.answers
     assert (answer.question, answer.verdict, answer.where) == ("worse", "concern", WORSE)
+    assert answer.reason is None
     assert "on patients on whom it was not found" in result.findings[0].sentence
     assert WORSE in result.findings[0].sentence
 

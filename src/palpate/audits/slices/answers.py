@@ -87,8 +87,8 @@ class SliceAnalysis:
             effect = self.question.effect(row, found.n_patients[name])
             if row is None or effect is None:
                 continue
-            reason = row.reason if row.p_value is None else NOT_ALL
-            effect = effect._replace(reason=effect.reason or reason)
+            if effect.verdict not in ("concern", "caution"):
+                effect = effect._replace(reason=effect.reason or (row.reason if row.p_value is None else NOT_ALL))
             effects.append(effect._replace(label=self.named(name, label), where=name))
         return effects
 
