@@ -12,6 +12,7 @@ from typing import NamedTuple
 AUDITS = (
     "performance",
     "subgroups",
+    "operating",
     "vocabulary",
     "characteristics",
     "capabilities",
