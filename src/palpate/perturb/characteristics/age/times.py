@@ -129,7 +129,8 @@ def time_words() -> dict[str, tuple[str, ...]]:
 
 def time_limits(note: ScannedNote, present: int | None) -> list[AgeLimit]:
     """The limits that durations and years set to the patient's age; `present` is the age that the note gives."""
-    over = (AgeLimit("an age limit", int(match["age"])) for match in _OVER.finditer(note.text))
+    told = "RF" in note.text or "risk factor" in note.text
+    over = (AgeLimit("an age limit", int(match["age"])) for match in (_OVER.finditer(note.text) if told else ()))
     found = [*_durations(note), *_decades(note), *_years(note), *over]
     return [limit for limit in found if present is None or limit.low <= present <= limit.high]
 
