@@ -40,6 +40,7 @@ QUESTIONS = {
     "performance": "How good is it on held-out cases, and how sure are we?",
     "subgroups": "For whom is it worse, and by how much?",
     "operating": "What does flagging at a threshold mean for the ward?",
+    "recalibration": "Would its risks be right after a simple correction, and is that shown?",
     "drift": "Has it changed over time?",
     "vocabulary": "Which words move the prediction, and do clinicians agree that they should?",
     "characteristics": "What happens when only the patient's age, gender or ethnicity changes in the note?",
