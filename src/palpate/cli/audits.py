@@ -1,4 +1,4 @@
-"""Commands that audit: `audit`, `plan`, `report`, `demo`."""
+"""Commands that audit, and that read what was audited: `audit`, `plan`, `report`, `recalibration`, `demo`."""
 
 from __future__ import annotations
 
@@ -76,6 +76,21 @@ def report(
     from palpate.commands import audit as jobs
 
     out.print(f"Report: [bold]{escape(str(jobs.report(run)))}[/bold]", soft_wrap=True)
+
+
+@app.command()
+def recalibration(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.", show_default=False)],
+    file: Annotated[Path, typer.Option("--out", help="The card, a .md or .json file.", show_default=False)],
+    models: Annotated[list[str] | None, typer.Option("--model", help="Only this model; repeatable.")] = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Write the card of a recalibration, for whoever maintains the model: formula, fit, before and after, limits."""
+    from palpate.commands.recalibration import write_card
+
+    n = write_card(run, file, models=models or ())
+    what = "recalibration" if n == 1 else "recalibrations"
+    out.print(f"Card: [bold]{escape(str(file))}[/bold], {n:,} {what}", soft_wrap=True)
 
 
 @app.command()

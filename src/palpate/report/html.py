@@ -41,6 +41,7 @@ QUESTIONS = {
     "subgroups": "For whom is it worse, and by how much?",
     "slices": "Is there a group of patients that nobody named for whom it is worse?",
     "operating": "What does flagging at a threshold mean for the ward?",
+    "recalibration": "Would its risks be right after a simple correction, and is that shown?",
     "drift": "Has it changed over time?",
     "vocabulary": "Which words move the prediction, and do clinicians agree that they should?",
     "characteristics": "What happens when only the patient's age, gender or ethnicity changes in the note?",
