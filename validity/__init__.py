@@ -13,6 +13,7 @@ AUDITS = (
     "performance",
     "subgroups",
     "slices",
+    "operating",
     "vocabulary",
     "characteristics",
     "capabilities",
