@@ -168,7 +168,8 @@ class Cohort:
             digest.update(f"{column.name}:{column.dtype}".encode())
             digest.update(lengths.astype("<u4").tobytes())
             for start in range(0, len(text), 4096):
-                digest.update("".join(text[start : start + 4096].drop_nulls()).encode("utf-8", "surrogatepass"))
+                joined = text[start : start + 4096].str.join("")
+                digest.update("".join(joined.drop_nulls()).encode())
         digest.update("\x1f".join(self.labels).encode())
         for part in (self.y.indptr, self.y.indices, self.y.data):
             digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())

@@ -39,6 +39,8 @@ class Model(ABC):
     """How much of a text the model reads, in words ("the first 512 tokens"); None: all of it."""
     tells_cohorts_apart: bool = True
     """False: the model looks cases up by name alone, so it can't be used where two cohorts share case names."""
+    may_miss: bool = False
+    """True: a prediction may be NaN, which is missing: it is counted and reported, not an error."""
     cached: ClassVar[bool] = True
     """False: predictions are so cheap that caching them is not worth it."""
     rows_per_call: int = 1024

@@ -93,6 +93,7 @@ class Measuring:
             "patient": population.patient,
             "rng": population.seed,
             "weight": population.weight,
+            "method": "auto",
         }
 
     def n_replicates_of_averages(self, populations: Sequence[Population]) -> int:
