@@ -118,7 +118,7 @@ def _check_images(model: str, cohort: Cohort, plans: Mapping[str, Plan[Any]]) ->
 
 def facts_of(model: Model) -> ModelFacts:
     """What a model declares about itself."""
-    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window)
+    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window, model.may_miss)
 
 
 def cases_with_images(cohort: Cohort, models: Iterable[Model]) -> Cohort:

@@ -16,6 +16,14 @@ import numpy as np
 from pydantic import Field
 
 from palpate.audits.kit.metrics import replicates_frame
+from palpate.audits.kit.missing import (
+    MISSING_METRICS,
+    CountedCases,
+    complete_cases,
+    may_miss,
+    missing_report,
+    nothing_scored,
+)
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, audited_labels
@@ -35,7 +43,7 @@ from palpate.audits.performance.measures import (
     odd_scores,
     populations_of,
 )
-from palpate.audits.performance.plan import HeldOut, plan_cases
+from palpate.audits.performance.plan import HeldOut, kept_cases, plan_cases
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
@@ -47,7 +55,8 @@ class Performance:
 
     name: ClassVar[str] = "performance"
     unweighted_because: ClassVar[str] = ""
-    metrics: ClassVar[tuple[str, ...]] = (*METRICS, "auroc_drop")
+    handles_missing: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = (*METRICS, "auroc_drop", *MISSING_METRICS)
     questions: ClassVar[tuple[str, ...]] = ("separation", "calibration", "travel", "comparison")
 
     labels: tuple[str, ...] | None = None
@@ -81,6 +90,28 @@ class Performance:
         return plan_cases(self.name, cohort, labels, self.split)
 
     def analyse(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+        """All numbers; where scores are missing, on the cases that every model scored, and what is missing."""
+        if not may_miss(predictions):
+            return self._measured(plan, predictions, rng)
+        index = np.arange(len(plan.variants))
+        held_out, memory = [index[part] for part in plan.memory.cohorts.values()], plan.memory
+        complete = complete_cases(predictions, held_out)
+        left = kept_cases(plan, complete.keep)
+        limits = {}
+        if left.memory.cohorts:
+            rows = {"validation": left.memory.validation, "main": left.memory.main}
+            found = decide_thresholds(left, complete.predictions.scored, rule=self._threshold_rule, **rows)
+            limits = dict(zip(complete.predictions.scored, found.values, strict=True))
+        populations = [CountedCases(name, rows) for name, rows in zip(memory.cohorts, held_out, strict=True)]
+        if len(index[memory.validation]):
+            populations.append(CountedCases("validation split", index[memory.validation], bounded=False))
+        writer = RowWriter(self.name, self.level)
+        report = missing_report(writer, plan, predictions, complete, populations, limits)
+        if not left.memory.cohorts:
+            return nothing_scored(self.name, report)
+        return report.added_to(self._measured(left, complete.predictions, rng))
+
+    def _measured(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Levels, differences between models, differences between cohorts, spread over seeds."""
         held_out, rule = plan.memory, self._threshold_rule
         threshold = decide_thresholds(
