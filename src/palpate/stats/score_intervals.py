@@ -60,6 +60,8 @@ both alike, is then about that much too small."""
 _MANY = 50.0
 """Patients above which notes may vary less than independent ones would."""
 _STEPS = 40
+_SHARES = ("prevalence", "flag_rate", "true_alerts", "false_alerts")
+"""Metrics that are shares of all rows."""
 
 
 def _quantile(level: float) -> float:
@@ -292,7 +294,7 @@ def _denominators(metrics: Sequence[str], point: Floats, counts: Counts) -> dict
     found = {name: positive for name in metrics if name.startswith("sensitivity") or name == "recall_1"}
     found |= {name: negative for name in metrics if name.startswith("specificity") or name == "recall_0"}
     everything = np.broadcast_to(counts.total, shape)
-    found |= {name: everything for name in metrics if name in ("prevalence", "flag_rate")}
+    found |= {name: everything for name in metrics if name in _SHARES}
     if "sensitivity" in metrics and "specificity" in metrics:
         hits, passes = (np.nan_to_num(point[:, list(metrics).index(name)]) for name in ("sensitivity", "specificity"))
         tp, tn = hits * positive, passes * negative

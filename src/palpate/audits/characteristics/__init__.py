@@ -54,7 +54,11 @@ _NOTES_FOR_MEDIAN = 1000
 
 @dataclass(frozen=True)
 class Characteristics:
-    """The same notes with another gender, age, ethnicity, or whatever a definition describes."""
+    """The same notes with another gender, age, ethnicity, or whatever a definition describes.
+
+    >>> Characteristics(n_replicates=500).n_replicates
+    500
+    """
 
     name: ClassVar[str] = "characteristics"
     unweighted_because: ClassVar[str] = (

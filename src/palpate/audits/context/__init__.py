@@ -46,7 +46,11 @@ from palpate.results.verdicts import margins_with
 
 @dataclass(frozen=True)
 class Context:
-    """The model among patients whose history makes the label about equally likely."""
+    """The model among patients whose history makes the label about equally likely.
+
+    >>> Context(n_replicates=500).n_replicates
+    500
+    """
 
     name: ClassVar[str] = "context"
     unweighted_because: ClassVar[str] = "it matches and re-weights the cases by their own pre-test probabilities"

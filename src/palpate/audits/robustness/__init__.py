@@ -44,7 +44,11 @@ from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimate
 
 @dataclass(frozen=True)
 class Robustness:
-    """The same notes, misspelt, laid out differently, in other words, with a denial more or less."""
+    """The same notes, misspelt, laid out differently, in other words, with a denial more or less.
+
+    >>> Robustness().name
+    'robustness'
+    """
 
     name: ClassVar[str] = "robustness"
     unweighted_because: ClassVar[str] = (

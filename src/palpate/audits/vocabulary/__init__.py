@@ -98,7 +98,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Sensitivity of models to words, against clinicians' ratings."""
+    """Sensitivity of models to words, against clinicians' ratings.
+
+    >>> Vocabulary(words=("sepsis",)).words
+    ('sepsis',)
+    """
 
     name: ClassVar[str] = "vocabulary"
     unweighted_because: ClassVar[str] = (
