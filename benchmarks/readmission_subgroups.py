@@ -57,6 +57,7 @@ AUDITS = """\
     thresholds: {{vendor: 0.2}}
     capacity: {{flag: 0.1}}
     n_replicates: {n}
+  slices: {{}}
 """
 
 

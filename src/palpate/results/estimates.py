@@ -84,7 +84,9 @@ def estimates_frame(rows: Sequence[Estimate]) -> pl.DataFrame:
     return pl.DataFrame([vars(row) for row in rows], schema=ESTIMATE_SCHEMA, orient="row")
 
 
-MACRO, MICRO, ALL_LABELS = "macro", "micro", "all labels"
+MACRO = "macro"
+MICRO = "micro"
+ALL_LABELS = "all labels"
 """What stands in `label` where a number is about several labels: their mean, all case–label pairs pooled, or a measure
 of all of them together."""
 METRIC_NAMES = {
@@ -107,6 +109,13 @@ METRIC_NAMES = {
     "mean_score": "Mean risk",
     "oe_ratio": "O:E",
     "calibration_in_the_large": "Observed − predicted",
+    "calibration_intercept": "Calibration intercept",
+    "calibration_slope": "Calibration slope",
+    "ici": "ICI",
+    "e50": "E50",
+    "e90": "E90",
+    "emax": "Emax",
+    "mean_net_benefit": "Mean net benefit",
     "threshold": "Threshold",
     "alerts_per_100": "Alerts per 100",
     "alerts_per_day": "Alerts per day",
@@ -123,7 +132,7 @@ METRIC_NAMES = {
     "recall_1": "Recall, class 1",
     "f1_1": "F1, class 1",
 }
-LOWER_IS_BETTER = frozenset({"brier", "adaptive_calibration_error"})
+LOWER_IS_BETTER = frozenset({"brier", "adaptive_calibration_error", "ici", "e50", "e90", "emax"})
 """All other metrics of performance are better when higher."""
 
 

@@ -48,6 +48,7 @@ MARGINS: Mapping[str, Margin] = {
         "a risk that is wrong by 5 points changes few decisions at usual thresholds; for a "
         "label whose rarer outcome is below 10%, half of that share, because risks of 0 would pass otherwise",
     ),
+    "brier": Margin(0.02, "a mean squared error of risks that is higher by less is hardly seen in any single decision"),
     "sensitivity": Margin(0.05, "1 of 20 patients with the outcome who is missed in one group and found in another"),
     "agreement": Margin(0.20, "a smaller gap to the clinicians' own agreement is within the noise of a few raters"),
     "shift": Margin(0.01, "a mean change of the risk by 1 point moves few patients across a threshold"),

@@ -126,8 +126,9 @@ class MetricReplicates:
     """Of each ensemble, which stand last among the models: the places of its members."""
     _spreads: dict[float, Spread] = field(default_factory=dict, init=False, repr=False)
 
-    def reason(self, label: int, *, value: float | None, low: float | None) -> str | None:
-        """Why a number or its interval is missing; None if both are there."""
+    def reason(self, label: int, *, value: float | None, low: float | None, metric: str = "") -> str | None:  # noqa: ARG002
+        """Why a number or its interval is missing; None if both are there. `metric` is for kinds of metrics that have
+        reasons of their own (`RiskReplicates`)."""
         n, n_positive = int(self.n[label]), int(self.n_positive[label])
         if value is None:
             if n == 0:
@@ -171,7 +172,7 @@ class MetricReplicates:
         if self.values.shape[-1] == 0:
             return Spread(*[np.full(self.point.shape, np.nan)] * 3)
         if self.labels != (MACRO,):
-            return metric_intervals(self.metrics, self.point, self.values, self.counts, level=level)
+            return self._label_spread(level)
         low, high, error = mean_interval(self.point, self.values, self.counts, level=level)
         if self.over is not None and self.kept is not None:
             parts, kept = self.over.spread(level), self.kept & ~np.isnan(self.over.point).any(axis=0)
@@ -188,6 +189,9 @@ class MetricReplicates:
             low, high = (np.where(np.isnan(self.point), np.nan, end[:, :, None]) for end in ends)
         allow_for_bias(self.metrics, Interval(low, high), self.point, self.values)
         return self._with_error_interval(Spread(low, high, error), level)
+
+    def _label_spread(self, level: float) -> Spread:
+        return metric_intervals(self.metrics, self.point, self.values, self.counts, level=level)
 
     def _ensemble_spread(self, k: int, scored: Spread, level: float) -> Spread:
         """Of the mean over an ensemble's members."""
@@ -242,7 +246,7 @@ def level_rows(writer: RowWriter, part: MetricReplicates) -> Iterator[Estimate]:
             n=int(part.n[j]),
             n_positive=int(part.n_positive[j]),
             interval=(below, high[m, k, j]),
-            reason=part.reason(j, value=value, low=below if value is not None else None),
+            reason=part.reason(j, value=value, low=below if value is not None else None, metric=part.metrics[k]),
         )
 
 
@@ -273,7 +277,7 @@ def spread_rows(writer: RowWriter, parts: Iterable[MetricReplicates], prediction
                     spread[k, j],
                     n=int(part.n[j]),
                     n_positive=int(part.n_positive[j]),
-                    reason=part.reason(j, value=finite(spread[k, j]), low=0.0),
+                    reason=part.reason(j, value=finite(spread[k, j]), low=0.0, metric=part.metrics[k]),
                 )
                 for k, j in product(part.reported, range(len(part.labels)))
             ]

@@ -36,7 +36,8 @@ _MEASURED = (*METRICS, NOISE)
 _MOST_WORK = 5e9
 """Resamples x cases x labels x models that averages over thousands of labels may cost: about a minute."""
 _FEWEST_REPLICATES = 200
-_MOST_CURVES = 4
+MOST_CURVES = 4
+"""Labels whose curves are drawn."""
 
 
 class Population(NamedTuple):
@@ -339,7 +340,7 @@ def calibration_curves(
     populations: Sequence[Population], predictions: Predictions, labels: Sequence[str], measuring: Measuring
 ) -> list[DrawnCurve]:
     """Calibration of the most frequent labels, for every model that is compared."""
-    frequent, places = most_frequent(populations[0].y_true, _MOST_CURVES), member_places(predictions)
+    frequent, places = most_frequent(populations[0].y_true, MOST_CURVES), member_places(predictions)
     scored = list(predictions.scored)
     found = []
     for population in populations:

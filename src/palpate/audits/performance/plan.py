@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.audits.kit.missing import CountedCases
 from palpate.audits.kit.scope import audited_rows, validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Variants
@@ -40,6 +41,14 @@ def kept_cases(plan: Plan[HeldOut], keep: NDArray[np.bool_]) -> Plan[HeldOut]:
     validation = slice(end, end + int(keep[plan.memory.validation].sum()))
     rows = plan.variants.parent[keep]
     return replace(plan, variants=Variants.of_cases(rows), cases=rows[:end], memory=HeldOut(slices, validation))
+
+
+def counted_cases(plan: Plan[HeldOut]) -> list[CountedCases]:
+    """The cases whose missing scores are counted together: each cohort's, and the validation split's."""
+    index = np.arange(len(plan.variants))
+    found = [CountedCases(name, index[part]) for name, part in plan.memory.cohorts.items()]
+    validation = index[plan.memory.validation]
+    return [*found, CountedCases("validation split", validation, bounded=False)] if len(validation) else found
 
 
 def plan_cases(audit: str, cohort: Cohort, labels: tuple[str, ...], split: str) -> Plan[HeldOut]:

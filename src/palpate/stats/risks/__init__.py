@@ -7,20 +7,24 @@ net_benefit    net_benefit  benefit_curves
 recalibration  fit_map: intercept, slope, isotonic
 logistic       fit_logistic  influences
 
-Here: patients as the unit of variation. The *influence* of a patient on an estimate is how far the estimate moves with
-the patient. Sums of squares of influences are variances that allow for several rows per patient and for weights; sums
-of products are covariances.
+Here: log odds, and patients as the unit of variation. The *influence* of a patient on an estimate is how far the
+estimate moves with the patient. Sums of squares of influences are variances that allow for several rows per patient and
+for weights; sums of products are covariances.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
 
 from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import Unit
 from palpate.stats.inputs import Floats
+from palpate.stats.precision import class_units
 
+CLOSEST = 1e-8
+"""Risks of 0 and 1 have no odds: they are taken to be this far from 0 and 1."""
 MOST_UNITS = 10_000
 """More patients than that are put together at random into that many groups, which vary as much as they do."""
 
@@ -34,6 +38,13 @@ def unit_codes(patient: ArrayLike, unit: Unit, n: int, rng: np.random.Generator)
     if n_units <= MOST_UNITS:
         return code, n_units
     return (rng.permutation(n_units) % MOST_UNITS)[code], MOST_UNITS
+
+
+def rarer_units(y_true: NDArray[np.bool_], patient: ArrayLike, unit: Unit, weight: Floats) -> NDArray[np.int64]:
+    """How many units have a row of the rarer outcome that counts, for each label of y_true [row, label]."""
+    counted = np.broadcast_to((weight > 0)[:, None], y_true.shape)
+    found: NDArray[np.int64] = class_units(y_true.astype(np.uint8), patient, unit, counted).min(axis=0)
+    return found
 
 
 def unit_sums(values: Floats, unit: NDArray[np.int64], n_units: int) -> Floats:
@@ -55,3 +66,8 @@ def check_risks(y_true: ArrayLike, y_score: ArrayLike, weight: ArrayLike | None)
     positive, score, mass = _inputs.scored(y_true, y_score, weight)
     _inputs.probabilities(score)
     return positive.astype(np.float64), score, mass.astype(np.float64)
+
+
+def log_odds(risk: Floats) -> Floats:
+    """The log odds of risks, with 0 and 1 moved inwards by a hair."""
+    return np.asarray(logit(np.clip(risk, CLOSEST, 1.0 - CLOSEST)))

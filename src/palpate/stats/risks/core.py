@@ -23,8 +23,8 @@ from palpate.stats import inputs as _inputs
 from palpate.stats.arguments import Unit
 from palpate.stats.bootstrap import seed_of
 from palpate.stats.inputs import Floats
-from palpate.stats.risks import mean_influences, unit_codes, unit_sums
-from palpate.stats.risks.logistic import fit_logistic, influences, log_odds
+from palpate.stats.risks import log_odds, mean_influences, rarer_units, unit_codes, unit_sums
+from palpate.stats.risks.logistic import fit_logistic, influences
 from palpate.stats.risks.net_benefit import range_worth
 from palpate.stats.risks.smooth import (
     SmoothCurve,
@@ -35,7 +35,6 @@ from palpate.stats.risks.smooth import (
     spline_terms,
     weighted_quantiles,
 )
-from palpate.stats.score_intervals import class_units
 
 CORE = (
     "calibration_intercept",
@@ -50,6 +49,8 @@ CORE = (
 )
 DISTANCES = ("ici", "e50", "e90", "emax")
 """Distances from the smooth curve, which chance can only raise."""
+UNBOUNDED = ("calibration_intercept", "calibration_slope", "oe_ratio", "net_benefit", "mean_net_benefit")
+"""May lie below -1 or above 1."""
 FOUND, FALSE_ALARMS, RANGE_FOUND, RANGE_PRICE = "found_rate", "false_alarm_rate", "range_found", "range_price"
 ODDS, VARIATION = "odds", "outcome_variation"
 HIDDEN = (*(f"{name}_noise" for name in DISTANCES), FOUND, FALSE_ALARMS, RANGE_FOUND, RANGE_PRICE, ODDS, VARIATION)
@@ -70,7 +71,7 @@ class CoreReplicates(NamedTuple):
     values: Floats  # [model, metric, label, replicate]
 
 
-class _Measured(NamedTuple):
+class _CoreFit(NamedTuple):
     """One model and label."""
 
     linear: Floats
@@ -111,7 +112,7 @@ def core_replicates(
     limit = np.broadcast_to(np.asarray(threshold, np.float64), (len(risk), outcome.shape[1]))
     g = np.random.default_rng(int(seed_of(rng)))
     code, n_units = unit_codes(patient, unit, len(outcome), g)
-    rarer = class_units(outcome.astype(np.uint8), np.asarray(patient), unit).min(axis=0)
+    rarer = rarer_units(outcome, patient, unit, mass)
     found = [
         _measure(
             outcome[:, j].astype(np.float64), risk[m, :, j], mass, code, n_units, limit[m, j], benefit, int(rarer[j])
@@ -137,7 +138,7 @@ def _measure(
     threshold: float,
     benefit: tuple[float, float],
     n_rarer: int,
-) -> _Measured:
+) -> _CoreFit:
     ones, x, total = np.ones((len(y), 1)), log_odds(risk), float(weight.sum())
     large, line = fit_logistic(ones, y, weight, offset=x), fit_line(x, y, weight)
     expected = float(weight @ risk)
@@ -156,7 +157,7 @@ def _measure(
             curve_influences(curve, y, risk, weight, unit, n_units),
         ]
     )
-    return _Measured(
+    return _CoreFit(
         linear=np.asarray([large.coefficients[0], line.coefficients[1], ratio, *means]),
         influence=np.nan_to_num(influence),
         curve=curve,
@@ -186,14 +187,14 @@ def _multiplied(influence: Sequence[Floats], g: np.random.Generator, n_replicate
     return np.split(moved, ends)
 
 
-def _point(found: _Measured) -> Floats:
+def _point(found: _CoreFit) -> Floats:
     intercept, slope, ratio, hits, alarms, gain, price = found.linear
     noise = np.where(np.isnan(found.distances), np.nan, 0.0)
     core = [intercept, slope, ratio, *found.distances, hits - found.odds * alarms, gain - price]
     return np.asarray([*core, *noise, hits, alarms, gain, price, found.odds, found.variation])
 
 
-def _replicates(found: _Measured, moved: Floats) -> Floats:
+def _replicates(found: _CoreFit, moved: Floats) -> Floats:
     """[metric, replicate] in the order of `CORE` and `HIDDEN`."""
     intercept, slope, ratio, hits, alarms, gain, price = found.linear[:, None] + moved[:_LINEAR]
     terms = spline_terms(log_odds(found.grid), found.curve.knots)

@@ -44,7 +44,7 @@ def risk_intervals(
         else:
             continue
         fewest = FEWEST_EVENTS if name in (*DISTANCES, "calibration_slope") else FEWEST_UNITS
-        unknown = np.isnan(point[:, k]) | (counts.n_units.min(axis=0) < fewest)
+        unknown = np.isnan(point[:, k]) | (counts.units.min(axis=0) < fewest)
         low[:, k], high[:, k] = (np.where(unknown, np.nan, end) for end in ends)
     return Spread(low, high, error)
 
@@ -68,9 +68,19 @@ def distance_interval(
 
 def _freedom(counts: Counts) -> Floats:
     """Patients of the rarer outcome, less 1; where a few have most of the rows, as many as those are worth."""
-    rows = np.stack([counts.n_positive, counts.n - counts.n_positive])
-    sizes = np.ones_like(rows, np.float64) if counts.sizes is None else np.maximum(counts.sizes, 1.0)
-    return np.asarray(np.minimum(counts.n_units, rows / sizes).min(axis=0) - 1.0)
+    rows = np.stack([counts.positive, counts.negative])
+    sizes = np.ones_like(rows) if counts.sizes is None else np.maximum(counts.sizes, 1.0)
+    return np.asarray(np.minimum(counts.units, rows / sizes).min(axis=0) - 1.0)
+
+
+def _for_weights(counts: Counts) -> Floats:
+    """How much wider the interval of a rate is for heavy weights that the sample may by chance lack."""
+    return np.asarray(counts.kept_of_all**-0.25)
+
+
+def _rate(share: Floats, error: Floats, counts: Counts, level: float) -> Interval:
+    wider = _for_weights(counts)
+    return rate_interval(share, error, counts.total, counts.per_unit, level=level, wider=wider)
 
 
 Known = dict[str, tuple[Floats, Floats]]
@@ -80,8 +90,10 @@ Known = dict[str, tuple[Floats, Floats]]
 def _intercept(known: Known, counts: Counts, level: float) -> Interval:
     """From the interval of the observed share: an intercept moves the expected share by what outcomes vary."""
     (value, error), variation = known["calibration_intercept"], known[VARIATION][0]
-    observed = counts.n_positive / np.maximum(counts.n, 1.0)
-    ends = rate_interval(observed, error * variation, counts.n, counts.per_unit, level=level)
+    observed = counts.prevalence
+    ends = rate_interval(
+        observed, error * variation, counts.total, counts.per_unit, level=level, wider=_for_weights(counts)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.maximum(variation, 1e-300) / np.maximum(observed * (1.0 - observed), 1e-300)
         low, high = (value + (logit(end) - logit(observed)) / slope for end in ends)
@@ -96,22 +108,33 @@ def _slope(known: Known, counts: Counts, level: float) -> Interval:
 
 def _ratio(known: Known, counts: Counts, level: float) -> Interval:
     value, error = known["oe_ratio"]
-    observed = counts.n_positive / np.maximum(counts.n, 1.0)
+    observed = counts.prevalence
     predicted = np.divide(observed, value, out=np.full(value.shape, np.nan), where=value > 0)
-    ends = rate_interval(observed, error * predicted, counts.n, counts.per_unit, level=level)
+    ends = rate_interval(
+        observed, error * predicted, counts.total, counts.per_unit, level=level, wider=_for_weights(counts)
+    )
     return Interval(ends.low / predicted, ends.high / predicted)
 
 
 def _benefit(known: Known, counts: Counts, level: float) -> Interval:
     rates = [np.stack([known[name][place] for name in (FOUND, FALSE_ALARMS)]) for place in (0, 1)]
     error = known["net_benefit"][1]
-    return benefit_interval(rates[0], rates[1], known[ODDS][0], error, counts.n, counts.per_unit, level=level)
+    return benefit_interval(
+        rates[0],
+        rates[1],
+        known[ODDS][0],
+        error,
+        counts.total,
+        counts.per_unit,
+        level=level,
+        wider=_for_weights(counts),
+    )
 
 
 def _mean_benefit(known: Known, counts: Counts, level: float) -> Interval:
     """What is found and its price are means of numbers between 0 and 1 with a long tail, as squared errors are."""
     parts = [known[name] for name in (RANGE_FOUND, RANGE_PRICE)]
-    n_units = counts.n / counts.per_unit
+    n_units = counts.total / counts.per_unit
     ends = [squared_error_interval(*part, n_units, _freedom(counts), level=level) for part in parts]
     values, errors = zip(*parts, strict=True)
     return contrast_interval(values, ends, errors, [1.0, -1.0], known["mean_net_benefit"][1])

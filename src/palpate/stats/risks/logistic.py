@@ -13,13 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from palpate.stats.inputs import Floats
 from palpate.stats.risks import unit_sums
 
-CLOSEST = 1e-8
-"""Risks of 0 and 1 have no odds: they are taken to be this far from 0 and 1."""
 _STEPS, _CLOSE = 40, 1e-9
 _MOST_LEVERAGE = 0.9
 
@@ -37,11 +35,6 @@ class LogisticFit(NamedTuple):
     def known(self) -> bool:
         """Whether there is a solution."""
         return bool(np.isfinite(self.coefficients).all())
-
-
-def log_odds(risk: Floats) -> Floats:
-    """The log odds of risks, with 0 and 1 moved inwards by a hair."""
-    return np.asarray(logit(np.clip(risk, CLOSEST, 1.0 - CLOSEST)))
 
 
 def fit_logistic(design: Floats, y: Floats, weight: Floats, offset: Floats | float = 0.0) -> LogisticFit:

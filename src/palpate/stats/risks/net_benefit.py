@@ -50,12 +50,13 @@ def benefit_interval(
     per_unit: ArrayLike,
     *,
     level: float = 0.95,
+    wider: ArrayLike = 1.0,
 ) -> Interval:
     """Interval of found less odds x false alarms, from those of the two shares of `n` rows, [2, ...].
 
-    `error` is the standard error of the net benefit itself.
+    `error` is the standard error of the net benefit itself; `wider` multiplies the normal quantile.
     """
-    ends = [rate_interval(shares[k], errors[k], n, per_unit, level=level) for k in range(2)]
+    ends = [rate_interval(shares[k], errors[k], n, per_unit, level=level, wider=wider) for k in range(2)]
     price = [np.ones(()), -np.asarray(odds, np.float64)]
     return contrast_interval(list(shares), ends, list(errors), price, error)
 
@@ -87,12 +88,14 @@ class _Acting(NamedTuple):
     moves: Floats  # [unit, 2]: how far each unit moves them
 
 
-class _Rows(NamedTuple):
+class _ActedRows(NamedTuple):
     y: Floats
     mass: Floats
     unit: NDArray[np.int64]
     n_units: int
     per_unit: float
+    n: float
+    """As many rows of equal weight as would say as much."""
     n_rarer: int
     level: float
 
@@ -126,8 +129,9 @@ def benefit_curves(
     mass = np.ones(y.size) if weight is None else _inputs.weights(weight, shape=y.shape)
     code, n_units = unit_codes(patient, unit, y.size, np.random.default_rng(0))
     outcome = y[:, None].astype(np.uint8)
-    per_unit = float(cluster_sizes(outcome, patient, unit).max().clip(1.0))
-    rows = _Rows(y, mass, code, n_units, per_unit, int(class_units(outcome, patient, unit).min()), level)
+    per_unit = float(cluster_sizes(outcome, patient, unit, weight=mass).max().clip(1.0))
+    n = float(mass.sum() ** 2 / (mass @ mass))
+    rows = _ActedRows(y, mass, code, n_units, per_unit, n, int(class_units(outcome, patient, unit).min()), level)
     models = [[m] for m in range(len(risk))] if members is None else members
     everybody = rows.acting(np.ones(y.size, np.bool_))
     columns = []
@@ -136,13 +140,13 @@ def benefit_curves(
         ways = [_mean([acted[m] for m in places]) for places in models]
         columns.append(_compared(rows, [*ways, everybody], threshold / (1.0 - threshold)))
     numbers = np.asarray(columns).transpose(2, 1, 0)  # [value or end, comparison, threshold]
-    n = len(models)
-    pairs = [(a, b) for a in range(n) for b in range(a)]
+    last = len(models)
+    pairs = [(a, b) for a in range(last) for b in range(a)]
     return BenefitCurves(
         at,
-        Band(*numbers[:, : n + 1]),
-        Band(*numbers[:, n + 1 : 2 * n + 1]),
-        {pair: Band(*numbers[:, 2 * n + 1 + k]) for k, pair in enumerate(pairs)},
+        Band(*numbers[:, : last + 1]),
+        Band(*numbers[:, last + 1 : 2 * last + 1]),
+        {pair: Band(*numbers[:, 2 * last + 1 + k]) for k, pair in enumerate(pairs)},
     )
 
 
@@ -151,7 +155,7 @@ def _mean(members: Sequence[_Acting]) -> _Acting:
     return _Acting(np.mean(shares, axis=0), np.mean(moves, axis=0))
 
 
-def _compared(rows: _Rows, ways: Sequence[_Acting], odds: float) -> list[tuple[float, float, float]]:
+def _compared(rows: _ActedRows, ways: Sequence[_Acting], odds: float) -> list[tuple[float, float, float]]:
     """Value and ends: of each way to act, of each but the last less the last, and of each pair of those."""
     price = np.asarray([1.0, -odds])
     values = [float(way.shares @ price) for way in ways]
@@ -163,9 +167,10 @@ def _compared(rows: _Rows, ways: Sequence[_Acting], odds: float) -> list[tuple[f
             np.sqrt((way.moves**2).sum(axis=0)),
             odds,
             error,
-            rows.y.size,
+            rows.n,
             rows.per_unit,
             level=rows.level,
+            wider=(rows.n / rows.y.size) ** -0.25,
         )
         for way, error in zip(ways, errors, strict=True)
     ]

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from palpate.stats.inputs import Floats
-from palpate.stats.risks import check_risks
-from palpate.stats.risks.logistic import fit_logistic, log_odds
+from palpate.stats.risks import check_risks, log_odds
+from palpate.stats.risks.logistic import fit_logistic
 
 Method = Literal["intercept", "slope", "isotonic"]
 METHODS: tuple[Method, ...] = ("intercept", "slope", "isotonic")

@@ -17,8 +17,8 @@ from scipy.special import expit
 
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval
-from palpate.stats.risks import check_risks
-from palpate.stats.risks.logistic import LogisticFit, fit_logistic, influences, log_odds
+from palpate.stats.risks import check_risks, log_odds
+from palpate.stats.risks.logistic import LogisticFit, fit_logistic, influences
 
 KNOTS = {
     5: (0.05, 0.275, 0.5, 0.725, 0.95),
@@ -76,15 +76,18 @@ def spline_terms(x: Floats, knots: Floats) -> Floats:
 
 
 def weighted_quantiles(values: Floats, weight: Floats, shares: Sequence[float] | Floats) -> Floats:
-    """Quantiles by linear interpolation; with equal weights those of `numpy.quantile`."""
+    """Where the weights add up to these shares; between two values that are both right, their mean.
+
+    A row of weight 2 counts as two rows. Without weights these are numpy's quantiles by `averaged_inverted_cdf`.
+    """
     used = weight > 0
-    values, weight = values[used], weight[used]
-    if bool((weight == weight[:1]).all()):
-        return np.asarray(np.quantile(values, shares))
-    order = np.argsort(values, kind="stable")
-    values, weight = values[order], weight[order]
-    place = (np.cumsum(weight) - weight) / (weight.sum() * (1.0 - 1.0 / len(weight)))
-    return np.asarray(np.interp(shares, place, values))
+    order = np.argsort(values[used], kind="stable")
+    values, reached = values[used][order], np.cumsum(weight[used][order])
+    wanted, rounding = np.asarray(shares, np.float64) * reached[-1], 1e-9 * reached[-1]
+    last = len(values) - 1
+    first = np.searchsorted(reached, wanted - rounding).clip(0, last)
+    following = np.searchsorted(reached, wanted + rounding, side="right").clip(0, last)
+    return np.asarray((values[first] + values[following]) / 2.0)
 
 
 def fit_curve(y: Floats, risk: Floats, weight: Floats, n_rarer: int) -> SmoothCurve:
@@ -129,7 +132,7 @@ def curve_band(curve: SmoothCurve, influence: Floats, risk: Floats, quantile: fl
     or Student's."""
     terms = spline_terms(log_odds(risk), curve.knots)
     middle = terms @ curve.coefficients
-    error = np.sqrt(np.einsum("ij,jk,ik->i", terms, influence.T @ influence, terms))
+    error = np.sqrt(((influence @ terms.T) ** 2).sum(axis=0))
     return Interval(np.asarray(expit(middle - quantile * error)), np.asarray(expit(middle + quantile * error)))
 
 

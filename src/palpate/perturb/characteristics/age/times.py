@@ -76,6 +76,12 @@ _MONTH = re.compile(
 )
 _SINCE_AGE = re.compile(r"[\s,]+(?:ever\s+)?since\s+(?:the\s+)?age\s+(?:of\s+)?(?P<age>\d\d)\b", re.IGNORECASE)
 """ "For ten years since the age of 33": the two together tell the age."""
+_WED = re.compile(r"\b(?:his|her|their)\s+(?:late\s+)?(?:wife|husband|spouse|partner)\s+of\s+$", re.IGNORECASE)
+""" "Lost his wife of 32 years": the years are the patient's too."""
+_OVER = re.compile(
+    r"\b(?:RFs?|risk\s+factors?)\b[^.;\n]{0,40}(?:>=?|≥|over\s)\s?(?P<age>[3-8]\d)(?=\s*(?:[,;.\n]|yo\b|years|$))"
+)
+"""An age among risk factors: "RFs: F, >50"."""
 _FIRST_PACK = 15
 """Who has smoked N pack-years has hardly smoked more than two packs a day, from this age on."""
 _FIRST_DIGITAL = 2010
@@ -123,7 +129,8 @@ def time_words() -> dict[str, tuple[str, ...]]:
 
 def time_limits(note: ScannedNote, present: int | None) -> list[AgeLimit]:
     """The limits that durations and years set to the patient's age; `present` is the age that the note gives."""
-    found = [*_durations(note), *_decades(note), *_years(note)]
+    over = (AgeLimit("an age limit", int(match["age"])) for match in _OVER.finditer(note.text))
+    found = [*_durations(note), *_decades(note), *_years(note), *over]
     return [limit for limit in found if present is None or limit.low <= present <= limit.high]
 
 
@@ -173,7 +180,8 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
             continue
         if hit.word == "y" and not _SHORT_YEARS.search(text, max(first, hit.start - 16), hit.start):
             continue
-        if not belongs_to_patient(note, number.start("number"), hit.end):
+        wed = _WED.search(text, max(first, number.start() - 24), number.start("number"))
+        if not wed and not belongs_to_patient(note, number.start("number"), hit.end):
             continue
         years, told = _value(number.group("number")), text[first:last]
         yield from _limits_of(years, told, ago=bool(after and after.group("ago")))

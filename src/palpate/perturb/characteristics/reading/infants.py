@@ -8,12 +8,12 @@ from palpate.perturb.characteristics.reading import ScannedNote
 from palpate.perturb.characteristics.reading.people import RELATIVES, has_other_subject
 
 _INFANT = re.compile(
-    r"(?:\d{1,3}|\w+)[\s-]*(?:days?|weeks?|wks?|months?|mos?)[\s-]*(?:old|of\s+age)?[\s,-]+(?:[a-z-]+\s+){0,3}?"
+    r"(?:\d{1,3}|\w+)[\s-]*(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?)[\s-]*(?:old|of\s+age)?[\s,-]+(?:[a-z-]+\s+){0,3}?"
     r"(?:male|female|infant|baby|boy|girl|newborn|neonate|twin|gestation)\b",
     re.IGNORECASE,
 )
 _INFANT_ALONE = re.compile(
-    r"\b(?:is|was|this)\s+(?:an?\s+)?(?:[a-z]+\s+)?(?:\d{1,3}|[a-z]+)[\s-]*(?:days?|weeks?|wks?|months?|mos?)[\s-]*old\b"
+    r"\b(?:is|was|this)\s+(?:an?\s+)?(?:[a-z]+\s+)?(?:\d{1,3}|[a-z]+)[\s-]*(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?)[\s-]*old\b"
     r"(?=\s*(?:[.,]|with\b|who\b|here\b|in\b|brought\b|presents))",
     re.IGNORECASE,
 )
