@@ -138,13 +138,20 @@ class Config(BaseModel):
                     name=name if isinstance(entry.source, str) else f"{name}[{k}]",
                     source=source,
                     folder=str(folder),
-                    options=entry.options,
+                    options=self._with_case_column(source, entry.options),
                     isolate=entry.isolate,
                 )
                 for k, source in enumerate((entry.source,) if isinstance(entry.source, str) else entry.source, start=1)
             ]
             for name, entry in self.models.items()
         }
+
+    def _with_case_column(self, source: str, options: dict[str, Any]) -> dict[str, Any]:
+        """A table of predictions may name its cases as the cohort's table does."""
+        own = [spec.case for spec in self.tables().values() if spec.case is not None]
+        if not own or not source.startswith("predictions:") or "case" in options:
+            return options
+        return {**options, "case": tuple(dict.fromkeys(["case_id", *own]))}
 
     def check_models(self, folder: Path, *, leaving_out: Sequence[str] = ()) -> None:
         """Refuse a model whose source or options are wrong, before anything is read; some schemes may be left out."""

@@ -45,6 +45,7 @@ from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
 from palpate.run.execute.wanted import gather
 from palpate.run.manifest import build_manifest, describe_cohorts, left_out_fact, unreliable_cache
+from palpate.run.missing import Usable, usable_predictions
 from palpate.run.scores import odd_models, with_odd_models
 from palpate.run.weights import with_weights
 
@@ -145,12 +146,13 @@ def _run(
     turn = 0
     while True:
         predictions = _score_all(job, members, plans, out, cache, progress, manifest, turn)
-        larger = _plan_again(job, plans, predictions, turn)
+        usable = usable_predictions(job.audits, plans, predictions)
+        larger = _plan_again(job, plans, usable, turn)
         if not larger:
             break
         plans, turn = {**plans, **larger}, turn + 1
     out.write_manifest(manifest)
-    analysed = [_analyse(job, name, plans[name], predictions[name], progress) for name in plans]
+    analysed = [_analyse(job, name, plans[name], usable[name], progress) for name in plans]
     results = with_odd_models(analysed, odd_models(job.cohort, plans, predictions))
     results = with_weights(results, job.audits, plans)
     for result in results:
@@ -299,18 +301,20 @@ def _by_audit(
 
 
 def _plan_again(
-    job: Job, plans: Mapping[str, Plan[Any]], predictions: Mapping[str, Predictions], turn: int
+    job: Job, plans: Mapping[str, Plan[Any]], usable: Mapping[str, Usable], turn: int
 ) -> dict[str, Plan[Any]]:
     """The larger plans of audits that have not seen enough."""
     larger = {}
     for name, audit in job.audits.items():
-        if isinstance(audit, AdaptiveAudit):
-            more = audit.plan_again(plans[name], predictions[name], stream(job.seed, name, "again", str(turn)))
+        if isinstance(audit, AdaptiveAudit) and not usable[name].nothing:
+            more = audit.plan_again(plans[name], usable[name].predictions, stream(job.seed, name, "again", str(turn)))
             if more is not None:
                 larger[name] = more
     return larger
 
 
-def _analyse(job: Job, name: str, plan: Plan[Any], predictions: Predictions, progress: RunProgress) -> AuditResult:
+def _analyse(job: Job, name: str, plan: Plan[Any], usable: Usable, progress: RunProgress) -> AuditResult:
     progress.stage(f"analysing {name}")
-    return job.audits[name].analyse(plan, predictions, stream(job.seed, name, "analyse"))
+    if usable.nothing:
+        return usable.empty(name)
+    return usable.told(job.audits[name].analyse(plan, usable.predictions, stream(job.seed, name, "analyse")))

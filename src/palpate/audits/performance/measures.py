@@ -94,6 +94,7 @@ class Measuring:
             "patient": population.patient,
             "rng": population.seed,
             "weight": population.weight,
+            "method": "auto",
         }
 
     def n_replicates_of_averages(self, populations: Sequence[Population]) -> int:
