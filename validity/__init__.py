@@ -12,6 +12,8 @@ from typing import NamedTuple
 AUDITS = (
     "performance",
     "subgroups",
+    "slices",
+    "operating",
     "vocabulary",
     "characteristics",
     "capabilities",

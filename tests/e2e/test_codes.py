@@ -148,6 +148,26 @@ def test_codes_are_mapped_and_each_says_how(palpate: CommandLine, tmp_path: Path
     assert mapped["F32.A"]["mapped"] is None
 
 
+def test_ambiguous_codes_are_told(palpate: CommandLine, tmp_path: Path) -> None:
+    """9671 is a poisoning and a ventilation; 7807 has two codes, of which one is chosen."""
+    (tmp_path / "gem.txt").write_text("9671 T426X1A 10000\n7807 G933 10000\n7807 R538 10000\n25000 E119 10000\n")
+    (tmp_path / "pcs.txt").write_text("9671 5A1935Z 10000\n3722 4A023N7 10000\n")
+    given = ["--to", "icd10", "--gem", tmp_path / "gem.txt", "--pcs-gem", tmp_path / "pcs.txt"]
+    ran = palpate("codes", "map", "9671", "7807", "25000", *given)
+    assert ran.code == 0, ran.err
+    read = "Warning: 9671 is the diagnosis 967.1 or the procedure 96.71, and was read as the diagnosis"
+    assert f"{read}: write its dot, or give --system." in ran.out
+    assert "Warning: 1 code has several matches" in ran.out
+    assert "G93.3, R53.8" in next(line for line in ran.out.splitlines() if line.startswith("7807"))
+    for certain in (["96.71"], ["967.1"], ["9671", "--system", "ICD-9-PCS"], ["25000"]):
+        ran = palpate("codes", "map", *certain, *given)
+        assert "Warning" not in ran.out
+    assert palpate("codes", "map", "96.71", *given).out.split("\n")[1].split()[2] == "5A1935Z"
+    ran = palpate("codes", "map", "9671", *given, "--out", tmp_path / "mapped.csv")
+    assert "Warning: 9671 is" in ran.out
+    assert pl.read_csv(tmp_path / "mapped.csv")["warning"].null_count() == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -243,6 +263,7 @@ def test_the_check_of_mdaces_own_mapping(palpate: CommandLine, tmp_path: Path) -
     shares = {tuple(line.split()[:2]): line.split()[-1] for line in ran.out.splitlines() if line.startswith("MapType")}
     for kind in ("EXACT", "APPROX"):
         assert float(shares[f"MapType.{kind}", "ICD-10-CM"].rstrip("%")) >= 99.0
+    assert not [pair for pair in shares if pair[1] == "ICD-9-CM"], "an ICD-10 chart has no ICD-9 code"
     assert "G90.51 has no ICD-9 code" in ran.out
     misses = pl.read_csv(target, infer_schema=False)
     assert misses["explanation"].null_count() == 0

@@ -94,12 +94,14 @@ def codes_map(
     prefer = work.read_codes(known) if known is not None else ()
     mapped = work.map_codes(listed, work.make_code_map(gem, pcs_gem, to=to), system=system, known=prefer)
     if table is None:
-        show(mapped.drop("type"))
+        show(mapped.drop("type", "warning"))
     else:
         work.write_table(mapped, table)
         counts = mapped.group_by("meaning", maintain_order=True).len("codes").sort("codes", "meaning", descending=True)
         show(counts)
         out.print(f"Mapping: [bold]{escape(str(table))}[/bold]", soft_wrap=True)
+    for sentence in work.mapping_warnings(mapped):
+        out.print(f"Warning: {sentence}.", markup=False, soft_wrap=True)
 
 
 @codes_app.command("check")

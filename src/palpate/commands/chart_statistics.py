@@ -113,6 +113,8 @@ def _published(folder: Path) -> Iterator[_Row]:
         yield PREDICTIONS, one.setting, f"{name}: exactly as coders marked", spans.n_found, precision
         recall = _percent(spans.n_found, spans.n_gold)
         yield PREDICTIONS, one.setting, f"{name}: coders' spans there, and the share found", spans.n_gold, recall
+        there = f"{name}: those for whose code it points at something in the note"
+        yield PREDICTIONS, one.setting, there, spans.n_answered, _percent(spans.n_found, spans.n_answered)
 
 
 def _percent(n: float | None, of: int) -> float | None:

@@ -17,7 +17,7 @@ from palpate.cases.columns import missing_column
 from palpate.data.annotations import mdace
 from palpate.data.annotations.mdace_mapping import MappingAgreement, compare_mapping
 from palpate.data.annotations.webanno_projects import ImportedEvidence
-from palpate.data.codes import TYPES, CodeMap
+from palpate.data.codes import PROCEDURES, TYPES, CodeMap, dotted
 from palpate.data.codes.gem_tables import (
     DIRECTIONS,
     Direction,
@@ -36,6 +36,7 @@ from palpate.files import replacing
 System = Literal["auto", "ICD-10-CM", "ICD-10-PCS", "ICD-9-CM", "ICD-9-PCS"]
 CODE_COLUMNS = ("code", "icd_code", "icd10_code", "icd9_code")
 _PCS_LENGTH, _PCS_HEAD, _LONGEST_ICD_9_PCS, _ICD_9_LENGTHS = 7, 2, 4, (3, 4, 5)
+_MOST_WARNINGS = 5
 _PCS_SECTIONS = "0123456789BCDFGHX"
 
 
@@ -79,7 +80,10 @@ def read_codes(file: Path) -> list[str]:
 def map_codes(
     codes: Sequence[str], code_map: CodeMap, *, system: System = "auto", known: Collection[str] = ()
 ) -> pl.DataFrame:
-    """Each distinct code, the code that it maps to, and the type of the mapping or why there is none."""
+    """Each distinct code, the code that it maps to, and the type of the mapping or why there is none.
+
+    `matches` has all codes of the table where it has several; `warning` says that a code can be read in two ways.
+    """
     rows = []
     for code in dict.fromkeys(codes):
         of = system_of(code, code_map) if system == "auto" else system
@@ -89,9 +93,27 @@ def map_codes(
         found = code_map.map(code, system=of, prefer=known)
         together = " + ".join(found.together) if len(found.together) > 1 else None
         reason = found.reason if found.type != "NO_ENTRY" else _other_version(code, code_map.to) or found.reason
-        rows.append((code, of, found.code, found.type, TYPES[found.type], found.via, together, reason))
-    names = ("code", "code_system", "mapped", "type", "meaning", "via", "together", "reason")
+        several = code_map.equivalents(code, of)
+        matches = ", ".join(several) if len(several) > 1 else None
+        warning = _two_readings(code, code_map) if system == "auto" else None
+        meaning = TYPES[found.type]
+        rows.append((code, of, found.code, found.type, meaning, matches, found.via, together, reason, warning))
+    names = ("code", "code_system", "mapped", "type", "meaning", "matches", "via", "together", "reason", "warning")
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+
+
+def mapping_warnings(mapped: pl.DataFrame) -> list[str]:
+    """What to look at in a table of `map_codes`: codes that can be read in two ways, or that have several matches."""
+    found: list[str] = mapped["warning"].drop_nulls().to_list()
+    if len(found) > _MOST_WARNINGS:
+        first = ", ".join(mapped.filter(pl.col("warning").is_not_null())["code"][:_MOST_WARNINGS])
+        found = [f"{len(found):,} codes ({first}, ...) are a diagnosis or a procedure: write dots, or give --system"]
+    guessed = mapped.filter(type="MULTI_DESC").height
+    if guessed:
+        several = "1 code has" if guessed == 1 else f"{guessed:,} codes have"
+        chosen = "the one with the most similar description was chosen (see `matches`)"
+        found.append(f"{several} several matches, and {chosen}: give the codes that you use as --known")
+    return found
 
 
 def system_of(code: str, code_map: CodeMap) -> str:
@@ -125,6 +147,17 @@ def _icd9_system(code: str, code_map: CodeMap) -> str:
         return "ICD-9-CM"
     known = plain in (code_map.procedures or {}) or plain in code_map.descriptions.icd9_procedures
     return "ICD-9-PCS" if known else "ICD-9-CM"
+
+
+def _two_readings(code: str, code_map: CodeMap) -> str | None:
+    """That a code without its dot is both a diagnosis and a procedure; None if it is not."""
+    plain = plain_code(code)
+    if "." in code or not all(code_map.knows(plain, system) for system in DIRECTIONS[code_map.to]):
+        return None
+    diagnosis, procedure = (dotted(plain, system) for system in DIRECTIONS[code_map.to])
+    read = "procedure" if system_of(code, code_map) in PROCEDURES else "diagnosis"
+    both = f"{code} is the diagnosis {diagnosis} or the procedure {procedure}, and was read as the {read}"
+    return f"{both}: write its dot, or give --system"
 
 
 def _other_version(code: str, to: Direction) -> str | None:

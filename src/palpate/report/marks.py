@@ -224,9 +224,14 @@ def _bar(prepared: ChartData, rows: list[Row]) -> Spec:
 
 
 def _line(prepared: ChartData, rows: list[Row]) -> Spec:
-    """Lines with a band where rows have an interval, and a point where there is room to point at it."""
+    """Lines with a band where rows have an interval, and a point where there is room to point at it.
+
+    Marked rows are points beside the line, with their name.
+    """
     dashes = [DASHES[rank % len(DASHES)] for rank in prepared.ranks]
     x, tips = _x(prepared, "x"), _tooltip(prepared, rows, x=True, value=prepared.chart.y.title)
+    named = [row for row in rows if "m" in row]
+    rows = [row for row in rows if "m" not in row]
     few = len(rows) <= 25 * len(prepared.series)
     layers = [*_diagonal(prepared, rows), *_reference(prepared, along="y")]
     if found := _intervals(rows):
@@ -238,6 +243,12 @@ def _line(prepared: ChartData, rows: list[Row]) -> Spec:
     point = {"x": x, "y": _y(prepared, "y"), "fill": fill, "shape": shape, "tooltip": tips}
     layers.append(_layer(rows, "line", line, strokeWidth=2, interpolate="linear"))
     layers.append(_layer(rows, "point", point, size=45 if few else 60, filled=True, opacity=1 if few else 0))
+    if named:
+        place = {"x": x, "y": _y(prepared, "y")}
+        marked = {"fill": fill, "shape": shape, "tooltip": tips, **place}
+        layers.append(_layer(named, "point", marked, size=110, filled=True, opacity=1, stroke=SURFACE))
+        words = {"text": _of("name:N"), **place}
+        layers.append(_layer(named, "text", words, align="left", dx=8, dy=-8, fontSize=11, fill=INK))
     return _stacked(layers, height=PLOT_HEIGHT)
 
 

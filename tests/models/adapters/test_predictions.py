@@ -132,6 +132,19 @@ def test_wrong_cells_are_named(text: str, message: str, tmp_path: Path) -> None:
     assert "p.csv" in str(caught.value)
 
 
+def test_a_table_as_people_save_it(tmp_path: Path) -> None:
+    table(tmp_path, "case_id,x,y\nc1,0.5,1\nc2,0.25,0.0625\n")
+    table(tmp_path, "case_id;x;y\nc1;0,5;1\nc2;0,25;0,0625\n", "q.csv")
+    (tmp_path / "r.csv").write_bytes("case_id;Übel;y\nc1;0,5;1,0\nc2;0,25;0,0625\n".encode("latin-1"))
+    plain, commas = read(tmp_path), read(tmp_path, "q.csv")
+    assert np.array_equal(plain.predict(inputs()), commas.predict(inputs()))
+    with pytest.raises(ConfigError, match=r"look like Latin-1, in which DC is 'Ü'.*`encoding: latin-1`"):
+        read(tmp_path, "r.csv")
+    latin = read(tmp_path, "r.csv", encoding="latin-1")
+    assert latin.labels == ("Übel", "y")
+    assert np.array_equal(plain.predict(inputs()), latin.predict(inputs()))
+
+
 def test_wrong_files_and_options(tmp_path: Path) -> None:
     table(tmp_path, "case_id,x\nc1,0.5\n")
     table(tmp_path, "x", "p.xlsx")

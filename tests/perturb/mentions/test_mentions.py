@@ -196,3 +196,27 @@ def test_long_runs_take_no_longer_than_their_length(start: str, run: str) -> Non
     begin = time.process_time()
     find_mentions([start + run * 20_000 + "pneumonia"], ["Pneumonia"], rule="affirmed")
     assert time.process_time() - begin < 1  # a quadratic search takes several
+
+
+@pytest.mark.parametrize(
+    ("text", "pneumonia", "effusion"),
+    [
+        ("Pneumonia [ ]", 0, 0),
+        ("Pneumonia [x]", 1, 0),
+        ("[ ] Pneumonia", 0, 0),
+        ("[X] pneumonia [ ] effusion", 1, 0),
+        ("Pneumonia [ ] effusion [x]", 0, 1),
+        ("- [ ] pneumonia\n- [x] effusion", 0, 1),
+        ("Findings: ☐ pneumonia ☒ effusion", 0, 1),
+        ("Pneumonia: [ ] yes [x] no", 0, 0),
+        ("Pneumonia: [x] yes [ ] no", 1, 0),
+        ("Pneumonia Y ( ) N (x)", 0, 0),
+        ("Pneumonia Y (x) N ( )", 1, 0),
+        ("Pneumonia [ ] yes [ ] no", 0, 0),
+        ("Treated for pneumonia; consent signed [ ]", 1, 0),
+        ("Pneumonia seen on film [**2101-3-4**]", 1, 0),
+    ],
+)
+def test_boxes_are_mentions_where_they_are_ticked(text: str, pneumonia: int, effusion: int) -> None:
+    out = find_mentions([text], ["Pneumonia", "Pleural Effusion"], rule="affirmed")
+    assert out.tolist() == [[pneumonia, effusion]]

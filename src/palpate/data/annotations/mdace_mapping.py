@@ -65,18 +65,25 @@ def compare_mapping(
             if theirs is None:
                 unpaired.append((chart.hadm_id, note_id, ten.code))
                 continue
-            known = code_map.maps(ten.code_system)
-            ours = (
-                code_map.map(ten.code, system=ten.code_system, prefer=given, description=ten.description)
-                if known
-                else None
-            )
+            system = _icd10_system(ten, code_map)
+            known = code_map.maps(system)
+            said = ten.description if system == ten.code_system else None
+            ours = code_map.map(ten.code, system=system, prefer=given, description=said) if known else None
             # CPT codes are the same in both charts and are not mapped.
             if known or plain_code(ten.code) != plain_code(theirs.code):
-                key = (ten.code, ten.code_system, theirs.code, theirs.type, (ours.code or "") if ours else "")
+                key = (ten.code, system, theirs.code, theirs.type, (ours.code or "") if ours else "")
                 tally[key] += 1
                 mapped[key] = ours
     return _agreement(tally, mapped, unpaired, code_map)
+
+
+def _icd10_system(ten: Annotation, code_map: CodeMap) -> str:
+    """The system of a code in an ICD-10 chart.
+
+    E86.0 without its dot passes for an ICD-9 code, and MDACE says that it is one; in such a chart it is not.
+    """
+    slipped = ten.code_system == "ICD-9-CM" and code_map.knows(plain_code(ten.code), "ICD-10-CM")
+    return "ICD-10-CM" if slipped else ten.code_system
 
 
 def _agreement(

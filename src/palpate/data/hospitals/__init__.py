@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from palpate.cases.columns import missing_column, quote
-from palpate.data.tables.formats import check_complete, format_of
+from palpate.data.tables.formats import Format, check_complete, format_of
+from palpate.delimited import FileLayout
 from palpate.errors import CohortError
 from palpate.registry import optional
 
@@ -86,7 +87,7 @@ class Hospital:
         Names of columns in the view are in lower case, with `_` for blanks.
         """
         file = file or find_table(self.folder, table)
-        form = format_of(file)
+        form = _format(file)
         columns = _match_columns(table, form.columns(file), file)
         self._files[table.name], self._columns[table.name], self._tables[table.name] = file, columns, table
         if form.typed:
@@ -192,7 +193,7 @@ class Hospital:
             hint = "free disk space or memory, or set TMPDIR to a larger disk"
             return CohortError("not enough memory and disk space to read the tables", hint=hint)
         for name, file in self._files.items():
-            form = format_of(file)
+            form = _format(file)
             first = next(iter(self._columns[name].values()))
             try:
                 form.frame(file, (first,), {})
@@ -292,12 +293,17 @@ def _refuse_numbers(file: Path, columns: Mapping[str, str]) -> None:
         raise CohortError("the codes are numbers, so leading zeros are lost", file=file, column=column, hint=hint)
 
 
+def _format(file: Path) -> Format:
+    """The file's format; a hospital's tables have commas, as DuckDB is told."""
+    return format_of(file, FileLayout(delimiter=None if file.name.lower().endswith(".parquet") else ","))
+
+
 def _scan(file: Path) -> str:
     """A DuckDB table function for the file: all columns are strings, nothing is guessed."""
     path = _literal("".join(f"[{c}]" if c in "*?[" else c for c in str(file)))
     if file.name.lower().endswith(".parquet"):
         return f"read_parquet({path}, hive_partitioning = false)"
-    names = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in format_of(file).columns(file))
+    names = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in _format(file).columns(file))
     # One thread per file: if a thread starts in the middle, a line break inside a note looks like the end of a row.
     return (
         f"read_csv({path}, columns = {{{names}}}, auto_detect = false, header = true, delim = ',', quote = '\"', "

@@ -11,15 +11,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import AfterValidator
 
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import KEY_BYTES, key_of
-from palpate.errors import ConfigError, ModelError
+from palpate.delimited import FileLayout, check_delimiter, check_encoding, csv_rows
+from palpate.errors import CohortError, ConfigError, ModelError
 from palpate.models import Model, Probabilities
 from palpate.models.options import Options, checked_by, digest, existing, parse_options
 
@@ -36,6 +38,10 @@ class PredictionsOptions(Options):
     """The column with the case ids."""
     columns: tuple[str, ...] | None = None
     """The columns with probabilities; default: those that `labels` names, or all but the key columns."""
+    encoding: Annotated[str, AfterValidator(check_encoding)] | None = None
+    """The encoding of a CSV file, such as latin-1; default: UTF-8."""
+    delimiter: Annotated[str, AfterValidator(check_delimiter)] | None = None
+    """What separates the cells of a CSV file; default: found from the first rows."""
 
 
 class Keys(NamedTuple):
@@ -141,7 +147,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     """Read the table and check every cell."""
     source = f"predictions:{target}"
     own, file = check(target, options, folder=folder), existing(target, folder)
-    frame = _read(file)
+    frame = _read(file, FileLayout(own.encoding, own.delimiter, named=True))
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
     if own.case not in frame.columns and INPUT not in frame.columns:
@@ -153,6 +159,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     columns = _label_columns(frame, own, file)
     cases, inputs = _index(frame, own.case, file)
     relevant = {"case": own.case, "columns": columns, "labels": own.labels, "fingerprint": own.fingerprint}
+    relevant |= {name: said for name in ("encoding", "delimiter") if (said := getattr(own, name)) is not None}
     return PredictionsModel(
         own.labels or columns,
         np.column_stack([_probabilities(frame[name], file) for name in columns]),
@@ -164,13 +171,12 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     )
 
 
-def _read(file: Path) -> pl.DataFrame:
+def _read(file: Path, layout: FileLayout) -> pl.DataFrame:
     """The table; a CSV file is read as text, so that a wrong cell can be named."""
     kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
     try:
         if kind in (".csv", ".csv.gz", ".tsv", ".tsv.gz"):
-            separator = "\t" if kind.startswith(".tsv") else ","
-            return pl.read_csv(file, infer_schema=False, separator=separator)
+            return _read_csv(file, layout)
         if kind in (".jsonl", ".ndjson"):
             return pl.read_ndjson(file, infer_schema_length=None)
         if kind == ".parquet":
@@ -183,6 +189,23 @@ def _read(file: Path) -> pl.DataFrame:
         file=file,
         hint="give .csv, .tsv, .parquet or .jsonl",
     )
+
+
+def _read_csv(file: Path, layout: FileLayout) -> pl.DataFrame:
+    """All cells as text, with decimal points: a comma in a probability can be nothing else."""
+    try:
+        rows = csv_rows(file, layout)
+        header = next(rows, [])
+        cells = list(zip(*rows, strict=True)) or [()] * len(header)
+    except CohortError as error:
+        raise ConfigError(error.problem, file=file, row=error.row, column=error.column, hint=error.hint) from None
+    twice = next((name for k, name in enumerate(header) if name in header[:k]), None)
+    if twice is not None:
+        raise ConfigError("the header has this column twice", file=file, column=twice, hint="rename one of them")
+    frame = pl.DataFrame(
+        {name: pl.Series(name, column, dtype=pl.String) for name, column in zip(header, cells, strict=True)}
+    )
+    return frame.with_columns(pl.all().str.replace(r"^\s*([01]),([0-9]+)\s*$", "$1.$2"))
 
 
 def _label_columns(frame: pl.DataFrame, own: PredictionsOptions, file: Path) -> tuple[str, ...]:

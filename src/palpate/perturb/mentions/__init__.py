@@ -6,6 +6,7 @@ is denied ("no pneumonia", "Pneumonia: none"), only asked for ("rule out pneumon
 count.
 
 sentences  a paragraph as sentences, with answers and family histories
+boxes      boxes to tick
 denials    what denies or asks for a finding in its sentence
 people     about whom it is said
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from palpate.files import read_resource
 from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES, SIDES
+from palpate.perturb.mentions.boxes import without_boxes
 
 NO = "[no]"
 """Replaces an answer that denies, with its colon."""
@@ -73,6 +74,7 @@ class Sentence(NamedTuple):
 
 def sentences(part: str, *, in_family: bool = False) -> Iterator[Sentence]:
     """The sentences of a paragraph; `in_family` if it begins in a family history."""
+    part = without_boxes(part, NO)
     marked = _answer().sub(f" {NO}. ", _restated().sub(rf"\1 {NO}. ", _LONE_HEADING.sub(r"\g<0>:", part)))
     begin, of_family, before = 0, in_family, ""
     for match in _BREAK.finditer(marked):
