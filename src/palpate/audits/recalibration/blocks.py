@@ -83,8 +83,8 @@ def _maps(analysis: RecalibrationAnalysis) -> Table:
     ]
     return table(
         "The maps",
-        "From the model's risk p, log odds are ln(p / (1 − p)). `palpate recalibration RUN --out card.md` writes them "
-        "in full, for whoever maintains the model.",
+        "From the model's risk p, log odds are ln(p / (1 − p)). The command palpate recalibration RUN --out card.md "
+        "writes them in full, for whoever maintains the model.",
         columns(
             "Model", "Label", "Method", "Map", ("Cases", "integer"), ("Patients", "integer"), ("Positive", "integer")
         ),
