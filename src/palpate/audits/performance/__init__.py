@@ -24,7 +24,7 @@ from palpate.audits.kit.missing import (
     missing_report,
     nothing_scored,
 )
-from palpate.audits.kit.resampling import Correction, Family
+from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.risks import CORE, BenefitRange, check_range
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, audited_labels
@@ -168,6 +168,7 @@ class Performance:
                 "n_replicates": self.n_replicates,
                 "n_replicates_of_averages": found.n_replicates_of_averages,
                 "labels_in_macro": len(found.averaged),
+                "intervals": INTERVALS,
             },
             replicates=replicates_frame(chain.from_iterable(measured), predictions.compared, overall, _KEPT),
         )

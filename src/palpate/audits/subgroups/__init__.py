@@ -23,7 +23,7 @@ from palpate.audits.kit.missing import (
     missing_report,
     nothing_scored,
 )
-from palpate.audits.kit.resampling import Correction, Family
+from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
@@ -172,6 +172,7 @@ class Subgroups:
                 "unit": self.unit,
                 "n_replicates": self.n_replicates,
                 "groups": {each.name: len(each.groups) for each in grouped.partitions},
+                "intervals": INTERVALS,
             },
         )
 
