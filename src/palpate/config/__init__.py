@@ -86,20 +86,31 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str | None = None
+    """The title of the report."""
     cohort: Annotated[TableSpec | None, BeforeValidator(_file_only)] = None
+    """The table of cases: a file whose columns have palpate's names, or a file and the roles of its columns."""
     cohorts: dict[Name, Annotated[TableSpec, BeforeValidator(_file_only)]] = Field(default_factory=dict)
+    """Several tables by name in place of `cohort`; the first one is the main one."""
     models: dict[Name, Annotated[ModelConfig, BeforeValidator(_source_only)]] = Field(min_length=1)
+    """The models by name: `scheme:target`, a list of several seeds, or a mapping with `source` and options."""
     audits: dict[str, dict[str, Any]] = Field(min_length=1)
+    """The audits with their options; `python:module:Class` is one of your own."""
     margins: dict[Annotated[str, AfterValidator(_margin)], Annotated[float, Field(gt=0, lt=1)]] = Field(
         default_factory=dict
     )
     """The smallest effects that matter, in place of the defaults."""
     gate: tuple[str, ...] = ()
+    """Conditions such as `no concern`; where one fails, `palpate audit` exits with 1."""
     seed: int = Field(default=0, ge=0)
+    """The same seed gives the same bytes."""
     executor: Literal["local", "ray"] = "local"
+    """Where models run: on this machine, or on a Ray cluster."""
     workers: int = Field(default=1, ge=1)
+    """Processes that score."""
     cache: Path | None = None
+    """The file of the cache of scores; default: in the user's cache folder."""
     include_text: bool = False
+    """Whether reports and results may hold text of notes."""
     _written: YamlNode | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
