@@ -44,7 +44,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.palpate: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable ".[demo]"
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

@@ -53,6 +53,10 @@ AUDITS = """\
   subgroups:
     by: [gender, race, age, admission, payer, [gender, race]]
     n_replicates: {n}
+  operating:
+    thresholds: {{vendor: 0.2}}
+    capacity: {{flag: 0.1}}
+    n_replicates: {n}
 """
 
 
@@ -92,7 +96,9 @@ def write_inputs(data: Path, out: Path) -> None:
     for name, model in models().items():
         model.fit(features(train), train["readmitted"].to_numpy())
         scores = model.predict_proba(features(rest))[:, 1]
-        rest.select(pl.col("encounter_id").alias("case_id"), pl.Series("readmitted", scores)).write_csv(out / f"{name}.csv")
+        rest.select(pl.col("encounter_id").alias("case_id"), pl.Series("readmitted", scores)).write_csv(
+            out / f"{name}.csv"
+        )
     kind = {"1": "emergency", "2": "urgent", "3": "elective"}
     insured = {"MC": "Medicare", "MD": "Medicaid", "SP": "self-pay"}
     rest.select(

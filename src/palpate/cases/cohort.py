@@ -9,6 +9,7 @@ in one run (internal and external, say) form one table; the column `cohort` dist
 from __future__ import annotations
 
 import hashlib
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -48,9 +49,14 @@ ROLES = ("case_id", "patient_id", *READ)
 ALONE = "each case counts as its own patient: there is no patient column, or it repeats the case ids"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cohort:
-    """Cases in rows; see the module's docstring for the columns."""
+    """Cases in rows; see the module's docstring for the columns.
+
+    >>> frame = pl.DataFrame({"patient_id": ["a", "a", "b"], "sick": [0, 1, 1]})
+    >>> Cohort.from_frame(frame, labels=["sick"])
+    <cohort cohort: 3 cases, 2 patients; with sick 2>
+    """
 
     cases: pl.DataFrame
     labels: tuple[str, ...]
@@ -63,6 +69,18 @@ class Cohort:
 
     def __len__(self) -> int:
         return self.cases.height
+
+    def __repr__(self) -> str:
+        """Who is in it; no text of a note."""
+        parts = [f"{len(self):,} cases", f"{self.n_patients:,} patients"]
+        positive = np.asarray(self.y.sum(axis=0)).ravel()
+        listed = [f"{name} {int(n):,}" for name, n in zip(self.labels[:5], positive, strict=False)]
+        more = f" and {len(self.labels) - 5:,} more" if len(self.labels) > 5 else ""
+        named = f"; attributes: {', '.join(self.attributes)}" if self.attributes else ""
+        return f"<cohort {', '.join(self.names)}: {', '.join(parts)}; with {', '.join(listed)}{more}{named}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from palpate.errors import ConfigError
 from palpate.files import without_secrets
 from palpate.models import load_model
 from palpate.results import AdaptiveAudit, Audit, AuditResult
-from palpate.run.checks import check_directory, check_scope
+from palpate.run.checks import check_directory, check_groups, check_scope
 from palpate.run.conditions import Condition, RunNames, check_labels, parse
 from palpate.run.directory import RunDirectory
 from palpate.run.execute import Execution
@@ -67,6 +67,7 @@ def audit(
         if name in audits:
             with settings.locating("audits", written):
                 check_scope(cohort, name, settings.audits[written])
+                check_groups(cohort, audits[name])
     for k, condition in enumerate(conditions):
         with settings.locating("gate", k):
             check_labels(condition, cohort.labels, audits)
@@ -83,11 +84,19 @@ def audit(
             "include_text": settings.include_text,
         },
     )
-    cache = ScoreCache(folder / settings.cache if settings.cache else default_path())
+    cache = folder / settings.cache if settings.cache else None
+    return execute(job, directory, conditions, cache=cache, progress=progress)
+
+
+def execute(
+    job: Job, directory: RunDirectory, conditions: Sequence[Condition], *, cache: Path | None, progress: RunProgress
+) -> Outcome:
+    """Run a job, judge the gate and write the report: where the command line and Python meet."""
+    scores = ScoreCache(cache or default_path())
     try:
-        results = run(job, directory, cache, progress)
+        results = run(job, directory, scores, progress)
     finally:
-        cache.close()
+        scores.close()
     judgements = _gate(conditions, results, directory)
     progress.stage("writing the report")
     return Outcome(directory, results, judgements, report(directory.path))
@@ -164,7 +173,7 @@ def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Au
     audits = {called[name]: make(name, settings.audits[name]) for name in chosen}
     if DATA not in settings.audits:
         return audits
-    return {DATA: make(DATA, {**_in_common(audits.values()), **settings.audits[DATA]}), **audits}
+    return {DATA: make(DATA, {**in_common(audits.values()), **settings.audits[DATA]}), **audits}
 
 
 def _called(settings: Config, folder: Path) -> dict[str, str]:
@@ -179,7 +188,7 @@ def _called(settings: Config, folder: Path) -> dict[str, str]:
     return called
 
 
-def _in_common(audits: Collection[Audit]) -> dict[str, Any]:
+def in_common(audits: Collection[Audit]) -> dict[str, Any]:
     """The split and the labels that all audits are about, which the data are checked for."""
     common = {}
     for option, kinds in {"split": str, "labels": tuple}.items():

@@ -39,6 +39,8 @@ QUESTIONS = {
     "data": "Can these cases answer the questions, and are they new to the model?",
     "performance": "How good is it on held-out cases, and how sure are we?",
     "subgroups": "For whom is it worse, and by how much?",
+    "operating": "What does flagging at a threshold mean for the ward?",
+    "drift": "Has it changed over time?",
     "vocabulary": "Which words move the prediction, and do clinicians agree that they should?",
     "characteristics": "What happens when only the patient's age, gender or ethnicity changes in the note?",
     "capabilities": "Does it handle negation, temporal order, sentiment and beneficial effects?",

@@ -203,9 +203,14 @@ def _bar(prepared: ChartData, rows: list[Row]) -> Any:
 
 
 def _line(prepared: ChartData, rows: list[Row]) -> Any:
-    """Lines with a band where rows have an interval, and a point where there is room to point at it."""
+    """Lines with a band where rows have an interval, and a point where there is room to point at it.
+
+    Marked rows are points beside the line, with their name.
+    """
     dashes = [DASHES[rank % len(DASHES)] for rank in prepared.ranks]
     x, tips = _x(prepared, "x"), _tooltip(prepared, rows, x=True, value=prepared.chart.y.title)
+    named = [row for row in rows if "m" in row]
+    rows = [row for row in rows if "m" not in row]
     few = len(rows) <= 25 * len(prepared.series)
     bands = _data(_intervals(rows)).mark_area(opacity=0.16, clip=_clips(prepared.chart.y))
     lines = _data(rows).mark_line(strokeWidth=2, interpolate="linear")
@@ -224,6 +229,13 @@ def _line(prepared: ChartData, rows: list[Row]) -> Any:
             x=x, y=_y(prepared, "y"), fill=_colours(prepared, alt.Fill), shape=_shapes(prepared), tooltip=tips
         ),
     ]
+    if named:
+        place = {"x": x, "y": _y(prepared, "y")}
+        marks, words = _data(named).mark_point(size=110, filled=True, opacity=1, stroke=SURFACE), _data(named)
+        layers += [
+            marks.encode(fill=_colours(prepared, alt.Fill), shape=_shapes(prepared), tooltip=tips, **place),
+            words.mark_text(align="left", dx=8, dy=-8, fontSize=11, fill=INK).encode(text="name:N", **place),
+        ]
     return alt.layer(*layers).properties(height=PLOT_HEIGHT)
 
 

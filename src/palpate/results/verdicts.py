@@ -167,8 +167,17 @@ class Effect(NamedTuple):
 
 
 def worst(effects: Sequence[Effect]) -> Effect:
-    """The effect that decides: the worst verdict; among those one that has a number, and of these the largest harm."""
-    return min(effects, key=lambda effect: (VERDICTS.index(effect.verdict), effect.harm is None, -(effect.harm or 0.0)))
+    """The effect that decides: the worst verdict; among those one that has a number, and then one that more patients
+    would settle (a group too small for a test leads no sentence); of these the largest harm."""
+    return min(
+        effects,
+        key=lambda effect: (
+            VERDICTS.index(effect.verdict),
+            effect.harm is None,
+            effect.verdict == "unsettled" and effect.reason is not None,
+            -(effect.harm or 0.0),
+        ),
+    )
 
 
 class ScorecardRow(NamedTuple):

@@ -31,14 +31,22 @@ from palpate.results import (
     Predictions,
 )
 from palpate.results.verdicts import scorecard
-from palpate.run.checks import cases_with_images, check_directory, check_fit, check_resumable, label_columns
+from palpate.run.checks import (
+    cases_with_images,
+    check_directory,
+    check_fit,
+    check_resumable,
+    label_columns,
+    left_out_of,
+)
 from palpate.run.directory import RunDirectory
 from palpate.run.execute import Execution, Scored, ScoringProgress, score
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
 from palpate.run.execute.wanted import gather
-from palpate.run.manifest import build_manifest, describe_cohorts, unreliable_cache
+from palpate.run.manifest import build_manifest, describe_cohorts, left_out_fact, unreliable_cache
 from palpate.run.scores import odd_models, with_odd_models
+from palpate.run.weights import with_weights
 
 
 class RunProgress(ScoringProgress, Protocol):
@@ -144,6 +152,7 @@ def _run(
     out.write_manifest(manifest)
     analysed = [_analyse(job, name, plans[name], predictions[name], progress) for name in plans]
     results = with_odd_models(analysed, odd_models(job.cohort, plans, predictions))
+    results = with_weights(results, job.audits, plans)
     for result in results:
         out.write_result(result)
     models = dict.fromkeys(member.ensemble or member.spec.name for member in members)
@@ -236,7 +245,8 @@ def _score_all(
     table = gather(job.cohort, plans)
     predictions: dict[str, dict[str, ModelPredictions]] = {name: {} for name in plans}
     for member in members:
-        rows = table.rows_for(member.spec.name, plans)
+        left_out = left_out_of(member.spec.name, member.model, job.cohort, plans)
+        rows = table.rows_for(member.spec.name, plans, left_out)
         scored = score(
             member.spec,
             member.model,
@@ -250,16 +260,17 @@ def _score_all(
             turn=turn,
         )
         spread = scored if rows is None else scored.spread(rows, len(table.inputs))
-        parts = _by_audit(member, spread, table.slices, plans, out, progress)
+        asked = {name: plan for name, plan in plans.items() if name not in left_out}
+        parts = _by_audit(member, spread, table.slices, asked, out, progress)
         out.write_predictions(member.spec.name, parts)
         for name, part in parts.items():
             predictions[name][member.spec.name] = part
         lasting = {key: n for key, n in scored.counts.items() if key not in ("cached", "scored")}
         manifest["scoring"][member.spec.name] = lasting
-        said = unreliable_cache(member.spec.name, member.model)
-        if said is not None and said not in manifest["facts"]:
-            manifest["facts"].append(said)
-            progress.note(said)
+        for said in (unreliable_cache(member.spec.name, member.model), left_out_fact(member.spec.name, left_out)):
+            if said is not None and said not in manifest["facts"]:
+                manifest["facts"].append(said)
+                progress.note(said)
     return {name: Predictions(parts) for name, parts in predictions.items()}
 
 

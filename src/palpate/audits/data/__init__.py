@@ -25,6 +25,7 @@ from palpate.audits.data.table_one import (
     population_findings,
     population_frame,
 )
+from palpate.audits.kit.attributes import check_attributes
 from palpate.audits.kit.scope import Count, Recall, audited_labels
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Variants
@@ -43,9 +44,14 @@ class Examined(NamedTuple):
 
 @dataclass(frozen=True)
 class Data:
-    """What can be known of the cases before any is scored."""
+    """What can be known of the cases before any is scored.
+
+    >>> Data().name
+    'data'
+    """
 
     name: ClassVar[str] = "data"
+    unweighted_because: ClassVar[str] = "it describes the table as it is"
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, DIFFERENCE)
     questions: ClassVar[tuple[str, ...]] = ("leakage", "labels")
 
@@ -67,6 +73,10 @@ class Data:
     """Counts of fewer patients are not told in Table 1, because reports leave the hospital; 1 tells all."""
     margins: dict[str, float] = field(default_factory=dict)
     """The smallest effects that matter, set for the whole run."""
+
+    def check_cohort(self, cohort: Cohort) -> None:
+        """Refuse attributes that the cohort does not have."""
+        check_attributes(self.name, cohort, self.by)
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[Examined]:  # noqa: ARG002  (nothing is random)
         """Table 1 and all checks; nothing is scored for them."""

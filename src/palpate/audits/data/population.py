@@ -155,7 +155,7 @@ def groups_of(cohort: Cohort, split: str, by: str, showing: Showing) -> Populati
     """The same by an attribute of the audited cases; each line has the largest difference between two groups."""
     rows = cohort.rows(split=split)
     hint = "put them into fewer categories in the table"
-    levels = attribute_levels(AUDIT, cohort, rows, by, Cutting({}, 4, MOST_PARTS, hint))
+    levels = attribute_levels(AUDIT, cohort, rows, [by], Cutting({}, 4, MOST_PARTS, hint))[by]
     parts = tuple(_part(cohort, f"{by}={name}", rows[levels.code == k]) for k, name in enumerate(levels.names))
 
     def compare(distance: Distance, known: Mask, n_values: int) -> tuple[Apartness, ...]:

@@ -22,6 +22,7 @@ from palpate.stats.score_intervals import (
     ERROR,
     Counts,
     Spread,
+    Weighing,
     calibration_interval,
     class_units,
     cluster_sizes,
@@ -29,6 +30,7 @@ from palpate.stats.score_intervals import (
     defined_error,
     mean_interval,
     metric_intervals,
+    weighing,
 )
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "member_places",
     "replicates_frame",
     "spread_rows",
+    "weighing",
 ]
 Floats = NDArray[np.float64]
 BY_CHANCE = "no interval: by chance alone, a calibration error is larger in the smaller group"
@@ -70,13 +73,19 @@ def member_places(predictions: Predictions) -> Mapping[str, list[int]]:
 
 
 def curve_of_members(
-    y_true: NDArray[np.uint8], y_score: Floats, members: Sequence[int], *, n_bins: int, per_unit: float
+    y_true: NDArray[np.uint8],
+    y_score: Floats,
+    members: Sequence[int],
+    *,
+    n_bins: int,
+    per_unit: float,
+    weight: Floats | None = None,
 ) -> CalibrationCurve:
     """The calibration of a model; of an ensemble, the mean of its members' curves in the widest of their bands.
 
     `y_score` is [model, case], and `members` are the places of the ensemble's members in it, or that of the model.
     """
-    curves = [calibration_curve(y_true, y_score[m], n_bins=n_bins, per_unit=per_unit) for m in members]
+    curves = [calibration_curve(y_true, y_score[m], n_bins=n_bins, per_unit=per_unit, weight=weight) for m in members]
     x, y, n, low, high = (np.stack(each) for each in zip(*curves, strict=True))
     return CalibrationCurve(x.mean(0), y.mean(0), n.mean(0), low.min(0), high.max(0))
 
@@ -103,6 +112,8 @@ class MetricReplicates:
     """Patients (or cases) that can be drawn: with a positive case, and with a negative one; [2, label]."""
     sizes: Floats | None = None
     """Cases of a class per patient (`cluster_sizes`), [2, label]."""
+    weighing: Weighing | None = None
+    """What sampling weights leave of the cases' precision."""
     why_no_interval: str = ""
     why_undefined: str = ""
     averaged: tuple[str, ...] = ()
@@ -144,7 +155,7 @@ class MetricReplicates:
     @property
     def counts(self) -> Counts:
         """Rows and patients of each label."""
-        return Counts(self.n, self.n_positive, self.n_units, self.sizes)
+        return Counts(self.n, self.n_positive, self.n_units, self.sizes, self.weighing)
 
     def spread(self, level: float) -> Spread:
         """Interval and standard error of every number in `point`."""

@@ -138,7 +138,19 @@ def pairs_of(models: Sequence[str]) -> list[tuple[str, str]]:
     return [(model, reference) for k, model in enumerate(models) for reference in models[:k]]
 
 
-_UNBOUNDED = ("brier_skill_score", "net_benefit", "amplification", "oe_ratio")
+_UNBOUNDED = (
+    "brier_skill_score",
+    "net_benefit",
+    "amplification",
+    "oe_ratio",
+    "alerts_per_100",
+    "alerts_per_day",
+    "number_needed_to_evaluate",
+    "alerts_per_stay",
+    "alerts_per_flagged_stay",
+    "hours_to_alert",
+    "lead_time_hours",
+)
 """Metrics that may lie below -1 or above 1."""
 
 

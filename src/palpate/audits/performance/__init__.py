@@ -43,9 +43,14 @@ from palpate.results.verdicts import margins_with
 
 @dataclass(frozen=True)
 class Performance:
-    """Discrimination, calibration and decisions on held-out cases."""
+    """Discrimination, calibration and decisions on held-out cases.
+
+    >>> Performance(target_recall=0.8).target_recall
+    0.8
+    """
 
     name: ClassVar[str] = "performance"
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, "auroc_drop")
     questions: ClassVar[tuple[str, ...]] = ("separation", "calibration", "travel", "comparison")
 

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from palpate.audits.kit.attributes import Cutting, check_attributes
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
@@ -33,7 +34,7 @@ from palpate.audits.subgroups.measures import (
     measure_groups,
     odd_scores,
 )
-from palpate.audits.subgroups.plan import By, Cutting, Grouped, Scope, plan_groups
+from palpate.audits.subgroups.plan import AUDIT, By, Grouped, Scope, attribute_names, plan_groups
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
@@ -41,15 +42,21 @@ from palpate.results.verdicts import margins_with
 
 @dataclass(frozen=True)
 class Subgroups:
-    """Performance, decisions and calibration in groups of patients."""
+    """Performance, decisions and calibration in groups of patients.
+
+    >>> Subgroups(by=("gender", ("gender", "race"))).by
+    ('gender', ('gender', 'race'))
+    """
 
     name: ClassVar[str] = "subgroups"
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *GAP_METRICS, MODEL_GAP)
     questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
 
     by: tuple[By, ...] = ()
     """Attributes of the cohort, such as `[gender, age, [gender, race]]`; a list within the list is an intersection.
-    By default all attributes, one by one."""
+    `cohort` compares the cohorts of the run (sites), and `note:gender` reads what the notes say. By default all
+    attributes, one by one."""
     cuts: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Where numbers are cut, such as `{age: [40, 65, 80]}`; other numbers of more than ten values are cut at
     quantiles."""
@@ -63,7 +70,7 @@ class Subgroups:
     """Which labels of the cohort; by default the `most_common`."""
     most_common: Count = 5
     cohort: str | None = None
-    """Which cohort; the first by default."""
+    """Which cohort; the first by default, and all where `by` names `cohort`."""
     split: str = "test"
     """Which split is held out; a cohort without splits is used whole."""
     threshold: Threshold = "auto"
@@ -79,6 +86,10 @@ class Subgroups:
     (`run`)."""
     margins: dict[str, float] = field(default_factory=dict)
     """The smallest effects that matter, set for the whole run."""
+
+    def check_cohort(self, cohort: Cohort) -> None:
+        """Refuse attributes that the cohort does not have."""
+        check_attributes(AUDIT, cohort, attribute_names(cohort, self.by))
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[Grouped]:  # noqa: ARG002  (nothing is random)
         """The held-out cases with their groups, and the validation split for the threshold."""

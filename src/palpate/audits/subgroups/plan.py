@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.attributes import Cutting, Levels, attribute_levels, check_cuts
-from palpate.audits.kit.scope import audited_cohort, audited_labels, audited_rows, validation_rows
+from palpate.audits.kit.attributes import Cutting, Levels, attribute_levels, check_cuts, grouped_rows
+from palpate.audits.kit.scope import audited_cohort, audited_labels, validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.errors import ConfigError, closest
@@ -45,15 +45,21 @@ def partitions_of(
 ) -> tuple[Partition, ...]:
     """The partitions that are asked for; by default, one for each attribute of the cohort."""
     wanted = list(dict.fromkeys(by or cohort.attributes))
-    if not wanted:
+    names = attribute_names(cohort, by)
+    check_cuts(AUDIT, cutting, names)
+    columns = attribute_levels(AUDIT, cohort, rows, names, cutting)
+    made = [_partition([columns[name] for name in _names(each)], _names(each), cutting.most_groups) for each in wanted]
+    return _with_references(made, references)
+
+
+def attribute_names(cohort: Cohort, by: Sequence[By]) -> list[str]:
+    """The attributes that are asked for, each once; by default all of the cohort."""
+    names = list(dict.fromkeys(name for each in by or cohort.attributes for name in _names(each)))
+    if not names:
         raise ConfigError(
             f"audit '{AUDIT}': the cohort has no attributes", hint="list columns under the cohort's `attributes:`"
         )
-    names = list(dict.fromkeys(name for each in wanted for name in _names(each)))
-    check_cuts(AUDIT, cutting, names)
-    columns = {name: attribute_levels(AUDIT, cohort, rows, name, cutting) for name in names}
-    made = [_partition([columns[name] for name in _names(each)], _names(each), cutting.most_groups) for each in wanted]
-    return _with_references(made, references)
+    return names
 
 
 def _names(by: By) -> tuple[str, ...]:
@@ -132,7 +138,7 @@ def plan_groups(
 ) -> Plan[Grouped]:
     """The held-out cases with their groups, then the validation cases."""
     name = audited_cohort(AUDIT, cohort, scope.cohort)
-    rows = audited_rows(AUDIT, cohort, name, scope.split)
+    rows = grouped_rows(AUDIT, cohort, scope.cohort, scope.split, attribute_names(cohort, by))
     labels = audited_labels(AUDIT, cohort, scope.labels, rows=rows, most_common=scope.most_common)
     partitions = partitions_of(cohort, rows, by, cutting, references)
     validation: Ints = np.setdiff1d(validation_rows(cohort, name), rows)

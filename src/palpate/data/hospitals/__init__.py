@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import duckdb
 import polars as pl
 
 from palpate.cases.columns import missing_column, quote
 from palpate.data.tables.formats import Format, check_complete, format_of
 from palpate.delimited import FileLayout
 from palpate.errors import CohortError
+from palpate.registry import optional
+
+if TYPE_CHECKING:
+    import duckdb
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
 MEMORY_LIMIT = "2800MB"
@@ -102,7 +105,7 @@ class Hospital:
         """Run the statements of `sql/FILE.sql`, each with the options that it names as parameters."""
         text = (resources.files("palpate.data") / "sql" / f"{file}.sql").read_text(encoding="utf-8")
         with self._errors():
-            for statement in duckdb.extract_statements(text):
+            for statement in _duckdb().extract_statements(text):
                 named = {name: (options or {})[name] for name in statement.named_parameters}
                 self.connection.execute(statement, named or None)
 
@@ -165,7 +168,7 @@ class Hospital:
         """Turn DuckDB's errors into palpate's."""
         try:
             yield
-        except duckdb.Error as error:
+        except _duckdb().Error as error:
             parts = str(error).split("palpate|", 1)
             if len(parts) == 2:
                 problem, table, column = (part.strip() for part in parts[1].splitlines()[0].split("|")[:3])
@@ -186,7 +189,7 @@ class Hospital:
 
     def _bad_file(self, error: duckdb.Error) -> CohortError:
         """Which file DuckDB could not read: each is read again by the exact reader, which can say."""
-        if isinstance(error, duckdb.OutOfMemoryException):
+        if isinstance(error, _duckdb().OutOfMemoryException):
             hint = "free disk space or memory, or set TMPDIR to a larger disk"
             return CohortError("not enough memory and disk space to read the tables", hint=hint)
         for name, file in self._files.items():
@@ -222,7 +225,7 @@ def open_hospital(folder: Path, *, progress: Announce | None = None) -> Iterator
     if not folder.is_dir():
         raise CohortError("folder not found", file=folder, hint="give the folder with the tables")
     with tempfile.TemporaryDirectory(prefix="palpate-") as scratch:
-        connection = duckdb.connect(":memory:")
+        connection = _duckdb().connect(":memory:")
         try:
             connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
             connection.execute(f"SET temp_directory = {_literal(scratch)}")
@@ -232,6 +235,10 @@ def open_hospital(folder: Path, *, progress: Announce | None = None) -> Iterator
             yield Hospital(connection, folder, progress or (lambda _: None))
         finally:
             connection.close()
+
+
+def _duckdb() -> Any:
+    return optional("duckdb", extra="cohorts", needed_for="reading a hospital's tables (DuckDB)")
 
 
 def find_table(folder: Path, table: SourceTable) -> Path:

@@ -70,6 +70,9 @@ class TableSpec(BaseModel):
     A role that is not given goes to the column with palpate's own name for it, if there is one. Without a patient
     column each case counts as its own patient, and the cohort's `facts` say so. `labels` names 0/1 columns; a mapping
     gives labels names that differ from their columns, so that two cohorts can share labels.
+
+    >>> TableSpec(file="notes.csv", labels="readmitted", text="note").labels
+    ('readmitted',)
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -146,6 +149,12 @@ def read_cohort(spec: TableSpec, *, name: str = "cohort", folder: Path = Path())
 
     A relative path is relative to `folder`. `spec.name`, if given, takes precedence over `name`. Anything wrong in the
     file raises a `CohortError` that names the file, row and column; rows are counted as the module's docstring says.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "cases.csv").write_text("sick,age\\n0,70\\n1,80\\n")
+    ...     read_cohort(TableSpec(file="cases.csv", labels="sick", attributes="age"), folder=Path(folder))
+    <cohort cohort: 2 cases, 2 patients; with sick 1; attributes: age>
     """
     file = folder / spec.file
     form = format_of(file, spec.layout)

@@ -8,7 +8,7 @@ run that is resumed hands the model the very same batches, and floating point gi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,14 +42,15 @@ class ScoringTable:
         """Some of the rows, for a model that does not score all of them."""
         return ScoringTable(self.inputs.take(rows), {}, self.n_cases)
 
-    def rows_for(self, model: str, plans: Mapping[str, Plan[Any]]) -> Ints | None:
-        """The rows that a model scores; None means all."""
-        if not any(model in plan.requests.only for plan in plans.values()):
+    def rows_for(self, model: str, plans: Mapping[str, Plan[Any]], left_out: Collection[str] = ()) -> Ints | None:
+        """The rows that a model scores, of some audits none; None means all."""
+        if not left_out and not any(model in plan.requests.only for plan in plans.values()):
             return None
         wanted = np.ones(len(self.inputs), dtype=bool)
         for name, plan in plans.items():
+            wanted[self.slices[name]] &= name not in left_out
             if model in plan.requests.only:
-                wanted[self.slices[name]] = plan.requests.only[model]
+                wanted[self.slices[name]] &= plan.requests.only[model]
         return np.flatnonzero(wanted)
 
     @cached_property

@@ -1,9 +1,9 @@
 """Statistics of groups of cases. This module: how differently two sets of cases are made up.
 
-Standardised differences do not grow with the number of cases, as tests do, so they compare a small evaluation with a large development set.
-The convention is that of Table 1 in clinical papers: missing values are left out, variances are those of samples, and
-categories use the distance of two multinomials (Yang and Dalton, "A unified approach to measuring the effect size
-between two groups", 2012). All are without a sign.
+Standardised differences do not grow with the number of cases, as tests do, so they compare a small evaluation with a
+large development set. The convention is that of Table 1 in clinical papers: missing values are left out, variances are
+those of samples, and categories use the distance of two multinomials (Yang and Dalton, "A unified approach to measuring
+the effect size between two groups", 2012). All are without a sign.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _CHILD_GAP = 13
 """The fewest years between a parent and a child."""
 _DENIED = re.compile(
     rf"\b(?:{DENIALS}|unlikely|if|could|might|whether|possib\w+|negative|rule\s+out|"
-    r"r/o|risks?|avoid|prevent|\w+n['’]t)\b[^.;:]{0,60}$",
+    r"r/o|risks?|avoid|prevent|\w+n['’]t)\b[^.;:(]{0,60}$",
     re.IGNORECASE,
 )
 _AGES = re.compile(

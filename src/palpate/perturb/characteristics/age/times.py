@@ -74,6 +74,10 @@ _MONTH = re.compile(
     r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s*(?:\d{1,2}(?:st|nd|rd|th)?)?,?\s*$|\d[/-]$|\[\*\*$",
     re.IGNORECASE,
 )
+_SINCE_AGE = re.compile(r"[\s,]+(?:ever\s+)?since\s+(?:the\s+)?age\s+(?:of\s+)?(?P<age>\d\d)\b", re.IGNORECASE)
+""" "For ten years since the age of 33": the two together tell the age."""
+_FIRST_PACK = 15
+"""Who has smoked N pack-years has hardly smoked more than two packs a day, from this age on."""
 _FIRST_DIGITAL = 2010
 """A note without a date is read as if it were of this year or later."""
 _BORN = re.compile(
@@ -161,7 +165,7 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
         packs = _PACK_YEARS.search(text, max(first, hit.start - 16), hit.start)
         if packs:
             if belongs_to_patient(note, packs.start(), hit.end):
-                yield AgeLimit("a duration", int(packs.group("packs")) // 2 + 12)
+                yield AgeLimit("a duration", int(packs.group("packs")) // 2 + _FIRST_PACK)
             continue
         number = _BEFORE_YEARS.search(text, max(first, hit.start - 40), hit.start)
         after = _AFTER_YEARS.match(text, hit.end, last)
@@ -173,6 +177,10 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
             continue
         years, told = _value(number.group("number")), text[first:last]
         yield from _limits_of(years, told, ago=bool(after and after.group("ago")))
+        since = _SINCE_AGE.match(text, hit.end, last)
+        if since:
+            then = years + int(since.group("age"))
+            yield AgeLimit("a duration", then - 2, then + 2)
         if _SMOKED.search(told):
             smoked[first] = smoked.get(first, 0) + years
     for years in smoked.values():

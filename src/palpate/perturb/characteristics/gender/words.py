@@ -20,6 +20,7 @@ TO_FEMALE = {
     "man": "woman", "male": "female", "gentleman": "lady", "boy": "girl", "m": "f", "he": "she", "him": "her",
     "himself": "herself", "mr": "ms", "widower": "widow", "waiter": "waitress", "policeman": "policewoman",
     "businessman": "businesswoman", "salesman": "saleswoman", "househusband": "housewife",
+    "master": "miss",
     "husband": "wife", "boyfriend": "girlfriend", "fiance": "fiancee", "father": "mother", "grandfather": "grandmother",
     "latino": "latina", "filipino": "filipina", "fatherhood": "motherhood", "bf": "gf",
     "serviceman": "servicewoman", "actor": "actress", "chairman": "chairwoman",
@@ -28,6 +29,8 @@ TO_FEMALE = {
 TO_MALE = {female: male for male, female in TO_FEMALE.items() if female != "her"} | {
     "mrs": "mr",
     "miss": "mr",
+    "fe male": "male",
+    "fe-male": "male",
     "hers": "his",
     "w": "m",  # RHW
 }
@@ -38,7 +41,8 @@ ROLES = (
 )
 PARENTS = frozenset(["father", "mother", "grandfather", "grandmother"])
 _HEADER = re.compile(
-    r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?[ \t]*(?::|=)[ \t]*(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
+    r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?(?:[ \t]*(?::|=)|[ \t]+[–-](?=[ \t]))[ \t]*"
+    r"(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
     re.IGNORECASE,
 )
 _SPOUSE_BEFORE = re.compile(r"\b(?:husband|wife)[\s,(]+$", re.IGNORECASE)
@@ -253,7 +257,7 @@ def find_people(patient: DescribedPatient, base: str) -> People:
         people.doubts.append("a newborn of the patient's gender")
     if partners.tells_sex_with(note):
         people.doubts.append(partners.SEX_WITH)
-    _add_titles(note, base, people)
+    _add_titles(patient, base, people)
     _add_told_in_family(note, base, people)
     _add_unclear(patient, base, people)
     return people
@@ -285,11 +289,14 @@ def _add_unclear(patient: DescribedPatient, base: str, people: People) -> None:
             people.doubts.append(_UNCLEAR)
 
 
-def _add_titles(note: ScannedNote, base: str, people: People) -> None:
+def _add_titles(patient: DescribedPatient, base: str, people: People) -> None:
     """Titles of others, which stay; if it is unclear whose they are, the note can't be altered."""
+    note = patient.note
     found = titles.find_titles(note)
     others = [swap(note, hit.start, hit.end)._replace(ambiguous=True) for hit in found.others]
     people.left.extend(others)
+    if titles.has_couple(note) and not any(description.noun for description in patient.descriptions):
+        people.doubts.append(titles.COUPLE)
     if found.unclear and any(place.gender == base for place in others):
         people.doubts.append(titles.TWO)
 

@@ -7,6 +7,7 @@ number of words that the characteristics know. Trigger words are English, so a w
 headings   where sentences and sections begin and end
 people     who is mentioned, and whom a description is about
 ages       the ages in a note, and whose they are
+infants    whether the patient is an infant
 past_ages  past ages, and ages that can't be rewritten
 patient    the phrases that introduce the patient
 """
@@ -30,6 +31,9 @@ __all__ = ["Hit", "ScannedNote", "TriggerWords", "section_end"]
 
 _WORD_OR_MASK = re.compile(r"[A-Za-z]+|\[\*\*[^\]]*\]")
 """The masks of de-identification ("[**Doctor Last Name 12**]") contain no words of the note."""
+_HYPHENS = dict.fromkeys((0x2010, 0x2011, 0x2012), "-")
+"""Hyphens of word processors, which are read as plain ones: "72‑yo". The text keeps its length."""
+_FE_MALE = re.compile(r"\bfe[ -]$", re.IGNORECASE)
 
 
 _PATIENT_BEFORE = re.compile(r"\b(?:years?|yr|y/?o|patient|pt|he|she|Mr|Mrs|Ms)\b", re.IGNORECASE)
@@ -123,6 +127,7 @@ class TriggerWords:
 
     def scan(self, text: str) -> ScannedNote:
         """Scan a text once."""
+        text = text if text.isascii() else text.translate(_HYPHENS)
         hits: dict[str, list[Hit]] = {}
         find = self._tags.get
         for match in _WORD_OR_MASK.finditer(text):
@@ -132,6 +137,8 @@ class TriggerWords:
                 if word in ("pt", "patient") and not people.means_patient(text, match.start(), match.end()):
                     continue
                 hit = Hit(match.start(), match.end(), word)
+                if word == "male" and _FE_MALE.search(text, max(0, hit.start - 4), hit.start):
+                    hit = Hit(hit.start - 3, hit.end, "female")  # mistyped: "a 44 year old fe male"
                 for name in names:
                     hits.setdefault(name, []).append(hit)
         return ScannedNote(text, hits)

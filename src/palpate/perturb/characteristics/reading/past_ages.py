@@ -12,7 +12,7 @@ from palpate.perturb.characteristics.reading import ScannedNote
 from palpate.perturb.characteristics.reading.people import PERSON, belongs_to_patient
 
 _BARE = re.compile(
-    r"\s+(?:about\s+|around\s+|approximately\s+|~\s?)?(?P<number>[1-8]\d)"
+    r"\s+(?:about\s+|around\s+|approximately\s+|~\s?)?(?P<number>[1-8]\d)(?P<unit>\s?y(?:rs?|o)?)?"
     r"(?=\s*(?:[.,;)\n](?!\d)|$|(?:and|with|due|from|after|for|when|because|but|while)\b))"
 )
 _OPENING = re.compile(
@@ -82,7 +82,8 @@ def bare_past_ages(note: ScannedNote) -> Iterator[tuple[int, int]]:
             continue
         first, _ = note.sentence(hit.start)
         low = max(first, hit.start - 60)
-        if _EVENT.search(text, low, hit.start) and not _MEASURED.search(text, low, hit.start):
+        aged = match.group("unit") and hit.word == "at"
+        if (aged or _EVENT.search(text, low, hit.start)) and not _MEASURED.search(text, low, hit.start):
             yield match.span("number")
 
 

@@ -41,7 +41,7 @@ GENDER_OF_KIN: dict[str, str] = {
 RELATIVES = frozenset((_MALE + " " + _FEMALE + " " + _EITHER + " " + _PLURAL).split())
 OTHERS = RELATIVES | frozenset(_STRANGERS.split())
 CHILDREN = ("son", "sons", "daughter", "daughters", "child", "children", "kid", "kids")
-PARENTS = ("mother", "father", "mom", "dad")
+PARENTS = ("mother", "father", "mom", "dad", "mum")
 NOUNS = ("man", "woman", "male", "female", "gentleman", "lady", "boy", "girl")
 """The nouns that say who the patient is."""
 PERSON = "|".join((*NOUNS[:6], "patient", "pt"))
@@ -82,7 +82,7 @@ def means_patient(text: str, start: int, end: int) -> bool:
 
 _HEADS = sorted((OTHERS | SIDES) - {"family", "relative", "relatives", "fam"})
 _HEAD = re.compile(
-    r"(?:[\s-]+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b|as\b)[A-Za-z-]+)"
+    r"(?:[\s-]+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b|as\b|w\b|here\b|lives\b|seen\b|brought\b|accompanied\b|per\b)[A-Za-z-]+)"
     r"{0,3}?[\s-]+(?:" + "|".join(_HEADS) + rf")\b(?!['’]s\b)(?!\s+of\s+{SOME})",
     re.IGNORECASE,
 )

@@ -265,7 +265,13 @@ class WordedCharacteristic:
                 return "adjective"
             if patient.is_in_brackets(start, end):
                 return "brackets"
+            if self.name == "ethnicity" and contexts.opens_story(note, start, end):
+                return "adjective"
+            if self.name == "ethnicity" and form.group and contexts.is_alone(note, start, end):
+                return "alone"
             return "predicate" if contexts.is_said(note, start, end) and belongs_to_patient(note, start, end) else None
+        if kind == "diagnosis" and contexts.is_measured(note, start):
+            kind = "signs"
         if kind == "sentence":
             first, last = note.sentence(start)
             whole = contexts.is_lead(note.text[first:start]) and note.text[end:last].strip() in (".", "")
@@ -273,6 +279,9 @@ class WordedCharacteristic:
         if match.group().lower().endswith((" with", " in", " at")):
             # What follows is not described: "lives with wife".
             return None if note.in_family(start) or has_other_subject(note, start) else kind
+        if kind == "against" and self.definition.insert and self._dwellers:
+            # "His wife says he copes at home": the home is the patient's, whoever tells of it.
+            return None if note.in_family(start) or contexts.is_others_home(note, start) else kind
         return kind if belongs_to_patient(note, start, end) else None
 
     def _find_headers(self, found: FoundWords) -> list[tuple[int, int]]:
