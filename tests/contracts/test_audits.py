@@ -28,7 +28,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "characteristics": {"alter": ["gender"], "n_replicates": 200, "max_notes": 30},
     "capabilities": {"suite": "notes", "slots": {"finding": ["sepsis"]}, "n": 40, "n_replicates": 200},
-    "evidence": {"gold": "gold.csv", "explain": "occlusion", "segments": 4, "words_per_label": 5, "max_charts": 8, "threshold": 0.1},
+    "evidence": {
+        "gold": "gold.csv",
+        "explain": "occlusion",
+        "segments": 4,
+        "words_per_label": 5,
+        "max_charts": 8,
+        "threshold": 0.1,
+    },
     "context": {"n_replicates": 200, "refits": 2},
     "robustness": {"perturb": ["typos"], "doses": [0.2], "max_notes": 20},
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,6 +102,20 @@ def execute(
     judgements = _gate(conditions, results, directory)
     progress.stage("writing the report")
     return Outcome(directory, results, judgements, report(directory.path))
+
+
+def summarise(outcome: Outcome) -> dict[str, Any]:
+    """A run in a few values, for pipelines: where it is, the gate, the scorecard, how many findings of each verdict."""
+    scorecard = outcome.run.path / "scorecard.json"
+    kinds = Counter(finding.kind for result in outcome.results for finding in result.findings)
+    return {
+        "run": str(outcome.run.path),
+        "report": str(outcome.report),
+        "passed": outcome.passed,
+        "gate": [judgement._asdict() for judgement in outcome.judgements],
+        "findings": dict(sorted(kinds.items())),
+        "scorecard": json.loads(scorecard.read_text(encoding="utf-8")) if scorecard.exists() else None,
+    }
 
 
 def report(path: Path | str) -> Path:

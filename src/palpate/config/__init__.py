@@ -28,7 +28,7 @@ from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec, check_model
 from palpate.results.verdicts import MARGINS
 
-__all__ = ["DATA", "Config", "ModelConfig", "audit_name", "load_config", "make_audit", "parse_settings"]
+__all__ = ["DATA", "Config", "ModelConfig", "audit_name", "load_config", "load_tables", "make_audit", "parse_settings"]
 
 DATA = "data"
 """The audit of the data, which every run begins with unless it is set to `false`."""
@@ -190,6 +190,16 @@ def load_config(path: Path, *, overrides: tuple[str, ...] = ()) -> Config:
         raise _explain(error, file) from None
     config._written = file
     return config
+
+
+def load_tables(path: Path) -> dict[str, TableSpec]:
+    """The cohorts that a configuration names, which may lack everything else: training needs no models."""
+    file = read_yaml(path, needs="`cohort:`")
+    raw = {"models": {"none": "none:none"}, "audits": {"performance": None}, **file.plain()}
+    try:
+        return Config.model_validate(raw).tables()
+    except ValidationError as error:
+        raise _explain(error, file) from None
 
 
 def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:

@@ -10,11 +10,19 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import json
 import textwrap
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, TypeAdapter
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    PydanticInvalidForJsonSchema,
+    PydanticSchemaGenerationError,
+    TypeAdapter,
+)
 
 from palpate import registry
 from palpate.config import Config, ModelConfig
@@ -24,6 +32,28 @@ Schema = dict[str, Any]
 ADDRESS = "https://json-schema.org/draft/2020-12/schema"
 _RUN_WIDE = ("include_text", "margins")
 _SCALAR = {"type": ["string", "number", "boolean"]}
+SHARED = {
+    "labels": "Only these labels; default: all.",
+    "most_common": "Without `labels`, so many labels, the most frequent ones.",
+    "split": "The split that is audited; all cases where the cohort has none.",
+    "cohort": "The cohort that is audited; default: the first one.",
+    "threshold": "The decision threshold: a number, or how it is chosen; `auto` takes the model's own if it has one.",
+    "target_recall": "The recall that a chosen threshold reaches on the validation split.",
+    "unit": "What is resampled: patients, or cases.",
+    "n_replicates": "Bootstrap replicates.",
+    "level": "The level of the intervals.",
+    "correction": "How comparisons of one family are corrected.",
+    "family": "Which comparisons are corrected together.",
+    "n_bins": "Bins of the calibration curve.",
+    "max_notes": "At most so many notes, drawn at random.",
+    "examples": "How many examples the report shows.",
+    "top": "How many the report shows.",
+    "n_quantiles": "Groups of equal size that a number such as age is cut into.",
+    "n_words": "How many words are chosen, where `words` says how.",
+    "filters": "What proposes substitutes for a word: all words, words as frequent, words that fit the context.",
+    "specificity": "The specificity at which sensitivity is measured.",
+}
+"""Options that several audits have, where an audit does not say more about its own."""
 _FILE: Schema = {"type": "string", "description": "The name of a file, from the folder of audit.yaml."}
 
 
@@ -53,6 +83,11 @@ def config_schema(*, plug_ins: bool = True) -> Schema:
     }
 
 
+def schema_text(schema: Schema) -> str:
+    """The schema as JSON with a line for each option, so that differences can be read."""
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":")).replace('},"', '},\n"') + "\n"
+
+
 def docstrings(kind: type) -> dict[str, str]:
     """What stands below each field of a class, also of those that it inherits."""
     found: dict[str, str] = {}
@@ -62,7 +97,7 @@ def docstrings(kind: type) -> dict[str, str]:
         except (OSError, TypeError, ValueError, SyntaxError):  # builtins have no source
             continue
         body = node.body if isinstance(node, ast.ClassDef) else []
-        for field, below in zip(body, body[1:], strict=False):
+        for field, below in pairwise(body):
             name = getattr(getattr(field, "target", None), "id", None)
             text = getattr(getattr(below, "value", None), "value", None)
             if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(text, str) and name:
@@ -72,14 +107,19 @@ def docstrings(kind: type) -> dict[str, str]:
 
 def _hints(kind: type) -> dict[str, Any]:
     """The types of a model's or dataclass's fields, as they are written."""
-    named = kind.model_fields if issubclass(kind, BaseModel) else [field.name for field in dataclasses.fields(kind)]
+    if issubclass(kind, BaseModel):
+        fields = kind.model_fields.items()
+        return {
+            name: Annotated[each.annotation, *each.metadata] if each.metadata else each.annotation
+            for name, each in fields
+        }
     hints = get_type_hints(kind, include_extras=True)
-    return {name: hints[name] for name in named}
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def _object(kind: type, shared: Schema, *, required: list[str], extra: bool = False) -> Schema:
     """A mapping with the fields of a class."""
-    said = docstrings(kind)
+    said = {**SHARED, **docstrings(kind)} if dataclasses.is_dataclass(kind) else docstrings(kind)
     fields = {name: {**_described(said.get(name)), **_field(hint, shared)} for name, hint in _hints(kind).items()}
     return {"type": "object", "properties": fields, "required": required, "additionalProperties": extra}
 
@@ -118,7 +158,9 @@ def _model(shared: Schema, plug_ins: bool) -> Schema:
     entry = _object(ModelConfig, shared, required=["source"], extra=True)
     entry["properties"]["source"] = {"anyOf": [source, seeds]}
     for scheme in _names("models", plug_ins):
-        options = get_type_hints(getattr(registry.find("models", scheme), "check", None) or (lambda: None)).get("return")
+        options = get_type_hints(getattr(registry.find("models", scheme), "check", None) or (lambda: None)).get(
+            "return"
+        )
         if isinstance(options, type) and issubclass(options, BaseModel):
             for name, schema in _object(options, shared, required=[])["properties"].items():
                 entry["properties"].setdefault(name, schema)
