@@ -20,6 +20,7 @@ __all__ = ["app", "main"]
 
 COMMANDS = (start, audits, build, words, suites, codes, evidence)
 """Importing a module of commands adds them to the application."""
+app.registered_commands.sort(key=lambda command: getattr(command.callback, "__module__", "") != start.__name__)
 
 
 def _stop(*_: object) -> None:

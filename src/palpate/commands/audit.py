@@ -54,7 +54,33 @@ def audit(
     progress: RunProgress | None = None,
 ) -> Outcome:
     """Run a configuration: cohort, models, audits, report, gate. `out` is `NAME-run` beside it by default."""
-    config = Path(config)
+    progress = progress or NullProgress()
+    ready = prepare(
+        Path(config), out=out, only=only, resume=resume, workers=workers, overrides=overrides, progress=progress
+    )
+    return execute(ready.job, ready.directory, ready.conditions, cache=ready.cache, progress=progress)
+
+
+class ReadyRun(NamedTuple):
+    """A configuration that was read and checked, with its cohort; its models are not loaded yet."""
+
+    job: Job
+    directory: RunDirectory
+    conditions: list[Condition]
+    cache: Path | None
+
+
+def prepare(
+    config: Path,
+    *,
+    out: Path | str | None = None,
+    only: Sequence[str] = (),
+    resume: bool = False,
+    workers: int | None = None,
+    overrides: Sequence[str] = (),
+    progress: RunProgress,
+) -> ReadyRun:
+    """Read a configuration and its cohort, and check all that can be checked without a model."""
     folder = config.parent
     settings = load_config(config, overrides=tuple(overrides))
     settings.check_models(folder)
@@ -62,7 +88,6 @@ def audit(
     conditions = _conditions(settings, audits, folder)
     directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
     check_directory(directory, resume=resume)
-    progress = progress or NullProgress()
     progress.stage("reading the cohort")
     cohort = _cohort(settings, folder)
     for written, name in _called(settings, folder).items():
@@ -86,8 +111,7 @@ def audit(
             "include_text": settings.include_text,
         },
     )
-    cache = folder / settings.cache if settings.cache else None
-    return execute(job, directory, conditions, cache=cache, progress=progress)
+    return ReadyRun(job, directory, conditions, folder / settings.cache if settings.cache else None)
 
 
 def execute(

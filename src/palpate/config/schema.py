@@ -114,7 +114,7 @@ def _hints(kind: type) -> dict[str, Any]:
             for name, each in fields
         }
     hints = get_type_hints(kind, include_extras=True)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
 
 
 def _object(kind: type, shared: Schema, *, required: list[str], extra: bool = False) -> Schema:
@@ -173,9 +173,8 @@ def _audits(shared: Schema, plug_ins: bool) -> Schema:
     for name in _names("audits", plug_ins):
         kind = registry.find("audits", name)
         about = inspect.getdoc(kind) or ""
-        entry = {"description": " ".join(about.partition("\n\n")[0].split()), "anyOf": [_audit(kind, shared)]}
-        entry["anyOf"].append({"type": ["boolean", "null"]})
-        properties[name] = entry
+        options: list[Schema] = [_audit(kind, shared), {"type": ["boolean", "null"]}]
+        properties[name] = {"description": " ".join(about.partition("\n\n")[0].split()), "anyOf": options}
     own = {"type": ["object", "boolean", "null"], "description": "An audit of your own: python:module:Class."}
     return {
         "type": "object",

@@ -27,7 +27,7 @@ _WORDS = {
     "patient": "patient subject person pat mrn pid member client patientenid pseudonym",
     "case": "case note stay visit encounter hadm admission row report study document doc record episode exam fall",
     "id": "id ids key number nr no num uid uuid identifier code",
-    "text": "text note notes report summary discharge letter narrative impression findings message tweet sentence comment "
+    "text": "text note notes report summary discharge letter narrative impression findings message sentence comment "
     "befund bericht arztbrief",
     "prior": "prior previous history past earlier anamnese",
     "time": "time date day datetime timestamp charttime admittime dischtime datum zeit",
@@ -190,7 +190,8 @@ def _splits(columns: Sequence[_Column]) -> list[Guess]:
 
 def _texts(columns: Sequence[_Column]) -> list[Guess]:
     """Long cells with blanks; of several the one that is called like a note, or has the longest cells."""
-    long = [column for column in columns if column.length >= 25 and column.share(r"\S\s+\S") > 0.8]
+    shortest = {True: 10, False: 25}  # characters
+    long = [c for c in columns if c.length >= shortest[c.named("text")] and c.share(r"\S\s+\S") > 0.8]
     prior = [column for column in long if column.named("prior") and len(long) > 1]
     others = sorted((c for c in long if c not in prior), key=lambda c: (c.named("text"), c.length), reverse=True)
     found = [Guess(c.name, "text", f"its cells are texts of {c.length:,.0f} characters on average") for c in others[:1]]
