@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 import palpate
 
 NAMES = [
     "Audit",
     "AuditResult",
+    "Capabilities",
+    "Characteristics",
     "Cohort",
+    "Context",
+    "Data",
     "Edit",
     "Estimate",
+    "Evidence",
+    "InMemory",
     "InputError",
     "Inputs",
     "Model",
     "ModelError",
     "ModelSpec",
     "PalpateError",
+    "Performance",
     "Plan",
+    "Result",
+    "Robustness",
     "RunDirectory",
+    "Subgroups",
     "TableSpec",
     "Variants",
+    "Vocabulary",
     "__version__",
+    "alter",
     "audit",
+    "compare",
+    "list_suites",
     "load_model",
+    "match_pairs",
     "read_cohort",
-    "report",
+    "read_run",
+    "stats",
+    "suite",
 ]
 
 
@@ -39,8 +60,29 @@ def test_public_names_are_these() -> None:
         assert getattr(palpate, name) is not None
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("__version__", "stats")])
+def test_every_public_name_has_an_example_that_runs(name: str) -> None:
+    it = getattr(palpate, name)
+    found = doctest.DocTestFinder(recurse=False).find(it, name, globs=vars(import_module(it.__module__)).copy())
+    assert found
+    assert found[0].examples, f"{name} has no example"
+    ran = doctest.DocTestRunner().run(found[0])
+    assert not ran.failed
+
+
 def test_import_brings_nothing_heavy() -> None:
-    heavy = ["torch", "transformers", "ray", "onnxruntime", "numba", "sklearn", "polars", "altair", "xgboost", "spacy"]
+    heavy = [
+        "torch",
+        "transformers",
+        "ray",
+        "onnxruntime",
+        "numba",
+        "sklearn",
+        "polars",
+        "vl_convert",
+        "xgboost",
+        "spacy",
+    ]
     code = f"import json, sys, palpate; print(json.dumps([m for m in {heavy!r} if m in sys.modules]))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout) == []

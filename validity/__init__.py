@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 AUDITS = (
     "performance",
+    "risks",
     "subgroups",
+    "slices",
+    "operating",
     "vocabulary",
     "characteristics",
     "capabilities",

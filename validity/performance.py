@@ -4,8 +4,9 @@ Patients are positive with a given probability; their scores are normal, shifted
 known, and turned into calibrated probabilities. Three notes of a patient share half of their variance. A second model
 shares 60% of the first one's noise. Where the spread is unequal, scores of positives vary 2.5 times as much; tied
 scores are rounded to whole numbers. Where notes are uneven, a patient has 1 to dozens (1 and a negative binomial with
-mean 4 and dispersion 0.5), which share 90% of their variance. Many samples are one call: each is a label of one
-population.
+mean 4 and dispersion 0.5), which share 90% of their variance. Where cases are weighted, three times as many positives
+are sampled as there are, and weights undo that; they vary by a lognormal factor (0.8) besides. Many samples are one
+call: each is a label of one population. Influences stand for resamples from 1,000 patients and 30 of a class on.
 """
 
 from __future__ import annotations
@@ -58,6 +59,18 @@ class Setting(NamedTuple):
     n_notes: int
     shape: str = "equal"
 
+    @property
+    def sampled(self) -> float:
+        """The share of the sampled patients who are positive."""
+        return min(3 * self.share, 0.6) if self.shape == "weighted" else self.share
+
+    def weights(self, positive: NDArray[np.bool_], rng: np.random.Generator) -> Floats | None:
+        """What makes the sample stand for all patients; None where it does as it is."""
+        if self.shape != "weighted":
+            return None
+        undone = np.where(positive, self.share / self.sampled, (1 - self.share) / (1 - self.sampled))
+        return np.asarray(undone * rng.lognormal(0.0, 0.8, len(positive)))
+
     def notes(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """How many notes each patient has."""
         if self.shape == "uneven":
@@ -74,7 +87,7 @@ def draw(
 ) -> tuple[NDArray[np.bool_], Floats, NDArray[np.int64]]:
     """Outcomes [note, sample], the probabilities of two models [model, note, sample], and the patient of each note."""
     patient = np.repeat(np.arange(setting.n_patients), setting.notes(rng))
-    positive = (rng.random((setting.n_patients, n_samples)) < setting.share)[patient]
+    positive = (rng.random((setting.n_patients, n_samples)) < setting.sampled)[patient]
     spread = {"unequal": 2.5}.get(setting.shape, 1.0)
     calibrated = 7.0 if setting.auroc == PERFECT else math.sqrt(2) * NormalDist().inv_cdf(setting.auroc)
     shift = calibrated * math.sqrt((1 + spread**2) / 2)
@@ -102,13 +115,15 @@ def part_of(setting: Setting, rng: np.random.Generator, n_samples: int, threshol
     y_true, y_score, patient = draw(setting, rng, n_samples)
     limits = np.full((2, n_samples), threshold)
     population = Population("simulated", y_true.astype(np.uint8), y_score, limits, patient, int(rng.integers(2**60)))
+    population = population._replace(weight=setting.weights(y_true[:, 0], rng))
     names = [str(k) for k in range(n_samples)]
-    return measure_labels(population, names, np.arange(n_samples), ("a", "b"), _MEASURING, n)
+    how = replace(_MEASURING, method="influence" if setting.shape == "influence" else "resample")
+    return measure_labels(population, names, np.arange(n_samples), ("a", "b"), how, n)
 
 
 def truth_of(setting: Setting) -> tuple[Floats, float]:
     """The metrics of half a million patients at the threshold that finds 70% of them, and that threshold."""
-    shape = "equal" if setting.shape == "uneven" else setting.shape
+    shape = "equal" if setting.shape in ("uneven", "weighted", "influence") else setting.shape
     large = setting._replace(n_patients=500_000, n_notes=1, shape=shape)
     y_true, y_score, _ = draw(large, np.random.default_rng(7), 1)
     threshold = float(np.quantile(y_score[0][y_true], 0.3))
@@ -126,12 +141,16 @@ def coverage(setting: Setting, n_samples: int, seed: int) -> dict[str, Held]:
     """Of levels, of the paired difference of two models of equal truth, and of that of two cohorts."""
     truth, threshold = truth_of(setting)
     rng, hits = np.random.default_rng(seed), dict[str, list[NDArray[np.bool_]]]()
-    at_once = 10 if setting.shape == "uneven" else _AT_ONCE  # all samples of a call have the same numbers of notes
+    # All samples of a call have the same numbers of notes, and the same weights.
+    at_once = {"uneven": 10, "influence": 10, "weighted": 1}.get(setting.shape, _AT_ONCE)
+    previous = part_of(setting, rng, 1, threshold, _REPLICATES) if at_once == 1 else None
     for first in range(0, n_samples, at_once):
         part = part_of(setting, rng, min(at_once, n_samples - first), threshold, _REPLICATES)
         spread = part.spread(0.95)
         pair = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(part, "b", -1.0)], 0.95)
-        moved = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(_next(part), "a", -1.0)], 0.95)
+        other = _next(part) if previous is None else previous
+        moved = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(other, "a", -1.0)], 0.95)
+        previous = None if previous is None else part
         for k, metric in enumerate(METRICS):
             for what, low, high, wanted in (
                 (metric, spread.low[0, k], spread.high[0, k], truth[k]),
@@ -173,6 +192,19 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _coverage_cells(
         settings[: 1 if thin else None], "uneven numbers of notes, 200 patients and more", n_samples, seed
     )
+    settings = [
+        Setting(n, share, auroc, notes, "weighted")
+        for n, share, auroc, notes in ((200, 0.05, 0.8, 1), (500, 0.1, 0.95, 1), (500, 0.2, 0.6, 3), (200, 0.2, 0.8, 3))
+    ]
+    yield from _coverage_cells(
+        settings[:: 2 if thin else 1], "sampling weights, 200 patients and more", n_samples, seed
+    )
+    settings = [
+        Setting(1000, share, auroc, notes, "influence")
+        for share, auroc, notes in ((0.05, 0.6, 1), (0.05, 0.95, 1), (0.3, 0.8, 3), (0.1, 0.8, 3))
+    ]
+    where = "influences in place of resamples, 1000 patients"
+    yield from _coverage_cells(settings[:: 2 if thin else 1], where, n_samples, seed)
     n_audits = min(n_samples, 60 if thin else 400)
     yield from _average_cells(n_audits, seed)
     yield from _audit_cells(n_audits, seed)

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class PalpateError(Exception):
-    """Anything that palpate refuses or that fails; `str()` is one sentence that can be shown to a user."""
+    """Anything that palpate refuses or that fails; `str()` is one sentence that can be shown to a user.
+
+    >>> issubclass(InputError, PalpateError)
+    True
+    """
 
     exit_code = 2
 
@@ -47,7 +51,11 @@ def _sentence(problem: str, hint: str | None) -> str:
 
 
 class InputError(PalpateError):
-    """The input is wrong; names the file, row and column if they are known."""
+    """The input is wrong; names the file, row and column if they are known.
+
+    >>> print(InputError("the cell is empty", file="notes.csv", row=3, column="age", hint="fill it or drop the row"))
+    notes.csv, row 3, column 'age': the cell is empty; fill it or drop the row.
+    """
 
     def __init__(
         self,
@@ -93,7 +101,11 @@ class MissingExtra(InputError):
 
 
 class ModelError(PalpateError):
-    """A model raised an exception, timed out or returned something that is not a probability."""
+    """A model raised an exception, timed out or returned something that is not a probability.
+
+    >>> print(ModelError("the function did not return numbers", model="mine"))
+    model 'mine': the function did not return numbers.
+    """
 
     exit_code = 3
 

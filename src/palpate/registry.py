@@ -1,4 +1,4 @@
-"""What is installed: audits and models by name, and package versions.
+"""What is installed: audits and models by name, optional packages, and package versions.
 
 Built-ins and plug-ins come through the same door: entry points.
 
@@ -13,10 +13,11 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, MissingExtra
 
 
 @cache
@@ -36,6 +37,16 @@ def find(kind: str, name: str) -> Any:
         singular = kind.removesuffix("s")
         raise ConfigError(f"unknown {singular} '{name}'", hint=f"the {kind} are: {', '.join(names(kind))}")
     return entry.load()
+
+
+def optional(module: str, *, extra: str, needed_for: str) -> Any:
+    """A module that comes with an extra; without it, the error says which extra to install."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise  # it is installed, but something that it needs is not
+        raise MissingExtra(extra, needed_for=needed_for) from None
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:

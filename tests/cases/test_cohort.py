@@ -72,6 +72,13 @@ def test_no_rows_and_no_labels():
         ({"y": [0, None, 1]}, ["row 2, column 'y'", "empty"]),
         ({"y": [0.0, float("nan"), 1.0]}, ["row 2, column 'y'", "not 0 or 1"]),
         ({"age": [1.0, float("inf"), 1.0]}, ["row 2, column 'age'", "infinite"]),
+        ({"sampling_weight": [1.0, None, 1.0]}, ["row 2, column 'sampling_weight'", "empty"]),
+        ({"sampling_weight": ["1", "", "2"]}, ["row 2, column 'sampling_weight'", "empty"]),
+        ({"sampling_weight": ["1", "2", "much"]}, ["row 3, column 'sampling_weight'", "'much', which is not a number"]),
+        ({"sampling_weight": [1.0, float("nan"), 1.0]}, ["row 2, column 'sampling_weight'", "no weight"]),
+        ({"sampling_weight": ["1", "inf", "1"]}, ["row 2, column 'sampling_weight'", "'inf', which is no weight"]),
+        ({"sampling_weight": [1.0, 1.0, -0.5]}, ["row 3, column 'sampling_weight'", "'-0.5'", "negative"]),
+        ({"sampling_weight": [0, 0, 0]}, ["column 'sampling_weight'", "every weight is 0"]),
     ],
 )
 def test_bad_frames(change, parts):
@@ -80,6 +87,32 @@ def test_bad_frames(change, parts):
         Cohort.from_frame(frame, labels=("y",), attributes=("age",))
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_sampling_weights():
+    plain = Cohort.from_frame(GOOD, labels=("y",), name="plain")
+    assert plain.weights is None
+    assert plain.weights_of(np.arange(3)) is None
+    weighted = Cohort.from_frame(GOOD.with_columns(sampling_weight=pl.Series(["3", " 1.5", "+0"])), labels=("y",))
+    assert weighted.weights.tolist() == [3.0, 1.5, 0.0]
+    assert weighted.weights_of(np.arange(3)).tolist() == [2.0, 1.0, 0.0], "scaled to a mean of 1"
+    assert weighted.weights_of(np.array([1])) is None, "equal weights weigh nothing"
+    assert any("3 cases are as precise as 2 of equal weight" in fact for fact in weighted.facts)
+    with pytest.raises(CohortError, match="each of the 1 cases of cohort 'cohort' to audit has a sampling weight of 0"):
+        weighted.weights_of(np.array([2]))
+    both = stack([plain, weighted])
+    assert both.weights.tolist() == [1.0, 1.0, 1.0, 3.0, 1.5, 0.0], "a cohort without weights counts each case once"
+    assert both.weights_of(np.arange(6)).tolist() == [1.0, 1.0, 1.0, 2.0, 1.0, 0.0], "each cohort by itself"
+    equal = Cohort.from_frame(GOOD.with_columns(sampling_weight=pl.lit(7)), labels=("y",))
+    assert equal.weights_of(np.arange(3)) is None
+    assert equal.facts == ()
+
+
+def test_the_patients_weight_in_kilograms_is_no_sampling_weight():
+    frame = GOOD.with_columns(weight=pl.Series([80.0, None, 65.0]))
+    cohort = Cohort.from_frame(frame, labels=("y",), attributes=("weight",))
+    assert cohort.weights is None
+    assert cohort.cases["weight"].to_list() == [80.0, None, 65.0]
 
 
 def test_missing_label():

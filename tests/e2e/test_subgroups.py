@@ -69,3 +69,32 @@ def test_bad_input_is_one_sentence(grouped: Path, palpate: CommandLine, old: str
     for part in parts:
         assert part in said[0], ran.err
     assert not (grouped / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "by", ["gender", "note:hair", "cohort"], ids=["no attribute", "not read from notes", "one cohort"]
+)
+def test_groups_that_cannot_be_made_are_told_before_a_model_is_loaded(
+    grouped: Path, palpate: CommandLine, by: str
+) -> None:
+    text = CONFIG.replace("by: [sex, [sex, ward]]", f"by: ['{by}']").replace("hospital_model:predict", "missing:model")
+    (grouped / "audit.yaml").write_text(text)
+    ran = palpate("audit", grouped / "audit.yaml", "--out", grouped / "run")
+    assert ran.code == 2, ran.err
+    assert "loading models" not in ran.err
+    assert "missing" not in ran.err
+
+
+def test_a_group_with_one_outcome_is_a_row_with_its_reason(grouped: Path, palpate: CommandLine) -> None:
+    frame = pl.read_csv(grouped / "notes.csv")
+    ward = pl.when((pl.col("ill") == 1) & (pl.int_range(pl.len()) < 600)).then(pl.lit("all ill")).otherwise("ward")
+    frame.with_columns(ward=ward).write_csv(grouped / "notes.csv")
+    (grouped / "audit.yaml").write_text(CONFIG.replace("by: [sex, [sex, ward]]", "by: [ward, 'note:gender']"))
+    ran = palpate("audit", grouped / "audit.yaml", "--out", grouped / "run")
+    assert ran.code == 0, ran.err
+    rows = pl.read_parquet(grouped / "run/results/subgroups.parquet").filter(group="ward=all ill", metric="auroc")
+    assert rows.height > 0
+    assert rows["value"].is_null().all()
+    assert set(rows["reason"]) == {"not enough: 0 cases without 'ill', at least 5 are needed"}
+    assert "Nothing can be said about 1 group" in ran.out
+    assert "note:gender=" in (grouped / "run/report.html").read_text()

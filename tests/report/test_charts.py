@@ -209,3 +209,12 @@ def test_static_svg_is_the_same_each_time_and_escaped() -> None:
     assert first == static_svg(spec, name="a")
     assert "clip-path" in first
     assert "<script" not in first
+
+
+def test_marked_points_of_a_line_are_beside_it_with_their_names() -> None:
+    data = [{"x": i / 10, "y": i / 10} for i in range(11)]
+    spec = to_spec(chart("line", [*data, {"x": 0.35, "y": 0.9, "marked": True, "text": "vendor"}]))
+    drawn = [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]]
+    assert [len(rows) for rows in drawn] == [11, 11, 1, 1]
+    assert drawn[-1][0]["name"] == "vendor"
+    assert spec["layer"][-1]["mark"]["type"] == "text"

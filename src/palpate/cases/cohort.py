@@ -1,14 +1,15 @@
 """The cohort: the cases to audit, as a table; the patient is the unit of splitting and of resampling.
 
-`cases` has one row per case, with the columns `cohort`, `case_id`, `patient_id` and, if known, `split`, `time`, `text`,
-`image`, `prior` and the attributes. Labels are stored separately, as a sparse 0/1 matrix, because a coding task has
-thousands. Several cohorts in one run (internal and external, say) form one table; the column `cohort` distinguishes
-them.
+`cases` has one row per case, with the columns `cohort`, `case_id`, `patient_id` and, if known, `split`, `time`,
+`stay_id` (several predictions of one stay, each with its time), `text`, `image`, `prior`, `sampling_weight` and the
+attributes. Labels are stored separately, as a sparse 0/1 matrix, because a coding task has thousands. Several cohorts
+in one run (internal and external, say) form one table; the column `cohort` distinguishes them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,11 +25,13 @@ from palpate.cases.columns import (
     SPLITS,
     ColumnCheck,
     attribute,
+    check_one_patient,
     check_unique,
     ids,
     images,
     label_matrix,
     missing_column,
+    sampling_weights,
     splits,
     texts,
     times,
@@ -38,14 +41,22 @@ from palpate.errors import CohortError
 
 __all__ = ["ALONE", "ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
 
-READ = {"split": splits, "time": times, "text": texts, "image": images, "prior": words}
+STAY, WEIGHT = "stay_id", "sampling_weight"
+"""Not `weight`: in a hospital's table that is the patient's, in kilograms."""
+READ = {"split": splits, "time": times, STAY: ids, "text": texts, "image": images, "prior": words}
+READ |= {WEIGHT: sampling_weights}
 ROLES = ("case_id", "patient_id", *READ)
 ALONE = "each case counts as its own patient: there is no patient column, or it repeats the case ids"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cohort:
-    """Cases in rows; see the module's docstring for the columns."""
+    """Cases in rows; see the module's docstring for the columns.
+
+    >>> frame = pl.DataFrame({"patient_id": ["a", "a", "b"], "sick": [0, 1, 1]})
+    >>> Cohort.from_frame(frame, labels=["sick"])
+    <cohort cohort: 3 cases, 2 patients; with sick 2>
+    """
 
     cases: pl.DataFrame
     labels: tuple[str, ...]
@@ -58,6 +69,18 @@ class Cohort:
 
     def __len__(self) -> int:
         return self.cases.height
+
+    def __repr__(self) -> str:
+        """Who is in it; no text of a note."""
+        parts = [f"{len(self):,} cases", f"{self.n_patients:,} patients"]
+        positive = np.asarray(self.y.sum(axis=0)).ravel()
+        listed = [f"{name} {int(n):,}" for name, n in zip(self.labels[:5], positive, strict=False)]
+        more = f" and {len(self.labels) - 5:,} more" if len(self.labels) > 5 else ""
+        named = f"; attributes: {', '.join(self.attributes)}" if self.attributes else ""
+        return f"<cohort {', '.join(self.names)}: {', '.join(parts)}; with {', '.join(listed)}{more}{named}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,6 +137,44 @@ class Cohort:
         """How many patients the cases belong to."""
         return int(self.patients.max()) + 1 if len(self) else 0
 
+    @cached_property
+    def weights(self) -> NDArray[np.float64] | None:
+        """The sampling weight of each row, 1 in a cohort that has none; None where no cohort has any."""
+        if WEIGHT not in self.cases.columns:
+            return None
+        return self.cases[WEIGHT].fill_null(1.0).to_numpy().astype(np.float64)
+
+    def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """The weights of some rows with a mean of 1; None where they are all equal, so that there is nothing to weigh.
+
+        Each cohort's have a mean of 1: a weight compares cases of one cohort only.
+        """
+        if self.weights is None or not len(rows):
+            return None
+        weight, names = self.weights[rows], self.cases["cohort"].gather(rows)
+        for name in names.unique(maintain_order=True):
+            own = (names == name).to_numpy()
+            mean = float(weight[own].mean())
+            if mean == 0:
+                raise CohortError(
+                    f"each of the {int(own.sum()):,} cases of cohort '{name}' to audit has a sampling weight of 0",
+                    hint="give the cases of the audited split weights above 0",
+                )
+            weight[own] = 1.0 if (weight[own] == weight[own][0]).all() else weight[own] / mean
+        return None if (weight == 1.0).all() else weight
+
+    @property
+    def has_stays(self) -> bool:
+        """Whether a stay may have several cases, each a prediction at its time."""
+        return STAY in self.cases.columns
+
+    @cached_property
+    def stays(self) -> NDArray[np.int64]:
+        """The stay of each row as a number; a case without one is a stay of its own."""
+        stay = pl.col(STAY).fill_null("case " + pl.col("case_id")) if self.has_stays else pl.col("case_id")
+        key = pl.struct("cohort", stay.alias("stay"), *([pl.col(STAY).is_null()] if self.has_stays else []))
+        return self.cases.select(key.rank("dense")).to_series().to_numpy().astype(np.int64) - 1
+
     def rows(self, *, cohort: str | None = None, split: str | None = None) -> NDArray[np.int64]:
         """Row numbers of one cohort and one split; `split` is ignored if the cohort has none."""
         keep = np.ones(len(self), dtype=bool)
@@ -141,7 +202,8 @@ class Cohort:
             digest.update(f"{column.name}:{column.dtype}".encode())
             digest.update(lengths.astype("<u4").tobytes())
             for start in range(0, len(text), 4096):
-                digest.update("".join(text[start : start + 4096].drop_nulls()).encode("utf-8", "surrogatepass"))
+                joined = text[start : start + 4096].str.join("")
+                digest.update("".join(joined.drop_nulls()).encode())
         digest.update("\x1f".join(self.labels).encode())
         for part in (self.y.indptr, self.y.indices, self.y.data):
             digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())
@@ -164,7 +226,7 @@ class Cohort:
             if column not in frame.columns:
                 raise missing_column(column, frame.columns)
         y = label_matrix((ColumnCheck(frame[label]) for label in labels), n=frame.height)
-        roles = {role: role for role in ROLES if role in frame.columns}
+        roles = {role: role for role in ROLES if role in frame.columns and (role != STAY or "time" in frame.columns)}
         table = arrange(frame, name=name, roles=roles, attributes={column: column for column in attributes})
         rest = [c for c in frame.columns if c not in table.cases.columns and c not in labels]
         cases = table.cases.hstack(frame.select(rest)) if rest else table.cases
@@ -203,6 +265,8 @@ def arrange(
     for role, read in READ.items():
         if role in roles:
             parts[role] = read(column(roles[role]))
+    if STAY in parts:
+        check_one_patient(ColumnCheck(parts[STAY], file=file, name=roles[STAY]), parts["patient_id"])
     for new, source in attributes.items():
         if new not in parts:
             parts[new] = attribute(column(source), parse=parse)
@@ -210,8 +274,20 @@ def arrange(
             hint = f"rename the column: '{new}' has a special meaning in palpate"
             raise column(source).error("an attribute can't have this name", hint=hint)
     alone = (parts["patient_id"] == parts["case_id"]).all() and frame.height > 0
-    facts = (ALONE,) if alone else ()
+    facts = ((ALONE,) if alone else ()) + (_weight_facts(parts[WEIGHT].to_numpy(), name) if WEIGHT in parts else ())
     return Arranged(pl.DataFrame({new: values.alias(new) for new, values in parts.items()}), facts)
+
+
+def _weight_facts(weight: NDArray[np.float64], name: str) -> tuple[str, ...]:
+    """What unequal weights leave of the cases' precision (Kish)."""
+    if not len(weight) or (weight == weight[0]).all():
+        return ()
+    share = weight / weight.max()
+    effective = float(share.sum()) ** 2 / float((share**2).sum())
+    return (
+        f"the cases of cohort '{name}' have sampling weights: {len(weight):,} cases are as precise as "
+        f"{effective:,.0f} of equal weight (Kish's effective sample size)",
+    )
 
 
 def _row_numbers(n: int) -> pl.Series:

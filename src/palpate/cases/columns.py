@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -26,12 +27,18 @@ SPLIT_NAMES = {
     **dict.fromkeys(("validation", "validate", "valid", "val", "dev", "tune", "tuning"), "validation"),
     **dict.fromkeys(("test", "testing", "holdout", "hold-out", "heldout", "held-out"), "test"),
 }
+YES, NO = frozenset(("yes", "y", "true", "t", "on")), frozenset(("no", "n", "false", "f", "off"))
+"""What `positive: yes` and `positive: no` stand for, because YAML reads yes, true and on as one and the same."""
+AFFIRMED = YES | {"1", "+", "ja", "j", "oui", "o", "si", "sí", "sim", "da", "tak", "pos", "positive", "present", "case"}
 FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 TIME_FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 ZONED_FORMATS = ("%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M%#z")
 # No leading zeros: "007" is a name, not the number seven.
 NUMBER = r"^[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 WHOLE_NUMBER = r"^[+-]?[0-9]+$"
+DECIMAL_COMMA = r"^[+-]?(?:0|[1-9][0-9]*),[0-9]+$"
+THOUSANDS = r"^[+-]?[1-9][0-9]{0,2},[0-9]{3}$"
+CODES = r"^\S[^;|,]{0,15}(?:[;|,] ?[^;|, ][^;|,]{0,15})+$"
 NOT_KNOWN = r"(?i)^[+-]?nan$"
 INFINITE = r"(?i)^[+-]?(?:inf|infinity)$"
 FIX_ROW = "fill the cell or drop the row"
@@ -198,32 +205,114 @@ def _finite(column: ColumnCheck, values: pl.Series) -> pl.Series:
     return values.fill_nan(None)
 
 
+def sampling_weights(column: ColumnCheck) -> pl.Series:
+    """How many cases of the population each case stands for: numbers, none missing or negative, not all 0."""
+    hint = "give each case a weight of at least 0; 0 leaves the case out of every weighted number"
+    values, dtype = column.values, column.values.dtype
+    column.refuse(values.is_null(), "the weight is empty", hint=hint)
+    if not dtype.is_numeric():
+        text = words(column)
+        column.refuse(text.is_null(), "the weight is empty", hint=hint)
+        plain = text.str.strip_chars().str.strip_chars_start("+")
+        values = plain.cast(pl.Float64, strict=False)
+        column.refuse_value(values.is_null(), "which is not a number", hint=hint)
+    number = values.cast(pl.Float64)
+    column.refuse_value(~number.is_finite(), "which is no weight", hint=hint)
+    column.refuse_value(number < 0, "and a weight can't be negative", hint=hint)
+    if len(number) and not (number > 0).any():
+        raise column.error("every weight is 0", hint="give the cases that count a weight above 0")
+    return number
+
+
 def _refuse_infinite(column: ColumnCheck, where: pl.Series) -> None:
     column.refuse(where, "the number is infinite", hint="leave the cell empty if the value is unknown")
 
 
-def flags(column: ColumnCheck) -> NDArray[np.uint8]:
-    """A label: 0 or 1 in each row."""
+def flags(column: ColumnCheck, positive: str | None = None) -> NDArray[np.uint8]:
+    """A label: 0 or 1 in each row; `positive` is the value that means 1 where there are two others."""
     values, dtype = column.values, column.values.dtype
     hint = "write 0 or 1, or drop the row"
-    if dtype.is_numeric() or dtype == pl.Boolean:
+    if (dtype.is_numeric() or dtype == pl.Boolean) and positive is None:
         column.refuse(values.is_null(), "the label is empty", hint=hint)
         number = values.cast(pl.Float64)
         column.refuse_value(~number.is_in([0.0, 1.0]), "not 0 or 1", hint=hint)
         return number.cast(pl.UInt8).to_numpy()
     text = words(column)
     column.refuse(text.is_null(), "the label is empty", hint=hint)
-    known = text.str.strip_chars().str.to_lowercase().replace_strict(FLAGS, default=None, return_dtype=pl.UInt8)
-    column.refuse_value(known.is_null(), "not 0 or 1", hint=hint)
+    plain = text.str.strip_chars().str.to_lowercase()
+    if positive is not None:
+        return _positives(column, plain, positive)
+    known = plain.replace_strict(FLAGS, default=None, return_dtype=pl.UInt8)
+    if known.null_count():
+        column.refuse_value(known.is_null(), "not 0 or 1", hint=_flag_hint(column, text, plain) or hint)
     return known.to_numpy()
 
 
-def label_matrix(columns: Iterable[ColumnCheck], *, n: int) -> sparse.csc_array:
-    """Label columns as a sparse 0/1 matrix, built column by column, so that there is never a dense copy."""
-    rows = [np.flatnonzero(flags(column)) for column in columns]
+def _positives(column: ColumnCheck, plain: pl.Series, positive: str) -> NDArray[np.uint8]:
+    """1 where the cell is the positive value; there may be one other value."""
+    word = positive.strip().lower()
+    meant, other = next((pair for pair in ((YES, NO), (NO, YES)) if word in pair[0]), ({word}, frozenset[str]()))
+    found = plain.is_in(sorted(meant))
+    rest = plain.filter(~found).unique(maintain_order=True)
+    if not found.any():
+        if plain.is_in(list(FLAGS)).all():
+            return plain.replace_strict(FLAGS, return_dtype=pl.UInt8).to_numpy()
+        seen = ", ".join(quote(value) for value in rest.head(3))
+        raise column.error(f"no cell is '{positive}', which `positive` names", hint=f"there are {seen}")
+    if len(rest) > 1 and not rest.is_in(sorted(other)).all():
+        second = first_true(plain.is_in(rest.slice(1).to_list()))
+        first = column.values[first_true(plain == rest[0]) or 0]
+        cell = quote(column.values[second or 0])
+        problem = f"the cell is {cell}, neither '{positive}' nor {quote(first)}"
+        raise column.error(problem, hint="a label has two values, so correct the cell or drop the row", at=second)
+    return found.cast(pl.UInt8).to_numpy()
+
+
+def _flag_hint(column: ColumnCheck, text: pl.Series, plain: pl.Series) -> str | None:
+    """What to write where labels are words, or where a cell lists codes."""
+    seen = plain.unique(maintain_order=True)
+    if len(seen) == 2 and not seen.is_in(["0", "0.0", "false"]).any() and seen.str.contains(r"^\S{1,24}$").all():
+        cells = [text[first_true(plain == value) or 0].strip() for value in seen]
+        likely = [cell for cell in cells if cell.lower() in AFFIRMED][:1] or cells
+        return f"say which value means 1: {' or '.join(f'`positive: {cell}`' for cell in likely)}"
+    listed = plain.filter(plain.str.contains(CODES))
+    if len(listed):
+        mark = next(mark for mark in ";|," if mark in listed[0])
+        return f'for a column of codes, write `label_list: {{column: {column.name}, delimiter: "{mark}"}}`'
+    return None
+
+
+def label_matrix(
+    columns: Iterable[ColumnCheck], *, n: int, positive: Mapping[str, str] = MappingProxyType({})
+) -> sparse.csc_array:
+    """Label columns as a sparse 0/1 matrix, built column by column, so that there is never a dense copy.
+
+    `positive` has, by the column's name, the value that means 1 where a column does not hold 0 and 1.
+    """
+    rows = [np.flatnonzero(flags(column, positive.get(column.name))) for column in columns]
     first = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
     index = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
     return sparse.csc_array((np.ones(len(index), dtype=np.uint8), index, first), shape=(n, len(rows)))
+
+
+def with_points(column: ColumnCheck, *, decimal: str | None = None) -> pl.Series:
+    """A column of numbers with decimal commas, with points instead; any other column as it is.
+
+    Where every comma may as well separate thousands, the column is refused unless `decimal` says which.
+    """
+    values = column.values
+    if values.dtype != pl.String or decimal == ".":
+        return values
+    plain = values.str.strip_chars()
+    comma = plain.str.contains(DECIMAL_COMMA)
+    other = plain.str.contains(WHOLE_NUMBER) | plain.str.contains(NOT_KNOWN) | (plain.str.len_bytes() == 0)
+    if not comma.any() or not (comma | other).all():
+        return values
+    if decimal is None:
+        unclear = plain.filter(comma).str.contains(THOUSANDS).all()
+        hint = 'write `decimal: ","`, or remove the commas if they separate thousands'
+        column.refuse_value(comma & unclear, "which may be a decimal comma or thousands", hint=hint)
+    return plain.str.replace(",", ".", literal=True)
 
 
 def check_unique(cases: ColumnCheck) -> None:
@@ -235,6 +324,22 @@ def check_unique(cases: ColumnCheck) -> None:
             f"the case id {quote(cases.values[second])} is also in row {(first or 0) + 1}",
             hint="give each case its own id",
             at=second,
+        )
+
+
+def check_one_patient(stays: ColumnCheck, patient: pl.Series) -> None:
+    """Refuse a stay of two patients: its cases would be resampled apart."""
+    pairs = pl.DataFrame({"stay": stays.values, "patient": patient, "row": np.arange(len(patient))})
+    pairs = pairs.unique(["stay", "patient"], keep="first", maintain_order=True)
+    second = first_true(~pairs["stay"].is_first_distinct())
+    if second is not None:
+        stay = pairs["stay"][second]
+        one = pairs.filter(pl.col("stay") == stay).row(0, named=True)
+        raise stays.error(
+            f"stay {quote(stay)} is of patient {quote(one['patient'])} in row {one['row'] + 1} "
+            f"and of patient {quote(pairs['patient'][second])} here",
+            hint="give each stay its own id, or set `patient:` of the cohort",
+            at=pairs["row"][second],
         )
 
 

@@ -20,7 +20,11 @@ Ints = NDArray[np.int64]
 
 
 class Edit(NamedTuple):
-    """Replace `parent[start:end]` with `text`; offsets are in characters."""
+    """Replace `parent[start:end]` with `text`; offsets are in characters.
+
+    >>> splice("He sleeps.", [Edit(0, 2, "She")])
+    'She sleeps.'
+    """
 
     start: int
     end: int
@@ -87,6 +91,9 @@ class Variants(_Edited):
 
     `parent` numbers the cohort's rows first and then the texts in `made`, so a made text can be edited too. `group` is
     the arm of the audit that a row belongs to, as an index into `group_names`.
+
+    >>> len(Variants.of_cases([0, 1, 2]))
+    3
     """
 
     group: Ints
@@ -173,6 +180,9 @@ class Inputs(_Edited):
     `edits(row)`. A model that looks predictions up uses `case_ids`, `cohorts` and `n_edits`; a row that is not a case
     of the cohort has an empty case id. A model that reads images uses `images`, one file per row, empty if the cohort
     has no images.
+
+    >>> Inputs.from_texts(["a note", "another"]).texts
+    ['a note', 'another']
     """
 
     parents: Sequence[str]
@@ -235,9 +245,9 @@ class Inputs(_Edited):
             start=self.start[index],
             end=self.end[index],
             replacement=replacement.astype(np.int64),
-            replacements=[self.replacements[int(w)] for w in words],
-            parents=[self.parents[int(p)] for p in used],
-            case_ids=[self.case_ids[int(r)] for r in rows],
-            cohorts=[self.cohorts[int(r)] for r in rows],
-            images=[self.images[int(r)] for r in rows] if self.images else (),
+            replacements=[self.replacements[w] for w in words.tolist()],
+            parents=[self.parents[p] for p in used.tolist()],
+            case_ids=[self.case_ids[r] for r in rows.tolist()],
+            cohorts=[self.cohorts[r] for r in rows.tolist()],
+            images=[self.images[r] for r in rows.tolist()] if self.images else (),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,13 +12,13 @@ import polars as pl
 
 from palpate.cases.cohort import Cohort, stack
 from palpate.cases.edits import splice
-from palpate.config import DATA, Config, load_config, make_audit
+from palpate.config import DATA, Config, audit_name, load_config, make_audit
 from palpate.data.tables import read_cohort
 from palpate.errors import ConfigError
 from palpate.files import without_secrets
 from palpate.models import load_model
 from palpate.results import AdaptiveAudit, Audit, AuditResult
-from palpate.run.checks import check_directory, check_scope
+from palpate.run.checks import check_directory, check_groups, check_scope
 from palpate.run.conditions import Condition, RunNames, check_labels, parse
 from palpate.run.directory import RunDirectory
 from palpate.run.execute import Execution
@@ -52,7 +54,33 @@ def audit(
     progress: RunProgress | None = None,
 ) -> Outcome:
     """Run a configuration: cohort, models, audits, report, gate. `out` is `NAME-run` beside it by default."""
-    config = Path(config)
+    progress = progress or NullProgress()
+    ready = prepare(
+        Path(config), out=out, only=only, resume=resume, workers=workers, overrides=overrides, progress=progress
+    )
+    return execute(ready.job, ready.directory, ready.conditions, cache=ready.cache, progress=progress)
+
+
+class ReadyRun(NamedTuple):
+    """A configuration that was read and checked, with its cohort; its models are not loaded yet."""
+
+    job: Job
+    directory: RunDirectory
+    conditions: list[Condition]
+    cache: Path | None
+
+
+def prepare(
+    config: Path,
+    *,
+    out: Path | str | None = None,
+    only: Sequence[str] = (),
+    resume: bool = False,
+    workers: int | None = None,
+    overrides: Sequence[str] = (),
+    progress: RunProgress,
+) -> ReadyRun:
+    """Read a configuration and its cohort, and check all that can be checked without a model."""
     folder = config.parent
     settings = load_config(config, overrides=tuple(overrides))
     settings.check_models(folder)
@@ -60,12 +88,13 @@ def audit(
     conditions = _conditions(settings, audits, folder)
     directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
     check_directory(directory, resume=resume)
-    progress = progress or NullProgress()
     progress.stage("reading the cohort")
     cohort = _cohort(settings, folder)
-    for name in audits:
-        with settings.locating("audits", name):
-            check_scope(cohort, name, settings.audits.get(name, {}))
+    for written, name in _called(settings, folder).items():
+        if name in audits:
+            with settings.locating("audits", written):
+                check_scope(cohort, name, settings.audits[written])
+                check_groups(cohort, audits[name])
     for k, condition in enumerate(conditions):
         with settings.locating("gate", k):
             check_labels(condition, cohort.labels, audits)
@@ -82,14 +111,35 @@ def audit(
             "include_text": settings.include_text,
         },
     )
-    cache = ScoreCache(folder / settings.cache if settings.cache else default_path())
+    return ReadyRun(job, directory, conditions, folder / settings.cache if settings.cache else None)
+
+
+def execute(
+    job: Job, directory: RunDirectory, conditions: Sequence[Condition], *, cache: Path | None, progress: RunProgress
+) -> Outcome:
+    """Run a job, judge the gate and write the report: where the command line and Python meet."""
+    scores = ScoreCache(cache or default_path())
     try:
-        results = run(job, directory, cache, progress)
+        results = run(job, directory, scores, progress)
     finally:
-        cache.close()
+        scores.close()
     judgements = _gate(conditions, results, directory)
     progress.stage("writing the report")
     return Outcome(directory, results, judgements, report(directory.path))
+
+
+def summarise(outcome: Outcome) -> dict[str, Any]:
+    """A run in a few values, for pipelines: where it is, the gate, the scorecard, how many findings of each verdict."""
+    scorecard = outcome.run.path / "scorecard.json"
+    kinds = Counter(finding.kind for result in outcome.results for finding in result.findings)
+    return {
+        "run": str(outcome.run.path),
+        "report": str(outcome.report),
+        "passed": outcome.passed,
+        "gate": [judgement._asdict() for judgement in outcome.judgements],
+        "findings": dict(sorted(kinds.items())),
+        "scorecard": json.loads(scorecard.read_text(encoding="utf-8")) if scorecard.exists() else None,
+    }
 
 
 def report(path: Path | str) -> Path:
@@ -143,11 +193,13 @@ def _cohort(settings: Config, folder: Path) -> Cohort:
 
 
 def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Audit]:
-    unknown = [name for name in only if name not in settings.audits]
+    """The audits by what their results are called; an own one has another name in the configuration."""
+    called = _called(settings, folder)
+    unknown = [name for name in only if name not in called and name not in called.values()]
     if unknown:
         raise ConfigError(
             f"--only {unknown[0]}: the configuration does not have this audit",
-            hint=f"it has: {', '.join(settings.audits)}",
+            hint=f"it has: {', '.join(called.values())}",
         )
 
     def make(name: str, options: dict[str, Any]) -> Audit:
@@ -157,14 +209,26 @@ def _audits(settings: Config, only: Sequence[str], folder: Path) -> dict[str, Au
             )
         return made
 
-    chosen = [name for name in settings.audits if name != DATA and (not only or name in only)]
-    audits = {name: make(name, settings.audits[name]) for name in chosen}
+    chosen = [name for name in settings.audits if name != DATA and (not only or {name, called[name]} & set(only))]
+    audits = {called[name]: make(name, settings.audits[name]) for name in chosen}
     if DATA not in settings.audits:
         return audits
-    return {DATA: make(DATA, {**_in_common(audits.values()), **settings.audits[DATA]}), **audits}
+    return {DATA: make(DATA, {**in_common(audits.values()), **settings.audits[DATA]}), **audits}
 
 
-def _in_common(audits: Collection[Audit]) -> dict[str, Any]:
+def _called(settings: Config, folder: Path) -> dict[str, str]:
+    """What the results of each entry of `audits:` are called."""
+    called: dict[str, str] = {}
+    for name in settings.audits:
+        with settings.locating("audits", name):
+            own = audit_name(name, folder)
+            if own in called.values():
+                raise ConfigError(f"two audits are named '{own}'", hint="give one of them another name")
+        called[name] = own
+    return called
+
+
+def in_common(audits: Collection[Audit]) -> dict[str, Any]:
     """The split and the labels that all audits are about, which the data are checked for."""
     common = {}
     for option, kinds in {"split": str, "labels": tuple}.items():

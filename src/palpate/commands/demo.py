@@ -25,6 +25,7 @@ import polars as pl
 from palpate.commands.build import build_cohort, read_training_cohort
 from palpate.config import parse_settings
 from palpate.errors import InputError
+from palpate.registry import optional
 from palpate.results import MACRO
 from palpate.synthetic import write_hospital
 from palpate.train import train
@@ -82,6 +83,8 @@ def write_demo(
 
     `folder` must be new, empty, or of an earlier demo, which is replaced.
     """
+    for module in ("duckdb", "xgboost"):
+        optional(module, extra="demo", needed_for="the demo")
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
         raise InputError("is not empty", file=folder, hint="choose another --out for the demo")
     shutil.rmtree(folder, ignore_errors=True)
@@ -167,7 +170,7 @@ def tell_xrays(folder: Path, outcome: Outcome) -> list[str]:
     return [
         f"Two models read chest X-rays. Their AUROC, the mean of {len(truth['shortcut'])} labels: {levels}.",
         f"Among patients with a similar pre-test probability, {changes} (planted: 0 and "
-        f"{planted / len(truth['shortcut']):.2f}).".replace("-", "−"),
+        + f"{planted / len(truth['shortcut']):.2f}).".replace("-", "−"),
     ]
 
 

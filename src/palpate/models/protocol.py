@@ -27,6 +27,14 @@ class Model(ABC):
     Subclasses set `labels` and `fingerprint` and implement `predict`; everything else has a default. A two-class
     model has one label, its positive class. `fingerprint` changes whenever the predictions may change: the score
     cache is keyed by it.
+
+    >>> class Coin(Model):
+    ...     labels, fingerprint = ("sick",), "coin-1"
+    ...
+    ...     def predict(self, inputs):
+    ...         return np.full((len(inputs), 1), 0.5)
+    >>> Coin().predict(Inputs.from_texts(["a note"])).tolist()
+    [[0.5]]
     """
 
     labels: tuple[str, ...]
@@ -39,6 +47,10 @@ class Model(ABC):
     """How much of a text the model reads, in words ("the first 512 tokens"); None: all of it."""
     tells_cohorts_apart: bool = True
     """False: the model looks cases up by name alone, so it can't be used where two cohorts share case names."""
+    may_miss: bool = False
+    """True: a prediction may be NaN, which is missing: it is counted and reported, not an error."""
+    answers_altered: ClassVar[bool] = True
+    """False: the model is nothing but scores of the cases, so it is left out of audits that alter or make up texts."""
     cached: ClassVar[bool] = True
     """False: predictions are so cheap that caching them is not worth it."""
     rows_per_call: int = 1024
@@ -94,7 +106,11 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """How to get a model, as plain data: small enough to send to a worker, which loads the model there."""
+    """How to get a model, as plain data: small enough to send to a worker, which loads the model there.
+
+    >>> ModelSpec("bert", "hf:models/bert", options={"max_tokens": 256}).source
+    'hf:models/bert'
+    """
 
     name: str
     source: str

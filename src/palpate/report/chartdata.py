@@ -116,6 +116,8 @@ def _named(chart: Chart, row: Row) -> Row:
         if "x_low" in row:
             drawn |= {"xlo": as_number(row["x_low"]), "xhi": as_number(row.get("x_high"))}
         drawn["name"] = shorten(row.get("text"), 120)
+        if row.get("marked"):
+            drawn["m"] = 1
     return drawn
 
 

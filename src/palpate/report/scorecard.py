@@ -18,6 +18,10 @@ METRICS_IN_WORDS: Mapping[str, str] = {
     "constant_labels": "labels with one outcome only",
     "calibration": "calibration error",
     "calibration_in_the_large": "observed less predicted risk",
+    "alerts_per_100": "alerts per 100",
+    "ppv": "PPV",
+    "npv": "NPV",
+    "lead_time_hours": "median lead time in hours",
     "agreement": "agreement with clinicians, against their own",
     "shift": "change of the risk",
     "flips": "decisions flipped",
@@ -126,6 +130,7 @@ def margin_of(answer: Answer) -> str:
         return ""
     points = f"{100 * answer.margin:g}"
     shown = f"{points} {'point' if points in ('1', '-1') else 'points'}" if answer.percent else f"{answer.margin:g}"
+    shown = f"{points}%" if answer.percent and answer.required else shown
     of = METRICS_IN_WORDS.get(answer.metric, answer.metric.replace("_", " "))
     of = f"difference of {of}" if answer.metric == "auroc" and not answer.required else of
     return f"{of}, {'required' if answer.required else 'margin'} {shown}".replace("-", typeset.MINUS)

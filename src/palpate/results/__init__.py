@@ -31,6 +31,7 @@ from palpate.results.estimates import (
 from palpate.results.plan import (
     AdaptiveAudit,
     Audit,
+    ChecksCohort,
     ChecksModels,
     ChecksOptions,
     Explain,
@@ -64,6 +65,7 @@ __all__ = [
     "Block",
     "Cell",
     "Chart",
+    "ChecksCohort",
     "ChecksModels",
     "ChecksOptions",
     "Column",

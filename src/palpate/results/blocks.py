@@ -54,15 +54,17 @@ class Axis(BaseModel):
     low: float | None = None
     high: float | None = None
     percent: bool = False
+    labels: tuple[str, ...] | None = None
+    """What 0, 1, 2, ... are called along the axis: the periods of a time line."""
 
 
 class Chart(Block):
     """Data to draw, and how.
 
     forest: one row per (`y` category, series) with fields value, low, high, n and, if wanted, `significant`.
-    line: x and y numbers, with a band where rows have low and high. bar: y categories, x numbers, intervals
-    where given. scatter: x and y numbers, `text` for the tooltip, intervals along both axes where rows have x_low,
-    x_high, low and high. heatmap: x and y categories, `value`.
+    line: x and y numbers, with a band where rows have low and high; `marked` rows are points beside it, with their
+    `text`. bar: y categories, x numbers, intervals where given. scatter: x and y numbers, `text` for the tooltip,
+    intervals along both axes where rows have x_low, x_high, low and high. heatmap: x and y categories, `value`.
     histogram: rows are bins with start, end and count.
     """
 
@@ -114,7 +116,11 @@ class Finding(BaseModel):
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What one audit found."""
+    """What one audit found.
+
+    >>> AuditResult("performance", estimates=pl.DataFrame()).findings
+    ()
+    """
 
     audit: str
     estimates: pl.DataFrame

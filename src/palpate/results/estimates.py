@@ -38,6 +38,10 @@ class Estimate:
     A row with `reference` is a difference, this less that; `reference` names a model, a group or a cohort. A row
     without it is a level. Where a difference is tested, `p_value`, `low` and `high` hold for the family of `n_family`
     comparisons that it belongs to, and agree with each other; `pointwise_low` and `pointwise_high` are for it alone.
+
+    >>> drop = Estimate("performance", "lr", "auroc", "sick", "away", -0.25, n=100, reference="home")
+    >>> drop.negated().value
+    0.25
     """
 
     audit: str
@@ -80,7 +84,9 @@ def estimates_frame(rows: Sequence[Estimate]) -> pl.DataFrame:
     return pl.DataFrame([vars(row) for row in rows], schema=ESTIMATE_SCHEMA, orient="row")
 
 
-MACRO, MICRO, ALL_LABELS = "macro", "micro", "all labels"
+MACRO = "macro"
+MICRO = "micro"
+ALL_LABELS = "all labels"
 """What stands in `label` where a number is about several labels: their mean, all case–label pairs pooled, or a measure
 of all of them together."""
 METRIC_NAMES = {
@@ -103,6 +109,22 @@ METRIC_NAMES = {
     "mean_score": "Mean risk",
     "oe_ratio": "O:E",
     "calibration_in_the_large": "Observed − predicted",
+    "calibration_intercept": "Calibration intercept",
+    "calibration_slope": "Calibration slope",
+    "ici": "ICI",
+    "e50": "E50",
+    "e90": "E90",
+    "emax": "Emax",
+    "mean_net_benefit": "Mean net benefit",
+    "threshold": "Threshold",
+    "alerts_per_100": "Alerts per 100",
+    "alerts_per_day": "Alerts per day",
+    "number_needed_to_evaluate": "Number needed to evaluate",
+    "net_benefit": "Net benefit",
+    "alerts_per_stay": "Alerts per stay",
+    "alerts_per_flagged_stay": "Alerts per flagged stay",
+    "hours_to_alert": "Hours to the first alert",
+    "lead_time_hours": "Lead time in hours",
     "precision_0": "Precision, class 0",
     "recall_0": "Recall, class 0",
     "f1_0": "F1, class 0",
@@ -110,7 +132,7 @@ METRIC_NAMES = {
     "recall_1": "Recall, class 1",
     "f1_1": "F1, class 1",
 }
-LOWER_IS_BETTER = frozenset({"brier", "adaptive_calibration_error"})
+LOWER_IS_BETTER = frozenset({"brier", "adaptive_calibration_error", "ici", "e50", "e90", "emax"})
 """All other metrics of performance are better when higher."""
 
 

@@ -50,7 +50,13 @@ NO_REQUESTS = ModelRequests()
 
 @dataclass(frozen=True, eq=False)
 class Plan(Generic[M]):
-    """What an audit wants scored, and what it needs to remember until the predictions are there."""
+    """What an audit wants scored, and what it needs to remember until the predictions are there.
+
+    >>> import polars as pl
+    >>> cohort = Cohort.from_frame(pl.DataFrame({"text": ["a", "b"], "sick": [0, 1]}), labels=["sick"])
+    >>> len(Plan(cohort, Variants.of_cases([0, 1]), cohort.labels).variants)
+    2
+    """
 
     cohort: Cohort
     variants: Variants
@@ -93,11 +99,15 @@ class ModelFacts(NamedTuple):
     reads: str = "text"
     uses_edits: bool = False
     window: str | None = None
+    may_miss: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class ModelPredictions:
-    """One model's predictions for one plan, in the plan's order; NaN where it was not asked (`ModelRequests.only`)."""
+    """One model's predictions for one plan, in the plan's order.
+
+    NaN where it was not asked (`ModelRequests.only`), and where a model that may lack scores (`may_miss`) has none.
+    """
 
     labels: tuple[str, ...]
     p: NDArray[np.float64]
@@ -177,7 +187,12 @@ def _mean_of(members: list[ModelPredictions]) -> ModelPredictions:
 
 
 class Audit(Protocol):
-    """Two pure steps. An audit is a frozen dataclass: its fields are its configuration and its saved spec."""
+    """Two pure steps. An audit is a frozen dataclass: its fields are its configuration and its saved spec.
+
+    >>> from palpate import Performance
+    >>> hasattr(Performance(), "plan") and hasattr(Performance(), "analyse")
+    True
+    """
 
     @property
     def name(self) -> str:
@@ -229,6 +244,15 @@ class ChecksOptions(Protocol):
 
     def check_options(self) -> None:
         """Refuse them before anything is read."""
+        ...
+
+
+@runtime_checkable
+class ChecksCohort(Protocol):
+    """An audit that can tell, from the cohort alone, that its options do not fit."""
+
+    def check_cohort(self, cohort: Cohort) -> None:
+        """Refuse them before any model is loaded."""
         ...
 
 

@@ -14,7 +14,7 @@ from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError, RunError, closest
 from palpate.models import Model
 from palpate.models.classes import unclear
-from palpate.results import Audit, ChecksModels, ModelFacts, ModelPredictions, Plan, Predictions
+from palpate.results import Audit, ChecksCohort, ChecksModels, ModelFacts, ModelPredictions, Plan, Predictions
 from palpate.run.directory import RunDirectory
 
 
@@ -50,6 +50,12 @@ def check_scope(cohort: Cohort, audit: str, options: Mapping[str, Any]) -> None:
     if isinstance(split, str) and not len(cohort.rows(split=split)):
         hint = closest(split, cohort.cases["split"].drop_nulls().unique().to_list(), all_are="its splits are")
         raise ConfigError(f"audit '{audit}': the cohort has no case in split '{split}'", hint=hint, at=("split",))
+
+
+def check_groups(cohort: Cohort, audit: Audit) -> None:
+    """Refuse options of an audit that do not fit the cohort, such as an attribute that it does not have."""
+    if isinstance(audit, ChecksCohort):
+        audit.check_cohort(cohort)
 
 
 def check_fit(
@@ -108,17 +114,34 @@ def _check_images(model: str, cohort: Cohort, plans: Mapping[str, Plan[Any]]) ->
     if not cohort.has_images:
         raise ConfigError(f"model '{model}' reads images, but the cohort has none", hint="set `image:` of the cohort")
     for name, plan in plans.items():
-        variants = plan.variants
-        if variants.n_edits.any() or (variants.parent >= len(cohort)).any():
+        if _alters(plan, cohort):
             raise ConfigError(
                 f"model '{model}' reads images, but audit '{name}' alters texts",
                 hint="leave one of them out, or give the model a configuration of its own",
             )
 
 
+def _alters(plan: Plan[Any], cohort: Cohort) -> bool:
+    """Whether an audit asks about texts other than the cases' own."""
+    return bool(plan.variants.n_edits.any() or (plan.variants.parent >= len(cohort)).any())
+
+
+def left_out_of(name: str, model: Model, cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> list[str]:
+    """The audits that a model takes no part in, because it is nothing but scores and they alter or make up texts."""
+    if model.answers_altered:
+        return []
+    altered = [audit for audit, plan in plans.items() if _alters(plan, cohort)]
+    if altered and len(altered) == sum(len(plan.variants) > 0 for plan in plans.values()):
+        raise ConfigError(
+            f"model '{name}' is nothing but scores, and {altered[0]} alters texts",
+            hint="give the model itself, or an audit that asks about the cases as they are (performance)",
+        )
+    return altered
+
+
 def facts_of(model: Model) -> ModelFacts:
     """What a model declares about itself."""
-    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window)
+    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window, model.may_miss)
 
 
 def cases_with_images(cohort: Cohort, models: Iterable[Model]) -> Cohort:

@@ -66,7 +66,11 @@ def _names(plan: Plan[Any], row: NDArray[np.int64]) -> list[pl.Series]:
 
 
 class RunDirectory:
-    """Reads and writes one run."""
+    """Reads and writes one run.
+
+    >>> RunDirectory(Path("no-such-folder")).exists
+    False
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

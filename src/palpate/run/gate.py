@@ -187,7 +187,7 @@ def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest:
         )
     worse, told = False, []
     for row in both.iter_rows(named=True):
-        interval = _interval(row["values"], row["values_before"])
+        interval = difference_interval(row["values"], row["values_before"])
         if interval is None:
             return Judgement(condition.text, False, f"{row['model']} · {row['group']}: no interval to compare")
         low, high = interval
@@ -198,7 +198,7 @@ def _judge_drop(condition: NoDrop, results: Mapping[str, AuditResult], manifest:
     return Judgement(condition.text, not worse, f"{'; '.join(told)} [{how}]")
 
 
-def _interval(now: list[float], before: list[float]) -> tuple[float, float] | None:
+def difference_interval(now: list[float], before: list[float]) -> tuple[float, float] | None:
     """The 95% interval of the difference between two sets of replicates."""
     n = min(len(now), len(before))
     low, high = percentile_interval(np.asarray(now[:n]) - np.asarray(before[:n]))

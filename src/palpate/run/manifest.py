@@ -62,6 +62,13 @@ def unreliable_cache(name: str, model: Model) -> str | None:
     )
 
 
+def left_out_fact(name: str, audits: Sequence[str]) -> str | None:
+    """What is said of a model that takes no part in some audits."""
+    if not audits:
+        return None
+    return f"{name} is nothing but scores of the cases, so it takes no part in {', '.join(audits)}, which alter texts."
+
+
 def _model_entry(spec: ModelSpec, model: Model, ensemble: str | None) -> dict[str, Any]:
     return {
         "name": spec.name,

@@ -5,7 +5,7 @@ An undefined number is nan (AUROC with one class); a wrong argument is a `ValueE
 predicted positive if its score is at least the threshold.
 
 discrimination  auroc  auprc  sensitivity_at_specificity  threshold_at_specificity  operating_point
-                youden_threshold  recall_threshold
+                youden_threshold  recall_threshold  capacity_threshold
 confusion       confusion  sensitivity_at_threshold  specificity_at_threshold  ppv  npv  precision_recall_f1
 calibration     brier  brier_skill_score  adaptive_calibration_error  calibration_curve
 bootstrap       bootstrap  resample_counts  macro_average  METRICS  NOISE  THRESHOLD_METRICS
@@ -85,9 +85,11 @@ from palpate.stats.context.weighting import (
 )
 from palpate.stats.curves import DecisionCurves, decision_curves
 from palpate.stats.discrimination import (
+    Capacity,
     OperatingPoint,
     auprc,
     auroc,
+    capacity_threshold,
     operating_point,
     recall_threshold,
     sensitivity_at_specificity,
@@ -121,6 +123,7 @@ __all__ = [
     "THRESHOLD_METRICS",
     "Balance",
     "CalibrationCurve",
+    "Capacity",
     "ClassScores",
     "Confusion",
     "ContextGain",
@@ -142,6 +145,7 @@ __all__ = [
     "brier",
     "brier_skill_score",
     "calibration_curve",
+    "capacity_threshold",
     "combine_logits",
     "confusion",
     "context_gain",

@@ -129,3 +129,27 @@ def recall_threshold(
     if curve.score.size == 0 or curve.tp[-1] <= 0:
         return float("nan")
     return float(curve.score[int(np.argmax(curve.tp / curve.tp[-1] >= target - curve.tolerance))])
+
+
+class Capacity(NamedTuple):
+    """A threshold that flags as many rows as can be looked at, and the share that it does flag."""
+
+    threshold: float
+    flagged: float
+
+
+def capacity_threshold(y_score: ArrayLike, share: float, *, weight: ArrayLike | None = None) -> Capacity:
+    """The score at which the share of rows that reach it is nearest to `share`; of two equally near, the higher one.
+
+    Tied scores are flagged together, so the share that is flagged may be higher or lower than the one that is asked
+    for. At least one score is flagged; nan without rows.
+    """
+    wanted = _inputs.fraction(share, name="share")
+    scores = np.asarray(y_score, np.float64)
+    curve = _curve(np.ones(scores.shape, np.uint8), scores, weight)
+    if curve.score.size == 0:
+        return Capacity(float("nan"), float("nan"))
+    flagged = curve.tp / curve.tp[-1]
+    distance = np.abs(flagged - wanted)
+    best = int(np.argmax(distance <= distance.min() + _WEIGHT_TOLERANCE))
+    return Capacity(float(curve.score[best]), float(flagged[best]))

@@ -19,12 +19,34 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
-from palpate.stats.arguments import NOISE, Unit
+from palpate.stats.arguments import NOISE
 from palpate.stats.inputs import Floats
 from palpate.stats.intervals import Interval, error_interval, percentile_interval
+from palpate.stats.precision import Counts, Weighing, class_units, cluster_sizes, weighing
+
+__all__ = [
+    "ERROR",
+    "FEWEST_UNITS",
+    "Counts",
+    "Spread",
+    "Weighing",
+    "auroc_interval",
+    "calibration_interval",
+    "class_units",
+    "cluster_sizes",
+    "contrast_interval",
+    "defined_error",
+    "f1_interval",
+    "mean_interval",
+    "metric_intervals",
+    "rate_interval",
+    "squared_error_interval",
+    "student_quantile",
+    "weighing",
+]
 
 ERROR = "adaptive_calibration_error"
 FEWEST_UNITS = 2
@@ -38,6 +60,8 @@ both alike, is then about that much too small."""
 _MANY = 50.0
 """Patients above which notes may vary less than independent ones would."""
 _STEPS = 40
+_SHARES = ("prevalence", "flag_rate", "true_alerts", "false_alerts")
+"""Metrics that are shares of all rows."""
 
 
 def _quantile(level: float) -> float:
@@ -125,12 +149,18 @@ def _agresti_coull(p: Floats, n: Floats, z: Floats) -> Interval:
 
 
 def f1_interval(
-    value: ArrayLike, error: ArrayLike, n: ArrayLike, per_unit: ArrayLike, *, level: float = 0.95
+    value: ArrayLike,
+    error: ArrayLike,
+    n: ArrayLike,
+    per_unit: ArrayLike,
+    *,
+    level: float = 0.95,
+    wider: ArrayLike = 1.0,
 ) -> Interval:
     """Interval of an F1: F / (2 - F) is the share of hits among the `n` rows that are positive or called so."""
     f = np.asarray(value, np.float64)
     slope = 2.0 / (2.0 - f) ** 2
-    ends = rate_interval(f / (2.0 - f), slope * np.asarray(error, np.float64), n, per_unit, level=level)
+    ends = rate_interval(f / (2.0 - f), slope * np.asarray(error, np.float64), n, per_unit, level=level, wider=wider)
     return Interval(*(2.0 * end / (1.0 + end) for end in ends))
 
 
@@ -157,65 +187,6 @@ def student_quantile(freedom: ArrayLike, level: float) -> Floats:
     return np.asarray(stdtrit(np.maximum(np.asarray(freedom, np.float64), 1.0), 0.5 + level / 2.0))
 
 
-class Counts(NamedTuple):
-    """How many rows and patients metrics are about, for each label."""
-
-    n: NDArray[np.int64]
-    n_positive: NDArray[np.int64]
-    n_units: NDArray[np.int64]
-    """Patients (or cases) with a positive row, and with a negative one: [2, label]."""
-    sizes: Floats | None = None
-    """Rows per patient of each class, as a row sees it (`cluster_sizes`): [2, label]; by default the mean."""
-
-    @property
-    def mean_per_unit(self) -> Floats:
-        """Rows per patient, of the class that has more: the mean over patients."""
-        rows = np.stack([self.n_positive, self.n - self.n_positive])
-        return np.asarray((rows / np.maximum(self.n_units, 1)).max(axis=0).clip(1.0))
-
-    @property
-    def per_unit(self) -> Floats:
-        """Rows per patient, of the class that has more, as a row sees it."""
-        return self.mean_per_unit if self.sizes is None else np.asarray(self.sizes.max(axis=0).clip(1.0))
-
-
-def class_units(
-    y_true: NDArray[np.uint8], patient: ArrayLike, unit: Unit, rows: NDArray[np.bool_] | None = None
-) -> NDArray[np.int64]:
-    """How many patients (or cases) have a positive case of each label, and how many a negative one: [2, label].
-
-    `rows`, [case, label], says which cases count; by default all.
-    """
-    positive = y_true.astype(bool)
-    sides = (positive, ~positive) if rows is None else (positive & rows, ~positive & rows)
-    if unit == "case":
-        return np.stack([side.sum(axis=0, dtype=np.int64) for side in sides])
-    names, code = np.unique(np.asarray(patient), return_inverse=True)
-    found = np.zeros((2, len(names), y_true.shape[1]), dtype=bool)
-    for k, side in enumerate(sides):
-        case, label = np.nonzero(side)
-        found[k, code[case], label] = True
-    counts: NDArray[np.int64] = found.sum(axis=1, dtype=np.int64)
-    return counts
-
-
-def cluster_sizes(
-    y_true: NDArray[np.uint8], patient: ArrayLike, unit: Unit, rows: NDArray[np.bool_] | None = None
-) -> Floats:
-    """How many rows of its class the patient of a row has, on average over rows, for each class: [2, label]."""
-    positive = y_true.astype(bool)
-    sides = (positive, ~positive) if rows is None else (positive & rows, ~positive & rows)
-    if unit == "case":
-        return np.ones((2, y_true.shape[1]))
-    names, code = np.unique(np.asarray(patient), return_inverse=True)
-    sizes = np.ones((2, y_true.shape[1]))
-    for k, side in enumerate(sides):
-        for j in range(y_true.shape[1]):
-            each = np.bincount(code[side[:, j]], minlength=len(names)).astype(np.float64)
-            sizes[k, j] = (each**2).sum() / max(each.sum(), 1.0)
-    return sizes
-
-
 class Spread(NamedTuple):
     """The interval and the bootstrap standard error of each number; nan where there is none."""
 
@@ -235,15 +206,15 @@ def metric_intervals(
     error, each = defined_error(values), counts.per_unit
     low, high = np.full(point.shape, np.nan), np.full(point.shape, np.nan)
     rows = _denominators(metrics, point, counts)
-    few = counts.n_units.min(axis=0) < FEWEST_UNITS
+    few = counts.units.min(axis=0) < FEWEST_UNITS
     for k, name in enumerate(metrics):
         value, own = point[:, k], error[:, k]
         too_few = np.broadcast_to(few, value.shape)
         if name in rows and name.startswith("f1"):
-            ends = f1_interval(value, own, rows[name], each, level=level)
+            ends = f1_interval(value, own, rows[name], each, level=level, wider=_for_weights(name, counts))
             too_few = rows[name] / each < FEWEST_UNITS
         elif name in rows:
-            ends = rate_interval(value, own, rows[name], each, level=level)
+            ends = rate_interval(value, own, rows[name], each, level=level, wider=_for_weights(name, counts))
             if "_at_" in name and "sensitivity" in name:  # its threshold jumps between tied scores, now and then
                 ends = _widest(ends, percentile_interval(values[:, k], level=1.0 - (1.0 - level) / 5.0))
             else:
@@ -258,33 +229,39 @@ def metric_intervals(
     return Spread(low, high, error)
 
 
+def _for_weights(name: str, counts: Counts) -> Floats:
+    """How much wider a rate's interval is for heavy weights that the sample may by chance lack, as `make validity` has
+    it: more where rows of both classes are counted together."""
+    within = ("sensitivity", "specificity", "recall")
+    return np.asarray(counts.kept_of_all ** (-0.125 if name.startswith(within) else -0.25))
+
+
 def _interval(name: str, value: Floats, values: Floats, error: Floats, counts: Counts, level: float) -> Interval:
     """The interval of one metric that is no rate, [model, label]."""
-    positive, negative, each = counts.n_positive, counts.n - counts.n_positive, counts.per_unit
-    freedom = counts.n_units.min(axis=0)
+    positive, negative, each, units = counts.positive, counts.negative, counts.per_unit, counts.units
+    freedom = units.min(axis=0)
     if name == "auroc":
-        units = (counts.n_units[0], counts.n_units[1])
-        return auroc_interval(value, error, positive, negative, units, per_unit=each, level=level)
+        return auroc_interval(value, error, positive, negative, (units[0], units[1]), per_unit=each, level=level)
     if name == "auprc":
-        wider = student_quantile(freedom - 1, level) / _quantile(level)
+        wider = _for_weights(name, counts) * student_quantile(freedom - 1, level) / _quantile(level)
         return rate_interval(value, error, positive, each, level=level, wider=wider)
     if name in ("brier", "mean_score"):  # both are means of numbers between 0 and 1, with a long tail
-        return squared_error_interval(value, error, counts.n / each, freedom, level=level)
+        return squared_error_interval(value, error, counts.total / each, freedom, level=level)
     if name == "brier_skill_score":
         # 1 - Brier / reference: the interval of the Brier score that has the skill's relative error.
-        reference = np.maximum(positive * negative / np.maximum(counts.n, 1.0) ** 2, 1e-12)
+        reference = np.maximum(counts.prevalence * (1.0 - counts.prevalence), 1e-12)
         ends = squared_error_interval(
-            (1.0 - value) * reference, error * reference, counts.n / each, freedom, level=level
+            (1.0 - value) * reference, error * reference, counts.total / each, freedom, level=level
         )
         return Interval(1.0 - ends.high / reference, 1.0 - ends.low / reference)
     if name in ("oe_ratio", "calibration_in_the_large"):
         # What was observed has the interval of a rate, at the error of its comparison with what was predicted.
-        observed = positive / np.maximum(counts.n, 1.0)
+        observed = counts.prevalence
         if name == "calibration_in_the_large":
-            ends = rate_interval(observed, error, counts.n, each, level=level)
+            ends = rate_interval(observed, error, counts.total, each, level=level)
             return Interval(ends.low + value - observed, ends.high + value - observed)
         predicted = np.divide(observed, value, out=np.full(value.shape, np.nan), where=value > 0)
-        ends = rate_interval(observed, error * predicted, counts.n, each, level=level)
+        ends = rate_interval(observed, error * predicted, counts.total, each, level=level)
         return Interval(ends.low / predicted, ends.high / predicted)
     return percentile_interval(values, level=level)
 
@@ -292,9 +269,9 @@ def _interval(name: str, value: Floats, values: Floats, error: Floats, counts: C
 def mean_interval(point: Floats, values: Floats, counts: Counts, *, level: float = 0.95) -> Spread:
     """The interval of a mean over many labels: the estimate and its standard error, a little wider for few patients."""
     error = defined_error(values)
-    fewest = np.maximum(counts.n_units.min(axis=0), FEWEST_UNITS)
+    fewest = np.maximum(counts.units.min(axis=0), FEWEST_UNITS)
     reach = _quantile(level) * np.sqrt(fewest / (fewest - 1.0)) * error
-    unknown = np.isnan(point) | (error == 0) | (counts.n_units.min(axis=0) < FEWEST_UNITS)
+    unknown = np.isnan(point) | (error == 0) | (counts.units.min(axis=0) < FEWEST_UNITS)
     return Spread(np.where(unknown, np.nan, point - reach), np.where(unknown, np.nan, point + reach), error)
 
 
@@ -305,7 +282,7 @@ def calibration_interval(
     patient who is a complete miss."""
     low, high = error_interval(value, values, noise, level=level)
     uneven = np.sqrt(np.maximum(counts.per_unit / counts.mean_per_unit, 1.0))
-    unseen = _quantile(level) * counts.per_unit / np.maximum(counts.n, 1)
+    unseen = _quantile(level) * counts.per_unit / np.maximum(counts.total, 1.0)
     above = np.hypot(uneven * (high - value), unseen)
     return Interval(np.maximum(value - uneven * (value - low), 0.0), np.minimum(value + above, 1.0))
 
@@ -313,18 +290,18 @@ def calibration_interval(
 def _denominators(metrics: Sequence[str], point: Floats, counts: Counts) -> dict[str, Floats]:
     """Of each rate: how many rows it is a share of, [model, label]; F1 counts hits and both kinds of errors."""
     shape = (len(point), point.shape[-1])
-    positive = np.broadcast_to(counts.n_positive, shape).astype(np.float64)
-    negative = np.broadcast_to(counts.n, shape) - positive
+    positive, negative = (np.broadcast_to(each, shape) for each in (counts.positive, counts.negative))
     found = {name: positive for name in metrics if name.startswith("sensitivity") or name == "recall_1"}
     found |= {name: negative for name in metrics if name.startswith("specificity") or name == "recall_0"}
-    found |= {name: positive + negative for name in metrics if name in ("prevalence", "flag_rate")}
+    everything = np.broadcast_to(counts.total, shape)
+    found |= {name: everything for name in metrics if name in _SHARES}
     if "sensitivity" in metrics and "specificity" in metrics:
         hits, passes = (np.nan_to_num(point[:, list(metrics).index(name)]) for name in ("sensitivity", "specificity"))
         tp, tn = hits * positive, passes * negative
         fp, fn = negative - tn, positive - tp
         rows = {"ppv": tp + fp, "precision_1": tp + fp, "npv": tn + fn, "precision_0": tn + fn}
         rows |= {"f1_0": tn + fp + fn, "f1_1": tp + fp + fn}
-        found |= {name: size for name, size in rows.items() if name in metrics}
+        found |= {name: size * counts.mixed for name, size in rows.items() if name in metrics}
     return found
 
 

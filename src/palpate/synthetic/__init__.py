@@ -29,6 +29,7 @@ from palpate.synthetic.layouts.mimic_iii import MimicIII
 from palpate.synthetic.layouts.mimic_iv import MimicIV
 from palpate.synthetic.patients import simulate
 from palpate.synthetic.patients.findings import findings
+from palpate.synthetic.patients.images import require_pillow
 from palpate.synthetic.plants import SITES, Plants, Site, Truth
 
 Progress = Callable[[int, int], None]
@@ -62,6 +63,8 @@ def write_hospital(
             hint="use at least one patient, a seed of 0 or more and site a or b",
         )
     plants.check()
+    if images:
+        require_pillow()
     _clear(out)
     count = _Count(progress, 2 * n_patients)
     if workers > 1 and n_patients >= _PARALLEL_FROM:

@@ -188,10 +188,10 @@ def test_what_cannot_be_compared_is_unsettled_with_the_reason(columns: dict[str,
 
 def test_without_text_the_patients_decide() -> None:
     plan = Data().plan(cohort(text=None), np.random.default_rng(0))
-    assert "known_notes" not in plan.memory.cohorts[0].found
-    assert plan.memory.cohorts[0].found["known_patients"].share == 0.0
+    assert "known_notes" not in plan.memory.checked.cohorts[0].found
+    assert plan.memory.checked.cohorts[0].found["known_patients"].share == 0.0
     neither = Data().plan(cohort(text=None, patient_id=None), np.random.default_rng(0))
-    assert neither.memory.cohorts[0].found["known_patients"].reason == ALONE
+    assert neither.memory.checked.cohorts[0].found["known_patients"].reason == ALONE
 
 
 def test_constant_labels_by_name() -> None:
@@ -276,7 +276,7 @@ def test_a_random_split_is_seldom_said_to_be_out_of_order() -> None:
     told = 0
     for _ in range(200):
         made = cohort(text=["seen, well"] * N, time=days(rng.permutation(N // 2).repeat(2)))
-        (checked,) = Data().plan(made, rng).memory.cohorts
+        (checked,) = Data().plan(made, rng).memory.checked.cohorts
         told += checked.order is not None and checked.order.share > checked.order.by_chance[1]
     assert told <= 12  # 2.5% are expected: 5 of 200
 
@@ -316,8 +316,8 @@ def test_the_cell_names_what_was_compared() -> None:
     assert answer(check(cohort(patient_id=patients)), "leakage").metric == "known_patients"
     without_text = cohort(text=None, image=[f"{k}.png" for k in range(N)])
     plan = Data().plan(without_text, np.random.default_rng(0))
-    rows = data_rows(plan.memory, ["m"])
-    (leakage, _) = data_answers(plan.memory, rows, ["m"], margins_with({}))
+    rows = data_rows(plan.memory.checked, ["m"])
+    (leakage, _) = data_answers(plan.memory.checked, rows, ["m"], margins_with({}))
     assert (leakage.metric, leakage.label) == ("known_patients", None)
 
 

@@ -17,7 +17,7 @@ from tests.data.published import SHARED
 def found(frame: pl.DataFrame) -> dict[str, Found]:
     labelled = frame.with_columns(label=pl.int_range(pl.len()) % 2)
     plan = Data().plan(Cohort.from_frame(labelled, labels=["label"]), np.random.default_rng(0))
-    return dict(plan.memory.cohorts[0].found)
+    return dict(plan.memory.checked.cohorts[0].found)
 
 
 def test_sections_of_mts_dialog_stand_in_both_of_its_splits() -> None:

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palpate.audits.subgroups.plan import By, Cutting, Partition, partitions_of
-from palpate.cases.cohort import Cohort
-from palpate.errors import ConfigError
+from palpate.audits.kit.attributes import Cutting
+from palpate.audits.subgroups import Subgroups
+from palpate.audits.subgroups.plan import By, Partition, partitions_of
+from palpate.cases.cohort import Cohort, stack
+from palpate.errors import CohortError, ConfigError
 
 
 def divide(
@@ -109,3 +111,75 @@ def test_no_attributes() -> None:
     cohort = Cohort.from_frame(pl.DataFrame({"case_id": [1, 2], "ill": [0, 1]}), labels=["ill"])
     with pytest.raises(ConfigError, match="has no attributes"):
         partitions_of(cohort, np.arange(2), (), Cutting({}, 4, 50), ())
+
+
+NOTES = (
+    "63 y/o F with asthma. She is homeless.",
+    "Mr. Roe is a 41 year old man with a cough.",
+    "Seen for a rash. No distress.",
+    "79 yo African American woman with chest pain.",
+)
+"""Female, male, nothing, female; 63, 41, nothing, 79."""
+
+
+def test_groups_from_what_the_notes_say() -> None:
+    frame = pl.DataFrame({"case_id": range(8), "text": [*NOTES, *NOTES], "ill": [0, 1] * 4})
+    cohort = Cohort.from_frame(frame, labels=["ill"])
+    by: tuple[By, ...] = ("note:gender", "note:ethnicity", "note:housing", "note:age", ("note:gender", "note:housing"))
+    cutting = Cutting({"note:age": [50]}, 4, 50)
+    gender, ethnicity, housing, age, both = partitions_of(cohort, np.arange(8), by, cutting, ())
+    assert names(gender)[:4] == [f"note:gender={said}" for said in ("female", "male", "not said", "female")]
+    assert names(ethnicity)[3] == "note:ethnicity=African American"
+    assert names(ethnicity)[:3] == ["note:ethnicity=not said"] * 3
+    assert names(housing)[0] == "note:housing=homeless"
+    assert names(age)[:4] == [
+        "note:age=50 and over",
+        "note:age=under 50",
+        "note:age=not said",
+        "note:age=50 and over",
+    ]
+    assert both.groups[int(both.code[0])] == "note:gender=female, note:housing=homeless"
+    assert names(gender)[:4] == names(gender)[4:]
+
+
+def test_what_cannot_be_read_from_notes_is_refused() -> None:
+    frame = pl.DataFrame({"case_id": range(4), "text": NOTES, "ill": [0, 1] * 2})
+    cohort = Cohort.from_frame(frame, labels=["ill"])
+    with pytest.raises(ConfigError, match="'note:hair' is not read from notes"):
+        partitions_of(cohort, np.arange(4), ("note:hair",), Cutting({}, 4, 50), ())
+    without = Cohort.from_frame(frame.drop("text"), labels=["ill"])
+    with pytest.raises(CohortError, match="has no text"):
+        partitions_of(without, np.arange(4), ("note:gender",), Cutting({}, 4, 50), ())
+
+
+def sites(*names: str, attributes: tuple[str, ...] = ()) -> Cohort:
+    cohorts = []
+    for k, name in enumerate(names):
+        n = 30 + 10 * k
+        columns = {each: ["x"] * n for each in attributes}
+        frame = pl.DataFrame({"case_id": range(n), "ill": [j % 3 == k for j in range(n)], **columns})
+        frame = frame.with_columns(pl.col("ill").cast(pl.Int64))
+        cohorts.append(Cohort.from_frame(frame, labels=["ill"], name=name, attributes=attributes))
+    return stack(cohorts)
+
+
+@pytest.mark.parametrize("word", ["cohort", "site"])
+def test_cohorts_as_groups_take_all_of_their_cases(word: str) -> None:
+    audit = Subgroups(by=(word,), n_replicates=100)
+    plan = audit.plan(sites("north", "south"), np.random.default_rng(0))
+    (found,) = plan.memory.partitions
+    assert found.groups == (f"{word}=north", f"{word}=south")
+    assert np.bincount(found.code).tolist() == [30, 40]
+    assert len(plan.cases) == 70  # type: ignore[arg-type]
+
+
+def test_cohorts_as_groups_where_that_is_not_possible() -> None:
+    with pytest.raises(ConfigError, match="one cohort only"):
+        Subgroups(by=("cohort",)).check_cohort(sites("north"))
+    with pytest.raises(ConfigError, match="take the cases of all cohorts"):
+        Subgroups(by=("cohort",), cohort="north").plan(sites("north", "south"), np.random.default_rng(0))
+    own = Subgroups(by=("site",)).plan(sites("north", "south", attributes=("site",)), np.random.default_rng(0))
+    assert own.memory.partitions[0].groups == ("site=x",)  # a column of that name is what is meant
+    assert len(own.cases) == 30  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="no attribute 'sex'"):
+        Subgroups(by=("sex",)).check_cohort(sites("north", attributes=("site",)))

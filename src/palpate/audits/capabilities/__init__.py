@@ -45,9 +45,14 @@ Value = str | dict[str, str | float]
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a model can do, tested by sentences with known answers."""
+    """What a model can do, tested by sentences with known answers.
+
+    >>> Capabilities(n_replicates=500).n_replicates
+    500
+    """
 
     name: ClassVar[str] = "capabilities"
+    unweighted_because: ClassVar[str] = "it scores sentences made from templates, and notes only as places for them"
     metrics: ClassVar[tuple[str, ...]] = METRICS
 
     suite: str | InstanceOf[Suite] = field(

@@ -54,9 +54,16 @@ _NOTES_FOR_MEDIAN = 1000
 
 @dataclass(frozen=True)
 class Characteristics:
-    """The same notes with another gender, age, ethnicity, or whatever a definition describes."""
+    """The same notes with another gender, age, ethnicity, or whatever a definition describes.
+
+    >>> Characteristics(n_replicates=500).n_replicates
+    500
+    """
 
     name: ClassVar[str] = "characteristics"
+    unweighted_because: ClassVar[str] = (
+        "it compares each note with altered copies of itself, and averages over the notes"
+    )
     metrics: ClassVar[tuple[str, ...]] = METRICS
     beside_models: ClassVar[tuple[str, ...]] = (TRAINING,)
 

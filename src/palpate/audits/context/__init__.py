@@ -46,9 +46,14 @@ from palpate.results.verdicts import margins_with
 
 @dataclass(frozen=True)
 class Context:
-    """The model among patients whose history makes the label about equally likely."""
+    """The model among patients whose history makes the label about equally likely.
+
+    >>> Context(n_replicates=500).n_replicates
+    500
+    """
 
     name: ClassVar[str] = "context"
+    unweighted_because: ClassVar[str] = "it matches and re-weights the cases by their own pre-test probabilities"
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, *OTHER_METRICS)
     questions: ClassVar[tuple[str, ...]] = ("held_equal", "high_risk")
     beside_models: ClassVar[tuple[str, ...]] = (PRETEST, MODEL_AND_HISTORY, EVERYBODY)

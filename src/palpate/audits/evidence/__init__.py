@@ -47,9 +47,14 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence of models against that of coders."""
+    """Evidence of models against that of coders.
+
+    >>> Evidence.name
+    'evidence'
+    """
 
     name: ClassVar[str] = "evidence"
+    unweighted_because: ClassVar[str] = "it compares marked evidence chart by chart, and averages over the charts"
     metrics: ClassVar[tuple[str, ...]] = METRICS
     questions: ClassVar[tuple[str, ...]] = ("pointing", "faithfulness")
 

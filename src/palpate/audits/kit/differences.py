@@ -19,6 +19,7 @@ from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL, not_tested
 from palpate.audits.kit.rows import RowWriter, pairs_of
 from palpate.results import MACRO, Estimate, finite
 from palpate.stats.intervals import Interval
+from palpate.stats.risks.core import DISTANCES
 from palpate.stats.score_intervals import contrast_interval, defined_error
 
 
@@ -88,7 +89,7 @@ def difference_rows(writer: RowWriter, terms: Sequence[ContrastTerm], reference:
     for k, j in product(part.reported, range(len(part.labels))):
         value, below = finite(point[k, j]), finite(low[k, j])
         untested = below is None or part.untested(j) or any(other.untested(j) for other in others)
-        reason = part.reason(j, value=value, low=below)
+        reason = part.reason(j, value=value, low=below, metric=part.metrics[k])
         for other in others:
             if value is None and int(other.n_positive[j]) in (0, int(other.n[j])):
                 reason = f"{other.reason(j, value=None, low=None)} in {other.population}"
@@ -119,9 +120,8 @@ def difference_interval(terms: Sequence[ContrastTerm], level: float) -> tuple[Fl
     values = np.sum([t.weight * t.part.values[m] for t, m in zip(terms, places, strict=True)], axis=0)
     errors = [spread.error[m] for spread, m in zip(spreads, places, strict=True)]
     error = defined_error(values)
-    if ERROR in part.metrics:
+    for k in (part.metrics.index(name) for name in (ERROR, *DISTANCES) if name in part.metrics):
         # Chance alone makes calibration errors, and their difference, so only their own intervals are trusted.
-        k = part.metrics.index(ERROR)
         error[k] = np.sqrt(np.sum([t.weight**2 * own[k] ** 2 for t, own in zip(terms, errors, strict=True)], axis=0))
     ends = contrast_interval(
         [term.part.point[m] for term, m in zip(terms, places, strict=True)],

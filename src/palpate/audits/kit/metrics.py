@@ -22,6 +22,7 @@ from palpate.stats.score_intervals import (
     ERROR,
     Counts,
     Spread,
+    Weighing,
     calibration_interval,
     class_units,
     cluster_sizes,
@@ -29,6 +30,7 @@ from palpate.stats.score_intervals import (
     defined_error,
     mean_interval,
     metric_intervals,
+    weighing,
 )
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "member_places",
     "replicates_frame",
     "spread_rows",
+    "weighing",
 ]
 Floats = NDArray[np.float64]
 BY_CHANCE = "no interval: by chance alone, a calibration error is larger in the smaller group"
@@ -70,13 +73,19 @@ def member_places(predictions: Predictions) -> Mapping[str, list[int]]:
 
 
 def curve_of_members(
-    y_true: NDArray[np.uint8], y_score: Floats, members: Sequence[int], *, n_bins: int, per_unit: float
+    y_true: NDArray[np.uint8],
+    y_score: Floats,
+    members: Sequence[int],
+    *,
+    n_bins: int,
+    per_unit: float,
+    weight: Floats | None = None,
 ) -> CalibrationCurve:
     """The calibration of a model; of an ensemble, the mean of its members' curves in the widest of their bands.
 
     `y_score` is [model, case], and `members` are the places of the ensemble's members in it, or that of the model.
     """
-    curves = [calibration_curve(y_true, y_score[m], n_bins=n_bins, per_unit=per_unit) for m in members]
+    curves = [calibration_curve(y_true, y_score[m], n_bins=n_bins, per_unit=per_unit, weight=weight) for m in members]
     x, y, n, low, high = (np.stack(each) for each in zip(*curves, strict=True))
     return CalibrationCurve(x.mean(0), y.mean(0), n.mean(0), low.min(0), high.max(0))
 
@@ -103,6 +112,8 @@ class MetricReplicates:
     """Patients (or cases) that can be drawn: with a positive case, and with a negative one; [2, label]."""
     sizes: Floats | None = None
     """Cases of a class per patient (`cluster_sizes`), [2, label]."""
+    weighing: Weighing | None = None
+    """What sampling weights leave of the cases' precision."""
     why_no_interval: str = ""
     why_undefined: str = ""
     averaged: tuple[str, ...] = ()
@@ -115,8 +126,9 @@ class MetricReplicates:
     """Of each ensemble, which stand last among the models: the places of its members."""
     _spreads: dict[float, Spread] = field(default_factory=dict, init=False, repr=False)
 
-    def reason(self, label: int, *, value: float | None, low: float | None) -> str | None:
-        """Why a number or its interval is missing; None if both are there."""
+    def reason(self, label: int, *, value: float | None, low: float | None, metric: str = "") -> str | None:  # noqa: ARG002
+        """Why a number or its interval is missing; None if both are there. `metric` is for kinds of metrics that have
+        reasons of their own (`RiskReplicates`)."""
         n, n_positive = int(self.n[label]), int(self.n_positive[label])
         if value is None:
             if n == 0:
@@ -144,7 +156,7 @@ class MetricReplicates:
     @property
     def counts(self) -> Counts:
         """Rows and patients of each label."""
-        return Counts(self.n, self.n_positive, self.n_units, self.sizes)
+        return Counts(self.n, self.n_positive, self.n_units, self.sizes, self.weighing)
 
     def spread(self, level: float) -> Spread:
         """Interval and standard error of every number in `point`."""
@@ -160,7 +172,7 @@ class MetricReplicates:
         if self.values.shape[-1] == 0:
             return Spread(*[np.full(self.point.shape, np.nan)] * 3)
         if self.labels != (MACRO,):
-            return metric_intervals(self.metrics, self.point, self.values, self.counts, level=level)
+            return self._label_spread(level)
         low, high, error = mean_interval(self.point, self.values, self.counts, level=level)
         if self.over is not None and self.kept is not None:
             parts, kept = self.over.spread(level), self.kept & ~np.isnan(self.over.point).any(axis=0)
@@ -177,6 +189,9 @@ class MetricReplicates:
             low, high = (np.where(np.isnan(self.point), np.nan, end[:, :, None]) for end in ends)
         allow_for_bias(self.metrics, Interval(low, high), self.point, self.values)
         return self._with_error_interval(Spread(low, high, error), level)
+
+    def _label_spread(self, level: float) -> Spread:
+        return metric_intervals(self.metrics, self.point, self.values, self.counts, level=level)
 
     def _ensemble_spread(self, k: int, scored: Spread, level: float) -> Spread:
         """Of the mean over an ensemble's members."""
@@ -231,7 +246,7 @@ def level_rows(writer: RowWriter, part: MetricReplicates) -> Iterator[Estimate]:
             n=int(part.n[j]),
             n_positive=int(part.n_positive[j]),
             interval=(below, high[m, k, j]),
-            reason=part.reason(j, value=value, low=below if value is not None else None),
+            reason=part.reason(j, value=value, low=below if value is not None else None, metric=part.metrics[k]),
         )
 
 
@@ -262,7 +277,7 @@ def spread_rows(writer: RowWriter, parts: Iterable[MetricReplicates], prediction
                     spread[k, j],
                     n=int(part.n[j]),
                     n_positive=int(part.n_positive[j]),
-                    reason=part.reason(j, value=finite(spread[k, j]), low=0.0),
+                    reason=part.reason(j, value=finite(spread[k, j]), low=0.0, metric=part.metrics[k]),
                 )
                 for k, j in product(part.reported, range(len(part.labels)))
             ]

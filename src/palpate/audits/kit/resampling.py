@@ -10,11 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from palpate.audits.kit.scope import Unit
 from palpate.stats import ratio_replicates
+from palpate.stats.precision.influence import FEWEST_OF_A_CLASS, FEWEST_PATIENTS, MOST_RESAMPLED
 from palpate.stats.score_intervals import defined_error, rate_interval, student_quantile
 
 Correction = Literal["bonferroni", "holm", "benjamini-hochberg"]
 Family = Literal["question", "run"]
 """Which comparisons share one correction: those that answer one question, or all that an audit makes in a run."""
+INTERVALS = (
+    f"patients are resampled; above {MOST_RESAMPLED:,.0f} cases x replicates, with at least {FEWEST_PATIENTS:,} "
+    f"patients and {FEWEST_OF_A_CLASS} of each class, replicates are the estimate moved by each patient's influence"
+)
+"""What results say about how their replicates were made."""
 FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST = 2, 10
 """Units (patients, charts, templates) below which there is no interval, and no test: a bootstrap of a handful of
 patients is too sure of itself."""
@@ -59,28 +65,55 @@ def mean_with_interval(
     Calls with the same integer `rng` and the same patients draw the same resamples, so that differences of two
     measures are paired.
     """
-    numbers: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
-    known = ~np.isnan(numbers)
-    n = int(known.sum())
+    column = np.asarray(values, dtype=np.float64)[:, None]
+    return means_with_intervals(column, patients, rng=rng, n_replicates=n_replicates, level=level)[0]
+
+
+def means_with_intervals(
+    values: NDArray[np.float64],
+    patients: ArrayLike,
+    *,
+    rng: np.random.Generator | int,
+    n_replicates: int = 10_000,
+    level: float = 0.95,
+) -> list[MeanInterval]:
+    """`mean_with_interval` of several measures, [case, measure], on the same resamples."""
+    known = ~np.isnan(values)
+    names, code = np.unique(np.asarray(patients), return_inverse=True)
+    sums, counts = np.zeros((len(names), values.shape[1])), np.zeros((len(names), values.shape[1]))
+    np.add.at(sums, code, np.where(known, values, 0.0))
+    np.add.at(counts, code, known)
+    n_patients = (counts > 0).sum(axis=0)
+    resampled = np.flatnonzero(n_patients >= FEWEST_FOR_INTERVAL)
+    replicates = np.full((values.shape[1], n_replicates), np.nan)
+    if len(resampled):
+        replicates[resampled] = ratio_replicates(
+            sums[:, resampled], counts[:, resampled], rng=rng, n_replicates=n_replicates
+        )
+    return [
+        _mean_interval(values[known[:, k], k], sums[:, k].sum(), int(n_patients[k]), replicates[k], level)
+        for k in range(values.shape[1])
+    ]
+
+
+def _mean_interval(
+    numbers: NDArray[np.float64], total: float, n_patients: int, replicates: NDArray[np.float64], level: float
+) -> MeanInterval:
+    n = len(numbers)
     if n == 0:
         return MeanInterval(np.nan, np.nan, np.nan, 0, 0, "no case")
-    names, code = np.unique(np.asarray(patients), return_inverse=True)
-    n_patients = len(np.unique(code[known]))
-    sums = np.bincount(code, weights=np.where(known, numbers, 0.0), minlength=len(names))
-    counts = np.bincount(code, weights=known.astype(np.float64), minlength=len(names))
-    value = float(sums.sum() / n)
+    value = float(total / n)
     if n_patients < FEWEST_FOR_INTERVAL:
         return MeanInterval(value, np.nan, np.nan, n, n_patients, no_interval(n_patients))
-    replicates = ratio_replicates(sums[:, None], counts[:, None], rng=rng, n_replicates=n_replicates)
-    error = float(defined_error(replicates[0]))
-    if np.isin(numbers[known], (0.0, 1.0)).all():
+    error = float(defined_error(replicates))
+    if np.isin(numbers, (0.0, 1.0)).all():
         low, high = rate_interval(value, error, n, n / n_patients, level=level)
     elif error <= 1e-12 * max(abs(value), 1e-300):
         return MeanInterval(value, np.nan, np.nan, n, n_patients, "no interval: all patients are alike")
     else:
         t = float(student_quantile(n_patients - 1, level))
         error *= np.sqrt(n_patients / (n_patients - 1.0))
-        tail = _skewness(replicates[0]) * (1.0 + 2.0 * t * t) / 6.0
+        tail = _skewness(replicates) * (1.0 + 2.0 * t * t) / 6.0
         low, high = value - error * (t + max(-tail, 0.0)), value + error * (t + max(tail, 0.0))
     return MeanInterval(value, float(low), float(high), n, n_patients, None)
 

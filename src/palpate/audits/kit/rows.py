@@ -20,6 +20,7 @@ from palpate.audits.kit.resampling import (
 )
 from palpate.results import Estimate, finite
 from palpate.stats import adjust, interval_p_value, widen_interval
+from palpate.stats.risks.core import UNBOUNDED as UNBOUNDED_RISKS
 
 Ends = tuple[float | None, float | None]
 """The lower and upper end of an interval; None or NaN where there is none."""
@@ -138,7 +139,18 @@ def pairs_of(models: Sequence[str]) -> list[tuple[str, str]]:
     return [(model, reference) for k, model in enumerate(models) for reference in models[:k]]
 
 
-_UNBOUNDED = ("brier_skill_score", "net_benefit", "amplification", "oe_ratio")
+_UNBOUNDED = (
+    "brier_skill_score",
+    "amplification",
+    "alerts_per_100",
+    "alerts_per_day",
+    "number_needed_to_evaluate",
+    "alerts_per_stay",
+    "alerts_per_flagged_stay",
+    "hours_to_alert",
+    "lead_time_hours",
+    *UNBOUNDED_RISKS,
+)
 """Metrics that may lie below -1 or above 1."""
 
 

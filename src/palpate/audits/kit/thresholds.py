@@ -28,8 +28,8 @@ class ThresholdRule:
     """How a threshold is found.
 
     A number is used as it is. `recall` reaches `target_recall`, and `youden` maximises Youden's index, both on the
-    validation split or, without one, on the audited cases. `auto` is the model's own, else `recall` where there is a
-    validation split, else `youden`.
+    validation split or, without one, on the audited cases, with their sampling weights. `auto` is the model's own, else
+    `recall` where there is a validation split, else `youden`.
     """
 
     threshold: Threshold = "auto"
@@ -72,8 +72,23 @@ def decide_thresholds(
     on_validation = len(parent[validation]) > 0
     chosen = validation if on_validation else main
     y_true = plan.cohort.y_true(parent[chosen], plan.labels)
+    y_score = np.stack([answers.p[chosen] for answers in predictions.values()])
+    weight = plan.cohort.weights_of(parent[chosen])
+    return thresholds_on(predictions, y_true, y_score, rule=rule, on_validation=on_validation, weight=weight)
+
+
+def thresholds_on(
+    predictions: Mapping[str, ModelPredictions],
+    y_true: NDArray[np.uint8],
+    y_score: NDArray[np.float64],
+    *,
+    rule: ThresholdRule,
+    on_validation: bool,
+    weight: NDArray[np.float64] | None = None,
+) -> Thresholds:
+    """Every model's threshold for every label, from the rows that it is chosen on: y_score is [model, row, label]."""
     where = "the validation split" if on_validation else "the audited cases themselves"
-    out = np.full((len(predictions), len(plan.labels)), np.nan)
+    out = np.full((len(predictions), y_true.shape[1]), np.nan)
     origin = {}
     for m, (name, answers) in enumerate(predictions.items()):
         own: float | str = rule.threshold
@@ -86,8 +101,12 @@ def decide_thresholds(
             continue
         reaches = f"reaches {rule.target_recall:.0%} recall" if own == "recall" else "maximises Youden's index"
         origin[name] = f"{reaches} on {where}"
-        for j in range(len(plan.labels)):
-            y, p = y_true[:, j], answers.p[chosen, j]
-            out[m, j] = recall_threshold(y, p, recall=rule.target_recall) if own == "recall" else youden_threshold(y, p)
+        for j in range(y_true.shape[1]):
+            y, p = y_true[:, j], y_score[m, :, j]
+            out[m, j] = (
+                recall_threshold(y, p, recall=rule.target_recall, weight=weight)
+                if own == "recall"
+                else youden_threshold(y, p, weight=weight)
+            )
     chosen_here = frozenset(name for name, how in origin.items() if how.endswith(where) and not on_validation)
     return Thresholds(out, origin, chosen_here)

@@ -1,9 +1,10 @@
 """Performance: how good is the model on held-out cases, and how sure are we?
 
-Per label, macro and micro: discrimination, calibration, and decisions at a threshold, with bootstrap intervals by
-patient; every pair of models as a paired difference; several cohorts and the drop between them (vocabulary paper,
-Table 3); several seeds of one model as mean and standard deviation (its Table 1). The default threshold is the
-one that reaches 70% recall on the validation split (its Section 2.2).
+Per label, macro and micro: discrimination, calibration, net benefit, and decisions at a threshold, with intervals by
+patient (the core set of Van Calster and colleagues 2025, and more); every pair of models as a paired difference;
+several cohorts and the drop between them (vocabulary paper, Table 3); several seeds of one model as mean and standard
+deviation (its Table 1). The default threshold is the one that reaches 70% recall on the validation split (its Section
+2.2).
 """
 
 from __future__ import annotations
@@ -16,13 +17,21 @@ import numpy as np
 from pydantic import Field
 
 from palpate.audits.kit.metrics import replicates_frame
-from palpate.audits.kit.resampling import Correction, Family
+from palpate.audits.kit.missing import (
+    MISSING_METRICS,
+    complete_cases,
+    may_miss,
+    missing_report,
+    nothing_scored,
+)
+from palpate.audits.kit.resampling import INTERVALS, Correction, Family
+from palpate.audits.kit.risks import CORE, BenefitRange, check_range
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, audited_labels
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
 from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, performance_answers
 from palpate.audits.performance.blocks import performance_blocks
-from palpate.audits.performance.estimates import mean_of_one, performance_rows
+from palpate.audits.performance.estimates import SameThreshold, mean_of_one, performance_rows
 from palpate.audits.performance.findings import performance_findings
 from palpate.audits.performance.measures import (
     METRICS,
@@ -35,18 +44,28 @@ from palpate.audits.performance.measures import (
     odd_scores,
     populations_of,
 )
-from palpate.audits.performance.plan import HeldOut, plan_cases
+from palpate.audits.performance.plan import HeldOut, counted_cases, kept_cases, plan_cases
+from palpate.audits.performance.risks import core_curves, with_core
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
 
+_KEPT = (*RANKING, *PROBABILITY, *CORE)
+"""Metrics whose replicates are kept with the run."""
+
 
 @dataclass(frozen=True)
 class Performance:
-    """Discrimination, calibration and decisions on held-out cases."""
+    """Discrimination, calibration and decisions on held-out cases.
+
+    >>> Performance(target_recall=0.8).target_recall
+    0.8
+    """
 
     name: ClassVar[str] = "performance"
-    metrics: ClassVar[tuple[str, ...]] = (*METRICS, "auroc_drop")
+    unweighted_because: ClassVar[str] = ""
+    handles_missing: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = (*METRICS, *CORE, "auroc_drop", *MISSING_METRICS)
     questions: ClassVar[tuple[str, ...]] = ("separation", "calibration", "travel", "comparison")
 
     labels: tuple[str, ...] | None = None
@@ -59,6 +78,8 @@ class Performance:
     target_recall: Recall = 0.70
     specificity: Share = 0.95
     n_bins: Count = 10
+    net_benefit: BenefitRange = (0.01, 0.5)
+    """The thresholds over which net benefit is drawn and averaged."""
     unit: Unit = "patient"
     n_replicates: Replicates = 10_000
     level: Share = 0.95
@@ -77,22 +98,39 @@ class Performance:
         """The held-out cases of every cohort, and the first cohort's validation split for the threshold."""
         labels = audited_labels(self.name, cohort, self.labels, reserved=(MACRO, MICRO))
         check_rule(self._threshold_rule, cohort)
+        check_range(self.name, self.net_benefit)
         return plan_cases(self.name, cohort, labels, self.split)
 
     def analyse(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+        """All numbers; where scores are missing, on the cases that every model scored, and what is missing."""
+        if not may_miss(predictions):
+            return self._measured(plan, predictions, rng)
+        populations = counted_cases(plan)
+        complete = complete_cases(predictions, [each.rows for each in populations if each.bounded])
+        left = kept_cases(plan, complete.keep)
+        limits = {}
+        if left.memory.cohorts:
+            rows = {"validation": left.memory.validation, "main": left.memory.main}
+            found = decide_thresholds(left, complete.predictions.scored, rule=self._threshold_rule, **rows)
+            limits = dict(zip(complete.predictions.scored, found.values, strict=True))
+        writer = RowWriter(self.name, self.level)
+        report = missing_report(writer, plan, predictions, complete, populations, limits)
+        if not left.memory.cohorts:
+            return nothing_scored(self.name, report)
+        return report.added_to(self._measured(left, complete.predictions, rng))
+
+    def _measured(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Levels, differences between models, differences between cohorts, spread over seeds."""
-        held_out, rule = plan.memory, self._threshold_rule
-        threshold = decide_thresholds(
-            plan, predictions.scored, rule=rule, validation=held_out.validation, main=held_out.main
-        )
+        rows_of = {"validation": plan.memory.validation, "main": plan.memory.main}
+        threshold = decide_thresholds(plan, predictions.scored, rule=self._threshold_rule, **rows_of)
         populations = populations_of(plan, predictions, threshold.values, rng)
         measuring = Measuring(self.specificity, self.n_bins, self.unit, self.n_replicates)
         labels = Labels.choose(plan.labels, populations[0].y_true, self.labels_with_intervals)
         found = measure(populations, labels, tuple(predictions.scored), measuring)
-        measured = [[part.with_ensembles(predictions) for part in parts] for parts in found.parts]
+        measured = with_core(found, populations, labels, predictions, measuring, self.net_benefit)
         overall = plan.labels[0] if len(plan.labels) == 1 else MACRO
-        writer = RowWriter(self.name, self.level)
-        rows = performance_rows(measured, predictions, writer, self.correction, self.family, overall)
+        writer, alike = RowWriter(self.name, self.level), SameThreshold(plan.labels, threshold, predictions)
+        rows = performance_rows(measured, predictions, writer, self.correction, self.family, overall, alike)
         rows = mean_of_one(rows, found.averaged)
         analysis = PerformanceAnalysis(
             estimates=EstimateIndex(rows, label=overall, group=populations[0].name),
@@ -108,6 +146,8 @@ class Performance:
             thresholds=threshold,
             n_patients={each.name: len(np.unique(each.patient)) for each in populations},
             curves=calibration_curves(populations, predictions, plan.labels, measuring),
+            core=core_curves(populations, predictions, plan.labels, measuring, self.net_benefit, self.level),
+            net_benefit=self.net_benefit,
             odd_scores=odd_scores(populations, tuple(predictions.scored), plan.labels),
             margins=margins_with(self.margins),
             required=self.required.get("auroc", CHANCE),
@@ -126,10 +166,9 @@ class Performance:
                 "n_replicates": self.n_replicates,
                 "n_replicates_of_averages": found.n_replicates_of_averages,
                 "labels_in_macro": len(found.averaged),
+                "intervals": INTERVALS,
             },
-            replicates=replicates_frame(
-                chain.from_iterable(measured), predictions.compared, overall, (*RANKING, *PROBABILITY)
-            ),
+            replicates=replicates_frame(chain.from_iterable(measured), predictions.compared, overall, _KEPT),
         )
 
     @property

@@ -8,10 +8,12 @@ from functools import cached_property
 
 from palpate.audits.kit.answers import Question
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST, Family
+from palpate.audits.kit.risks import BenefitRange
 from palpate.audits.kit.rows import EstimateIndex, pairs_of
 from palpate.audits.kit.thresholds import Thresholds
 from palpate.audits.kit.wording import counted, listed
 from palpate.audits.performance.measures import DrawnCurve, OddScores
+from palpate.audits.performance.risks import CoreCurves
 from palpate.results import Estimate
 from palpate.results.verdicts import Answer, Effect
 
@@ -40,6 +42,8 @@ class PerformanceAnalysis:
     n_patients: Mapping[str, int]
     """In each population."""
     curves: Sequence[DrawnCurve]
+    core: CoreCurves
+    net_benefit: BenefitRange
     odd_scores: Sequence[OddScores]
     margins: Mapping[str, float]
     required: float

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from palpate.audits.kit.risks import CORE
 from palpate.audits.kit.rows import pairs_of
 from palpate.audits.kit.tables import (
     DIFFERENCE,
@@ -23,10 +24,12 @@ from palpate.audits.kit.tables import (
 from palpate.audits.kit.wording import number
 from palpate.audits.performance.answers import PerformanceAnalysis
 from palpate.audits.performance.measures import PROBABILITY, RANKING
+from palpate.audits.performance.risk_blocks import risk_blocks
 from palpate.results import MACRO, METRIC_NAMES, MICRO, Axis, Chart, Column, Estimate, Table
 from palpate.stats import THRESHOLD_METRICS
 
 HEADLINE = (*RANKING, *PROBABILITY)
+DECISIONS = ("sensitivity", "specificity", "ppv", "npv")
 _DIFFERENCE = columns("Label", "Cohort", "Metric", *DIFFERENCE)
 
 
@@ -35,7 +38,7 @@ def performance_blocks(analysis: PerformanceAnalysis) -> tuple[Table | Chart, ..
     blocks: list[Table | Chart] = [_overview(analysis), _headline_table(analysis)]
     blocks += [_differences_chart(analysis), _differences_table(analysis)] if len(analysis.models) > 1 else []
     blocks += _drop_blocks(analysis) if len(analysis.populations) > 1 else []
-    blocks += [_calibration(analysis), _decisions_table(analysis)]
+    blocks += [_calibration(analysis), *risk_blocks(analysis), *_decision_tables(analysis)]
     blocks += [_label_table(analysis)] if len(analysis.labels) > 1 else []
     blocks += [_seeds_table(analysis)] if analysis.ensembles else []
     return tuple(blocks)
@@ -133,7 +136,8 @@ def _corrected(analysis: PerformanceAnalysis, over: str) -> str:
 
 
 def _differences_table(analysis: PerformanceAnalysis) -> Table:
-    found = (row for row in analysis.estimates if row.reference in analysis.models and row.metric in HEADLINE)
+    listed = (*HEADLINE, *CORE)
+    found = (row for row in analysis.estimates if row.reference in analysis.models and row.metric in listed)
     rows = [
         _difference_row(analysis, row, f"{row.model} − {row.reference}") for row in harm_first(found, either_way=True)
     ]
@@ -148,7 +152,8 @@ def _differences_table(analysis: PerformanceAnalysis) -> Table:
 
 def _drop_blocks(analysis: PerformanceAnalysis) -> list[Table | Chart]:
     main = analysis.populations[0]
-    rows = harm_first(row for row in analysis.estimates if row.reference == main and row.metric in HEADLINE)
+    listed = (*HEADLINE, *CORE)
+    rows = harm_first(row for row in analysis.estimates if row.reference == main and row.metric in listed)
     overall = [row for row in rows if row.label == analysis.estimates.label and row.metric == "auroc"]
     chart = forest(
         f"Change of AUROC outside {main}",
@@ -164,7 +169,8 @@ def _drop_blocks(analysis: PerformanceAnalysis) -> list[Table | Chart]:
         f"Other cohorts against {main}",
         _corrected(analysis, "the models, cohorts and labels of a metric; the overall number on its own. ")
         + "Rows of two models compare their changes. "
-        "AUPRC, PPV and Brier score change with the prevalence alone; AUROC and Brier skill can be compared. "
+        "AUPRC, PPV, Brier score and net benefit change with the prevalence alone; AUROC, Brier skill and calibration "
+        "can be compared. "
         "By metric, the largest loss first.",
         columns("Model", *_DIFFERENCE),
         [
@@ -191,7 +197,36 @@ def _calibration(analysis: PerformanceAnalysis) -> Chart:
     return chart.model_copy(update={"caption": chart.caption + seeds})
 
 
-def _decisions_table(analysis: PerformanceAnalysis) -> Table:
+def _decision_tables(analysis: PerformanceAnalysis) -> list[Table]:
+    """What a threshold does, and behind it, closed, the numbers that mix its errors with the prevalence."""
+    return [
+        _decisions_table(
+            analysis,
+            "Decisions at the threshold",
+            "A case is called positive when its probability is at least the threshold, "
+            "which is held fixed in the resamples."
+            + (
+                " Each label has its own threshold; numbers are means over the labels."
+                if len(analysis.labels) > 1
+                else ""
+            ),
+            DECISIONS,
+            collapsed=False,
+        ),
+        _decisions_table(
+            analysis,
+            "F1, precision and recall of both classes",
+            "At the same threshold. F1 leaves out the cases that are rightly called negative and weighs both errors "
+            "alike, whatever they cost; to choose a model, read AUROC, calibration and net benefit.",
+            [metric for metric in THRESHOLD_METRICS if metric not in DECISIONS],
+            collapsed=True,
+        ),
+    ]
+
+
+def _decisions_table(
+    analysis: PerformanceAnalysis, title: str, caption: str, metrics: Sequence[str], *, collapsed: bool
+) -> Table:
     names = list(analysis.thresholds.origin)
     rows = []
     for population in analysis.populations:
@@ -200,22 +235,20 @@ def _decisions_table(analysis: PerformanceAnalysis) -> Table:
             single = len(analysis.labels) == 1 and model not in analysis.ensembles
             value = float(analysis.thresholds.values[names.index(member), 0]) if single else None
             threshold = None if value is None or value != value else value
-            found = (analysis.estimates.find(metric, model, group=population) for metric in THRESHOLD_METRICS)
+            found = (analysis.estimates.find(metric, model, group=population) for metric in metrics)
             rows.append((model, population, threshold, analysis.thresholds.origin[member], *map(interval_cell, found)))
     return table(
-        "Decisions at the threshold",
-        "A case is called positive when its probability is at least the threshold, "
-        "which is held fixed in the resamples."
-        + (" Each label has its own threshold; numbers are means over the labels." if len(analysis.labels) > 1 else ""),
+        title,
+        caption,
         columns(
             "Model",
             "Cohort",
             ("Threshold", "number"),
             "How it was chosen",
-            *_intervals(analysis, THRESHOLD_METRICS),
+            *_intervals(analysis, metrics),
         ),
         rows,
-        collapsed=False,
+        collapsed=collapsed,
     )
 
 

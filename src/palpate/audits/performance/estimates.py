@@ -5,12 +5,38 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
 
 from palpate.audits.kit.differences import drop_differences, model_differences, population_differences
 from palpate.audits.kit.metrics import MetricReplicates, level_rows, spread_rows
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import RowWriter, corrected, one_family
+from palpate.audits.kit.thresholds import Thresholds
 from palpate.results import MACRO, Estimate, Predictions
+
+
+class SameThreshold(NamedTuple):
+    """Which models act at the same threshold: another one sets another price of a false alarm, so that the net benefits
+    of two are in two currencies."""
+
+    labels: Sequence[str]
+    thresholds: Thresholds
+    predictions: Predictions
+
+    def kept(self, row: Estimate) -> Estimate:
+        """A difference between two models, unless it is one of net benefits at different thresholds."""
+        if row.metric != "net_benefit" or row.reference not in self.predictions.compared:
+            return row
+        scored, ensembles = list(self.predictions.scored), self.predictions.ensembles
+        own = [scored.index(each) for name in (row.model, row.reference) for each in ensembles.get(name, [name])]
+        columns = [self.labels.index(row.label)] if row.label in self.labels else list(range(len(self.labels)))
+        values = self.thresholds.values[np.ix_(own, columns)]
+        if bool((values == values[:1]).all()):
+            return row
+        reason = "the models act at different thresholds, at which a false alarm has different prices"
+        return replace(row, value=None, low=None, high=None, p_value=None, reason=reason)
 
 
 def performance_rows(
@@ -20,13 +46,14 @@ def performance_rows(
     correction: Correction,
     family: Family,
     overall: str,
+    alike: SameThreshold,
 ) -> list[Estimate]:
     """All rows; `measured` has the parts of each cohort (labels, averages), the first cohort's first."""
     models = predictions.compared
     parts = list(chain.from_iterable(measured))
     moved = [pair for each in measured[1:] for pair in zip(each, measured[0], strict=True)]
     differences = [
-        *(row for part in parts for row in model_differences(writer, part, models)),
+        *(alike.kept(row) for part in parts for row in model_differences(writer, part, models)),
         *(row for part, main in moved for row in population_differences(writer, part, main, models)),
         *(row for part, main in moved for row in drop_differences(writer, part, main, models, "auroc")),
     ]

@@ -8,6 +8,7 @@ from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.rows import pairs_of
 from palpate.audits.kit.wording import counted, interval, listed, number, quoted
 from palpate.audits.performance.answers import CHANCE, ERROR, PerformanceAnalysis, too_few
+from palpate.audits.performance.risk_facts import risk_facts
 from palpate.results import Estimate, Finding
 from palpate.results.verdicts import VERDICTS, Answer, Effect, worst
 from palpate.stats import widen_interval
@@ -27,6 +28,7 @@ def performance_findings(analysis: PerformanceAnalysis, answers: Sequence[Answer
         ),
         *_label_caveats(analysis),
         *_skills(analysis),
+        *risk_facts(analysis, _sound(analysis)),
         *_drops(analysis),
         *_pairs(analysis),
         *_threshold_caveats(analysis),
@@ -336,11 +338,15 @@ def _label_caveats(analysis: PerformanceAnalysis) -> Iterator[Finding]:
         yield Finding(sentence=sentence, kind="caveat", question=analysis.separation.name)
 
 
+def _sound(analysis: PerformanceAnalysis) -> list[str]:
+    """The models whose risks can be spoken of: of the others an alarm tells, and recalibration would not mend them."""
+    main = analysis.populations[0]
+    return [name for name in analysis.models if not analysis.all_odd(name) and not _inverted_rows(analysis, name, main)]
+
+
 def _skills(analysis: PerformanceAnalysis) -> Iterator[Finding]:
     """Probabilities that are worse than always predicting the prevalence."""
-    for model in analysis.models:
-        if analysis.all_odd(model) or _inverted_rows(analysis, model, analysis.populations[0]):
-            continue  # told already, and recalibration would not mend it
+    for model in _sound(analysis):
         skills = [analysis.estimates.find("brier_skill_score", model, group=name) for name in analysis.populations]
         bad = [skill for skill in skills if skill is not None and skill.high is not None and skill.high < 0]
         if bad:

@@ -14,13 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, curve_of_members, member_places
+from palpate.audits.kit.metrics import (
+    MetricReplicates,
+    class_units,
+    cluster_sizes,
+    curve_of_members,
+    member_places,
+    weighing,
+)
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.scope import Unit
 from palpate.audits.performance.plan import HeldOut
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, MICRO, Plan, Predictions
 from palpate.stats import NOISE, THRESHOLD_METRICS, CalibrationCurve, bootstrap, macro_average
+from palpate.stats.bootstrap import Method
 
 RANKING = ("auroc", "auprc", "sensitivity_at_specificity")
 PROBABILITY = ("brier", "brier_skill_score", "adaptive_calibration_error")
@@ -29,7 +37,8 @@ _MEASURED = (*METRICS, NOISE)
 _MOST_WORK = 5e9
 """Resamples x cases x labels x models that averages over thousands of labels may cost: about a minute."""
 _FEWEST_REPLICATES = 200
-_MOST_CURVES = 4
+MOST_CURVES = 4
+"""Labels whose curves are drawn."""
 
 
 class Population(NamedTuple):
@@ -43,6 +52,8 @@ class Population(NamedTuple):
     """[model, label]; NaN where none could be found."""
     patient: NDArray[np.int64]
     seed: int
+    weight: NDArray[np.float64] | None = None
+    """Sampling weights with a mean of 1; None where all cases count alike."""
 
 
 def populations_of(
@@ -60,6 +71,7 @@ def populations_of(
                 threshold=threshold,
                 patient=plan.cohort.patients[rows],
                 seed=int(rng.integers(2**63)),
+                weight=plan.cohort.weights_of(rows),
             )
         )
     return populations
@@ -73,6 +85,7 @@ class Measuring:
     n_bins: int
     unit: Unit
     n_replicates: int
+    method: Method = "auto"
 
     def options(self, population: Population) -> dict[str, Any]:
         """What every call of `bootstrap` for a population gets, so that all share its resamples."""
@@ -82,6 +95,8 @@ class Measuring:
             "unit": self.unit,
             "patient": population.patient,
             "rng": population.seed,
+            "weight": population.weight,
+            "method": self.method,
         }
 
     def n_replicates_of_averages(self, populations: Sequence[Population]) -> int:
@@ -182,9 +197,10 @@ def measure_labels(
         n=np.full(len(columns), len(population.y_true)),
         n_positive=population.y_true[:, columns].sum(axis=0, dtype=np.int64),
         n_units=class_units(population.y_true[:, columns], population.patient, measuring.unit),
-        sizes=cluster_sizes(population.y_true[:, columns], population.patient, measuring.unit)
+        sizes=cluster_sizes(population.y_true[:, columns], population.patient, measuring.unit, weight=population.weight)
         if n_replicates
         else None,
+        weighing=weighing(population.y_true[:, columns], population.weight),
         why_no_interval=why_no_interval,
         why_undefined="no threshold or no predicted case: a denominator is 0" if np.isnan(threshold).any() else "",
     )
@@ -229,6 +245,8 @@ def _macro(
     """The mean over labels as a label of its own; a case counts as positive if any label is."""
     n_labels = int(averaged.any(axis=0).sum())
     resampled = len(parts) == 1
+    everyone = np.ones((len(population.y_true), 1), np.uint8)
+    sizes = cluster_sizes(everyone, population.patient, unit, weight=population.weight)
     return MetricReplicates(
         population=population.name,
         models=models,
@@ -239,9 +257,8 @@ def _macro(
         n=np.asarray([len(population.y_true)]),
         n_positive=population.y_true.any(axis=1).sum(keepdims=True, dtype=np.int64),
         n_units=np.full((2, 1), FEWEST_FOR_TEST if n_labels else 0),
-        sizes=np.tile(
-            cluster_sizes(np.ones((len(population.y_true), 1), np.uint8), population.patient, unit)[:1], (2, 1)
-        ),
+        sizes=np.tile(sizes[:1], (2, 1)),
+        weighing=weighing(everyone, population.weight),
         why_no_interval="no interval: too many labels to resample, or a label for which a model has no answer",
         why_undefined=f"no label has {FEWEST_FOR_TEST} patients with and {FEWEST_FOR_TEST} without it in every cohort",
         over=parts[0] if resampled else None,
@@ -254,12 +271,14 @@ def _micro(
 ) -> MetricReplicates:
     """Micro average: all case–label pairs pooled; the pairs of a case stay together when it is resampled."""
     n, n_labels = population.y_true.shape
+    weight = None if population.weight is None else np.repeat(population.weight, n_labels)
     unit = population.patient if measuring.unit == "patient" else np.arange(n)
     options = {
         **measuring.options(population),
         "unit": "patient",
         "patient": np.repeat(unit, n_labels),
         "n_replicates": n_replicates,
+        "weight": weight,
     }
     y_true = population.y_true.reshape(-1, 1)
     threshold = np.nan_to_num(population.threshold, nan=np.inf)[:, None, :]
@@ -277,7 +296,8 @@ def _micro(
         values=_with_noise_last(ranked.values, decided.values),
         n=np.asarray([y_true.size]),
         n_positive=y_true.sum(axis=0, dtype=np.int64),
-        sizes=cluster_sizes(y_true, np.repeat(unit, n_labels), "patient"),
+        sizes=cluster_sizes(y_true, np.repeat(unit, n_labels), "patient", weight=weight),
+        weighing=weighing(y_true, weight),
         n_units=np.stack(
             [class_units(any_positive, unit, "patient")[0], class_units(all_positive, unit, "patient")[1]]
         ),
@@ -322,7 +342,7 @@ def calibration_curves(
     populations: Sequence[Population], predictions: Predictions, labels: Sequence[str], measuring: Measuring
 ) -> list[DrawnCurve]:
     """Calibration of the most frequent labels, for every model that is compared."""
-    frequent, places = most_frequent(populations[0].y_true, _MOST_CURVES), member_places(predictions)
+    frequent, places = most_frequent(populations[0].y_true, MOST_CURVES), member_places(predictions)
     scored = list(predictions.scored)
     found = []
     for population in populations:
@@ -331,6 +351,13 @@ def calibration_curves(
             for j in frequent:
                 members = places.get(model) or [scored.index(model)]
                 y_true, y_score = population.y_true[:, j], population.y_score[:, :, j]
-                curve = curve_of_members(y_true, y_score, members, n_bins=measuring.n_bins, per_unit=per_unit)
+                curve = curve_of_members(
+                    y_true,
+                    y_score,
+                    members,
+                    n_bins=measuring.n_bins,
+                    per_unit=per_unit,
+                    weight=population.weight,
+                )
                 found.append(DrawnCurve(population.name, model, labels[int(j)], curve))
     return found

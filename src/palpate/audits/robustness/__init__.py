@@ -44,9 +44,16 @@ from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimate
 
 @dataclass(frozen=True)
 class Robustness:
-    """The same notes, misspelt, laid out differently, in other words, with a denial more or less."""
+    """The same notes, misspelt, laid out differently, in other words, with a denial more or less.
+
+    >>> Robustness().name
+    'robustness'
+    """
 
     name: ClassVar[str] = "robustness"
+    unweighted_because: ClassVar[str] = (
+        "it compares each note with altered copies of itself, and averages over the notes"
+    )
     metrics: ClassVar[tuple[str, ...]] = METRICS
 
     perturb: tuple[str, ...] | None = None

@@ -13,13 +13,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, curve_of_members, member_places
+from palpate.audits.kit.metrics import (
+    MetricReplicates,
+    class_units,
+    cluster_sizes,
+    curve_of_members,
+    member_places,
+    weighing,
+)
 from palpate.audits.kit.scope import Unit
 from palpate.audits.kit.wording import counted
 from palpate.audits.subgroups.plan import Partition
 from palpate.results import Plan, Predictions
 from palpate.stats import NOISE, CalibrationCurve, bootstrap
 from palpate.stats.bootstrap import Replicates
+from palpate.stats.precision import Weighing
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -57,13 +65,18 @@ class Cases(NamedTuple):
     """[model, label]; NaN where none could be found."""
     patient: NDArray[np.int64]
     how: Resampled
+    weight: Floats | None = None
+    """Sampling weights with a mean of 1; None where all cases count alike."""
 
     @classmethod
     def of(cls, plan: Plan[Any], predictions: Predictions, part: slice, threshold: Floats, how: Resampled) -> Cases:
         """The audited cases of a plan."""
         rows = plan.variants.parent[part]
         y_score = np.stack([answers.p[part] for answers in predictions.scored.values()])
-        return cls(plan.cohort.y_true(rows, plan.labels), y_score, threshold, plan.cohort.patients[rows], how)
+        cohort = plan.cohort
+        return cls(
+            cohort.y_true(rows, plan.labels), y_score, threshold, cohort.patients[rows], how, cohort.weights_of(rows)
+        )
 
 
 class Contrast(NamedTuple):
@@ -173,6 +186,7 @@ def measure_groups(
                 n_positive=found.n_positive[k : k + 1],
                 n_units=found.n_units[:, k : k + 1],
                 sizes=found.sizes[:, k : k + 1],
+                weighing=_weighing_of(found.weighing, k),
                 why_undefined="no threshold or no predicted case: a denominator is 0",
             ).with_ensembles(predictions)
             for k in range(columns.masks.shape[1])
@@ -187,6 +201,11 @@ class _Measured(NamedTuple):
     n_positive: NDArray[np.int64]
     n_units: NDArray[np.int64]
     sizes: Floats
+    weighing: Weighing | None
+
+
+def _weighing_of(all_columns: Weighing | None, column: int) -> Weighing | None:
+    return None if all_columns is None else Weighing(*(each[..., column : column + 1] for each in all_columns))
 
 
 def _measure(cases: Cases, columns: Columns, label: int) -> _Measured:
@@ -209,7 +228,8 @@ def _measure(cases: Cases, columns: Columns, label: int) -> _Measured:
         masks.sum(axis=0, dtype=np.int64),
         (masks & (y_true > 0)).sum(axis=0, dtype=np.int64),
         class_units(y_true, cases.patient, cases.how.unit, masks),
-        cluster_sizes(y_true, cases.patient, cases.how.unit, masks),
+        cluster_sizes(y_true, cases.patient, cases.how.unit, masks, cases.weight),
+        weighing(y_true, cases.weight, masks),
     )
 
 
@@ -224,9 +244,11 @@ def resample_groups(cases: Cases, masks: Mask, label: int, metrics: Sequence[str
         unit=cases.how.unit,
         patient=cases.patient,
         rows=masks,
+        weight=cases.weight,
         n_bins=cases.how.n_bins,
         n_replicates=cases.how.n_replicates,
         rng=cases.how.seed,
+        method="auto",
     )
 
 
@@ -285,6 +307,7 @@ def group_curves(
             for model in predictions.compared[:_MOST_MODELS]:
                 members = places.get(model) or [scored.index(model)]
                 y_true, y_score = cases.y_true[rows, 0], cases.y_score[:, rows, 0]
-                curve = curve_of_members(y_true, y_score, members, n_bins=_BINS, per_unit=per_unit)
+                weight = None if cases.weight is None else cases.weight[rows]
+                curve = curve_of_members(y_true, y_score, members, n_bins=_BINS, per_unit=per_unit, weight=weight)
                 found.append(GroupCurve(partition.name, group, model, curve))
     return found

@@ -98,9 +98,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Sensitivity of models to words, against clinicians' ratings."""
+    """Sensitivity of models to words, against clinicians' ratings.
+
+    >>> Vocabulary(words=("sepsis",)).words
+    ('sepsis',)
+    """
 
     name: ClassVar[str] = "vocabulary"
+    unweighted_because: ClassVar[str] = (
+        "it compares each note with altered copies of itself, and averages over the notes"
+    )
     metrics: ClassVar[tuple[str, ...]] = METRICS
     questions: ClassVar[tuple[str, ...]] = ("agreement", "spurious")
     beside_models: ClassVar[tuple[str, ...]] = (CLINICIANS,)

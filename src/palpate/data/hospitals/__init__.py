@@ -12,14 +12,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import duckdb
 import polars as pl
 
 from palpate.cases.columns import missing_column, quote
-from palpate.data.tables.formats import check_complete, format_of
+from palpate.data.tables.formats import Format, check_complete, format_of
+from palpate.delimited import FileLayout
 from palpate.errors import CohortError
+from palpate.registry import optional
+
+if TYPE_CHECKING:
+    import duckdb
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
 MEMORY_LIMIT = "2800MB"
@@ -83,7 +87,7 @@ class Hospital:
         Names of columns in the view are in lower case, with `_` for blanks.
         """
         file = file or find_table(self.folder, table)
-        form = format_of(file)
+        form = _format(file)
         columns = _match_columns(table, form.columns(file), file)
         self._files[table.name], self._columns[table.name], self._tables[table.name] = file, columns, table
         if form.typed:
@@ -101,7 +105,7 @@ class Hospital:
         """Run the statements of `sql/FILE.sql`, each with the options that it names as parameters."""
         text = (resources.files("palpate.data") / "sql" / f"{file}.sql").read_text(encoding="utf-8")
         with self._errors():
-            for statement in duckdb.extract_statements(text):
+            for statement in _duckdb().extract_statements(text):
                 named = {name: (options or {})[name] for name in statement.named_parameters}
                 self.connection.execute(statement, named or None)
 
@@ -164,7 +168,7 @@ class Hospital:
         """Turn DuckDB's errors into palpate's."""
         try:
             yield
-        except duckdb.Error as error:
+        except _duckdb().Error as error:
             parts = str(error).split("palpate|", 1)
             if len(parts) == 2:
                 problem, table, column = (part.strip() for part in parts[1].splitlines()[0].split("|")[:3])
@@ -185,11 +189,11 @@ class Hospital:
 
     def _bad_file(self, error: duckdb.Error) -> CohortError:
         """Which file DuckDB could not read: each is read again by the exact reader, which can say."""
-        if isinstance(error, duckdb.OutOfMemoryException):
+        if isinstance(error, _duckdb().OutOfMemoryException):
             hint = "free disk space or memory, or set TMPDIR to a larger disk"
             return CohortError("not enough memory and disk space to read the tables", hint=hint)
         for name, file in self._files.items():
-            form = format_of(file)
+            form = _format(file)
             first = next(iter(self._columns[name].values()))
             try:
                 form.frame(file, (first,), {})
@@ -221,7 +225,7 @@ def open_hospital(folder: Path, *, progress: Announce | None = None) -> Iterator
     if not folder.is_dir():
         raise CohortError("folder not found", file=folder, hint="give the folder with the tables")
     with tempfile.TemporaryDirectory(prefix="palpate-") as scratch:
-        connection = duckdb.connect(":memory:")
+        connection = _duckdb().connect(":memory:")
         try:
             connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
             connection.execute(f"SET temp_directory = {_literal(scratch)}")
@@ -231,6 +235,10 @@ def open_hospital(folder: Path, *, progress: Announce | None = None) -> Iterator
             yield Hospital(connection, folder, progress or (lambda _: None))
         finally:
             connection.close()
+
+
+def _duckdb() -> Any:
+    return optional("duckdb", extra="cohorts", needed_for="reading a hospital's tables (DuckDB)")
 
 
 def find_table(folder: Path, table: SourceTable) -> Path:
@@ -285,12 +293,17 @@ def _refuse_numbers(file: Path, columns: Mapping[str, str]) -> None:
         raise CohortError("the codes are numbers, so leading zeros are lost", file=file, column=column, hint=hint)
 
 
+def _format(file: Path) -> Format:
+    """The file's format; a hospital's tables have commas, as DuckDB is told."""
+    return format_of(file, FileLayout(delimiter=None if file.name.lower().endswith(".parquet") else ","))
+
+
 def _scan(file: Path) -> str:
     """A DuckDB table function for the file: all columns are strings, nothing is guessed."""
     path = _literal("".join(f"[{c}]" if c in "*?[" else c for c in str(file)))
     if file.name.lower().endswith(".parquet"):
         return f"read_parquet({path}, hive_partitioning = false)"
-    names = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in format_of(file).columns(file))
+    names = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in _format(file).columns(file))
     # One thread per file: if a thread starts in the middle, a line break inside a note looks like the end of a row.
     return (
         f"read_csv({path}, columns = {{{names}}}, auto_detect = false, header = true, delim = ',', quote = '\"', "

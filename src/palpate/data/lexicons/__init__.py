@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote
+from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote, with_points
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError, InputError
 from palpate.files import replacing
@@ -39,7 +39,7 @@ def read_words(path: Path) -> tuple[str, ...]:
     columns = format_of(path).columns(path)
     name = _named(WORD, columns)
     if name is None and len(columns) != 1:
-        raise _no_column(WORD, columns, path)
+        raise missing_column(WORD, columns, file=path)
     frame = format_of(path).frame(path, [name or columns[0]], {})
     values = frame.to_series()
     if name is None and columns[0].strip().lower() not in _HEADINGS:
@@ -59,7 +59,7 @@ def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
     columns = form.columns(path)
     name = _named(WORD, columns)
     if name is None:
-        raise _no_column(WORD, columns, path)
+        raise missing_column(WORD, columns, file=path)
     raters = [column for column in columns if column != name]
     if not raters:
         raise CohortError("the sheet has no raters", file=path, hint="give one column of scores per rater")
@@ -86,7 +86,7 @@ def read_replacements(path: Path) -> dict[str, tuple[str, ...]]:
     names = [_named(wanted, columns) for wanted in (WORD, REPLACEMENT)]
     for wanted, found in zip((WORD, REPLACEMENT), names, strict=True):
         if found is None:
-            raise _no_column(wanted, columns, path)
+            raise missing_column(wanted, columns, file=path)
     frame = form.frame(path, [name for name in names if name is not None], {})
     word, replacement = (ColumnCheck(frame[name].cast(pl.String), file=path) for name in frame.columns)
     _refuse_no_word(word)
@@ -154,13 +154,13 @@ def _no_word(cell: str | None) -> str:
 
 def _scores(column: ColumnCheck, low: float, high: float) -> pl.Series:
     """One rater's scores; NaN where a score is missing."""
-    text = column.values.str.strip_chars()
+    text = with_points(column, decimal=",").str.strip_chars()
     text = text.set(text.str.len_bytes() == 0, None)
     scale = f"from {low:g} to {high:g}"
     column.refuse_value(
         text.is_not_null() & ~text.str.contains(NUMBER),
         "not a number",
-        hint=f"write a score {scale}, with a decimal point, or leave the cell empty",
+        hint=f"write a score {scale}, or leave the cell empty",
     )
     score = text.cast(pl.Float64)
     column.refuse_value(
@@ -176,13 +176,6 @@ def _scores(column: ColumnCheck, low: float, high: float) -> pl.Series:
 
 def _named(wanted: str, columns: Sequence[str]) -> str | None:
     return next((column for column in columns if column.strip().lower() == wanted), None)
-
-
-def _no_column(wanted: str, columns: Sequence[str], path: Path) -> CohortError:
-    if len(columns) == 1 and ";" in columns[0]:
-        hint = "the cells seem to be separated by semicolons, so save the file with commas"
-        return CohortError("column not found", file=path, column=wanted, hint=hint)
-    return missing_column(wanted, columns, file=path)
 
 
 def _refuse_empty(path: Path) -> None:

@@ -18,6 +18,7 @@ import yaml
 from palpate.data.lexicons.noun_phrases import MOST_TOKENS, Tagger, load_tagger, reject_tags, reject_words
 from palpate.errors import InputError
 from palpate.files import replacing, write_atomically
+from palpate.registry import optional
 
 SHEET = "ADR_Identified"
 DRUGS = frozenset(
@@ -92,14 +93,15 @@ def read_mentions(file: Path) -> list[str]:
 
 def _read_sheet(file: Path) -> pl.DataFrame:
     """The sheet with the reactions; all cells are strings."""
-    import fastexcel  # which polars reads Excel with; only this lexicon needs it
+    fastexcel = optional("fastexcel", extra="excel", needed_for=f"reading {file.name}")  # polars reads with it
 
     try:
         file.open("rb").close()  # fastexcel tells an unreadable file from a damaged one only by its message
         sheets = {name.strip(): name for name in fastexcel.read_excel(file).sheet_names}
         if SHEET not in sheets:
             raise InputError(f"there is no sheet '{SHEET}'", file=file, hint=f"the sheets are: {', '.join(sheets)}")
-        return pl.read_excel(file, sheet_name=sheets[SHEET], infer_schema_length=0, raise_if_empty=False)
+        sheet: pl.DataFrame = pl.read_excel(file, sheet_name=sheets[SHEET], infer_schema_length=0, raise_if_empty=False)
+        return sheet
     except fastexcel.FastExcelError as error:
         if "password" in str(error):
             problem, hint = "the workbook is protected by a password", "save it without one"

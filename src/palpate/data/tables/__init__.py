@@ -2,8 +2,9 @@
 
 Rows in messages are the file's records, counted from 1 without the header; a note that spans several lines is one row.
 Columns without a role are not read. palpate's own convention, which `write_cohort` follows and `read_cohort` falls back
-to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `text`, `image` and `prior` under their own
-names, 0/1 labels as `label:NAME`, attributes as `attribute:NAME`, many labels as one list column `labels`.
+to when a role is not given: `case_id`, `patient_id`, `split`, `time`, `stay_id` (where there is a time), `text`,
+`image`, `prior` and `sampling_weight` under their own names, 0/1 labels as `label:NAME`, attributes as
+`attribute:NAME`, many labels as one list column `labels`.
 """
 
 from __future__ import annotations
@@ -11,28 +12,39 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from scipy import sparse
 
-from palpate.cases.cohort import READ, Cohort, arrange
-from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
+from palpate.cases.cohort import READ, STAY, WEIGHT, Cohort, arrange
+from palpate.cases.columns import ColumnCheck, label_matrix, missing_column, with_points
 from palpate.data.tables.formats import format_of
 from palpate.data.tables.labels import code_lists, encode
+from palpate.delimited import FileLayout, check_delimiter, check_encoding
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
 
 LABEL, ATTRIBUTE, LABEL_LIST = "label:", "attribute:", "labels"
 MOST_LABEL_COLUMNS = 200
+_FIELDS = {STAY: "stay", WEIGHT: "weight"}
+"""Roles that a user calls by another name."""
 
 
 def _as_tuple(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _as_word(value: object) -> object:
+    """YAML reads `yes` and `no` as truth values, and 1 as a number."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, int | float) else value
+
+
+Word = Annotated[str, BeforeValidator(_as_word)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Labels = Annotated[tuple[str, ...] | dict[str, str], BeforeValidator(_as_tuple)]
 
@@ -58,22 +70,56 @@ class TableSpec(BaseModel):
     A role that is not given goes to the column with palpate's own name for it, if there is one. Without a patient
     column each case counts as its own patient, and the cohort's `facts` say so. `labels` names 0/1 columns; a mapping
     gives labels names that differ from their columns, so that two cohorts can share labels.
+
+    >>> TableSpec(file="notes.csv", labels="readmitted", text="note").labels
+    ('readmitted',)
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     file: Path
+    """The table: .csv, .tsv, .jsonl (each also with .gz), .parquet or .xlsx."""
     name: str | None = None
+    """What the cohort is called in results; default: the file's name."""
     case: str | None = None
+    """The column with an id for the row; default: `case_id`, or row numbers."""
     patient: str | None = None
+    """The column with the patient's id, the unit of splitting and resampling; default: `patient_id`."""
     text: str | None = None
+    """The column with what the models read."""
     labels: Labels | None = None
+    """The columns with 0 and 1; default: those named `label:NAME`."""
+    positive: Word | dict[str, Word] | None = None
+    """The value that means 1 in columns such as Yes and No; a mapping names it for each label."""
     label_list: LabelList | None = None
+    """The column with the codes of each case, in place of `labels`."""
     time: str | None = None
+    """The column that says when the case was seen or the note written."""
+    stay: str | None = None
+    """Several cases of one stay, each a prediction at its time."""
     split: str | None = None
+    """The column with train, validation and test."""
     image: str | None = None
+    """The column with paths of images, relative to the table's folder."""
     prior: str | None = None
+    """The column with the patient's earlier notes."""
+    weight: str | None = None
+    """How many cases of the population a case stands for, where the cases were not drawn with equal chances."""
     attributes: Names = ()
+    """Columns that describe the patient: age, gender, site."""
+    encoding: Annotated[str, AfterValidator(check_encoding)] | None = None
+    """The encoding of the text, such as latin-1 or utf-16; default: UTF-8."""
+    delimiter: Annotated[str, AfterValidator(check_delimiter)] | None = None
+    """What separates the cells of a CSV file; default: found from the first rows."""
+    sheet: Annotated[int, Field(ge=1)] | str | None = None
+    """The sheet of an Excel workbook, by name or number; default: the first one."""
+    decimal: Literal[".", ","] | None = None
+    """Whether a comma in numbers is a decimal comma; default: found where it is clear."""
+
+    @property
+    def layout(self) -> FileLayout:
+        """What the entry says about the file itself."""
+        return FileLayout(self.encoding, self.delimiter, self.sheet, named=True)
 
     @model_validator(mode="after")
     def _one_kind_of_labels(self) -> TableSpec:
@@ -99,19 +145,26 @@ class _Roles(NamedTuple):
 
 
 def read_cohort(spec: TableSpec, *, name: str = "cohort", folder: Path = Path()) -> Cohort:
-    """Read a cohort from a CSV, TSV, JSON Lines (each also as .gz) or Parquet file.
+    """Read a cohort from a CSV, TSV, JSON Lines (each also as .gz), Parquet or Excel file.
 
     A relative path is relative to `folder`. `spec.name`, if given, takes precedence over `name`. Anything wrong in the
     file raises a `CohortError` that names the file, row and column; rows are counted as the module's docstring says.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "cases.csv").write_text("sick,age\\n0,70\\n1,80\\n")
+    ...     read_cohort(TableSpec(file="cases.csv", labels="sick", attributes="age"), folder=Path(folder))
+    <cohort cohort: 2 cases, 2 patients; with sick 1; attributes: age>
     """
     file = folder / spec.file
-    form = format_of(file)
+    form = format_of(file, spec.layout)
     columns = form.columns(file)
-    chosen = _choose(spec, columns, file)
+    chosen = _choose(spec, columns, file, lists=form.lists)
     lists = {} if chosen.label_list is None else {chosen.label_list.column: chosen.delimiter}
     frame = form.frame(file, chosen.columns, lists)
     if frame.height == 0:
         raise CohortError("the table has no rows", file=file, hint="give one row per case")
+    frame, commas = _with_points(frame, chosen, spec.decimal, file)
     table = arrange(
         frame,
         name=spec.name or name,
@@ -120,18 +173,47 @@ def read_cohort(spec: TableSpec, *, name: str = "cohort", folder: Path = Path())
         file=file,
         parse=not form.typed,
     )
-    labels, y, facts = _labels(frame, chosen, file)
+    labels, y, facts = _labels(frame, chosen, _positive(spec, chosen, file), file)
     folders = {spec.name or name: file.parent}
-    return Cohort(table.cases, labels, y, tuple(chosen.attributes), (*table.facts, *facts), folders)
+    return Cohort(table.cases, labels, y, tuple(chosen.attributes), (*table.facts, *commas, *facts), folders)
+
+
+def _with_points(
+    frame: pl.DataFrame, chosen: _Roles, decimal: str | None, file: Path
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The frame with decimal points in place of commas, and facts about where."""
+    facts = []
+    for name in dict.fromkeys([*chosen.attributes.values(), *chosen.roles.values()]):
+        if name in chosen.attributes.values() or chosen.roles.get(WEIGHT) == name:
+            read = with_points(ColumnCheck(frame[name], file=file), decimal=decimal)
+            if read is not frame[name] and not read.equals(frame[name]):
+                facts.append(f"decimal commas are read as such in column '{name}'")
+                frame = frame.with_columns(read.alias(name))
+    return frame, tuple(facts)
+
+
+def _positive(spec: TableSpec, chosen: _Roles, file: Path) -> dict[str, str]:
+    """The value that means 1, by column."""
+    if spec.positive is None:
+        return {}
+    if chosen.label_list is not None:
+        raise CohortError("`positive` does not go with `label_list`", file=file, hint="remove `positive:`")
+    if isinstance(spec.positive, str):
+        return dict.fromkeys(chosen.labels.values(), spec.positive)
+    for name in spec.positive:
+        if name not in chosen.labels:
+            hint = f"the labels are: {', '.join(chosen.labels)}"
+            raise CohortError(f"`positive` names '{name}', which is not a label", file=file, hint=hint)
+    return {chosen.labels[name]: value for name, value in spec.positive.items()}
 
 
 def _labels(
-    frame: pl.DataFrame, chosen: _Roles, file: Path
+    frame: pl.DataFrame, chosen: _Roles, positive: Mapping[str, str], file: Path
 ) -> tuple[tuple[str, ...], sparse.csc_array, tuple[str, ...]]:
     """Label names, their matrix, and facts about them for the report."""
     if chosen.label_list is None:
         sources = (ColumnCheck(frame[source], file=file) for source in chosen.labels.values())
-        return tuple(chosen.labels), label_matrix(sources, n=frame.height), ()
+        return tuple(chosen.labels), label_matrix(sources, n=frame.height, positive=positive), ()
     listed = chosen.label_list
     column = ColumnCheck(frame[listed.column], file=file)
     coded = encode(code_lists(column, chosen.delimiter), only=listed.only, min_count=listed.min_count)
@@ -150,16 +232,21 @@ def _labels(
 # --- which column has which role -----------------------------------------------------------------------------------
 
 
-def _choose(spec: TableSpec, columns: Sequence[str], file: Path) -> _Roles:
+def _choose(spec: TableSpec, columns: Sequence[str], file: Path, *, lists: bool) -> _Roles:
     """Which column has which role; every column that is named must exist."""
     if not columns:
         raise CohortError("the table has no columns", file=file, hint="give one column per role")
     named = {"case_id": spec.case, "patient_id": spec.patient}
-    named |= {role: getattr(spec, role) for role in READ}
+    named |= {role: getattr(spec, _FIELDS.get(role, role)) for role in READ}
     roles = {}
     for role, column in named.items():
         if column is not None or role in columns:
             roles[role] = _present(column or role, columns, file)
+    if STAY in roles and "time" not in roles:
+        if spec.stay is not None:
+            problem = "`stay` needs `time`, when each prediction was made"
+            raise CohortError(problem, file=file, column=spec.stay, hint="set `time:` of the cohort")
+        del roles[STAY]
     attributes = {
         column.removeprefix(ATTRIBUTE): _present(column, columns, file, ATTRIBUTE)
         for column in spec.attributes or [column for column in columns if column.startswith(ATTRIBUTE)]
@@ -171,7 +258,7 @@ def _choose(spec: TableSpec, columns: Sequence[str], file: Path) -> _Roles:
     labels = _label_columns(spec.labels, columns, file)
     if labels:
         return _Roles(roles, attributes, labels, None, None)
-    if spec.labels is None and LABEL_LIST in columns and format_of(file).lists:
+    if spec.labels is None and LABEL_LIST in columns and lists:
         return _Roles(roles, attributes, {}, LabelList(column=LABEL_LIST), None)
     hint = f"name the 0/1 columns in `labels`, a column of codes in `label_list`, or rename them to {LABEL}NAME"
     raise CohortError("no label columns", file=file, hint=hint)

@@ -1,9 +1,8 @@
 """Table files on disk: which columns they have, and the wanted columns as a frame.
 
-CSV, TSV and JSON Lines are parsed row by row with the standard library, because a table of patients must be read
-exactly or not at all: polars pads short rows with nulls and can't say which row has an invalid byte. For notes this is
-just as fast. Cells are returned as strings, so that ids like "007" survive; Parquet keeps its own types. Rows are
-passed to polars in batches, so memory holds the wanted columns only once.
+CSV and TSV are read by `palpate.delimited`, JSON Lines row by row with the standard library: exactly or not at all.
+Cells are returned as strings, so that ids like "007" survive, also those of Excel workbooks; Parquet keeps its own
+types. Rows are passed to polars in batches, so memory holds the wanted columns only once.
 
 A row is a record, counted from 1 without the header; a note that spans many lines is one row, and blank lines are not
 counted.
@@ -11,54 +10,82 @@ counted.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import json
-import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TextIO, cast
+from typing import NamedTuple, Protocol
 
 import polars as pl
 
+from palpate.delimited import (
+    AS_IT_IS,
+    BLOCK,
+    COPY_HINT,
+    ENCODE_HINT,
+    SURROGATE,
+    FileLayout,
+    csv_rows,
+    has_surrogate,
+    not_unicode,
+    open_bytes,
+    open_text,
+)
 from palpate.errors import CohortError
+from palpate.registry import optional
 
 BATCH_ROWS = 2_000
-LONGEST_CELL = 2**31 - 1
-ENCODE_HINT = "save the file as UTF-8"
-COPY_HINT = "copy or export the file again"
-DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
-BLOCK = 4 * 2**20
-SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _ReadFrame(Protocol):
+    def __call__(
+        self, path: Path, columns: Sequence[str], lists: Mapping[str, str | None], *, n_rows: int | None = None
+    ) -> pl.DataFrame: ...
 
 
 class Format(NamedTuple):
     """How one kind of file is read.
 
     `frame` takes the path, the wanted columns, and which of them hold lists, with the delimiter that splits a string
-    into a list. `typed` means that the file distinguishes numbers from strings, `lists` that a cell can be a list.
+    into a list; `n_rows` stops after the first rows. `typed` means that the file distinguishes numbers from strings,
+    `lists` that a cell can be a list.
     """
 
     columns: Callable[[Path], tuple[str, ...]]
-    frame: Callable[[Path, Sequence[str], Mapping[str, str | None]], pl.DataFrame]
+    frame: _ReadFrame
     typed: bool
     lists: bool
 
 
-def format_of(path: Path) -> Format:
-    """The format that the file's name implies; the file must exist."""
+class _Kind(NamedTuple):
+    """A format whose functions take the layout of a particular file first; `says` are the fields that it has."""
+
+    columns: Callable[[FileLayout, Path], tuple[str, ...]]
+    frame: Callable[..., pl.DataFrame]
+    typed: bool
+    lists: bool
+    says: tuple[str, ...]
+
+
+def format_of(path: Path, layout: FileLayout = AS_IT_IS) -> Format:
+    """The format that the file's name implies; the file must exist. `layout` says what the file itself does not."""
     for suffix, kind in FORMATS.items():
         if path.name.lower().endswith(suffix):
             if not path.is_file():
                 raise CohortError("file not found", file=path, hint="check the path")
-            return kind
-    raise CohortError("this type of file can't be read", file=path, hint=f"give one of {', '.join(FORMATS)}")
+            for name in ("encoding", "delimiter", "sheet"):
+                if getattr(layout, name) is not None and name not in kind.says:
+                    problem = f"`{name}` does not apply to a {suffix} file"
+                    raise CohortError(problem, file=path, hint=f"remove `{name}:`")
+            return Format(partial(kind.columns, layout), partial(kind.frame, layout), kind.typed, kind.lists)
+    hint = f"give one of {', '.join(FORMATS)}"
+    if path.suffix.lower() in (".xls", ".xlsb", ".xlsm", ".ods", ".numbers"):
+        hint = "save it as .xlsx or .csv"
+    raise CohortError("this type of file can't be read", file=path, hint=hint)
 
 
 def check_complete(file: Path) -> None:
@@ -68,7 +95,7 @@ def check_complete(file: Path) -> None:
     and does not compare a gzip file's checksum.
     """
     n_quotes = 0
-    with _open_bytes(file) as content:
+    with open_bytes(file) as content:
         while block := content.read(BLOCK):
             n_quotes += block.count(b'"')
     if n_quotes % 2:
@@ -78,28 +105,7 @@ def check_complete(file: Path) -> None:
         raise CohortError("a quote is not closed", file=file, hint=COPY_HINT)
 
 
-# --- text files ---------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, decompressed."""
-    try:
-        with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as raw:
-            yield cast(BinaryIO, raw)
-    except DAMAGED_GZIP as error:
-        problem = "the gzip file ends too early" if isinstance(error, EOFError) else "the gzip file is damaged"
-        raise CohortError(problem, file=path, hint=COPY_HINT) from None
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise CohortError(f"the file can't be read ({reason})", file=path, hint="check its permissions") from None
-
-
-@contextmanager
-def _open_text(path: Path, *, errors: str = "strict", newline: str = "") -> Iterator[TextIO]:
-    """The file as text, decompressed and without a byte order mark."""
-    with _open_bytes(path) as raw:
-        yield io.TextIOWrapper(raw, encoding="utf-8-sig", errors=errors, newline=newline)
+# --- rows of strings ----------------------------------------------------------------------------------------
 
 
 def _frame(
@@ -120,83 +126,42 @@ def _frame(
 
 def _unpaired_surrogate(path: Path, cells: Mapping[str, Sequence[object]], done: int) -> CohortError:
     """Where half of a surrogate pair is, which JSON can write and UTF-8 can't."""
-    places = ((k, name) for name, column in cells.items() for k, cell in enumerate(column) if _has_surrogate(cell))
+    places = ((k, name) for name, column in cells.items() for k, cell in enumerate(column) if has_surrogate(cell))
     at, name = min(places)
     problem = "the cell contains an unpaired surrogate"
     return CohortError(problem, file=path, row=done + at + 1, column=name, hint=ENCODE_HINT)
 
 
-def _has_surrogate(cell: object) -> bool:
-    """Whether a cell has half of a surrogate pair; with `surrogateescape`, that is a byte that is not UTF-8."""
-    parts = cell if isinstance(cell, list) else [cell]
-    return any(isinstance(part, str) and SURROGATE.search(part) is not None for part in parts)
-
-
 # --- CSV and TSV --------------------------------------------------------------------------------------------
 
 
-def _delimiter(path: Path) -> str:
-    return "\t" if ".tsv" in path.name.lower()[-7:] else ","
-
-
-def _csv_rows(path: Path, *, errors: str = "strict") -> Iterator[list[str]]:
-    """The header, then the rows, which all have the header's length."""
-    csv.field_size_limit(LONGEST_CELL)  # Python's default, 131072, is shorter than the longest notes
-    done, width = 0, 0
-    with _open_text(path, errors=errors) as lines:
-        reader = csv.reader(lines, delimiter=_delimiter(path), strict=True)
-        while True:
-            try:
-                row = next(reader)
-            except StopIteration:
-                return
-            except UnicodeDecodeError:
-                raise _bad_csv_byte(path) from None
-            except csv.Error:
-                hint = 'double the quotes inside a quoted cell ("")'
-                raise CohortError(
-                    "a quote is not closed or not doubled", file=path, row=done or None, hint=hint
-                ) from None
-            if not row:
-                continue
-            width = width or len(row)
-            if len(row) != width:
-                problem = f"the row has {len(row)} cells and the header has {width}"
-                hint = "quote cells that contain the delimiter or a line break"
-                raise CohortError(problem, file=path, row=done, hint=hint)
-            done += 1
-            yield row
-
-
-def _bad_csv_byte(path: Path) -> CohortError:
-    """Which cell has the byte that is not UTF-8: reads the file again and lets invalid bytes pass."""
-    rows = _csv_rows(path, errors="surrogateescape")
-    header = next(rows, [])
-    problem = "the bytes are not UTF-8"
-    if any(map(_has_surrogate, header)):
-        return CohortError(f"{problem} in the header", file=path, hint=ENCODE_HINT)
-    for number, row in enumerate(rows, start=1):
-        for name, cell in zip(header, row, strict=True):
-            if _has_surrogate(cell):
-                return CohortError(problem, file=path, row=number, column=name, hint=ENCODE_HINT)
-    return CohortError(problem, file=path, hint=ENCODE_HINT)
-
-
-def _csv_columns(path: Path) -> tuple[str, ...]:
-    header = next(_csv_rows(path), None)
+def _csv_columns(layout: FileLayout, path: Path) -> tuple[str, ...]:
+    header = next(csv_rows(path, layout), None)
     if header is None:
         raise CohortError("the file is empty", file=path, hint="give a table with a header and one row per case")
-    named = [name for name in header if name]
+    return _distinct([name for name in header if name], path)
+
+
+def _distinct(named: Sequence[str], path: Path) -> tuple[str, ...]:
+    """The names of the columns, of which no two may be equal."""
     name, times = max(Counter(named).items(), key=itemgetter(1), default=("", 0))
     if times > 1:
         raise CohortError("the header has this column twice", file=path, column=name, hint="rename one of them")
     return tuple(named)
 
 
-def _csv_frame(path: Path, columns: Sequence[str], lists: Mapping[str, str | None]) -> pl.DataFrame:
+def _csv_frame(
+    layout: FileLayout,
+    path: Path,
+    columns: Sequence[str],
+    lists: Mapping[str, str | None],
+    *,
+    n_rows: int | None = None,
+) -> pl.DataFrame:
     del lists  # a CSV cell is a string; codes are split later, all at once
-    rows = _csv_rows(path)
+    rows = csv_rows(path, layout)
     header = next(rows)
+    rows = islice(rows, n_rows)
     if len(columns) == 1:
         k = header.index(columns[0])
         return _frame(path, ((row[k],) for row in rows), columns, {})
@@ -206,18 +171,18 @@ def _csv_frame(path: Path, columns: Sequence[str], lists: Mapping[str, str | Non
 # --- JSON Lines ---------------------------------------------------------------------------------------------
 
 
-def _objects(path: Path) -> Iterator[dict[str, object]]:
+def _objects(path: Path, layout: FileLayout) -> Iterator[dict[str, object]]:
     """One object per line."""
     done = 0
-    with _open_text(path, newline="\n") as lines:
+    with open_text(path, layout, newline="\n") as lines:
         while True:
             try:
                 line = next(lines)
                 record = json.loads(line) if not line.isspace() else None
             except StopIteration:
                 return
-            except UnicodeDecodeError:
-                raise _bad_json_byte(path) from None
+            except UnicodeError:
+                raise _bad_json_byte(path, layout) from None
             except (ValueError, RecursionError):
                 hint = "write one JSON object per line"
                 raise CohortError("the line is not JSON", file=path, row=done + 1, hint=hint) from None
@@ -230,14 +195,14 @@ def _objects(path: Path) -> Iterator[dict[str, object]]:
             yield record
 
 
-def _bad_json_byte(path: Path) -> CohortError:
+def _bad_json_byte(path: Path, layout: FileLayout) -> CohortError:
     """Which cell has the byte that is not UTF-8."""
-    problem = "the bytes are not UTF-8"
-    with _open_text(path, errors="surrogateescape", newline="\n") as lines:
-        for number, line in enumerate((line for line in lines if not line.isspace()), start=1):
-            if SURROGATE.search(line):
-                return CohortError(problem, file=path, row=number, column=_bad_key(line), hint=ENCODE_HINT)
-    return CohortError(problem, file=path, hint=ENCODE_HINT)
+    if layout.encoding is None:
+        with open_text(path, errors="surrogateescape", newline="\n") as lines:
+            for number, line in enumerate((line for line in lines if not line.isspace()), start=1):
+                if SURROGATE.search(line):
+                    return not_unicode(path, layout, row=number, column=_bad_key(line), cell=line)
+    return not_unicode(path, layout, row=None, column=None)
 
 
 def _bad_key(line: str) -> str | None:
@@ -246,14 +211,14 @@ def _bad_key(line: str) -> str | None:
     except ValueError:
         return None
     items = record.items() if isinstance(record, dict) else ()
-    return next((name for name, cell in items if _has_surrogate(cell)), None)
+    return next((name for name, cell in items if has_surrogate(cell)), None)
 
 
-def _json_columns(path: Path) -> tuple[str, ...]:
+def _json_columns(layout: FileLayout, path: Path) -> tuple[str, ...]:
     """All keys, in the order in which they first occur; a row may lack some."""
     seen: dict[str, None] = {}
     rows = 0
-    for record in _objects(path):
+    for record in _objects(path, layout):
         rows += 1
         if not record.keys() <= seen.keys():
             seen.update(dict.fromkeys(record))
@@ -262,9 +227,16 @@ def _json_columns(path: Path) -> tuple[str, ...]:
     return tuple(seen)
 
 
-def _json_frame(path: Path, columns: Sequence[str], lists: Mapping[str, str | None]) -> pl.DataFrame:
+def _json_frame(
+    layout: FileLayout,
+    path: Path,
+    columns: Sequence[str],
+    lists: Mapping[str, str | None],
+    *,
+    n_rows: int | None = None,
+) -> pl.DataFrame:
     def rows() -> Iterator[tuple[object, ...]]:
-        for number, record in enumerate(_objects(path), start=1):
+        for number, record in enumerate(_objects(path, layout), start=1):
             try:
                 yield tuple(_json_cell(record.get(name), name, lists) for name in columns)
             except _WrongShapeError as error:
@@ -272,7 +244,7 @@ def _json_frame(path: Path, columns: Sequence[str], lists: Mapping[str, str | No
                     f"the cell is {error}", file=path, row=number, column=error.name, hint=error.hint
                 ) from None
 
-    return _frame(path, rows(), columns, lists)
+    return _frame(path, islice(rows(), n_rows), columns, lists)
 
 
 class _WrongShapeError(Exception):
@@ -317,20 +289,77 @@ def _parquet_errors(path: Path) -> Iterator[None]:
         raise CohortError("the file is damaged or is not a Parquet file", file=path, hint=COPY_HINT) from None
 
 
-def _parquet_columns(path: Path) -> tuple[str, ...]:
+def _parquet_columns(layout: FileLayout, path: Path) -> tuple[str, ...]:
+    del layout  # the file says all
     with _parquet_errors(path):
         return tuple(pl.read_parquet_schema(path))
 
 
-def _parquet_frame(path: Path, columns: Sequence[str], lists: Mapping[str, str | None]) -> pl.DataFrame:
-    del lists  # the file knows which columns hold lists
+def _parquet_frame(
+    layout: FileLayout,
+    path: Path,
+    columns: Sequence[str],
+    lists: Mapping[str, str | None],
+    *,
+    n_rows: int | None = None,
+) -> pl.DataFrame:
+    del layout, lists  # the file knows which columns hold lists
     with _parquet_errors(path):
-        return pl.read_parquet(path, columns=list(columns), glob=False, hive_partitioning=False)
+        return pl.read_parquet(path, columns=list(columns), n_rows=n_rows, glob=False, hive_partitioning=False)
 
 
-CSV = Format(_csv_columns, _csv_frame, typed=False, lists=False)
-JSONL = Format(_json_columns, _json_frame, typed=False, lists=True)
-PARQUET = Format(_parquet_columns, _parquet_frame, typed=True, lists=True)
+# --- Excel --------------------------------------------------------------------------------------------------
+
+
+def _excel_sheet(layout: FileLayout, path: Path, *, header: int | None = 0, n_rows: int | None = None) -> pl.DataFrame:
+    """A sheet with all cells as strings; empty rows at its end are left out. Without a header it is the first row."""
+    fastexcel = optional("fastexcel", extra="excel", needed_for=f"reading {path.name}")
+    try:
+        path.open("rb").close()  # fastexcel tells an unreadable file from a damaged one only by its message
+        book = fastexcel.read_excel(path)
+        sheet = book.sheet_names[0] if layout.sheet is None else layout.sheet
+        if isinstance(sheet, int) and 1 <= sheet <= len(book.sheet_names):
+            sheet = book.sheet_names[sheet - 1]
+        if sheet not in book.sheet_names:
+            hint = f"the sheets are: {', '.join(book.sheet_names)}"
+            raise CohortError(f"there is no sheet '{sheet}'", file=path, hint=hint)
+        frame: pl.DataFrame = book.load_sheet(str(sheet), header_row=header, n_rows=n_rows, dtypes="string").to_polars()
+        return frame
+    except fastexcel.FastExcelError as error:
+        if "password" in str(error).lower():
+            raise CohortError("the workbook has a password", file=path, hint="save it without one") from None
+        problem = "the file is not an Excel workbook (.xlsx), or it is damaged"
+        raise CohortError(problem, file=path, hint=COPY_HINT) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CohortError(f"the file can't be read ({reason})", file=path, hint="check its permissions") from None
+
+
+def _excel_columns(layout: FileLayout, path: Path) -> tuple[str, ...]:
+    first = _excel_sheet(layout, path, header=None, n_rows=1)
+    if not first.height:
+        raise CohortError("the sheet is empty", file=path, hint="give a table with a header and one row per case")
+    return _distinct([name for name in first.row(0) if name], path)
+
+
+def _excel_frame(
+    layout: FileLayout,
+    path: Path,
+    columns: Sequence[str],
+    lists: Mapping[str, str | None],
+    *,
+    n_rows: int | None = None,
+) -> pl.DataFrame:
+    del lists  # a cell is a string, as in CSV
+    frame = _excel_sheet(layout, path, n_rows=n_rows)
+    last = frame.select(pl.any_horizontal(pl.all().is_not_null()).arg_true().max()).item() if frame.height else None
+    return frame.select(columns).head(0 if last is None else int(last) + 1)
+
+
+CSV = _Kind(_csv_columns, _csv_frame, typed=False, lists=False, says=("encoding", "delimiter"))
+JSONL = _Kind(_json_columns, _json_frame, typed=False, lists=True, says=("encoding",))
+PARQUET = _Kind(_parquet_columns, _parquet_frame, typed=True, lists=True, says=())
+EXCEL = _Kind(_excel_columns, _excel_frame, typed=False, lists=False, says=("sheet",))
 FORMATS = {
     ".csv": CSV,
     ".csv.gz": CSV,
@@ -339,4 +368,5 @@ FORMATS = {
     ".jsonl": JSONL,
     ".jsonl.gz": JSONL,
     ".parquet": PARQUET,
+    ".xlsx": EXCEL,
 }

@@ -22,7 +22,7 @@ read it or, where the note's prediction is that of its strongest window (`poolin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -274,9 +274,28 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     if own.threads is not None:
         torch.set_num_threads(own.threads)
     config = load_config(path, trust=own.trust)
-    activation = _activation(config, path)
+    _activation(config, path)
     tokenizer = load_tokenizer(path, trust=own.trust)
     network = _classifier(config, path, trust=own.trust)
+
+    def fingerprint(windows: TextWindows) -> str:
+        return _fingerprint(path, own, windows)
+
+    return of_network(network, tokenizer, own, source=source, fingerprint=fingerprint, path=path)
+
+
+def of_network(
+    network: Any,
+    tokenizer: Any,
+    own: HfOptions,
+    *,
+    source: str,
+    fingerprint: Callable[[TextWindows], str],
+    path: Path | None = None,
+) -> HfModel:
+    """A classifier and its tokenizer, which are in memory, as a model; `path` is where they came from, for messages."""
+    where = Path(source) if path is None else path
+    activation = _activation(network.config, where)
     windows = text_windows(
         tokenizer,
         long=own.long,
@@ -285,14 +304,8 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
         stride=own.stride,
         source=source,
     )
-    return HfModel(
-        network,
-        windows,
-        own,
-        activation=activation,
-        labels=_labels(config, activation, own, path),
-        fingerprint=_fingerprint(path, own, windows),
-    )
+    labels, version = _labels(network.config, activation, own, where), fingerprint(windows)
+    return HfModel(network.eval(), windows, own, activation=activation, labels=labels, fingerprint=version)
 
 
 def _classifier(config: Any, path: Path, *, trust: bool) -> Any:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ConfigError, ModelError
+from palpate.errors import ConfigError, ModelError, closest
 from palpate.models import Model, Probabilities
 from palpate.models.options import Options, checked_by, digest, parse_options
 from palpate.models.reads import Reads
@@ -117,15 +117,38 @@ def load_function(target: str, folder: Path, *, of: str) -> tuple[Callable[..., 
 
     `of` says what it is a function of, for whoever names something else.
     """
+    module, name, attribute, files = _load(target, folder, form="module:function")
+    return _function(module, name, attribute, of), digest(VERSION, {"function": target}, files).rpartition("-")[2][:16]
+
+
+def load_class(target: str, folder: Path, *, what: str) -> type:
+    """A class of the user's, `module:Class`; `what` says what it should be, for whoever names something else."""
+    module, _, attribute, _ = _load(target, folder, form="module:Class")
+    found: Any = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    file = getattr(module, "__file__", None)
+    if found is None:
+        classes = sorted(name for name, value in vars(module).items() if isinstance(value, type))
+        raise ConfigError(
+            f"the module has no '{attribute}'", file=file, hint=closest(attribute, classes, all_are="it has")
+        )
+    if not isinstance(found, type):
+        raise ConfigError(f"'{attribute}' is not {what}", file=file, hint="name its class")
+    return found
+
+
+def _load(target: str, folder: Path, *, form: str) -> tuple[ModuleType, str, str, set[Path]]:
+    """The imported module, its name, what is wanted of it, and the files that it comes from."""
     name, colon, attribute = target.partition(":")
     if not colon or not name or not attribute:
-        raise ConfigError(f"'{target}' is not of the form module:function")
+        raise ConfigError(f"'{target}' is not of the form {form}")
     reads = Reads(folder)
     with reads:
         module = _import(name, reads)
     source = getattr(module, "__file__", None)
     files = reads.files() | set(_from_configs.get(name.partition(".")[0], ())) | ({Path(source)} if source else set())
-    return _function(module, name, attribute, of), digest(VERSION, {"function": target}, files).rpartition("-")[2][:16]
+    return module, name, attribute, files
 
 
 def _function(module: ModuleType, name: str, attribute: str, of: str = "a list of texts") -> Callable[[list[str]], Any]:

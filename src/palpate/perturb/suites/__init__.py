@@ -75,7 +75,11 @@ def suites_folder() -> Path:
 
 
 def list_suites() -> list[str]:
-    """The names of palpate's own suites."""
+    """The names of palpate's own suites.
+
+    >>> "ade" in list_suites()
+    True
+    """
     return sorted(file.stem for file in suites_folder().glob("*.yaml"))
 
 

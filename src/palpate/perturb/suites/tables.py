@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from palpate.delimited import looks_like
 from palpate.errors import ConfigError
 
 MARKS = (",", ";", "\t")
@@ -31,7 +32,10 @@ def read_text(file: Path) -> str:
     except OSError as error:
         raise ConfigError(f"the file can't be read ({error.strerror})", file=file, hint="check the path") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the file is not UTF-8 (byte {error.start})", file=file, hint="save it as UTF-8") from None
+        name = looks_like(file)
+        seems = f", it looks like {name}" if name not in (None, "utf-8") else ""
+        hint = "save it as UTF-8"
+        raise ConfigError(f"the file is not UTF-8 (byte {error.start}{seems})", file=file, hint=hint) from None
 
 
 def read_table(file: Path) -> tuple[list[str], list[TableRow]]:

@@ -74,6 +74,43 @@ def matched_share(p: ArrayLike, y_true: ArrayLike, *, caliper: float | None = No
     return share[cells.cell]
 
 
+def match_pairs(p: ArrayLike, y_true: ArrayLike, *, caliper: float | None = None) -> NDArray[np.int64]:
+    """One best 1:1 matching of positives and negatives, [pair, (positive, negative)] as row numbers.
+
+    As `matched_share`, which is over all best matchings, and which metrics should be computed with; pairs are for
+    looking at. Takes time and bits in proportion to the product of the class sizes.
+
+    >>> match_pairs([0.1, 0.5, 0.4, 0.9], [0, 1, 0, 0]).tolist()
+    [[1, 2]]
+    """
+    chance, positive = pretest(p), _inputs.binary(y_true)
+    if chance.ndim != 1 or chance.shape != positive.shape:
+        raise ValueError("p and y_true must have one dimension and the same number of rows")
+    price = np.inf if caliper is None else penalty(caliper) / (2.0 * _ONE)
+    order = np.argsort(chance, kind="stable")
+    small, large = (order[positive[order] == side] for side in (True, False))
+    turned = small.size > large.size
+    small, large = (large, small) if turned else (small, large)
+    cost = np.zeros(large.size + 1)
+    paired = np.zeros((small.size, large.size + 1), np.bool_)
+    left_out = np.zeros_like(paired)
+    for i, row in enumerate(small):
+        with_one = np.append(np.inf, cost[:-1] + np.abs(chance[large] - chance[row]))
+        best = np.minimum(with_one, cost + price)
+        now = np.minimum.accumulate(best)
+        paired[i], left_out[i] = (with_one == now) & (best <= now), (cost + price == now) & (with_one > now)
+        cost = now
+    pairs, j = [], large.size
+    for i in range(small.size - 1, -1, -1):
+        while not (paired[i, j] or left_out[i, j]):
+            j -= 1
+        if paired[i, j]:
+            j -= 1
+            pairs.append((small[i], large[j]))
+    found = np.asarray(pairs[::-1], np.int64).reshape(-1, 2)
+    return found[:, ::-1] if turned else found
+
+
 def cells_of(p: Floats, positive: NDArray[np.bool_]) -> MatchingCells:
     """The cells of rows; a place is twice the number of 1e-15 in p, so that distances are even."""
     place = np.rint(p * _ONE).astype(np.int64) * 2

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
+from palpate.registry import optional
 from palpate.synthetic.patients.findings import labels
 
 Picture = NDArray[np.float32]
@@ -113,7 +114,13 @@ def draw(
     return pixels
 
 
+def require_pillow() -> Any:
+    """The module that writes pictures, or the error that says how to install it."""
+    return optional("PIL.Image", extra="images", needed_for="drawing X-rays (Pillow)")
+
+
 def save(image: NDArray[np.uint8], path: Path) -> None:
     """Write a grayscale JPG."""
+    pillow = require_pillow()
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(image).save(path, format="JPEG", quality=_QUALITY)
+    pillow.fromarray(image).save(path, format="JPEG", quality=_QUALITY)

@@ -24,7 +24,7 @@ from palpate.train.options import FitTask, Fitted, Kind, TrainingData, TrainStep
 
 def _check(options: CxrTrainOptions, labels: Sequence[str]) -> Mapping[str, Any]:
     """The libraries are there and the checkpoint fits; the result depends on its bytes."""
-    require_torch("training a model that reads images", "monai")
+    require_torch("training a model that reads images", "monai", "PIL")
     device_of(options.device)
     if options.checkpoint is None:
         return {}

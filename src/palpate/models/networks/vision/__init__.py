@@ -96,7 +96,7 @@ def load_vision(home: Path, labels: tuple[str, ...], options: Mapping[str, Any])
     """Read a folder that `palpate train cxr` wrote."""
     own = parse_options(VisionOptions, f"palpate:{home.name}", options)
     shape_file, weights = existing(SHAPE_FILE, home), existing(WEIGHTS_FILE, home)
-    require_torch("a model that reads images", "monai")
+    require_torch("a model that reads images", "monai", "PIL")
     if own.threads is not None:
         import torch
 

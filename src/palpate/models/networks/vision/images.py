@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
 
 from palpate.errors import CohortError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 Pixels = NDArray[np.uint8]
 _DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
@@ -33,6 +35,8 @@ class ImageFormat(NamedTuple):
 
 def read_pixels(file: str, form: ImageFormat) -> Pixels:
     """One image, [row, column]; raises what pillow raises."""
+    from PIL import Image, ImageOps
+
     size = form.image_size
     with Image.open(file) as image:
         image.draft("L", (2 * size, 2 * size))
@@ -48,6 +52,8 @@ def read_pixels(file: str, form: ImageFormat) -> Pixels:
 
 def _grey(image: Image.Image, bits: int) -> Image.Image:
     """The image with one number per pixel, from 0 to 255."""
+    from PIL import Image
+
     if image.mode in _DEEP:
         deep = np.asarray(image).astype(np.float32)
         return Image.fromarray(np.clip(deep * np.float32(255 / (2**bits - 1)), 0, 255))
@@ -61,6 +67,7 @@ def _grey(image: Image.Image, bits: int) -> Image.Image:
 
 def read_all(files: Sequence[str], case_ids: Sequence[str], form: ImageFormat) -> Iterator[Pixels]:
     """Images in order, several at a time in threads: decoding releases Python's lock."""
+    from PIL import Image
 
     def read(row: int) -> Pixels:
         try:
@@ -85,6 +92,8 @@ def missing_image(case: str, file: str, hint: str = "paths are relative to the c
 
 
 def _reason(error: Exception) -> str:
+    from PIL import UnidentifiedImageError
+
     if isinstance(error, UnidentifiedImageError):
         return "not an image"
     if isinstance(error, OSError) and error.strerror:

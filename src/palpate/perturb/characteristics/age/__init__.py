@@ -23,6 +23,7 @@ from functools import cached_property
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.age.life import OLDEST, AgeLimit, life_limits, life_words
 from palpate.perturb.characteristics.age.times import BirthYear, birth_years, time_limits, time_words
+from palpate.perturb.characteristics.gender.anatomy import gestation
 from palpate.perturb.characteristics.gender.words import like
 from palpate.perturb.characteristics.grammar import in_words, with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, NO_MENTION, Contradictory, EditOutcome, Mention, skipped
@@ -76,7 +77,9 @@ class FoundAge:
         """The limits that facts and times set to the age."""
         note, child = self.patient.note, self.patient.is_child
         light = [AgeLimit("a child's weight", 0, 17)] if child and is_light(self.patient) else []
-        return light + life_limits(note, self.years, child=child) + time_limits(note, self.years)
+        expects = [AgeLimit("a pregnancy", 12, 57)] if gestation(note) else []
+        expects = [limit for limit in expects if self.years is None or limit.low <= self.years <= limit.high]
+        return light + expects + life_limits(note, self.years, child=child) + time_limits(note, self.years)
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
@@ -139,7 +142,7 @@ class AgeCharacteristic:
             "past": ("at", "since", "until", "till"),
             "vague": ("something", "ish"),
             "subject": ("he", "she"),
-            "infant_unit": ("day", "days", "week", "weeks", "wk", "month", "months", "mo"),
+            "infant_unit": ("hour", "hours", "hr", "day", "days", "week", "weeks", "wk", "month", "months", "mo"),
             "life": (*_FITS, "sexagenarian", "centenarian"),
             **life_words(),
             **time_words(),

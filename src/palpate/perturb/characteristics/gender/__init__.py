@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from palpate.cases.edits import Edit
 from palpate.perturb.characteristics.gender import identity, neutral
 from palpate.perturb.characteristics.gender import words as gendered
-from palpate.perturb.characteristics.gender.anatomy import find_sexed, is_work, sexed_words
+from palpate.perturb.characteristics.gender.anatomy import find_sexed, is_mother, is_work, sexed_words
 from palpate.perturb.characteristics.gender.letters import find_letters
 from palpate.perturb.characteristics.gender.places import places
 from palpate.perturb.characteristics.gender.words import Swap
@@ -100,13 +100,15 @@ class GenderCharacteristic:
         found.identity = identity.find_identity(patient)
         strong = gendered.find_strong(patient, found.letters, found.identity.changes)
         found.base, found.conflict = gendered.decide(strong, patient.note)
+        if not strong and found.base != "female" and is_mother(patient):
+            found.base, found.conflict = "female", False
         newborn = any(gendered.is_newborn(patient, hit) for hit in patient.note.hits("noun"))
         years = next((age.value for age in patient.own_ages if age.value is not None), None)
         found.too_young = patient.is_infant or newborn or (years is not None and years < _CHILD)
         if found.base is None:
             return found
         swaps, left, found.doubts = gendered.find_people(patient, found.base)
-        if not (swaps or strong or found.doubts):
+        if not (swaps or strong or found.doubts or is_mother(patient)):
             found.base = None  # all pronouns are somebody else's
             return found
         by_place = {s.start: s for s in (*swaps, *(s for s in strong if s.gender == found.base))}

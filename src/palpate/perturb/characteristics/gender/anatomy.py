@@ -32,6 +32,21 @@ _IN_KIN = re.compile(
     re.IGNORECASE,
 )
 _OTHER = {"female": "male", "male": "female"}
+GESTATION = re.compile(
+    r"(?:^|(?<=\d)[MFmf]|\b(?:at|now|currently|approx|is|yo|y/o|old|[MFmf]|woman|lady|female|pregnan\w+|gravida|primip\w*|"
+    r"G\d\s?P\d\w*)|[,;:(@~])[ \t]*(?P<weeks>(?!20/|15/)(?:[4-9]|[1-3]\d|4[0-2])(?:\s?\+\s?[0-6])?/40)"
+    r"(?![\d/%.]|\s*(?:mg|mcg|vision|VA|points?|score))",
+    re.MULTILINE,
+)
+"""The weeks of a pregnancy: "32/40", unlike a visual acuity of 20/40."""
+
+
+def gestation(note: ScannedNote) -> Hit | None:
+    """Where the note counts the weeks of the patient's pregnancy."""
+    if "/40" not in note.text:
+        return None
+    found = (Hit(*match.span("weeks"), "weeks of pregnancy") for match in GESTATION.finditer(note.text))
+    return next((hit for hit in found if belongs_to_patient(note, hit.start, hit.end)), None)
 
 
 @cache
@@ -44,6 +59,12 @@ def _table() -> dict[str, Any]:
 def _sex_of_word() -> dict[str, str]:
     table = _table()
     return {word: sex for sex in ("female", "male") for word in (*table[sex].split(), *table["work"][sex].split())}
+
+
+def is_mother(patient: DescribedPatient) -> bool:
+    """Whether a note is a mother's by its words: "Primigravida with a baby boy. He feeds well"."""
+    hits = (hit for hit in patient.note.hits("sexed") if hit.word in _table()["mothers"].split())
+    return any(belongs_to_patient(patient.note, hit.start, hit.end) for hit in hits)
 
 
 def is_work(word: str) -> bool:
@@ -80,6 +101,9 @@ def find_sexed(patient: DescribedPatient, base: str, of_spouse: Container[int] =
     """
     note = patient.note
     found: dict[str, Hit] = {}
+    counted = gestation(note)
+    if counted and not _is_of_birth(patient, counted):
+        found["female"] = counted
     for hit in note.hits("sexed"):
         sex = _sex_of_word().get(hit.word)
         if sex is None:

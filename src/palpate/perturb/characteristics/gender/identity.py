@@ -34,9 +34,9 @@ _TOLD_SO = re.compile(
 )
 """What shows that a patient is transgender without the word."""
 _SEX = r"(?:male|female|(?-i:[MF]))"
-_CHANGED = re.compile(rf"\b{_SEX}(?:[\s-]*to[\s-]*|\s*(?:[-=]*>|→)\s*|2)(?P<to>{_SEX})\b", re.IGNORECASE)
+_CHANGED = re.compile(rf"\b(?P<was>{_SEX})(?:[\s-]*to[\s-]*|\s*(?:[-=]*>|→)\s*|2)(?P<to>{_SEX})\b", re.IGNORECASE)
 """ "Male to female", "M->F", "F2M"; without "transgender" beside it, only what can't be a ratio."""
-_ARROW = re.compile(rf"{_SEX}(?:\s*(?:[-=]+>|→)\s*|2)(?P<to>{_SEX})\b", re.IGNORECASE)
+_ARROW = re.compile(rf"(?P<was>{_SEX})(?:\s*(?:[-=]+>|→)\s*|2)(?P<to>{_SEX})\b", re.IGNORECASE)
 _CLOSED = re.compile(r"trans-?(?=(?:(?:wo)?man|(?:fe)?male)\b)", re.IGNORECASE)
 _CIS = re.compile(r"\bcis(?:gender(?:ed)?)?\s+$", re.IGNORECASE)
 _NON = re.compile(r"\bnon[\s-]?$", re.IGNORECASE)
@@ -108,6 +108,8 @@ def find_identity(patient: DescribedPatient) -> ToldIdentity:
             told.told_otherwise = True
     arrows = (_ARROW.match(text, hit.start) for hit in (*note.hits("noun"), *note.hits("letter")))
     told.changes += [match for match in arrows if match and belongs_to_patient(note, *match.span())]
+    # F2F is a visit face to face.
+    told.changes = [match for match in told.changes if match["was"][0].lower() != match["to"][0].lower()]
     told.told_otherwise |= bool(told.changes)
     return told
 

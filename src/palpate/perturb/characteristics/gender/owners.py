@@ -78,6 +78,7 @@ _ALTHOUGH_HAS = re.compile(
     re.IGNORECASE,
 )
 """ "His brother, although he is thin, has gout and he is on medication"."""
+_PATIENT_AND = re.compile(r"\b(?:the|this)\s+(?:patient|pt)\s+(?:and|who\s+said)\s+$", re.IGNORECASE)
 _IN_DECADE = re.compile(r"\s+(?:early\s+|mid[\s-]+|late\s+)?\d0['’]?s\b", re.IGNORECASE)
 _GENERIC = re.compile(r"/\s?(?:he|she|him|her|his|hers)\b|\b(?:he|she|him|her|his|s)\s?/$", re.IGNORECASE)
 _OR_HER = re.compile(r" or (?:he|she|him|her|his|hers)\b", re.IGNORECASE)
@@ -214,6 +215,9 @@ class PronounOwners:
 
     def _of_other_gender(self, hit: Hit, gender: str) -> tuple[Owner, bool]:
         number = self._note.sentence_number(hit.start)
+        first, _ = self._note.sentence(hit.start)
+        if hit.word in _SUBJECTS and _PATIENT_AND.search(self._note.text, max(first, hit.start - 24), hit.start):
+            return "unsure", True  # a slip of the pen: "discussed with the patient and he agreed", of a woman
         if self._subjects.is_providers(hit):
             return "other", True
         for person in reversed(self._people):

@@ -81,6 +81,8 @@ _ALLOWS = _grammar()["allows"]
 _DOES = _grammar()["does"]
 _BECOMES = _grammar()["becomes"]
 _ACTS = _grammar()["acts"]
+_STATES = _grammar()["states"]
+_PLAIN_VERBS = _grammar()["verbs_only"]
 _NOUNS_IN_ING = _grammar()["nouns_in_ing"]
 _CARRIES = _grammar()["carries"]
 _HURTS = _grammar()["hurts"]
@@ -117,6 +119,8 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
         return "him" if _HAS_GIVEN.search(text, max(0, start - 40), start) and word not in _OWN_GIFTS else "his"
     if verb in _GIVES:
         return "his" if word in _OWN_GIFTS or word.endswith(("'s", "’s")) else "him"
+    if word in _PLAIN_VERBS and not verb.endswith(("'s", "’s")):
+        return "him"  # two clauses run together: "ask others to face her speak clearly"
     adverb = word in _TIME or (word.endswith("ly") and word not in _NOUNS_IN_LY)
     if verb in _MAKES and (not adverb or word in _DEGREE or word.endswith("ly")):
         return _after_makes(text, after, verb)
@@ -168,6 +172,8 @@ def _after_makes(text: str, after: re.Match[str], verb: str) -> Reading | None:
     lower = word.lower()
     if lower in _FUNCTION or lower in _BECOMES or _ADJECTIVE.fullmatch(lower):
         return "him" if lower in _FUNCTION or _ends_phrase(text, end) else "his"
+    if lower in _STATES and verb.startswith(("ma", "left", "leav", "render", "felt", "get", "got")):
+        return "him"
     if lower == "cough":
         return None
     if lower in _DOES:

@@ -14,10 +14,13 @@ from palpate.perturb.characteristics.gender.firstnames import is_first_name
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.people import RELATIVES
 
-TRIGGERS = ("mr", "mrs", "ms", "miss")
+TRIGGERS = ("mr", "mrs", "ms", "miss", "master")
+COUPLE = "a couple, both of whom may be patients"
 TWO = "two people with a title, and which is the patient is unclear"
 _TITLE = re.compile(
     r"(?:Mr|Mrs|Ms|Miss)\b(?=\.?\s+(?:\[\*\*(?!\d)|_{2,}|[A-Z]))"
+    r"|(?<!\ba\s)(?<!\bthe\s)(?<![-’'])Master\b"
+    r"(?=\s+[A-Z][a-z]+(?:\s+[A-Z][a-z'’-]+)?(?:,\s|\s+(?:is|was|has|had|presents?|presented|came)\b|\s*\())"
     r"|(?:MR|MRS|MS|MISS)\b(?=\.\s+(?:\[\*\*(?!\d)|[A-Z]{2,}\b|[A-Z]\b))"
 )
 _SMALL = re.compile(
@@ -35,6 +38,7 @@ _DOES = re.compile(
 """What a person does, and a regurgitation does not: "regarding his diabetes, mr. walker reports"."""
 _TWO = re.compile(r"\.?\s+(?:and|&)\s+(?:Mr|Mrs|Ms)\b")
 _TWO_BEFORE = re.compile(r"(?:Mr|Mrs|Ms)\.?\s+(?:and|&)\s+$|\b(?:" + "|".join(sorted(RELATIVES)) + r")[\s,(]+$")
+_COUPLE = re.compile(r"\b(?:Mr\.?\s+(?:and|&)\s+(?:Mrs|Ms)|(?:Mrs|Ms)\.?\s+(?:and|&)\s+Mr)\b")
 _NAME = re.compile(r"\.?\s+(?P<name>[A-Z][\w-]*(?:[ \t]+[A-Z][\w-]+){0,2})")
 _INTRODUCES = re.compile(r"(?:['’]s)?,?\s+(?:is|was)\s+(?:an?|the)\s+(?:[\w-]+,?\s+){0,3}\d", re.IGNORECASE)
 _COLLEAGUE_BEFORE = re.compile(
@@ -70,6 +74,12 @@ def find_titles(note: ScannedNote) -> Titles:
     patient = introduced or counts[0][0]
     mine = [hit for hit in own if names[hit] in (None, patient)]
     return Titles(mine, sorted((*others, *(hit for hit in own if hit not in mine))), unclear)
+
+
+def has_couple(note: ScannedNote) -> bool:
+    """Whether the note is about two people: "Mr and Mrs Hall attended"."""
+    hits = (hit for hit in note.hits("title") if not note.in_family(hit.start))
+    return any(_COUPLE.match(note.text, hit.start) for hit in hits)
 
 
 def _is_title(note: ScannedNote, hit: Hit) -> bool:

@@ -20,6 +20,7 @@ TO_FEMALE = {
     "man": "woman", "male": "female", "gentleman": "lady", "boy": "girl", "m": "f", "he": "she", "him": "her",
     "himself": "herself", "mr": "ms", "widower": "widow", "waiter": "waitress", "policeman": "policewoman",
     "businessman": "businesswoman", "salesman": "saleswoman", "househusband": "housewife",
+    "master": "miss",
     "husband": "wife", "boyfriend": "girlfriend", "fiance": "fiancee", "father": "mother", "grandfather": "grandmother",
     "latino": "latina", "filipino": "filipina", "fatherhood": "motherhood", "bf": "gf",
     "serviceman": "servicewoman", "actor": "actress", "chairman": "chairwoman",
@@ -28,6 +29,8 @@ TO_FEMALE = {
 TO_MALE = {female: male for male, female in TO_FEMALE.items() if female != "her"} | {
     "mrs": "mr",
     "miss": "mr",
+    "fe male": "male",
+    "fe-male": "male",
     "hers": "his",
     "w": "m",  # RHW
 }
@@ -38,7 +41,8 @@ ROLES = (
 )
 PARENTS = frozenset(["father", "mother", "grandfather", "grandmother"])
 _HEADER = re.compile(
-    r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?[ \t]*(?::|=)[ \t]*(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
+    r"(?:sex|gender)(?:[ \t]?/[ \t]?age)?(?:[ \t]*(?::|=)|[ \t]+[–-](?=[ \t]))[ \t]*"
+    r"(?P<value>male|female|[MF])\b(?!\s?/\s?[A-Za-z])",
     re.IGNORECASE,
 )
 _SPOUSE_BEFORE = re.compile(r"\b(?:husband|wife)[\s,(]+$", re.IGNORECASE)
@@ -47,6 +51,10 @@ _PARENT_BEFORE = re.compile(
 )
 
 
+_OF_DOCTOR = re.compile(
+    r"\bDrs?\b\.?\s+[A-Z_\[][\w'’-]*(?:(?!\b(?:patient|pt|he|she|who|for|about|regarding)\b)[^;])*?"
+    r"(?:\b(?:in|at|from|to|call|contact|see|with|page|called|contacted)\s+)$"
+)
 _BABY = re.compile(r"\b(?:baby|newborn|neonate|infant)\s+$", re.IGNORECASE)
 _BABY_NEXT = re.compile(r"\s+(?:infant|newborn|neonate|baby)\b", re.IGNORECASE)
 _BABY_OPENS = re.compile(r"(?:^|[:.\n])\s*baby\s+$", re.IGNORECASE)
@@ -89,6 +97,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "pronoun": ("he", "him", "his", "himself", "she", "her", "hers", "herself"),
         "sex": ("sex", "sexually", "gender"),
         "they": ("they",),
+        "misspelt": ("shes", "hes"),
         **firstnames.triggers(),
     }
 
@@ -177,7 +186,7 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
         return max(firm, key=lambda gender: firm[gender]), 2 * low >= high
     weak = {gender: 2 * sum(s.gender == gender for s in strong) for gender in ("female", "male")}
     for hit, gender in pronouns(note):
-        weak[gender] += not note.in_family(hit.start)
+        weak[gender] += not note.in_family(hit.start) and not _is_providers(note, hit)
     for _, gender in declared(note):
         weak[gender] += 2
     low, high = sorted(weak.values())
@@ -188,6 +197,15 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
         return ("female" if spouses == {"male"} else "male"), False
     base = _without_relatives(strong, note) if high else _by_owners(note)
     return base, bool(high) and base is None
+
+
+def _is_providers(note: ScannedNote, hit: Hit) -> bool:
+    """The his of "will see Dr. Lee in his office": nobody else is named in between."""
+    if hit.word in ("he", "she"):
+        return False
+    first, _ = note.sentence(hit.start)
+    before = note.text[first : hit.start]
+    return _OF_DOCTOR.search(before) is not None
 
 
 def _without_relatives(strong: list[Swap], note: ScannedNote) -> str | None:
@@ -249,11 +267,13 @@ def find_people(patient: DescribedPatient, base: str) -> People:
     people.swaps.extend(swap(note, hit.start, hit.end) for hit in called)
     if doubt:
         people.doubts.append(reciprocal.DOUBT)
+    if any(hit.word == ("shes" if base == "female" else "hes") for hit in note.hits("misspelt")):
+        people.doubts.append("a pronoun that is misspelt")
     if _has_baby_alike(patient, base):
         people.doubts.append("a newborn of the patient's gender")
     if partners.tells_sex_with(note):
         people.doubts.append(partners.SEX_WITH)
-    _add_titles(note, base, people)
+    _add_titles(patient, base, people)
     _add_told_in_family(note, base, people)
     _add_unclear(patient, base, people)
     return people
@@ -285,11 +305,14 @@ def _add_unclear(patient: DescribedPatient, base: str, people: People) -> None:
             people.doubts.append(_UNCLEAR)
 
 
-def _add_titles(note: ScannedNote, base: str, people: People) -> None:
+def _add_titles(patient: DescribedPatient, base: str, people: People) -> None:
     """Titles of others, which stay; if it is unclear whose they are, the note can't be altered."""
+    note = patient.note
     found = titles.find_titles(note)
     others = [swap(note, hit.start, hit.end)._replace(ambiguous=True) for hit in found.others]
     people.left.extend(others)
+    if titles.has_couple(note) and not any(description.noun for description in patient.descriptions):
+        people.doubts.append(titles.COUPLE)
     if found.unclear and any(place.gender == base for place in others):
         people.doubts.append(titles.TWO)
 

@@ -30,8 +30,14 @@ __all__ = ["Hit", "ScannedNote", "TriggerWords", "section_end"]
 
 _WORD_OR_MASK = re.compile(r"[A-Za-z]+|\[\*\*[^\]]*\]")
 """The masks of de-identification ("[**Doctor Last Name 12**]") contain no words of the note."""
+_HYPHENS = dict.fromkeys((0x2010, 0x2011, 0x2012), "-")
+"""Hyphens of word processors, which are read as plain ones: "72‑yo". The text keeps its length."""
+_FE_MALE = re.compile(r"\bfe[ -]$", re.IGNORECASE)
 
 
+_WRAPPED = 48
+"""A line with as many characters may go on in the next one."""
+_WORDS_BEFORE = re.compile(r"(?:[\w/'’-]+[ \t]+){0,2}$")
 _PATIENT_BEFORE = re.compile(r"\b(?:years?|yr|y/?o|patient|pt|he|she|Mr|Mrs|Ms)\b", re.IGNORECASE)
 _PATIENT_AFTER = re.compile(
     r"\bwho\s+(?:presents?|presented|comes?|came|was|is|has|developed)\b|\bpresented\b|\bpresents\b"
@@ -105,6 +111,15 @@ class ScannedNote:
 
 def _family_clause(text: str, start: int, first: int, last: int) -> tuple[int, int]:
     """What is about the family in "a 63-year-old man with a family history of gout who presents with pain"."""
+    line = text.rfind("\n", first, start) + 1
+    if line > first and (text[line].isdigit() or text[line].isupper()) and text[line - 2] != ",":
+        first = line  # lines of keywords, not a wrapped sentence
+    end = text.find("\n", start, last)
+    if 0 <= end < start + _WRAPPED and (text[end + 1 : end + 2].isupper() or text[end + 1 : end + 2].isdigit()):
+        last = end
+    if text[start : start + 2].lower() == "fh":
+        near = _WORDS_BEFORE.search(text, first, start)  # "fair skin, sun exposure, breast ca FHx"
+        return near.start() if near else first, last
     if not _PATIENT_BEFORE.search(text, first, start):
         return first, last
     again = _PATIENT_AFTER.search(text, start, last)
@@ -123,6 +138,7 @@ class TriggerWords:
 
     def scan(self, text: str) -> ScannedNote:
         """Scan a text once."""
+        text = text if text.isascii() else text.translate(_HYPHENS)
         hits: dict[str, list[Hit]] = {}
         find = self._tags.get
         for match in _WORD_OR_MASK.finditer(text):
@@ -132,6 +148,8 @@ class TriggerWords:
                 if word in ("pt", "patient") and not people.means_patient(text, match.start(), match.end()):
                     continue
                 hit = Hit(match.start(), match.end(), word)
+                if word == "male" and _FE_MALE.search(text, max(0, hit.start - 4), hit.start):
+                    hit = Hit(hit.start - 3, hit.end, "female")  # mistyped: "a 44 year old fe male"
                 for name in names:
                     hits.setdefault(name, []).append(hit)
         return ScannedNote(text, hits)

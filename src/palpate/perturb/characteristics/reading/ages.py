@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from palpate.perturb.characteristics.grammar import ONES, TENS
+from palpate.perturb.characteristics.grammar import AGE_NUMBER, AGE_UNIT, ONES, TENS
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.past_ages import bare_past_ages
 from palpate.perturb.characteristics.reading.people import (
@@ -33,24 +33,16 @@ _VALUES = {
     "teens": 10,
 }
 DECADES = (*(word[:-1] + "ies" for word in TENS), "teens")
-_MASK = r"\[\*\*\s?Age over 90\s*\*\*\]|(?<!_)_{3}(?!_)"
-_NUMBER = rf"(?P<number>{_MASK}|\d{{1,3}}\+?)"
-_UNIT = (
-    r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.-]\s?o\b\.?|y\s?o\b"
-    r"|y\s?/?\s?o(?=(?-i:[RL]H(?:AA|[WBHC])?[MF])\b)|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
-    r"|(?:yo|yrs?|y)(?=\s?/\s?(?-i:[MF])(?![\w'’/])|\s?\((?-i:[MF])\)|(?-i:[MF])\b)"
-    r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|[MF](?!/))\b)))"
-)
 _AGE = re.compile(
-    rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{_NUMBER}"
-    rf"(?:(?P<unit>{_UNIT})|(?:[\s/]?(?P<sex>[MF])|\s?\((?P<bracketed>[MF])\))(?![\w'’/+-]))",
+    rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{AGE_NUMBER}"
+    rf"(?:(?P<unit>{AGE_UNIT})|(?:[\s/]?(?P<sex>[MF])|\s?\((?P<bracketed>[MF])\))(?![\w'’/+-]))",
     re.IGNORECASE,
 )
 _SPELLED = re.compile(
     rf"\b(?P<number>(?:over\s+)?(?:(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?|{'|'.join(ONES[::-1])}))[\s-]+$",
     re.IGNORECASE,
 )
-_UNIT_AT = re.compile(_UNIT, re.IGNORECASE)
+_UNIT_AT = re.compile(AGE_UNIT, re.IGNORECASE)
 _LETTER_FIRST = re.compile(r"(?P<sex>[MF])\s?/\s?(?P<number>1[89]|[2-9]\d)(?:\s?(?:yo|y/o|y))?(?![\w/+-])")
 HANDED_WORDS = tuple(
     side + "h" + dominant + race + sex
@@ -62,13 +54,13 @@ HANDED_WORDS = tuple(
 """Right-handed or left-handed with the sex, as neurologists write it: RHM, LHF, RHW; RHF may be a heart failure."""
 _HANDED = re.compile(r"[RL]HD?(?:AA|[WBHC])?(?P<sex>[MFW])(?![\w'’/-])(?P<trans>\s\(trans\w*\))?")
 _HANDED_NEXT = re.compile(
-    rf"[,\s]\s*(?:aged?\s+)?(?P<number>1[89]|[2-9]\d)(?:(?P<unit>{_UNIT})|(?![\w/+%-]|\.\d))", re.IGNORECASE
+    rf"[,\s]\s*(?:aged?\s+)?(?P<number>1[89]|[2-9]\d)(?:(?P<unit>{AGE_UNIT})|(?![\w/+%-]|\.\d))", re.IGNORECASE
 )
 _HANDED_YEARS = re.compile(r"(?<![\w.$%+*#/:-])(?P<number>1[89]|[2-9]\d)\s$")
 _NOUN_NEXT = re.compile(rf"[\s,]+(?:[\w-]+\s+){{0,3}}?(?:{'|'.join(NOUNS)}|(?-i:[MF]))\b", re.IGNORECASE)
 _LABEL = re.compile(
-    rf"age(?P<label>\s*(?:/\s?(?:sex|gender))?\s*[:=]\s*|\s*\((?:in\s+)?(?:years?|yrs?|y)\)\s*[:=]?\s*|d\s+|\s+(?:is\s+|of\s+)?)"
-    rf"(?:(?:[MF]|male|female)\s?/\s?)?{_NUMBER}"
+    rf"age(?P<label>\s*(?:/\s?(?:sex|gender))?\s*[:=]\s*|\s+[–-]\s+|\s*\((?:in\s+)?(?:years?|yrs?|y)\)\s*[:=]?\s*|d\s+|\s+(?:is\s+|of\s+)?)"
+    rf"(?:(?:[MF]|male|female)\s?/\s?)?{AGE_NUMBER}"
     r"(?:\s*(?:/|\s)\s*(?P<sex>[MF]|male|female)\b)?"
     r"(?!\d|\.\d|\s*(?:days?|weeks?|wks?|months?|mos?|-\s*\d|to\s+\d|%|(?:and|or)\s+(?:older|over|above|up|younger|greater)))",
     re.IGNORECASE,
@@ -86,6 +78,13 @@ _DECADE = re.compile(
     rf"(?P<number>(?:(?:early|mid|late)[\s-]+(?:to[\s-](?:mid|late)[\s-]+)?)?(?:\d0['’]?s|{'|'.join(DECADES)}))\b",
     re.IGNORECASE,
 )
+_OPENS_WITH_DECADE = re.compile(
+    rf"In\s+(?:his|her|their)\s+(?P<number>(?:(?:early|mid|late)[\s-]+)?(?:\d0['’]?s|{'|'.join(DECADES)}))\b"
+    r"(?:(?P<then>,?\s+(?:he|she|they|pt|the\s+patient)\s+(?:had|was|underwent|developed|suffered|began|started)\b)|"
+    r"(?=\s*[.;]|,?\s+(?:lives|living|with|who|known|here|c/o|retired|single|married|widow\w*|presents?|presented|seen)\b))",
+    re.IGNORECASE,
+)
+""" "In her 60s, lives alone", unlike "In her 60s she had a stroke"."""
 _PAST = re.compile(
     r"\b(?:at|since|when|until|till|by|before|after|around|from|of|between|if|once|for|diagnosed\s+as|diagnosed)\s+(?:the\s+)?(?:age\s+of\s+|age\s+|ages\s+|"
     r"(?:he|she|they|pt|patient|the\s+patient)\s+(?:was|were|turned)\s+)?(?:about\s+|approximately\s+|around\s+|only\s+|the\s+)?$",
@@ -118,17 +117,22 @@ _PRESENT_LABEL = re.compile(
     r"\s+(?:current\s+|present\s+)?)$",
     re.IGNORECASE,
 )
+_NAMED = re.compile(r"\b(?:(?:Mr|Mrs|Ms|Miss|Master)\.?|[A-Z][a-z]+)\s+[A-Z][a-z'’-]+,?\s+$")
+"""Before "aged 66": "Mr. Kent aged 66", unlike "Stroke aged 66"."""
 _STRONG_RIGHT = re.compile(
     r"\s*\(trans|,?\s*w/|,?\s*(?:with|who|whom|whose|h/o|hx|s/p|p/w|presents?|presenting|presented|c/o|admitted|transferred|here|found|status|"
-    r"smoker|brought|BIB|BIBA|in\s+(?:NAD|hospital|no)|PMH|PMHx|pmhx?|POD|on|now|adm|was|seen|a/w|initially|complaining)\b",
+    r"w|smoker|brought|BIB|BIBA|in\s+(?:NAD|hospital|no)|PMH|PMHx|pmhx?|POD|on|now|adm|was|seen|a/w|initially|complaining)\b",
     re.IGNORECASE,
 )
 _STRONG_LEFT = re.compile(
     r"(?:\b(?:an?|is|this|the|pt|patient|pleasant|healthy|obese|old|white|black|caucasian|hispanic|asian|american|brief|summary|"
-    r"underweight|overweight|homeless|housed|insured|uninsured|speaking|"
+    r"underweight|overweight|weight|homeless|housed|insured|uninsured|speaking|"
     r"HPI|ID|CC|in)|[:(#\]]|___|\*\*\])[\s,:]*$",
     re.IGNORECASE,
 )
+_BRACKETED = re.compile(r"\((?P<number>[2-8]\d)(?=,\s*[A-Za-z])")
+_FEVER = 94
+"""From here on a number before F may be a temperature."""
 _ENDS_PHRASE = re.compile(rf"{_STRONG_RIGHT.pattern}|\s*(?:[.,;]|\n|$)", re.IGNORECASE)
 _TEMPERATURE = re.compile(
     r"\b(?:t|tm|tc|tmax|temp|temps|temperatures?|fevers?|febrile|tcurrent|vs|vitals)\b[^.;\n]{0,24}$|\d\s*[/,-]\s*$",
@@ -144,19 +148,6 @@ _DEVICE = re.compile(
 _DEVICE_BEFORE = re.compile(
     r"\b(?:foley|catheter|sheath|tube|size|french|drain|stent|needle|ng|vitamin)\b[^.;\n]{0,12}$", re.IGNORECASE
 )
-_INFANT = re.compile(
-    r"(?:\d{1,3}|\w+)[\s-]*(?:days?|weeks?|wks?|months?|mos?)[\s-]*(?:old|of\s+age)?[\s,-]+(?:[a-z-]+\s+){0,3}?"
-    r"(?:male|female|infant|baby|boy|girl|newborn|neonate|twin|gestation)\b",
-    re.IGNORECASE,
-)
-_INFANT_ALONE = re.compile(
-    r"\b(?:is|was|this)\s+(?:an?\s+)?(?:[a-z]+\s+)?(?:\d{1,3}|[a-z]+)[\s-]*(?:days?|weeks?|wks?|months?|mos?)[\s-]*old\b"
-    r"(?=\s*(?:[.,]|with\b|who\b|here\b|in\b|brought\b|presents))",
-    re.IGNORECASE,
-)
-""" "The patient is an 11-month-old with cough"."""
-_YEARS_TOO = re.compile(r"years?[\s,-]+(?:and\s+)?$", re.IGNORECASE)
-"""A child of 5 years and 4 months is no infant."""
 
 
 class Age(NamedTuple):
@@ -177,23 +168,14 @@ class Age(NamedTuple):
 def find_ages(note: ScannedNote) -> list[Age]:
     """All ages of a note, in order."""
     found = {age.start: age for age in (*_labelled(note), *_handed(note))}
-    for other in (_numbered(note), _led(note), _spelled(note), _said(note), _decades(note), _bare(note)):
+    refused = [*_bracketed(note)]
+    for other in (_numbered(note, refused), _led(note), _spelled(note), _said(note), _decades(note), _bare(note)):
         for age in other:
             found.setdefault(age.start, age)
-    return sorted(found.values())
-
-
-def speaks_of_infant(note: ScannedNote) -> bool:
-    """Whether the patient is a newborn or an infant, whose age is in days, weeks or months."""
-    for hit in note.hits("infant_unit"):
-        first, _ = note.sentence(hit.start)
-        match = _INFANT.search(note.text, max(first, hit.start - 8), min(len(note.text), hit.end + 60))
-        match = match or _INFANT_ALONE.search(note.text, max(first, hit.start - 24), min(len(note.text), hit.end + 20))
-        if match is None or _YEARS_TOO.search(note.text, max(first, hit.start - 14), match.start()):
-            continue
-        if not note.in_family(hit.start) and not has_other_subject(note, match.start(), people=RELATIVES):
-            return True
-    return False
+    told = {age.value for age in found.values() if age.whose == "patient" and age.trust > 1} if refused else set()
+    # "54 yr old man ... handed over as 54M smoker": who has the patient's age is the patient.
+    again = [age._replace(whose="patient") for age in refused if age.value in told and age.whose != "other"]
+    return sorted((*found.values(), *(age for age in again if age.start not in found)))
 
 
 def _value(number: str) -> int | None:
@@ -240,7 +222,8 @@ def _candidates(note: ScannedNote) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _numbered(note: ScannedNote) -> list[Age]:
+def _numbered(note: ScannedNote, refused: list[Age]) -> list[Age]:
+    """63 year old, 63M; what may be no person ("the next 63M row") is added to `refused`."""
     ages: list[Age] = []
     text = note.text
     for match in _candidates(note):
@@ -250,12 +233,21 @@ def _numbered(note: ScannedNote) -> list[Age]:
         start, end = match.start(), match.end("number")
         sex = _letter(match)
         if sex and not _is_person(note, match, value):
+            if end == sex[0] and text[end] in "MF" and value and 18 <= value < _FEVER:
+                refused.append(Age(start, end, match.end(), value, "digits", _whose(note, start, match.end()), sex))
             continue
         if sex is None and text[match.end() : match.end() + 1] in ("M", "F"):
             after = text[match.end() + 1 : match.end() + 2]
             sex = None if after.isalnum() else (match.end(), match.end() + 1)
         ages.append(Age(start, end, match.end(), value, "digits", _whose(note, start, match.end()), sex))
     return ages
+
+
+def _bracketed(note: ScannedNote) -> Iterator[Age]:
+    """The 58 of "vaccine due (58, IHD)", which is an age where the note gives the same elsewhere."""
+    for match in _BRACKETED.finditer(note.text) if "(" in note.text else ():
+        start, end = match.span("number")
+        yield Age(start, end, end, int(match.group("number")), "digits", _whose(note, start, end))
 
 
 def _letter(match: re.Match[str]) -> tuple[int, int] | None:
@@ -274,12 +266,13 @@ def _is_person(note: ScannedNote, match: re.Match[str], value: int | None) -> bo
         return False
     if letter in "Ff" and _TEMPERATURE.search(before):
         return False
-    opens = not before.strip(" \t\n-*•#") and first >= start - 40
+    line = max(first, text.rfind("\n", first, start) + 1)
+    opens = not text[max(line, start - 40) : start].strip(" \t\n-*•#") and line >= start - 40
     left = opens or bool(_STRONG_LEFT.search(before))
     right = bool(_STRONG_RIGHT.match(text, end))
     if letter in "mf":
         return right and (left or opens)
-    if letter == "F" and value is not None and 94 <= value <= 108:
+    if letter == "F" and value is not None and _FEVER <= value <= 108:
         return right and left and not opens
     if text[match.end("number")] not in "MF/":
         return right or (left and not opens) or (opens and text[end : min(last, end + 2)].strip() in (".", ",", ""))
@@ -356,13 +349,14 @@ def _labelled(note: ScannedNote) -> list[Age]:
         first, _ = note.sentence(hit.start)
         before = note.text[max(first, hit.start - 40) : hit.start]
         whose = _whose(note, hit.start, match.end())
-        header = any(mark in match.group("label") for mark in ":=(")
+        header = any(mark in match.group("label") for mark in ":=(-–")
         kin = _KIN_HAS.search(before)
         if kin and kin.group("kin").lower() in RELATIVES:
             whose = "other"
         elif whose == "patient" and (_AT_EVENT.match(note.text, match.end()) or match.group("label").strip() == "of"):
             whose = "past"
         told = _PRESENT_LABEL.search(before) or (not before.strip() and match.group("label").strip() != "is")
+        told = told or (match.group("label").strip() == "d" and _NAMED.search(before))
         trust = 2 if header else 1 if told else 0
         sex = match.span("sex") if match.group("sex") else None
         ages.append(Age(start, end, match.end(), _value(match.group("number")), "digits", whose, sex, header, trust))
@@ -397,10 +391,13 @@ def _decades(note: ScannedNote) -> list[Age]:
         before = text[hit.start - 1 : hit.start]
         if hit.word == "s" and not before.isdigit() and before not in "'’":
             continue
-        for match in _DECADE.finditer(text, max(0, hit.start - 50), hit.end):
-            if match.end() == hit.end:
+        opening = _OPENS_WITH_DECADE.match(text, note.opening(hit.start))
+        for match in (*_DECADE.finditer(text, max(0, hit.start - 50), hit.end), *([opening] if opening else ())):
+            if match.end("number") == hit.end:
                 start, end = match.span("number")
                 whose = _whose(note, match.start(), end)
+                if whose == "patient" and match.groupdict().get("then"):
+                    whose = "past"
                 ages.append(Age(start, end, end, _value(match.group("number")), "decade", whose))
     return ages
 

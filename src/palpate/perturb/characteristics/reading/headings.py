@@ -31,7 +31,7 @@ _LONG_TITLE = r"[A-Z]{3,}(?:[ ](?:OF|AND|[A-Z]{3,}))+"
 _BREAK = re.compile(
     r"(?=[.!?;\n, \t])(?:"  # what a break starts with: all other letters are passed over at once
     r"[.!?]+[\"')\]]*(?=\s|,)|;|\n[ \t]*\n"
-    r"|\n(?=[ \t]*(?:[-*•#]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
+    r"|\n(?=[ \t]*(?:[-*•#–—→]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
     rf"|,(?=[ \t]*{_CAPITALS}:)|[ \t](?={_LONG_TITLE}:))"
 )
 _TITLE = re.compile(rf"[ \t,]*(?P<title>{_CAPITALS}):(?P<open>[ \t]*,|[ \t]*(?=[A-Z][a-z]))?")
@@ -50,6 +50,7 @@ _HEADING = re.compile(
     r"\n[ \t]*#+[ \t]*[A-Z][A-Za-z'/&() -]{1,45}(?=\n)"
     r"|\n[ \t#*]*(?P<line>[A-Z][A-Za-z'/&() -]{1,45})(?::|[ \t]*(?=\n\s*\n))"
     r"|\n[ \t#*]*(?P<caps>[A-Z][A-Z'/&() -]{3,45})[ \t]*(?=\n|$)"
+    r"|(?<=\n)[ \t]*\n[ \t#*]*(?P<para>[A-Z][A-Za-z/]*(?:[ ][A-Za-z/&()]+){0,2})[ \t]*(?=\n[ \t]*\S)"
     rf"|(?<=[.,;])[ \t]*(?P<inline>{_CAPITALS}):"
     rf"|(?<=[.,;)a-z\d])[ \t]*(?P<known>{_KNOWN})\b(?=[ \t,:]+[A-Z0-9•-])|(?<=[a-z)\d])[ \t]+{_LONG_TITLE}:"
     r"|(?:Social|Surgical|Past|Physical|Medical|Review|Family)\s+(?:Medical\s+|of\s+)?[A-Z][a-z]+\s*:"
@@ -123,7 +124,7 @@ def opens_family_section(text: str, start: int, end: int) -> bool:
 def section_end(text: str, start: int, *, of_family: bool = False) -> int:
     """Where the section that starts here ends; in a family history "Mother:" is a line, not a heading."""
     for match in _HEADING.finditer(text, start):
-        title = match.group("line") or match.group("caps") or match.group("inline") or ""
+        title = match.group("line") or match.group("caps") or match.group("para") or match.group("inline") or ""
         if not of_family or FAMILY.search(title) or not _has_relative(title):
             return match.start()
     return len(text)

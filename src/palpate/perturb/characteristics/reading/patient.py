@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 
 from palpate.perturb.characteristics.definitions import built_in
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
-from palpate.perturb.characteristics.reading.ages import Age, find_ages, speaks_of_infant
+from palpate.perturb.characteristics.reading.ages import Age, find_ages
+from palpate.perturb.characteristics.reading.past_ages import speaks_of_infant
 from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
 _STOP = (
@@ -26,7 +27,7 @@ _NAMES_DISEASE = (
 )
 """What makes "male" or "female" part of a disease's name: "male-pattern alopecia" in a woman's note."""
 _TO_NOUN = re.compile(
-    rf"(?:[\s,]+(?:{_STOP}[A-Za-z][\w'’/-]*|\d+[\s-]?kg)){{0,6}}?[\s,]+(?P<noun>(?:{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|trans-?(?:(?:wo)?man|(?:fe)?male)|pt|patient)\b"
+    rf"(?:[\s,]+(?:{_STOP}[A-Za-z][\w'’/-]*|\d+[\s-]?kg)){{0,6}}?[\s,]+(?P<noun>(?:fe[\s-]male|{'|'.join(NOUNS)}|transgender(?!\s+(?:{'|'.join(NOUNS)}|patient|pt|(?:AA|W|B)?[MF])\b)|trans-?(?:(?:wo)?man|(?:fe)?male)|pt|patient)\b"
     rf"(?![-’']\w)(?!{_NAMES_DISEASE})|(?-i:[RL]HD?(?P<woman>W)(?![\w'’/]|[ ][MF]\b)|"
     rf"(?:[RL]HD?[ ]?)?(?P<race>(?:AA|[WBHC])/|[WB][ ]|AA|[WB]|C(?=M)|"
     rf"(?<=H)[CH])?(?P<letter>[MF])"
@@ -76,7 +77,7 @@ _INFANT_NEAR = re.compile(r"\b(?:infant|baby|newborn|neonate|old)[\s,]+(?:[A-Za-
 _INFANT_NEXT = re.compile(r"\s+(?:infant|baby|newborn|neonate|twin)\b", re.IGNORECASE)
 _NOT_A_PERSON = re.compile(
     _NAMES_DISEASE
-    + r"|[\s-]+(?:genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
+    + r"|[\s-]+(?:gen|genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
     r"chaperones?|providers?|physicians?|doctors?|residents?|aides?|driver|officers?|roommates?|friends?|relatives?|visitors?|callers?|"
     r"bystanders?|catheter|infant|newborn|fetus|neonate|baby|donor|pseudohermaphroditism|sex|gender|staff|urethra|ducts?|"
     r"in\s+the\s+(?:next|other|adjacent)|next\s+(?:door|to)|(?:who|that)\s+(?:hit|assaulted|attacked|stabbed|shot|robbed|raped|"
@@ -239,7 +240,8 @@ class DescribedPatient:
                 return True
             if not listed and noun.group("noun").lower() in ("patient", "pt"):
                 return belongs_to_patient(self.note, start, end)
-        return self._after_age(start) and noun is None
+        # "31M Asian, hospital worker, new pt": the noun is another item of the list.
+        return self._after_age(start) and (noun is None or "," in text[end : noun.start("noun")])
 
     def is_in_brackets(self, start: int, end: int) -> bool:
         """Whether an adjective is in brackets after the patient: "63F (Asian)"."""

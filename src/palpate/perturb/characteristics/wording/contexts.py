@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from functools import cache
 
 from palpate.perturb.characteristics.reading import ScannedNote
-from palpate.perturb.characteristics.reading.people import DENIALS, PERSON, RELATIVES
+from palpate.perturb.characteristics.reading.people import (
+    DENIALS,
+    OTHERS,
+    PERSON,
+    RELATIVES,
+    SPOUSES,
+    has_other_subject,
+)
 from palpate.perturb.characteristics.wording.found import WordedMention
 
 _DENIED_BEFORE = re.compile(
@@ -63,7 +70,16 @@ _PROVIDER_NEXT = re.compile(
     re.IGNORECASE,
 )
 _DESCENT = re.compile(r"[\s-]+(?:descent|origin|heritage|ancestry|background|extraction|ethnicity)\b", re.IGNORECASE)
+_WORKS = re.compile(
+    r"[ \t]+(?:(?:retired|married|single|divorced|widowed|semi-retired|full[ -]time|part[ -]time|former)[ \t]+)+[a-z]",
+    re.IGNORECASE,
+)
+_GRADED = re.compile(r"\b(?:mildly|slightly|moderately|very|quite|looks|appears)\s+$", re.IGNORECASE)
+_POUNDS = re.compile(
+    r"\d\s*(?:pounds?|lbs?\.?|kgs?|kilograms?|kilos?)\s+$|\b(?:is|was|been|being|too)\s+$", re.IGNORECASE
+)
 _OF = re.compile(r"\bof\s+$", re.IGNORECASE)
+_OPENS_ITEM = re.compile(r"(?:^|[-–,;.\n(])\s*$")
 _BOTH_NEXT = re.compile(r"\s*\(\s*(?:half\s+)?[a-z-]+\s*(?:/|and\b|&|,)\s*(?:half\s+)?[a-z-]+\s*\)", re.IGNORECASE)
 _PARTLY = re.compile(r"\b(?:half|part|partly|partially|mixed|quarter)[\s-]+$", re.IGNORECASE)
 
@@ -124,7 +140,9 @@ _IS = re.compile(
     r"(?:(?:also|currently)\s+)?(?:is|was|has\s+been|(?:self[\s-]+)?identif(?:ies|ied)\s+as)\s+(?:not\s+)?(?:an?\s+)?$",
     re.IGNORECASE,
 )
-_AFTER_IS = re.compile(r"\s*(?:[.,;()]|and\b|but\b|only\b|for\s+(?:many|several|most|years|\d)|since\b|$|\n)")
+_AFTER_IS = re.compile(
+    r"\s*(?:[.,;()]|and\b|but\b|only\b|for\s+(?:many|several|most|years|\d|[a-z]+\s+years|the\s+(?:past|last))|since\b|$|\n)"
+)
 
 
 def is_said(note: ScannedNote, start: int, end: int) -> bool:
@@ -132,6 +150,42 @@ def is_said(note: ScannedNote, start: int, end: int) -> bool:
     first, _ = note.sentence(start)
     before = _IS.search(note.text, max(first, start - 70), start)
     return before is not None and _AFTER_IS.match(note.text, end) is not None
+
+
+def is_alone(note: ScannedNote, start: int, end: int) -> bool:
+    """Whether the word is a sentence after another: "He smokes. Caucasian." A colour alone may be that of a finding."""
+    first, last = note.sentence(start)
+    if note.text[start:end].lower() in ("black", "white") or note.in_family(start) or not note.text[start].isupper():
+        return False
+    whole = not note.text[first:start].strip() and note.text[end:last].strip() == "."
+    return whole and note.text[:start].rstrip().endswith(".")
+
+
+def opens_story(note: ScannedNote, start: int, end: int) -> bool:
+    """Whether a line starts with the word and goes on with the patient's work: "Anglo-Celtic retired clerk"."""
+    line = note.text[note.text.rfind("\n", 0, start) + 1 : start]
+    return (
+        not line.strip(" \t-*•")
+        and not note.in_family(start)
+        and note.text[start:end].lower() not in ("black", "white")
+        and _WORKS.match(note.text, end) is not None
+    )
+
+
+def is_measured(note: ScannedNote, start: int) -> bool:
+    """Whether a word for the weight is told of the patient in other words: "he is 80 pounds overweight"."""
+    return _POUNDS.search(note.text, max(note.sentence(start)[0], start - 24), start) is not None
+
+
+def is_graded(note: ScannedNote, start: int) -> bool:
+    """Whether a word for the weight is an adjective: "mildly overweight"."""
+    return _GRADED.search(note.text, max(note.sentence(start)[0], start - 14), start) is not None
+
+
+def is_others_home(note: ScannedNote, start: int) -> bool:
+    """Whether a home is that of a relative who lives elsewhere: "Mother is in a nursing home"."""
+    spouses = frozenset((*SPOUSES, *SPOUSES.values(), "partner", "spouse", "family"))
+    return has_other_subject(note, start, people=OTHERS - spouses)
 
 
 def is_lead(text: str) -> bool:
@@ -184,8 +238,10 @@ def is_colour(text: str, start: int, end: int) -> bool:
 
 
 def is_descent(text: str, start: int, end: int) -> bool:
-    """Whether the word tells of a descent: "of Vietnamese descent"."""
-    return _DESCENT.match(text, end) is not None and _OF.search(text, max(0, start - 6), start) is not None
+    """Whether the word tells of a descent: "of Vietnamese descent", "skin sores – Maori background"."""
+    if _DESCENT.match(text, end) is None:
+        return False
+    return bool(_OF.search(text, max(0, start - 6), start) or _OPENS_ITEM.search(text, max(0, start - 4), start))
 
 
 def within_descent(place: WordedMention, text: str) -> WordedMention:
@@ -209,7 +265,8 @@ def fits_context(note: ScannedNote, start: int, end: int, context: str) -> bool:
     if context == "closed":
         return _NO_NOUN.match(text, end) is not None
     if context == "noun":
-        return bool(_DETERMINER.search(text, low, start) and _NO_NOUN.match(text, end))
+        led = _DETERMINER.search(text, low, start) or _AGED_SUBJECT.search(text, low, start)
+        return bool(led and _NO_NOUN.match(text, end))
     if context == "adjective":
         again = _LINKED_AGAIN.search(text, low, start)
         return _LINKED.search(text, low, start) is not None or (

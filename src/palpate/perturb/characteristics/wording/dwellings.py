@@ -2,6 +2,7 @@
 
 With whom a patient lives says nothing about a home: a couple may live in a shelter. So a sentence that names no place
 is where one is put in ("lives in a homeless shelter with his wife"), and a home or a shelter that it names is replaced.
+Where it is all that the sentence says, "locally" takes its place, which tells of no home: "She lives at home.".
 So is a nursing home. A place that is described can't be replaced ("in a house with steps", "with daily nursing aides").
 """
 
@@ -26,7 +27,7 @@ _WITH = (
     rf"biologic|current|former|female|male|long-term|longtime|\d+)[\s-]+){{0,4}}(?:{_COMPANY})\b"
 )
 _FOLLOWS = re.compile(
-    rf"{_ADVERBS}(?:(?P<alone>{_ALONE})|(?P<with>{_WITH})|(?P<in>\s+(?:in|at|on)\s)|\s+(?:locally|nearby|here)\b)",
+    rf"{_ADVERBS}(?:(?P<alone>{_ALONE})|(?P<with>{_WITH})|(?P<in>\s+(?:in|at|on)\s)|\s+(?P<local>locally)\b|\s+(?:nearby|here)\b)",
     re.IGNORECASE,
 )
 _NOT_NOW = re.compile(
@@ -58,7 +59,7 @@ _SHELTER = re.compile(
     re.IGNORECASE,
 )
 _HOME = re.compile(
-    rf"\b(?:in|at|on)\s+{_BETWEEN}(?:home|house|apartment|apt|condo|condominium|townhouse|townhome|trailer|duplex|flat|dorm|"
+    rf"\b(?:in|at|on)\s+{_BETWEEN}(?:home|house|apartment|apt|condo|condominium|townhouse|townhome|trailer|duplex|flat|dorm|rental(?:\s+(?:unit|property))?|unit|share\s?house|villa|cabin|caravan|basement|"
     r"dormitory|bungalow|cottage|farm|ranch|"
     r"studio|residence|household)\b(?!\s+(?:park|complex|building|health))",
     re.IGNORECASE,
@@ -70,12 +71,18 @@ _DESCRIBED = re.compile(
 )
 
 
+_REGION = re.compile(
+    r"(?:the\s+|a\s+|an\s+)?(?:(?:rural|urban|local|same|nearby|central|northern|southern|eastern|western|north|south|east|west|upstate|"
+    r"downtown|remote|small|large)\s+)*(?:[A-Z_\[]|(?:area|town|city|suburbs?|village|community|country|region|state|county|neighbou?rhood|"
+    r"district|province|island|coast|outskirts|vicinity)\b)|(?:this|that|another)\b"
+)
+"""What tells the region and not the home: "lives in Salem", "lives in the area"."""
 _HOUSE = re.compile(r"\b(?:house|home|apartment|household|property|condo)\b", re.IGNORECASE)
 """What the rest of the sentence may say of a home: "lives alone, family members live on her property"."""
 
 
 class Dwelling(NamedTuple):
-    """Where a note says that its patient lives: the span of the place, which is empty for `open`."""
+    """Where a note says that its patient lives: the span of the place, which is empty for `open` but for "locally"."""
 
     verb: int
     """The end of the verb, after which a place is put in."""
@@ -128,4 +135,10 @@ def _read(text: str, hit: Hit, follows: re.Match[str], last: int) -> Dwelling:
             )
             more = company or re.match(_WITH + "|" + _ALONE, text[match.end() : end], re.IGNORECASE) is not None
             return Dwelling(hit.end, *match.span(), "fixed" if described else place, more)
-    return Dwelling(hit.end, hit.end, hit.end, "fixed" if _HOUSE.search(text, hit.end, last) else "open", True)
+    named = (
+        follows.group("in") is None
+        or hit.word in ("stays", "staying")
+        or _REGION.match(text, follows.end()) is not None
+    )
+    start, end = follows.span("local") if follows.group("local") else (hit.end, hit.end)
+    return Dwelling(hit.end, start, end, "fixed" if _HOUSE.search(text, hit.end, last) or not named else "open", True)

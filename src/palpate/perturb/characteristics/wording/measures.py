@@ -22,7 +22,10 @@ _LEAD = (
     r"(?:\s*\((?:kg|lbs?|kg/m2|in|cm)\))?(?:\s+(?:is|was|of|today|currently|at|now|approximately|about))*\s*[:=]?\s*"
     r"(?:approximately\s+|about\s+|~\s?)?"
 )
-_BMI = re.compile(rf"(?:\s+mass\s+index)?(?:\s*\(BMI\))?{_LEAD}(?P<value>[1-9]\d(?:\.\d+)?)(?![\d/])", re.IGNORECASE)
+_BMI = re.compile(
+    rf"(?:\s+mass\s+index)?(?:\s*\(BMI\))?{_LEAD}(?:(?P<value>[1-9]\d(?:\.\d+)?)(?![\d/])|(?P<usual>WNL|normal|healthy|within\s+normal)\b)",
+    re.IGNORECASE,
+)
 _WEIGHT = re.compile(
     rf"{_LEAD}(?P<value>\d{{2,3}}(?:\.\d+)?)(?![\d/])\s*-?(?P<unit>kgs?|kilograms?|lbs?|pounds?|#)?(?![a-z])",
     re.IGNORECASE,
@@ -58,16 +61,19 @@ def body_mass(patient: DescribedPatient) -> BodyMass | None:
     if young:
         return _child_mass(note, min(young))
     stated = _first(note, "bmi", _BMI)
+    if stated and stated.group("usual"):
+        return BodyMass(18.5, 24.9)
     if stated:
         value = float(stated.group("value"))
         return BodyMass(value - 0.5, value + 0.5)
     weight = _first(note, "weight", _WEIGHT)
-    mass, tall = _kilograms(weight) if weight else None, None
+    height = _first(note, "height", _HEIGHT)
+    in_feet = height is not None and bool(height.group("feet") or height.group("in"))
+    mass, tall = _kilograms(weight, pounds=in_feet) if weight else None, None
     if weight is None:
         mass, tall = _plain_measures(note)
     if mass is None or not _LIGHTEST <= mass <= _HEAVIEST:
         return None
-    height = _first(note, "height", _HEIGHT)
     tall = _metres(height) if height else tall
     return BodyMass(mass / (tall or _TALLEST) ** 2 - 0.5, mass / (tall or _SHORTEST) ** 2 + 0.5)
 
@@ -133,12 +139,12 @@ def _first(note: ScannedNote, tag: str, pattern: re.Pattern[str]) -> re.Match[st
     return None
 
 
-def _kilograms(match: re.Match[str]) -> float | None:
-    """Without a unit, a number that can only be pounds is in pounds."""
+def _kilograms(match: re.Match[str], *, pounds: bool) -> float | None:
+    """Without a unit, a number that can only be pounds is in pounds, and so is one beside a height in feet."""
     value, unit = float(match.group("value")), (match.group("unit") or "").lower()
     if unit.startswith("k"):
         kilograms = value
-    elif unit or value > 180:
+    elif unit or value > 180 or pounds:
         kilograms = value * _KG
     else:
         return None

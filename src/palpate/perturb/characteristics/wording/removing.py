@@ -20,6 +20,7 @@ _HISTORY = re.compile(
     r",?\s+(?:with|and\s+has|and|has|having)\s+(?:an?\s+|known\s+|past\s+|prior\s+)*(?:medical\s+)?(?:history\s+of|hx\s+of|h/o)\s+$",
     re.IGNORECASE,
 )
+_STOPS_HERE = re.compile(r"\s*(?:[.,;)\n]|$)")
 _STOPS = re.compile(r"[ \t]*(?:[.;)\n]|$)")
 
 
@@ -32,13 +33,16 @@ def removed(found: FoundWords, place: WordedMention) -> Edit | None:
         return Edit(start, end, "")
     if kind == "brackets":
         return Edit(start - 2 if text[start - 2] == " " else start - 1, end + 1, "")
-    if kind == "sentence":
+    if kind in ("sentence", "alone"):
         return _whole(text, start, end + (text[end : end + 1] == "."))
     if kind == "diagnosis":
         return _item(note, start, end)
     if kind == "dwelling":
         home = next(one for one in found.dwellings if one.start == start)
-        return Edit(start - 1, end, "") if home.has_company else None
+        if home.has_company:
+            return Edit(start - 1, end, "")
+        alone = home.verb == start - 1 and _STOPS_HERE.match(text, end)
+        return Edit(start, end, "locally") if alone else None
     return None if kind in ("predicate", "phrase", "header", "descent") else taken_out(note, start, end)
 
 

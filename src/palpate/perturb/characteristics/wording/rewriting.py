@@ -13,6 +13,9 @@ from palpate.perturb.characteristics.wording.found import FoundWords, WordedMent
 from palpate.perturb.characteristics.wording.places import small_patient
 from palpate.perturb.characteristics.wording.removing import removed
 
+_SHORT = frozenset(["ATSI"])
+"""Abbreviations, whose capitals are not those of the note."""
+
 
 def changed(found: FoundWords, place: WordedMention, group: CharacteristicGroup) -> list[Edit] | None:
     """The edits of one mention; None if the group has no form for it."""
@@ -20,12 +23,16 @@ def changed(found: FoundWords, place: WordedMention, group: CharacteristicGroup)
     written = note.text[start:end]
     if place.group == group.name:
         return []
-    form = group.forms.get("adjective" if kind in ("predicate", "letters", "brackets", "descent") else kind)
+    form = group.forms.get("adjective" if kind in ("predicate", "letters", "brackets", "descent", "alone") else kind)
     if form is None:
         out = removed(found, place) if group.is_empty else None
         return None if out is None else [out]
     plain = next((each for each in form if each.startswith("of ")), form[0]) if kind == "predicate" else form[0]
-    word = plain.upper() if written.isupper() and len(written) > 3 else plain
+    if kind == "phrase" and written.lower().startswith("on "):  # "66M on Medicare", where "has Medicaid" does not fit
+        plain = next((each for each in form if each.startswith("on ")), "")
+        if not plain:
+            return None
+    word = plain.upper() if written.isupper() and len(written) > 3 and written not in _SHORT else plain
     if kind == "letters":
         return [Edit(start, end, (word.lower() if written.islower() else word) + " ")]
     if kind == "dwelling":
@@ -42,9 +49,14 @@ def changed(found: FoundWords, place: WordedMention, group: CharacteristicGroup)
 def housed_in(found: FoundWords, group: CharacteristicGroup) -> list[Edit]:
     """Put in a place wherever the note says that the patient lives, and not where: "lives with his wife"."""
     form = group.forms.get("dwelling")
-    at = [one.verb for one in found.dwellings if one.place == "open"] if form else []
-    text = found.patient.note.text
-    return [Edit(k, k, f" {form[0].upper() if text[k - 3 : k].isupper() else form[0]}") for k in at] if form else []
+    if form is None:
+        return []
+    text, edits = found.patient.note.text, list[Edit]()
+    for one in (each for each in found.dwellings if each.place == "open"):
+        word = form[0].upper() if text[one.verb - 3 : one.verb].isupper() else form[0]
+        local = one.start > one.verb
+        edits.append(Edit(one.start, one.end, word) if local else Edit(one.verb, one.verb, f" {word}"))
+    return edits
 
 
 def reworded(old: str, new: str, *, opens: bool) -> str:

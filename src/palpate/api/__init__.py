@@ -1,0 +1,156 @@
+"""The front door from Python: a frame and models in memory go in, an object that shows itself comes out.
+
+    result = palpate.audit(frame, labels=["readmitted"], text="note", patient="subject_id", models={"lr": pipeline})
+    result                                   # in a notebook: scorecard, findings, charts
+    result["performance"].to_pandas()
+
+The engine is the command line's: the same job, the same run directory, the same numbers.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from palpate.api.frames import NamedColumns, audited
+from palpate.api.models import entries
+from palpate.api.result import Result
+from palpate.api.shown import OneLineProgress
+from palpate.commands import audit as commands
+from palpate.config import DATA, make_audit
+from palpate.errors import ConfigError
+from palpate.results import Audit
+from palpate.run.checks import check_directory
+from palpate.run.conditions import RunNames, parse
+from palpate.run.directory import RunDirectory
+from palpate.run.execute import Execution
+from palpate.run.runner import Job, NullProgress, RunProgress
+
+
+def audit(
+    data: Any,
+    *,
+    models: Any = None,
+    labels: Sequence[str] | str | None = None,
+    text: str | None = None,
+    patient: str | None = None,
+    case: str | None = None,
+    split: str | None = None,
+    time: str | None = None,
+    stay: str | None = None,
+    weight: str | None = None,
+    image: str | None = None,
+    prior: str | None = None,
+    attributes: Sequence[str] = (),
+    audits: Sequence[str | Audit] | Mapping[str, Mapping[str, Any]] | str | Audit = ("performance",),
+    margins: Mapping[str, float] | None = None,
+    gate: Sequence[str] | str = (),
+    title: str | None = None,
+    include_text: bool = False,
+    seed: int = 0,
+    workers: int = 1,
+    out: Path | str | None = None,
+    resume: bool = False,
+    cache: Path | str | None = None,
+    progress: bool | RunProgress | None = None,
+    **of_a_file: Any,
+) -> Result:
+    """Audit models on a table, or run a configuration file.
+
+    `data` is a pandas or polars frame (a pandas index is kept as case ids), a `palpate.Cohort`, the path of a table, a
+    mapping of several by name, or the path of an `audit.yaml`, which says all the rest itself. `labels` to `attributes`
+    name columns. A model is a fitted estimator, a function of a list of texts or of a frame, scores, a transformers
+    model with its tokenizer, a source such as `hf:models/bert`, a `palpate.Model`, or a list of them: several seeds.
+    `audits` are names, options by name, or audits such as `palpate.Vocabulary(words=["sepsis"])`.
+
+    Without `out` the run is in a temporary folder, which goes with the result.
+
+    >>> import palpate, polars as pl
+    >>> frame = pl.DataFrame({"sick": [0, 1] * 40, "risk": [0.2, 0.8, 0.6, 0.4] * 20})
+    >>> result = palpate.audit(frame, labels="sick", models={"vendor": "risk"}, progress=False)
+    >>> result.estimates(metric="auroc", reference=None).to_polars()["value"].to_list()
+    [0.75]
+    """
+    shown = _progress(progress)
+    if isinstance(data, str | Path) and Path(data).suffix.lower() in (".yaml", ".yml"):
+        return _from_file(Path(data), models, out, resume, workers, shown, of_a_file)
+    if of_a_file:
+        unknown = next(iter(of_a_file))
+        raise TypeError(f"palpate.audit() got an unexpected argument '{unknown}'")
+    if models is None:
+        raise ConfigError("there is no model", hint='give some, as models={"lr": pipeline}')
+    roles = {"text": text, "patient": patient, "case": case, "split": split, "time": time, "stay": stay}
+    roles |= {"weight": weight, "image": image, "prior": prior}
+    shown.stage("reading the cohort")
+    table = audited(data, NamedColumns(labels, attributes, roles))
+    made = entries(models, table)
+    chosen = _audits(audits, margins or {}, include_text=include_text)
+    names = RunNames(chosen, {entry.name: [] for entry in made}, table.cohort.names)
+    conditions = [parse(each, folder=Path.cwd(), names=names) for each in ([gate] if isinstance(gate, str) else gate)]
+    temporary = Path(tempfile.mkdtemp(prefix="palpate-")) if out is None else None
+    directory = RunDirectory(temporary or Path(str(out)))
+    check_directory(directory, resume=resume)
+    job = Job(
+        cohort=table.cohort,
+        models=made,
+        audits=chosen,
+        seed=seed,
+        execution=Execution("local", workers),
+        resume=resume,
+        about={"title": title or f"Audit of {', '.join(entry.name for entry in made)}", "include_text": include_text},
+    )
+    outcome = commands.execute(job, directory, conditions, cache=Path(cache) if cache else None, progress=shown)
+    return Result(outcome, temporary=temporary)
+
+
+def _from_file(
+    config: Path,
+    models: Any,
+    out: Path | str | None,
+    resume: bool,
+    workers: int,
+    progress: RunProgress,
+    more: Mapping[str, Any],
+) -> Result:
+    if models is not None:
+        raise ConfigError(f"{config} names its models itself", hint="leave `models` out, or give the table instead")
+    unknown = [name for name in more if name not in ("only", "overrides")]
+    if unknown:
+        raise TypeError(f"palpate.audit() got an unexpected argument '{unknown[0]}'")
+    return Result(
+        commands.audit(
+            config, out=out, resume=resume, workers=workers if workers > 1 else None, progress=progress, **more
+        )
+    )
+
+
+def _progress(given: bool | RunProgress | None) -> RunProgress:
+    """A line that is written over, unless it is not wanted or another one is given."""
+    if given is None or given is True:
+        return OneLineProgress()
+    return NullProgress() if given is False else given
+
+
+def _audits(given: Any, margins: Mapping[str, float], *, include_text: bool) -> dict[str, Audit]:
+    """The audits by name, the checks of the data first."""
+    if isinstance(given, Mapping):
+        wanted: list[Any] = [(name, dict(options or {})) for name, options in given.items()]
+    else:
+        wanted = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
+    made: dict[str, Audit] = {}
+    for each in wanted:
+        name, options = each if isinstance(each, tuple) else (each, {}) if isinstance(each, str) else (each.name, None)
+        if name in made:
+            raise ConfigError(f"audit '{name}' is given twice", hint="give it once, with all its options")
+        made[name] = (
+            each
+            if options is None
+            else make_audit(name, options, folder=Path.cwd(), include_text=include_text, margins=margins)
+        )
+    if DATA not in made:
+        made = {DATA: make_audit(DATA, commands.in_common(made.values()), margins=margins), **made}
+    if len(made) == 1 and DATA in made and not wanted:
+        raise ConfigError("there is no audit", hint='name some, as audits=["performance", "subgroups"]')
+    return made

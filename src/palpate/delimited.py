@@ -1,0 +1,267 @@
+"""Delimited text as people save it: which encoding, which delimiter, and the rows, read exactly or not at all.
+
+Rows are parsed with the standard library, because a table of patients must be read exactly: polars pads short rows
+with nulls and can't say which row has an invalid byte. Text is UTF-8 unless `FileLayout.encoding` names another
+encoding; a file that is something else is refused with the name of what it looks like. The delimiter is found: of
+comma, semicolon, tab and bar, the one that cuts the header and the first rows into the same number of cells.
+
+A row is a record, counted from 1 without the header; a note that spans many lines is one row, and blank lines are not
+counted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, TextIO, cast
+
+from palpate.errors import CohortError
+
+BLOCK = 4 * 2**20
+COPY_HINT = "copy or export the file again"
+ENCODE_HINT = "save the file as UTF-8"
+LONGEST_CELL = 2**31 - 1
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SURROGATE = re.compile("[\ud800-\udfff]")
+_DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+_HEAD, _HEAD_CHARACTERS, _ROWS_LOOKED_AT = 4096, 2**20, 20
+_NOT_UTF8 = "the bytes are not UTF-8"
+_ASCII = bytes(range(128))
+_NOT_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]|[A-Za-z][\x80-\x84\x86-\x89\x8b\x93-\x95\x98\x99\x9b][a-z]")
+"""Bytes that Windows-1252 does not have, or has for a mark that is in no word: in older encodings they are letters."""
+_EXCEL_SAYS = re.compile(r"sep=(.)(?:\r?\n|$)", re.IGNORECASE)
+
+
+class FileLayout(NamedTuple):
+    """What a file does not say about itself; messages name these as options where `named` says that they are."""
+
+    encoding: str | None = None
+    delimiter: str | None = None
+    sheet: str | int | None = None
+    named: bool = False
+
+
+AS_IT_IS = FileLayout()
+
+
+def check_encoding(name: str) -> str:
+    """A name that Python knows for an encoding of text; ValueError otherwise."""
+    try:
+        if codecs.lookup(name)._is_text_encoding:
+            return name
+    except LookupError:
+        pass
+    raise ValueError(f"'{name}' is not an encoding; write utf-8, latin-1, windows-1252, utf-16 or the like")
+
+
+def check_delimiter(mark: str) -> str:
+    r"""A single character, or `\t` as it is typed on a command line; ValueError otherwise."""
+    mark = "\t" if mark in ("\\t", "tab") else mark
+    if len(mark) != 1 or mark in '"\r\n':
+        raise ValueError("the delimiter must be one character, and not a quote or a line break")
+    return mark
+
+
+# --- bytes and text -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The file's bytes, decompressed."""
+    try:
+        with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as raw:
+            yield cast(BinaryIO, raw)
+    except _DAMAGED_GZIP as error:
+        problem = "the gzip file ends too early" if isinstance(error, EOFError) else "the gzip file is damaged"
+        raise CohortError(problem, file=path, hint=COPY_HINT) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CohortError(f"the file can't be read ({reason})", file=path, hint="check its permissions") from None
+
+
+@contextmanager
+def open_text(
+    path: Path, layout: FileLayout = AS_IT_IS, *, errors: str = "strict", newline: str = ""
+) -> Iterator[TextIO]:
+    """The file as text, decompressed and without a byte order mark."""
+    encoding = layout.encoding or "utf-8"
+    name = codecs.lookup(encoding).name
+    if not name.startswith("utf"):
+        _refuse_unicode(path, encoding)
+    with open_bytes(path) as raw:
+        if layout.encoding is None:
+            _refuse_utf16(path, cast(io.BufferedReader, raw).peek(_HEAD)[:_HEAD], layout)
+        yield io.TextIOWrapper(raw, "utf-8-sig" if name == "utf-8" else encoding, errors=errors, newline=newline)
+
+
+def _refuse_utf16(path: Path, head: bytes, layout: FileLayout) -> None:
+    """Refuse UTF-16, which Excel saves as "Unicode text": every other byte of English is zero."""
+    wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    low, high = head[0::2].count(0), head[1::2].count(0)
+    if wide or max(low, high) > len(head) / 8 > 0:
+        name = "utf-16" if wide else "utf-16-be" if low > high else "utf-16-le"
+        raise CohortError(f"{_NOT_UTF8} but look like UTF-16", file=path, hint=_encoding_hint(name, layout))
+
+
+def _refuse_unicode(path: Path, encoding: str) -> None:
+    """Refuse to read UTF-8 as an encoding in which any byte is some letter: it would be read, and wrongly."""
+    decoder, more = codecs.getincrementaldecoder("utf-8")(), False
+    try:
+        with open_bytes(path) as raw:
+            while block := raw.read(BLOCK):
+                more |= not decoder.decode(block).isascii()
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return
+    if more:
+        hint = "remove `encoding:`, or letters with accents would be garbled"
+        raise CohortError(f"the file is UTF-8, not {encoding}", file=path, hint=hint)
+
+
+def looks_like(path: Path) -> str | None:
+    """The encoding that a file which is not all UTF-8 looks like: "utf-8" if most of it is, None if it is not clear."""
+    high: set[int] = set()
+    decoder = codecs.getincrementaldecoder("utf-8")("ignore")
+    with open_bytes(path) as raw:
+        while block := raw.read(BLOCK):
+            if not high and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                return "utf-16"
+            if not decoder.decode(block).isascii():
+                return "utf-8"
+            if _NOT_WINDOWS.search(block):
+                return None
+            high.update(block.translate(None, _ASCII))
+    return "windows-1252" if any(byte < 0xA0 for byte in high) else "latin-1"
+
+
+def not_unicode(path: Path, layout: FileLayout, *, row: int | None, column: str | None, cell: str = "") -> CohortError:
+    """The error about bytes that are not UTF-8, with what they look like; `cell` was read with `surrogateescape`."""
+    if layout.encoding is not None:
+        problem = f"the bytes are not {layout.encoding.upper()}"
+        return CohortError(problem, file=path, row=row, column=column, hint="correct `encoding:`, or leave it out")
+    where = " in the header" if row is None and column is None and cell else ""
+    name = looks_like(path)
+    escaped = SURROGATE.search(cell)
+    if name in (None, "utf-8") or escaped is None:
+        return CohortError(f"{_NOT_UTF8}{where}", file=path, row=row, column=column, hint=_encoding_hint(name, layout))
+    byte = escaped[0].encode("utf-8", "surrogateescape")
+    problem = f"{_NOT_UTF8}{where} but look like {str(name).capitalize()}, in which {byte.hex().upper()} is "
+    hint = _encoding_hint(name, layout)
+    return CohortError(f"{problem}'{byte.decode(str(name))}'", file=path, row=row, column=column, hint=hint)
+
+
+def _encoding_hint(name: str | None, layout: FileLayout) -> str:
+    if not layout.named or name == "utf-8":
+        return ENCODE_HINT
+    named = f"write `encoding: {name}`" if name else "name the encoding with `encoding:` (cp850, mac-roman, ...)"
+    return f"{ENCODE_HINT}, or {named}"
+
+
+# --- rows ---------------------------------------------------------------------------------------------------
+
+
+def csv_rows(path: Path, layout: FileLayout = AS_IT_IS, *, errors: str = "strict") -> Iterator[list[str]]:
+    """The header, then the rows, which all have the header's length."""
+    csv.field_size_limit(LONGEST_CELL)  # Python's default, 131072, is shorter than the longest notes
+    mark = layout.delimiter or find_delimiter(path, layout)
+    done, width = 0, 0
+    with open_text(path, layout, errors=errors) as lines:
+        reader = csv.reader(_without_separator_line(lines), delimiter=mark, strict=True)
+        while True:
+            try:
+                row = next(reader)
+            except StopIteration:
+                return
+            except UnicodeError:
+                raise _bad_byte(path, layout) from None
+            except csv.Error:
+                hint = 'double the quotes inside a quoted cell ("")'
+                raise CohortError(
+                    "a quote is not closed or not doubled", file=path, row=done or None, hint=hint
+                ) from None
+            if not row:
+                continue
+            width = width or len(row)
+            if len(row) != width:
+                problem = f"the row has {len(row)} cells and the header has {width}"
+                hint = "quote cells that contain the delimiter or a line break"
+                raise CohortError(problem, file=path, row=done, hint=hint)
+            done += 1
+            yield row
+
+
+def _without_separator_line(lines: TextIO) -> Iterator[str]:
+    """The lines without `sep=;`, with which Excel is told the delimiter, and without a byte order mark."""
+    first = next(lines, "").removeprefix("\ufeff")
+    if not _EXCEL_SAYS.fullmatch(first):
+        yield first
+    yield from lines
+
+
+def _bad_byte(path: Path, layout: FileLayout) -> CohortError:
+    """Which cell has the byte that is not text: reads the file again and lets invalid bytes pass."""
+    if layout.encoding is not None:
+        return not_unicode(path, layout, row=None, column=None)
+    rows = csv_rows(path, layout, errors="surrogateescape")
+    header = next(rows, [])
+    bad = next((cell for cell in header if SURROGATE.search(cell)), None)
+    if bad is not None:
+        return not_unicode(path, layout, row=None, column=None, cell=bad)
+    for number, row in enumerate(rows, start=1):
+        for name, cell in zip(header, row, strict=True):
+            if SURROGATE.search(cell):
+                return not_unicode(path, layout, row=number, column=name, cell=cell)
+    return not_unicode(path, layout, row=None, column=None)
+
+
+# --- the delimiter ------------------------------------------------------------------------------------------
+
+
+def find_delimiter(path: Path, layout: FileLayout = AS_IT_IS) -> str:
+    """What separates the cells; a file that can be read with two delimiters is refused."""
+    usual = "\t" if ".tsv" in path.name.lower()[-7:] else ","
+    said, widths = _widths(path, layout)
+    if said is not None:
+        return said
+    cutting = [mark for mark, cells in widths.items() if cells[:1] > [1]]
+    if usual == "\t" and usual in cutting:
+        return usual
+    even = [mark for mark in cutting if len(set(widths[mark])) == 1]
+    if len(even) > 1:
+        first, second = (DELIMITERS[mark] for mark in even[:2])
+        hint = f'write `delimiter: "{even[0]}"` or `delimiter: "{even[1]}"`' if layout.named else "put names in quotes"
+        raise CohortError(f"the cells may be separated by {first} or by {second}", file=path, hint=hint)
+    likely = even or cutting
+    return usual if usual in likely or not likely else likely[0]
+
+
+def _widths(path: Path, layout: FileLayout) -> tuple[str | None, dict[str, list[int]]]:
+    """The delimiter that the first line names, or the number of cells in the first rows with each delimiter."""
+    try:
+        with open_text(path, layout, errors="replace") as lines:
+            head = lines.read(_HEAD_CHARACTERS).removeprefix("\ufeff")
+    except UnicodeError:
+        raise not_unicode(path, layout, row=None, column=None) from None
+    said = _EXCEL_SAYS.match(head)
+    if said:
+        return said[1], {}
+    csv.field_size_limit(LONGEST_CELL)
+    widths = {}
+    for mark in DELIMITERS:
+        records = [row for row in csv.reader(io.StringIO(head, newline=""), delimiter=mark) if row]
+        whole = records[:-1] if len(head) == _HEAD_CHARACTERS else records
+        widths[mark] = [len(row) for row in whole[:_ROWS_LOOKED_AT]]
+    return None, widths
+
+
+def has_surrogate(cell: object) -> bool:
+    """Whether a cell has half of a surrogate pair; with `surrogateescape`, that is a byte that is not UTF-8."""
+    parts: Sequence[object] = cell if isinstance(cell, list) else [cell]
+    return any(isinstance(part, str) and SURROGATE.search(part) is not None for part in parts)

@@ -1,0 +1,163 @@
+"""How much the cases of a metric can say: rows, patients, rows per patient, and what unequal weights leave of them.
+
+Unequal sampling weights make a weighted mean vary as that of fewer rows of equal weight would: (sum w)^2 / sum w^2 of
+them (Kish 1965). Intervals take that number of rows, and as large a part of the patients.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from palpate.stats.arguments import Unit
+from palpate.stats.inputs import Floats, divide
+
+
+class Weighing(NamedTuple):
+    """What sampling weights do to the counts of each label."""
+
+    kept: Floats
+    """The share of the rows that is left (Kish), among those with the label, those without it, and all: [3, label]."""
+    prevalence: Floats
+    """The weighted share of rows with the label."""
+
+
+class Counts(NamedTuple):
+    """How many rows and patients metrics are about, for each label."""
+
+    n: NDArray[np.int64]
+    n_positive: NDArray[np.int64]
+    n_units: NDArray[np.int64]
+    """Patients (or cases) with a positive row, and with a negative one: [2, label]."""
+    sizes: Floats | None = None
+    """Rows per patient of each class, as a row sees it (`cluster_sizes`): [2, label]; by default the mean."""
+    weighing: Weighing | None = None
+    """With sampling weights."""
+
+    @property
+    def positive(self) -> Floats:
+        """Rows with the label, as many of equal weight as would say as much."""
+        return self._kept(0) * self.n_positive
+
+    @property
+    def negative(self) -> Floats:
+        """Rows without the label, as many of equal weight as would say as much."""
+        return self._kept(1) * (self.n - self.n_positive)
+
+    @property
+    def total(self) -> Floats:
+        """All rows, as many of equal weight as would say as much."""
+        return self._kept(2) * self.n
+
+    @property
+    def kept_of_all(self) -> Floats:
+        """The share of the rows that weights leave: 1 without them."""
+        return self._kept(2)
+
+    @property
+    def mixed(self) -> Floats:
+        """What is left of a number of rows of both classes that each class alone would count for: at most 1."""
+        if self.weighing is None:
+            return np.ones(len(self.n))
+        return np.asarray(np.minimum(self.total / np.maximum(self.positive + self.negative, 1e-9), 1.0))
+
+    @property
+    def units(self) -> Floats:
+        """Patients of each class, less in proportion to what weights leave of its rows: [2, label]."""
+        return np.asarray(self.n_units * np.stack([self._kept(0), self._kept(1)]), np.float64)
+
+    @property
+    def prevalence(self) -> Floats:
+        """The (weighted) share of rows with the label."""
+        if self.weighing is not None:
+            return self.weighing.prevalence
+        return np.asarray(self.n_positive / np.maximum(self.n, 1.0))
+
+    @property
+    def mean_per_unit(self) -> Floats:
+        """Rows per patient, of the class that has more: the mean over patients."""
+        rows = np.stack([self.n_positive, self.n - self.n_positive])
+        return np.asarray((rows / np.maximum(self.n_units, 1)).max(axis=0).clip(1.0))
+
+    @property
+    def per_unit(self) -> Floats:
+        """Rows per patient, of the class that has more, as a row sees it."""
+        return self.mean_per_unit if self.sizes is None else np.asarray(self.sizes.max(axis=0).clip(1.0))
+
+    def _kept(self, k: int) -> Floats:
+        return np.ones(len(self.n)) if self.weighing is None else self.weighing.kept[k]
+
+
+def weighing(
+    y_true: NDArray[np.uint8], weight: Floats | None, rows: NDArray[np.bool_] | None = None
+) -> Weighing | None:
+    """What the weights of cases, [case] or [case, label], do to the labels of `y_true`, [case, label].
+
+    `rows` says which cases count, as in `class_units`; None without weights.
+    """
+    if weight is None:
+        return None
+    each = np.broadcast_to(weight[:, None] if weight.ndim == 1 else weight, y_true.shape)
+    kept, prevalence = np.ones((3, y_true.shape[1])), np.zeros(y_true.shape[1])
+    for j in range(y_true.shape[1]):
+        used = slice(None) if rows is None else rows[:, j]
+        mass, positive = each[used, j], y_true[used, j].astype(bool)
+        for k, part in enumerate((mass[positive], mass[~positive], mass)):
+            squares = float((part**2).sum())
+            kept[k, j] = float(part.sum()) ** 2 / (squares * len(part)) if squares > 0 else 1.0
+        prevalence[j] = divide(float(mass[positive].sum()), float(mass.sum()))
+    return Weighing(kept, np.nan_to_num(prevalence))
+
+
+def class_units(
+    y_true: NDArray[np.uint8], patient: ArrayLike, unit: Unit, rows: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
+    """How many patients (or cases) have a positive case of each label, and how many a negative one: [2, label].
+
+    `rows`, [case, label], says which cases count; by default all.
+    """
+    names, code = np.unique(np.asarray(patient), return_inverse=True)
+    counts = np.zeros((2, y_true.shape[1]), np.int64)
+    for j in range(y_true.shape[1]):
+        for k, side in enumerate(_sides(y_true, j, rows)):
+            if unit == "case":
+                counts[k, j] = side.sum()
+            else:
+                seen = np.zeros(len(names), bool)
+                seen[code[side]] = True
+                counts[k, j] = seen.sum()
+    return counts
+
+
+def _sides(
+    y_true: NDArray[np.uint8], label: int, rows: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The rows with a label, and those without it."""
+    positive = y_true[:, label].astype(bool)
+    return (positive, ~positive) if rows is None else (positive & rows[:, label], ~positive & rows[:, label])
+
+
+def cluster_sizes(
+    y_true: NDArray[np.uint8],
+    patient: ArrayLike,
+    unit: Unit,
+    rows: NDArray[np.bool_] | None = None,
+    weight: Floats | None = None,
+) -> Floats:
+    """How many rows of its class the patient of a row has, on average over rows, for each class: [2, label].
+
+    With weights, [case], the rows that an effective patient has of the effective rows.
+    """
+    sizes = np.ones((2, y_true.shape[1]))
+    if unit == "case":
+        return sizes
+    names, code = np.unique(np.asarray(patient), return_inverse=True)
+    for j in range(y_true.shape[1]):
+        for k, side in enumerate(_sides(y_true, j, rows)):
+            own = None if weight is None else weight[side]
+            each = np.bincount(code[side], weights=own, minlength=len(names)).astype(np.float64)
+            squares = each.sum() if own is None else (own**2).sum()
+            sizes[k, j] = (each**2).sum() / squares if squares > 0 else 0.0
+    return sizes
