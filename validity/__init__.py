@@ -13,6 +13,8 @@ AUDITS = (
     "performance",
     "risks",
     "subgroups",
+    "slices",
+    "operating",
     "vocabulary",
     "characteristics",
     "capabilities",

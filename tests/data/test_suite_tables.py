@@ -58,6 +58,7 @@ def test_empty_rows_and_slots_in_capitals_or_with_blanks(tmp_path: Path) -> None
     [
         (f"{HEAD}c,1,I took it, and it hurt.\n", "row 1: it has more cells than there are columns; put a text with a"),
         (f"{HEAD}c,1,A smile :{{ here.\n", "a { is not closed by a }; write a brace that is no slot twice, {{ or }}"),
+        (f"{HEAD}c,1,I took {{}}.\n", "row 1, column 'template': {} has no name; write {drug} or {{}}"),
         (f"{HEAD}c,1,A smile }} here.\n", "a } has no { before it; write a brace that is no slot twice, {{ or }}"),
         (f"{HEAD}c,1,Ouch.\nc,1,Ow.\nc,1,Ouch.\n", "row 3, column 'template': the same text as in row 1; remove one"),
         (f"{HEAD}c,1,Ouch.\nc,0,Ouch.\n", "row 2, column 'template': the same text as in row 1, with another answer"),

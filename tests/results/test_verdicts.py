@@ -123,3 +123,12 @@ def test_the_page_about_verdicts_shows_the_margins_as_they_are() -> None:
     page = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text(encoding="utf-8")
     for name, margin in MARGINS.items():
         assert f"| `{name}` | {margin.value:g} | {margin.why} |" in page
+
+
+def test_a_group_too_small_for_a_test_leads_no_sentence() -> None:
+    small = Effect("small", 0.3, -0.1, 0.6, 0.03, 8, reason="not tested: fewer than 10 patients")
+    large = Effect("large", 0.1, -0.05, 0.2, 0.03, 400)
+    assert {each.verdict for each in (small, large)} == {"unsettled"}
+    assert worst([small, large]).label == "large"
+    shown = Effect("harm", 0.2, 0.1, 0.3, 0.03, 400)
+    assert worst([small, large, shown]).label == "harm"

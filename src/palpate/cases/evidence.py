@@ -21,6 +21,12 @@ NOTES = ("case_id", "note_id", "category", "start", "end")
 SUFFICIENT, COMPLETE = "sufficient", "complete"
 
 
+def is_category(wanted: str, category: str) -> bool:
+    """Whether a note's category is meant: by its whole name or its first words, in any case ("discharge")."""
+    said, known = wanted.casefold().split(), category.casefold().split()
+    return bool(said) and known[: len(said)] == said
+
+
 class _Table:
     """A checked frame and its file; its string is short, because an audit's fields are its saved spec."""
 

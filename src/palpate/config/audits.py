@@ -121,6 +121,9 @@ def _read_option(field: dataclasses.Field[Any], value: Any, folder: Path) -> Any
         if isinstance(value, str):
             return source(folder / value)
         return {key: source(folder / item) if isinstance(item, str) else item for key, item in value.items()}
+    if "not a list" in field.metadata and isinstance(value, list):
+        problem = f"option '{field.name}' is a table: give its file"
+        raise ConfigError(problem, hint=field.metadata["not a list"], at=(field.name,))
     return value
 
 

@@ -91,9 +91,9 @@ def draw(chart: Chart, *, order: Sequence[str] = ()) -> Drawing:
     panels = []
     for name in prepared.panels:
         rows = [_trimmed(row) for row in prepared.rows if row["f"] == name]
-        spec = marks.draw(prepared, rows).properties(width="container", description=chart.description)
+        spec = marks.draw(prepared, rows) | {"width": "container", "description": chart.description, "config": CONFIG}
         title = f"{_words(chart.facet)}: {name}" if chart.facet and _is_number(name) else name
-        panels.append(ChartPanel(title, spec.to_dict() | {"config": CONFIG}))
+        panels.append(ChartPanel(title, spec))
     return Drawing(tuple(panels), tuple(_legend(prepared)), prepared.notes)
 
 

@@ -84,7 +84,9 @@ def estimates_frame(rows: Sequence[Estimate]) -> pl.DataFrame:
     return pl.DataFrame([vars(row) for row in rows], schema=ESTIMATE_SCHEMA, orient="row")
 
 
-MACRO, MICRO, ALL_LABELS = "macro", "micro", "all labels"
+MACRO = "macro"
+MICRO = "micro"
+ALL_LABELS = "all labels"
 """What stands in `label` where a number is about several labels: their mean, all case–label pairs pooled, or a measure
 of all of them together."""
 METRIC_NAMES = {

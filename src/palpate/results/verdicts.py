@@ -48,6 +48,7 @@ MARGINS: Mapping[str, Margin] = {
         "a risk that is wrong by 5 points changes few decisions at usual thresholds; for a "
         "label whose rarer outcome is below 10%, half of that share, because risks of 0 would pass otherwise",
     ),
+    "brier": Margin(0.02, "a mean squared error of risks that is higher by less is hardly seen in any single decision"),
     "sensitivity": Margin(0.05, "1 of 20 patients with the outcome who is missed in one group and found in another"),
     "agreement": Margin(0.20, "a smaller gap to the clinicians' own agreement is within the noise of a few raters"),
     "shift": Margin(0.01, "a mean change of the risk by 1 point moves few patients across a threshold"),
@@ -167,8 +168,17 @@ class Effect(NamedTuple):
 
 
 def worst(effects: Sequence[Effect]) -> Effect:
-    """The effect that decides: the worst verdict; among those one that has a number, and of these the largest harm."""
-    return min(effects, key=lambda effect: (VERDICTS.index(effect.verdict), effect.harm is None, -(effect.harm or 0.0)))
+    """The effect that decides: the worst verdict; among those one that has a number, and then one that more patients
+    would settle (a group too small for a test leads no sentence); of these the largest harm."""
+    return min(
+        effects,
+        key=lambda effect: (
+            VERDICTS.index(effect.verdict),
+            effect.harm is None,
+            effect.verdict == "unsettled" and effect.reason is not None,
+            -(effect.harm or 0.0),
+        ),
+    )
 
 
 class ScorecardRow(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import polars as pl
 import pytest
 from sklearn.metrics import average_precision_score
 
+from palpate import Cohort
+from palpate.config import make_audit
 from palpate.errors import ConfigError
 from tests.audits.evidence.evidence_charts import (
     CODES,
@@ -70,6 +73,12 @@ def test_tables_without_scores_have_no_ranking_and_better_scores_a_better_one(tm
     assert value(result, "spans_touched", model="bad") == 0.0
 
 
+def test_categories_are_not_given_as_notes(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="option 'notes' is a table: give its file; name categories") as refused:
+        make_audit("evidence", {"notes": ["discharge", "physician"]}, folder=tmp_path)
+    assert "`categories:`" in str(refused.value)
+
+
 def test_by_frequency_of_the_code_and_for_categories_together(tmp_path: Path) -> None:
     cohort, gold = charts(80)
     places = [
@@ -87,6 +96,98 @@ def test_by_frequency_of_the_code_and_for_categories_together(tmp_path: Path) ->
     with pytest.raises(ConfigError, match="no note has the category 'Letters'") as refused:
         audit(quick(gold, notes=notes, categories=("Letters",)), cohort, tmp_path / "no", toy=knower())
     assert "Nursing, Radiology" in str(refused.value)
+
+
+def two_notes(cohort: Cohort) -> pl.DataFrame:
+    """Every chart is a discharge summary and a radiology report, cut at a blank in the middle."""
+    rows = []
+    for k, (case, text) in enumerate(zip(cohort.cases["case_id"], cohort.texts, strict=True)):
+        middle = text.index(" ", len(text) // 2)
+        rows += [(case, f"{k}a", "Discharge summary", 0, middle), (case, f"{k}b", "Radiology", middle, len(text))]
+    return pl.DataFrame(rows, schema=["case_id", "note_id", "category", "start", "end"], orient="row")
+
+
+def test_every_stratum_is_a_plain_count(tmp_path: Path) -> None:
+    """Average precision by note category, length, chapter and frequency, word by word with scikit-learn."""
+    cohort, gold = charts(120)
+    places = two_notes(cohort)
+    options = {"notes": notes_table(places), "categories": ("discharge", "radiology"), "threshold": 0.3}
+    noisy = {code: {**says, "walking": 0.85, "daily": 0.3} for code, says in SAYS.items()}
+    result = audit(quick(gold, **options), cohort, tmp_path, toy=ExplainingModel(noisy))
+    number = {case: k for k, case in enumerate(cohort.cases["case_id"])}
+    middle = dict(places.filter(category="Discharge summary").select("case_id", "end").iter_rows())
+    test = {case for case, split in zip(cohort.cases["case_id"], cohort.cases["split"], strict=True) if split == "test"}
+    y = cohort.y_true(np.flatnonzero(np.array(cohort.cases["split"]) == "train"), CODES).sum(axis=0)
+    chapter = {"J18": "respiratory system", "A41": "infections", "I50": "circulatory system"}
+    found: dict[str, list[float]] = {}
+    for case, label, start, end in gold.iter_rows():
+        if case not in test:
+            continue
+        text = cohort.texts[number[case]]
+        words = [(m.start(), m.end()) for m in re.finditer(r"\w+", text)]
+        right = [start <= a and b <= end for a, b in words]
+        said = [(text.find(phrase), len(phrase), score) for phrase, score in noisy[label].items() if phrase in text]
+        score = [max([s for at, n, s in said if at <= a and b <= at + n], default=-1.0) for a, b in words]
+        note = [a >= middle[case] for a, _ in words]
+        side = start >= middle[case]
+        ap = average_precision_score(right, score)
+        part = [k for k, here in enumerate(note) if here == side]
+        here = average_precision_score([right[k] for k in part], [score[k] for k in part])
+        found.setdefault(f"category={'Radiology' if side else 'Discharge summary'}", []).append(here)
+        n = y[CODES.index(label)]
+        groups = [f"length={min(sum(right), 3)}{'+' if sum(right) > 2 else ''} word{'s' * (sum(right) > 1)}"]
+        groups += [f"frequency={'1 to 9' if n < 10 else '10 to 99'}", f"chapter={chapter.get(label)}"]
+        for group in (*groups, "categories=discharge, radiology", "all"):
+            found.setdefault(group, []).append(ap)
+    assert len(found) >= 10
+    for group, values in found.items():
+        if group != "chapter=None":
+            assert value(result, "word_auprc", group=group) == pytest.approx(np.mean(values)), group
+    for metric in ("precision_at_5", "recall_at_10", "sensitivity_n", "comprehensiveness_aopc", "spans_touched"):
+        for group in found:
+            if group not in ("all", "chapter=None"):
+                assert row(result, metric, group=group)["n"] > 0, (metric, group)
+    shown = next(block for block in result.blocks if block.title == "Ranking and faithfulness by group")
+    assert {str(cells[1]) for cells in shown.rows} >= {"Radiology", "3+ words", "infections"}
+
+
+def test_faithfulness_by_stratum_is_that_of_its_pairs(tmp_path: Path) -> None:
+    cohort, gold = charts(120)
+    result = audit(quick(gold, threshold=0.3), cohort, tmp_path, toy=ExplainingModel(SAYS))
+    parts = [
+        row(result, "comprehensiveness_aopc", group=f"chapter={name}")
+        for name in ("respiratory system", "infections", "circulatory system", "endocrine and metabolic")
+    ]
+    whole = row(result, "comprehensiveness_aopc", group="mean over fractions")
+    assert sum(part["n"] for part in parts) == whole["n"]
+    assert sum(part["n"] * part["value"] for part in parts) == pytest.approx(whole["n"] * whole["value"])
+    assert all(part["p_value"] is None for part in parts)
+    told = result.provenance["models"]["toy"]["faithfulness"]
+    assert told["taken"] == told["predicted"] <= told["codes_in_question"]
+    caption = next(block.caption for block in result.blocks if block.title == "Faithfulness in numbers")
+    assert f"toy predicts {told['predicted']:,} of {told['codes_in_question']:,} codes in question" in caption
+
+
+def test_random_evidence_is_what_is_expected_and_not_a_draw(tmp_path: Path) -> None:
+    """Token scores of random words are exact, whatever the seed; the verdict rests on them."""
+    cohort, gold = charts(60)
+    short = gold.with_columns(pl.col("end") - 3)
+    evidence = quick(gold, predicted={"toy": table(pl.concat([gold, short]))}, **ONLY, explain="none")
+    result = audit(evidence, cohort, tmp_path, toy=knower())
+    marked = gold.join(pl.DataFrame({"case_id": cohort.cases["case_id"], "split": cohort.cases["split"]}), on="case_id")
+    number = {case: k for k, case in enumerate(cohort.cases["case_id"])}
+    hits = total = 0.0
+    for case, _, start, end, split in marked.iter_rows():
+        if split == "test":
+            text = cohort.texts[number[case]]
+            g = len(text[start:end].split())
+            hits, total = hits + g * g / len(re.findall(r"\w+", text)), total + g
+    assert value(result, "token_f1", group="random evidence") == pytest.approx(hits / total)
+    assert value(result, "chance_token_f1") == value(result, "token_f1", group="random evidence")
+    gain = row(result, "token_f1", reference="random evidence")
+    assert gain["value"] == pytest.approx(1.0 - hits / total)
+    spans = row(result, "span_f1", group="random evidence")
+    assert 0 <= spans["value"] < 0.1
 
 
 def test_a_model_that_points_at_nothing_is_not_said_to_rest_on_it(tmp_path: Path) -> None:

@@ -109,13 +109,32 @@ def test_summaries_come_first_then_time() -> None:
     ]
     chart = AnnotatedChart(7, tuple(AnnotatedNote(k, "ECG", (Annotation(0, 1, "I10", "ICD-10-CM"),)) for k in (6, 7)))
 
-    def ids(which: str, of: AnnotatedChart | None = chart) -> list[int]:
+    def ids(which: str | tuple[str, ...], of: AnnotatedChart | None = chart) -> list[int]:
         return [one.note_id for one in choose_notes(notes, of, which)]
 
     assert ids("all") == [4, 5, 7, 3, 6, 1, 2], "an error that a coder took evidence from stays"
     assert ids("all", None) == [4, 5, 3, 6, 1, 2]
     assert ids("annotated") == [7, 6]
     assert ids("discharge") == ids("annotated", None) == [4, 5]
+    # Categories by their first words, in any case.
+    assert ids(("discharge", "NURSING")) == [4, 5, 3]
+    assert ids(("Discharge summary",)) == [4, 5]
+    assert ids(("dis", "summary")) == []
+
+
+def test_categories_of_notes(made: Path) -> None:
+    """The code-able notes of Table 10: as all notes, without those of other categories."""
+    whole, some = build(made, notes="all"), build(made, notes=["discharge", "physician", "radiology"])
+    kept = whole.tables["notes"].filter(pl.col("category").str.to_lowercase().str.contains("^(disch|physician|radiol)"))
+    assert kept.height < whole.tables["notes"].height
+    assert set(some.tables["notes"]["note_id"]) == set(kept["note_id"])
+    texts, gold = texts_of(some), some.tables["evidence"]
+    assert all(texts[row["case_id"]][row["start"] : row["end"]].strip() for row in gold.iter_rows(named=True))
+    assert any("notes: discharge, physician, radiology" in step.name for step in some.flow)
+    assert set(build(made, notes="radiology").tables["notes"]["category"]) == {"Radiology"}
+    with pytest.raises(CohortError, match="no note of the charts has the category 'letters'") as refused:
+        build(made, notes=["discharge", "letters"])
+    assert "Discharge summary" in str(refused.value)
 
 
 # --- the synthetic hospital -------------------------------------------------------------------------------------

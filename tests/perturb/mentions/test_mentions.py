@@ -189,10 +189,36 @@ def test_an_affirmed_mention_is_a_mention(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("start", ["x", "x:", "x -\n"])
-@pytest.mark.parametrize("run", [" ", "-", "x", "word: no ", "\n", "\n ", "a\n", ": ", "no ", "pneumonia: "])
+@pytest.mark.parametrize(
+    "run", [" ", "-", "x", "word: no ", "\n", "\n ", "a\n", ": ", "no ", "pneumonia: ", "[ ] ", "[x]y "]
+)
 def test_long_runs_take_no_longer_than_their_length(start: str, run: str) -> None:
     """A table drawn in blanks or dashes must not hang the audit."""
     find_mentions(["pneumonia"], ["Pneumonia"], rule="affirmed")
     begin = time.process_time()
     find_mentions([start + run * 20_000 + "pneumonia"], ["Pneumonia"], rule="affirmed")
     assert time.process_time() - begin < 1  # a quadratic search takes several
+
+
+@pytest.mark.parametrize(
+    ("text", "pneumonia", "effusion"),
+    [
+        ("Pneumonia [ ]", 0, 0),
+        ("Pneumonia [x]", 1, 0),
+        ("[ ] Pneumonia", 0, 0),
+        ("[X] pneumonia [ ] effusion", 1, 0),
+        ("Pneumonia [ ] effusion [x]", 0, 1),
+        ("- [ ] pneumonia\n- [x] effusion", 0, 1),
+        ("Findings: ☐ pneumonia ☒ effusion", 0, 1),
+        ("Pneumonia: [ ] yes [x] no", 0, 0),
+        ("Pneumonia: [x] yes [ ] no", 1, 0),
+        ("Pneumonia Y ( ) N (x)", 0, 0),
+        ("Pneumonia Y (x) N ( )", 1, 0),
+        ("Pneumonia [ ] yes [ ] no", 0, 0),
+        ("Treated for pneumonia; consent signed [ ]", 1, 0),
+        ("Pneumonia seen on film [**2101-3-4**]", 1, 0),
+    ],
+)
+def test_boxes_are_mentions_where_they_are_ticked(text: str, pneumonia: int, effusion: int) -> None:
+    out = find_mentions([text], ["Pneumonia", "Pleural Effusion"], rule="affirmed")
+    assert out.tolist() == [[pneumonia, effusion]]

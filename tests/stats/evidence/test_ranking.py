@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from palpate.stats.evidence import spans, tokenise
+from palpate.stats.evidence import Spans, spans, tokenise
 from palpate.stats.evidence.ranking import rank_words
 
 TEXTS = ("alpha beta gamma delta", "one", "alpha beta gamma delta epsilon zeta eta theta")
@@ -41,6 +41,42 @@ def test_every_pair_is_the_slow_count(data: st.DataObject) -> None:
             hits = np.mean([sum(y[list(order[:at])]) for order in orders])
             assert found.precision[k, j] == pytest.approx(hits / at)
             assert found.recall[k, j] == pytest.approx(hits / y.sum())
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_a_part_of_the_evidence_is_ranked_among_its_words(data: st.DataObject) -> None:
+    """Words outside are not ranked; words of other gold evidence for the code are left out, too."""
+    words = tokenise(TEXTS)
+    gold_words = data.draw(st.sets(WORD_AND_CODE, min_size=1))
+    others = data.draw(st.sets(WORD_AND_CODE))
+    inside = np.array(data.draw(st.lists(st.booleans(), min_size=13, max_size=13)))
+    scored = data.draw(st.dictionaries(WORD_AND_CODE, st.sampled_from([0.0, 0.5, 1.0])))
+
+    def side(some: set[tuple[int, int]]) -> Spans:
+        rows = [(int(words.note[w]), int(words.begin[w]), int(words.end[w]), c) for w, c in sorted(some)]
+        return spans(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+
+    keys = sorted(scored)
+    columns = [np.array(column, dtype=np.int64) for column in (zip(*keys, strict=True) if keys else ([], []))]
+    values = np.array([scored[key] for key in keys], dtype=np.float64)
+    found = rank_words(words, side(gold_words), *columns, values, at=AT, within=inside, besides=side(others))
+    expected = sorted({(int(words.note[w]), c) for w, c in gold_words if inside[w]})
+    assert list(zip(found.note.tolist(), found.code.tolist(), strict=True)) == expected
+    for k, (note, code) in enumerate(expected):
+        own = [
+            w
+            for w in range(int(words.first[note]), int(words.first[note + 1]))
+            if inside[w] and ((w, code) in gold_words or (w, code) not in others)
+        ]
+        y = np.array([(w, code) in gold_words for w in own], dtype=int)
+        score = np.array([scored.get((w, code), -1.0) for w in own])
+        assert found.average_precision[k] == pytest.approx(average_precision_score(y, score))
+        for j, at in enumerate(AT):
+            hits = np.mean([sum(y[list(order[:at])]) for order in _orders(score)])
+            assert found.recall[k, j] == pytest.approx(hits / y.sum())
+    with pytest.raises(ValueError, match="a boolean for each word"):
+        rank_words(words, side(gold_words), *columns, values, at=AT, within=inside[:3])
 
 
 def _orders(score: np.ndarray) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palpate.stats.groups.search import Bound, Rules, bound_all, worse_slices
+from palpate.stats.groups.search import HarmBound, Rules, bound_all, worse_slices
 from palpate.stats.groups.slices import SliceCases, SliceMeasure, SliceTable, all_slices, combinations_of, slice_mask
 
 SIZES = [2, 3, 4, 2]
@@ -84,7 +84,7 @@ def test_harm_is_excluded_for_all_slices_only_where_it_is() -> None:
     table = tabled(measure, codes)
     assert bound_all(measure, codes, table, 1, 0.01, 0.95) is None
     bound = bound_all(measure, codes, table, 1, 0.2, 0.95)
-    assert isinstance(bound, Bound)
+    assert isinstance(bound, HarmBound)
     assert bound.harm < bound.high < 0.2
     # By hand, for that slice.
     mask = table.mask(bound.row, codes)

@@ -16,14 +16,15 @@ from pydantic import Field, InstanceOf
 from palpate.audits.evidence.asking import PROTOCOLS, Asking, Codes, ask_evidence, ask_words, sources_of
 from palpate.audits.evidence.blocks import evidence_blocks
 from palpate.audits.evidence.estimates import METRICS, evidence_rows
-from palpate.audits.evidence.faithfulness import ask_removals, measure_faithfulness
+from palpate.audits.evidence.faithfulness import Faithfulness, ask_removals, measure_faithfulness
 from palpate.audits.evidence.findings import EvidenceAnalysis, evidence_answers, evidence_findings
 from palpate.audits.evidence.inputs import place_inputs
 from palpate.audits.evidence.marking import Marking, Scale, known_evidence, mark_evidence
-from palpate.audits.evidence.measures import ALL, AuditedCharts, measure_evidence
+from palpate.audits.evidence.measures import ALL, measure_evidence
 from palpate.audits.evidence.plan import EvidenceMemory, OcclusionBudget, choose_charts, plan_charts, training_counts
 from palpate.audits.evidence.ranking import measure_ranking
 from palpate.audits.evidence.spans import span_tables
+from palpate.audits.evidence.strata import AuditedCharts
 from palpate.audits.kit.resampling import Correction, Family, Resampling
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.scope import (
@@ -36,7 +37,7 @@ from palpate.audits.kit.scope import (
     require_text,
 )
 from palpate.cases.cohort import Cohort
-from palpate.cases.evidence import EvidenceTable, NotesTable
+from palpate.cases.evidence import EvidenceTable, NotesTable, is_category
 from palpate.errors import CohortError, ConfigError
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
@@ -59,7 +60,9 @@ class Evidence:
 
     gold: InstanceOf[EvidenceTable] | None = field(default=None, metadata={"source": "evidence"})
     """What coders marked: a table (`case_id, label, start, end`) or a folder in MDACE's layout."""
-    notes: InstanceOf[NotesTable] | None = field(default=None, metadata={"source": "notes"})
+    notes: InstanceOf[NotesTable] | None = field(
+        default=None, metadata={"source": "notes", "not a list": "name categories of notes as `categories:`"}
+    )
     """Where the notes are in the cases' texts (`case_id, note_id, category, start, end`): for results by category, and
     for MDACE's folders, whose offsets count from the start of a note."""
     predicted: dict[str, InstanceOf[EvidenceTable]] = field(default_factory=dict, metadata={"source": "evidence"})
@@ -114,7 +117,8 @@ class Evidence:
     """Token F1 of one coder against another, where it is known: what the scorecard asks of a model. Without it, a model
     is asked to point at the coders' words more than chance would."""
     categories: tuple[str, ...] = ()
-    """Categories of `notes` whose evidence is also scored together, such as the paper's code-able ones (Table 10)."""
+    """Categories of `notes` whose evidence is also scored together, by their first words: discharge, physician and
+    radiology are the paper's code-able notes (Table 10)."""
     unit: Literal["chart", "patient"] = "chart"
     level: Share = 0.95
     correction: Correction = "bonferroni"
@@ -144,10 +148,7 @@ class Evidence:
             predicted=self.predicted,
             only_these=bool(self.labels) or self.codes != "all",
         )
-        unknown = sorted({*self.categories} - {*inputs.notes.category})
-        if unknown:
-            known = ", ".join(sorted({*inputs.notes.category})) or "there are none: give `notes:`"
-            raise ConfigError(f"audit 'evidence': no note has the category '{unknown[0]}'", hint=f"categories: {known}")
+        self._need_categories({*inputs.notes.category})
         rows = audited_rows(self.name, cohort, main, self.split)
         if self.charts == "annotated":
             rows = rows[np.isin(rows, inputs.gold.row)]
@@ -261,6 +262,13 @@ class Evidence:
     def _marking(self) -> Marking:
         return Marking(self.threshold, self.step, self.scale)
 
+    def _need_categories(self, known: set[str]) -> None:
+        """Refuse a category that no note has."""
+        for name in self.categories:
+            if not any(is_category(name, each) for each in known):
+                listed = ", ".join(sorted(known)) or "there are none: give `notes:`"
+                raise ConfigError(f"audit 'evidence': no note has the category '{name}'", hint=f"categories: {listed}")
+
     def _need_threshold(self, plan: Plan[EvidenceMemory], models: list[str]) -> None:
         """Scores need a threshold, and choosing one needs a validation split."""
         if self.threshold is None and not plan.memory.n_validation and models:
@@ -286,6 +294,7 @@ class Evidence:
                 "searches_cut": memory.cut[name]._asdict() if name in memory.cut else None,
                 "code_threshold": self._asking.threshold_for(analysis.predictions[name]),
                 "rows_of_other_codes": found.n_other,
+                "faithfulness": _pairs_taken(analysis.faithfulness.get(name)),
             }
         return {
             "models": about,
@@ -300,3 +309,10 @@ class Evidence:
             "largest_number": self.largest_number,
             "unit": self.unit,
         }
+
+
+def _pairs_taken(found: Faithfulness | str | None) -> dict[str, int] | None:
+    """Codes in question, those of them that the model predicts, and those whose words were taken out."""
+    if not isinstance(found, Faithfulness):
+        return None
+    return {"codes_in_question": found.n_asked, "predicted": found.n_predicted, "taken": found.n_pairs}

@@ -10,8 +10,9 @@ from palpate.audits.evidence.estimates import AREA, fraction_name, metric_name
 from palpate.audits.evidence.faithfulness import ARMS, MARKED, Faithfulness
 from palpate.audits.evidence.findings import HEADLINE, EvidenceAnalysis, way_in_words
 from palpate.audits.evidence.marking import MarkedEvidence
-from palpate.audits.evidence.measures import RANDOM, SHARES
-from palpate.audits.evidence.ranking import ranking_table
+from palpate.audits.evidence.measures import ALL, RANDOM, SHARES
+from palpate.audits.evidence.ranking import ranking_by_group, ranking_table
+from palpate.audits.evidence.sensitivity import SENSITIVITY
 from palpate.audits.evidence.spans import evidence_examples
 from palpate.audits.kit.tables import (
     DIFFERENCE,
@@ -43,6 +44,8 @@ _SHARE_NAMES = {
     "evidence_beyond_window": "Gold evidence beyond its window",
     "spans_touched": "Gold spans of which it marks at least a word",
 }
+_DRAWN = ("category", "code system", "frequency", "annotation")
+_BY = ("category", "categories", "code system", "chapter", "frequency", "length", "annotation", "window")
 _POINTS = 24
 """How many points of a curve are drawn: few enough for each to have a mark."""
 
@@ -51,7 +54,7 @@ def evidence_blocks(analysis: EvidenceAnalysis, *, n_examples: int) -> tuple[Tab
     """The section's tables and charts; examples hold note text."""
     blocks: list[Table | Chart | Examples] = [_f1_chart(analysis), _main_table(analysis), *_curves(analysis)]
     blocks.append(ranking_table(analysis.estimates, analysis.models, _protocol(analysis).strip()))
-    blocks += [*_lengths(analysis), *_groups(analysis)]
+    blocks += [*_lengths(analysis), *_groups(analysis), *_by_group(analysis)]
     blocks += [*_plane(analysis), *_drops_chart(analysis), *_drops_table(analysis)]
     blocks += [_losses(analysis), _sources(analysis)]
     blocks += [_differences(analysis)] if analysis.pairs else []
@@ -196,17 +199,18 @@ def _groups(analysis: EvidenceAnalysis) -> list[Table | Chart]:
     data: list[dict[str, Any]] = []
     rows: list[tuple[Cell, ...]] = []
     metrics = [*(metric_name("token", measure) for measure in MEASURES), metric_name("span", "f1")]
-    for group, model in product(_strata(analysis, "category", "code system", "annotation"), analysis.measured):
+    for group, model in product(_strata(analysis, *_DRAWN, "categories", "chapter"), analysis.measured):
         what, _, name = group.partition("=")
         row = analysis.estimates.find(HEADLINE, model, group=group)
         n = row.n_positive if row is not None else None
-        if model in analysis.models:
+        if model in analysis.models and what in _DRAWN:
             data += point(row, group=f"{what.capitalize()}: {name}", n=n)
         cells = (interval_cell(analysis.estimates.find(metric, model, group=group)) for metric in metrics)
         rows.append((what.capitalize(), name, model, n, *cells))
     chart = forest(
-        "By note category, code system and annotation",
-        "Evidence in notes of a category, for codes of a system, and in charts of a kind of annotation. Where coders "
+        "By note category, code system, frequency and annotation",
+        "Evidence in notes of a category, for codes of a system, for codes that so many training charts have, and in "
+        "charts of a kind of annotation; by chapter of the code in the table below. Where coders "
         "marked all evidence (complete), precision is exact; where they marked what suffices, it is a lower bound.",
         "Token F1 of evidence by group, with intervals.",
         x=Axis(field="value", title="Token F1", low=0.0, high=1.0),
@@ -222,6 +226,13 @@ def _groups(analysis: EvidenceAnalysis) -> list[Table | Chart]:
         collapsed=True,
     )
     return [*([chart] if data else []), *([numbers] if rows else [])]
+
+
+def _by_group(analysis: EvidenceAnalysis) -> list[Table]:
+    drops = {"Comprehensiveness": "comprehensiveness_aopc", "Sufficiency": "sufficiency_aopc"}
+    more = {"Sensitivity-n": (SENSITIVITY, ALL), **{name: (metric, AREA) for name, metric in drops.items()}}
+    groups = [ALL, *_strata(analysis, *_BY)]
+    return ranking_by_group(analysis.estimates, analysis.models, groups, more, _protocol(analysis).strip())
 
 
 def _plane(analysis: EvidenceAnalysis) -> list[Chart]:
@@ -302,12 +313,27 @@ def _drops_table(analysis: EvidenceAnalysis) -> list[Table]:
         table(
             "Faithfulness in numbers",
             f"Mean drops of the probability, with {_intervals(analysis)}; "
-            f"p-values are corrected ({analysis.charts.resampling.correction}).",
+            f"p-values are corrected ({analysis.charts.resampling.correction}). {_who_is_faithful(analysis)}",
             columns("Model", "What", "Words", ("Evidence", "interval"), ("Random words", "interval"), *DIFFERENCE),
             rows,
             collapsed=True,
         )
     ]
+
+
+def _who_is_faithful(analysis: EvidenceAnalysis) -> str:
+    """Which codes words were taken out for, and why for no others."""
+    known = {name: analysis.faithfulness.get(name) for name in analysis.models}
+    counts = (
+        f"{name} predicts {each.n_predicted:,} of {each.n_asked:,} codes in question"
+        for name, each in known.items()
+        if isinstance(each, Faithfulness)
+    )
+    said = "; ".join(counts)
+    return (
+        "Only codes that a model predicts are taken: where it gives a code little probability, little can be lost, and "
+        f"its mean would tell how many codes it misses{f' ({said})' if said else ''}."
+    )
 
 
 def _losses(analysis: EvidenceAnalysis) -> Table:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from palpate.audits.evidence.faithfulness import ARMS, MARKED, ArmDrops, Faithfulness
 from palpate.audits.evidence.marking import MarkedEvidence
-from palpate.audits.evidence.measures import ALL, RANDOM, SHARES, AuditedCharts, EvidenceMeasures, MatchScores
+from palpate.audits.evidence.measures import ALL, RANDOM, SHARES, SPANS_TOUCHED, EvidenceMeasures, MatchScores, Shares
 from palpate.audits.evidence.ranking import RANKED, WordRanking, ranking_rows
 from palpate.audits.evidence.sensitivity import SENSITIVITY, sensitivity_rows
+from palpate.audits.evidence.strata import AuditedCharts
 from palpate.audits.kit.resampling import Family
 from palpate.audits.kit.rows import RowWriter, corrected, one_family
 from palpate.results import ALL_LABELS, Estimate, Predictions
@@ -56,7 +57,7 @@ def evidence_rows(
     predictions: Predictions,
     marked: Mapping[str, MarkedEvidence | str],
     measured: Mapping[str, EvidenceMeasures],
-    ranked: Mapping[str, WordRanking],
+    ranked: Mapping[str, Mapping[str, WordRanking]],
     faithfulness: Mapping[str, Faithfulness | str],
     family: Family,
 ) -> list[Estimate]:
@@ -98,9 +99,19 @@ def _score_rows(writer: RowWriter, charts: AuditedCharts, model: str, measured: 
         reason = "nothing is predicted, or there is no gold evidence" if np.isnan(value) else None
         yield writer.row(model, f"chance_token_{name}", ALL_LABELS, ALL, value, n=charts.n, reason=reason)
     shares = measured.shares
-    for name, value, low, high, k, n in zip(SHARES, *shares.rates, shares.n_clusters, shares.n, strict=True):
-        row = writer.row(model, name, ALL_LABELS, ALL, value, n=int(n), interval=(low, high))
-        yield _explained(writer, row, int(k), charts.unit, undefined="there is nothing to take a share of")
+    for k, name in enumerate(SHARES):
+        yield _share_row(writer, charts, model, name, ALL, shares, k)
+    for group, share in measured.touched.items():
+        yield _share_row(writer, charts, model, SPANS_TOUCHED, group, share, 0)
+
+
+def _share_row(
+    writer: RowWriter, charts: AuditedCharts, model: str, name: str, group: str, shares: Shares, k: int
+) -> Estimate:
+    value, low, high = (float(part[k]) for part in shares.rates)
+    row = writer.row(model, name, ALL_LABELS, group, value, n=int(shares.n[k]), interval=(low, high))
+    n_units = int(shares.n_clusters[k])
+    return _explained(writer, row, n_units, charts.unit, undefined="there is nothing to take a share of")
 
 
 def _null_rows(writer: RowWriter, charts: AuditedCharts, model: str, reason: str) -> Iterator[Estimate]:
@@ -210,6 +221,9 @@ def _faithfulness_rows(
             yield from _drop_rows(writer, charts, model, arm, fraction_name(name), found.drops[arm], j, found.n_pairs)
         # Without scores there is one set of words and no curve; the mean stands for it, so that models can be compared.
         yield from _drop_rows(writer, charts, model, f"{arm}_aopc", AREA, found.areas[arm], 0, found.n_pairs)
+        for group, each in found.strata.items():
+            rows = _drop_rows(writer, charts, model, f"{arm}_aopc", group, each.areas[arm], 0, each.n_pairs)
+            yield from (row for row in rows if row.reference is None)  # differences by stratum are not tested
 
 
 def _drop_rows(

@@ -1,7 +1,9 @@
 """Faithfulness: the strongest words are taken out of a chart, or all others; and as many random words.
 
 Comprehensiveness and sufficiency over fractions of the words (DeYoung et al. 2020), for the labels in question that the
-model predicts. Words beyond the model's window are never taken out: removing what is not read proves nothing.
+model predicts, also where evidence is compared for all gold codes: a probability of 0.05 can fall by 0.05 at most, so
+codes that are not predicted would make every model look unfaithful, the more so the more codes it misses. How many were
+left out is told. Words beyond the model's window are never taken out: removing what is not read proves nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from numpy.typing import NDArray
 
 from palpate.audits.evidence.asking import Asking, EditedCopies, cut_of, visible_words, why_no_removal
 from palpate.audits.evidence.marking import MarkedEvidence
-from palpate.audits.evidence.measures import AuditedCharts
 from palpate.audits.evidence.plan import ChartLabelPairs, EvidenceMemory, RandomSets, Removal
+from palpate.audits.evidence.strata import AuditedCharts, pair_strata
 from palpate.cases.edits import Ints
 from palpate.perturb.occlusion import joined_gaps, only_words, without_words
 from palpate.results import ModelPredictions, Plan, Predictions
@@ -40,6 +42,13 @@ class ArmDrops(NamedTuple):
     difference: MeanDrops
 
 
+class StratumDrops(NamedTuple):
+    """The pairs of a stratum: how many they are, and by arm the mean over the fractions."""
+
+    n_pairs: int
+    areas: Mapping[str, ArmDrops]
+
+
 class Faithfulness(NamedTuple):
     """What taking words out did to one model's predictions."""
 
@@ -50,6 +59,11 @@ class Faithfulness(NamedTuple):
     """By arm; the mean over the fractions."""
     n_pairs: int
     """For an ensemble, of all members together."""
+    n_predicted: int
+    """Pairs in question that the model predicts; of more than `faithfulness_pairs`, some charts were drawn."""
+    n_asked: int
+    """Pairs in question, predicted or not."""
+    strata: Mapping[str, StratumDrops]
 
 
 class ReadWords(NamedTuple):
@@ -260,31 +274,82 @@ def measure_faithfulness(
         *(name for name in predictions.ensembles if all(k in removal for k in predictions.members(name))),
     ]
     return {
-        name: _faithfulness(charts, [(removal[each], predictions[each]) for each in predictions.members(name)])
+        name: _faithfulness(
+            charts,
+            [(removal[each], predictions[each], marked[each]) for each in predictions.members(name)],
+            asking,
+        )
         for name in names
     }
 
 
-def _faithfulness(charts: AuditedCharts, parts: Sequence[tuple[Removal, ModelPredictions]]) -> Faithfulness | str:
+def _faithfulness(
+    charts: AuditedCharts, parts: Sequence[tuple[Removal, ModelPredictions, MarkedEvidence]], asking: Asking
+) -> Faithfulness | str:
     """Mean drops over pairs, with intervals by chart or patient; for an ensemble, the mean over its members."""
-    for removal, _ in parts:
+    for removal, _, _ in parts:
         if not len(removal.pairs.chart):
             return removal.reason or "nothing was taken out"
     fractions = parts[0][0].fractions
-    if any(removal.fractions != fractions for removal, _ in parts):
+    if any(removal.fractions != fractions for removal, _, _ in parts):
         return "the evidence of some seeds has scores, and that of others has none"
-    tables = [_drops(removal, answers) for removal, answers in parts]
+    tables = [_drops(removal, answers) for removal, answers, _ in parts]
     table, part = np.concatenate(tables), np.repeat(np.arange(len(parts)), [len(each) for each in tables])
-    unit = charts.units[np.concatenate([removal.pairs.chart for removal, _ in parts])]
+    unit = charts.units[np.concatenate([removal.pairs.chart for removal, _, _ in parts])]
     means = partial(mean_drops, chart=unit, part=part, level=charts.resampling.level)
-    drops, areas = {}, {}
-    for a, arm in enumerate(ARMS):
-        kinds = (table[:, a, 0], table[:, a, 1], table[:, a, 0] - table[:, a, 1])
-        drops[arm] = ArmDrops(*(means(kind) for kind in kinds))
-        # Evidence without scores has no fractions: its one set of words stands for the curve.
-        curves = (kind[:, :-1] if len(fractions) > 1 else kind for kind in kinds)
-        areas[arm] = ArmDrops(*(means(aopc(curve).reshape(-1, 1)) for curve in curves))
-    return Faithfulness(fractions, drops, areas, len(unit))
+    drops = {arm: ArmDrops(*(means(kind) for kind in _kinds(table, a))) for a, arm in enumerate(ARMS)}
+    asked = [asking.in_question(charts.memory, answers)[: charts.n, : answers.p.shape[1]] for _, answers, _ in parts]
+    predicted = [asking.predicted(answers, charts.n) & each for each, (_, answers, _) in zip(asked, parts, strict=True)]
+    if asking.codes == "all":
+        asked = [_with_gold(charts.memory, each) for each in predicted]
+    return Faithfulness(
+        fractions,
+        drops,
+        _areas(charts, table, unit, part),
+        len(unit),
+        sum(int(each.sum()) for each in predicted),
+        sum(int(each.sum()) for each in asked),
+        _strata_of(charts, parts, table, unit, part),
+    )
+
+
+def _with_gold(memory: EvidenceMemory, predicted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """[chart, label] the labels that are predicted, and those with gold evidence."""
+    asked = predicted.copy()
+    asked[memory.audited_gold.note, memory.audited_gold.code] = True
+    return asked
+
+
+def _kinds(table: Floats, arm: int) -> tuple[Floats, Floats, Floats]:
+    """[pair, fraction] drops without the evidence, without random words, and their difference."""
+    return table[:, arm, 0], table[:, arm, 1], table[:, arm, 0] - table[:, arm, 1]
+
+
+def _areas(charts: AuditedCharts, table: Floats, unit: Ints, part: Ints) -> dict[str, ArmDrops]:
+    """The mean over the fractions, by arm; evidence without scores has none: its one set of words stands for them."""
+    means = partial(mean_drops, chart=unit, part=part, level=charts.resampling.level)
+    n = max(table.shape[-1] - 1, 1)
+    return {
+        arm: ArmDrops(*(means(aopc(kind[:, :n]).reshape(-1, 1)) for kind in _kinds(table, a)))
+        for a, arm in enumerate(ARMS)
+    }
+
+
+def _strata_of(
+    charts: AuditedCharts,
+    parts: Sequence[tuple[Removal, ModelPredictions, MarkedEvidence]],
+    table: Floats,
+    unit: Ints,
+    part: Ints,
+) -> dict[str, StratumDrops]:
+    """The areas by stratum of the pairs; for an ensemble, the strata in which all members have pairs."""
+    masks = [pair_strata(charts, evidence.gold, *removal.pairs, answers) for removal, answers, evidence in parts]
+    shared = [name for name in masks[0] if all(name in each for each in masks)]
+    found = {}
+    for name in shared:
+        mine = np.concatenate([each[name] for each in masks])
+        found[name] = StratumDrops(int(mine.sum()), _areas(charts, table[mine], unit[mine], part[mine]))
+    return found
 
 
 def _drops(removal: Removal, answers: ModelPredictions) -> Floats:

@@ -14,8 +14,9 @@ from palpate.audits.evidence.asking import PROTOCOLS, Codes
 from palpate.audits.evidence.estimates import AREA
 from palpate.audits.evidence.faithfulness import Faithfulness
 from palpate.audits.evidence.marking import TABLE, MarkedEvidence
-from palpate.audits.evidence.measures import RANDOM, AuditedCharts, EvidenceMeasures
+from palpate.audits.evidence.measures import RANDOM, EvidenceMeasures
 from palpate.audits.evidence.plan import EvidenceMemory, OcclusionBudget
+from palpate.audits.evidence.strata import AuditedCharts
 from palpate.audits.kit.answers import Question
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.rows import EstimateIndex
@@ -188,7 +189,7 @@ def _agreement(analysis: EvidenceAnalysis, answer: Answer) -> str:
 def _worth(analysis: EvidenceAnalysis, answer: Answer) -> str:
     """The verdict on the agreement, in words."""
     gain = analysis.estimates.find(HEADLINE, answer.model, reference=RANDOM)
-    required, size = number(answer.margin), "" if gain is None else f" (against one such draw: {_difference(gain)})"
+    required, size = number(answer.margin), "" if gain is None else f" ({_difference(gain)})"
     if analysis.coder_f1 is not None:
         said = {
             "concern": f"It falls short of the {required} that another coder's agreement asks for",

@@ -7,117 +7,36 @@ gives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.evidence.inputs import NOT_KNOWN
 from palpate.audits.evidence.marking import MarkedEvidence, runs
 from palpate.audits.evidence.plan import EvidenceMemory
-from palpate.audits.kit.resampling import Resampling
+from palpate.audits.evidence.strata import AuditedCharts, evidence_strata
 from palpate.cases.edits import Ints
-from palpate.cases.evidence import SUFFICIENT
 from palpate.results import ModelPredictions, Predictions
 from palpate.stats.clustered import sum_by_unit, units_of
 from palpate.stats.clustered_rates import ClusteredRatios, Rates, clustered_ratios
 from palpate.stats.evidence import (
     AVERAGES,
+    MATCHES,
     MEASURES,
-    EvidenceWords,
+    MatchCounts,
     Spans,
     Stratum,
     count_matches,
     cover,
     span_scores,
-    strata_by_group,
-    strata_by_length,
-    strata_by_window,
 )
 
 Floats = NDArray[np.float64]
 ALL, RANDOM = "all", "random evidence"
-SHARES = ("charts_missed", "codes_missed", "codes_false", "evidence_beyond_window", "spans_touched")
-_FREQUENCIES = ((0, "no training chart"), (1, "1 to 9"), (10, "10 to 99"), (100, "100 or more training charts"))
-
-
-@dataclass(frozen=True, eq=False)
-class AuditedCharts:
-    """What every model's evidence is compared with, and how charts are resampled."""
-
-    memory: EvidenceMemory
-    patients: Ints
-    """The patient of each audited chart."""
-    resampling: Resampling
-    iou: float
-    n_training: Ints | None = None
-    """How many training charts have each label; None where there is no training split."""
-    categories: tuple[str, ...] = ()
-    """Note categories that are also reported together."""
-    all_codes: bool = True
-    """Whether codes without gold evidence are compared too."""
-
-    @property
-    def n(self) -> int:
-        """How many charts there are."""
-        return self.memory.n_audited
-
-    @property
-    def unit(self) -> str:
-        """What is resampled, in words."""
-        return "patient" if self.resampling.unit == "patient" else "chart"
-
-    @cached_property
-    def units(self) -> Ints:
-        """The number that each chart is resampled by."""
-        return self.patients if self.resampling.unit == "patient" else np.arange(self.n)
-
-    @cached_property
-    def n_units(self) -> int:
-        """Charts, or patients, that are resampled."""
-        return len(np.unique(self.units))
-
-    @cached_property
-    def words(self) -> EvidenceWords:
-        """The words of the audited charts."""
-        words, stop = self.memory.charts.words, int(self.memory.charts.words.first[self.n])
-        columns = (words.note[:stop], words.begin[:stop], words.end[:stop])
-        return EvidenceWords(words.texts[: self.n], *columns, words.first[: self.n + 1])
-
-    @cached_property
-    def systems(self) -> list[str]:
-        """The code system of each label, from the first row that names it."""
-        systems = [""] * self.memory.inputs.n_codes
-        for placed in (self.memory.inputs.gold, *self.memory.inputs.predicted.values()):
-            for label, system in zip(placed.label.tolist(), placed.code_system, strict=True):
-                systems[label] = systems[label] or system
-        return [system or NOT_KNOWN for system in systems]
-
-    @cached_property
-    def frequencies(self) -> list[str] | None:
-        """How frequent each label is in training, in words; None where that is not known."""
-        if self.n_training is None:
-            return None
-        known = [*self.n_training.tolist(), *([0] * (self.memory.inputs.n_codes - len(self.n_training)))]
-        return [next(name for least, name in reversed(_FREQUENCIES) if n >= least) for n in known]
-
-    @cached_property
-    def completeness(self) -> tuple[str, ...]:
-        """Whether each chart's annotation is sufficient, complete, both, or not known ("")."""
-        found: list[set[str]] = [set() for _ in range(self.n)]
-        gold = self.memory.inputs.gold
-        for chart, kind in zip(self.memory.charts.number[gold.row].tolist(), gold.completeness, strict=True):
-            if kind and 0 <= chart < self.n:
-                found[chart].add(kind)
-        return tuple(" and ".join(sorted(kinds)) for kinds in found)
-
-    @cached_property
-    def sufficient(self) -> bool:
-        """Whether some annotation marks what suffices and not everything, so that precision is a lower bound."""
-        return any(SUFFICIENT in kind for kind in self.completeness)
+_N_DRAWS = 10
+SPANS_TOUCHED = "spans_touched"
+SHARES = ("charts_missed", "codes_missed", "codes_false", "evidence_beyond_window", SPANS_TOUCHED)
 
 
 class MatchScores(NamedTuple):
@@ -150,8 +69,10 @@ class EvidenceMeasures(NamedTuple):
     scores: MatchScores
     random: MatchScores
     chance: tuple[float, ...]
-    """Expected token precision, recall and F1 of as many random words."""
+    """Expected token precision, recall and F1 of as many random words: those of `random`."""
     shares: Shares
+    touched: Mapping[str, Shares]
+    """By stratum: the share of gold spans of which at least a word is marked."""
 
 
 def measure_evidence(
@@ -177,43 +98,16 @@ def measure_evidence(
 def _measure(charts: AuditedCharts, evidence: MarkedEvidence, answers: ModelPredictions) -> EvidenceMeasures:
     """One model's evidence against the gold evidence."""
     gold, found = evidence.gold, evidence.spans
-    scores = _scores(charts, gold, found, _strata(charts, gold, found, answers))
-    drawn, chance = random_evidence(charts.memory, gold, found)
-    return EvidenceMeasures(
-        scores, _scores(charts, gold, drawn, random=True), chance, _shares(charts, gold, found, answers)
-    )
+    strata = evidence_strata(charts, gold, found, answers)
+    counts = _counts(charts, gold, found, strata)
+    scores = _scores(charts, counts.by_chart(), span_scores(counts, n_replicates=0).point, counts.strata)
+    random, chance = _random_scores(charts, gold, found)
+    touched = _touched_shares(charts, gold, found, strata)
+    return EvidenceMeasures(scores, random, chance, _shares(charts, gold, found, answers), touched)
 
 
-def _strata(charts: AuditedCharts, gold: Spans, predicted: Spans, answers: ModelPredictions) -> list[Stratum]:
-    """The parts of the evidence that are reported separately; a part that is all of it is left out."""
-    memory = charts.memory
-    rows, notes = memory.charts.rows, memory.inputs.notes
-    strata: list[Stratum] = []
-    if notes.start.size:
-        ours, theirs = (notes.categories(rows[side.note], side.begin) for side in (gold, predicted))
-        strata += strata_by_group("category", ours, theirs)
-        if charts.categories:
-            name = f"categories={', '.join(charts.categories)}"
-            strata.append(Stratum(name, np.isin(ours, charts.categories), np.isin(theirs, charts.categories)))
-    systems = charts.systems
-    if len({systems[k] for k in gold.code.tolist()}) > 1:
-        strata += strata_by_group("code system", [systems[k] for k in gold.code], [systems[k] for k in predicted.code])
-    if (often := charts.frequencies) is not None:
-        strata += strata_by_group("frequency", [often[k] for k in gold.code], [often[k] for k in predicted.code])
-    strata += strata_by_length(memory.charts.words, gold)
-    kinds = charts.completeness
-    if len({kinds[k] for k in gold.note.tolist()} - {""}) > 1:
-        strata += strata_by_group("annotation", [kinds[k] for k in gold.note], [kinds[k] for k in predicted.note])
-    if answers.visible is not None and answers.facts.window is not None:
-        strata += strata_by_window(answers.visible[rows], gold)
-    return strata
-
-
-def _scores(
-    charts: AuditedCharts, gold: Spans, predicted: Spans, strata: Sequence[Stratum] = (), *, random: bool = False
-) -> MatchScores:
-    """Scores of some evidence; `random`: its words were drawn independently of each other."""
-    counts = count_matches(
+def _counts(charts: AuditedCharts, gold: Spans, predicted: Spans, strata: Sequence[Stratum] = ()) -> MatchCounts:
+    return count_matches(
         charts.words,
         gold,
         predicted,
@@ -223,8 +117,13 @@ def _scores(
         strata=strata,
         iou=charts.iou,
     )
-    point = span_scores(counts, n_replicates=0).point
-    tp, fp, fn = np.moveaxis(sum_by_unit(counts.by_chart(), units_of(charts.units)), -1, 0)
+
+
+def _scores(
+    charts: AuditedCharts, by_chart: Floats, point: Floats, strata: tuple[str, ...] = (ALL,), *, random: bool = False
+) -> MatchScores:
+    """Scores of [chart, stratum, match, 3] counts; `random`: words were drawn independently of each other."""
+    tp, fp, fn = np.moveaxis(sum_by_unit(by_chart, units_of(charts.units)), -1, 0)
     n_units, shape = len(tp), (*tp.shape[1:], len(MEASURES))
     flat = (each.reshape(n_units, -1) for each in (tp, fp, fn))
     found = match_ratios(*flat, level=charts.resampling.level, random=random)
@@ -232,10 +131,10 @@ def _scores(
     for ends, known in ((low, found.rates.low), (high, found.rates.high)):
         ends[:, :, AVERAGES.index("micro")] = known.reshape(shape)
         ends[np.isnan(point)] = np.nan
-    totals = counts.totals()
+    totals = np.rint(by_chart.sum(axis=0)).astype(np.int64)
     n_columns = int(np.prod(shape[1:]))
     return MatchScores(
-        counts.strata,
+        strata,
         point,
         low,
         high,
@@ -244,6 +143,25 @@ def _scores(
         totals[..., 0] + totals[..., 2],
         totals[..., 0] + totals[..., 1],
     )
+
+
+def _random_scores(charts: AuditedCharts, gold: Spans, found: Spans) -> tuple[MatchScores, tuple[float, ...]]:
+    """What as many random words reach: for tokens exactly what is expected, otherwise the mean of some draws."""
+    expected = expected_hits(charts.memory, gold, found)
+    drawn = [_counts(charts, gold, each) for each in random_evidence(charts.memory, found)]
+    by_chart = np.mean([counts.by_chart() for counts in drawn], axis=0)
+    token = by_chart[:, :, MATCHES.index("token")]
+    token[..., 1:] += (token[..., 0] - expected[:, None])[..., None]  # how many are drawn, and are gold, is fixed
+    token[..., 0] = expected[:, None]
+    points = np.array([span_scores(counts, n_replicates=0).point for counts in drawn])
+    known = (~np.isnan(points)).sum(axis=0)
+    point = np.divide(np.nansum(points, axis=0), known, out=np.full(points.shape[1:], np.nan), where=known > 0)
+    tp, fp, fn = np.moveaxis(by_chart.sum(axis=0), -1, 0)
+    micro = point[:, :, AVERAGES.index("micro")]
+    for k, (above, below) in enumerate(((tp, tp + fp), (tp, tp + fn), (2 * tp, 2 * tp + fp + fn))):
+        micro[..., k] = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
+    chance = tuple(float(value) for value in micro[0, MATCHES.index("token")])
+    return _scores(charts, by_chart, point, random=True), chance
 
 
 def match_ratios(tp: Floats, fp: Floats, fn: Floats, *, level: float = 0.95, random: bool = False) -> ClusteredRatios:
@@ -256,31 +174,32 @@ def match_ratios(tp: Floats, fp: Floats, fn: Floats, *, level: float = 0.95, ran
     return clustered_ratios(*table, level=level, added=1.0 if random else None)
 
 
-def random_evidence(memory: EvidenceMemory, gold: Spans, predicted: Spans) -> tuple[Spans, tuple[float, ...]]:
-    """As many words at random, for each chart and code; and the token scores that this has on average.
+def expected_hits(memory: EvidenceMemory, gold: Spans, predicted: Spans) -> Floats:
+    """[chart] how many gold words as many random words hit on average, code by code.
 
-    Drawn without replacement from the chart's words, so a draw hits k g / W gold words on average, of W words with g
-    gold ones.
+    They are drawn without replacement from the chart's words, so k of them hit k g / W of g gold words among W.
     """
-    words, n, n_codes = memory.charts.words, memory.n_audited, memory.inputs.n_codes
+    n, n_codes = memory.n_audited, memory.inputs.n_codes
     marked, k = _cells(memory, predicted)
     ours, g = _cells(memory, gold, whole=True)
-    n_words = np.diff(words.first)[:n]
-    place = np.searchsorted(ours, marked)
     hit = np.isin(marked, ours)
-    expected = float((k[hit] * g[place[hit]] / n_words[marked[hit] // n_codes]).sum())
-    n_gold = int(_cells(memory, gold)[1].sum())
-    total = int(k.sum())
-    chance = tuple(
-        float(expected * times / below) if below else float("nan")
-        for times, below in ((1, total), (1, n_gold), (2, total + n_gold))
-    )
+    chart = marked[hit] // n_codes
+    hits = k[hit] * g[np.searchsorted(ours, marked[hit])] / np.diff(memory.charts.words.first)[chart]
+    return np.bincount(chart, weights=hits, minlength=n).astype(np.float64)
+
+
+def random_evidence(memory: EvidenceMemory, predicted: Spans) -> Iterator[Spans]:
+    """As many words at random, for each chart and code; some draws."""
+    words, n_codes = memory.charts.words, memory.inputs.n_codes
+    marked, k = _cells(memory, predicted)
+    n_words = np.diff(words.first)
     rng = np.random.default_rng([memory.seed, 1])
-    drawn = [np.zeros(0, np.int64)]
-    for cell, size in zip(marked.tolist(), k.tolist(), strict=True):
-        chart = cell // n_codes
-        drawn.append(words.first[chart] + rng.choice(int(n_words[chart]), size=size, replace=False))
-    return runs(memory.charts, np.concatenate(drawn).astype(np.int64), np.repeat(marked % n_codes, k)), chance
+    for _ in range(_N_DRAWS):
+        drawn = [np.zeros(0, np.int64)]
+        for cell, size in zip(marked.tolist(), k.tolist(), strict=True):
+            chart = cell // n_codes
+            drawn.append(words.first[chart] + rng.choice(int(n_words[chart]), size=size, replace=False))
+        yield runs(memory.charts, np.concatenate(drawn).astype(np.int64), np.repeat(marked % n_codes, k))
 
 
 def _cells(memory: EvidenceMemory, side: Spans, *, whole: bool = False) -> tuple[Ints, Ints]:
@@ -322,6 +241,27 @@ def _shares(charts: AuditedCharts, gold: Spans, predicted: Spans, answers: Model
     return Shares(found.rates, found.n_clusters, below.sum(axis=0).astype(np.int64))
 
 
+def _touched_shares(
+    charts: AuditedCharts, gold: Spans, predicted: Spans, strata: Sequence[Stratum]
+) -> dict[str, Shares]:
+    """The share of each stratum's gold spans that are touched, whatever touches them."""
+    if not strata:
+        return {}
+    touched = _touched(charts.memory, gold, predicted)
+    above, below = np.zeros((charts.n, len(strata))), np.zeros((charts.n, len(strata)))
+    for k, stratum in enumerate(strata):
+        mine = np.ones(gold.note.size, np.bool_) if stratum.gold is None else stratum.gold
+        np.add.at(below[:, k], gold.note[mine], 1)
+        np.add.at(above[:, k], gold.note[mine & touched], 1)
+    units = units_of(charts.units)
+    found = clustered_ratios(*(sum_by_unit(each, units) for each in (above, below)), level=charts.resampling.level)
+    n = below.sum(axis=0).astype(np.int64)
+    return {
+        stratum.name: Shares(Rates(*(part[[k]] for part in found.rates)), found.n_clusters[[k]], n[[k]])
+        for k, stratum in enumerate(strata)
+    }
+
+
 def _touched(memory: EvidenceMemory, gold: Spans, predicted: Spans) -> NDArray[np.bool_]:
     """Which gold spans share a word with a predicted span of their code."""
     n_codes, keys = memory.inputs.n_codes, []
@@ -341,6 +281,11 @@ def _mean_measures(parts: Sequence[EvidenceMeasures]) -> EvidenceMeasures:
         _mean_scores([part.random for part in parts]),
         tuple(np.mean([part.chance for part in parts], axis=0).tolist()),
         _mean_shares([part.shares for part in parts]),
+        {
+            name: _mean_touched([part.touched[name] for part in parts])
+            for name, first in parts[0].touched.items()
+            if all(name in part.touched and np.array_equal(part.touched[name].n, first.n) for part in parts)
+        },
     )
 
 
@@ -385,6 +330,11 @@ def _mean_ratios(parts: Sequence[ClusteredRatios]) -> ClusteredRatios:
 
 def _mean_rates(parts: Sequence[Rates]) -> Rates:
     return Rates(*(np.mean([each[k] for each in parts], axis=0) for k in range(3)))
+
+
+def _mean_touched(parts: Sequence[Shares]) -> Shares:
+    rates = _mean_rates([part.rates for part in parts])
+    return Shares(rates, np.min([part.n_clusters for part in parts], axis=0), parts[0].n)
 
 
 def _mean_shares(parts: Sequence[Shares]) -> Shares:

@@ -7,15 +7,17 @@ contributes, and 0 where they say nothing. It is undefined where all sums, or al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.evidence.faithfulness import strengths
 from palpate.audits.evidence.marking import MarkedEvidence
-from palpate.audits.evidence.measures import ALL, AuditedCharts
+from palpate.audits.evidence.measures import ALL
 from palpate.audits.evidence.plan import EvidenceMemory, Removal
+from palpate.audits.evidence.ranking import mean_row
+from palpate.audits.evidence.strata import AuditedCharts, pair_strata
 from palpate.audits.kit.rows import RowWriter
 from palpate.results import ALL_LABELS, Estimate, ModelPredictions, Predictions
 
@@ -43,7 +45,10 @@ def correlations(
 def sensitivity_rows(
     writer: RowWriter, charts: AuditedCharts, marked: Mapping[str, MarkedEvidence], predictions: Predictions
 ) -> Iterator[Estimate]:
-    """The mean correlation of each model whose evidence has scores; an ensemble has that of all its members' pairs."""
+    """The mean correlation of each model whose evidence has scores, by stratum of the pairs.
+
+    An ensemble has that of all its members' pairs.
+    """
     memory = charts.memory
     for name in predictions:
         members = [each for each in predictions.members(name) if each in marked and memory.removal.get(each)]
@@ -52,9 +57,29 @@ def sensitivity_rows(
         if not known or len(known) < len(predictions.members(name)):
             continue
         values = np.concatenate([correlations(memory, *each) for each in known])
-        unit = charts.units[np.concatenate([each[0].pairs.chart for each in known])]
-        if np.isnan(values).all():
-            why = "all sums of scores, or all drops, are alike"
-            yield writer.row(name, SENSITIVITY, ALL_LABELS, ALL, None, n=len(values), reason=why)
-            continue
-        yield writer.mean(name, SENSITIVITY, ALL_LABELS, ALL, values, unit, rng=memory.seed)
+        chart = np.concatenate([each[0].pairs.chart for each in known])
+        yield _row(writer, charts, name, ALL, values, chart)
+        for group, mask in _strata(charts, known).items():
+            yield _row(writer, charts, name, group, values[mask], chart[mask])
+
+
+def _strata(
+    charts: AuditedCharts, known: Sequence[tuple[Removal, MarkedEvidence, ModelPredictions]]
+) -> dict[str, NDArray[np.bool_]]:
+    """Which pairs, over all members, are in each stratum."""
+    parts = [pair_strata(charts, evidence.gold, *removal.pairs, answers) for removal, evidence, answers in known]
+    sizes = [len(removal.pairs.chart) for removal, _, _ in known]
+    none = [np.zeros(size, np.bool_) for size in sizes]
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {
+        name: np.concatenate([part.get(name, empty) for part, empty in zip(parts, none, strict=True)]) for name in names
+    }
+
+
+def _row(
+    writer: RowWriter, charts: AuditedCharts, model: str, group: str, values: Floats, chart: NDArray[np.int64]
+) -> Estimate:
+    if np.isnan(values).all():
+        why = "all sums of scores, or all drops, are alike"
+        return writer.row(model, SENSITIVITY, ALL_LABELS, group, None, n=len(values), reason=why)
+    return mean_row(writer, charts, (model, SENSITIVITY, group), values, chart)

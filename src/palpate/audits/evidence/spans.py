@@ -21,7 +21,7 @@ import polars as pl
 from palpate.audits.evidence.findings import EvidenceAnalysis
 from palpate.audits.evidence.inputs import NOT_KNOWN
 from palpate.audits.evidence.marking import MarkedEvidence
-from palpate.audits.evidence.measures import AuditedCharts
+from palpate.audits.evidence.strata import AuditedCharts
 from palpate.cases.cohort import Cohort
 from palpate.results import Examples
 from palpate.stats.evidence import Spans, cover

@@ -190,17 +190,21 @@ def _shifted(analysis: AlertAnalysis, row: Estimate, capacity: float) -> bool:
 
 
 def _useless(analysis: AlertAnalysis) -> Iterator[Finding]:
-    """Points at which acting on nobody would do more good."""
+    """Points at which acting on nobody would do more good.
+
+    A capacity says nothing about what a false alarm costs, so net benefit judges only thresholds that were chosen.
+    """
     for label in analysis.labels:
-        for point in analysis.points:
+        for point in (each for each in analysis.points if each.capacity is None):
             for model in analysis.models:
                 row = analysis.estimates.find(BENEFIT, model, label=label, group=point.name)
                 if row is not None and row.high is not None and row.high < 0:
                     of = "" if len(analysis.labels) == 1 else f" for '{label}'"
                     yield Finding(
-                        sentence=f"At '{point.name}'{of}, {model} does more harm than flagging nobody: net benefit "
-                        f"{number(row.value, signed=True)} ({interval(row, signed=True)}).",
-                        kind="concern",
+                        sentence=f"At '{point.name}'{of}, {model} does more harm than flagging nobody, if a false "
+                        f"alarm costs what the threshold says: net benefit {number(row.value, signed=True)} "
+                        f"({interval(row, signed=True)}).",
+                        kind="caveat",
                     )
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from palpate.cases.cohort import Cohort
+from palpate.cases.evidence import is_category
 from palpate.data.annotations import AnnotatedChart, mdace
 from palpate.data.annotations.mdace_notes import tidy
 from palpate.data.codes import dotted
@@ -27,6 +28,7 @@ from palpate.data.cohorts.splits import Ratios
 from palpate.data.hospitals import Announce
 from palpate.data.hospitals.discharge import ATTRIBUTES
 from palpate.data.tables.labels import encode
+from palpate.errors import CohortError
 
 NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
 """The separator between two notes of a chart; it belongs to neither."""
@@ -39,6 +41,15 @@ NOTES = {
     **{"start": pl.Int64(), "end": pl.Int64()},
 }
 _LATER = {"test": 2, "validation": 1, "train": 0}
+
+
+NoteChoice = Literal["discharge", "annotated", "all"]
+Categories = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def _a_list(value: object) -> object:
+    """One category is a list of one."""
+    return (value,) if isinstance(value, str) and value not in get_args(NoteChoice) else value
 
 
 def _capitalised(value: object) -> object:
@@ -55,8 +66,9 @@ class MdaceOptions(BaseModel):
     system: Literal["ICD-9", "ICD-10"] = "ICD-9"
     charts: Literal["ev", "code-ev"] = "ev"
     """`ev`: the annotated charts; `code-ev`: also charts with billed codes only, for training."""
-    notes: Literal["discharge", "annotated", "all"] = "discharge"
-    """Discharge summaries, as in the paper's Table 9; notes with evidence; or all notes of the admission."""
+    notes: Annotated[NoteChoice | Categories, BeforeValidator(_a_list)] = "discharge"
+    """Discharge summaries, as in the paper's Table 9; notes with evidence; all notes of the admission; or a list of
+    categories, such as the code-able notes of Table 10: discharge, physician, radiology."""
     labels: Literal["auto", "annotated", "both"] = "auto"
     """`both`: also billed ICD-9 codes, the paper's final codes; `auto`: `both` for code-ev, else `annotated`."""
     trim: bool = False
@@ -129,10 +141,12 @@ def build_mdace(
         charts,
         wanted,
         folders.mimic,
-        only_summaries=chosen.notes != "all",
+        only_summaries=chosen.notes in ("discharge", "annotated"),
         billed=chosen.adds_billed,
         progress=progress,
     )
+    if isinstance(chosen.notes, tuple):
+        _need_categories(chosen.notes, found.notes.values(), folders.mimic)
     between = None if chosen.merge == "none" else chosen.merge
     tidied = {chart.hadm_id: tidy(chart, trim=chosen.trim, merge=between) for chart in found.charts}
     cases = [
@@ -150,7 +164,18 @@ def build_mdace(
     return _assemble(kept, flow, chosen, found.stays, name)
 
 
-def choose_notes(notes: Iterable[ChartNote], chart: AnnotatedChart | None, which: str) -> tuple[ChartNote, ...]:
+def _need_categories(wanted: Sequence[str], notes: Iterable[Sequence[ChartNote]], folder: Path) -> None:
+    """Refuse a category that no note of the charts has."""
+    known = sorted({note.category.strip() for some in notes for note in some})
+    for name in wanted:
+        if not any(is_category(name, category) for category in known):
+            problem = f"no note of the charts has the category '{name}'"
+            raise CohortError(problem, file=folder, column="CATEGORY", hint=f"categories: {', '.join(known)}")
+
+
+def choose_notes(
+    notes: Iterable[ChartNote], chart: AnnotatedChart | None, which: str | Sequence[str]
+) -> tuple[ChartNote, ...]:
     """The notes of a chart's text in order: discharge summaries, their addenda, then the others by time.
 
     Notes that are blank or marked as errors are left out, unless a coder marked evidence in them. A chart without
@@ -158,7 +183,9 @@ def choose_notes(notes: Iterable[ChartNote], chart: AnnotatedChart | None, which
     """
     evident = {note.note_id for note in chart.notes if note.annotations} if chart else set()
     usable = [note for note in notes if note.note_id in evident or not (note.is_error or not note.text.strip())]
-    if which == "annotated" and chart is not None:
+    if not isinstance(which, str):
+        usable = [note for note in usable if any(is_category(name, note.category) for name in which)]
+    elif which == "annotated" and chart is not None:
         usable = [note for note in usable if note.note_id in evident]
     elif which != "all":
         usable = [note for note in usable if note.is_summary]
@@ -211,13 +238,20 @@ def _screen(cases: Sequence[_ChartCase], options: MdaceOptions) -> tuple[list[_C
     lists = "any chart" if options.split == "draw" else f"MDACE's lists ({options.charts})"
     steps = {
         "no split": (f"charts of {lists}", "the chart is not in a list"),
-        "no note": (f"charts with notes (notes: {options.notes})", "NOTEEVENTS has no such note for the admission"),
+        "no note": (
+            f"charts with notes (notes: {_listed(options.notes)})",
+            "NOTEEVENTS has no such note for the admission",
+        ),
         "no code": ("charts with a code", "no code was annotated or billed"),
         "other split": ("each patient in one split", "the patient also has a chart in a later split"),
     }
     known = rows["subject_id"].drop_nulls().n_unique()
     flow = [FlowStep(f"charts of {options.setting}, {options.system}", rows.height, known), *flow_steps(rows, steps)]
     return [case for case, why in zip(cases, dropped, strict=True) if why is None], flow
+
+
+def _listed(notes: str | Sequence[str]) -> str:
+    return notes if isinstance(notes, str) else ", ".join(notes)
 
 
 def _assemble(

@@ -110,7 +110,28 @@ def abbreviated(note: WrittenNote, rng: Rng) -> list[Edit] | str:  # noqa: ARG00
     return swapped(note, _full_forms(), _in_short) or "no term that has an abbreviation in the lexicon"
 
 
+_WITH = re.compile(r"\s+(?:with\b|w/)", re.IGNORECASE)
+_WORD_BEFORE = re.compile(r"([A-Za-z]+)\s+\Z")
+_WORD_AFTER = re.compile(r"\s+([A-Za-z]+/?)")
+
+
+def _as_verb(note: WrittenNote, start: int, end: int, form: str) -> str | None:
+    """What the form is as a verb, if it is one here: "will f/u with PCP"."""
+    own = lexicon("abbreviations")
+    if form not in own["as verb"]:
+        return None
+    before = _WORD_BEFORE.search(note.text, max(0, start - 20), start)
+    verbal = before is not None and before[1].lower() in own["verb after"]
+    return str(own["as verb"][form]) if verbal or _WITH.match(note.text, end) else None
+
+
 def _in_full(note: WrittenNote, start: int, end: int, swap: TermSwap) -> str | None:
+    after = _WORD_AFTER.match(note.text, end)
+    if after and after[1].lower() in lexicon("abbreviations")["not before"].get(swap.form, ()):
+        return None
+    verb = _as_verb(note, start, end, swap.form)
+    if verb is not None:
+        return verb
     if swap.form in lexicon("abbreviations")["uncounted"] and article_before(note.text, start) is not None:
         return None
     if re.match(rf"\s+{re.escape(swap.into.split()[-1])}\b", note.text[end : end + 40], re.IGNORECASE):

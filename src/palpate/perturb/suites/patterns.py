@@ -100,7 +100,8 @@ def parse(text: str, *, alternatives: bool = True) -> Pattern:
         token = tokens[at]
         if token == "{":
             if at + 2 >= len(tokens) or tokens[at + 2] != "}":
-                raise PatternError("a { is not closed by a }")
+                empty = tokens[at + 1 : at + 2] == ["}"]
+                raise PatternError("{} has no name; write {drug} or {{}}" if empty else "a { is not closed by a }")
             current.append(_slot(tokens[at + 1]))
             at += 3
             continue

@@ -28,34 +28,59 @@ class RankedPairs(NamedTuple):
 
 
 def rank_words(
-    words: EvidenceWords, gold: Spans, word: ArrayLike, code: ArrayLike, score: ArrayLike, *, at: Sequence[int]
+    words: EvidenceWords,
+    gold: Spans,
+    word: ArrayLike,
+    code: ArrayLike,
+    score: ArrayLike,
+    *,
+    at: Sequence[int],
+    within: ArrayLike | None = None,
+    besides: Spans | None = None,
 ) -> RankedPairs:
     """`word`, `code` and `score` are columns of scored words, each pair of word and code once.
 
-    A word that gold evidence covers in part is gold evidence.
+    A word that gold evidence covers in part is gold evidence. For a part of the evidence, `within` are the words that
+    are ranked at all (a mask), and `besides` is gold evidence that is not asked about: neither right nor wrong, its
+    words are left out of the ranking for its code.
     """
     numbers, codes, scores = np.asarray(word, np.int64), np.asarray(code, np.int64), finite(score, name="score")
     if not numbers.shape == codes.shape == scores.shape:
         raise ValueError("word, code and score must have the same length")
-    n_codes = int(max(gold.code.max(initial=0), codes.max(initial=0))) + 1
-    covered = cover(words, gold)
-    span = np.repeat(np.arange(gold.note.size), np.diff(covered.first))
-    marked = np.unique(covered.word * n_codes + gold.code[span])
-    gold_pair = words.note[marked // n_codes] * n_codes + marked % n_codes
+    n_codes = int(max(side.max(initial=0) for side in (gold.code, codes, *([besides.code] if besides else [])))) + 1
+    ranked = np.ones(words.begin.size, np.bool_) if within is None else np.asarray(within, np.bool_)
+    if ranked.shape != words.begin.shape:
+        raise ValueError("within must have a boolean for each word")
+    marked = _marked(words, gold, n_codes)
+    marked = marked[ranked[marked // n_codes]]
+    other = np.zeros(0, np.int64) if besides is None else np.setdiff1d(_marked(words, besides, n_codes), marked)
+    other = other[ranked[other // n_codes]]
+    gold_pair, other_pair = (words.note[some // n_codes] * n_codes + some % n_codes for some in (marked, other))
     pairs = np.unique(gold_pair)
     n_gold = np.bincount(np.searchsorted(pairs, gold_pair), minlength=pairs.size)
+    kept = ranked[numbers] & ~np.isin(numbers * n_codes + codes, other)
+    numbers, codes, scores = numbers[kept], codes[kept], scores[kept]
     scored = numbers * n_codes + codes
     right = np.isin(scored, marked)
     pair = words.note[numbers] * n_codes + codes
     order = np.lexsort((-scores, pair))
     low, high = (np.searchsorted(pair[order], pairs, side=side) for side in ("left", "right"))
-    n_words = np.diff(words.first)[pairs // n_codes]
+    n_words = np.bincount(words.note[ranked], minlength=len(words.texts))[pairs // n_codes]
+    of_pairs = np.searchsorted(pairs, other_pair[np.isin(other_pair, pairs)])
+    n_words = n_words - np.bincount(of_pairs, minlength=pairs.size)
     out = np.empty((pairs.size, 1 + 2 * len(at)))
     for k in range(pairs.size):
         mine = order[low[k] : high[k]]
         out[k] = _ranked(scores[mine], right[mine], int(n_gold[k]), int(n_words[k]), at)
     columns = out[:, 0], out[:, 1 : 1 + len(at)], out[:, 1 + len(at) :]
     return RankedPairs(pairs // n_codes, pairs % n_codes, *columns)
+
+
+def _marked(words: EvidenceWords, marked: Spans, n_codes: int) -> Ints:
+    """Distinct words of spans, each with its code: word * n_codes + code, sorted."""
+    covered = cover(words, marked)
+    span = np.repeat(np.arange(marked.note.size), np.diff(covered.first))
+    return np.unique(covered.word * n_codes + marked.code[span])
 
 
 def _ranked(score: Floats, right: NDArray[np.bool_], n_gold: int, n_words: int, at: Sequence[int]) -> list[float]:

@@ -16,15 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from palpate.stats.groups.slices import SliceMeasure, SliceTable
+from palpate.stats.groups.slices import Codes, SliceMeasure, SliceTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-SUSPECTED, KEPT = 2.0, 1.645
-"""Standard errors: from which a slice is looked at, and by which what it adds must be worse."""
+SUSPECTED, KEPT = 2.0, 2.6
+"""Standard errors: from which a slice is looked at, and by which what it adds must be worse (1 in 200 by chance: many
+relatives are looked at)."""
 _MOST_EXAMINED = 500
-_MOST_BOUNDED = 3000
+MOST_BOUNDED = 3000
+"""Slices of which each is compared with its own rest."""
 
 
 class Conditions(NamedTuple):
@@ -69,7 +71,7 @@ def slice_evidence(table: SliceTable, whole: tuple[float, float], harm: int) -> 
         return np.where(error > 0, sign * apart / error, 0.0), sign
 
 
-def worse_slices(measure: SliceMeasure, codes: Sequence[Ints], table: SliceTable, rules: Rules) -> list[Conditions]:
+def worse_slices(measure: SliceMeasure, codes: Sequence[Codes], table: SliceTable, rules: Rules) -> list[Conditions]:
     """The slices that look worse than all cases, by the evidence, without those that others explain."""
     n = len(measure.cases.y_true)
     value, variance, *_ = measure.one(np.ones(n, bool))
@@ -133,7 +135,7 @@ def _worse(measure: SliceMeasure, first: Mask, second: Mask, sign: int, rules: R
     return sign * (one[0] - other[0]) > KEPT * math.sqrt(one[1] + other[1])
 
 
-class Bound(NamedTuple):
+class HarmBound(NamedTuple):
     """How much worse any slice can be: the one for which least is excluded."""
 
     row: int
@@ -144,14 +146,14 @@ class Bound(NamedTuple):
 
 
 def bound_all(
-    measure: SliceMeasure, codes: Sequence[Ints], table: SliceTable, harm: int, margin: float, level: float
-) -> Bound | None:
+    measure: SliceMeasure, codes: Sequence[Codes], table: SliceTable, harm: int, margin: float, level: float
+) -> HarmBound | None:
     """The slice with the highest bound of harm against all others, if all bounds hold at once and lie below a margin.
 
     None where they do not, or where there are too many slices to compare each with its own rest.
     """
     size = len(table.stats.n)
-    if not 0 < size <= _MOST_BOUNDED:
+    if not 0 < size <= MOST_BOUNDED:
         return None
     z = float(-ndtri((1 - level) / 2 / size))
     value, *_ = measure.one(np.ones(len(measure.cases.y_true), bool))
@@ -160,7 +162,7 @@ def bound_all(
     loose = (np.abs(apart) if harm == 0 else harm * apart) + z * np.sqrt(table.stats.variance)
     if float(loose.max()) >= margin:
         return None
-    worst: Bound | None = None
+    worst: HarmBound | None = None
     for k in range(size):
         rest = measure.one(~table.mask(k, codes))
         if math.isnan(rest[0]):
@@ -171,5 +173,5 @@ def bound_all(
         if found + reach >= margin:
             return None
         if worst is None or found + reach > worst.high:
-            worst = Bound(k, found, found - reach, found + reach, int(table.stats.n_patients[k]))
+            worst = HarmBound(k, found, found - reach, found + reach, int(table.stats.n_patients[k]))
     return worst

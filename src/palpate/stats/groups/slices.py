@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Codes = NDArray[np.signedinteger[Any]]
 NOWHERE = -1
 """The code of a case that is in no slice of an attribute, such as a note without a word."""
 
@@ -140,7 +141,7 @@ class SliceTable(NamedTuple):
     """[slice, depth]: their values."""
     stats: SliceStats
 
-    def mask(self, k: int, codes: Sequence[Ints]) -> Mask:
+    def mask(self, k: int, codes: Sequence[Codes]) -> Mask:
         """The cases of one slice."""
         return slice_mask(self.conditions(k), codes)
 
@@ -150,7 +151,7 @@ class SliceTable(NamedTuple):
         return tuple((a, v) for a, v in pairs if a >= 0)
 
 
-def slice_mask(conditions: Iterable[tuple[int, int]], codes: Sequence[Ints]) -> Mask:
+def slice_mask(conditions: Iterable[tuple[int, int]], codes: Sequence[Codes]) -> Mask:
     """The cases that meet all conditions."""
     keep = np.ones(len(codes[0]), bool)
     for attribute, level in conditions:
@@ -160,7 +161,7 @@ def slice_mask(conditions: Iterable[tuple[int, int]], codes: Sequence[Ints]) -> 
 
 def all_slices(
     measure: SliceMeasure,
-    codes: Sequence[Ints],
+    codes: Sequence[Codes],
     sizes: Sequence[int],
     combinations: Iterable[tuple[int, ...]],
     *,
@@ -192,7 +193,7 @@ def _padded(chosen: tuple[int, ...], depth: int) -> Ints:
 
 def _of_combination(
     measure: SliceMeasure,
-    codes: Sequence[Ints],
+    codes: Sequence[Codes],
     sizes: Sequence[int],
     chosen: tuple[int, ...],
     patients: int,

@@ -142,7 +142,7 @@ class AgeCharacteristic:
             "past": ("at", "since", "until", "till"),
             "vague": ("something", "ish"),
             "subject": ("he", "she"),
-            "infant_unit": ("day", "days", "week", "weeks", "wk", "month", "months", "mo"),
+            "infant_unit": ("hour", "hours", "hr", "day", "days", "week", "weeks", "wk", "month", "months", "mo"),
             "life": (*_FITS, "sexagenarian", "centenarian"),
             **life_words(),
             **time_words(),

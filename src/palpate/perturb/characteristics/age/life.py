@@ -37,6 +37,10 @@ _LIVING = re.compile(
     r"\s*(?P<age>\d\d)(?=\s*(?:[.,;)]|y|and\b|with\b|$))",
     re.IGNORECASE,
 )
+_ALIVE = re.compile(
+    r"[^.;\n]{0,40}?\b(?:alive|living)\b(?:\s*(?:and|well|at|now|currently|age|aged|still|,))*\s*(?P<age>\d\d)\b",
+    re.IGNORECASE,
+)
 _DEAD = re.compile(r"\b(?:died|deceased|passed|death|dead|late|diagnosed|onset)\b", re.IGNORECASE)
 _OF_ANOTHER = re.compile(
     r"(?:[a-z]\s?['’]s|\b(?:maternal|paternal|grand|step|sister|brother|husband|wife)['’]?s?)\s+$", re.IGNORECASE
@@ -143,7 +147,7 @@ def _ages_of_kin(note: ScannedNote) -> Iterator[AgeLimit]:
         if _OF_ANOTHER.search(text, max(first, hit.start - 24), hit.start):
             continue
         if hit.word in PARENTS:
-            match = _LIVING.match(text, hit.end, min(last, hit.end + 60))
+            match = _LIVING.match(text, hit.end, min(last, hit.end + 60)) or _ALIVE.match(text, hit.end, last)
             if match and not _DEAD.search(text, max(first, hit.start - 20), min(last, match.end() + 40)):
                 yield AgeLimit("a parent's age", 0, int(match.group("age")) - _CHILD_GAP)
             aged = _AGED.search(text, max(first, hit.start - 24), hit.start)

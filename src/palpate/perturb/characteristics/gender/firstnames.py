@@ -20,6 +20,8 @@ _TITLES_AND_SUCH = (
     "the this our a an known patient pt mr mrs ms miss dr history present illness hpi she he his her is was and"
 )
 _NO_NAME = frozenset(_TITLES_AND_SUCH.split())
+_SOON = frozenset(["today", "yesterday", "here", "currently", "again", "master", "veteran", "chief", "complaint"])
+"""What may open a sentence before a name, and is none."""
 _LAST = r"(?P<last>[A-Z][A-Za-z'’-]+)"
 _INTRODUCED = re.compile(
     rf"\b(?P<first>[A-Z][A-Za-z'’-]+)[ \t]+(?:[A-Z]\.?[ \t]+)?{_LAST},?"
@@ -33,7 +35,7 @@ _INTRODUCED_SMALL = re.compile(
 _LISTED = re.compile(rf"\b(?P<first>[A-Z][A-Za-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?{_LAST}[ \t]*[,(][ \t]*(?:an?[ \t]+)?$")
 _PRESENTS = re.compile(
     rf"[ \t]+{_LAST}[ \t]+(?:presents|presented|returns|returned|comes|came|"
-    r"is\s+(?:here|seen|an?\b)|was\s+(?:seen|admitted))\b"
+    r"is\s+(?:here|seen|an?\b|presenting|complaining|being\s+seen)|was\s+(?:seen|admitted|referred|brought))\b"
 )
 _HEADER = re.compile(
     r"(?:name|patient)[ \t]*:[ \t]*(?:(?P<last>[A-Z][A-Za-z'’-]+)[ \t]*,[ \t]*(?P<first>[A-Z][A-Za-z]+)"
@@ -53,6 +55,12 @@ _EPONYM = re.compile(
     r"Hospital|Clinic|Center|University|Street|Medical)\b",
     re.IGNORECASE,
 )
+_ACTS = re.compile(
+    r"(?:['’]s\b|\s+(?:also\s+|then\s+|now\s+)?(?:has|had|is|was|denies|denied|reports?|reported|states?|stated|feels|felt|lives|works|"
+    r"presents|presented|says|said|takes|took|will|would|does|did|came|went|returns|returned)\b)"
+)
+"""What a person does, unlike "Mark the site"."""
+_GIVEN_BEFORE = re.compile(r"(?P<first>[A-Z][a-z]+)[ \t]+$")
 _ARTICLE_BEFORE = re.compile(r"\b(?:an?|the|modified|standard|using|via|through|volar|dorsal)\s+(?:[a-z-]+\s+)?$")
 _PROVIDERS = frozenset(["dr", "prof", "np", "rn", "pa", "nurse", "doctor", "md", "attending", "resident"])
 
@@ -133,8 +141,9 @@ def _introduced(patient: DescribedPatient) -> Iterator[tuple[int, int, str]]:
             continue
         match = _INTRODUCED.search(text, max(0, start - 90), start)
         if match and match.group("last").lower() not in _NO_NAME:
-            if match.group("first").lower() not in _NO_NAME and not _is_somebody(patient.note, match.start()):
-                yield *match.span("first"), match.group("last")
+            first = _first_of_three(patient.note, match.start()) or match
+            if first["first"].lower() not in _NO_NAME and not _is_somebody(patient.note, first.start()):
+                yield *first.span("first"), match.group("last")
             continue
         match = _LISTED.search(text, max(0, start - 50), start)
         if match and is_first_name(match.group("first")) and not _is_somebody(patient.note, match.start()):
@@ -151,6 +160,14 @@ def _introduced(patient: DescribedPatient) -> Iterator[tuple[int, int, str]]:
                 yield *match.span("first"), ""
 
 
+def _first_of_three(note: ScannedNote, start: int) -> re.Match[str] | None:
+    """The first name before a middle name: the Dalton of "Dalton James Ware is a 26-year-old"."""
+    before = _GIVEN_BEFORE.search(note.text, max(0, start - 24), start)
+    if before is None or before.start() != note.opening(start) or before["first"].lower() in (*_NO_NAME, *_SOON):
+        return None
+    return before
+
+
 def _headers(note: ScannedNote) -> Iterator[tuple[int, int, str]]:
     for hit in (*note.hits("name"), *note.hits("patient")):
         match = _HEADER.match(note.text, hit.start)
@@ -163,7 +180,7 @@ def _headers(note: ScannedNote) -> Iterator[tuple[int, int, str]]:
 def _presenting(note: ScannedNote) -> Iterator[tuple[int, int, str]]:
     for hit in note.hits("first_name"):
         match = _PRESENTS.match(note.text, hit.end) if note.text[hit.start].isupper() else None
-        if match and not _is_somebody(note, hit.start):
+        if match and not _is_somebody(note, hit.start) and not _first_of_three(note, hit.start):
             yield hit.start, hit.end, match.group("last")
 
 
@@ -204,5 +221,5 @@ def _is_same(note: ScannedNote, hit: Hit, last: str) -> bool:
         return bool(last) and note.text[hit.end : hit.end + 1 + len(last)] == f" {last}" and note.text.islower()
     following = _NAME_NEXT.match(note.text, hit.end)
     if following is None:
-        return hit.word not in _words()
+        return hit.word not in _words() or _ACTS.match(note.text, hit.end) is not None
     return following.group(1).lower() == last

@@ -26,7 +26,7 @@ _YEARS = r"(?<![\w.$%+*#/:-])(?:1[89]|[2-9]\d|10\d)"
 _RIGHT = (
     r"(?=\.?(?:\s*$|\s*\n)|[,;]?\s+(?:with\b|w/|who\b|h/o\b|hx\b|s/p\b|p/w\b|presents?\b|presenting\b|presented\b|c/o\b|"
     r"admitted\b|transferred\b|here\b|found\b|status\b|smoker\b|brought\b|BIB|PMHx?\b|on\b|now\b|was\b|seen\b|a/w\b|"
-    r"complaining\b|in\s+(?:NAD|no)\b|from\b))"
+    r"complaining\b|in\s+(?:NAD|no)\b|from\b|NAD\b|[a-z]+ly\s|alert\b|comfortable\b|anxious\b|appears\b|looks\b|not\s+in\b))"
 )
 _SLASHED = re.compile(
     rf"{_YEARS}\s?(?:(?:y|yo|yrs?)\s?/\s?(?P<a>[MF])|y\s?[./]\s?o\.?(?P<b>[MF])|(?:yo|yrs?|y)\s?\((?P<c>[MF])\))(?![\w'’/])"
@@ -40,6 +40,8 @@ _ADJECTIVE = re.compile(
     rf"(?P<a>[MF])(?![\w'’/+-]){_RIGHT}",
     re.IGNORECASE,
 )
+_RISK = re.compile(r"\bRFs?\s*[:=]\s*(?:[\w /+-]+,\s*){0,3}(?P<a>[MF])(?=\s*[,;.\n]|$)")
+"""A sex among risk factors: "RFs: F, repetitive work"."""
 _TITLED = re.compile(
     r"\b(?:Mr|Mrs|Ms|Miss)\.?\s+(?:[A-Z][\w'’-]+|_{2,}|\[\*\*[^\]]*\])(?:\s+[A-Z][\w'’-]+)?,?\s+\(?\d{2,3}\s?(?P<a>[MF])"
     r"(?![\w'’/+-])"
@@ -89,7 +91,7 @@ def _bare(patient: DescribedPatient, start: int, end: int) -> re.Match[str] | No
     opening = _BEFORE_YEARS.match(text, start, min(len(text), end + 30))
     if opening and (not text[first:start].strip(" \t\n-*•#") or _LEFT.search(text, max(first, start - 12), start)):
         return opening
-    for pattern in (_ADJECTIVE, _TITLED):
+    for pattern in (_ADJECTIVE, _TITLED, _RISK):
         found = pattern.search(text, max(first, start - _BACK), min(last, end + 20))
         if found and found.start("a") == start:
             return found

@@ -21,9 +21,14 @@ from palpate.perturb.characteristics.reading.people import NOUNS
 
 WORD = "non-binary"
 NO_WORDING = "a word for the gender that has no non-binary form"
-_NEXT = re.compile(r"\s+(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
+_NEXT = re.compile(r"\s+[“\"]?(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
 _SHORT_IS = re.compile(r"(?P<is>['’]s)\s+(?P<word>[A-Za-z]+)", re.IGNORECASE)
-_PARTICIPLE = re.compile(r"been|had|got|gotten|\w+(?:ed|en)", re.IGNORECASE)
+_PARTICIPLE = re.compile(
+    r"(?!(?:worri|tir|concern|interest|retir|marri|stress|scar|excit|disappoint|confus|bor|schedul|suppos)ed\b)"
+    r"(?:been|had|got|gotten|\w+(?:ed|en))",
+    re.IGNORECASE,
+)
+"""What makes 's a "has": "she's gained weight", unlike "she's worried"."""
 _INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNORECASE)
 _SUBORDINATE = re.compile(
     r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE

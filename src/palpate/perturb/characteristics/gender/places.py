@@ -91,6 +91,7 @@ def _at_noun(patient: DescribedPatient, start: int, end: int, word: str, *, spac
     text = patient.note.text
     noun = text[start:end]
     capital = noun[0].isupper() and len(noun) > 1 and not noun.isupper()
-    if not spaced or (capital and start == patient.note.opening(start)):
+    opens = start == patient.note.opening(start) or not text[text.rfind("\n", 0, start) + 1 : start].strip()
+    if not spaced or (capital and opens):
         return _after(text, end, word) if text[end : end + 1] == ")" else Edit(end, end, f" ({word})")
     return Edit(start, start, (word.upper() if noun.isupper() and len(noun) > 1 else word) + " ")

@@ -81,6 +81,7 @@ _ALLOWS = _grammar()["allows"]
 _DOES = _grammar()["does"]
 _BECOMES = _grammar()["becomes"]
 _ACTS = _grammar()["acts"]
+_STATES = _grammar()["states"]
 _PLAIN_VERBS = _grammar()["verbs_only"]
 _NOUNS_IN_ING = _grammar()["nouns_in_ing"]
 _CARRIES = _grammar()["carries"]
@@ -171,6 +172,8 @@ def _after_makes(text: str, after: re.Match[str], verb: str) -> Reading | None:
     lower = word.lower()
     if lower in _FUNCTION or lower in _BECOMES or _ADJECTIVE.fullmatch(lower):
         return "him" if lower in _FUNCTION or _ends_phrase(text, end) else "his"
+    if lower in _STATES and verb.startswith(("ma", "left", "leav", "render", "felt", "get", "got")):
+        return "him"
     if lower == "cough":
         return None
     if lower in _DOES:

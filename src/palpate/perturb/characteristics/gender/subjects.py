@@ -117,6 +117,12 @@ _TREATS = re.compile(
     r"review|assess(?:ed|es)\b|sign(?:ed|s)\b|consult(?:ed|s)\b|decid|diagnosed\b|called\s+back|came\s+to\s+(?:see|evaluate))",
     re.IGNORECASE,
 )
+_GIVES_CARE = re.compile(
+    r"\s+(?:then\s+|also\s+)?(?:gave|administered|performed|measured|checked|took\s+(?:a|the|an)\b|called|drove|brought|reported\s+the|noticed|"
+    r"tried\s+to\s+(?:feed|give|wake))\b",
+    re.IGNORECASE,
+)
+"""What a parent does: "Her mother thought she felt hot. She gave a dose"."""
 _DONATES = re.compile(r"\bdonat(?:ed|es|ing)\b|\bdonor\b", re.IGNORECASE)
 _CLAUSE_BEFORE = re.compile(r"(?:^|[,:])\s*(?P<clause>[^,:]+),\s*(?:and\s+|but\s+)?$", re.IGNORECASE)
 _OBJECT_SOON = re.compile(r"\s+(?:\w+\s+){1,3}?(?P<object>her|him)\b", re.IGNORECASE)
@@ -163,6 +169,8 @@ class Subjects:
                 self._is_about_another(before, first, reports=True) or _PROVIDER.search(text, before, first)
             ):
                 return True
+            if _GIVES_CARE.match(text, hit.end) and self._opens_with_kin(before):
+                return True
             if _PLAINLY.match(text, hit.end) or _HAS_KIN.match(text, hit.end):
                 return False
             speaks = _SPEAKS.match(text, hit.end) is not None
@@ -178,6 +186,10 @@ class Subjects:
             return self._is_about_another(before, first, passing=True)
         reached = hit.word in ("him", "her") and _REACHES.search(text, max(first, hit.start - 30), hit.start)
         return bool(reached) and self._is_about_another(before, first)
+
+    def _opens_with_kin(self, before: int) -> bool:
+        """Whether a sentence is about a relative of the patient's gender: "Her mother thought she felt hot"."""
+        return any(self._note.sentence(kin.start)[0] == before and self.is_subject(kin) for kin in self._people)
 
     def _is_in_providers_sentence(self, hit: Hit) -> bool:
         """ "Dr. Lee saw him and he recommended a CT", "seen with the RN and her interpreter"."""

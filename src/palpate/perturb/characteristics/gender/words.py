@@ -51,6 +51,10 @@ _PARENT_BEFORE = re.compile(
 )
 
 
+_OF_DOCTOR = re.compile(
+    r"\bDrs?\b\.?\s+[A-Z_\[][\w'’-]*(?:(?!\b(?:patient|pt|he|she|who|for|about|regarding)\b)[^;])*?"
+    r"(?:\b(?:in|at|from|to|call|contact|see|with|page|called|contacted)\s+)$"
+)
 _BABY = re.compile(r"\b(?:baby|newborn|neonate|infant)\s+$", re.IGNORECASE)
 _BABY_NEXT = re.compile(r"\s+(?:infant|newborn|neonate|baby)\b", re.IGNORECASE)
 _BABY_OPENS = re.compile(r"(?:^|[:.\n])\s*baby\s+$", re.IGNORECASE)
@@ -93,6 +97,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "pronoun": ("he", "him", "his", "himself", "she", "her", "hers", "herself"),
         "sex": ("sex", "sexually", "gender"),
         "they": ("they",),
+        "misspelt": ("shes", "hes"),
         **firstnames.triggers(),
     }
 
@@ -181,7 +186,7 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
         return max(firm, key=lambda gender: firm[gender]), 2 * low >= high
     weak = {gender: 2 * sum(s.gender == gender for s in strong) for gender in ("female", "male")}
     for hit, gender in pronouns(note):
-        weak[gender] += not note.in_family(hit.start)
+        weak[gender] += not note.in_family(hit.start) and not _is_providers(note, hit)
     for _, gender in declared(note):
         weak[gender] += 2
     low, high = sorted(weak.values())
@@ -192,6 +197,15 @@ def decide(strong: list[Swap], note: ScannedNote) -> tuple[str | None, bool]:
         return ("female" if spouses == {"male"} else "male"), False
     base = _without_relatives(strong, note) if high else _by_owners(note)
     return base, bool(high) and base is None
+
+
+def _is_providers(note: ScannedNote, hit: Hit) -> bool:
+    """The his of "will see Dr. Lee in his office": nobody else is named in between."""
+    if hit.word in ("he", "she"):
+        return False
+    first, _ = note.sentence(hit.start)
+    before = note.text[first : hit.start]
+    return _OF_DOCTOR.search(before) is not None
 
 
 def _without_relatives(strong: list[Swap], note: ScannedNote) -> str | None:
@@ -253,6 +267,8 @@ def find_people(patient: DescribedPatient, base: str) -> People:
     people.swaps.extend(swap(note, hit.start, hit.end) for hit in called)
     if doubt:
         people.doubts.append(reciprocal.DOUBT)
+    if any(hit.word == ("shes" if base == "female" else "hes") for hit in note.hits("misspelt")):
+        people.doubts.append("a pronoun that is misspelt")
     if _has_baby_alike(patient, base):
         people.doubts.append("a newborn of the patient's gender")
     if partners.tells_sex_with(note):

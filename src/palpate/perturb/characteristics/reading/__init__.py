@@ -7,7 +7,6 @@ number of words that the characteristics know. Trigger words are English, so a w
 headings   where sentences and sections begin and end
 people     who is mentioned, and whom a description is about
 ages       the ages in a note, and whose they are
-infants    whether the patient is an infant
 past_ages  past ages, and ages that can't be rewritten
 patient    the phrases that introduce the patient
 """
@@ -36,6 +35,9 @@ _HYPHENS = dict.fromkeys((0x2010, 0x2011, 0x2012), "-")
 _FE_MALE = re.compile(r"\bfe[ -]$", re.IGNORECASE)
 
 
+_WRAPPED = 48
+"""A line with as many characters may go on in the next one."""
+_WORDS_BEFORE = re.compile(r"(?:[\w/'’-]+[ \t]+){0,2}$")
 _PATIENT_BEFORE = re.compile(r"\b(?:years?|yr|y/?o|patient|pt|he|she|Mr|Mrs|Ms)\b", re.IGNORECASE)
 _PATIENT_AFTER = re.compile(
     r"\bwho\s+(?:presents?|presented|comes?|came|was|is|has|developed)\b|\bpresented\b|\bpresents\b"
@@ -109,6 +111,15 @@ class ScannedNote:
 
 def _family_clause(text: str, start: int, first: int, last: int) -> tuple[int, int]:
     """What is about the family in "a 63-year-old man with a family history of gout who presents with pain"."""
+    line = text.rfind("\n", first, start) + 1
+    if line > first and (text[line].isdigit() or text[line].isupper()) and text[line - 2] != ",":
+        first = line  # lines of keywords, not a wrapped sentence
+    end = text.find("\n", start, last)
+    if 0 <= end < start + _WRAPPED and (text[end + 1 : end + 2].isupper() or text[end + 1 : end + 2].isdigit()):
+        last = end
+    if text[start : start + 2].lower() == "fh":
+        near = _WORDS_BEFORE.search(text, first, start)  # "fair skin, sun exposure, breast ca FHx"
+        return near.start() if near else first, last
     if not _PATIENT_BEFORE.search(text, first, start):
         return first, last
     again = _PATIENT_AFTER.search(text, start, last)

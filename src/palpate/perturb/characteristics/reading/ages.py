@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from palpate.perturb.characteristics.grammar import ONES, TENS
+from palpate.perturb.characteristics.grammar import AGE_NUMBER, AGE_UNIT, ONES, TENS
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.past_ages import bare_past_ages
 from palpate.perturb.characteristics.reading.people import (
@@ -33,30 +33,16 @@ _VALUES = {
     "teens": 10,
 }
 DECADES = (*(word[:-1] + "ies" for word in TENS), "teens")
-_MASK = r"\[\*\*\s?Age over 90\s*\*\*\]|(?<!_)_{3}(?!_)"
-_NUMBER = rf"(?P<number>{_MASK}|\d{{1,3}}\+?)"
-_WHAT_KIND = (
-    r"(?:(?-i:[A-Z][a-z]+(?:-[a-z]+)?)|obese|overweight|underweight|normal[\s-]weight|homeless|stably|housed|(?:un)?insured|privately|"
-    r"transgender|trans|non-binary|white|black|elderly|young|pleasant|healthy|married|single|retired|(?:right|left)-handed)"
-)
-"""What may stand between an age and its noun where the age lacks "old": "54 yr Hispanic man"."""
-_UNIT = (
-    r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.-]\s?o\b\.?|y\s?o\b"
-    r"|y\s?/?\s?o(?=(?-i:[RL]H(?:AA|[WBHC])?[MF])\b)|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
-    r"|(?:yo|yrs?|y)(?=\s?/\s?(?-i:[MF])(?![\w'’/])|\s?\((?-i:[MF])\)|(?-i:[MF])\b)"
-    r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|[MF](?!/))\b)"
-    rf"|(?:years?|yrs?)(?=(?:\s+{_WHAT_KIND}){{1,3}}\s+(?:male|female|man|woman|gentleman|lady|person|(?-i:[MF])(?!/))\b)))"
-)
 _AGE = re.compile(
-    rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{_NUMBER}"
-    rf"(?:(?P<unit>{_UNIT})|(?:[\s/]?(?P<sex>[MF])|\s?\((?P<bracketed>[MF])\))(?![\w'’/+-]))",
+    rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{AGE_NUMBER}"
+    rf"(?:(?P<unit>{AGE_UNIT})|(?:[\s/]?(?P<sex>[MF])|\s?\((?P<bracketed>[MF])\))(?![\w'’/+-]))",
     re.IGNORECASE,
 )
 _SPELLED = re.compile(
     rf"\b(?P<number>(?:over\s+)?(?:(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?|{'|'.join(ONES[::-1])}))[\s-]+$",
     re.IGNORECASE,
 )
-_UNIT_AT = re.compile(_UNIT, re.IGNORECASE)
+_UNIT_AT = re.compile(AGE_UNIT, re.IGNORECASE)
 _LETTER_FIRST = re.compile(r"(?P<sex>[MF])\s?/\s?(?P<number>1[89]|[2-9]\d)(?:\s?(?:yo|y/o|y))?(?![\w/+-])")
 HANDED_WORDS = tuple(
     side + "h" + dominant + race + sex
@@ -68,13 +54,13 @@ HANDED_WORDS = tuple(
 """Right-handed or left-handed with the sex, as neurologists write it: RHM, LHF, RHW; RHF may be a heart failure."""
 _HANDED = re.compile(r"[RL]HD?(?:AA|[WBHC])?(?P<sex>[MFW])(?![\w'’/-])(?P<trans>\s\(trans\w*\))?")
 _HANDED_NEXT = re.compile(
-    rf"[,\s]\s*(?:aged?\s+)?(?P<number>1[89]|[2-9]\d)(?:(?P<unit>{_UNIT})|(?![\w/+%-]|\.\d))", re.IGNORECASE
+    rf"[,\s]\s*(?:aged?\s+)?(?P<number>1[89]|[2-9]\d)(?:(?P<unit>{AGE_UNIT})|(?![\w/+%-]|\.\d))", re.IGNORECASE
 )
 _HANDED_YEARS = re.compile(r"(?<![\w.$%+*#/:-])(?P<number>1[89]|[2-9]\d)\s$")
 _NOUN_NEXT = re.compile(rf"[\s,]+(?:[\w-]+\s+){{0,3}}?(?:{'|'.join(NOUNS)}|(?-i:[MF]))\b", re.IGNORECASE)
 _LABEL = re.compile(
     rf"age(?P<label>\s*(?:/\s?(?:sex|gender))?\s*[:=]\s*|\s+[–-]\s+|\s*\((?:in\s+)?(?:years?|yrs?|y)\)\s*[:=]?\s*|d\s+|\s+(?:is\s+|of\s+)?)"
-    rf"(?:(?:[MF]|male|female)\s?/\s?)?{_NUMBER}"
+    rf"(?:(?:[MF]|male|female)\s?/\s?)?{AGE_NUMBER}"
     r"(?:\s*(?:/|\s)\s*(?P<sex>[MF]|male|female)\b)?"
     r"(?!\d|\.\d|\s*(?:days?|weeks?|wks?|months?|mos?|-\s*\d|to\s+\d|%|(?:and|or)\s+(?:older|over|above|up|younger|greater)))",
     re.IGNORECASE,
@@ -144,6 +130,7 @@ _STRONG_LEFT = re.compile(
     r"HPI|ID|CC|in)|[:(#\]]|___|\*\*\])[\s,:]*$",
     re.IGNORECASE,
 )
+_BRACKETED = re.compile(r"\((?P<number>[2-8]\d)(?=,\s*[A-Za-z])")
 _FEVER = 94
 """From here on a number before F may be a temperature."""
 _ENDS_PHRASE = re.compile(rf"{_STRONG_RIGHT.pattern}|\s*(?:[.,;]|\n|$)", re.IGNORECASE)
@@ -181,13 +168,14 @@ class Age(NamedTuple):
 def find_ages(note: ScannedNote) -> list[Age]:
     """All ages of a note, in order."""
     found = {age.start: age for age in (*_labelled(note), *_handed(note))}
-    refused: list[Age] = []
+    refused = [*_bracketed(note)]
     for other in (_numbered(note, refused), _led(note), _spelled(note), _said(note), _decades(note), _bare(note)):
         for age in other:
             found.setdefault(age.start, age)
     told = {age.value for age in found.values() if age.whose == "patient" and age.trust > 1} if refused else set()
     # "54 yr old man ... handed over as 54M smoker": who has the patient's age is the patient.
-    return sorted((*found.values(), *(age for age in refused if age.value in told and age.start not in found)))
+    again = [age._replace(whose="patient") for age in refused if age.value in told and age.whose != "other"]
+    return sorted((*found.values(), *(age for age in again if age.start not in found)))
 
 
 def _value(number: str) -> int | None:
@@ -253,6 +241,13 @@ def _numbered(note: ScannedNote, refused: list[Age]) -> list[Age]:
             sex = None if after.isalnum() else (match.end(), match.end() + 1)
         ages.append(Age(start, end, match.end(), value, "digits", _whose(note, start, match.end()), sex))
     return ages
+
+
+def _bracketed(note: ScannedNote) -> Iterator[Age]:
+    """The 58 of "vaccine due (58, IHD)", which is an age where the note gives the same elsewhere."""
+    for match in _BRACKETED.finditer(note.text) if "(" in note.text else ():
+        start, end = match.span("number")
+        yield Age(start, end, end, int(match.group("number")), "digits", _whose(note, start, end))
 
 
 def _letter(match: re.Match[str]) -> tuple[int, int] | None:
@@ -401,7 +396,7 @@ def _decades(note: ScannedNote) -> list[Age]:
             if match.end("number") == hit.end:
                 start, end = match.span("number")
                 whose = _whose(note, match.start(), end)
-                if whose == "patient" and match is opening and match.group("then"):
+                if whose == "patient" and match.groupdict().get("then"):
                     whose = "past"
                 ages.append(Age(start, end, end, _value(match.group("number")), "decade", whose))
     return ages

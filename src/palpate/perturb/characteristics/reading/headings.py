@@ -31,7 +31,7 @@ _LONG_TITLE = r"[A-Z]{3,}(?:[ ](?:OF|AND|[A-Z]{3,}))+"
 _BREAK = re.compile(
     r"(?=[.!?;\n, \t])(?:"  # what a break starts with: all other letters are passed over at once
     r"[.!?]+[\"')\]]*(?=\s|,)|;|\n[ \t]*\n"
-    r"|\n(?=[ \t]*(?:[-*•#]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
+    r"|\n(?=[ \t]*(?:[-*•#–—→]|\d{1,2}[.)][ \t]|[A-Z][A-Za-z/&() -]{1,40}:|[A-Z][A-Z /&-]{3,45}[ \t]*\n))"
     rf"|,(?=[ \t]*{_CAPITALS}:)|[ \t](?={_LONG_TITLE}:))"
 )
 _TITLE = re.compile(rf"[ \t,]*(?P<title>{_CAPITALS}):(?P<open>[ \t]*,|[ \t]*(?=[A-Z][a-z]))?")

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.definitions import built_in
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.ages import Age, find_ages
-from palpate.perturb.characteristics.reading.infants import speaks_of_infant
+from palpate.perturb.characteristics.reading.past_ages import speaks_of_infant
 from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
 _STOP = (
@@ -77,7 +77,7 @@ _INFANT_NEAR = re.compile(r"\b(?:infant|baby|newborn|neonate|old)[\s,]+(?:[A-Za-
 _INFANT_NEXT = re.compile(r"\s+(?:infant|baby|newborn|neonate|twin)\b", re.IGNORECASE)
 _NOT_A_PERSON = re.compile(
     _NAMES_DISEASE
-    + r"|[\s-]+(?:genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
+    + r"|[\s-]+(?:gen|genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
     r"chaperones?|providers?|physicians?|doctors?|residents?|aides?|driver|officers?|roommates?|friends?|relatives?|visitors?|callers?|"
     r"bystanders?|catheter|infant|newborn|fetus|neonate|baby|donor|pseudohermaphroditism|sex|gender|staff|urethra|ducts?|"
     r"in\s+the\s+(?:next|other|adjacent)|next\s+(?:door|to)|(?:who|that)\s+(?:hit|assaulted|attacked|stabbed|shot|robbed|raped|"
@@ -240,7 +240,8 @@ class DescribedPatient:
                 return True
             if not listed and noun.group("noun").lower() in ("patient", "pt"):
                 return belongs_to_patient(self.note, start, end)
-        return self._after_age(start) and noun is None
+        # "31M Asian, hospital worker, new pt": the noun is another item of the list.
+        return self._after_age(start) and (noun is None or "," in text[end : noun.start("noun")])
 
     def is_in_brackets(self, start: int, end: int) -> bool:
         """Whether an adjective is in brackets after the patient: "63F (Asian)"."""

@@ -82,8 +82,8 @@ def means_patient(text: str, start: int, end: int) -> bool:
 
 _HEADS = sorted((OTHERS | SIDES) - {"family", "relative", "relatives", "fam"})
 _HEAD = re.compile(
-    r"(?:[\s-]+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b|as\b|w\b|here\b|lives\b|seen\b|brought\b|accompanied\b|per\b)[A-Za-z-]+)"
-    r"{0,3}?[\s-]+(?:" + "|".join(_HEADS) + rf")\b(?!['’]s\b)(?!\s+of\s+{SOME})",
+    r"(?:(?:[\t\x20-]|\n(?=[\t\x20]*(?-i:[a-z])))+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b|as\b|w\b|here\b|lives\b|seen\b|brought\b|accompanied\b|per\b)[A-Za-z-]+)"
+    r"{0,3}?(?:[ \t-]|\n(?=[ \t]*(?-i:[a-z])))+(?:" + "|".join(_HEADS) + rf")\b(?!['’]s\b)(?!\s+of\s+{SOME})",
     re.IGNORECASE,
 )
 _COMPANION = re.compile(
@@ -124,6 +124,7 @@ _CHILD_WHO_IS_ILL = re.compile(
     re.IGNORECASE,
 )
 """ "We report a 10-year-old child", unlike "she has a 10-year-old child"."""
+_WARD = re.compile(r"(?:['’]s)?\s+(?:hospital|clinic|ward|emergency)\b", re.IGNORECASE)
 _IN_A = re.compile(r"\bin\s+an?\s+(?:\w+\s+)?$", re.IGNORECASE)
 
 
@@ -159,8 +160,10 @@ def has_other_subject(note: ScannedNote, start: int, *, people: frozenset[str] =
         if hit.start < first:
             break
         between = text[hit.end : start]
-        if OF_SOME.match(between) or (
-            hit.word == "child" and _IN_A.search(text, max(first, hit.start - 24), hit.start)
+        if (
+            OF_SOME.match(between)
+            or (hit.word in ("kids", "children") and _WARD.match(between))
+            or (hit.word == "child" and _IN_A.search(text, max(first, hit.start - 24), hit.start))
         ):
             continue
         if _PATIENT_AGAIN.search(between):

@@ -30,6 +30,8 @@ _LETTERS = {"AA": "African American", "W": "White", "C": "White", "B": "African 
 _INFANT = "infant: such words are not written of an infant"
 _FIXED = "the mention can't be taken out of its sentence"
 _MIXED = "ambiguous: the note puts the patient in more than one group"
+_ORDER = {"exception": 0, "against": 2}
+"""Of forms of one length, what is no mention comes first, and what can't be changed last."""
 _STOUT = 25
 """The body mass index from which a denied group denies the heavier ones too."""
 _JOINT = re.compile(r"(?P<mixes>\s*/\s*|-|\s+(?:or|and|and/or)\s+)|,?\s+")
@@ -72,7 +74,7 @@ class WordedCharacteristic:
             ]
         rows += [(form, Form(form_pattern(form), None, "exception")) for form in definition.exceptions]
         forms_of: dict[str, list[Form]] = {}
-        for form, entry in sorted(rows, key=lambda row: (-len(row[0]), row[1].kind != "exception")):
+        for form, entry in sorted(rows, key=lambda row: (-len(row[0]), _ORDER.get(row[1].kind, 1))):
             forms_of.setdefault(re.match(r"[A-Za-z]+", form).group().lower(), []).append(entry)  # type: ignore[union-attr]
         return forms_of
 
@@ -272,6 +274,8 @@ class WordedCharacteristic:
             return "predicate" if contexts.is_said(note, start, end) and belongs_to_patient(note, start, end) else None
         if kind == "diagnosis" and contexts.is_measured(note, start):
             kind = "signs"
+        elif kind == "diagnosis" and contexts.is_graded(note, start):
+            kind = "predicate"
         if kind == "sentence":
             first, last = note.sentence(start)
             whole = contexts.is_lead(note.text[first:start]) and note.text[end:last].strip() in (".", "")

@@ -74,6 +74,7 @@ _WORKS = re.compile(
     r"[ \t]+(?:(?:retired|married|single|divorced|widowed|semi-retired|full[ -]time|part[ -]time|former)[ \t]+)+[a-z]",
     re.IGNORECASE,
 )
+_GRADED = re.compile(r"\b(?:mildly|slightly|moderately|very|quite|looks|appears)\s+$", re.IGNORECASE)
 _POUNDS = re.compile(
     r"\d\s*(?:pounds?|lbs?\.?|kgs?|kilograms?|kilos?)\s+$|\b(?:is|was|been|being|too)\s+$", re.IGNORECASE
 )
@@ -174,6 +175,11 @@ def opens_story(note: ScannedNote, start: int, end: int) -> bool:
 def is_measured(note: ScannedNote, start: int) -> bool:
     """Whether a word for the weight is told of the patient in other words: "he is 80 pounds overweight"."""
     return _POUNDS.search(note.text, max(note.sentence(start)[0], start - 24), start) is not None
+
+
+def is_graded(note: ScannedNote, start: int) -> bool:
+    """Whether a word for the weight is an adjective: "mildly overweight"."""
+    return _GRADED.search(note.text, max(note.sentence(start)[0], start - 14), start) is not None
 
 
 def is_others_home(note: ScannedNote, start: int) -> bool:

@@ -13,6 +13,9 @@ from palpate.perturb.characteristics.wording.found import FoundWords, WordedMent
 from palpate.perturb.characteristics.wording.places import small_patient
 from palpate.perturb.characteristics.wording.removing import removed
 
+_SHORT = frozenset(["ATSI"])
+"""Abbreviations, whose capitals are not those of the note."""
+
 
 def changed(found: FoundWords, place: WordedMention, group: CharacteristicGroup) -> list[Edit] | None:
     """The edits of one mention; None if the group has no form for it."""
@@ -29,7 +32,7 @@ def changed(found: FoundWords, place: WordedMention, group: CharacteristicGroup)
         plain = next((each for each in form if each.startswith("on ")), "")
         if not plain:
             return None
-    word = plain.upper() if written.isupper() and len(written) > 3 else plain
+    word = plain.upper() if written.isupper() and len(written) > 3 and written not in _SHORT else plain
     if kind == "letters":
         return [Edit(start, end, (word.lower() if written.islower() else word) + " ")]
     if kind == "dwelling":
