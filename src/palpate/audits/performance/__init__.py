@@ -121,8 +121,8 @@ class Performance:
 
     def _measured(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Levels, differences between models, differences between cohorts, spread over seeds."""
-        rows_of = {"validation": plan.memory.validation, "main": plan.memory.main}
-        threshold = decide_thresholds(plan, predictions.scored, rule=self._threshold_rule, **rows_of)
+        chosen_on = {"validation": plan.memory.validation, "main": plan.memory.main}
+        threshold = decide_thresholds(plan, predictions.scored, rule=self._threshold_rule, **chosen_on)
         populations = populations_of(plan, predictions, threshold.values, rng)
         measuring = Measuring(self.specificity, self.n_bins, self.unit, self.n_replicates)
         labels = Labels.choose(plan.labels, populations[0].y_true, self.labels_with_intervals)
