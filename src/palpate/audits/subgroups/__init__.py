@@ -35,6 +35,7 @@ from palpate.audits.subgroups.measures import (
     odd_scores,
 )
 from palpate.audits.subgroups.plan import AUDIT, By, Grouped, Scope, attribute_names, plan_groups
+from palpate.audits.subgroups.risks import RISK_METRICS, with_risks
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
@@ -50,7 +51,7 @@ class Subgroups:
 
     name: ClassVar[str] = "subgroups"
     unweighted_because: ClassVar[str] = ""
-    metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *GAP_METRICS, MODEL_GAP)
+    metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *RISK_METRICS, *GAP_METRICS, MODEL_GAP)
     questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
 
     by: tuple[By, ...] = ()
@@ -109,7 +110,7 @@ class Subgroups:
         columns = Columns.of(grouped.partitions, len(cases.patient))
         writer = RowWriter(self.name, self.level)
         models = predictions.compared
-        measured = measure_groups(cases, columns, plan.labels, predictions)
+        measured = with_risks(measure_groups(cases, columns, plan.labels, predictions), cases, predictions)
         found = subgroup_rows(writer, measured, grouped.partitions, models, self.correction, self.family)
         analysis = SubgroupAnalysis(
             estimates=EstimateIndex(found.rows, label=plan.labels[0], group=WHOLE),
