@@ -35,7 +35,7 @@ def with_risks(measured: Iterable[GroupMeasures], cases: Cases, predictions: Pre
         parts: list[MetricReplicates | None] = [None] * found.columns.masks.shape[1]
         for name, k in {**found.columns.groups, WHOLE: 0}.items():
             if found.lacking(k) is None and _weighs(cases, found.columns.masks[:, k]):
-                parts[k] = _column_risks(cases, found, j, k, name, predictions)
+                parts[k] = column_risks(cases, found, j, k, name, predictions)
         yield replace(found, risks=parts)
 
 
@@ -43,9 +43,10 @@ def _weighs(cases: Cases, mask: Mask) -> bool:
     return cases.weight is None or bool((cases.weight[mask] > 0).any())
 
 
-def _column_risks(
+def column_risks(
     cases: Cases, found: GroupMeasures, label: int, column: int, name: str, predictions: Predictions
 ) -> MetricReplicates:
+    """The core set of one column of cases."""
     rows = np.flatnonzero(found.columns.masks[:, column])
     own = CaseRisks(
         name,
