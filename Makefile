@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # general registry's build brings gigabytes of CUDA libraries.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test check format slow screenshot bench validity clean
+.PHONY: demo test check format slow wheel docs screenshot bench validity clean
 
 demo: $(VENV)/.palpate
 	$(BIN)/palpate demo
@@ -23,6 +23,14 @@ check: $(VENV)/.dev
 
 slow: $(VENV)/.dev
 	$(BIN)/pytest -n 2 -m "slow or browser or cluster"
+
+# Builds the package, installs it into an empty environment and runs an audit and the demo there; a part of `make slow`.
+wheel: $(VENV)/.dev
+	$(BIN)/pytest -m slow tests/e2e/test_package.py
+
+# The site, in build/site: open build/site/index.html, offline too. A broken link or a failing notebook ends it.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
@@ -52,5 +60,9 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable ".[dev]"
 	touch $@ $(VENV)/.palpate
 
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable ".[demo,docs]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo build dist

@@ -170,7 +170,7 @@ def tell_xrays(folder: Path, outcome: Outcome) -> list[str]:
     return [
         f"Two models read chest X-rays. Their AUROC, the mean of {len(truth['shortcut'])} labels: {levels}.",
         f"Among patients with a similar pre-test probability, {changes} (planted: 0 and "
-        f"{planted / len(truth['shortcut']):.2f}).".replace("-", "−"),
+        + f"{planted / len(truth['shortcut']):.2f}).".replace("-", "−"),
     ]
 
 

@@ -102,7 +102,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class _Member:
+class Member:
     """One loaded model, and the ensemble that it is a member of."""
 
     spec: ModelSpec
@@ -121,7 +121,7 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, progress: RunProgress | 
     """Run all audits on all models; everything is written to `out` as soon as it is known."""
     progress = progress or NullProgress()
     progress.stage("loading models")
-    members = _load(job.models)
+    members = load_members(job.models)
     try:
         return _run(job, members, out, cache, progress)
     finally:
@@ -130,15 +130,12 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, progress: RunProgress | 
 
 
 def _run(
-    job: Job, members: Sequence[_Member], out: RunDirectory, cache: ScoreCache, progress: RunProgress
+    job: Job, members: Sequence[Member], out: RunDirectory, cache: ScoreCache, progress: RunProgress
 ) -> list[AuditResult]:
     job = replace(job, cohort=cases_with_images(job.cohort, [member.model for member in members]))
     manifest = _start(job, members, out)
     progress.stage("planning")
-    knowledge = LoadedModels({each.spec.name: each.model for each in members}, Path(members[0].spec.folder))
-    plans = make_plans(job.audits, job.cohort, job.seed, knowledge)
-    known = {each.spec.name: (each.model, each.ensemble) for each in members}
-    plans = check_fit(job.cohort, job.audits, plans, known)
+    plans = plan_all(job, members)
     for notice in (notice for plan in plans.values() for notice in plan.notices):
         progress.note(f"Concern: {notice}")
     manifest["cohorts"] = describe_cohorts(job.cohort, plans)
@@ -161,6 +158,14 @@ def _run(
     out.write_scorecard(scorecard({result.audit: result.answers for result in results}, list(models)))
     out.remove_pending()
     return results
+
+
+def plan_all(job: Job, members: Sequence[Member]) -> dict[str, Plan[Any]]:
+    """The plans of all audits, if the models can score them."""
+    knowledge = LoadedModels({each.spec.name: each.model for each in members}, Path(members[0].spec.folder))
+    plans = make_plans(job.audits, job.cohort, job.seed, knowledge)
+    known = {each.spec.name: (each.model, each.ensemble) for each in members}
+    return check_fit(job.cohort, job.audits, plans, known)
 
 
 def make_plans(
@@ -203,15 +208,15 @@ class LoadedModels:
         return load_masked(self._folder / target)
 
 
-def _load(entries: Sequence[ModelEntry]) -> list[_Member]:
+def load_members(entries: Sequence[ModelEntry]) -> list[Member]:
     """Every model of the run, loaded."""
-    members: list[_Member] = []
+    members: list[Member] = []
     try:
         for entry in entries:
             ensemble = entry.name if len(entry.specs) > 1 else None
             for k, spec in enumerate(entry.specs):
                 model = entry.loaded[k] if entry.loaded else load_model(spec)
-                members.append(_Member(spec, model, ensemble, entry.call_timeout))
+                members.append(Member(spec, model, ensemble, entry.call_timeout))
     except BaseException:
         for member in members:
             member.model.close()
@@ -219,7 +224,7 @@ def _load(entries: Sequence[ModelEntry]) -> list[_Member]:
     return members
 
 
-def _start(job: Job, members: Sequence[_Member], out: RunDirectory) -> dict[str, Any]:
+def _start(job: Job, members: Sequence[Member], out: RunDirectory) -> dict[str, Any]:
     """The manifest, written when all checks have passed; a run can be resumed only as what it was started as."""
     check_directory(out, resume=job.resume)
     models = [(member.spec, member.model, member.ensemble) for member in members]
@@ -233,7 +238,7 @@ def _start(job: Job, members: Sequence[_Member], out: RunDirectory) -> dict[str,
 
 def _score_all(
     job: Job,
-    members: Sequence[_Member],
+    members: Sequence[Member],
     plans: Mapping[str, Plan[Any]],
     out: RunDirectory,
     cache: ScoreCache,
@@ -277,7 +282,7 @@ def _score_all(
 
 
 def _by_audit(
-    member: _Member,
+    member: Member,
     scored: Scored,
     slices: Mapping[str, slice],
     plans: Mapping[str, Plan[Any]],
