@@ -24,6 +24,7 @@ from palpate.results import (
     Predictions,
     estimates_frame,
 )
+from palpate.stats.precision import n_distinct
 
 
 class Usable(NamedTuple):
@@ -87,7 +88,7 @@ def _planned_again(
     if (at < 0).any() or not len(at):
         return None
     kept = {model: replace(each, p=each.p[at], seen=each.seen[at]) for model, each in predictions.scored.items()}
-    n, total = len(np.unique(less.variants.parent)), len(np.unique(variants.parent))
+    n, total = n_distinct(less.variants.parent), n_distinct(variants.parent)
     said = (
         f"Scores are missing: {name} is about the {n:,} of {total:,} cases that every model scored, and has no number "
         "for the others."

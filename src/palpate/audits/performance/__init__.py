@@ -49,6 +49,7 @@ from palpate.audits.performance.risks import core_curves, with_core
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
+from palpate.stats.precision import n_distinct
 
 _KEPT = (*RANKING, *PROBABILITY, *CORE)
 """Metrics whose replicates are kept with the run."""
@@ -146,7 +147,7 @@ class Performance:
             specificity=self.specificity,
             correction=self.correction,
             thresholds=threshold,
-            n_patients={each.name: len(np.unique(each.patient)) for each in populations},
+            n_patients={each.name: n_distinct(each.patient) for each in populations},
             curves=calibration_curves(populations, predictions, plan.labels, measuring),
             core=core_curves(populations, predictions, plan.labels, measuring, self.net_benefit, self.level),
             net_benefit=self.net_benefit,

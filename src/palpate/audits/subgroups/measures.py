@@ -27,7 +27,7 @@ from palpate.audits.subgroups.plan import Partition
 from palpate.results import Plan, Predictions
 from palpate.stats import NOISE, CalibrationCurve, bootstrap
 from palpate.stats.bootstrap import Replicates
-from palpate.stats.precision import Weighing
+from palpate.stats.precision import Weighing, n_distinct
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -266,7 +266,7 @@ def with_derived(resampled: Floats) -> Floats:
 
 
 def _patients(cases: Cases, masks: Mask) -> NDArray[np.int64]:
-    return np.asarray([len(np.unique(cases.patient[mask])) for mask in masks.T], np.int64)
+    return np.asarray([n_distinct(cases.patient[mask]) for mask in masks.T], np.int64)
 
 
 def odd_scores(cases: Cases, labels: Sequence[str], predictions: Predictions) -> dict[tuple[str, str], str]:
@@ -302,7 +302,7 @@ def group_curves(
         drawn = [group for group in partition.groups if group not in few]
         for group in drawn if len(drawn) <= _MOST_LINES else []:
             rows = partition.rows(partition.groups.index(group))
-            patients = len(np.unique(cases.patient[rows]))
+            patients = n_distinct(cases.patient[rows])
             per_unit = 1.0 if cases.how.unit == "case" else float(rows.sum()) / patients
             for model in predictions.compared[:_MOST_MODELS]:
                 members = places.get(model) or [scored.index(model)]

@@ -111,6 +111,11 @@ def weighing(
     return Weighing(kept, np.nan_to_num(prevalence))
 
 
+def n_distinct(codes: NDArray[np.int64]) -> int:
+    """How many different codes there are, none of them negative; much faster than `np.unique` for millions."""
+    return int(np.count_nonzero(np.bincount(codes))) if len(codes) else 0
+
+
 def class_units(
     y_true: NDArray[np.uint8], patient: ArrayLike, unit: Unit, rows: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
