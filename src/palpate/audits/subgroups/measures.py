@@ -186,7 +186,7 @@ def measure_groups(
                 n_positive=found.n_positive[k : k + 1],
                 n_units=found.n_units[:, k : k + 1],
                 sizes=found.sizes[:, k : k + 1],
-                weighing=_weighing_of(found.weighing, k),
+                weighing=None if found.weighing is None else found.weighing.column(k),
                 why_undefined="no threshold or no predicted case: a denominator is 0",
             ).with_ensembles(predictions)
             for k in range(columns.masks.shape[1])
@@ -202,10 +202,6 @@ class _Measured(NamedTuple):
     n_units: NDArray[np.int64]
     sizes: Floats
     weighing: Weighing | None
-
-
-def _weighing_of(all_columns: Weighing | None, column: int) -> Weighing | None:
-    return None if all_columns is None else Weighing(*(each[..., column : column + 1] for each in all_columns))
 
 
 def _measure(cases: Cases, columns: Columns, label: int) -> _Measured:

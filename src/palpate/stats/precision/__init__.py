@@ -23,6 +23,10 @@ class Weighing(NamedTuple):
     prevalence: Floats
     """The weighted share of rows with the label."""
 
+    def column(self, k: int) -> Weighing:
+        """Those of one label."""
+        return Weighing(*(each[..., k : k + 1] for each in self))
+
 
 class Counts(NamedTuple):
     """How many rows and patients metrics are about, for each label."""
