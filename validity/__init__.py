@@ -13,6 +13,7 @@ AUDITS = (
     "performance",
     "subgroups",
     "operating",
+    "drift",
     "vocabulary",
     "characteristics",
     "capabilities",

@@ -40,7 +40,7 @@ def drift_findings(analysis: DriftAnalysis, answers: Sequence[Answer]) -> tuple[
 
 
 def _compared(analysis: DriftAnalysis) -> str:
-    return f"from {span(analysis.periods.first)} to {span(analysis.periods.latest)}"
+    return f"in {span(analysis.periods.latest)} against {span(analysis.periods.first)}"
 
 
 def _size(analysis: DriftAnalysis, answer: Answer) -> str:
