@@ -20,6 +20,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from palpate.audits.drift import Drift
+from palpate.audits.drift.estimates import change_estimates, trend_estimates
+from palpate.audits.drift.measures import TimedCases, all_series
+from palpate.audits.drift.plan import Periods
+from palpate.audits.kit.rows import RowWriter, corrected
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, ModelPredictions, Predictions
 from validity import COVERAGE, WRONG_VERDICTS, Cell
@@ -103,32 +107,53 @@ def audited(data: Drawn, **options: Any) -> AuditResult:
     return audit.analyse(plan, Predictions(answers), np.random.default_rng(int(data.y_true.sum())))
 
 
-def _significant(result: AuditResult, suffix: str) -> dict[str, bool]:
-    rows = result.estimates.filter(pl.col("metric").str.ends_with(suffix))
-    return {row["metric"].removesuffix(suffix): bool(row["significant"]) for row in rows.to_dicts()}
+class Told(NamedTuple):
+    """What the tests say, by metric."""
+
+    changed: dict[str, bool]
+    since: dict[str, int]
+    trend: dict[str, bool]
+
+
+def tested(data: Drawn, n_months: int, rng: np.random.Generator) -> Told:
+    """The tests of the audit, without its bootstrap."""
+    y_true, score = data.y_true.astype(np.uint8)[:, None], data.risk[None, :, None]
+    cases = TimedCases(y_true, score, np.full((1, 1), _THRESHOLD), data.patient)
+    answers = {"m": ModelPredictions(("ill",), data.risk[:, None], np.ones(len(y_true), bool))}
+    names = tuple(str(k) for k in range(n_months))
+    periods = Periods(names, data.month, "month", 1)
+    series = all_series(cases, periods, ("ill",), Predictions(answers))
+    writer = RowWriter("drift")
+    changes = change_estimates(writer, series, cases, periods, rng)
+    trends = corrected(
+        list(trend_estimates(writer, series, cases, periods)), "bonferroni", 0.95, family_of=lambda _: "trends"
+    )
+    return Told(
+        {each.metric: bool(row.significant) for each, row in zip(series, changes, strict=True)},
+        {each.metric: int(row.group or -1) for each, row in zip(series, changes, strict=True)},
+        {each.metric: bool(row.significant) for each, row in zip(series, trends, strict=True)},
+    )
 
 
 def _alarm_cells(setting: Setting, n_samples: int, seed: int) -> Iterator[Cell]:
     """Where nothing changes, no number may be said to have changed."""
     rng = np.random.default_rng([seed, setting.n_patients, setting.n_months, setting.n_notes])
-    changes, slopes, covered = [], [], dict[str, list[bool]]()
+    told = [tested(draw(setting, rng), setting.n_months, rng) for _ in range(n_samples)]
+    for what, rate in (
+        ("a change of any number at any date", np.mean([any(each.changed.values()) for each in told])),
+        ("a trend of any number", np.mean([any(each.trend.values()) for each in told])),
+    ):
+        yield Cell(f"false alarms, {what}", str(setting), float(rate), n_samples, at_most=_FALSE_ALARMS)
+
+
+def _coverage_cells(setting: Setting, n_samples: int, seed: int) -> Iterator[Cell]:
+    """Of whole audits: the latest periods against the first."""
+    rng = np.random.default_rng([seed, setting.n_patients, 2])
+    covered: dict[str, list[bool]] = {}
     for _ in range(n_samples):
-        result = audited(draw(setting, rng))
-        changes.append(any(_significant(result, "_change").values()))
-        slopes.append(any(_significant(result, "_trend").values()))
-        for row in result.estimates.filter(group="latest", reference="first").to_dicts():
+        for row in audited(draw(setting, rng)).estimates.filter(group="latest", reference="first").to_dicts():
             if row["pointwise_low"] is not None:
                 covered.setdefault(row["metric"], []).append(row["pointwise_low"] <= 0 <= row["pointwise_high"])
-    yield Cell(
-        "false alarms, a change of any number at any date",
-        str(setting),
-        float(np.mean(changes)),
-        n_samples,
-        at_most=_FALSE_ALARMS,
-    )
-    yield Cell(
-        "false alarms, a trend of any number", str(setting), float(np.mean(slopes)), n_samples, at_most=_FALSE_ALARMS
-    )
     rates = [float(np.mean(found)) for found in covered.values() if len(found) >= 20]
     if rates:
         what = "coverage of the change from the first to the latest periods, lowest of the metrics"
@@ -138,12 +163,9 @@ def _alarm_cells(setting: Setting, n_samples: int, seed: int) -> Iterator[Cell]:
 def _spared_cells(setting: Setting, spared: tuple[str, ...], n_samples: int, seed: int) -> Iterator[Cell]:
     """What does not change may not be said to, though other numbers do."""
     rng = np.random.default_rng([seed, setting.n_patients, 3])
-    told: dict[str, list[bool]] = {}
-    for _ in range(n_samples):
-        for metric, found in _significant(audited(draw(setting, rng)), "_change").items():
-            told.setdefault(metric, []).append(found)
+    told = [tested(draw(setting, rng), setting.n_months, rng) for _ in range(n_samples)]
     for metric in _TESTED:
-        rate, name = float(np.mean(told[metric])), metric.replace("_", " ")
+        rate, name = float(np.mean([each.changed[metric] for each in told])), metric.replace("_", " ")
         if metric in spared:
             yield Cell(f"false alarms, a change of {name}", str(setting), rate, n_samples, at_most=_FALSE_ALARMS)
         elif metric in ("auroc", "calibration_in_the_large", "prevalence"):
@@ -152,15 +174,11 @@ def _spared_cells(setting: Setting, spared: tuple[str, ...], n_samples: int, see
 
 def _power_cells(setting: Setting, n_samples: int, seed: int) -> Iterator[Cell]:
     rng = np.random.default_rng([seed, setting.n_patients, 5])
-    found, near = [], []
-    for _ in range(n_samples):
-        row = audited(draw(setting, rng)).estimates.filter(metric="auroc_change").row(0, named=True)
-        found.append(bool(row["significant"]))
-        if row["significant"]:
-            year, month = map(int, row["group"].split("-"))
-            near.append(abs(12 * (year - 2022) + month - 1 - setting.n_months // 2) <= 2)
-    yield Cell("power, a change of auroc", str(setting), float(np.mean(found)), n_samples)
-    if near:
+    told = [tested(draw(setting, rng), setting.n_months, rng) for _ in range(n_samples)]
+    found = [each for each in told if each.changed["auroc"]]
+    yield Cell("power, a change of auroc", str(setting), len(found) / n_samples, n_samples)
+    if found:
+        near = [abs(each.since["auroc"] - setting.n_months // 2) <= 2 for each in found]
         yield Cell("of those, the date is right within two months", str(setting), float(np.mean(near)), len(near))
 
 
@@ -178,8 +196,8 @@ def _verdict_cells(n_samples: int, seed: int) -> Iterator[Cell]:
 
 
 def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
-    """False alarms and coverage, what is spared, power, verdicts."""
-    n = min(n_samples, 100) if thin else n_samples
+    """False alarms, what is spared, power; then whole audits: coverage and verdicts."""
+    n = min(n_samples, 150) if thin else n_samples
     quiet = [Setting(600, 0.1), Setting(400, 0.2, n_notes=3)]
     if not thin:
         quiet += [Setting(300, 0.3, 6), Setting(2000, 0.05, 24), Setting(1200, 0.2, auroc=0.95), Setting(1000, 0.2, 36)]
@@ -191,4 +209,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
         yield from _spared_cells(Setting(2000, 0.2, later_prevalence=0.3), ("auroc", "sensitivity"), n, seed)
     for n_patients in (2000,) if thin else (600, 1200, 2000, 4000):
         yield from _power_cells(Setting(n_patients, 0.2, later_auroc=0.70), n, seed)
-    yield from _verdict_cells(n, seed)
+    n_audits = min(n_samples, 60 if thin else 200)
+    for setting in (Setting(400, 0.2, n_notes=3),) if thin else (Setting(400, 0.2, n_notes=3), Setting(600, 0.1)):
+        yield from _coverage_cells(setting, n_audits, seed)
+    yield from _verdict_cells(n_audits, seed)
