@@ -56,6 +56,9 @@ def run(page: Path) -> dict[str, str]:
         os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         with TemporaryDirectory(prefix="palpate-gallery-") as folder:
             NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}}).execute()
+            for cell in notebook.cells:  # without lines of progress
+                if cell.cell_type == "code":
+                    cell.outputs = [each for each in cell.outputs if each.get("name") != "stderr"]
             kept.mkdir(parents=True)
             (kept / names[0]).write_text(nbformat.writes(notebook), encoding="utf-8")
             report = Path(folder) / REPORT
