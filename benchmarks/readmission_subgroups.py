@@ -58,6 +58,7 @@ AUDITS = """\
     capacity: {{flag: 0.1}}
     n_replicates: {n}
   slices: {{}}
+  recalibration: {{}}
 """
 
 
@@ -104,7 +105,7 @@ def write_inputs(data: Path, out: Path) -> None:
     insured = {"MC": "Medicare", "MD": "Medicaid", "SP": "self-pay"}
     rest.select(
         "encounter_id", "patient_nbr", "split", "readmitted", "gender", "race",
-        pl.col("age").str.strip_chars("[)").str.split("-").list.first().cast(pl.Int64) // 20 * 20,
+        age_band(pl.col("age")),
         pl.col("admission_type_id").replace_strict(kind, default=None).alias("admission"),
         pl.when(pl.col("payer_code").is_not_null()).then(
             pl.col("payer_code").replace_strict(insured, default="other insurance")
@@ -118,6 +119,12 @@ def split_of(patients: pl.Series) -> pl.Series:
     drawn = np.random.default_rng(0).permutation(len(unique)) / len(unique)
     names = np.where(drawn < 0.5, "test", np.where(drawn < 0.6, "validation", "train"))
     return patients.replace_strict(unique, pl.Series(names)).alias("split")
+
+
+def age_band(age: pl.Expr) -> pl.Expr:
+    """`[70-80)` as 60-79: bands of twenty years."""
+    start = age.str.strip_chars("[)").str.split("-").list.first().cast(pl.Int64) // 20 * 20
+    return pl.concat_str(start, pl.lit("-"), start + 19).replace({"0-19": "under 20"})
 
 
 def chapter(code: str | None) -> str:

@@ -55,7 +55,7 @@ def test_page(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
             exec(compile(body, f"{page}", "exec"), scope if page in GALLERY else {"__name__": "docs"})
             done += 1
     for name in set(sys.modules) - before:
-        if name in ("my_model", "my_words", "length_model", "service", "shouting"):
+        if name in ("my_model", "my_words", "length_model", "service", "shouting", "lab_export"):
             del sys.modules[name]
     assert done, f"{page} runs nothing"
 

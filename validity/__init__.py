@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 AUDITS = (
     "performance",
+    "risks",
     "subgroups",
     "slices",
     "operating",

@@ -212,7 +212,7 @@ def draw_ward(n_stays: int, rng: np.random.Generator) -> Ward:
     shared = rng.normal(size=n_stays // 2 + 1)[stay // 2] * 0.5 + rng.normal(size=n_stays)[stay] * 0.5
     score = shared + math.sqrt(0.5) * rng.normal(size=len(stay)) + ill * (0.3 + 0.06 * hour)
     event = 4.0 * length - 4.0 + rng.uniform(0.1, 4.0, n_stays)
-    return Ward(stay, hour, event[stay], ill, 1 / (1 + np.exp(1.0 - score)))
+    return Ward(stay, np.asarray(hour, np.float64), event[stay], ill, 1 / (1 + np.exp(1.0 - score)))
 
 
 def _ward_table(ward: Ward) -> pl.DataFrame:

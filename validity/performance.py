@@ -6,7 +6,7 @@ shares 60% of the first one's noise. Where the spread is unequal, scores of posi
 scores are rounded to whole numbers. Where notes are uneven, a patient has 1 to dozens (1 and a negative binomial with
 mean 4 and dispersion 0.5), which share 90% of their variance. Where cases are weighted, three times as many positives
 are sampled as there are, and weights undo that; they vary by a lognormal factor (0.8) besides. Many samples are one
-call: each is a label of one population.
+call: each is a label of one population. Influences stand for resamples from 1,000 patients and 30 of a class on.
 """
 
 from __future__ import annotations
@@ -117,12 +117,13 @@ def part_of(setting: Setting, rng: np.random.Generator, n_samples: int, threshol
     population = Population("simulated", y_true.astype(np.uint8), y_score, limits, patient, int(rng.integers(2**60)))
     population = population._replace(weight=setting.weights(y_true[:, 0], rng))
     names = [str(k) for k in range(n_samples)]
-    return measure_labels(population, names, np.arange(n_samples), ("a", "b"), _MEASURING, n)
+    how = replace(_MEASURING, method="influence" if setting.shape == "influence" else "resample")
+    return measure_labels(population, names, np.arange(n_samples), ("a", "b"), how, n)
 
 
 def truth_of(setting: Setting) -> tuple[Floats, float]:
     """The metrics of half a million patients at the threshold that finds 70% of them, and that threshold."""
-    shape = "equal" if setting.shape in ("uneven", "weighted") else setting.shape
+    shape = "equal" if setting.shape in ("uneven", "weighted", "influence") else setting.shape
     large = setting._replace(n_patients=500_000, n_notes=1, shape=shape)
     y_true, y_score, _ = draw(large, np.random.default_rng(7), 1)
     threshold = float(np.quantile(y_score[0][y_true], 0.3))
@@ -141,12 +142,15 @@ def coverage(setting: Setting, n_samples: int, seed: int) -> dict[str, Held]:
     truth, threshold = truth_of(setting)
     rng, hits = np.random.default_rng(seed), dict[str, list[NDArray[np.bool_]]]()
     # All samples of a call have the same numbers of notes, and the same weights.
-    at_once = {"uneven": 10, "weighted": 1}.get(setting.shape, _AT_ONCE)
+    at_once = {"uneven": 10, "influence": 10, "weighted": 1}.get(setting.shape, _AT_ONCE)
+    previous = part_of(setting, rng, 1, threshold, _REPLICATES) if at_once == 1 else None
     for first in range(0, n_samples, at_once):
         part = part_of(setting, rng, min(at_once, n_samples - first), threshold, _REPLICATES)
         spread = part.spread(0.95)
         pair = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(part, "b", -1.0)], 0.95)
-        moved = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(_next(part), "a", -1.0)], 0.95)
+        other = _next(part) if previous is None else previous
+        moved = difference_interval([ContrastTerm(part, "a", 1.0), ContrastTerm(other, "a", -1.0)], 0.95)
+        previous = None if previous is None else part
         for k, metric in enumerate(METRICS):
             for what, low, high, wanted in (
                 (metric, spread.low[0, k], spread.high[0, k], truth[k]),
@@ -195,6 +199,12 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _coverage_cells(
         settings[:: 2 if thin else 1], "sampling weights, 200 patients and more", n_samples, seed
     )
+    settings = [
+        Setting(1000, share, auroc, notes, "influence")
+        for share, auroc, notes in ((0.05, 0.6, 1), (0.05, 0.95, 1), (0.3, 0.8, 3), (0.1, 0.8, 3))
+    ]
+    where = "influences in place of resamples, 1000 patients"
+    yield from _coverage_cells(settings[:: 2 if thin else 1], where, n_samples, seed)
     n_audits = min(n_samples, 60 if thin else 400)
     yield from _average_cells(n_audits, seed)
     yield from _audit_cells(n_audits, seed)

@@ -102,6 +102,7 @@ def test_sampling_weights():
         weighted.weights_of(np.array([2]))
     both = stack([plain, weighted])
     assert both.weights.tolist() == [1.0, 1.0, 1.0, 3.0, 1.5, 0.0], "a cohort without weights counts each case once"
+    assert both.weights_of(np.arange(6)).tolist() == [1.0, 1.0, 1.0, 2.0, 1.0, 0.0], "each cohort by itself"
     equal = Cohort.from_frame(GOOD.with_columns(sampling_weight=pl.lit(7)), labels=("y",))
     assert equal.weights_of(np.arange(3)) is None
     assert equal.facts == ()

@@ -26,7 +26,7 @@ from palpate.cases.hashing import key_of
 from palpate.models import ModelSpec
 from palpate.models.adapters.palpate import save_sklearn, save_tfidf_xgboost
 from palpate.testing import KeywordModel
-from tests.contracts.model_contract import TEXTS, asked_texts
+from palpate.testing.model_contract import TEXTS, asked_texts
 
 NOTES = [*TEXTS, "pain pain fever", "good condition, no pain", "chest pain at rest", "insulin for diabetes"] * 3
 Y = np.arange(len(NOTES)) % 2

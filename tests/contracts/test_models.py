@@ -15,8 +15,8 @@ import pytest
 from palpate import registry
 from palpate.cases.edits import Inputs
 from palpate.models import Model, ModelSpec, load_model
-from tests.contracts import model_contract as contract
-from tests.contracts import plain_models, torch_and_remote_models
+from palpate.testing import model_contract as contract
+from tests.contracts import changed_weights, plain_models, torch_and_remote_models
 
 MODULES: tuple[Any, ...] = (plain_models, torch_and_remote_models)
 FACTORIES: dict[str, Callable[[Path], ModelSpec]] = {}
@@ -24,17 +24,6 @@ CHANGES: dict[str, Callable[[Path], Any]] = {}
 for module in MODULES:
     FACTORIES |= module.FACTORIES
     CHANGES |= getattr(module, "CHANGES", {})
-
-CHECKS = (
-    contract.check_probabilities,
-    contract.check_labels,
-    contract.check_no_rows,
-    contract.check_rows_are_independent,
-    contract.check_edits_are_splices,
-    contract.check_odd_texts,
-    contract.check_visible_ends,
-    contract.check_explains,
-)
 
 
 def is_remote(spec: ModelSpec) -> bool:
@@ -58,7 +47,7 @@ def model(spec: ModelSpec) -> Iterator[Model]:
     loaded.close()
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", contract.MODEL_CHECKS, ids=lambda check: check.__name__)
 def test_model(check: Callable[[Model], None], model: Model) -> None:
     check(model)
 
@@ -69,7 +58,7 @@ def test_fingerprint_is_stable(spec: ModelSpec) -> None:
 
 def test_fingerprint_changes_with_the_option_of_that_name(spec: ModelSpec) -> None:
     other = replace(spec, options={**spec.options, "fingerprint": "a second version"})
-    assert contract.fingerprint(other) != contract.fingerprint(spec)
+    assert changed_weights.fingerprint(other) != changed_weights.fingerprint(spec)
 
 
 def test_fingerprint_and_answers_change_with_the_file(name: str, tmp_path: Path) -> None:
@@ -82,7 +71,7 @@ def test_fingerprint_and_answers_change_with_the_file(name: str, tmp_path: Path)
     if name in CHANGES:
         CHANGES[name](tmp_path)
     else:
-        assert contract.change_weights(tmp_path), "CHANGES must say how to change this model"
+        assert changed_weights.change_weights(tmp_path), "CHANGES must say how to change this model"
     after = load_model(spec)
     p_after = after.predict(Inputs.from_texts(contract.TEXTS))
     after.close()
@@ -94,7 +83,9 @@ def test_a_copy_in_another_folder_is_the_same_model(spec: ModelSpec, tmp_path: P
     if is_remote(spec):
         pytest.skip("an endpoint has no file that palpate can see")
     shutil.copytree(spec.folder, tmp_path / "copy")
-    assert contract.fingerprint(replace(spec, folder=str(tmp_path / "copy"))) == contract.fingerprint(spec)
+    assert changed_weights.fingerprint(replace(spec, folder=str(tmp_path / "copy"))) == changed_weights.fingerprint(
+        spec
+    )
 
 
 def test_unknown_option_is_named(spec: ModelSpec) -> None:
@@ -111,8 +102,8 @@ def test_spec_can_be_sent_to_a_worker(spec: ModelSpec) -> None:
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
-def test_loads_in_a_fresh_process(spec: ModelSpec, model: Model, tmp_path: Path) -> None:
-    contract.check_loads_in_a_fresh_process(spec, model, tmp_path)
+def test_loads_in_a_fresh_process(spec: ModelSpec, model: Model) -> None:
+    contract.check_loads_in_a_fresh_process(spec, model)
 
 
 def test_every_scheme_is_under_contract(tmp_path_factory: pytest.TempPathFactory) -> None:

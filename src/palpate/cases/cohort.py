@@ -147,19 +147,21 @@ class Cohort:
     def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The weights of some rows with a mean of 1; None where they are all equal, so that there is nothing to weigh.
 
-        Scale the rows of each cohort by themselves: a weight compares cases of one cohort only.
+        Each cohort's have a mean of 1: a weight compares cases of one cohort only.
         """
         if self.weights is None or not len(rows):
             return None
-        weight = self.weights[rows]
-        total = float(weight.sum())
-        if total == 0:
-            names = ", ".join(self.cases["cohort"][rows].unique(maintain_order=True))
-            raise CohortError(
-                f"each of the {len(rows):,} cases of cohort '{names}' to audit has a sampling weight of 0",
-                hint="give the cases of the audited split weights above 0",
-            )
-        return None if (weight == weight[0]).all() else weight / (total / len(rows))
+        weight, names = self.weights[rows], self.cases["cohort"].gather(rows)
+        for name in names.unique(maintain_order=True):
+            own = (names == name).to_numpy()
+            mean = float(weight[own].mean())
+            if mean == 0:
+                raise CohortError(
+                    f"each of the {int(own.sum()):,} cases of cohort '{name}' to audit has a sampling weight of 0",
+                    hint="give the cases of the audited split weights above 0",
+                )
+            weight[own] = 1.0 if (weight[own] == weight[own][0]).all() else weight[own] / mean
+        return None if (weight == 1.0).all() else weight
 
     @property
     def has_stays(self) -> bool:
@@ -200,7 +202,8 @@ class Cohort:
             digest.update(f"{column.name}:{column.dtype}".encode())
             digest.update(lengths.astype("<u4").tobytes())
             for start in range(0, len(text), 4096):
-                digest.update("".join(text[start : start + 4096].drop_nulls()).encode("utf-8", "surrogatepass"))
+                joined = text[start : start + 4096].str.join("")
+                digest.update("".join(joined.drop_nulls()).encode())
         digest.update("\x1f".join(self.labels).encode())
         for part in (self.y.indptr, self.y.indices, self.y.data):
             digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())

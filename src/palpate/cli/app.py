@@ -11,11 +11,15 @@ from rich.console import Console
 
 from palpate import __version__
 
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 a condition of the gate fails, 2 the input is wrong, 3 a model failed, "
+    "70 internal error, 130 stopped."
+)
 app = typer.Typer(
     name="palpate",
     help="Shows how a clinical prediction model behaves, beyond its AUROC.",
     no_args_is_help=True,
-    add_completion=False,
+    epilog=EXIT_CODES,
     rich_markup_mode=None,  # help is shown as it is written; as Rich's markup, [a, b] would disappear
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},

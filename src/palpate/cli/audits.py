@@ -1,4 +1,4 @@
-"""Commands that audit: `audit`, `plan`, `report`, `demo`."""
+"""Commands that audit, and that read what was audited: `audit`, `plan`, `report`, `recalibration`, `demo`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from palpate.cli.app import ConfigFile, Debug, Only, app, err, out
+from palpate.cli.app import EXIT_CODES, ConfigFile, Debug, Only, app, err, out
+from palpate.cli.pipelines import AsJson, LogFile, Quiet, reporting
 
 if TYPE_CHECKING:
     from palpate.commands.audit import Outcome
     from palpate.report.findings import FindingView
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def audit(
     config: ConfigFile,
     run: Annotated[Path | None, typer.Option("--out", help="Run directory; default: CONFIG-run beside it.")] = None,
@@ -29,13 +30,15 @@ def audit(
         list[str] | None,
         typer.Option("--set", metavar="AUDIT.OPTION=VALUE", help="Override an option of an audit."),
     ] = None,
+    quiet: Quiet = False,
+    log: LogFile = None,
+    as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001  (read by main)
 ) -> None:
     """Run the audits of a configuration on its models, and write the report."""
-    from palpate.cli.progress import TerminalProgress
     from palpate.commands import audit as jobs
 
-    with TerminalProgress(err) as progress:
+    with reporting("audit", quiet=quiet, log=log, as_json=as_json) as progress:
         outcome = jobs.audit(
             config,
             out=run,
@@ -45,7 +48,8 @@ def audit(
             overrides=settings or (),
             progress=progress,
         )
-    _tell(outcome, progress.told)
+        progress.summary.update(jobs.summarise(outcome))
+        _tell(outcome, progress.told)
     if not outcome.passed:
         raise typer.Exit(1)
 
@@ -55,16 +59,21 @@ def plan(
     config: ConfigFile,
     folder: Annotated[Path, typer.Option("--out", help="Folder for inputs.parquet.", show_default=False)],
     only: Only = None,
+    quiet: Quiet = False,
+    log: LogFile = None,
+    as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write what must be scored, for a model that lives elsewhere. The file holds note text."""
     from palpate.commands import audit as jobs
 
-    file, n, has_text = jobs.write_inputs(config, out=folder, only=only or ())
-    warning = " (it holds note text)" if has_text else ""
-    out.print(f"{n:,} inputs to score are in [bold]{escape(str(file))}[/bold]{warning}.", soft_wrap=True)
-    key = "input_id" if has_text else "cohort, case_id"
-    out.print(f"Write a table with {key} and a probability column per label, and name it as predictions:FILE.")
+    with reporting("plan", quiet=quiet, log=log, as_json=as_json) as progress:
+        file, n, has_text = jobs.write_inputs(config, out=folder, only=only or ())
+        progress.summary.update(inputs=str(file), n_inputs=n, has_text=has_text)
+        warning = " (it holds note text)" if has_text else ""
+        out.print(f"{n:,} inputs to score are in [bold]{escape(str(file))}[/bold]{warning}.", soft_wrap=True)
+        key = "input_id" if has_text else "cohort, case_id"
+        out.print(f"Write a table with {key} and a probability column per label, and name it as predictions:FILE.")
 
 
 @app.command()
@@ -76,6 +85,21 @@ def report(
     from palpate.commands import audit as jobs
 
     out.print(f"Report: [bold]{escape(str(jobs.report(run)))}[/bold]", soft_wrap=True)
+
+
+@app.command()
+def recalibration(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.", show_default=False)],
+    file: Annotated[Path, typer.Option("--out", help="The card, a .md or .json file.", show_default=False)],
+    models: Annotated[list[str] | None, typer.Option("--model", help="Only this model; repeatable.")] = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Write the card of a recalibration, for whoever maintains the model: formula, fit, before and after, limits."""
+    from palpate.commands.recalibration import write_card
+
+    n = write_card(run, file, models=models or ())
+    what = "recalibration" if n == 1 else "recalibrations"
+    out.print(f"Card: [bold]{escape(str(file))}[/bold], {n:,} {what}", soft_wrap=True)
 
 
 @app.command()

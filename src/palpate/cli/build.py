@@ -9,7 +9,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from palpate.cli.app import Debug, Settings, app, err, out
+from palpate.cli.app import EXIT_CODES, Debug, Settings, app, err, out
+from palpate.cli.pipelines import AsJson, LogFile, Quiet, reporting
 
 if TYPE_CHECKING:
     from palpate.train.pretest import TrainedPretest
@@ -76,7 +77,7 @@ def cohort(
         out.print(line, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def train(
     kind: Annotated[
         str,
@@ -89,28 +90,38 @@ def train(
         typer.Option("--cohort", help="A table with splits, or an audit.yaml that names one.", show_default=False),
     ],
     folder: Annotated[Path, typer.Option("--out", help="Folder for the model.", show_default=False)],
-    settings: Settings = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="OPTION=VALUE", help="An option, or the role of a column, as text=note; repeatable."
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")] = False,
+    quiet: Quiet = False,
+    log: LogFile = None,
+    as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Train a reference model, to be used as `palpate:DIR`; `pretest` adds pre-test probabilities to the cohort."""
-    from palpate.cli.progress import TerminalProgress
     from palpate.commands.build import train_model
     from palpate.train import Trained, TrainStep
 
-    with TerminalProgress(err) as progress:
+    with reporting("train", quiet=quiet, log=log, as_json=as_json) as progress:
 
         def show(step: TrainStep) -> None:
             progress.step(step.stage, step.done, step.total, "" if step.loss is None else f"(loss {step.loss:.4f})")
 
         made = train_model(kind, file, folder, overrides=settings or (), resume=resume, progress=show)
-    if not isinstance(made, Trained):
-        _show_pretest(made)
-        return
-    for model in made.models:
-        auroc = next((row for row in model.metrics if row["metric"] == "auroc"), None)
-        found = f"validation AUROC {auroc['value']:.3f}, " if auroc and auroc["value"] is not None else ""
-        out.print(f"palpate:{escape(str(model.folder))}: {found}threshold {model.threshold:.3f}", soft_wrap=True)
+        if not isinstance(made, Trained):
+            progress.summary.update(cohort=str(made.file), labels=made.table)
+            _show_pretest(made)
+            return
+        trained = [{"source": f"palpate:{each.folder}", "threshold": each.threshold} for each in made.models]
+        progress.summary.update(kind=kind, models=trained)
+        for model in made.models:
+            auroc = next((row for row in model.metrics if row["metric"] == "auroc"), None)
+            found = f"validation AUROC {auroc['value']:.3f}, " if auroc and auroc["value"] is not None else ""
+            out.print(f"palpate:{escape(str(model.folder))}: {found}threshold {model.threshold:.3f}", soft_wrap=True)
 
 
 def _show_pretest(made: TrainedPretest) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,7 +54,33 @@ def audit(
     progress: RunProgress | None = None,
 ) -> Outcome:
     """Run a configuration: cohort, models, audits, report, gate. `out` is `NAME-run` beside it by default."""
-    config = Path(config)
+    progress = progress or NullProgress()
+    ready = prepare(
+        Path(config), out=out, only=only, resume=resume, workers=workers, overrides=overrides, progress=progress
+    )
+    return execute(ready.job, ready.directory, ready.conditions, cache=ready.cache, progress=progress)
+
+
+class ReadyRun(NamedTuple):
+    """A configuration that was read and checked, with its cohort; its models are not loaded yet."""
+
+    job: Job
+    directory: RunDirectory
+    conditions: list[Condition]
+    cache: Path | None
+
+
+def prepare(
+    config: Path,
+    *,
+    out: Path | str | None = None,
+    only: Sequence[str] = (),
+    resume: bool = False,
+    workers: int | None = None,
+    overrides: Sequence[str] = (),
+    progress: RunProgress,
+) -> ReadyRun:
+    """Read a configuration and its cohort, and check all that can be checked without a model."""
     folder = config.parent
     settings = load_config(config, overrides=tuple(overrides))
     settings.check_models(folder)
@@ -60,7 +88,6 @@ def audit(
     conditions = _conditions(settings, audits, folder)
     directory = RunDirectory(Path(out) if out else folder / f"{config.stem}-run")
     check_directory(directory, resume=resume)
-    progress = progress or NullProgress()
     progress.stage("reading the cohort")
     cohort = _cohort(settings, folder)
     for written, name in _called(settings, folder).items():
@@ -84,8 +111,7 @@ def audit(
             "include_text": settings.include_text,
         },
     )
-    cache = folder / settings.cache if settings.cache else None
-    return execute(job, directory, conditions, cache=cache, progress=progress)
+    return ReadyRun(job, directory, conditions, folder / settings.cache if settings.cache else None)
 
 
 def execute(
@@ -100,6 +126,20 @@ def execute(
     judgements = _gate(conditions, results, directory)
     progress.stage("writing the report")
     return Outcome(directory, results, judgements, report(directory.path))
+
+
+def summarise(outcome: Outcome) -> dict[str, Any]:
+    """A run in a few values, for pipelines: where it is, the gate, the scorecard, how many findings of each verdict."""
+    scorecard = outcome.run.path / "scorecard.json"
+    kinds = Counter(finding.kind for result in outcome.results for finding in result.findings)
+    return {
+        "run": str(outcome.run.path),
+        "report": str(outcome.report),
+        "passed": outcome.passed,
+        "gate": [judgement._asdict() for judgement in outcome.judgements],
+        "findings": dict(sorted(kinds.items())),
+        "scorecard": json.loads(scorecard.read_text(encoding="utf-8")) if scorecard.exists() else None,
+    }
 
 
 def report(path: Path | str) -> Path:

@@ -5,18 +5,22 @@ The synthetic hospital, the cohort builders and the trainers are imported only w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from palpate.cases.cohort import Cohort
-from palpate.config import load_config, parse_settings
+from palpate.config import load_tables, parse_settings
 from palpate.data.tables import TableSpec, read_cohort
 from palpate.errors import ConfigError, first_problem
 from palpate.models.options import parse_options
+
+COHORT = "cohort."
+"""Before a setting that is meant for the table, where the model has an option of the same name."""
 
 if TYPE_CHECKING:
     from palpate.data.cohorts import BuiltCohort
@@ -68,12 +72,41 @@ def build_cohort(
     return built
 
 
-def read_training_cohort(path: Path) -> Cohort:
-    """A cohort from a table, or the first one in an `audit.yaml`, which gives the roles of its columns."""
-    if path.suffix not in (".yaml", ".yml"):
-        return read_cohort(TableSpec(file=path), name=path.name.split(".")[0])
-    name, spec = next(iter(load_config(path).tables().items()))
-    return read_cohort(spec, name=name, folder=path.parent)
+def read_training_cohort(path: Path, roles: Mapping[str, Any] = MappingProxyType({})) -> Cohort:
+    """A cohort from a table, or the first one in an `audit.yaml`, which gives the roles of its columns.
+
+    `roles` are fields of `TableSpec`, on top of what the file says.
+    """
+    name, spec, folder = path.name.split(".")[0], TableSpec(file=path), Path()
+    if path.suffix in (".yaml", ".yml"):
+        (name, spec), folder = next(iter(load_tables(path).items())), path.parent
+    return read_cohort(_with_roles(spec, roles), name=name, folder=folder)
+
+
+def _with_roles(spec: TableSpec, roles: Mapping[str, Any]) -> TableSpec:
+    listed = {name: value.split(",") if _is_list(name, value) else value for name, value in roles.items()}
+    try:
+        return TableSpec(**{**spec.model_dump(exclude_unset=True), **listed})
+    except ValidationError as error:
+        wrong = first_problem(error)
+        raise ConfigError(f"--set {wrong.field}: {wrong.problem}") from None
+
+
+def _is_list(name: str, value: Any) -> bool:
+    """`--set labels=a,b` without brackets, which a shell may take for its own."""
+    return name in ("labels", "attributes") and isinstance(value, str)
+
+
+def _for_the_table(settings: Mapping[str, Any], own: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of the model, and of the table: `text=note`, or `cohort.labels=...` where the model has labels too."""
+    table, model = {}, {}
+    for name, value in settings.items():
+        role = name.removeprefix(COHORT)
+        if role in TableSpec.model_fields and role != "file" and (name != role or name not in own):
+            table[role] = value
+        else:
+            model[name] = value
+    return model, table
 
 
 def train_model(
@@ -85,14 +118,19 @@ def train_model(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Trained | TrainedPretest:
-    """Train a reference model on a cohort's file; the kind `pretest` adds pre-test probabilities to the cohort."""
-    from palpate.train import check_options, train
-    from palpate.train.pretest import train_pretest
+    """Train a reference model on a cohort's file; the kind `pretest` adds pre-test probabilities to the cohort.
 
-    options = parse_settings(overrides)
+    `overrides` are options of the kind, and roles of the table's columns such as `text=note`.
+    """
+    from palpate.train import check_options, options_of, train
+    from palpate.train.pretest import train_pretest
+    from palpate.train.pretest.options import PretestOptions
+
+    own = list(PretestOptions.model_fields) if kind == "pretest" else [option.name for option in options_of(kind)]
+    options, roles = _for_the_table(parse_settings(overrides), own)
     if kind != "pretest":
         check_options(kind, options)
-    cases = read_training_cohort(cohort)
+    cases = read_training_cohort(cohort, roles)
     if kind == "pretest":
         return train_pretest(cases, out, options, resume=resume, progress=progress)
     return train(kind, cases, out, options, resume=resume, progress=progress)

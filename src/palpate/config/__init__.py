@@ -28,7 +28,7 @@ from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec, check_model
 from palpate.results.verdicts import MARGINS
 
-__all__ = ["DATA", "Config", "ModelConfig", "audit_name", "load_config", "make_audit", "parse_settings"]
+__all__ = ["DATA", "Config", "ModelConfig", "audit_name", "load_config", "load_tables", "make_audit", "parse_settings"]
 
 DATA = "data"
 """The audit of the data, which every run begins with unless it is set to `false`."""
@@ -86,20 +86,31 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str | None = None
+    """The title of the report."""
     cohort: Annotated[TableSpec | None, BeforeValidator(_file_only)] = None
+    """The table of cases: a file whose columns have palpate's names, or a file and the roles of its columns."""
     cohorts: dict[Name, Annotated[TableSpec, BeforeValidator(_file_only)]] = Field(default_factory=dict)
+    """Several tables by name in place of `cohort`; the first one is the main one."""
     models: dict[Name, Annotated[ModelConfig, BeforeValidator(_source_only)]] = Field(min_length=1)
+    """The models by name: `scheme:target`, a list of several seeds, or a mapping with `source` and options."""
     audits: dict[str, dict[str, Any]] = Field(min_length=1)
+    """The audits with their options; `python:module:Class` is one of your own."""
     margins: dict[Annotated[str, AfterValidator(_margin)], Annotated[float, Field(gt=0, lt=1)]] = Field(
         default_factory=dict
     )
     """The smallest effects that matter, in place of the defaults."""
     gate: tuple[str, ...] = ()
+    """Conditions such as `no concern`; where one fails, `palpate audit` exits with 1."""
     seed: int = Field(default=0, ge=0)
+    """The same seed gives the same bytes."""
     executor: Literal["local", "ray"] = "local"
+    """Where models run: on this machine, or on a Ray cluster."""
     workers: int = Field(default=1, ge=1)
+    """Processes that score."""
     cache: Path | None = None
+    """The file of the cache of scores; default: in the user's cache folder."""
     include_text: bool = False
+    """Whether reports and results may hold text of notes."""
     _written: YamlNode | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
@@ -138,13 +149,20 @@ class Config(BaseModel):
                     name=name if isinstance(entry.source, str) else f"{name}[{k}]",
                     source=source,
                     folder=str(folder),
-                    options=entry.options,
+                    options=self._with_case_column(source, entry.options),
                     isolate=entry.isolate,
                 )
                 for k, source in enumerate((entry.source,) if isinstance(entry.source, str) else entry.source, start=1)
             ]
             for name, entry in self.models.items()
         }
+
+    def _with_case_column(self, source: str, options: dict[str, Any]) -> dict[str, Any]:
+        """A table of predictions may name its cases as the cohort's table does."""
+        own = [spec.case for spec in self.tables().values() if spec.case is not None]
+        if not own or not source.startswith("predictions:") or "case" in options:
+            return options
+        return {**options, "case": tuple(dict.fromkeys(["case_id", *own]))}
 
     def check_models(self, folder: Path, *, leaving_out: Sequence[str] = ()) -> None:
         """Refuse a model whose source or options are wrong, before anything is read; some schemes may be left out."""
@@ -179,6 +197,16 @@ def load_config(path: Path, *, overrides: tuple[str, ...] = ()) -> Config:
         raise _explain(error, file) from None
     config._written = file
     return config
+
+
+def load_tables(path: Path) -> dict[str, TableSpec]:
+    """The cohorts that a configuration names, which may lack everything else: training needs no models."""
+    file = read_yaml(path, needs="`cohort:`")
+    raw = {"models": {"none": "none:none"}, "audits": {"performance": None}, **file.plain()}
+    try:
+        return Config.model_validate(raw).tables()
+    except ValidationError as error:
+        raise _explain(error, file) from None
 
 
 def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:

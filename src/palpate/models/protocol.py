@@ -47,6 +47,8 @@ class Model(ABC):
     """How much of a text the model reads, in words ("the first 512 tokens"); None: all of it."""
     tells_cohorts_apart: bool = True
     """False: the model looks cases up by name alone, so it can't be used where two cohorts share case names."""
+    may_miss: bool = False
+    """True: a prediction may be NaN, which is missing: it is counted and reported, not an error."""
     answers_altered: ClassVar[bool] = True
     """False: the model is nothing but scores of the cases, so it is left out of audits that alter or make up texts."""
     cached: ClassVar[bool] = True

@@ -41,6 +41,7 @@ QUESTIONS = {
     "subgroups": "For whom is it worse, and by how much?",
     "slices": "Is there a group of patients that nobody named for whom it is worse?",
     "operating": "What does flagging at a threshold mean for the ward?",
+    "recalibration": "Would its risks be right after a simple correction, and is that shown?",
     "drift": "Has it changed over time?",
     "vocabulary": "Which words move the prediction, and do clinicians agree that they should?",
     "characteristics": "What happens when only the patient's age, gender or ethnicity changes in the note?",
@@ -98,7 +99,7 @@ def render(manifest: Mapping[str, Any], results: Sequence[AuditResult], *, gate:
     """
     environment = page_environment()
     sections = list(_sections(environment, manifest, results))
-    scripts = _scripts() if any(isinstance(b, Chart) for r in results for b in r.blocks) else ()
+    scripts = chart_scripts() if any(isinstance(b, Chart) for r in results for b in r.blocks) else ()
     page = {
         "title": typeset.shorten(manifest.get("title"), 200) or "Audit of a clinical prediction model",
         "created": typeset.date(manifest.get("created")),
@@ -150,7 +151,7 @@ def template_text(name: str) -> str:
 
 
 @cache
-def _scripts() -> tuple[Markup, ...]:
+def chart_scripts() -> tuple[Markup, ...]:
     """Vega with its embedder, and the page's own script."""
     return Markup(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")), Markup(template_text("report.js"))
 
@@ -236,6 +237,15 @@ def _blocks(
         room.blocks -= size
         shown.append(html)
     return shown, omitted, withheld
+
+
+def blocks_as_html(blocks: Sequence[Table | Chart], *, order: Sequence[str] = ()) -> list[Markup]:
+    """Blocks of a page that is not a report; `order` gives series their colours."""
+    module, room = page_environment().get_template("blocks.html.j2"), _Room()
+    return [
+        Markup(module.render(block=_view(block, order, "", room), id=f"block-{index}"))
+        for index, block in enumerate(blocks, start=1)
+    ]
 
 
 def _drawn(view: TableView | FigureView | ExamplesView) -> int:

@@ -6,6 +6,7 @@ differ in shape or dash as well as in colour. Legends are HTML, made by `charts`
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -23,6 +24,7 @@ INK = "var(--ink)"
 MUTED = "var(--muted)"
 PLOT_HEIGHT = 260
 TITLE_WIDTH = 34
+MOST_NAMED_TICKS = 8
 LETTER = 7
 """Pixels that a letter of an axis takes in a wide font."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -91,7 +93,15 @@ def _domain(axis: Axis, extra: list[float] | None = None, *, zero: bool = False)
 def _axis(axis: Axis, **options: Any) -> Spec:
     shown = {"format": ".0%"} if axis.percent else {}
     title = textwrap.wrap(axis.title, TITLE_WIDTH) or ""
+    if axis.labels is not None:
+        options |= {"values": _ticks(len(axis.labels)), "labelExpr": f"{json.dumps(axis.labels)}[datum.value]"}
     return {"title": title, "tickCount": 5, "labelOverlap": True, "labelFlush": False, **shown, **options}
+
+
+def _ticks(n: int) -> list[int]:
+    """Places along an axis that leave room for their names, the first among them."""
+    step = max(1, -(-n // MOST_NAMED_TICKS))
+    return list(range(0, n, step))
 
 
 def _x(prepared: ChartData, field: str, *, zero: bool = False) -> Spec:
@@ -165,13 +175,13 @@ def _tooltip(prepared: ChartData, rows: list[Row], *, x: bool = False, value: st
     chart = prepared.chart
     fields = []
     if any(row.get("name") for row in rows):
-        title = chart.y.title if prepared.categories else "Case"
+        title = chart.y.title if prepared.categories else chart.x.title if chart.x.labels else "Case"
         fields.append(_of("name:N", title=title))
     if chart.kind == "heatmap":
         fields.append(_of("column:N", title=chart.x.title))
     if chart.series:
         fields.append(_of("s:N", title=chart.series.replace("_", " ").capitalize()))
-    if x:
+    if x and chart.x.labels is None:
         shown = ".1%" if chart.x.percent else ".3~f"
         fields.append(_of("x:Q", title=chart.x.title, format=shown))
     fields.append(_of("t:N", title=value or chart.x.title))

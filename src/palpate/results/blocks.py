@@ -54,6 +54,8 @@ class Axis(BaseModel):
     low: float | None = None
     high: float | None = None
     percent: bool = False
+    labels: tuple[str, ...] | None = None
+    """What 0, 1, 2, ... are called along the axis: the periods of a time line."""
 
 
 class Chart(Block):

@@ -99,11 +99,15 @@ class ModelFacts(NamedTuple):
     reads: str = "text"
     uses_edits: bool = False
     window: str | None = None
+    may_miss: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class ModelPredictions:
-    """One model's predictions for one plan, in the plan's order; NaN where it was not asked (`ModelRequests.only`)."""
+    """One model's predictions for one plan, in the plan's order.
+
+    NaN where it was not asked (`ModelRequests.only`), and where a model that may lack scores (`may_miss`) has none.
+    """
 
     labels: tuple[str, ...]
     p: NDArray[np.float64]

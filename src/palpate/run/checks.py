@@ -141,7 +141,7 @@ def left_out_of(name: str, model: Model, cohort: Cohort, plans: Mapping[str, Pla
 
 def facts_of(model: Model) -> ModelFacts:
     """What a model declares about itself."""
-    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window)
+    return ModelFacts(tuple(model.explains), model.reads, model.uses_edits, model.window, model.may_miss)
 
 
 def cases_with_images(cohort: Cohort, models: Iterable[Model]) -> Cohort:

@@ -45,6 +45,7 @@ from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
 from palpate.run.execute.wanted import gather
 from palpate.run.manifest import build_manifest, describe_cohorts, left_out_fact, unreliable_cache
+from palpate.run.missing import Usable, usable_predictions
 from palpate.run.scores import odd_models, with_odd_models
 from palpate.run.weights import with_weights
 
@@ -101,7 +102,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class _Member:
+class Member:
     """One loaded model, and the ensemble that it is a member of."""
 
     spec: ModelSpec
@@ -120,7 +121,7 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, progress: RunProgress | 
     """Run all audits on all models; everything is written to `out` as soon as it is known."""
     progress = progress or NullProgress()
     progress.stage("loading models")
-    members = _load(job.models)
+    members = load_members(job.models)
     try:
         return _run(job, members, out, cache, progress)
     finally:
@@ -129,15 +130,12 @@ def run(job: Job, out: RunDirectory, cache: ScoreCache, progress: RunProgress | 
 
 
 def _run(
-    job: Job, members: Sequence[_Member], out: RunDirectory, cache: ScoreCache, progress: RunProgress
+    job: Job, members: Sequence[Member], out: RunDirectory, cache: ScoreCache, progress: RunProgress
 ) -> list[AuditResult]:
     job = replace(job, cohort=cases_with_images(job.cohort, [member.model for member in members]))
     manifest = _start(job, members, out)
     progress.stage("planning")
-    knowledge = LoadedModels({each.spec.name: each.model for each in members}, Path(members[0].spec.folder))
-    plans = make_plans(job.audits, job.cohort, job.seed, knowledge)
-    known = {each.spec.name: (each.model, each.ensemble) for each in members}
-    plans = check_fit(job.cohort, job.audits, plans, known)
+    plans = plan_all(job, members)
     for notice in (notice for plan in plans.values() for notice in plan.notices):
         progress.note(f"Concern: {notice}")
     manifest["cohorts"] = describe_cohorts(job.cohort, plans)
@@ -145,12 +143,13 @@ def _run(
     turn = 0
     while True:
         predictions = _score_all(job, members, plans, out, cache, progress, manifest, turn)
-        larger = _plan_again(job, plans, predictions, turn)
+        usable = usable_predictions(job.audits, plans, predictions)
+        larger = _plan_again(job, plans, usable, turn)
         if not larger:
             break
         plans, turn = {**plans, **larger}, turn + 1
     out.write_manifest(manifest)
-    analysed = [_analyse(job, name, plans[name], predictions[name], progress) for name in plans]
+    analysed = [_analyse(job, name, plans[name], usable[name], progress) for name in plans]
     results = with_odd_models(analysed, odd_models(job.cohort, plans, predictions))
     results = with_weights(results, job.audits, plans)
     for result in results:
@@ -159,6 +158,14 @@ def _run(
     out.write_scorecard(scorecard({result.audit: result.answers for result in results}, list(models)))
     out.remove_pending()
     return results
+
+
+def plan_all(job: Job, members: Sequence[Member]) -> dict[str, Plan[Any]]:
+    """The plans of all audits, if the models can score them."""
+    knowledge = LoadedModels({each.spec.name: each.model for each in members}, Path(members[0].spec.folder))
+    plans = make_plans(job.audits, job.cohort, job.seed, knowledge)
+    known = {each.spec.name: (each.model, each.ensemble) for each in members}
+    return check_fit(job.cohort, job.audits, plans, known)
 
 
 def make_plans(
@@ -201,15 +208,15 @@ class LoadedModels:
         return load_masked(self._folder / target)
 
 
-def _load(entries: Sequence[ModelEntry]) -> list[_Member]:
+def load_members(entries: Sequence[ModelEntry]) -> list[Member]:
     """Every model of the run, loaded."""
-    members: list[_Member] = []
+    members: list[Member] = []
     try:
         for entry in entries:
             ensemble = entry.name if len(entry.specs) > 1 else None
             for k, spec in enumerate(entry.specs):
                 model = entry.loaded[k] if entry.loaded else load_model(spec)
-                members.append(_Member(spec, model, ensemble, entry.call_timeout))
+                members.append(Member(spec, model, ensemble, entry.call_timeout))
     except BaseException:
         for member in members:
             member.model.close()
@@ -217,7 +224,7 @@ def _load(entries: Sequence[ModelEntry]) -> list[_Member]:
     return members
 
 
-def _start(job: Job, members: Sequence[_Member], out: RunDirectory) -> dict[str, Any]:
+def _start(job: Job, members: Sequence[Member], out: RunDirectory) -> dict[str, Any]:
     """The manifest, written when all checks have passed; a run can be resumed only as what it was started as."""
     check_directory(out, resume=job.resume)
     models = [(member.spec, member.model, member.ensemble) for member in members]
@@ -231,7 +238,7 @@ def _start(job: Job, members: Sequence[_Member], out: RunDirectory) -> dict[str,
 
 def _score_all(
     job: Job,
-    members: Sequence[_Member],
+    members: Sequence[Member],
     plans: Mapping[str, Plan[Any]],
     out: RunDirectory,
     cache: ScoreCache,
@@ -275,7 +282,7 @@ def _score_all(
 
 
 def _by_audit(
-    member: _Member,
+    member: Member,
     scored: Scored,
     slices: Mapping[str, slice],
     plans: Mapping[str, Plan[Any]],
@@ -299,18 +306,20 @@ def _by_audit(
 
 
 def _plan_again(
-    job: Job, plans: Mapping[str, Plan[Any]], predictions: Mapping[str, Predictions], turn: int
+    job: Job, plans: Mapping[str, Plan[Any]], usable: Mapping[str, Usable], turn: int
 ) -> dict[str, Plan[Any]]:
     """The larger plans of audits that have not seen enough."""
     larger = {}
     for name, audit in job.audits.items():
-        if isinstance(audit, AdaptiveAudit):
-            more = audit.plan_again(plans[name], predictions[name], stream(job.seed, name, "again", str(turn)))
+        if isinstance(audit, AdaptiveAudit) and not usable[name].nothing:
+            more = audit.plan_again(plans[name], usable[name].predictions, stream(job.seed, name, "again", str(turn)))
             if more is not None:
                 larger[name] = more
     return larger
 
 
-def _analyse(job: Job, name: str, plan: Plan[Any], predictions: Predictions, progress: RunProgress) -> AuditResult:
+def _analyse(job: Job, name: str, plan: Plan[Any], usable: Usable, progress: RunProgress) -> AuditResult:
     progress.stage(f"analysing {name}")
-    return job.audits[name].analyse(plan, predictions, stream(job.seed, name, "analyse"))
+    if usable.nothing:
+        return usable.empty(name)
+    return usable.told(job.audits[name].analyse(plan, usable.predictions, stream(job.seed, name, "analyse")))

@@ -1,6 +1,7 @@
 """Sampling weights: every audit's section says whether its numbers use them, and what they cost.
 
-An audit that weighs its cases says so by an empty `unweighted_because`; any other says there why it does not.
+An audit that weighs its cases says so by an empty `unweighted_because` (and by `weighted_except`, which numbers it does
+not weigh); any other says there why it does not.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ def _told(result: AuditResult, audit: Audit, plan: Plan[Any]) -> AuditResult:
         )
         finding = Finding(sentence=sentence, kind="caveat")
     else:
+        but = f" but {name}" if (name := getattr(audit, "weighted_except", "")) else ""
         told = ", ".join(f"{n:,} cases of {name} are as precise as {worth:,.0f}" for name, n, worth in sizes)
         finding = Finding(
-            sentence=f"All numbers use the sampling weights of the cases: {told} of equal weight (Kish). "
+            sentence=f"All numbers{but} use the sampling weights of the cases: {told} of equal weight (Kish). "
             "Cases and patients are counted as they are."
         )
     return replace(result, findings=(*result.findings, finding))

@@ -32,6 +32,7 @@ from palpate.stats.arguments import (
 _ROWS_PER_CHUNK = 4_000_000
 _VALUES_PER_CHUNK = 8_000_000
 _one_at_a_time = threading.Lock()
+Method = Literal["resample", "auto", "influence"]
 DATA = np.array([-1], np.int64)
 """The number of the replicate that is the data itself."""
 
@@ -52,6 +53,7 @@ class BootstrapOptions(NamedTuple):
     n_bins: int
     n_replicates: int
     seed: np.uint64
+    method: Method = "resample"
 
     @property
     def n_values(self) -> int:
@@ -80,6 +82,7 @@ def bootstrap(
     average: Literal["none", "macro"] = "none",
     n_replicates: int = 10_000,
     n_threads: int | None = None,
+    method: Method = "resample",
 ) -> Replicates:
     """Metrics of every model and label, on the data and on each bootstrap replicate.
 
@@ -97,8 +100,12 @@ def bootstrap(
 
     average="macro" gives a label axis of length 1, the mean over labels, and never keeps the replicates of all labels
     in memory. For anything else with thousands of labels, call it on slices of labels with one integer `rng`.
+
+    method="auto" does not resample labels that have so many rows and patients that each patient's influence tells how
+    they vary (`precision.influence`); method="influence" resamples none. Two calls that share replicates must have as
+    many rows.
     """
-    options = check_options(metrics, specificity, n_bins, n_replicates, rng)
+    options = check_options(metrics, specificity, n_bins, n_replicates, rng)._replace(method=method)
     if average not in ("none", "macro"):
         raise ValueError(f'average must be "none" or "macro", not {average!r}')
     checked = check_rows(
@@ -203,28 +210,82 @@ def _chunks(rows: Rows, options: BootstrapOptions) -> Iterator[tuple[slice, Rows
     step = max(1, min(_ROWS_PER_CHUNK // (n * n_models), _VALUES_PER_CHUNK // n_values))
     for low in range(0, n_labels, step):
         part = slice(low, min(low + step, n_labels))
-        yield (
-            part,
-            rows._replace(
-                positive=rows.positive[:, part],
-                score=rows.score[:, :, part],
-                threshold=rows.threshold[:, part],
-                used=rows.used[:, part],
-                weight=None if rows.weight is None else rows.weight[:, part],
-                unit=rows.unit[:, part],
-                sizes=rows.sizes[part],
-                draws=rows.draws[part],
-            ),
-        )
+        yield part, _some_labels(rows, part)
 
 
 def _every_label(rows: Rows, options: BootstrapOptions) -> Replicates:
     n_models, _, n_labels = rows.score.shape
+    large = _not_resampled(rows, options)
+    if large.any() and not large.all():
+        return _joined(rows, options, large)
+    every = options._replace(n_replicates=0) if large.any() else options
     shape = (n_models, len(options.metrics), n_labels)
-    point, values = np.empty(shape), np.empty((*shape, options.n_replicates))
-    for part, chunk in _chunks(rows, options):
-        point[:, :, part], values[:, :, part] = _evaluate(chunk, options)
+    point, values = np.empty(shape), np.empty((*shape, every.n_replicates))
+    for part, chunk in _chunks(rows, every):
+        point[:, :, part], values[:, :, part] = _evaluate(chunk, every)
+    if large.any():
+        from palpate.stats.precision.influence import influence_replicates
+        from palpate.stats.precision.moves import Settings
+
+        how = Settings(options.specificity, options.n_bins)
+        values = influence_replicates(
+            rows, options.metrics, point, how, seed=int(options.seed), n_replicates=options.n_replicates
+        )
     return Replicates(options.metrics, point, values)
+
+
+def _not_resampled(rows: Rows, options: BootstrapOptions) -> NDArray[np.bool_]:
+    """The labels whose replicates come from influences."""
+    from palpate.stats.precision.influence import can_stand_for_resamples
+
+    if options.method == "resample" or options.n_replicates == 0:
+        return np.zeros(rows.positive.shape[1], bool)
+    if options.method == "influence":
+        return np.ones(rows.positive.shape[1], bool)
+    return can_stand_for_resamples(rows, options.n_replicates)
+
+
+def _joined(rows: Rows, options: BootstrapOptions, large: NDArray[np.bool_]) -> Replicates:
+    """Labels that are resampled beside labels that are not."""
+    shape = (rows.score.shape[0], len(options.metrics), len(large))
+    point, values = np.empty(shape), np.empty((*shape, options.n_replicates))
+    methods: tuple[tuple[Method, NDArray[np.bool_]], ...] = (("influence", large), ("resample", ~large))
+    for method, chosen in methods:
+        some = _some_labels(rows, chosen)
+        part = _every_label(_used_only(some) if method == "resample" else some, options._replace(method=method))
+        point[:, :, chosen], values[:, :, chosen] = part.point, part.values
+    return Replicates(options.metrics, point, values)
+
+
+def _used_only(rows: Rows) -> Rows:
+    """The rows and the patients that count for any label: the others need not be drawn."""
+    keep = rows.used.any(axis=1)
+    if not rows.shared or not keep.any() or keep.all():
+        return rows
+    known, code = np.unique(rows.unit[keep, 0], return_inverse=True)
+    sizes = np.full((rows.positive.shape[1], 1), known.size, np.int64)
+    return rows._replace(
+        positive=rows.positive[keep],
+        score=rows.score[:, keep],
+        used=rows.used[keep],
+        weight=None if rows.weight is None else rows.weight[keep],
+        unit=np.broadcast_to(code.astype(np.uint32)[:, None], (code.size, rows.positive.shape[1])),
+        sizes=sizes,
+        draws=sizes,
+    )
+
+
+def _some_labels(rows: Rows, part: slice | NDArray[np.bool_]) -> Rows:
+    return rows._replace(
+        positive=rows.positive[:, part],
+        score=rows.score[:, :, part],
+        threshold=rows.threshold[:, part],
+        used=rows.used[:, part],
+        weight=None if rows.weight is None else rows.weight[:, part],
+        unit=rows.unit[:, part],
+        sizes=rows.sizes[part],
+        draws=rows.draws[part],
+    )
 
 
 def _macro(rows: Rows, options: BootstrapOptions) -> Replicates:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -44,6 +46,28 @@ def test_every_number_of_a_fixed_threshold() -> None:
         assert row["n_positive"] == y.sum()
         if metric != "threshold":
             assert row["low"] < value < row["high"], metric
+
+
+def test_sampling_weights_of_the_cohort_weigh_every_rate_and_the_thresholds() -> None:
+    cohort, p = cases()
+    weight = np.random.default_rng(8).lognormal(0, 1, len(p))
+    weighted = replace(cohort, cases=cohort.cases.with_columns(sampling_weight=pl.Series(weight)))
+    result = run(Operating(thresholds={"vendor": 0.3}, **QUICK), weighted, {"m": p})
+    rows = cohort.rows(split="test")
+    (y, score), w = held_out(cohort, p), weight[rows]
+    tn, fp, fn, tp = sk.confusion_matrix(y, score >= 0.3, sample_weight=w).ravel()
+    expected = {
+        "sensitivity": tp / (tp + fn),
+        "specificity": tn / (tn + fp),
+        "ppv": tp / (tp + fp),
+        "flag_rate": (tp + fp) / w.sum(),
+        "net_benefit": tp / w.sum() - fp / w.sum() * 0.3 / 0.7,
+    }
+    for metric, value in expected.items():
+        row = find(result, metric, "vendor")
+        assert row["value"] == pytest.approx(value), metric
+        assert row["low"] < value < row["high"], metric
+        assert row["n"] == len(y)
 
 
 def test_intervals_in_other_units_are_those_of_the_rates() -> None:

@@ -199,3 +199,18 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     cohort, p = planted(300)
     first, second = (run(Subgroups(by=("gender",), **QUICK), cohort, {"m": p}).estimates for _ in range(2))
     assert first.equals(second)
+
+
+def test_differences_between_models_are_paired_on_the_same_patients() -> None:
+    """A model and nearly the same model: how much more one falls behind in a group is known far better than by how
+    much each does."""
+    cohort, p = planted(worse=0.3)
+    nearly = 1 / (1 + np.exp(-(np.log(p / (1 - p)) + 0.1 * np.random.default_rng(2).normal(size=len(p)))))
+    audit = Subgroups(by=("race",), n_replicates=300, threshold=0.3)
+    result = run(audit, cohort, {"m": p, "nearly": nearly})
+    own = find(result, "auroc", "race=b", reference="all others", model="m")
+    between = find(result, "auroc_difference", "race=b", reference="m", model="nearly")
+    level = find(result, "auroc", "race=b", reference="m", model="nearly")
+    width = own["pointwise_high"] - own["pointwise_low"]
+    assert 0 < between["pointwise_high"] - between["pointwise_low"] < width / 3
+    assert 0 < level["pointwise_high"] - level["pointwise_low"] < width / 3

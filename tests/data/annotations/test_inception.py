@@ -152,6 +152,34 @@ def test_a_document_alone(tmp_path: Path) -> None:
         assert (one.document, one.annotator, one.content.spans[0].features["code"]) == ("7", "7", code)
 
 
+def test_projects_that_were_packed_into_one_zip(tmp_path: Path) -> None:
+    one, two = (zipped(project(tmp_path / name / "p", ".zip"), tmp_path / f"{name}.zip") for name in ("one", "two"))
+    expected = [(who, each.content) for who in ("one", "two") for each in read_projects(tmp_path / f"{who}.zip")]
+    for folder in ("", "all/"):
+        with zipfile.ZipFile(tmp_path / "outer.zip", "w") as packed:
+            for file in (one, two):
+                packed.write(file, f"{folder}{file.name}")
+        assert [(each.project, each.content) for each in read_projects(tmp_path / "outer.zip")] == expected
+
+
+def test_a_folder_of_one_document_and_what_a_mac_adds(tmp_path: Path) -> None:
+    """The unpacked zip of a document: its file and the type system."""
+    (tmp_path / "7.xmi").write_text(xmi(TEXT, [mark("Asystole", "I46.9")]), encoding="utf-8")
+    (tmp_path / "TypeSystem.xml").write_text(TYPE_SYSTEM)
+    (tmp_path / "._7.xmi").write_bytes(b"\0\5\x16\7")
+    (one,) = read_projects(tmp_path)
+    assert (one.document, one.content.spans[0].features["code"]) == ("7", "I46.9")
+    folder = project(tmp_path / "p", ".json")
+    place = next(folder.rglob("*.json")).parent
+    for name in (".DS_Store", "._anna.json"):
+        (place / name).write_bytes(b"\0\5\x16\7")
+    assert {each.annotator for each in read_projects(folder)} == {"anna", "ben"}
+    archive = zipped(folder, tmp_path / "mac.zip")
+    with zipfile.ZipFile(archive, "a") as packed:
+        packed.writestr("__MACOSX/annotation/7.txt/._anna.json", b"\0")
+    assert {each.annotator for each in read_projects(archive)} == {"anna", "ben"}
+
+
 # --- what is wrong with a file ----------------------------------------------------------------------------------
 
 
@@ -193,6 +221,32 @@ def test_bad_files(tmp_path: Path, name: str, content: bytes, said: str) -> None
     assert said in str(caught.value)
     assert str(tmp_path / name) in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("how", ["damaged", "locked"])
+def test_a_file_in_a_zip_that_cannot_be_read(tmp_path: Path, how: str) -> None:
+    content = bytearray(zipped(project(tmp_path / "p", ".json"), tmp_path / "q.zip").read_bytes())
+    if how == "damaged":
+        at = content.find(b"Asystole")
+        content[at : at + 1] = b"a"
+    else:
+        for mark_, flag in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+            at = content.find(mark_)
+            while at >= 0:
+                content[at + flag] |= 1
+                at = content.find(mark_, at + 4)
+    (tmp_path / "q.zip").write_bytes(content)
+    with pytest.raises(CohortError, match="the file is damaged, or needs a password") as refused:
+        read_projects(tmp_path / "q.zip")
+    assert "annotation" in str(refused.value)
+
+
+def test_the_path_of_a_bad_file_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "docs" / "7.txt").mkdir(parents=True)
+    (tmp_path / "docs" / "7.txt" / "anna.json").write_text("{}")
+    with pytest.raises(CohortError) as refused:
+        read_projects(tmp_path / "docs")
+    assert refused.value.file == tmp_path / "docs" / "7.txt" / "anna.json"
 
 
 def test_a_span_outside_the_text_is_refused() -> None:

@@ -181,3 +181,42 @@ def test_a_million_rows(tmp_path: Path) -> None:
     found = model.predict(Inputs.from_texts([""] * len(wanted), [str(k) for k in wanted]))
     assert np.array_equal(found[:, 0], p[wanted])
     assert time.perf_counter() - start < 60
+
+
+@pytest.mark.parametrize("mark", ["", "NA", "nan", "n/a", " NULL ", "None", ".", "-"])
+def test_missing_scores_are_errors_unless_they_are_reported(mark: str, tmp_path: Path) -> None:
+    table(tmp_path, f"case_id,x,y\nc1,0.5,0.1\nc2,{mark},0.2\n")
+    with pytest.raises(ConfigError, match=r"row 2, column 'x': .*`missing: report`"):
+        read(tmp_path)
+    model = read(tmp_path, missing="report")
+    assert model.may_miss
+    np.testing.assert_array_equal(model.predict(inputs()), [[0.5, 0.1], [np.nan, 0.2]])
+    assert model.fingerprint != read(table(tmp_path, "case_id,x,y\nc1,0.5,0.1\n")).fingerprint
+
+
+def test_a_case_without_a_row_is_missing(tmp_path: Path) -> None:
+    table(tmp_path, "case_id,x\nc1,0.5\n")
+    with pytest.raises(ModelError, match=r"no prediction for the case.*`missing: report`"):
+        read(tmp_path).predict(inputs())
+    np.testing.assert_array_equal(read(tmp_path, missing="report").predict(inputs()), [[0.5], [np.nan]])
+
+
+@pytest.mark.parametrize("cell", ["high", "1.5", "-0.1", "inf", "0,5,1"])
+def test_wrong_scores_are_errors_even_where_missing_ones_are_reported(cell: str, tmp_path: Path) -> None:
+    table(tmp_path, f'case_id,x\nc1,0.5\nc2,"{cell}"\n')
+    with pytest.raises(ConfigError, match="row 2, column 'x'"):
+        read(tmp_path, missing="report")
+
+
+def test_missing_scores_of_typed_files(tmp_path: Path) -> None:
+    pl.DataFrame({"case_id": ["c1", "c2"], "x": [None, float("nan")]}).write_parquet(tmp_path / "p.parquet")
+    assert np.isnan(read(tmp_path, "p.parquet", missing="report").predict(inputs())).all()
+
+
+def test_the_first_name_of_the_case_column_that_the_file_has(tmp_path: Path) -> None:
+    model = read(table(tmp_path, "stay,x\nc1,0.5\nc2,0.25\n"), case=("case_id", "stay"))
+    assert model.labels == ("x",)
+    assert model.predict(inputs()).tolist() == [[0.5], [0.25]]
+    both = read(table(tmp_path, "stay,case_id,x\ns1,c1,0.5\ns2,c2,0.25\n"), case=("case_id", "stay"))
+    assert both.labels == ("x",)
+    assert both.predict(inputs()).tolist() == [[0.5], [0.25]]

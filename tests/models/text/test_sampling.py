@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import combinations
+from math import factorial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
+from palpate.models import Model, Probabilities
 from palpate.models.text.sampling import explain_by_sampling
 from palpate.results import SAMPLED, Asked
 from palpate.testing import CountingModel, KeywordModel
@@ -67,3 +71,47 @@ def test_any_model_can_be_asked(tmp_path: Path, way: str) -> None:
     assert value(result, "token_precision") == 1.0
     with pytest.raises(ConfigError, match="it can by: occlusion, lime, kernel_shap"):
         audit(quick(gold, explain="magic"), cohort, tmp_path / "no", toy=knower())
+
+
+def exact_shapley(log_odds: Callable[[list[str]], float], words: list[str]) -> list[float]:
+    """Over all sets of the other words."""
+    n, out = len(words), []
+    for i in range(n):
+        total = 0.0
+        for size in range(n):
+            for kept in combinations([j for j in range(n) if j != i], size):
+                weight = factorial(size) * factorial(n - size - 1) / factorial(n)
+                with_it, without = (log_odds([words[j] for j in sorted(some)]) for some in ((*kept, i), kept))
+                total += weight * (with_it - without)
+        out.append(total)
+    return out
+
+
+class Interacting(Model):
+    """Severe sepsis together is more than either word, and "no" speaks against; the size of it all can be small."""
+
+    labels, fingerprint = ("a",), "interacting"
+
+    def __init__(self, size: float) -> None:
+        self.size = size
+
+    def log_odds(self, words: list[str]) -> float:
+        there = set(words)
+        return self.size * (2 * ({"severe", "sepsis"} <= there) + ("fever" in there) - 0.5 * ("no" in there)) - 1
+
+    def predict(self, inputs: Inputs) -> Probabilities:
+        return np.array([[1 / (1 + np.exp(-self.log_odds(text.split())))] for text in inputs.texts])
+
+
+@pytest.mark.parametrize("size", [1.0, 0.01])
+def test_interactions_and_weak_models(size: float) -> None:
+    """Shapley values are near the exact ones; LIME does not lose a model whose log-odds hardly move."""
+    words = ["no", "severe", "sepsis", "and", "fever", "seen", "today"]
+    model, asked = Interacting(size), Asked(np.array([0]), np.array([0]))
+    exact = np.array(exact_shapley(model.log_odds, words)) / size
+    for way, error in (("kernel_shap", 0.35), ("lime", 0.5)):
+        found = explain_by_sampling(model, Inputs.from_texts([" ".join(words)]), asked, way)
+        assert found.score / size == pytest.approx(exact, abs=error)
+        assert set(np.argsort(-found.score)[:3].tolist()) == {1, 2, 4}
+    still = explain_by_sampling(Interacting(0.0), Inputs.from_texts([" ".join(words)]), asked, "lime")
+    assert still.score.tolist() == [0.0] * len(words)

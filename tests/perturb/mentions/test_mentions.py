@@ -189,7 +189,9 @@ def test_an_affirmed_mention_is_a_mention(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("start", ["x", "x:", "x -\n"])
-@pytest.mark.parametrize("run", [" ", "-", "x", "word: no ", "\n", "\n ", "a\n", ": ", "no ", "pneumonia: "])
+@pytest.mark.parametrize(
+    "run", [" ", "-", "x", "word: no ", "\n", "\n ", "a\n", ": ", "no ", "pneumonia: ", "[ ] ", "[x]y "]
+)
 def test_long_runs_take_no_longer_than_their_length(start: str, run: str) -> None:
     """A table drawn in blanks or dashes must not hang the audit."""
     find_mentions(["pneumonia"], ["Pneumonia"], rule="affirmed")

@@ -17,8 +17,8 @@ from palpate.errors import CohortError, ConfigError, MissingExtra
 from palpate.models import ModelSpec, load_model
 from palpate.models.adapters.palpate import read_manifest
 from palpate.results import Asked
+from palpate.testing import model_contract as contract
 from palpate.train import train
-from tests.contracts import model_contract as contract
 from tests.e2e.command_line import CommandLine
 from tests.train.coding.coding_cohort import TRIGGERS, charts, cohort, evidence_file, tiny
 from tests.train.training import contents, predict, read_back

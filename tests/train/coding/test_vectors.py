@@ -42,6 +42,18 @@ def test_every_layout_gives_the_same(layout: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found.values, expected, rtol=1e-6)
 
 
+def test_words_with_blanks_in_them_and_a_mark_at_the_beginning(tmp_path: Path) -> None:
+    """GloVe's largest file has ". . ." among its words; an editor may put a byte order mark before the first."""
+    lines = "\ufefffever 1 2\n. . . 7 8\nchest\u00a0pain 0 0\nat name@domain 1 1\ngout 3 4\n"
+    (tmp_path / "vectors.txt").write_text(lines, encoding="utf-8")
+    found = read_vectors(tmp_path / "vectors.txt", ["gout", "fever", ". . ."])
+    assert found.values.tolist() == [[3, 4], [1, 2], [7, 8]]
+
+
+def _broken(content: bytes) -> bytes:
+    return content[:20] + bytes(byte ^ 255 for byte in content[20:40]) + content[40:]
+
+
 @pytest.mark.parametrize(
     ("content", "what"),
     [
@@ -51,6 +63,9 @@ def test_every_layout_gives_the_same(layout: str, tmp_path: Path) -> None:
         (b"elsewhere 1 2\n", "has a vector for none of the words"),
         (b"2 3\nfever \x00\x00", "the file ends early"),
         (b"fever 1 nan\n", "a number is not finite"),
+        (b"fever\ngout\n", "word 1 is not followed by numbers only"),
+        (gzip.compress(b"fever 1 2\n" * 5000)[:-20], "the compressed file is damaged or ends early"),
+        (_broken(gzip.compress(bytes(range(256)) * 200)), "the compressed file is damaged or ends early"),
     ],
 )
 def test_what_is_no_file_of_vectors(content: bytes, what: str, tmp_path: Path) -> None:

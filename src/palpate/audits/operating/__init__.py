@@ -36,6 +36,8 @@ class Operating:
     """Alerts, yield and workload at the thresholds that are used."""
 
     name: ClassVar[str] = "operating"
+    unweighted_because: ClassVar[str] = ""
+    weighted_except: ClassVar[str] = "alerts per stay and times"
     metrics: ClassVar[tuple[str, ...]] = (*DECISIONS, *TIMED)
     questions: ClassVar[tuple[str, ...]] = tuple(REQUIREMENTS)
 

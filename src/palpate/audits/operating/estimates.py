@@ -126,12 +126,14 @@ class PointRows:
             reason = ppv.reason or "no interval: PPV may be 0"
             gone = float(1.0 / value[0] - 1.0 / value[1])
             return replace(ppv, metric=NEEDED, value=gone, low=None, high=None, p_value=None, reason=reason)
+        own = error / value**2
+        # Inverses of few numbers have long tails, so nothing is gained from what the two models share.
         ends = contrast_interval(
             list(1.0 / value),
             [Interval(1.0 / high[m], 1.0 / low[m]) for m in range(2)],
-            list(error / value**2),
+            list(own),
             [1.0, -1.0],
-            defined_error(inverse[0] - inverse[1]),
+            np.maximum(defined_error(inverse[0] - inverse[1]), np.hypot(*own)),
             n_units=self.part.n_units.min(),
         )
         found = float(1.0 / value[0] - 1.0 / value[1])

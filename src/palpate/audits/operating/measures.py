@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, member_places
+from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, member_places, weighing
 from palpate.audits.kit.scope import Unit
 from palpate.audits.operating.plan import AlertPlan, StayRows
 from palpate.audits.operating.points import AlertPoint
@@ -39,15 +39,13 @@ class Decided(NamedTuple):
     weight: Floats | None = None
 
     @classmethod
-    def of(
-        cls, plan: Plan[AlertPlan], predictions: Predictions, rows: StayRows, combine: str, weight: Floats | None = None
-    ) -> Decided:
-        """A stay's risk is the highest of its predictions, or the first; `weight` is by row of the plan."""
+    def of(cls, plan: Plan[AlertPlan], predictions: Predictions, rows: StayRows, combine: str) -> Decided:
+        """A stay's risk is the highest of its predictions, or the first; its sampling weight is that of the first."""
         y_true = rows.highest(plan.cohort.y_true(plan.variants.parent, plan.labels).astype(np.float64)).astype(np.uint8)
         y_score = np.stack([answers.p for answers in predictions.scored.values()])
         scores = rows.highest(y_score) if combine == "max" else rows.first(y_score)
-        own = None if weight is None else rows.first(weight[:, None])[:, 0]
-        return cls(y_true, scores, rows.patient, own)
+        weight = plan.cohort.weights_of(plan.variants.parent[rows.order[rows.start]])
+        return cls(y_true, scores, rows.patient, weight)
 
 
 class AlertSampling(NamedTuple):
@@ -81,12 +79,14 @@ def measure_points(
             weight=decided.weight,
             n_replicates=how.n_replicates,
             rng=how.seed,
+            method="auto",
         )
         counts: dict[str, Any] = {
             "n": np.asarray([n]),
             "n_positive": y_true[:, :1].sum(axis=0, dtype=np.int64),
             "n_units": class_units(y_true[:, :1], decided.patient, how.unit),
-            "sizes": cluster_sizes(y_true[:, :1], decided.patient, how.unit),
+            "sizes": cluster_sizes(y_true[:, :1], decided.patient, how.unit, weight=decided.weight),
+            "weighing": weighing(y_true[:, :1], decided.weight),
         }
         point, values = with_shares(found.point), with_shares(found.values)
         yield [

@@ -17,7 +17,14 @@ import numpy as np
 from pydantic import Field
 
 from palpate.audits.kit.metrics import replicates_frame
-from palpate.audits.kit.resampling import Correction, Family
+from palpate.audits.kit.missing import (
+    MISSING_METRICS,
+    complete_cases,
+    may_miss,
+    missing_report,
+    nothing_scored,
+)
+from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.risks import CORE, BenefitRange, check_range
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, audited_labels
@@ -37,7 +44,7 @@ from palpate.audits.performance.measures import (
     odd_scores,
     populations_of,
 )
-from palpate.audits.performance.plan import HeldOut, plan_cases
+from palpate.audits.performance.plan import HeldOut, counted_cases, kept_cases, plan_cases
 from palpate.audits.performance.risks import core_curves, with_core
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, Plan, Predictions, estimates_frame
@@ -57,7 +64,8 @@ class Performance:
 
     name: ClassVar[str] = "performance"
     unweighted_because: ClassVar[str] = ""
-    metrics: ClassVar[tuple[str, ...]] = (*METRICS, *CORE, "auroc_drop")
+    handles_missing: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = (*METRICS, *CORE, "auroc_drop", *MISSING_METRICS)
     questions: ClassVar[tuple[str, ...]] = ("separation", "calibration", "travel", "comparison")
 
     labels: tuple[str, ...] | None = None
@@ -94,6 +102,24 @@ class Performance:
         return plan_cases(self.name, cohort, labels, self.split)
 
     def analyse(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+        """All numbers; where scores are missing, on the cases that every model scored, and what is missing."""
+        if not may_miss(predictions):
+            return self._measured(plan, predictions, rng)
+        populations = counted_cases(plan)
+        complete = complete_cases(predictions, [each.rows for each in populations if each.bounded])
+        left = kept_cases(plan, complete.keep)
+        limits = {}
+        if left.memory.cohorts:
+            rows = {"validation": left.memory.validation, "main": left.memory.main}
+            found = decide_thresholds(left, complete.predictions.scored, rule=self._threshold_rule, **rows)
+            limits = dict(zip(complete.predictions.scored, found.values, strict=True))
+        writer = RowWriter(self.name, self.level)
+        report = missing_report(writer, plan, predictions, complete, populations, limits)
+        if not left.memory.cohorts:
+            return nothing_scored(self.name, report)
+        return report.added_to(self._measured(left, complete.predictions, rng))
+
+    def _measured(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Levels, differences between models, differences between cohorts, spread over seeds."""
         held_out, rule = plan.memory, self._threshold_rule
         threshold = decide_thresholds(
@@ -142,6 +168,7 @@ class Performance:
                 "n_replicates": self.n_replicates,
                 "n_replicates_of_averages": found.n_replicates_of_averages,
                 "labels_in_macro": len(found.averaged),
+                "intervals": INTERVALS,
             },
             replicates=replicates_frame(chain.from_iterable(measured), predictions.compared, overall, _KEPT),
         )

@@ -28,6 +28,7 @@ from palpate.audits.performance.plan import HeldOut
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, MICRO, Plan, Predictions
 from palpate.stats import NOISE, THRESHOLD_METRICS, CalibrationCurve, bootstrap, macro_average
+from palpate.stats.bootstrap import Method
 
 RANKING = ("auroc", "auprc", "sensitivity_at_specificity")
 PROBABILITY = ("brier", "brier_skill_score", "adaptive_calibration_error")
@@ -84,6 +85,7 @@ class Measuring:
     n_bins: int
     unit: Unit
     n_replicates: int
+    method: Method = "auto"
 
     def options(self, population: Population) -> dict[str, Any]:
         """What every call of `bootstrap` for a population gets, so that all share its resamples."""
@@ -94,6 +96,7 @@ class Measuring:
             "patient": population.patient,
             "rng": population.seed,
             "weight": population.weight,
+            "method": self.method,
         }
 
     def n_replicates_of_averages(self, populations: Sequence[Population]) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from palpate.audits.kit.missing import CountedCases
 from palpate.audits.kit.scope import audited_rows, validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Variants
@@ -25,6 +28,27 @@ class HeldOut(NamedTuple):
     def main(self) -> slice:
         """The first cohort's held-out rows."""
         return next(iter(self.cohorts.values()))
+
+
+def kept_cases(plan: Plan[HeldOut], keep: NDArray[np.bool_]) -> Plan[HeldOut]:
+    """The plan without the cases that some model did not score; a cohort without any is left out."""
+    sizes = {name: int(keep[part].sum()) for name, part in plan.memory.cohorts.items()}
+    slices, end = {}, 0
+    for name, n in sizes.items():
+        if n:
+            slices[name] = slice(end, end + n)
+        end += n
+    validation = slice(end, end + int(keep[plan.memory.validation].sum()))
+    rows = plan.variants.parent[keep]
+    return replace(plan, variants=Variants.of_cases(rows), cases=rows[:end], memory=HeldOut(slices, validation))
+
+
+def counted_cases(plan: Plan[HeldOut]) -> list[CountedCases]:
+    """The cases whose missing scores are counted together: each cohort's, and the validation split's."""
+    index = np.arange(len(plan.variants))
+    found = [CountedCases(name, index[part]) for name, part in plan.memory.cohorts.items()]
+    validation = index[plan.memory.validation]
+    return [*found, CountedCases("validation split", validation, bounded=False)] if len(validation) else found
 
 
 def plan_cases(audit: str, cohort: Cohort, labels: tuple[str, ...], split: str) -> Plan[HeldOut]:

@@ -54,7 +54,8 @@ def _core_table(analysis: PerformanceAnalysis) -> Table:
         "Calibration and net benefit",
         "Intercept, slope and O:E of right risks are 0, 1 and 1; the distances from the smooth curve (ICI, E50, E90, "
         "Emax) are 0, and chance alone makes them larger, which their intervals allow for. "
-        f"Mean net benefit is over thresholds from {percent(low)} to {percent(high)}.",
+        "Net benefit is at each model's own threshold, and cannot be compared between thresholds; the mean is over "
+        f"thresholds from {percent(low)} to {percent(high)}.",
         columns("Model", "Cohort", "Label", *named, "Why not computed"),  # type: ignore[arg-type]
         rows,
     )

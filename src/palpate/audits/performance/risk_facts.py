@@ -71,6 +71,6 @@ def _benefit(analysis: PerformanceAnalysis, model: str) -> Iterator[Finding]:
     else:
         sentence = (
             f"Acting on {model} is shown to be worth more than acting on all patients or on none at thresholds from "
-            f"{percent(shown[0])} to {percent(shown[1])} (net benefit, of {low} to {high})."
+            f"{percent(shown[0])} to {percent(shown[1])} (net benefit; looked at from {low} to {high})."
         )
     yield Finding(sentence=sentence, question="separation")

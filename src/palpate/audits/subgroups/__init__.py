@@ -15,7 +15,15 @@ import numpy as np
 from pydantic import Field
 
 from palpate.audits.kit.attributes import Cutting, check_attributes
-from palpate.audits.kit.resampling import Correction, Family
+from palpate.audits.kit.missing import (
+    MISSING_METRICS,
+    CountedCases,
+    complete_cases,
+    may_miss,
+    missing_report,
+    nothing_scored,
+)
+from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
@@ -34,7 +42,7 @@ from palpate.audits.subgroups.measures import (
     measure_groups,
     odd_scores,
 )
-from palpate.audits.subgroups.plan import AUDIT, By, Grouped, Scope, attribute_names, plan_groups
+from palpate.audits.subgroups.plan import AUDIT, By, Grouped, Scope, attribute_names, kept_cases, plan_groups
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
@@ -50,7 +58,8 @@ class Subgroups:
 
     name: ClassVar[str] = "subgroups"
     unweighted_because: ClassVar[str] = ""
-    metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *GAP_METRICS, MODEL_GAP)
+    handles_missing: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *GAP_METRICS, MODEL_GAP, *MISSING_METRICS)
     questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
 
     by: tuple[By, ...] = ()
@@ -99,6 +108,24 @@ class Subgroups:
         return plan_groups(cohort, scope, self.by, cutting, self.reference)
 
     def analyse(self, plan: Plan[Grouped], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+        """All numbers; where scores are missing, on the cases that every model scored, and in which groups they are."""
+        if not may_miss(predictions):
+            return self._measured(plan, predictions, rng)
+        index, partitions = np.arange(len(plan.variants)), plan.memory.partitions
+        main = index[plan.memory.main]
+        complete = complete_cases(predictions, [main])
+        left = kept_cases(plan, complete.keep)
+        populations = [CountedCases(WHOLE, main)]
+        for partition in partitions:
+            groups = ((name, main[partition.rows(k)]) for k, name in enumerate(partition.groups))
+            populations += [CountedCases(name, rows, bounded=False) for name, rows in groups]
+        writer = RowWriter(self.name, self.level)
+        report = missing_report(writer, plan, predictions, complete, populations, {})
+        if not complete.keep[main].any():
+            return nothing_scored(self.name, report)
+        return report.added_to(self._measured(left, complete.predictions, rng))
+
+    def _measured(self, plan: Plan[Grouped], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Levels, differences to the rest and between models, and the largest gaps, label by label."""
         grouped, rule = plan.memory, self._threshold_rule
         threshold = decide_thresholds(
@@ -145,6 +172,7 @@ class Subgroups:
                 "unit": self.unit,
                 "n_replicates": self.n_replicates,
                 "groups": {each.name: len(each.groups) for each in grouped.partitions},
+                "intervals": INTERVALS,
             },
         )
 

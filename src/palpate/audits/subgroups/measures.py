@@ -248,6 +248,7 @@ def resample_groups(cases: Cases, masks: Mask, label: int, metrics: Sequence[str
         n_bins=cases.how.n_bins,
         n_replicates=cases.how.n_replicates,
         rng=cases.how.seed,
+        method="auto",
     )
 
 

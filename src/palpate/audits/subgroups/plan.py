@@ -7,6 +7,7 @@ its own. Every case is in exactly one group of each partition.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -122,6 +123,16 @@ class Grouped(NamedTuple):
     main: slice
     validation: slice
     """For the threshold."""
+
+
+def kept_cases(plan: Plan[Grouped], keep: NDArray[np.bool_]) -> Plan[Grouped]:
+    """The plan without the cases that some model did not score."""
+    grouped = plan.memory
+    main, rows = keep[grouped.main], plan.variants.parent[keep]
+    n = int(main.sum())
+    partitions = tuple(each._replace(code=each.code[main]) for each in grouped.partitions)
+    memory = grouped._replace(partitions=partitions, main=slice(0, n), validation=slice(n, len(rows)))
+    return replace(plan, variants=Variants.of_cases(rows), cases=rows[:n], memory=memory)
 
 
 class Scope(NamedTuple):

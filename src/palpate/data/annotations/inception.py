@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -36,14 +37,14 @@ class Export(NamedTuple):
 def find_exports(path: Path, *, curated: bool = False) -> list[Export]:
     """The export at a path, or those in a folder: exported projects, unpacked or as zip files."""
     if path.is_file():
-        return [_open(path)]
+        return _open(path)
     if not path.is_dir():
         raise CohortError("file or folder not found", file=path, hint=HOW_TO_EXPORT)
     part = _part(curated)
     if (path / part).is_dir():
         return [Export(path.resolve().name, path, path)]
     inside = [Export(place.name, place, place) for place in sorted(path.iterdir()) if (place / part).is_dir()]
-    inside += [_open(file) for file in sorted(path.glob("*.zip"))]
+    inside += [export for file in sorted(path.glob("*.zip")) for export in _open(file)]
     return inside or [Export(path.resolve().name, path, path)]
 
 
@@ -56,19 +57,20 @@ def read_export(export: Export, *, curated: bool = False) -> dict[str, dict[str,
     place, path = export.place, export.path
     if place.is_file():
         return {_stem(place.name): {_stem(place.name): _read(place, path)}}
-    alone = [file for file in _files(place) if file.name.lower().endswith(".xmi")]
-    if len(alone) == 1 and isinstance(place, zipfile.Path):
+    alone = [file for file in _files(place) if Path(file.name).suffix.lower() in FORMATS[:-1]]
+    if len(alone) == 1 and not _folders(place):
         return {_stem(alone[0].name): {_stem(alone[0].name): _read(alone[0], path / alone[0].name, place)}}
     part = _part(curated)
     if isinstance(place, zipfile.Path) and not place.joinpath(part).is_dir():
         # Somebody packed the unpacked folder again.
         place = next((folder for folder in _folders(place) if folder.joinpath(part).is_dir()), place)
-    top = place.joinpath(part) if place.joinpath(part).is_dir() else place
+    is_project = place.joinpath(part).is_dir()
+    top, above = (place.joinpath(part), path / part) if is_project else (place, path)
     found: dict[str, dict[str, Document]] = {}
     other: set[str] = set()
     for document in _folders(top):
         for who, file in _versions(document, curated, other).items():
-            at = path / part / document.name / file.name
+            at = above / document.name / file.name
             found.setdefault(document.name, {})[who] = _read(file, at, document)
     if found:
         return found
@@ -80,13 +82,26 @@ def read_export(export: Export, *, curated: bool = False) -> dict[str, dict[str,
     raise CohortError(f"the {'folder' if path.is_dir() else 'file'} has no {what} documents", file=path, hint=hint)
 
 
-def _open(path: Path) -> Export:
+def _open(path: Path) -> list[Export]:
+    """The export in a file, or those in a zip file of exported projects."""
     ending = path.suffix.lower()
     if ending not in FORMATS:
         raise CohortError(f"a file '{path.suffix}' is not an export", file=path, hint=HOW_TO_EXPORT)
     if ending != ".zip":
-        return Export(path.stem, path, path)
-    return Export(path.stem, _zipped(path.read_bytes(), path), path)
+        return [Export(path.stem, path, path)]
+    place = _zipped(path.read_bytes(), path)
+    return _projects_in(place, path) or [Export(path.stem, place, path)]
+
+
+def _projects_in(place: Traversable, path: Path) -> list[Export]:
+    """The exported projects that somebody packed into one zip file, in a folder or not."""
+    packed = [file for folder in (place, *_folders(place)) for file in _files(folder) if file.name.endswith(".zip")]
+    found = []
+    for file in packed:
+        inside = _zipped(_bytes(file, path / file.name), path / file.name)
+        if any(inside.joinpath(_part(curated)).is_dir() for curated in (False, True)):
+            found.append(Export(_stem(file.name), inside, path / file.name))
+    return found
 
 
 def _zipped(content: bytes, path: Path) -> Traversable:
@@ -94,6 +109,14 @@ def _zipped(content: bytes, path: Path) -> Traversable:
         return zipfile.Path(zipfile.ZipFile(io.BytesIO(content)))
     except zipfile.BadZipFile:
         raise CohortError("the file is not a zip file", file=path, hint="download the export again") from None
+
+
+def _bytes(file: Traversable, path: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError):  # RuntimeError: it needs a password
+        problem = "the file is damaged, or needs a password"
+        raise CohortError(problem, file=path, hint="download the export again, or unpack it first") from None
 
 
 def _part(curated: bool) -> str:
@@ -124,7 +147,7 @@ def _read(file: Traversable, path: Path, folder: Traversable | None = None) -> D
         ".xmi": lambda content, at: uima_cas.read_xmi(content, _type_system(folder, at), at),
         ".zip": _read_zipped,
     }
-    return readers[ending](file.read_bytes(), path)
+    return readers[ending](_bytes(file, path), path)
 
 
 def _read_zipped(content: bytes, path: Path) -> Document:
@@ -155,7 +178,9 @@ def _folders(place: Traversable) -> list[Traversable]:
 
 
 def _inside(place: Traversable) -> Iterator[Traversable]:
-    return iter(sorted(place.iterdir(), key=lambda one: one.name))
+    """Without what a Mac adds to folders: .DS_Store, ._NAME and __MACOSX."""
+    kept = (one for one in place.iterdir() if not one.name.startswith(".") and one.name != "__MACOSX")
+    return iter(sorted(kept, key=lambda one: one.name))
 
 
 def _stem(name: str) -> str:

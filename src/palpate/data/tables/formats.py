@@ -35,7 +35,8 @@ from palpate.delimited import (
     open_bytes,
     open_text,
 )
-from palpate.errors import CohortError, MissingExtra
+from palpate.errors import CohortError
+from palpate.registry import optional
 
 BATCH_ROWS = 2_000
 
@@ -312,10 +313,7 @@ def _parquet_frame(
 
 def _excel_sheet(layout: FileLayout, path: Path, *, header: int | None = 0, n_rows: int | None = None) -> pl.DataFrame:
     """A sheet with all cells as strings; empty rows at its end are left out. Without a header it is the first row."""
-    try:
-        import fastexcel
-    except ImportError:
-        raise MissingExtra("excel", needed_for=f"reading {path.name}") from None
+    fastexcel = optional("fastexcel", extra="excel", needed_for=f"reading {path.name}")
     try:
         path.open("rb").close()  # fastexcel tells an unreadable file from a damaged one only by its message
         book = fastexcel.read_excel(path)
@@ -325,7 +323,8 @@ def _excel_sheet(layout: FileLayout, path: Path, *, header: int | None = 0, n_ro
         if sheet not in book.sheet_names:
             hint = f"the sheets are: {', '.join(book.sheet_names)}"
             raise CohortError(f"there is no sheet '{sheet}'", file=path, hint=hint)
-        return book.load_sheet(str(sheet), header_row=header, n_rows=n_rows, dtypes="string").to_polars()
+        frame: pl.DataFrame = book.load_sheet(str(sheet), header_row=header, n_rows=n_rows, dtypes="string").to_polars()
+        return frame
     except fastexcel.FastExcelError as error:
         if "password" in str(error).lower():
             raise CohortError("the workbook has a password", file=path, hint="save it without one") from None

@@ -4,11 +4,14 @@ The file (CSV, TSV, Parquet or JSON lines) has one row per prediction and one co
 prediction for a case (`case_id`, with `cohort` where case ids repeat between cohorts) or, if it has an `input_id`,
 for the text with that hash: these are the altered texts, which `palpate plan` writes out. A row with both is the
 prediction for the text; its `case_id` is then only for the reader, because altered copies of a case share it.
+
+With `missing: report`, an empty cell, a mark such as NA and a case without a row are missing scores: NaN, which audits
+count. Without it they are errors.
 """
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -29,13 +32,18 @@ VERSION = "predictions-1"
 INPUT = "input_id"
 COHORT = "cohort"
 _PLAN = "`palpate plan` writes everything that must be scored"
+_REPORT = "fill it in, or set `missing: report` of the model to count missing scores and go on"
+_NOT_KNOWN = r"(?i)^\s*(?:|na|n/a|#n/a|nan|null|none|nil|missing|\.|-)\s*$"
+_KEY, _ROW = "key", "row"
 
 
 class PredictionsOptions(Options):
     """How to read the table."""
 
-    case: str = "case_id"
-    """The column with the case ids."""
+    case: str | tuple[str, ...] = "case_id"
+    """The column with the case ids; of several names the first that the file has."""
+    missing: Literal["error", "report"] = "error"
+    """What a score that is missing is: an error, or something to count and report."""
     columns: tuple[str, ...] | None = None
     """The columns with probabilities; default: those that `labels` names, or all but the key columns."""
     encoding: Annotated[str, AfterValidator(check_encoding)] | None = None
@@ -75,9 +83,30 @@ def _as_array(keys: Sequence[bytes]) -> NDArray[np.bytes_]:
     return np.frombuffer(b"".join(keys), dtype=f"S{KEY_BYTES}")
 
 
-def _case_key(cohort: str | None, case_id: str) -> bytes:
-    name = case_id if cohort is None else f"{cohort}\x1f{case_id}"
-    return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
+class CaseRows(NamedTuple):
+    """The row of each case in the table: columns `key` (its id, after that of its cohort) and `row`."""
+
+    table: pl.DataFrame
+
+    @classmethod
+    def of(cls, ids: pl.Series, cohorts: pl.Series | None, rows: Ints) -> CaseRows:
+        """An index of cases."""
+        return cls(pl.DataFrame({_KEY: _case_keys(ids, cohorts), _ROW: rows}))
+
+    def first_repeat(self) -> int | None:
+        """The first row that has the key of an earlier row."""
+        repeats = self.table.filter(~pl.col(_KEY).is_first_distinct())[_ROW]
+        return int(repeats[0]) if len(repeats) else None
+
+    def find(self, ids: pl.Series, cohorts: pl.Series | None) -> Ints:
+        """The row of each case, or -1."""
+        wanted = pl.DataFrame({_KEY: _case_keys(ids, cohorts)})
+        found = wanted.join(self.table, on=_KEY, how="left", maintain_order="left")[_ROW]
+        return found.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _case_keys(ids: pl.Series, cohorts: pl.Series | None) -> pl.Series:
+    return ids if cohorts is None else cohorts + "\x1f" + ids
 
 
 class PredictionsModel(Model):
@@ -85,40 +114,41 @@ class PredictionsModel(Model):
 
     reads: ClassVar[Literal["text", "case", "image"]] = "case"
     cached: ClassVar[bool] = False
-    rows_per_call = 65_536
+    rows_per_call = 1_048_576
 
     def __init__(
         self,
         labels: tuple[str, ...],
         values: Probabilities,
         *,
-        cases: Keys,
+        cases: CaseRows,
         inputs: Keys,
         by_cohort: bool,
         source: str,
         fingerprint: str,
+        may_miss: bool = False,
     ) -> None:
         self.labels, self.fingerprint = labels, fingerprint
         self._values, self._cases, self._inputs = values, cases, inputs
         self._by_cohort, self._source = by_cohort, source
-        self.tells_cohorts_apart = by_cohort or not len(cases.hashes)
+        self.tells_cohorts_apart = by_cohort or not cases.table.height
+        self.may_miss = may_miss
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Look the rows up: cases by their id, everything else (and cases not found) by the hash of the text."""
-        plain = np.flatnonzero((inputs.n_edits == 0) & np.array([bool(c) for c in inputs.case_ids], dtype=bool))
+        ids = pl.Series(inputs.case_ids, dtype=pl.String)
+        plain = np.flatnonzero((inputs.n_edits == 0) & (ids != "").to_numpy())
         found = np.full(len(inputs), -1, dtype=np.int64)
-        found[plain] = self._cases.find(
-            [
-                _case_key(inputs.cohorts[row] if self._by_cohort else None, inputs.case_ids[row])
-                for row in plain.tolist()
-            ]
-        )
+        names = pl.Series(inputs.cohorts, dtype=pl.String).gather(plain) if self._by_cohort else None
+        found[plain] = self._cases.find(ids.gather(plain), names)
         rest = np.flatnonzero(found < 0)
         if len(rest) and len(self._inputs.hashes):
             texts = inputs.texts
             found[rest] = self._inputs.find([key_of(texts[row]) for row in rest.tolist()])
-        self._check_found(inputs, found)
-        return self._values[found]
+        if not self.may_miss:
+            self._check_found(inputs, found)
+            return self._values[found]
+        return np.where(found[:, None] < 0, np.nan, self._values[found])
 
     def _check_found(self, inputs: Inputs, found: Ints) -> None:
         missing = np.flatnonzero(found < 0)
@@ -131,7 +161,7 @@ class PredictionsModel(Model):
             f"the file has no prediction for {what}{more}",
             model=self._source,
             case=inputs.case_ids[row] or None,
-            hint=_PLAN,
+            hint=f"{_PLAN}; with `missing: report` of the model, missing scores are counted and the audit goes on",
         )
 
 
@@ -150,24 +180,29 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     frame = _read(file, FileLayout(own.encoding, own.delimiter, named=True))
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
-    if own.case not in frame.columns and INPUT not in frame.columns:
+    names = (own.case,) if isinstance(own.case, str) else own.case
+    case = next((name for name in names if name in frame.columns), names[0])
+    if case not in frame.columns and INPUT not in frame.columns:
         raise ConfigError(
-            f"has neither a column '{own.case}' nor '{INPUT}'",
+            f"has neither a column '{case}' nor '{INPUT}'",
             file=file,
             hint="name the id column with the option `case`",
         )
-    columns = _label_columns(frame, own, file)
-    cases, inputs = _index(frame, own.case, file)
-    relevant = {"case": own.case, "columns": columns, "labels": own.labels, "fingerprint": own.fingerprint}
+    columns = _label_columns(frame, names, own, file)
+    cases, inputs = _index(frame, case, file)
+    report = own.missing == "report"
+    relevant = {"case": case, "columns": columns, "labels": own.labels, "fingerprint": own.fingerprint}
+    relevant |= {"missing": own.missing} if report else {}
     relevant |= {name: said for name in ("encoding", "delimiter") if (said := getattr(own, name)) is not None}
     return PredictionsModel(
         own.labels or columns,
-        np.column_stack([_probabilities(frame[name], file) for name in columns]),
+        np.column_stack([_probabilities(frame[name], file, may_miss=report) for name in columns]),
         cases=cases,
         inputs=inputs,
         by_cohort=COHORT in frame.columns,
         source=source,
         fingerprint=digest(VERSION, relevant, [file]),
+        may_miss=report,
     )
 
 
@@ -208,10 +243,10 @@ def _read_csv(file: Path, layout: FileLayout) -> pl.DataFrame:
     return frame.with_columns(pl.all().str.replace(r"^\s*([01]),([0-9]+)\s*$", "$1.$2"))
 
 
-def _label_columns(frame: pl.DataFrame, own: PredictionsOptions, file: Path) -> tuple[str, ...]:
+def _label_columns(frame: pl.DataFrame, cases: Sequence[str], own: PredictionsOptions, file: Path) -> tuple[str, ...]:
     """The columns with probabilities: `columns`, else those that `labels` names, else all but the keys."""
     # `palpate plan` writes `edited`, `text` and `image` beside the keys, and users add their column to its file.
-    keys = (own.case, "case_id", INPUT, COHORT, "edited", "text", "image")
+    keys = (*cases, "case_id", INPUT, COHORT, "edited", "text", "image")
     others = tuple(name for name in frame.columns if name not in keys)
     wanted = own.columns
     if wanted is None and own.labels and set(own.labels) & set(others):
@@ -231,25 +266,31 @@ def _label_columns(frame: pl.DataFrame, own: PredictionsOptions, file: Path) -> 
     return columns
 
 
-def _probabilities(column: pl.Series, file: Path) -> Probabilities:
+def _probabilities(column: pl.Series, file: Path, *, may_miss: bool) -> Probabilities:
     """A column of numbers in [0, 1], each of them checked; rows are counted from 1, without the header."""
+    if may_miss and column.dtype == pl.String:
+        column = column.set(column.str.contains(_NOT_KNOWN), None)
     numbers = column.cast(pl.Float64, strict=False) if _castable(column.dtype) else None
     if numbers is None:
         raise ConfigError(
             "not a column of numbers", file=file, column=column.name, hint="choose the label columns with `columns`"
         )
     values = numbers.to_numpy().astype(np.float64)
-    wrong = np.flatnonzero(~((values >= 0) & (values <= 1)))
-    if len(wrong):
-        row = int(wrong[0])
+    wrong = ~((values >= 0) & (values <= 1))
+    if may_miss:
+        known = column.is_not_null() & column.is_not_nan() if column.dtype.is_float() else column.is_not_null()
+        wrong &= known.fill_null(False).to_numpy()
+    if wrong.any():
+        row = int(np.argmax(wrong))
         given = column[row]
+        unknown = given is None or bool(re.match(_NOT_KNOWN, str(given)))
         if given is None or given == "":
             problem = "the cell is empty"
         elif numbers[row] is None:
             problem = "the cell is not a number"
         else:
             problem = f"{values[row]:g} is not a probability"
-        raise ConfigError(problem, file=file, row=row + 1, column=column.name)
+        raise ConfigError(problem, file=file, row=row + 1, column=column.name, hint=_REPORT if unknown else None)
     return values
 
 
@@ -257,7 +298,7 @@ def _castable(dtype: pl.DataType) -> bool:
     return dtype.is_numeric() or dtype in (pl.String, pl.Boolean, pl.Null)
 
 
-def _index(frame: pl.DataFrame, case: str, file: Path) -> tuple[Keys, Keys]:
+def _index(frame: pl.DataFrame, case: str, file: Path) -> tuple[CaseRows, Keys]:
     """The keys of the rows that predict a case, and of those that predict a text."""
     input_id = _strings(frame, INPUT)
     case_id = _strings(frame, case)
@@ -268,11 +309,9 @@ def _index(frame: pl.DataFrame, case: str, file: Path) -> tuple[Keys, Keys]:
         raise ConfigError("the row has neither a case id nor an input id", file=file, row=int(neither[0]) + 1)
     text_rows, case_rows = np.flatnonzero(for_text), np.flatnonzero(for_case)
     inputs = Keys.of(_decoded(input_id, text_rows, file), text_rows)
-    ids = case_id.gather(case_rows).to_list()
-    names = _strings(frame, COHORT).gather(case_rows).to_list() if COHORT in frame.columns else [None] * len(ids)
-    cases = Keys.of([_case_key(name, each) for name, each in zip(names, ids, strict=True)], case_rows)
-    for keys, column in ((cases, case), (inputs, INPUT)):
-        repeat = keys.first_repeat()
+    names = _strings(frame, COHORT).gather(case_rows) if COHORT in frame.columns else None
+    cases = CaseRows.of(case_id.gather(case_rows), names, case_rows)
+    for repeat, column in ((cases.first_repeat(), case), (inputs.first_repeat(), INPUT)):
         if repeat is not None:
             raise ConfigError(
                 "an earlier row has the same id",

@@ -1,7 +1,7 @@
 """LIME and KernelSHAP for any model that reads text, through Captum: random words are taken out, many times.
 
-lime         a sparse linear model of the log-odds on which words stay; copies closer to the text weigh more (Ribeiro et
-             al., 2016)
+lime         a sparse linear model of the log-odds, in standard deviations, on which words stay; copies closer to the
+             text weigh more (Ribeiro et al., 2016)
 kernel_shap  the linear model whose weights estimate Shapley values: what a word adds, averaged over all sets of the
              other words (Lundberg and Lee, 2017)
 
@@ -73,14 +73,30 @@ class MaskedCopies:
         if n == 1:  # nothing to sample
             both = self._log_odds(np.array([[True], [False]]), label)
             return both[:1] - both[1:]
-        method = (Lime if way == "lime" else KernelShap)(lambda kept: torch.from_numpy(self._answers(kept, label)))
+        explainer = Lime if way == "lime" else KernelShap
+
+        def attributed(scale: float) -> Floats:
+            method = explainer(lambda kept: torch.from_numpy(self._answers(kept, label) / scale))
+            torch.manual_seed(n)
+            n_samples = _BASE + _PER_WORD * n
+            found = method.attribute(
+                torch.ones(1, n), baselines=0.0, n_samples=n_samples, perturbations_per_eval=_AT_ONCE
+            )
+            return np.asarray(found[0].double().numpy() * scale)
+
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            torch.manual_seed(n)
-            found = method.attribute(
-                torch.ones(1, n), baselines=0.0, n_samples=_BASE + _PER_WORD * n, perturbations_per_eval=_AT_ONCE
-            )
-        return np.asarray(found[0].double().numpy())
+            found = attributed(1.0)
+            if way != "lime":
+                return found
+            # The penalty that makes it sparse has a fixed size. The copies are known now, so a second fit is cheap.
+            scale = self._spread(label)
+            return attributed(scale) if scale > _NEAREST_0 else np.zeros(n)
+
+    def _spread(self, label: int) -> float:
+        """The standard deviation of the log-odds over all copies."""
+        p = np.stack(list(self._known.values()))[:, label]
+        return float(np.std(np.log(p) - np.log1p(-p)))
 
     def _answers(self, kept: Any, label: int) -> Floats:
         return self._log_odds(kept.numpy() > 0.5, label)

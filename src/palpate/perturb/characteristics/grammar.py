@@ -40,6 +40,23 @@ ONES = [
 ]
 TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
+# How the number and the unit of an age are written, as parts of regular expressions: "63", "___"; "year old", "y/o".
+_MASKED_AGE = r"\[\*\*\s?Age over 90\s*\*\*\]|(?<!_)_{3}(?!_)"
+AGE_NUMBER = rf"(?P<number>{_MASKED_AGE}|\d{{1,3}}\+?)"
+_WHAT_KIND = (
+    r"(?:(?-i:[A-Z][a-z]+(?:-[a-z]+)?)|obese|overweight|underweight|normal[\s-]weight|homeless|stably|housed|(?:un)?insured|privately|"
+    r"transgender|trans|non-binary|white|black|elderly|young|pleasant|healthy|married|single|retired|(?:right|left)-handed)"
+)
+"""What may stand between an age and its noun where the age lacks "old": "54 yr Hispanic man"."""
+AGE_UNIT = (
+    r"(?:[\s-]*(?:(?:years?|yrs?\.?)[\s-]*old\b|(?:years?|yrs?)[\s-]+of[\s-]+age\b|y(?:rs?|ears?)?\s?[/.-]\s?o\b\.?|y\s?o\b"
+    r"|y\s?/?\s?o(?=(?-i:[RL]H(?:AA|[WBHC])?[MF])\b)|yo(?=[MF]?\b)|y(?=[\s-]+old\b|\s*[MF]\b(?!/)|\s+(?:[a-z-]+\s+){1,2}[MF]\b(?!/))"
+    r"|(?:yo|yrs?|y)(?=\s?/\s?(?-i:[MF])(?![\w'’/])|\s?\((?-i:[MF])\)|(?-i:[MF])\b)"
+    r"|(?:years?|yrs?|y)(?=[\s,]+(?:old|male|female|man|woman|gentleman|lady|[MF](?!/))\b)"
+    rf"|(?:years?|yrs?)(?=(?:\s+{_WHAT_KIND}){{1,3}}\s+(?:male|female|man|woman|gentleman|lady|person|(?-i:[MF])(?!/))\b)))"
+)
+
+
 _ARTICLE = re.compile(r"\b([Aa]n?|AN?)(\s+)$")
 _NUMBER = re.compile(r"(\d+)")
 _LETTER_NAME = re.compile(r"[AEFHILMNORSX](?:[A-Z]|\b)")

@@ -5,8 +5,7 @@ mentions pneumonia. The rule `affirmed` needs a mention by which the patient has
 is denied ("no pneumonia", "Pneumonia: none"), only asked for ("rule out pneumonia") or about somebody else does not
 count.
 
-sentences  a paragraph as sentences, with answers and family histories
-boxes      boxes to tick
+sentences  a paragraph as sentences, with answers, boxes to tick and family histories
 denials    what denies or asks for a finding in its sentence
 people     about whom it is said
 

@@ -2,6 +2,9 @@
 
 Headings, list items and short lines begin a sentence, and so does an inline heading of a note on one line ("PMH: asthma
 FH: stroke"). An answer that denies stands in the sentence of what is asked: "Pneumonia: none" becomes "Pneumonia [no]".
+
+So do boxes that are not ticked: "Pneumonia [ ]". A box belongs to the words after it where a line starts with one, and
+to those before it otherwise. Boxes for yes and no answer what stands before them: "Pneumonia: [ ] yes [x] no".
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from typing import NamedTuple
 
 from palpate.files import read_resource
 from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES, SIDES
-from palpate.perturb.mentions.boxes import without_boxes
 
 NO = "[no]"
 """Replaces an answer that denies, with its colon."""
@@ -74,7 +76,7 @@ class Sentence(NamedTuple):
 
 def sentences(part: str, *, in_family: bool = False) -> Iterator[Sentence]:
     """The sentences of a paragraph; `in_family` if it begins in a family history."""
-    part = without_boxes(part, NO)
+    part = _without_boxes(part)
     marked = _answer().sub(f" {NO}. ", _restated().sub(rf"\1 {NO}. ", _LONE_HEADING.sub(r"\g<0>:", part)))
     begin, of_family, before = 0, in_family, ""
     for match in _BREAK.finditer(marked):
@@ -145,3 +147,46 @@ def _answer() -> re.Pattern[str]:
 def _restated() -> re.Pattern[str]:
     """An answer that repeats what it denies: "Effusion: no evidence of effusion"."""
     return re.compile(rf"(\b\w{{4,}}){_SIGN}no(?:[ \t]+\w+){{0,4}}[ \t]+\1", re.IGNORECASE)
+
+
+_EMPTY = r"\[[ \t_]*\]|\([ \t_]+\)|[☐□]"
+_TICKED = r"[\[(][ \t]?[xX✓✔*][ \t]?[\])]|[☑☒✓✔]"
+_BOX = re.compile(rf"(?P<empty>{_EMPTY})|(?P<ticked>{_TICKED})")
+_TICK_YES = re.compile(r"\W*(?:yes|y|present|pos(?:itive)?|true)\b[\s.,;:/]*", re.IGNORECASE)
+_TICK_NO = re.compile(r"\W*(?:no|n|none|absent|neg(?:ative)?|false)\b[\s.,;:/]*", re.IGNORECASE)
+_LAST_ANSWER = re.compile(r"[\s:,-]{0,6}\b(?:yes|y|present|no|n|none|absent)\s{0,6}$", re.IGNORECASE)
+
+
+def _without_boxes(part: str) -> str:
+    """A paragraph in which ticked boxes are gone, and what is not ticked is followed by `NO`."""
+    if _BOX.search(part) is None:
+        return part
+    return "\n".join(_ticked(line) if _BOX.search(line) else line for line in part.split("\n"))
+
+
+def _ticked(line: str) -> str:
+    boxes = list(_BOX.finditer(line))
+    ticked = [box.group("ticked") is not None for box in boxes]
+    starts = [0, *(box.end() for box in boxes)]
+    ends = [*(box.start() for box in boxes), len(line)]
+    texts = [line[start:end].strip(" \t") for start, end in zip(starts, ends, strict=True)]
+    lead, rest = texts[0], texts[1:]
+    if lead and all(_TICK_YES.fullmatch(text) or _TICK_NO.fullmatch(text) for text in rest):
+        return _answered(lead, list(zip(rest, ticked, strict=True)))
+    if _LAST_ANSWER.search(lead) and len(boxes) > 1 and (_TICK_YES.fullmatch(rest[0]) or _TICK_NO.fullmatch(rest[0])):
+        asked = _LAST_ANSWER.sub("", lead)
+        answers = list(zip([lead[len(asked) :], *rest], ticked, strict=False))
+        return _answered(asked, answers)
+    if not re.search(r"\w", lead):  # the boxes stand before what they are for
+        items = list(zip(rest, ticked, strict=True))
+    elif re.search(r":\s*$", lead):
+        items = [(lead, True), *zip(rest, ticked, strict=True)]
+    else:
+        items = [*zip(texts, ticked, strict=False), (texts[-1], True)]
+    return " ".join(f"{text}." if tick else f"{text} {NO}." for text, tick in items if text)
+
+
+def _answered(asked: str, answers: list[tuple[str, bool]]) -> str:
+    """What is asked, denied unless "yes" is ticked."""
+    affirmed = any(tick and _TICK_YES.fullmatch(text) for text, tick in answers)
+    return f"{asked.rstrip(' :,-')}." if affirmed else f"{asked.rstrip(' :,-')} {NO}."

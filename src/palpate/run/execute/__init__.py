@@ -97,7 +97,7 @@ def score(
         wanted = want(asked, model)
     n, n_labels = len(wanted.keys), len(model.labels)
     if model.cached:
-        known, p = cache.get(_cached_as(model, run_id), wanted.keys, n_labels)
+        known, p = cache.get(cached_as(model, run_id), wanted.keys, n_labels)
     else:
         known, p = np.zeros(n, dtype=bool), np.full((n, n_labels), np.nan)
     counts = _counts(asked, wanted, known)
@@ -109,19 +109,21 @@ def score(
         positions = calls[number]
         model.may_change = may_change
         if model.cached:
-            cache.put(_cached_as(model, run_id), [wanted.keys[k] for k in positions], answer)
+            cache.put(cached_as(model, run_id), [wanted.keys[k] for k in positions], answer)
         p[positions] = np.where(known[positions, None], p[positions], answer)
         progress.advance(len(positions))
     return Scored(p[wanted.distinct], wanted.seen, counts)
 
 
-def _cached_as(model: Model, run_id: str) -> str:
+def cached_as(model: Model, run_id: str) -> str:
     """The model's name in the cache: scores that another run must not take for its own belong to this run."""
     return model.fingerprint if model.may_change is None else f"{model.fingerprint}@{run_id}"
 
 
 def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pending: Pending) -> list[Ints]:
     """The calls that remain, cut as they were when the run started."""
+    if not model.cached:  # nothing was stored, so all is asked again, in the same order
+        return cut_calls(wanted.order, model, wanted.n_characters)
     position = {key: k for k, key in enumerate(wanted.keys)}
     listed = pending.read_pending(name)
     if listed is None or any(key not in position for key in listed):
@@ -132,11 +134,11 @@ def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pe
     lost = ~known
     lost[chosen] = False
     chosen = np.concatenate([chosen, wanted.order[lost[wanted.order]]])
-    calls = _cut(chosen, model, wanted.n_characters)
+    calls = cut_calls(chosen, model, wanted.n_characters)
     return [call for call in calls if not known[call].all()]
 
 
-def _cut(chosen: Ints, model: Model, n_characters: Ints) -> list[Ints]:
+def cut_calls(chosen: Ints, model: Model, n_characters: Ints) -> list[Ints]:
     """Calls of `rows_per_call` rows; more of them where texts are short, up to `characters_per_call`."""
     size, most = model.rows_per_call, model.characters_per_call
     if most is None:

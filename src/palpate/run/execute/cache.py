@@ -81,9 +81,12 @@ class ScoreCache:
     def _get(
         self, fingerprint: str, keys: Sequence[bytes], n_labels: int
     ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        model = self._model(fingerprint)
         found = np.zeros(len(keys), dtype=bool)
         p = np.full((len(keys), n_labels), np.nan)
+        known_as = self._db.execute("SELECT id FROM models WHERE fingerprint = ?", (fingerprint,)).fetchone()
+        if known_as is None:
+            return found, p
+        model = int(known_as[0])
         order = sorted(range(len(keys)), key=keys.__getitem__)
         for begin in range(0, len(order), _KEYS_PER_QUERY):
             rows = order[begin : begin + _KEYS_PER_QUERY]

@@ -1,6 +1,7 @@
 """Calling a model on this machine: in this process, or in several that each load the model.
 
-Every answer is checked here, so that no audit sees a NaN, a number that is no probability, or too few rows.
+Every answer is checked here, so that no audit sees a number that is no probability, too few rows, or a NaN from a model
+that is not known to lack scores (`Model.may_miss`).
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
             case=_case(inputs, 0),
         )
     bad = ~np.isfinite(p) | (p < -_TOLERANCE) | (p > 1 + _TOLERANCE)
+    if model.may_miss:
+        bad &= ~np.isnan(p)
     if bad.any():
         row, column = (int(k) for k in np.argwhere(bad)[0])
         value = p[row, column]

@@ -56,7 +56,12 @@ class ScoringTable:
     @cached_property
     def parent_keys(self) -> dict[int, bytes]:
         """The key of every parent that is used, unedited."""
-        return {int(p): key_of(self.inputs.parents[int(p)]) for p in np.unique(self.inputs.parent)}
+        known: dict[str, bytes] = {}  # of many cases without notes the empty text is hashed once
+        keys = {}
+        for p in _used(self.inputs.parent).tolist():
+            text = self.inputs.parents[p]
+            keys[p] = known[text] if text in known else known.setdefault(text, key_of(text))
+        return keys
 
     @cached_property
     def text_keys(self) -> list[bytes]:
@@ -77,6 +82,11 @@ class ScoringTable:
         return keys
 
     @cached_property
+    def case_keys(self) -> list[bytes]:
+        """The key of every row for models that look predictions up, if they see every edit."""
+        return case_keys(self.inputs, self.text_keys)
+
+    @cached_property
     def image_keys(self) -> list[bytes]:
         """The key of every row's image."""
         return image_keys(self.inputs.images)
@@ -85,9 +95,9 @@ class ScoringTable:
     def n_characters(self) -> Ints:
         """How long each row's text is."""
         inputs = self.inputs
-        used = np.unique(inputs.parent)
+        used = _used(inputs.parent)
         length = np.zeros(len(inputs.parents), dtype=np.int64)
-        length[used] = [len(inputs.parents[int(p)]) for p in used]
+        length[used] = [len(inputs.parents[p]) for p in used.tolist()]
         words = np.asarray([len(text) for text in inputs.replacements] or [0], dtype=np.int64)
         grown = words[inputs.replacement] - (inputs.end - inputs.start) if len(inputs.start) else inputs.start
         total = np.concatenate([[0], np.cumsum(grown)])
@@ -179,10 +189,7 @@ def want(asked: ScoringTable, model: Model) -> Wanted:
     if model.reads == "image":
         keys = asked.image_keys
     elif model.reads == "case":
-        keys = [
-            _case_key(cohort, case, key)
-            for cohort, case, key in zip(inputs.cohorts, inputs.case_ids, keys, strict=True)
-        ]
+        keys = asked.case_keys if seen.all() else case_keys(inputs, keys)
     first: dict[bytes, int] = {}
     distinct = np.fromiter((first.setdefault(key, len(first)) for key in keys), np.int64, count=len(keys))
     rows = np.zeros(len(first), dtype=np.int64)
@@ -210,8 +217,19 @@ def _seen(asked: ScoringTable, model: Model) -> NDArray[np.bool_]:
     return seen
 
 
-def _case_key(cohort: str, case: str, key: bytes) -> bytes:
+def _used(parent: Ints) -> Ints:
+    """The parents that occur, in order."""
+    return np.flatnonzero(np.bincount(parent)).astype(np.int64)
+
+
+def case_keys(inputs: Inputs, keys: Sequence[bytes]) -> list[bytes]:
     """For models that look predictions up by case: equal texts of two cases are two inputs."""
+    return [
+        _case_key(cohort, case, key) for cohort, case, key in zip(inputs.cohorts, inputs.case_ids, keys, strict=True)
+    ]
+
+
+def _case_key(cohort: str, case: str, key: bytes) -> bytes:
     digest = hashlib.blake2b(key, digest_size=KEY_BYTES)
     for name in (cohort, case):
         digest.update(b"\x00" + name.encode("utf-8", "surrogatepass"))

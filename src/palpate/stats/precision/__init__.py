@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats.arguments import Unit
-from palpate.stats.inputs import Floats
+from palpate.stats.inputs import Floats, divide
 
 
 class Weighing(NamedTuple):
@@ -100,16 +100,15 @@ def weighing(
     if weight is None:
         return None
     each = np.broadcast_to(weight[:, None] if weight.ndim == 1 else weight, y_true.shape)
-    positive = y_true.astype(bool)
-    everything = np.ones(y_true.shape, bool) if rows is None else rows
-    kept = np.ones((3, y_true.shape[1]))
-    for k, side in enumerate((positive & everything, ~positive & everything, everything)):
-        counted = np.where(side, each, 0.0)
-        total, squares, n = counted.sum(axis=0), (counted**2).sum(axis=0), side.sum(axis=0)
-        np.divide(total**2, squares * np.maximum(n, 1), out=kept[k], where=squares > 0)
-    mass = np.where(everything, each, 0.0).sum(axis=0)
-    with_label = np.where(positive & everything, each, 0.0).sum(axis=0)
-    return Weighing(kept, np.divide(with_label, mass, out=np.zeros_like(mass), where=mass > 0))
+    kept, prevalence = np.ones((3, y_true.shape[1])), np.zeros(y_true.shape[1])
+    for j in range(y_true.shape[1]):
+        used = slice(None) if rows is None else rows[:, j]
+        mass, positive = each[used, j], y_true[used, j].astype(bool)
+        for k, part in enumerate((mass[positive], mass[~positive], mass)):
+            squares = float((part**2).sum())
+            kept[k, j] = float(part.sum()) ** 2 / (squares * len(part)) if squares > 0 else 1.0
+        prevalence[j] = divide(float(mass[positive].sum()), float(mass.sum()))
+    return Weighing(kept, np.nan_to_num(prevalence))
 
 
 def class_units(
@@ -119,17 +118,25 @@ def class_units(
 
     `rows`, [case, label], says which cases count; by default all.
     """
-    positive = y_true.astype(bool)
-    sides = (positive, ~positive) if rows is None else (positive & rows, ~positive & rows)
-    if unit == "case":
-        return np.stack([side.sum(axis=0, dtype=np.int64) for side in sides])
     names, code = np.unique(np.asarray(patient), return_inverse=True)
-    found = np.zeros((2, len(names), y_true.shape[1]), dtype=bool)
-    for k, side in enumerate(sides):
-        case, label = np.nonzero(side)
-        found[k, code[case], label] = True
-    counts: NDArray[np.int64] = found.sum(axis=1, dtype=np.int64)
+    counts = np.zeros((2, y_true.shape[1]), np.int64)
+    for j in range(y_true.shape[1]):
+        for k, side in enumerate(_sides(y_true, j, rows)):
+            if unit == "case":
+                counts[k, j] = side.sum()
+            else:
+                seen = np.zeros(len(names), bool)
+                seen[code[side]] = True
+                counts[k, j] = seen.sum()
     return counts
+
+
+def _sides(
+    y_true: NDArray[np.uint8], label: int, rows: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The rows with a label, and those without it."""
+    positive = y_true[:, label].astype(bool)
+    return (positive, ~positive) if rows is None else (positive & rows[:, label], ~positive & rows[:, label])
 
 
 def cluster_sizes(
@@ -143,16 +150,14 @@ def cluster_sizes(
 
     With weights, [case], the rows that an effective patient has of the effective rows.
     """
-    positive = y_true.astype(bool)
-    sides = (positive, ~positive) if rows is None else (positive & rows, ~positive & rows)
-    if unit == "case":
-        return np.ones((2, y_true.shape[1]))
-    names, code = np.unique(np.asarray(patient), return_inverse=True)
     sizes = np.ones((2, y_true.shape[1]))
-    for k, side in enumerate(sides):
-        for j in range(y_true.shape[1]):
-            own = None if weight is None else weight[side[:, j]]
-            each = np.bincount(code[side[:, j]], weights=own, minlength=len(names)).astype(np.float64)
+    if unit == "case":
+        return sizes
+    names, code = np.unique(np.asarray(patient), return_inverse=True)
+    for j in range(y_true.shape[1]):
+        for k, side in enumerate(_sides(y_true, j, rows)):
+            own = None if weight is None else weight[side]
+            each = np.bincount(code[side], weights=own, minlength=len(names)).astype(np.float64)
             squares = each.sum() if own is None else (own**2).sum()
             sizes[k, j] = (each**2).sum() / squares if squares > 0 else 0.0
     return sizes

@@ -19,7 +19,7 @@ from palpate.stats.inputs import Floats
 from palpate.stats.risks import unit_sums
 
 _STEPS, _CLOSE = 40, 1e-9
-_MOST_LEVERAGE = 0.9
+_MOST_LEVERAGE, _MANY = 0.9, 5_000
 
 
 class LogisticFit(NamedTuple):
@@ -85,6 +85,8 @@ def influences(
 ) -> Floats:
     """How much each unit (patient) moves each coefficient, [unit, term]."""
     score = unit_sums(design * (weight * (y - fit.fitted))[:, None], unit, n_units)
+    if n_units >= _MANY:  # nobody has much leverage
+        return np.asarray(score @ fit.bread)
     k = design.shape[1]
     spread = weight * fit.fitted * (1.0 - fit.fitted)
     products = np.stack([design[:, a] * design[:, b] * spread for a in range(k) for b in range(k)], axis=1)

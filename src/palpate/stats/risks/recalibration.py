@@ -1,8 +1,9 @@
 """Recalibration: a map from a model's risks to risks that come true, fitted on patients who are not audited.
 
 *intercept* moves all log odds by one number, *slope* (logistic recalibration, Cox 1958) moves and stretches them, and
-*isotonic* is the step function that rises with the risk and fits best (Zadrozny and Elkan 2002). The first two keep the
-order of patients; isotonic makes ties.
+*isotonic* is the step function that rises with the risk and fits best (Zadrozny and Elkan 2002); of n cases it gives no
+risk below 1 / (n + 2), because no number of patients shows a certainty. The first two keep the order of patients;
+isotonic makes ties.
 """
 
 from __future__ import annotations
@@ -63,5 +64,6 @@ def fit_map(y_true: ArrayLike, y_score: ArrayLike, *, method: Method, weight: Ar
         raise ValueError(f"unknown method {method!r}; the methods are {', '.join(METHODS)}")
     from sklearn.isotonic import IsotonicRegression
 
-    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(risk, y, sample_weight=mass)
+    least = 1.0 / (used.size + 2.0)
+    fitted = IsotonicRegression(y_min=least, y_max=1.0 - least, out_of_bounds="clip").fit(risk, y, sample_weight=mass)
     return RiskMap(method, 0.0, 1.0, fitted.X_thresholds_.astype(np.float64), fitted.y_thresholds_.astype(np.float64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -18,6 +19,8 @@ _HINT = "give word2vec's text or binary format, or GloVe's: a word and its numbe
 _HEAD = re.compile(rb"(\d+)[ \t]+(\d+)\s*")
 """The number of words and that of their numbers."""
 _LOOK = 4096
+_BLANKS = re.compile(r"[ \t\r\n]+")
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e[-+]?\d+)?", re.IGNORECASE)
 _TEXT = re.compile(rb"[^ \n]+[ \t]+[-+]?\d*\.?\d+(?:e[-+]?\d+)?\s", re.IGNORECASE)
 
 
@@ -49,6 +52,9 @@ def read_vectors(file: Path, words: Sequence[str]) -> WordVectors:
                     exact.update([place] if word in position else [])
     except FileNotFoundError:
         raise ConfigError("file not found", file=file) from None
+    except (EOFError, zlib.error):
+        hint = "copy or download the file again"
+        raise ConfigError("the compressed file is damaged or ends early", file=file, hint=hint) from None
     except OSError as error:
         raise ConfigError(f"can't be read ({error.strerror or error})", file=file) from None
     if not found:
@@ -68,19 +74,31 @@ def _opened(file: Path) -> BinaryIO:
 
 
 def _vectors(stream: Any, file: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    first = stream.readline()
+    first, size = stream.readline().removeprefix(b"\xef\xbb\xbf"), 0
     if head := _HEAD.fullmatch(first):
         if not _TEXT.match(stream.peek(_LOOK)):
             yield from _binary(stream, int(head[1]), int(head[2]), file)
             return
-        first = stream.readline()
+        first, size = stream.readline(), int(head[2])
     for number, line in enumerate(chain([first], stream), start=1):
-        word, *parts = line.decode("utf-8", errors="replace").split() or [""]
+        parts = [part for part in _BLANKS.split(line.decode("utf-8", errors="replace")) if part]
+        if not parts:
+            continue
+        word, numbers = _apart(parts, size)
+        size = size or len(numbers)
         try:
-            if word:
-                yield word, np.array([float(part) for part in parts], dtype=np.float32)
+            vector = np.array([float(part) for part in numbers], dtype=np.float32)
         except ValueError:
-            raise ConfigError(f"word {number} is not followed by numbers only", file=file, hint=_HINT) from None
+            vector = np.zeros(0, dtype=np.float32)
+        if not len(vector):
+            raise ConfigError(f"word {number} is not followed by numbers only", file=file, hint=_HINT)
+        yield word, vector
+
+
+def _apart(parts: list[str], size: int) -> tuple[str, list[str]]:
+    """A word and its numbers; GloVe has words with blanks in them (". . .")."""
+    blanks = size > 0 and len(parts) > size + 1 and not all(map(_NUMBER.fullmatch, parts[1:-size]))
+    return (" ".join(parts[:-size]), parts[-size:]) if blanks else (parts[0], parts[1:])
 
 
 def _binary(stream: BinaryIO, n: int, size: int, file: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:

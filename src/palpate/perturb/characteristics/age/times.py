@@ -76,6 +76,9 @@ _MONTH = re.compile(
 )
 _SINCE_AGE = re.compile(r"[\s,]+(?:ever\s+)?since\s+(?:the\s+)?age\s+(?:of\s+)?(?P<age>\d\d)\b", re.IGNORECASE)
 """ "For ten years since the age of 33": the two together tell the age."""
+_PACKS = re.compile(r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*$")
+_QUIT_AGO = re.compile(r"[\w\s,;(-]{0,20}?\bquit\s+~?(?P<years>\d{1,2})\s?(?:y|yrs?|years?)\b", re.IGNORECASE)
+""" "40py (quit 8y)"."""
 _WED = re.compile(r"\b(?:his|her|their)\s+(?:late\s+)?(?:wife|husband|spouse|partner)\s+of\s+$", re.IGNORECASE)
 """ "Lost his wife of 32 years": the years are the patient's too."""
 _OVER = re.compile(
@@ -121,7 +124,7 @@ class BirthYear:
 def time_words() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
-        "years": ("year", "years", "yr", "yrs", "y"),
+        "years": ("year", "years", "yr", "yrs", "y", "py", "pyh"),
         "decades": ("decade", "decades"),
         "born": ("dob", "birth", "birthdate", "born"),
     }
@@ -129,7 +132,8 @@ def time_words() -> dict[str, tuple[str, ...]]:
 
 def time_limits(note: ScannedNote, present: int | None) -> list[AgeLimit]:
     """The limits that durations and years set to the patient's age; `present` is the age that the note gives."""
-    over = (AgeLimit("an age limit", int(match["age"])) for match in _OVER.finditer(note.text))
+    told = "RF" in note.text or "risk factor" in note.text
+    over = (AgeLimit("an age limit", int(match["age"])) for match in (_OVER.finditer(note.text) if told else ()))
     found = [*_durations(note), *_decades(note), *_years(note), *over]
     return [limit for limit in found if present is None or limit.low <= present <= limit.high]
 
@@ -169,10 +173,16 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
     smoked: dict[int, int] = {}
     for hit in note.hits("years"):
         first, last = note.sentence(hit.start)
-        packs = _PACK_YEARS.search(text, max(first, hit.start - 16), hit.start)
+        packs = (_PACKS if hit.word in ("py", "pyh") else _PACK_YEARS).search(
+            text, max(first, hit.start - 16), hit.start
+        )
         if packs:
             if belongs_to_patient(note, packs.start(), hit.end):
-                yield AgeLimit("a duration", int(packs.group("packs")) // 2 + _FIRST_PACK)
+                quit_ago = _QUIT_AGO.match(text, hit.end, last)
+                low = int(packs.group("packs")) // 2 + _FIRST_PACK
+                yield AgeLimit("a duration", low)
+                if quit_ago:
+                    yield AgeLimit("a duration", low + int(quit_ago["years"]))
             continue
         number = _BEFORE_YEARS.search(text, max(first, hit.start - 40), hit.start)
         after = _AFTER_YEARS.match(text, hit.end, last)

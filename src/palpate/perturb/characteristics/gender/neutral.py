@@ -21,7 +21,7 @@ from palpate.perturb.characteristics.reading.people import NOUNS
 
 WORD = "non-binary"
 NO_WORDING = "a word for the gender that has no non-binary form"
-_NEXT = re.compile(r"\s+(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
+_NEXT = re.compile(r"\s+[“\"]?(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
 _SHORT_IS = re.compile(r"(?P<is>['’]s)\s+(?P<word>[A-Za-z]+)", re.IGNORECASE)
 _PARTICIPLE = re.compile(
     r"(?!(?:worri|tir|concern|interest|retir|marri|stress|scar|excit|disappoint|confus|bor|schedul|suppos)ed\b)"

@@ -7,8 +7,6 @@ number of words that the characteristics know. Trigger words are English, so a w
 headings   where sentences and sections begin and end
 people     who is mentioned, and whom a description is about
 ages       the ages in a note, and whose they are
-units      how the number and the unit of an age are written
-infants    whether the patient is an infant
 past_ages  past ages, and ages that can't be rewritten
 patient    the phrases that introduce the patient
 """

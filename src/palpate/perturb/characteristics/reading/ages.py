@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from palpate.perturb.characteristics.grammar import ONES, TENS
+from palpate.perturb.characteristics.grammar import AGE_NUMBER, AGE_UNIT, ONES, TENS
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.past_ages import bare_past_ages
 from palpate.perturb.characteristics.reading.people import (
@@ -22,7 +22,6 @@ from palpate.perturb.characteristics.reading.people import (
     belongs_to_patient,
     has_other_subject,
 )
-from palpate.perturb.characteristics.reading.units import NUMBER, UNIT
 
 Style = Literal["digits", "words", "decade"]
 Whose = Literal["patient", "past", "other"]
@@ -35,15 +34,15 @@ _VALUES = {
 }
 DECADES = (*(word[:-1] + "ies" for word in TENS), "teens")
 _AGE = re.compile(
-    rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{NUMBER}"
-    rf"(?:(?P<unit>{UNIT})|(?:[\s/]?(?P<sex>[MF])|\s?\((?P<bracketed>[MF])\))(?![\w'’/+-]))",
+    rf"(?<![\w.$%+*#])(?<!\d[-:/,])(?:(?:>|over )\s?(?=9))?{AGE_NUMBER}"
+    rf"(?:(?P<unit>{AGE_UNIT})|(?:[\s/]?(?P<sex>[MF])|\s?\((?P<bracketed>[MF])\))(?![\w'’/+-]))",
     re.IGNORECASE,
 )
 _SPELLED = re.compile(
     rf"\b(?P<number>(?:over\s+)?(?:(?:{'|'.join(TENS)})(?:[\s-](?:{'|'.join(ONES[1:10])}))?|{'|'.join(ONES[::-1])}))[\s-]+$",
     re.IGNORECASE,
 )
-_UNIT_AT = re.compile(UNIT, re.IGNORECASE)
+_UNIT_AT = re.compile(AGE_UNIT, re.IGNORECASE)
 _LETTER_FIRST = re.compile(r"(?P<sex>[MF])\s?/\s?(?P<number>1[89]|[2-9]\d)(?:\s?(?:yo|y/o|y))?(?![\w/+-])")
 HANDED_WORDS = tuple(
     side + "h" + dominant + race + sex
@@ -55,13 +54,13 @@ HANDED_WORDS = tuple(
 """Right-handed or left-handed with the sex, as neurologists write it: RHM, LHF, RHW; RHF may be a heart failure."""
 _HANDED = re.compile(r"[RL]HD?(?:AA|[WBHC])?(?P<sex>[MFW])(?![\w'’/-])(?P<trans>\s\(trans\w*\))?")
 _HANDED_NEXT = re.compile(
-    rf"[,\s]\s*(?:aged?\s+)?(?P<number>1[89]|[2-9]\d)(?:(?P<unit>{UNIT})|(?![\w/+%-]|\.\d))", re.IGNORECASE
+    rf"[,\s]\s*(?:aged?\s+)?(?P<number>1[89]|[2-9]\d)(?:(?P<unit>{AGE_UNIT})|(?![\w/+%-]|\.\d))", re.IGNORECASE
 )
 _HANDED_YEARS = re.compile(r"(?<![\w.$%+*#/:-])(?P<number>1[89]|[2-9]\d)\s$")
 _NOUN_NEXT = re.compile(rf"[\s,]+(?:[\w-]+\s+){{0,3}}?(?:{'|'.join(NOUNS)}|(?-i:[MF]))\b", re.IGNORECASE)
 _LABEL = re.compile(
     rf"age(?P<label>\s*(?:/\s?(?:sex|gender))?\s*[:=]\s*|\s+[–-]\s+|\s*\((?:in\s+)?(?:years?|yrs?|y)\)\s*[:=]?\s*|d\s+|\s+(?:is\s+|of\s+)?)"
-    rf"(?:(?:[MF]|male|female)\s?/\s?)?{NUMBER}"
+    rf"(?:(?:[MF]|male|female)\s?/\s?)?{AGE_NUMBER}"
     r"(?:\s*(?:/|\s)\s*(?P<sex>[MF]|male|female)\b)?"
     r"(?!\d|\.\d|\s*(?:days?|weeks?|wks?|months?|mos?|-\s*\d|to\s+\d|%|(?:and|or)\s+(?:older|over|above|up|younger|greater)))",
     re.IGNORECASE,
@@ -397,7 +396,7 @@ def _decades(note: ScannedNote) -> list[Age]:
             if match.end("number") == hit.end:
                 start, end = match.span("number")
                 whose = _whose(note, match.start(), end)
-                if whose == "patient" and match is opening and match.group("then"):
+                if whose == "patient" and match.groupdict().get("then"):
                     whose = "past"
                 ages.append(Age(start, end, end, _value(match.group("number")), "decade", whose))
     return ages

@@ -1,5 +1,5 @@
 """Past ages without the word "age" ("MI at 58", "retired at 62"), and ages that are stated but can't be rewritten
-("63-65 yo male", "sixty-something").
+("63-65 yo male", "sixty-something", and those of infants in days, weeks or months).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from palpate.perturb.characteristics.grammar import ONES, TENS
 from palpate.perturb.characteristics.reading import ScannedNote
-from palpate.perturb.characteristics.reading.people import PERSON, belongs_to_patient
+from palpate.perturb.characteristics.reading.people import PERSON, RELATIVES, belongs_to_patient, has_other_subject
 
 _BARE = re.compile(
     r"\s+(?:about\s+|around\s+|approximately\s+|~\s?)?(?P<number>[1-8]\d)(?P<unit>\s?y(?:rs?|o)?)?"
@@ -67,6 +67,19 @@ _EARLIER = re.compile(
 )
 """An earlier age, or anybody's: "at 14 years old", "around 5 to 10 years of age"."""
 _ANYBODY = re.compile(rf"\b{_PERSON}", re.IGNORECASE)
+_INFANT = re.compile(
+    r"(?:\d{1,3}|\w+)[\s-]*(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?)[\s-]*(?:old|of\s+age)?[\s,-]+(?:[a-z-]+\s+){0,3}?"
+    r"(?:male|female|infant|baby|boy|girl|newborn|neonate|twin|gestation)\b",
+    re.IGNORECASE,
+)
+_INFANT_ALONE = re.compile(
+    r"\b(?:is|was|this)\s+(?:an?\s+)?(?:[a-z]+\s+)?(?:\d{1,3}|[a-z]+)[\s-]*(?:hours?|hrs?|days?|weeks?|wks?|months?|mos?)[\s-]*old\b"
+    r"(?=\s*(?:[.,]|with\b|who\b|here\b|in\b|brought\b|presents))",
+    re.IGNORECASE,
+)
+""" "The patient is an 11-month-old with cough"."""
+_YEARS_TOO = re.compile(r"years?[\s,-]+(?:and\s+)?$", re.IGNORECASE)
+"""A child of 5 years and 4 months is no infant."""
 _DECADES = ("septuagenarian", "octogenarian", "nonagenarian", "sexagenarian", "centenarian", "teenage", "teenager")
 
 
@@ -112,3 +125,16 @@ def tells_age_vaguely(note: ScannedNote) -> bool:
         belongs_to_patient(note, *match.span()) and not _EARLIER.search(text, max(0, match.start() - 30), match.start())
         for match in _LOOSE.finditer(text)
     )
+
+
+def speaks_of_infant(note: ScannedNote) -> bool:
+    """Whether the patient is a newborn or an infant, whose age is in days, weeks or months."""
+    for hit in note.hits("infant_unit"):
+        first, _ = note.sentence(hit.start)
+        match = _INFANT.search(note.text, max(first, hit.start - 8), min(len(note.text), hit.end + 60))
+        match = match or _INFANT_ALONE.search(note.text, max(first, hit.start - 24), min(len(note.text), hit.end + 20))
+        if match is None or _YEARS_TOO.search(note.text, max(first, hit.start - 14), match.start()):
+            continue
+        if not note.in_family(hit.start) and not has_other_subject(note, match.start(), people=RELATIVES):
+            return True
+    return False

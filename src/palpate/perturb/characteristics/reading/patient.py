@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from palpate.perturb.characteristics.definitions import built_in
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.ages import Age, find_ages
-from palpate.perturb.characteristics.reading.infants import speaks_of_infant
+from palpate.perturb.characteristics.reading.past_ages import speaks_of_infant
 from palpate.perturb.characteristics.reading.people import NOUNS, belongs_to_patient
 
 _STOP = (

@@ -1,0 +1,153 @@
+"""Drift: has the model changed over time?
+
+Discrimination, decisions and calibration by month, quarter or year, with intervals by patient; the latest periods
+against the first, judged by margin; a test for a change at any date that the search for it does not fool; and trends.
+What changes with the patients alone (prevalence, mean risk, share flagged) is there beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from palpate.audits.drift.answers import DriftAnalysis, drift_answers
+from palpate.audits.drift.blocks import drift_blocks
+from palpate.audits.drift.estimates import (
+    CHANGES,
+    PATIENTS,
+    TRENDS,
+    change_estimates,
+    difference_estimates,
+    family,
+    level_estimates,
+    trend_estimates,
+)
+from palpate.audits.drift.findings import drift_findings
+from palpate.audits.drift.measures import METRICS, PeriodSampling, TimedCases, all_series, measure_periods, odd_scores
+from palpate.audits.drift.plan import WHOLE, DriftPlan, Every, plan_periods
+from palpate.audits.kit.resampling import Correction, Family
+from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family
+from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
+from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.cases.cohort import Cohort
+from palpate.results import AuditResult, Estimate, Plan, Predictions, estimates_frame
+from palpate.results.verdicts import margins_with
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Performance, decisions and calibration over time."""
+
+    name: ClassVar[str] = "drift"
+    metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *CHANGES.values(), *TRENDS.values())
+    questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
+
+    every: Every = "quarter"
+    """How long a period is: `month`, `quarter` or `year`; the cohort's `time` says when a case was."""
+    compared: Count | None = None
+    """How many periods at each end are compared with each other; by default a third of them."""
+    most_periods: Annotated[int, Field(ge=2, le=500)] = 120
+    """More periods than that are refused."""
+    labels: tuple[str, ...] | None = None
+    """Which labels of the cohort; by default the `most_common`."""
+    most_common: Count = 5
+    cohort: str | None = None
+    """Which cohort; the first by default."""
+    split: str = "test"
+    """Which split is held out; a cohort without splits is used whole."""
+    threshold: Threshold = "auto"
+    """As in `performance`; the same in all periods."""
+    target_recall: Recall = 0.70
+    unit: Unit = "patient"
+    n_replicates: Replicates = 10_000
+    level: Share = 0.95
+    correction: Correction = "bonferroni"
+    family: Family = "question"
+    """Which comparisons of the latest periods share one correction: the models and labels of a metric, or all that the
+    audit makes (`run`). The test for a change is always corrected over everything it looks at."""
+    margins: dict[str, float] = field(default_factory=dict)
+    """The smallest effects that matter, set for the whole run."""
+
+    def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[DriftPlan]:  # noqa: ARG002  (nothing is random)
+        """The held-out cases with their periods, and the validation split for the threshold."""
+        check_rule(self._rule, cohort)
+        return plan_periods(
+            cohort,
+            name=self.cohort,
+            split=self.split,
+            labels=self.labels,
+            most_common=self.most_common,
+            every=self.every,
+            compared=self.compared,
+            most_periods=self.most_periods,
+        )
+
+    def analyse(self, plan: Plan[DriftPlan], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
+        """Levels by period, the latest against the first, changes and trends."""
+        planned = plan.memory
+        threshold = decide_thresholds(
+            plan, predictions.scored, rule=self._rule, validation=planned.validation, main=planned.main
+        )
+        cases = TimedCases.of(plan, predictions, threshold.values)
+        rows, few, n_patients = self._rows(plan, predictions, cases, rng)
+        analysis = DriftAnalysis(
+            estimates=EstimateIndex(rows, label=plan.labels[0], group=WHOLE),
+            periods=planned.periods,
+            models=predictions.compared,
+            ensembles=predictions.ensembles,
+            labels=plan.labels,
+            left_out=[label for label in plan.cohort.labels if label not in plan.labels] if not self.labels else [],
+            n_patients=n_patients,
+            few=few,
+            level=self.level,
+            correction=self.correction,
+            thresholds=threshold,
+            margins=margins_with(self.margins),
+            odd=odd_scores(cases, plan.labels, predictions),
+            n_untimed=planned.n_untimed,
+        )
+        answers = drift_answers(analysis)
+        return AuditResult(
+            audit=self.name,
+            estimates=estimates_frame(rows),
+            blocks=drift_blocks(analysis),
+            findings=drift_findings(analysis, answers),
+            answers=answers,
+            provenance={
+                "threshold": threshold.origin,
+                "unit": self.unit,
+                "n_replicates": self.n_replicates,
+                "periods": list(planned.periods.names),
+                "first": list(planned.periods.first),
+                "latest": list(planned.periods.latest),
+            },
+        )
+
+    def _rows(
+        self, plan: Plan[DriftPlan], predictions: Predictions, cases: TimedCases, rng: np.random.Generator
+    ) -> tuple[list[Estimate], dict[tuple[str, str], str], dict[str, int]]:
+        """All rows, the periods without enough cases, and how many patients each has."""
+        writer, models, periods = RowWriter(self.name, self.level), predictions.compared, plan.memory.periods
+        how = PeriodSampling(self.unit, self.n_replicates, int(rng.integers(2**63)))
+        levels: list[Estimate] = []
+        tested: list[Estimate] = []
+        few: dict[tuple[str, str], str] = {}
+        n_patients: dict[str, int] = {}
+        for found in measure_periods(cases, periods, plan.labels, predictions, how):
+            levels += level_estimates(writer, found)
+            tested += difference_estimates(writer, found, models)
+            n_patients = dict(found.n_patients)
+            few |= {(found.label, name): why for name in found.parts if (why := found.lacking(name)) is not None}
+        series = all_series(cases, periods, plan.labels, predictions)
+        tested += trend_estimates(writer, series, cases, periods)
+        changes = change_estimates(writer, series, cases, periods, rng)
+        chosen = one_family(self.family) or (lambda row: family(row, models))
+        rows = [*levels, *corrected(tested, self.correction, self.level, family_of=chosen), *changes]
+        return rows, few, n_patients
+
+    @property
+    def _rule(self) -> ThresholdRule:
+        return ThresholdRule(self.threshold, self.target_recall)
