@@ -77,11 +77,12 @@ def run(folder: Path) -> tuple[float, float]:
     """Seconds and the most memory, in bytes, of the command."""
     command = [sys.executable, "-m", "palpate", "audit", str(folder / "audit.yaml"), "--out", str(folder / "run")]
     start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    log = folder / "log.txt"
+    with log.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"palpate audit ended with code {process.returncode}")
+        raise SystemExit(f"palpate audit ended with code {process.returncode}:\n{log.read_text()[-2000:]}")
     return time.perf_counter() - start, used.ru_maxrss * 1024.0
 
 

@@ -25,6 +25,8 @@ from scipy import sparse
 
 from palpate.audits.kit.differences import ContrastTerm, difference_interval
 from palpate.audits.kit.metrics import MetricReplicates
+from palpate.audits.kit.missing.shares import DIFFERENCE, SHARE, LabelCases, share_rows
+from palpate.audits.kit.rows import RowWriter
 from palpate.audits.performance import Performance
 from palpate.audits.performance.measures import METRICS, Labels, Measuring, Population, measure, measure_labels
 from palpate.cases.cohort import Cohort
@@ -205,6 +207,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     ]
     where = "influences in place of resamples, 1000 patients"
     yield from _coverage_cells(settings[:: 2 if thin else 1], where, n_samples, seed)
+    yield from _missing_cells(n_samples, seed)
     n_audits = min(n_samples, 60 if thin else 400)
     yield from _average_cells(n_audits, seed)
     yield from _audit_cells(n_audits, seed)
@@ -228,6 +231,25 @@ def _coverage_cells(settings: list[Setting], where: str, n_samples: int, seed: i
             yield Cell(
                 f"coverage of {what}{group}", f"{where}; least at {setting}", worst.rate, worst.n, at_least=COVERAGE
             )
+
+
+def _missing_cells(n_samples: int, seed: int) -> Iterator[Cell]:
+    """How many scores are missing, and whether more often in positives: as often in both, with weights."""
+    rng, writer = np.random.default_rng(seed), RowWriter("performance")
+    for n_patients, n_notes, share, positive in ((60, 1, 0.05, 0.3), (200, 3, 0.03, 0.3), (200, 3, 0.3, 0.1)):
+        patient, limit = np.repeat(np.arange(n_patients), n_notes), NormalDist().inv_cdf(share)
+        held: dict[str, list[bool]] = {SHARE: [], DIFFERENCE: []}
+        for _ in range(n_samples):
+            shared, own = rng.normal(size=n_patients)[patient], rng.normal(size=len(patient))
+            missing = (own if n_notes == 1 else math.sqrt(0.5) * (shared + own)) < limit
+            outcome, weight = (rng.random(n_patients) < positive)[patient], rng.lognormal(0, 0.5, len(patient))
+            for row in share_rows(writer, LabelCases("here", missing, outcome, patient, weight), "a", "ill"):
+                if row.metric in held and row.low is not None and row.high is not None:
+                    held[row.metric].append(row.low <= (share if row.metric == SHARE else 0.0) <= row.high)
+        where = f"{n_patients} patients, {_notes(n_notes)}, {share:.0%} missing, sampling weights"
+        for metric, each in held.items():
+            what = metric.replace("_", " ")
+            yield Cell(f"coverage of {what}", where, float(np.mean(each)), len(each), at_least=COVERAGE)
 
 
 def _average_cells(n_samples: int, seed: int) -> Iterator[Cell]:

@@ -18,6 +18,7 @@ audits:
   performance: {n_replicates: 100, threshold: 0.3}
   subgroups: {n_replicates: 100, threshold: 0.3, by: [sex]}
   robustness: {max_notes: 40}
+  operating: {thresholds: {vendor: 0.3}, n_replicates: 100}
 """
 
 
@@ -57,7 +58,11 @@ def test_missing_scores_are_reported(folder: Path, palpate: CommandLine) -> None
     share = rows.filter(metric="missing_share").filter(pl.col("group") != "validation split")
     assert share["value"].to_list() == pytest.approx([0.15])
     assert pl.read_parquet(folder / "run/results/subgroups.parquet").filter(metric="missing_share").height == 3
+    alerts = pl.read_parquet(folder / "run/results/operating.parquet").filter(metric="sensitivity")
+    cases = rows.filter(metric="auroc")["n"].to_list()
+    assert alerts["n"].unique().to_list() == cases, "the same cases as in performance"
     page = (folder / "run/report.html").read_text()
+    assert "operating is about the" in page
     assert "vendor is left out of robustness" in page
     assert "vendor has no score for 15% of the cases" in page
 

@@ -18,6 +18,7 @@ from palpate.files import without_query, without_secrets
 from palpate.models import Model, ModelSpec
 from palpate.registry import installed_versions
 from palpate.results import Audit, Plan
+from palpate.stats.precision import n_distinct
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "polars", "torch", "transformers", "xgboost-cpu")
 _MOST_LABELS = 50
@@ -114,7 +115,7 @@ def describe_cohorts(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> list[dic
             {
                 "name": name,
                 "n": len(rows),
-                "n_patients": len(np.unique(cohort.patients[rows])),
+                "n_patients": n_distinct(cohort.patients[rows]),
                 "n_labels": len(cohort.labels),
                 "labels": [{"name": cohort.labels[k], "n_positive": int(positive[k])} for k in top],
                 "n_table": len(table),

@@ -143,13 +143,13 @@ def _run(
     turn = 0
     while True:
         predictions = _score_all(job, members, plans, out, cache, progress, manifest, turn)
-        usable = usable_predictions(job.audits, plans, predictions)
+        usable = usable_predictions(job.audits, plans, predictions, lambda name: stream(job.seed, name, "plan"))
         larger = _plan_again(job, plans, usable, turn)
         if not larger:
             break
         plans, turn = {**plans, **larger}, turn + 1
     out.write_manifest(manifest)
-    analysed = [_analyse(job, name, plans[name], usable[name], progress) for name in plans]
+    analysed = [_analyse(job, name, usable[name], progress) for name in plans]
     results = with_odd_models(analysed, odd_models(job.cohort, plans, predictions))
     results = with_weights(results, job.audits, plans)
     for result in results:
@@ -318,8 +318,8 @@ def _plan_again(
     return larger
 
 
-def _analyse(job: Job, name: str, plan: Plan[Any], usable: Usable, progress: RunProgress) -> AuditResult:
+def _analyse(job: Job, name: str, usable: Usable, progress: RunProgress) -> AuditResult:
     progress.stage(f"analysing {name}")
     if usable.nothing:
         return usable.empty(name)
-    return usable.told(job.audits[name].analyse(plan, usable.predictions, stream(job.seed, name, "analyse")))
+    return usable.told(job.audits[name].analyse(usable.plan, usable.predictions, stream(job.seed, name, "analyse")))

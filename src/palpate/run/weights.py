@@ -50,7 +50,7 @@ def _told(result: AuditResult, audit: Audit, plan: Plan[Any]) -> AuditResult:
 def _rows(plan: Plan[Any]) -> Ints:
     """The cases that the results are about."""
     rows = plan.variants.parent if plan.cases is None else plan.cases
-    known: Ints = np.unique(rows[rows < len(plan.cohort)])
+    known: Ints = np.flatnonzero(np.bincount(rows[rows < len(plan.cohort)], minlength=1))
     return known
 
 

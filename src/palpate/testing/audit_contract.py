@@ -52,7 +52,7 @@ def check_audit_contract(audit: Audit, cohort: Cohort, models: Models, *, seed: 
 
 def check_is_a_dataclass(audit: Audit) -> None:
     """Its fields are its options and its saved spec, so it is a frozen dataclass with a name of one word."""
-    frozen = dataclasses.is_dataclass(audit) and type(audit).__dataclass_params__.frozen  # type: ignore[attr-defined]
+    frozen = dataclasses.is_dataclass(audit) and type(audit).__dataclass_params__.frozen
     expect(bool(frozen), "an audit is a frozen dataclass")
     expect(isinstance(audit.name, str) and audit.name.isidentifier(), "an audit's name is one word")
     fields = {field.name for field in dataclasses.fields(audit)}  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
@@ -42,6 +43,26 @@ def test_every_period_has_the_numbers_of_its_cases() -> None:
             assert row["n"] == rows.sum()
         patients = cohort.cases.filter(pl.Series(rows))["patient_id"].n_unique()
         assert find(result, "patients", name)["value"] == patients
+
+
+def test_sampling_weights_weigh_every_period() -> None:
+    cohort, p = drifting()
+    weight = np.random.default_rng(6).lognormal(0, 0.8, len(p))
+    weighted = replace(cohort, cases=cohort.cases.with_columns(sampling_weight=pl.Series(weight)))
+    result = run(Drift(every="year", **QUICK), weighted, {"m": p})
+    rows = (cohort.cases["time"].dt.year() == 2024).to_numpy()
+    y, score, w = cohort.y.toarray()[rows, 0], p[rows], weight[rows]
+    expected = {
+        "auroc": sk.roc_auc_score(y, score, sample_weight=w),
+        "sensitivity": sk.recall_score(y, score >= 0.3, sample_weight=w),
+        "prevalence": np.average(y, weights=w),
+        "mean_score": np.average(score, weights=w),
+    }
+    for metric, value in expected.items():
+        row = find(result, metric, "2024")
+        assert row["value"] == pytest.approx(value), metric
+        assert row["low"] < value < row["high"], metric
+        assert row["n"] == rows.sum()
 
 
 @pytest.mark.parametrize(("every", "names"), [("quarter", ["2023-Q1", "2024-Q4"]), ("year", ["2023", "2024"])])

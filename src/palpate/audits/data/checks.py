@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from palpate.cases.cohort import ALONE, Cohort
 from palpate.cases.duplicates import KnownTexts, Sketches, Wording, first_identical, sketch
 from palpate.cases.edits import Ints
+from palpate.stats.precision import n_distinct
 
 TRAINED_ON = ("train", "validation")
 """Splits that a model has seen: to learn from, or to choose its settings and threshold by."""
@@ -155,7 +156,7 @@ def check_cohort(cohort: Cohort, labels: Sequence[str], split: str, duplicates: 
             "constant_labels": Found(len(constant), len(labels)),
             **_times(cohort, each),
         }
-        n_patients = len(np.unique(cohort.patients[each.audited]))
+        n_patients = n_distinct(cohort.patients[each.audited])
         checks.append(
             CohortChecks(
                 each.name,
@@ -307,7 +308,7 @@ def _order(cohort: Cohort, rows: _Rows) -> Order | None:
         return Order(n, m)
     ranks = times[np.concatenate([audited, training])].rank("average").to_numpy()
     share = 1 - (ranks[:n].sum() - n * (n + 1) / 2) / (n * m)
-    ours, theirs = (len(np.unique(cohort.patients[part])) for part in (audited, training))
+    ours, theirs = (n_distinct(cohort.patients[part]) for part in (audited, training))
     spread = 1.96 * np.sqrt((ours + theirs + 1) / (12 * ours * theirs))
     return Order(n, m, float(share), (max(0.0, 0.5 - spread), min(1.0, 0.5 + spread)))
 

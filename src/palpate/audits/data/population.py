@@ -21,6 +21,7 @@ from palpate.audits.kit.scope import most_frequent_labels
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.stats.groups import category_difference, chance_difference, number_difference
+from palpate.stats.precision import n_distinct
 
 AUDIT = "data"
 DEVELOPMENT = "development"
@@ -172,12 +173,12 @@ def groups_of(cohort: Cohort, split: str, by: str, showing: Showing) -> Populati
 def _apart(cohort: Cohort, distance: Distance, known: Mask, n_values: int, first: Ints, second: Ints) -> Apartness:
     first, second = first[known[first]], second[known[second]]
     found = distance(first, second)
-    patients = [len(np.unique(cohort.patients[rows])) for rows in (first, second)]
+    patients = [n_distinct(cohort.patients[rows]) for rows in (first, second)]
     return Apartness(None if math.isnan(found) else round(found, 2), chance_difference(n_values, *patients))
 
 
 def _part(cohort: Cohort, name: str, rows: Ints) -> PopulationPart:
-    return PopulationPart(name, rows, len(np.unique(cohort.patients[rows])))
+    return PopulationPart(name, rows, n_distinct(cohort.patients[rows]))
 
 
 def _parts(cohort: Cohort, split: str) -> tuple[tuple[PopulationPart, ...], tuple[PopulationPart, ...]]:
@@ -299,7 +300,7 @@ class _Lines(NamedTuple):
         return self.compare(distance, np.ones(len(flag), bool), 2)
 
     def _is_few(self, rows: Ints) -> bool:
-        return 0 < len(np.unique(self.cohort.patients[rows])) < self.showing.smallest_cell
+        return 0 < n_distinct(self.cohort.patients[rows]) < self.showing.smallest_cell
 
     def missing(self, name: str, column: pl.Series) -> Iterator[TableLine]:
         """How many have no value, where there are any."""
@@ -374,7 +375,7 @@ class _Lines(NamedTuple):
         for place in range(n_values + 1):
             rows = part.rows[code[part.rows] == place - 1]
             if len(rows):
-                sizes[place] = len(np.unique(self.cohort.patients[rows]))
+                sizes[place] = n_distinct(self.cohort.patients[rows])
         few = {place: True for place, size in sizes.items() if size < self.showing.smallest_cell}
         if len(few) == 1 and len(sizes) > 1:
             few[min((place for place in sizes if place not in few), key=lambda place: sizes[place])] = False

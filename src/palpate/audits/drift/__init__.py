@@ -42,6 +42,7 @@ class Drift:
     """Performance, decisions and calibration over time."""
 
     name: ClassVar[str] = "drift"
+    unweighted_because: ClassVar[str] = ""
     metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *CHANGES.values(), *TRENDS.values())
     questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.drift.plan import FIRST, LATEST, WHOLE, DriftPlan, Periods
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, member_places
+from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, member_places, weighing
 from palpate.audits.kit.scope import Unit
 from palpate.audits.kit.wording import counted
 from palpate.results import Plan, Predictions
@@ -45,13 +45,12 @@ class TimedCases(NamedTuple):
     weight: Floats | None = None
 
     @classmethod
-    def of(
-        cls, plan: Plan[DriftPlan], predictions: Predictions, threshold: Floats, weight: Floats | None = None
-    ) -> TimedCases:
+    def of(cls, plan: Plan[DriftPlan], predictions: Predictions, threshold: Floats) -> TimedCases:
         """The audited cases of a plan."""
         main = plan.memory.main
         rows = plan.variants.parent[main]
         y_score = np.stack([answers.p[main] for answers in predictions.scored.values()])
+        weight = plan.cohort.weights_of(rows)
         return cls(plan.cohort.y_true(rows, plan.labels), y_score, threshold, plan.cohort.patients[rows], weight)
 
 
@@ -109,7 +108,8 @@ def measure_periods(
         y_true = np.broadcast_to(cases.y_true[:, j, None], masks.shape)
         point, values = _resampled(cases, masks, filled, j, how)
         n_units = class_units(y_true, cases.patient, how.unit, masks)
-        sizes = cluster_sizes(y_true, cases.patient, how.unit, masks)
+        sizes = cluster_sizes(y_true, cases.patient, how.unit, masks, cases.weight)
+        weighed = weighing(y_true, cases.weight, masks)
         n_positive = (masks & (y_true > 0)).sum(axis=0, dtype=np.int64)
         parts = {
             name: MetricReplicates(
@@ -123,6 +123,7 @@ def measure_periods(
                 n_positive=n_positive[k : k + 1],
                 n_units=n_units[:, k : k + 1],
                 sizes=sizes[:, k : k + 1],
+                weighing=None if weighed is None else weighed.column(k),
                 why_undefined="no threshold, or nobody on one side of it: a denominator is 0",
             ).with_ensembles(predictions)
             for k, name in enumerate(named)
@@ -144,6 +145,7 @@ def _resampled(cases: TimedCases, masks: Mask, filled: Mask, label: int, how: Pe
         weight=cases.weight,
         n_replicates=how.n_replicates,
         rng=how.seed,
+        method="auto",
     )
     shape = (models, len(METRICS), masks.shape[1])
     point, values = np.full(shape, np.nan), np.full((*shape, how.n_replicates), np.nan)

@@ -29,6 +29,7 @@ from palpate.audits.operating.stays import TIMED, timed_alerts
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError, closest
 from palpate.results import AuditResult, Estimate, Plan, Predictions, estimates_frame
+from palpate.stats.precision import n_distinct
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Operating:
             ensembles=predictions.ensembles,
             labels=plan.labels,
             left_out=[label for label in plan.cohort.labels if label not in plan.labels] if not self.labels else [],
-            n_patients=len(np.unique(decided.patient)),
+            n_patients=n_distinct(decided.patient),
             planned=planned,
             own=own,
             on_validation=len(planned.validation.start) > 0,

@@ -17,6 +17,7 @@ from palpate.cases.columns import ColumnCheck, times
 from palpate.cases.edits import Ints, Variants
 from palpate.errors import CohortError, ConfigError, closest
 from palpate.results import Plan
+from palpate.stats.precision import n_distinct
 
 AUDIT = "operating"
 Floats = NDArray[np.float64]
@@ -91,8 +92,8 @@ def plan_alerts(
     late = _late(cohort, every, hours, event, positive)
     held = np.arange(len(every)) < len(rows)
     audited = _grouped(cohort, every, held & ~late, hours, event)
-    decided = len(np.unique(cohort.stays[rows]))
-    alone = len(np.unique(cohort.patients[rows])) == len(rows)
+    decided = n_distinct(cohort.stays[rows])
+    alone = n_distinct(cohort.patients[rows]) == len(rows)
     return Plan(
         cohort,
         Variants.of_cases(every),
@@ -189,4 +190,4 @@ def _per_day(cohort: Cohort, name: str) -> float | None:
     days = cohort.cases["time"].gather(rows).dt.date()
     known = days.is_not_null().to_numpy()
     n_days = days.drop_nulls().n_unique()
-    return len(np.unique(cohort.stays[rows[known]])) / n_days if n_days else None
+    return n_distinct(cohort.stays[rows[known]]) / n_days if n_days else None

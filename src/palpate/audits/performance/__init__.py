@@ -28,7 +28,7 @@ from palpate.audits.kit.resampling import INTERVALS, Correction, Family
 from palpate.audits.kit.risks import CORE, BenefitRange, check_range
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit, audited_labels
-from palpate.audits.kit.thresholds import ThresholdRule, check_rule, decide_thresholds
+from palpate.audits.kit.thresholds import ThresholdRule, Thresholds, check_rule, decide_thresholds
 from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, performance_answers
 from palpate.audits.performance.blocks import performance_blocks
 from palpate.audits.performance.estimates import SameThreshold, mean_of_one, performance_rows
@@ -49,6 +49,7 @@ from palpate.audits.performance.risks import core_curves, with_core
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
+from palpate.stats.precision import n_distinct
 
 _KEPT = (*RANKING, *PROBABILITY, *CORE)
 """Metrics whose replicates are kept with the run."""
@@ -110,8 +111,7 @@ class Performance:
         left = kept_cases(plan, complete.keep)
         limits = {}
         if left.memory.cohorts:
-            rows = {"validation": left.memory.validation, "main": left.memory.main}
-            found = decide_thresholds(left, complete.predictions.scored, rule=self._threshold_rule, **rows)
+            found = self._thresholds(left, complete.predictions)
             limits = dict(zip(complete.predictions.scored, found.values, strict=True))
         writer = RowWriter(self.name, self.level)
         report = missing_report(writer, plan, predictions, complete, populations, limits)
@@ -121,10 +121,7 @@ class Performance:
 
     def _measured(self, plan: Plan[HeldOut], predictions: Predictions, rng: np.random.Generator) -> AuditResult:
         """Levels, differences between models, differences between cohorts, spread over seeds."""
-        held_out, rule = plan.memory, self._threshold_rule
-        threshold = decide_thresholds(
-            plan, predictions.scored, rule=rule, validation=held_out.validation, main=held_out.main
-        )
+        threshold = self._thresholds(plan, predictions)
         populations = populations_of(plan, predictions, threshold.values, rng)
         measuring = Measuring(self.specificity, self.n_bins, self.unit, self.n_replicates)
         labels = Labels.choose(plan.labels, populations[0].y_true, self.labels_with_intervals)
@@ -146,7 +143,7 @@ class Performance:
             specificity=self.specificity,
             correction=self.correction,
             thresholds=threshold,
-            n_patients={each.name: len(np.unique(each.patient)) for each in populations},
+            n_patients={each.name: n_distinct(each.patient) for each in populations},
             curves=calibration_curves(populations, predictions, plan.labels, measuring),
             core=core_curves(populations, predictions, plan.labels, measuring, self.net_benefit, self.level),
             net_benefit=self.net_benefit,
@@ -171,6 +168,12 @@ class Performance:
                 "intervals": INTERVALS,
             },
             replicates=replicates_frame(chain.from_iterable(measured), predictions.compared, overall, _KEPT),
+        )
+
+    def _thresholds(self, plan: Plan[HeldOut], predictions: Predictions) -> Thresholds:
+        held_out, rule = plan.memory, self._threshold_rule
+        return decide_thresholds(
+            plan, predictions.scored, rule=rule, validation=held_out.validation, main=held_out.main
         )
 
     @property

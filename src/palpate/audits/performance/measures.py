@@ -29,6 +29,7 @@ from palpate.cases.edits import Ints
 from palpate.results import MACRO, MICRO, Plan, Predictions
 from palpate.stats import NOISE, THRESHOLD_METRICS, CalibrationCurve, bootstrap, macro_average
 from palpate.stats.bootstrap import Method
+from palpate.stats.precision import n_distinct
 
 RANKING = ("auroc", "auprc", "sensitivity_at_specificity")
 PROBABILITY = ("brier", "brier_skill_score", "adaptive_calibration_error")
@@ -346,7 +347,7 @@ def calibration_curves(
     scored = list(predictions.scored)
     found = []
     for population in populations:
-        per_unit = 1.0 if measuring.unit == "case" else len(population.patient) / len(np.unique(population.patient))
+        per_unit = 1.0 if measuring.unit == "case" else len(population.patient) / n_distinct(population.patient)
         for model in predictions.compared:
             for j in frequent:
                 members = places.get(model) or [scored.index(model)]

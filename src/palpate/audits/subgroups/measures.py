@@ -27,7 +27,7 @@ from palpate.audits.subgroups.plan import Partition
 from palpate.results import Plan, Predictions
 from palpate.stats import NOISE, CalibrationCurve, bootstrap
 from palpate.stats.bootstrap import Replicates
-from palpate.stats.precision import Weighing
+from palpate.stats.precision import Weighing, n_distinct
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -188,7 +188,7 @@ def measure_groups(
                 n_positive=found.n_positive[k : k + 1],
                 n_units=found.n_units[:, k : k + 1],
                 sizes=found.sizes[:, k : k + 1],
-                weighing=_weighing_of(found.weighing, k),
+                weighing=None if found.weighing is None else found.weighing.column(k),
                 why_undefined="no threshold or no predicted case: a denominator is 0",
             ).with_ensembles(predictions)
             for k in range(columns.masks.shape[1])
@@ -204,10 +204,6 @@ class _Measured(NamedTuple):
     n_units: NDArray[np.int64]
     sizes: Floats
     weighing: Weighing | None
-
-
-def _weighing_of(all_columns: Weighing | None, column: int) -> Weighing | None:
-    return None if all_columns is None else Weighing(*(each[..., column : column + 1] for each in all_columns))
 
 
 def _measure(cases: Cases, columns: Columns, label: int) -> _Measured:
@@ -268,7 +264,7 @@ def with_derived(resampled: Floats) -> Floats:
 
 
 def _patients(cases: Cases, masks: Mask) -> NDArray[np.int64]:
-    return np.asarray([len(np.unique(cases.patient[mask])) for mask in masks.T], np.int64)
+    return np.asarray([n_distinct(cases.patient[mask]) for mask in masks.T], np.int64)
 
 
 def odd_scores(cases: Cases, labels: Sequence[str], predictions: Predictions) -> dict[tuple[str, str], str]:
@@ -304,7 +300,7 @@ def group_curves(
         drawn = [group for group in partition.groups if group not in few]
         for group in drawn if len(drawn) <= _MOST_LINES else []:
             rows = partition.rows(partition.groups.index(group))
-            patients = len(np.unique(cases.patient[rows]))
+            patients = n_distinct(cases.patient[rows])
             per_unit = 1.0 if cases.how.unit == "case" else float(rows.sum()) / patients
             for model in predictions.compared[:_MOST_MODELS]:
                 members = places.get(model) or [scored.index(model)]

@@ -123,7 +123,7 @@ def cached_as(model: Model, run_id: str) -> str:
 def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pending: Pending) -> list[Ints]:
     """The calls that remain, cut as they were when the run started."""
     if not model.cached:  # nothing was stored, so all is asked again, in the same order
-        return _cut(wanted.order, model, wanted.n_characters)
+        return cut_calls(wanted.order, model, wanted.n_characters)
     position = {key: k for k, key in enumerate(wanted.keys)}
     listed = pending.read_pending(name)
     if listed is None or any(key not in position for key in listed):

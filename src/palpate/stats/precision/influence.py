@@ -57,12 +57,13 @@ def influence_replicates(
     n_models, _, n_labels = rows.score.shape
     rng = np.random.default_rng([seed, 0x1F])
     order = rng.permutation(int(rows.sizes[0].sum()))
+    n_groups = min(GROUPS, 2 * ((len(order) + 1) // 2))
     made: list[Moves] = []
     for j in range(n_labels):
-        code = _groups(rows, j, order)
-        sizes = np.bincount(code, minlength=GROUPS)
+        code = _groups(rows, j, order, n_groups)
+        sizes = np.bincount(code, minlength=n_groups)
         for m in range(n_models):
-            moves = moves_of(Problem.of(rows, m, j, code, GROUPS), metrics, point[m, :, j], settings)
+            moves = moves_of(Problem.of(rows, m, j, code, n_groups), metrics, point[m, :, j], settings)
             made.append(moves if rows.shared else moves._replace(by_group=_within_classes(moves.by_group, sizes)))
     ends = np.cumsum([moves.by_group.shape[1] for moves in made])[:-1]
     moved = np.split(_multiplied(np.concatenate([moves.by_group for moves in made], axis=1), rng, n_replicates), ends)
@@ -73,19 +74,20 @@ def influence_replicates(
     return values
 
 
-def _groups(rows: Rows, label: int, order: NDArray[np.int64]) -> NDArray[np.int64]:
+def _groups(rows: Rows, label: int, order: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
     """The random group of each row; where rows are drawn within classes, a group has rows of one class only."""
     unit = rows.unit[:, label]
     if rows.shared:
-        return np.asarray(order[unit] % GROUPS)
-    half = GROUPS // 2
+        return np.asarray(order[unit] % n_groups)
+    half = n_groups // 2
     return np.asarray(order[unit] % half + half * (unit >= rows.sizes[label, 0]))
 
 
 def _within_classes(by_group: Floats, sizes: NDArray[np.int64]) -> Floats:
     """Where rows are drawn within each class: what a class adds in all does not vary."""
     out = by_group.copy()
-    for part in (slice(0, GROUPS // 2), slice(GROUPS // 2, GROUPS)):
+    half = len(sizes) // 2
+    for part in (slice(0, half), slice(half, 2 * half)):
         out[part] -= (sizes[part] / max(int(sizes[part].sum()), 1))[:, None] * by_group[part].sum(axis=0)
     return out
 

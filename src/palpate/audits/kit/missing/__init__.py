@@ -31,7 +31,7 @@ from palpate.audits.kit.missing.shares import (
 )
 from palpate.audits.kit.rows import EstimateIndex, RowWriter
 from palpate.audits.kit.tables import columns, interval_cell, table
-from palpate.audits.kit.wording import counted, interval, listed, number, percent
+from palpate.audits.kit.wording import counted, listed, number, percent
 from palpate.cases.edits import Ints
 from palpate.results import AuditResult, Estimate, Finding, ModelPredictions, Plan, Predictions, Table, estimates_frame
 
@@ -46,6 +46,10 @@ __all__ = [
     "missing_report",
     "nothing_scored",
 ]
+
+
+EVERYONE = "all"
+"""The name of a population of all cases."""
 
 
 def may_miss(predictions: Predictions) -> list[str]:
@@ -153,7 +157,10 @@ class MissingReport:
                 kind="concern",
             )
         if told:
-            parts = [f"{n:,} of {counted(total, 'case')} of {name}" for name, (n, total) in self.kept.items()]
+            parts = [
+                f"{n:,} of {counted(total, 'case')}" + ("" if name == EVERYONE else f" of {name}")
+                for name, (n, total) in self.kept.items()
+            ]
             yield Finding(
                 sentence=f"All other numbers of this section are about the cases that every model scored: "
                 f"{listed(parts)}.",
@@ -164,8 +171,9 @@ class MissingReport:
         worst = max((row for row in found if row.group in self.bounded), key=lambda row: row.value or 0.0, default=None)
         row = worst or found[0]
         n = round((row.value or 0.0) * row.n)
-        said = f"{model} has no score for {percent(row.value)} of the cases of {row.group}"
-        said += f" ({interval(row)})" if row.low is not None else f" ({counted(n, 'case')})"
+        said = f"{model} has no score for {percent(row.value)} of {_of(row.group)}"
+        between = f"{row.level or 0.95:.0%} interval {percent(row.low)} to {percent(row.high)}"
+        said += f" ({between})" if row.low is not None else f" ({counted(n, 'case')})"
         if len(self.labels) > 1:
             said += f", most for '{row.label}'"
         where = {"label": row.label, "group": row.group}
@@ -205,6 +213,10 @@ class MissingReport:
             ),
             rows,
         )
+
+
+def _of(group: str) -> str:
+    return "all cases" if group == EVERYONE else f"the cases of {group}"
 
 
 def nothing_scored(audit: str, report: MissingReport) -> AuditResult:
