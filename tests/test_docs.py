@@ -77,7 +77,7 @@ def test_every_page_is_on_the_site() -> None:
 
 def _leaves(part: object) -> Iterator[str]:
     if isinstance(part, str):
-        yield part
+        yield from [page.relative_to(DOCS).as_posix() for page in DOCS.glob(f"{part}.md")] if "*" in part else [part]
     else:
         for each in part.values() if isinstance(part, dict) else part:  # type: ignore[attr-defined]
             yield from _leaves(each)

@@ -22,7 +22,7 @@ LOADED = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["']?(
 SEARCHED = """
 (() => {
   const field = document.querySelector('input[data-md-component="search-query"]');
-  document.querySelector('#__search').checked = true;
+  document.querySelector('#__search').click();
   field.focus();
   field.value = 'specificity';
   field.dispatchEvent(new Event('input', {bubbles: true}));

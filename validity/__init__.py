@@ -15,6 +15,7 @@ AUDITS = (
     "subgroups",
     "slices",
     "operating",
+    "drift",
     "vocabulary",
     "characteristics",
     "capabilities",

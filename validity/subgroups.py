@@ -24,6 +24,7 @@ from palpate.audits.subgroups import Subgroups
 from palpate.audits.subgroups.gaps import FAIRNESS, GAPS, gap_rows
 from palpate.audits.subgroups.measures import METRICS, Cases, Columns, GroupMeasures, Resampled, measure_groups
 from palpate.audits.subgroups.plan import Partition
+from palpate.audits.subgroups.risks import column_risks
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, ModelPredictions, Predictions
 from palpate.stats import percentile_interval
@@ -151,6 +152,32 @@ def coverage(setting: Setting, n_samples: int, seed: int) -> Held:
     return held
 
 
+def risk_coverage(setting: Setting, n_samples: int, seed: int) -> Held:
+    """The core set of the smallest group: a calibrated model has intercept 0 and slope 1 there."""
+    rng, held = np.random.default_rng([seed, setting.n_patients, 77]), Held({})
+    usual = truth(setting.prevalence, setting.auroc)
+    odds = _THRESHOLD / (1 - _THRESHOLD)
+    hits = usual["sensitivity"] * setting.prevalence
+    false = (1 - usual["specificity"]) * (1 - setting.prevalence)
+    known = {"calibration_intercept": 0.0, "calibration_slope": 1.0, "net_benefit": hits - odds * false}
+    for _ in range(n_samples):
+        data = draw(setting, rng)
+        partition, found = measured(data, 100, int(rng.integers(2**60)))
+        column = found.columns.groups[partition.groups[-1]]
+        if found.lacking(column) is not None:
+            continue
+        how = Resampled("patient", 10, _REPLICATES, int(rng.integers(2**60)))
+        y_true = data.y_true.astype(np.uint8)[:, None]
+        cases = Cases(y_true, data.risk[None, :, None], np.full((1, 1), _THRESHOLD), data.patient, how)
+        answers = {"m": ModelPredictions(("ill",), data.risk[:, None], np.ones(len(y_true), bool))}
+        part = column_risks(cases, found, 0, column, partition.groups[-1], Predictions(answers))
+        spread = part.spread(0.95)
+        for name, wanted in known.items():
+            k = part.metrics.index(name)
+            held.add(name, spread.low[0, k, 0], spread.high[0, k, 0], wanted)
+    return held
+
+
 def _add_gaps(
     held: Held, writer: RowWriter, partition: Partition, found: GroupMeasures, usual: Any, lower: Any
 ) -> None:
@@ -193,6 +220,11 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
         settings += [Setting(6000, 0.1, 20, planted=0.08), Setting(1500, 0.3, 5, auroc=0.95)]
     for setting in settings:
         yield from _coverage_cells(setting, coverage(setting, min(n_samples, 100) if thin else n_samples, seed))
+    for setting in (Setting(1500, 0.3, 5), Setting(1500, 0.3, 5, 3)):
+        held = risk_coverage(setting, min(n_samples, 100) if thin else n_samples, seed)
+        for name in ("calibration_intercept", "calibration_slope", "net_benefit"):
+            what = f"coverage of {name.replace('_', ' ')}, in the smallest group"
+            yield Cell(what, str(setting), *held.rate(name), at_least=COVERAGE)
     n_audits = min(n_samples, 100 if thin else 400)
     yield from _audit_cells(n_audits, seed)
     power = [Setting(1200, 0.3, 5, planted=0.08), Setting(6000, 0.3, 20, planted=0.08)]

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "build" / "gallery"
 BLOCK = re.compile(r"^```(?P<kind>\w+)(?P<how>[^\n]*)\n(?P<body>.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 REPORT = "run/report.html"
+_COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 SECONDS = 1800
 
 
@@ -55,13 +56,25 @@ def run(page: Path) -> dict[str, str]:
         # The notebook's `palpate` is that of this environment.
         os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         with TemporaryDirectory(prefix="palpate-gallery-") as folder:
-            NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}}).execute()
+            where = {"metadata": {"path": folder}}
+            NotebookClient(notebook, timeout=SECONDS, coalesce_streams=True, resources=where).execute()
+            _tidy(notebook)
             kept.mkdir(parents=True)
             (kept / names[0]).write_text(nbformat.writes(notebook), encoding="utf-8")
             report = Path(folder) / REPORT
             if report.exists():
                 (kept / names[1]).write_bytes(report.read_bytes())
     return {name: (kept / name).read_text(encoding="utf-8") for name in names if (kept / name).exists()}
+
+
+def _tidy(notebook: nbformat.NotebookNode) -> None:
+    """Leave lines of progress and the colours of a terminal out."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [each for each in cell.outputs if each.get("name") != "stderr"]
+            for each in cell.outputs:
+                if each.output_type == "stream":
+                    each.text = _COLOUR.sub("", each.text)
 
 
 def _fingerprint(page: Path) -> str:

@@ -37,6 +37,21 @@ _CODE = re.compile(r"(```.*?^```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 _pieces: dict[str, gallery.Pieces] = {}
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the pages of a folder where the navigation has `FOLDER/*`."""
+    config.nav = expanded(config.nav, Path(config.docs_dir))
+    return config
+
+
+def expanded(part: Any, docs: Path) -> Any:
+    """The navigation with the pages of folders, in the order of their names."""
+    if isinstance(part, str):
+        return sorted(p.relative_to(docs).as_posix() for p in docs.glob(f"{part}.md")) if part.endswith("/*") else part
+    if isinstance(part, dict):
+        return {name: expanded(each, docs) for name, each in part.items()}
+    return [expanded(each, docs) for each in part]
+
+
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages and files that are not in docs/."""
     seen: dict[str, str] = {}

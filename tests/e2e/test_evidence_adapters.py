@@ -14,10 +14,11 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
 from tests.audits.evidence.evidence_charts import CODES, charts
+from tests.data.published import SHARED
 from tests.e2e.command_line import CommandLine
 from tests.models.adapters.local_server import LocalServer
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "rationales" / "evidence_inference"
+PUBLISHED = SHARED / "rationales" / "evidence_inference"
 MODULE = """
 from pathlib import Path
 

@@ -94,6 +94,9 @@ def _read_files(audit: str, kind: Any, options: Mapping[str, Any], folder: Path)
     read = dict(options)
     for field in dataclasses.fields(kind):
         if "read with" not in field.metadata and field.name in options:
+            if "not a list" in field.metadata and isinstance(options[field.name], list):
+                problem = f"audit '{audit}', option '{field.name}' is a table: give its file"
+                raise ConfigError(problem, hint=field.metadata["not a list"], at=(field.name,))
             with _opening(audit, field.name):
                 read[field.name] = _read_option(field, options[field.name], folder)
     return read

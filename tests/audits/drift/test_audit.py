@@ -220,3 +220,10 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     cohort, p = drifting(400)
     first, second = (run(Drift(**QUICK), cohort, {"m": p}).estimates for _ in range(2))
     assert first.equals(second)
+
+
+def test_a_change_for_the_better_is_a_fact() -> None:
+    cohort, p = drifting(6000, lost=-1.0)
+    result = run(Drift(every="quarter", **QUICK), cohort, {"m": p})
+    told = [f for f in result.findings if f.sentence.startswith("The AUROC of m has changed, by most from")]
+    assert [finding.kind for finding in told] == ["fact"]

@@ -8,7 +8,7 @@ from importlib import resources
 
 import pytest
 
-from palpate.audits.evidence.chapters import chapter_of
+from palpate.audits.evidence.strata import chapter_of
 
 
 @pytest.mark.parametrize(

@@ -214,3 +214,32 @@ def test_differences_between_models_are_paired_on_the_same_patients() -> None:
     width = own["pointwise_high"] - own["pointwise_low"]
     assert 0 < between["pointwise_high"] - between["pointwise_low"] < width / 3
     assert 0 < level["pointwise_high"] - level["pointwise_low"] < width / 3
+
+
+def test_the_core_set_of_a_group_is_that_of_other_packages() -> None:
+    """Slope and intercept by an unpenalised logistic regression, net benefit by counting; of the group's cases only."""
+    sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
+    cohort, p = planted(2400)
+    result = run(Subgroups(by=("gender",), n_replicates=200, threshold=0.3), cohort, {"m": p, "half": p / 2})
+    y = cohort.y.toarray().ravel()
+    for model, risk in (("m", p), ("half", p / 2)):
+        for value in ("f", "m"):
+            rows = (cohort.cases["gender"] == value).to_numpy()
+            logit = np.log(risk[rows] / (1 - risk[rows]))
+            fit = sm.Logit(y[rows], sm.add_constant(logit)).fit(disp=0)
+            alone = sm.GLM(y[rows], np.ones(rows.sum()), family=sm.families.Binomial(), offset=logit).fit()
+            flagged = risk[rows] >= 0.3
+            hits, false = (flagged & (y[rows] == 1)).mean(), (flagged & (y[rows] == 0)).mean()
+            group = {"group": f"gender={value}", "model": model}
+            assert find(result, "calibration_slope", **group)["value"] == pytest.approx(fit.params[1], abs=1e-6)
+            assert find(result, "calibration_intercept", **group)["value"] == pytest.approx(alone.params[0], abs=1e-6)
+            benefit = find(result, "net_benefit", **group)
+            assert benefit["value"] == pytest.approx(hits - false * 0.3 / 0.7)
+            assert benefit["low"] < benefit["value"] < benefit["high"]
+    first, second = (find(result, "calibration_intercept", f"gender={each}", model="half") for each in "fm")
+    apart = find(result, "calibration_intercept", "gender=f", model="half", reference="all others")
+    assert apart["value"] == pytest.approx(first["value"] - second["value"])
+    between = find(result, "net_benefit", "gender=f", model="half", reference="m")
+    assert between["pointwise_low"] <= between["value"] <= between["pointwise_high"]
+    assert "calibration_slope" in Subgroups.metrics
+    assert "Calibration slope" in [column.name for column in result.blocks[1].columns]  # type: ignore[union-attr]

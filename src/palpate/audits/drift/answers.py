@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from palpate.audits.drift.plan import FIRST, LATEST, Periods
-from palpate.audits.kit.answers import Question
+from palpate.audits.kit.answers import Question, visible_margin
 from palpate.audits.kit.rows import EstimateIndex
 from palpate.audits.kit.thresholds import Thresholds
 from palpate.results.verdicts import Answer, Effect
@@ -65,8 +65,11 @@ class DriftAnalysis:
         smaller = min((LATEST, FIRST), key=self.n_patients.__getitem__)
         for label in self.labels:
             row = self.estimates.find(question.metric, model, label=label, group=LATEST, reference=FIRST)
+            asked = question
+            if question.metric == LARGE and row is not None:
+                asked = question._replace(margin=visible_margin(question.margin, row))
             untested = None if row is None or row.p_value is not None else row.reason
-            effect = question.effect(row, self.n_patients[smaller], reason=untested)
+            effect = asked.effect(row, self.n_patients[smaller], reason=untested)
             if effect is None:
                 continue
             odd = self.odd.get((model, label))
@@ -88,5 +91,5 @@ def drift_answers(analysis: DriftAnalysis) -> tuple[Answer, ...]:
 
 
 def span(ends: tuple[str, str]) -> str:
-    """`2024-01 to 2024-03`, or the only one."""
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    """`2024-01–2024-03`, or the only one."""
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]}–{ends[1]}"

@@ -40,7 +40,7 @@ def drift_findings(analysis: DriftAnalysis, answers: Sequence[Answer]) -> tuple[
 
 
 def _compared(analysis: DriftAnalysis) -> str:
-    return f"from {span(analysis.periods.first)} to {span(analysis.periods.latest)}"
+    return f"in {span(analysis.periods.latest)} against {span(analysis.periods.first)}"
 
 
 def _size(analysis: DriftAnalysis, answer: Answer) -> str:
@@ -119,7 +119,7 @@ def _changes(analysis: DriftAnalysis) -> Iterator[Finding]:
         yield Finding(
             sentence=f"{whose}{of} has changed, by most from {row.group} on: {number(row.value, signed=True)} against "
             f"before ({interval(row, signed=True)}{p_value(row)} over all dates).",
-            kind="caution" if metric in _QUESTION else "fact",
+            kind="caution" if _harmful(metric, row) else "fact",
             question=_QUESTION.get(metric),
         )
     known = [row for _, row in tested if row.p_value is not None]
@@ -133,6 +133,11 @@ def _changes(analysis: DriftAnalysis) -> Iterator[Finding]:
         yield Finding(
             sentence="The patients have changed, and no change of how the model does on them is shown.",
         )
+
+
+def _harmful(metric: str, row: Estimate) -> bool:
+    """A fall of the AUROC or of the sensitivity, and risks that drift either way."""
+    return metric in _QUESTION and (metric == "calibration_in_the_large" or (row.value or 0.0) < 0)
 
 
 def _trends(analysis: DriftAnalysis) -> Iterator[Finding]:

@@ -7,19 +7,21 @@ is known of spans only, if it has gold evidence there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.audits.evidence.chapters import chapter_of
 from palpate.audits.evidence.inputs import NOT_KNOWN
 from palpate.audits.evidence.plan import EvidenceMemory
 from palpate.audits.kit.resampling import Resampling
 from palpate.cases.edits import Ints
 from palpate.cases.evidence import SUFFICIENT, is_category
+from palpate.files import read_resource
 from palpate.results import ModelPredictions
 from palpate.stats.evidence import (
     EvidenceWords,
@@ -32,6 +34,15 @@ from palpate.stats.evidence import (
 
 Mask = NDArray[np.bool_]
 _FREQUENCIES = ((0, "no training chart"), (1, "1 to 9"), (10, "10 to 99"), (100, "100 or more training charts"))
+
+_HEADS = {"ICD-10-CM": 3, "ICD-9-CM": 3, "ICD-10-PCS": 1, "ICD-9-PCS": 2, "CPT": 5}
+_FORMS = {
+    "ICD-9-CM": re.compile(r"\d{3}(\.\d{1,2})?|E\d{3}(\.\d)?|V\d\d(\.\d{1,2})?"),
+    "ICD-9-PCS": re.compile(r"\d\d\.\d{1,2}"),
+    "ICD-10-CM": re.compile(r"[A-Z]\d[0-9AB](\.[0-9A-Z]{1,4})?"),
+    "ICD-10-PCS": re.compile(r"[0-9BCDFGHX][0-9A-HJ-NP-Z]{6}"),
+}
+"""Of codes whose system is not told, with their dots; the first that fits is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,3 +201,36 @@ def _reported(charts: AuditedCharts, gold: Spans) -> list[str]:
     ours = _known(charts, gold.note, gold.code)
     order = ("code system", "chapter", "frequency", "annotation")
     return [what for what in order if what in ours and (what == "frequency" or len({*ours[what]} - {""}) > 1)]
+
+
+# --- chapters of codes ------------------------------------------------------------------------------------------
+
+
+class Chapter(NamedTuple):
+    """A chapter's name, and the first and the last head of its codes."""
+
+    name: str
+    first: str
+    last: str
+
+
+def chapter_of(code: str, system: str = "") -> str:
+    """The name of a code's chapter; empty for what is no code."""
+    written = code.strip().upper()
+    known = system if system in _HEADS else _system_of(written)
+    if not known:
+        return ""
+    plain = written.replace(".", "")
+    head = plain[: _HEADS[known] + (known == "ICD-9-CM" and plain.startswith("E"))]
+    found = (chapter.name for chapter in _chapters()[known] if chapter.first <= head <= chapter.last)
+    return next(found, "") if len(head) >= _HEADS[known] else ""
+
+
+def _system_of(written: str) -> str:
+    return next((system for system, form in _FORMS.items() if form.fullmatch(written)), "")
+
+
+@cache
+def _chapters() -> Mapping[str, tuple[Chapter, ...]]:
+    table = read_resource("palpate.audits.evidence", "chapters.yaml")
+    return {system: tuple(Chapter(*row) for row in rows) for system, rows in table.items()}

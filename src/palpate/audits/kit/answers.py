@@ -86,6 +86,12 @@ class Question(NamedTuple):
         return Finding(sentence=sentence, kind=answer.verdict, question=self.name)
 
 
+def visible_margin(margin: float, row: Estimate) -> float:
+    """A margin of mean risks, but at most half of the rarer outcome's share: risks of 0 are off by no more than it."""
+    rarer = min(row.n_positive or 0, row.n - (row.n_positive or 0)) / max(row.n, 1)
+    return min(margin, float(f"{rarer / 2.0:.2g}")) or margin
+
+
 class JudgedEffect(NamedTuple):
     """One effect with its question and its estimate."""
 

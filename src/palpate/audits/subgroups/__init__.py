@@ -43,6 +43,7 @@ from palpate.audits.subgroups.measures import (
     odd_scores,
 )
 from palpate.audits.subgroups.plan import AUDIT, By, Grouped, Scope, attribute_names, kept_cases, plan_groups
+from palpate.audits.subgroups.risks import RISK_METRICS, with_risks
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult, Plan, Predictions, estimates_frame
 from palpate.results.verdicts import margins_with
@@ -59,7 +60,14 @@ class Subgroups:
     name: ClassVar[str] = "subgroups"
     unweighted_because: ClassVar[str] = ""
     handles_missing: ClassVar[bool] = True
-    metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *GAP_METRICS, MODEL_GAP, *MISSING_METRICS)
+    metrics: ClassVar[tuple[str, ...]] = (
+        PATIENTS,
+        *METRICS,
+        *RISK_METRICS,
+        *GAP_METRICS,
+        MODEL_GAP,
+        *MISSING_METRICS,
+    )
     questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
 
     by: tuple[By, ...] = ()
@@ -136,7 +144,7 @@ class Subgroups:
         columns = Columns.of(grouped.partitions, len(cases.patient))
         writer = RowWriter(self.name, self.level)
         models = predictions.compared
-        measured = measure_groups(cases, columns, plan.labels, predictions)
+        measured = with_risks(measure_groups(cases, columns, plan.labels, predictions), cases, predictions)
         found = subgroup_rows(writer, measured, grouped.partitions, models, self.correction, self.family)
         analysis = SubgroupAnalysis(
             estimates=EstimateIndex(found.rows, label=plan.labels[0], group=WHOLE),

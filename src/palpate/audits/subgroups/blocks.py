@@ -24,10 +24,11 @@ from palpate.audits.subgroups.estimates import MODEL_GAP
 from palpate.audits.subgroups.findings import extremes
 from palpate.audits.subgroups.gaps import FAIRNESS, GAPS
 from palpate.audits.subgroups.measures import DECISIONS, METRICS, RANKING, WHOLE
+from palpate.audits.subgroups.risks import RISK_METRICS, RISKS_COMPARED
 from palpate.results import METRIC_NAMES, Axis, Chart, Column, Estimate, Table
 from palpate.results.blocks import Cell
 
-SHOWN = tuple(name for name in METRICS if name != "mean_score")
+SHOWN = (*(name for name in METRICS if name != "mean_score"), *RISK_METRICS)
 FAIRNESS_NAMES = {
     "demographic_parity": ("Demographic parity", "equal shares are flagged"),
     "equal_opportunity": ("Equal opportunity", "equal sensitivity"),
@@ -92,8 +93,10 @@ def _groups(analysis: SubgroupAnalysis) -> Table:
     return table(
         "Every group",
         f"With {analysis.level:.0%} intervals by patient, each on its own. AUPRC, PPV, NPV and Brier score change with "
-        "the prevalence alone. O:E is the number of events over the number that was predicted: above 1, risks are too "
-        "low. The calibration error is larger in smaller groups by chance alone.",
+        "the prevalence alone, and so does the net benefit at the threshold, in events per case. O:E is the number of "
+        "events over the number that was predicted, and the intercept its counterpart in log odds: above 1, and above "
+        "0, risks are too low. A slope below 1 means risks that are too extreme. The calibration error and the ICI are "
+        "larger in smaller groups by chance alone.",
         columns(
             "Label",
             "Model",
@@ -206,7 +209,7 @@ def _fairness_table(analysis: SubgroupAnalysis) -> Table:
 
 
 def _difference_table(analysis: SubgroupAnalysis) -> Table:
-    wanted = (*RANKING, *DECISIONS, "brier", "oe_ratio", "calibration_in_the_large")
+    wanted = (*RANKING, *DECISIONS, "brier", "oe_ratio", "calibration_in_the_large", *RISKS_COMPARED)
     references = {contrast.reference for contrast in analysis.contrasts}
     found = [row for row in analysis.estimates if row.reference in references and row.metric in wanted]
     return table(

@@ -13,6 +13,12 @@ from palpate.audits.kit.rows import RowWriter, corrected, one_family
 from palpate.audits.subgroups.gaps import gap_rows
 from palpate.audits.subgroups.measures import METRICS, REST, WHOLE, Contrast, GroupMeasures
 from palpate.audits.subgroups.plan import Partition
+from palpate.audits.subgroups.risks import (
+    RISK_METRICS,
+    risk_differences,
+    risk_levels,
+    risk_model_differences,
+)
 from palpate.results import Estimate
 
 COMPARED = tuple(name for name in METRICS if name not in ("adaptive_calibration_error", "prevalence", "mean_score"))
@@ -34,8 +40,10 @@ def level_estimates(writer: RowWriter, found: GroupMeasures) -> Iterator[Estimat
         lacking = found.lacking(column)
         if lacking is None:
             yield from level_rows(writer, part)
+            yield from risk_levels(writer, found, column, name)
         else:
-            yield from _nothing(writer, found, column, name, METRICS, None, lacking, part.models)
+            wanted = (*METRICS, *(RISK_METRICS if found.risks else ()))
+            yield from _nothing(writer, found, column, name, wanted, None, lacking, part.models)
 
 
 def _nothing(
@@ -70,6 +78,7 @@ def difference_estimates(writer: RowWriter, found: GroupMeasures, models: Sequen
         if found.lacking(column) is None:
             part = found.called(column, name)
             yield from (row for row in model_differences(writer, part, models) if row.metric in COMPARED)
+            yield from risk_model_differences(writer, found, column, name, models)
     twins = mirrored(found.columns.contrasts)
     for contrast in found.columns.contrasts:
         reason = _lacking(found, contrast)
@@ -82,6 +91,7 @@ def difference_estimates(writer: RowWriter, found: GroupMeasures, models: Sequen
         other = found.called(contrast.against, contrast.reference)
         rows = population_differences(writer, part, other, models)
         yield from (row for row in rows if row.metric in COMPARED)
+        yield from risk_differences(writer, found, contrast, models)
         if contrast.group not in twins:
             drops = drop_differences(writer, part, other, models, "auroc")
             yield from (replace(row, metric=MODEL_GAP) for row in drops)

@@ -137,6 +137,8 @@ class GroupMeasures:
     """One for each column."""
     n_patients: NDArray[np.int64]
     """In each column."""
+    risks: Sequence[MetricReplicates | None] = ()
+    """The core set for predicted risks of each column, where it was measured."""
 
     def lacking(self, column: int) -> str | None:
         """Why nothing can be said about some cases; None if there are enough."""

@@ -1,0 +1,98 @@
+"""The core set for predicted risks in every group: calibration intercept and slope, ICI, and net benefit.
+
+O:E and observed less predicted are among the other metrics, which are resampled. Here each group is measured by itself
+(`kit.risks`): models are paired on the same patients, and groups are independent, which makes the interval of a
+difference a little too wide where patients have cases in both. Groups are compared with each other, with a reference
+or where there are two; to fit the rest of every group again would take as long as all groups together, many times
+over, and O:E and observed less predicted say the same of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from palpate.audits.kit.differences import model_differences, population_differences
+from palpate.audits.kit.metrics import MetricReplicates, level_rows
+from palpate.audits.kit.risks import CaseRisks, measure_risks
+from palpate.audits.kit.rows import RowWriter
+from palpate.audits.subgroups.measures import WHOLE, Cases, Contrast, GroupMeasures, Mask
+from palpate.results import Estimate, Predictions
+
+RISK_METRICS = ("calibration_intercept", "calibration_slope", "ici", "net_benefit")
+RISKS_COMPARED = tuple(name for name in RISK_METRICS if name != "ici")
+"""By chance alone, the distance from a smooth curve is larger in the smaller group."""
+NO_WEIGHT = "no case has a weight above 0"
+_UNUSED = (0.01, 0.5)
+"""The range of thresholds that a mean net benefit would be over."""
+
+
+def with_risks(measured: Iterable[GroupMeasures], cases: Cases, predictions: Predictions) -> Iterator[GroupMeasures]:
+    """What was measured, with the core set of all cases and of the groups that have enough of them."""
+    for j, found in enumerate(measured):
+        parts: list[MetricReplicates | None] = [None] * found.columns.masks.shape[1]
+        for name, k in {**found.columns.groups, WHOLE: 0}.items():
+            if found.lacking(k) is None and _weighs(cases, found.columns.masks[:, k]):
+                parts[k] = column_risks(cases, found, j, k, name, predictions)
+        yield replace(found, risks=parts)
+
+
+def _weighs(cases: Cases, mask: Mask) -> bool:
+    return cases.weight is None or bool((cases.weight[mask] > 0).any())
+
+
+def column_risks(
+    cases: Cases, found: GroupMeasures, label: int, column: int, name: str, predictions: Predictions
+) -> MetricReplicates:
+    """The core set of one column of cases."""
+    rows = np.flatnonzero(found.columns.masks[:, column])
+    own = CaseRisks(
+        name,
+        cases.y_true[rows][:, [label]],
+        cases.y_score[:, rows][:, :, [label]],
+        cases.threshold[:, [label]],
+        cases.patient[rows],
+        (cases.how.seed + column) % 2**63,  # one stream for each: other patients must not move together
+        cases.how.unit,
+        None if cases.weight is None else cases.weight[rows],
+    )
+    part = measure_risks(own, tuple(predictions.scored), (found.label,), _UNUSED, cases.how.n_replicates)
+    return part.with_ensembles(predictions)
+
+
+def risk_levels(writer: RowWriter, found: GroupMeasures, column: int, name: str) -> Iterator[Estimate]:
+    """The core set of one group; nothing where it was not measured."""
+    part = found.risks[column] if found.risks else None
+    if part is not None:
+        yield from _chosen(level_rows(writer, replace(part, population=name)), RISK_METRICS)
+    elif found.risks:
+        counts = {"n": int(found.parts[column].n[0]), "n_positive": int(found.parts[column].n_positive[0])}
+        for model in found.parts[column].models:
+            for metric in RISK_METRICS:
+                yield writer.row(model, metric, found.label, name, None, **counts, reason=NO_WEIGHT)
+
+
+def risk_differences(
+    writer: RowWriter, found: GroupMeasures, contrast: Contrast, models: Sequence[str]
+) -> Iterator[Estimate]:
+    """A group less what it is compared with, for each model; not corrected yet."""
+    if found.risks:
+        part, other = found.risks[contrast.column], found.risks[contrast.against]
+        if part is not None and other is not None:
+            own, rest = replace(part, population=contrast.group), replace(other, population=contrast.reference)
+            yield from _chosen(population_differences(writer, own, rest, models), RISKS_COMPARED)
+
+
+def risk_model_differences(
+    writer: RowWriter, found: GroupMeasures, column: int, name: str, models: Sequence[str]
+) -> Iterator[Estimate]:
+    """Models within a group, paired."""
+    part = found.risks[column] if found.risks else None
+    if part is not None:
+        yield from _chosen(model_differences(writer, replace(part, population=name), models), RISKS_COMPARED)
+
+
+def _chosen(rows: Iterable[Estimate], metrics: Sequence[str]) -> Iterator[Estimate]:
+    return (row for row in rows if row.metric in metrics)
