@@ -56,7 +56,7 @@ def notes(n: int = 90) -> Cohort:
             {
                 "case_id": [f"c{k}" for k in range(n)],
                 "patient_id": [f"p{k // 2}" for k in range(n)],
-                "split": ["train" if k < n // 3 else "test" for k in range(n)],
+                "split": ["train" if k < 30 else "validation" if k < 52 else "test" for k in range(n)],
                 "text": [
                     f"{age} year old {sex} with {' '.join(each)}. Note number {k}."
                     for k, (age, sex, each) in enumerate(zip(ages, sexes, words, strict=True))
