@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ import jsonschema
 import pytest
 import yaml
 
-from palpate import registry
 from palpate.config.schema import config_schema, schema_text
 from tests.test_docs import BLOCK, DOCS
 
