@@ -1,4 +1,4 @@
-"""Commands that audit, and that read what was audited: `audit`, `plan`, `report`, `recalibration`, `demo`."""
+"""Commands that audit, or read what was audited: `audit`, `plan`, `report`, `recalibration`, `demo`, `history`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from palpate.cli.pipelines import AsJson, LogFile, Quiet, reporting
 
 if TYPE_CHECKING:
     from palpate.commands.audit import Outcome
+    from palpate.commands.history import History
     from palpate.report.findings import FindingView
 
 
@@ -189,3 +190,43 @@ def _tell(outcome: Outcome, told: Sequence[str]) -> None:
         mark = "[green]holds[/green]" if judgement.passed else "[red]FAILS[/red]"
         out.print(f"  {mark} {escape(judgement.condition)}: {escape(judgement.detail)}", soft_wrap=True)
     out.print(f"Report: [bold]{escape(str(outcome.report))}[/bold]", soft_wrap=True)
+
+
+@app.command()
+def history(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.", show_default=False)],
+    metric: Annotated[str, typer.Option(help="Which number; with its audit where several have it: drift.auroc.")] = (
+        "auroc"
+    ),
+    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    label: Annotated[str | None, typer.Option(help="This label, or * for all; default: the headline one.")] = None,
+    group: Annotated[str | None, typer.Option(help="This group, or * for all; default: the cohorts.")] = None,
+    file: Annotated[Path | None, typer.Option("--out", help="Also write it as .html or .csv.")] = None,
+    debug: Debug = False,  # noqa: ARG001  (read by main)
+) -> None:
+    """Show one number of several runs over time, and what changed from run to run."""
+    from palpate.commands import history as jobs
+
+    if file is not None:
+        jobs.check_format(file)
+    found = jobs.history(runs, jobs.Choice(metric, model, label, group))
+    for sentence in found.skipped:
+        err.print(f"[yellow]palpate:[/yellow] {escape(sentence)}", soft_wrap=True)
+    _print_history(found)
+    if file is not None:
+        jobs.write_history(found, file)
+        out.print(f"History: [bold]{escape(str(file))}[/bold]", soft_wrap=True)
+
+
+def _print_history(found: History) -> None:
+    from palpate.report import typeset
+
+    several = {name: len({getattr(line, name) for line in found.lines}) > 1 for name in ("label", "group")}
+    extra = [name for name, shown in several.items() if shown]
+    heads = ["Run", "Made", "Model", *(name.capitalize() for name in extra), found.metric, "Cases", "Changed"]
+    table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
+    for line in found.lines:
+        number = typeset.interval(line.value, line.low, line.high) if line.value is not None else line.reason
+        cells = [line.run, line.created[:10], line.model, *(getattr(line, name) for name in extra), number]
+        table.add_row(*map(escape, (*cells, "" if line.n is None else f"{line.n:,}", line.changed)))
+    out.print(table)
