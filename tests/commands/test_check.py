@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -111,40 +110,3 @@ def test_durations(seconds: float, said: str) -> None:
 
 def test_sizes() -> None:
     assert [size(n) for n in (12, 3_400, 5_600_000, 7_890_000_000)] == ["12 bytes", "3.4 kB", "5.6 MB", "7.89 GB"]
-
-
-def _ratio(config: Path, out: Path) -> float:
-    """The estimate over the real time, each in this process; compilations are done before."""
-    check(config)
-    estimate = check(config).preview.seconds
-    began = time.perf_counter()
-    audit(config, out=out)
-    return estimate / (time.perf_counter() - began)
-
-
-@pytest.mark.slow
-def test_the_estimate_is_within_a_factor_of_2_on_the_demo(tmp_path: Path) -> None:
-    from palpate.commands.demo import write_demo
-
-    config = write_demo(tmp_path / "demo", seed=0, n_patients=1000)
-    assert 0.5 < _ratio(config, tmp_path / "run") < 2
-
-
-@pytest.mark.slow
-def test_the_estimate_is_within_a_factor_of_2_for_a_transformer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("transformers")
-    from tests.models.tiny_checkpoints import WORDS, checkpoint
-
-    monkeypatch.setenv("PALPATE_CACHE", str(tmp_path / "scores.sqlite"))
-    checkpoint(tmp_path / "bert", names=["no", "ill"])
-    rows = "".join(
-        f"c{k},{' '.join(WORDS[j % len(WORDS)] for j in range(k % 90 + 5))} {k},{k % 2}\n" for k in range(3000)
-    )
-    (tmp_path / "notes.csv").write_text(f"case_id,text,ill\n{rows}")
-    (tmp_path / "audit.yaml").write_text(
-        "cohort: {file: notes.csv, labels: [ill]}\nmodels: {bert: {source: 'hf:bert', labels: [ill]}}\n"
-        "audits: {performance: {}, robustness: {perturb: [typos], max_notes: 200}}\n"
-    )
-    assert 0.5 < _ratio(tmp_path / "audit.yaml", tmp_path / "run") < 2

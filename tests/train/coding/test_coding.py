@@ -172,11 +172,11 @@ def test_they_keep_the_contract_of_models(check: Any, models: dict[Any, Path]) -
         check(read_back(models[which]))
 
 
-def test_they_load_in_a_fresh_process_and_refuse_unknown_options(models: dict[Any, Path], tmp_path: Path) -> None:
+def test_they_load_in_a_fresh_process_and_refuse_unknown_options(models: dict[Any, Path]) -> None:
     spec = ModelSpec("m", f"palpate:{models['effective-can', 'cnn']}")
     contract.check_unknown_option(spec)
     contract.check_fingerprint_is_stable(spec)
-    contract.check_loads_in_a_fresh_process(spec, load_model(spec), tmp_path)
+    contract.check_loads_in_a_fresh_process(spec, load_model(spec))
 
 
 def test_without_weight_evidence_changes_nothing(tmp_path: Path) -> None:
