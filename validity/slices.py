@@ -129,8 +129,9 @@ def _silence(setting: Setting, n: int, seed: list[int], *, depth: int, at_most: 
         known = rows.filter(pl.col("pointwise_low").is_not_null())
         held += ((known["pointwise_low"] <= 0) & (known["pointwise_high"] >= 0)).to_list()
     where = f"{setting}, depth {depth}"
-    yield Cell("family-wise false alarms, any slice", where, float(np.mean(alarms)), n, at_most=at_most)
-    yield Cell('family-wise false alarms, "concern" or "caution"', where, float(np.mean(verdicts)), n, at_most=at_most)
+    what = "family-wise false alarms" if at_most == _ALARMS else "narrower slices are confirmed"
+    yield Cell(f"{what}, any slice", where, float(np.mean(alarms)), n, at_most=at_most)
+    yield Cell(f'{what}, "concern" or "caution"', where, float(np.mean(verdicts)), n, at_most=at_most)
     if held and at_most == _ALARMS:
         what = "coverage of the difference of slices that were found"
         yield Cell(what, where, float(np.mean(held)), len(held), at_least=COVERAGE)

@@ -82,9 +82,9 @@ def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str], m
 def test_an_endpoint_has_tokens_and_a_price(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.models.adapters.local_server import LocalServer, keyword_probability
+    from tests.models.adapters.local_server import LocalServer
 
-    server = LocalServer(keyword_probability)
+    server = LocalServer()
     (folder / "audit.yaml").write_text(
         f"cohort: {{file: notes.csv, labels: [ill]}}\nmodels: {{far: {{source: '{server.url}', labels: [ill]}}}}\n"
         "audits: {performance: {n_replicates: 100}}\n"
@@ -98,6 +98,7 @@ def test_an_endpoint_has_tokens_and_a_price(
     assert found.money(2.0) == {"far": pytest.approx(far.tokens * 2e-6)}
     ran = CommandLine(capsys, monkeypatch)("check", folder / "audit.yaml", "--price", "2")
     assert f"about {far.tokens:,} tokens of text" in ran.out
+    server.close()
 
 
 @pytest.mark.parametrize(

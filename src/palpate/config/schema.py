@@ -48,6 +48,7 @@ SHARED = {
     "max_notes": "At most so many notes, drawn at random.",
     "examples": "How many examples the report shows.",
     "top": "How many the report shows.",
+    "cuts": "By attribute, where a number is cut into groups, as in `age: [18, 65]`.",
     "n_quantiles": "Groups of equal size that a number such as age is cut into.",
     "n_words": "How many words are chosen, where `words` says how.",
     "filters": "What proposes substitutes for a word: all words, words as frequent, words that fit the context.",
@@ -204,9 +205,13 @@ def _or_files(schema: Mapping[str, Any]) -> Schema:
 
 
 def _names(kind: str, plug_ins: bool) -> list[str]:
-    """What is registered, without what other packages registered unless asked for."""
-    return [
-        name
-        for name in registry.names(kind)
-        if plug_ins or str(getattr(registry.find(kind, name), "__module__", "")).startswith("palpate.")
-    ]
+    """What is registered and can be imported, without what other packages registered unless asked for."""
+    found = []
+    for name in registry.names(kind):
+        try:
+            module = str(getattr(registry.find(kind, name), "__module__", ""))
+        except ImportError:  # a plug-in whose package is broken must not keep others from being completed
+            continue
+        if plug_ins or module.startswith("palpate."):
+            found.append(name)
+    return found

@@ -37,6 +37,8 @@ LONG_ENOUGH, FIRST_ROWS = 0.3, 4
 CHARACTERS_PER_TOKEN = 4
 _CACHE_ROW, _VARIANT_ROW = 80, 30
 """Bytes beside the probabilities: a key with its index, and an edit in Parquet."""
+_AT_ONCE = 4
+"""Requests that an endpoint answers at the same time, unless its option `concurrency` says otherwise."""
 _FEW, _MORE = 40, 10
 """An analysis is measured with a fortieth and a tenth of its replicates."""
 
@@ -145,6 +147,7 @@ def _model(
     todo = wanted.order[~known[wanted.order]]
     remote = member.spec.source.startswith(("http:", "https:"))
     seconds, measured = _score_sample(name, model, wanted, todo, most=2 if remote else None)
+    at_once = int(member.spec.options.get("concurrency", _AT_ONCE)) if remote else n_workers
     explained = sum(len(plan.requests.explain[name].row) for plan in plans.values() if name in plan.requests.explain)
     return ModelPreview(
         name=name,
@@ -155,7 +158,7 @@ def _model(
         n_characters=int(wanted.n_characters[todo].sum()),
         n_labels=len(model.labels),
         remote=remote,
-        seconds=hashing + seconds / max(1, min(n_workers, len(todo))),
+        seconds=hashing + seconds / max(1, min(at_once, len(todo))),
         measured=measured,
         explained=explained,
     )
@@ -258,6 +261,8 @@ def _leave_out(audits: Mapping[str, Audit], found: RunPreview) -> None:
         if isinstance(audit, AdaptiveAudit) and audit.without_turns() != audit:
             found.notes.append(f"{name} may ask for more once it has seen predictions")
     for model in found.models:
+        if model.remote and model.to_score:
+            found.notes.append(f"the time of {model.name} is rough: an endpoint is asked for a few texts only")
         if model.explained:
             found.notes.append(f"{model.name} is also asked for {model.explained:,} explanations")
 

@@ -68,10 +68,10 @@ def risk_levels(writer: RowWriter, found: GroupMeasures, column: int, name: str)
     if part is not None:
         yield from _chosen(level_rows(writer, replace(part, population=name)), RISK_METRICS)
     elif found.risks:
-        counts = {"n": int(found.parts[column].n[0]), "n_positive": int(found.parts[column].n_positive[0])}
+        n, positive = int(found.parts[column].n[0]), int(found.parts[column].n_positive[0])
         for model in found.parts[column].models:
             for metric in RISK_METRICS:
-                yield writer.row(model, metric, found.label, name, None, **counts, reason=NO_WEIGHT)
+                yield writer.row(model, metric, found.label, name, None, n=n, n_positive=positive, reason=NO_WEIGHT)
 
 
 def risk_differences(

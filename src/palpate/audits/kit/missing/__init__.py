@@ -80,7 +80,7 @@ class CompleteCases(NamedTuple):
 def complete_cases(predictions: Predictions, audited: Sequence[Ints]) -> CompleteCases:
     """The cases that all models scored; models are left out, those that lack most first, until there is one.
 
-    `audited` are rows of the variants, one set for each population: each must keep a case, if any model has one there.
+    `audited` are rows of the variants, one set for each population.
     """
     names, left_out = list(predictions.compared), list[str]()
     lacking: dict[str, Mask] = {name: np.asarray(missing_of(predictions, name).any(axis=1)) for name in names}
