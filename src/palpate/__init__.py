@@ -22,6 +22,7 @@ _HOME = {
     "Cohort": "palpate.cases.cohort",
     "Context": "palpate.audits.context",
     "Data": "palpate.audits.data",
+    "Drift": "palpate.audits.drift",
     "Edit": "palpate.cases.edits",
     "Estimate": "palpate.results",
     "Evidence": "palpate.audits.evidence",
@@ -31,12 +32,15 @@ _HOME = {
     "Model": "palpate.models",
     "ModelError": "palpate.errors",
     "ModelSpec": "palpate.models",
+    "Operating": "palpate.audits.operating",
     "PalpateError": "palpate.errors",
     "Performance": "palpate.audits.performance",
     "Plan": "palpate.results",
+    "Recalibration": "palpate.audits.recalibration",
     "Result": "palpate.api.result",
     "Robustness": "palpate.audits.robustness",
     "RunDirectory": "palpate.run.directory",
+    "Slices": "palpate.audits.slices",
     "Subgroups": "palpate.audits.subgroups",
     "TableSpec": "palpate.data.tables",
     "Variants": "palpate.cases.edits",
@@ -61,9 +65,13 @@ if TYPE_CHECKING:
     from palpate.audits.characteristics import Characteristics
     from palpate.audits.context import Context
     from palpate.audits.data import Data
+    from palpate.audits.drift import Drift
     from palpate.audits.evidence import Evidence
+    from palpate.audits.operating import Operating
     from palpate.audits.performance import Performance
+    from palpate.audits.recalibration import Recalibration
     from palpate.audits.robustness import Robustness
+    from palpate.audits.slices import Slices
     from palpate.audits.subgroups import Subgroups
     from palpate.audits.vocabulary import Vocabulary
     from palpate.cases.cohort import Cohort
@@ -85,6 +93,7 @@ __all__ = [
     "Cohort",
     "Context",
     "Data",
+    "Drift",
     "Edit",
     "Estimate",
     "Evidence",
@@ -94,12 +103,15 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelSpec",
+    "Operating",
     "PalpateError",
     "Performance",
     "Plan",
+    "Recalibration",
     "Result",
     "Robustness",
     "RunDirectory",
+    "Slices",
     "Subgroups",
     "TableSpec",
     "Variants",

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import skops.io
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import palpate
@@ -192,6 +193,99 @@ def test_a_temporary_run_goes_with_the_result() -> None:
     assert not folder.exists()
 
 
+def values(result: palpate.Result) -> dict[str, float]:
+    rows = result.estimates(metric="auroc", reference=None).to_dict()
+    return {row["model"]: row["value"] for row in rows}
+
+
+class Keyed:
+    """A callable object: what it does is in its state."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def __call__(self, texts: list[str]) -> list[float]:
+        return [0.9 if self.word in text else 0.1 for text in texts]
+
+
+def test_functions_that_look_alike_are_not_taken_for_each_other() -> None:
+    def closed(high: float, low: float) -> Any:
+        return lambda texts: [high if "sepsis" in text else low for text in texts]
+
+    models = {
+        "a": lambda texts: [0.9 if "sepsis" in text else 0.2 for text in texts],
+        "b": lambda texts: [0.1 if "sepsis" in text else 0.7 for text in texts],
+        "c": closed(0.9, 0.2),
+        "d": closed(0.1, 0.7),
+        "e": Keyed("sepsis"),
+        "f": Keyed("afebrile"),
+    }
+    table = notes_table()
+    together = values(palpate.audit(table, **COLUMNS, models=models, **FEW))
+    alone = {
+        name: values(palpate.audit(table, **COLUMNS, models={name: each}, **FEW))[name] for name, each in models.items()
+    }
+    assert together == alone
+    assert together["b"] == pytest.approx(1 - together["a"])
+
+
+def test_other_values_and_other_options_are_scored_again() -> None:
+    frame = as_pandas(notes_table())
+    model = LogisticRegression().fit(frame[["score"]], frame["readmitted"])
+    turned = frame.assign(score=1 - frame["score"])
+    found = [values(palpate.audit(each, **COLUMNS, models={"m": model}, **FEW))["m"] for each in (frame, turned)]
+    assert found[1] == pytest.approx(1 - found[0])
+    other = palpate.InMemory(model, positive=0)
+    assert values(palpate.audit(frame, **COLUMNS, models={"m": other}, **FEW))["m"] == pytest.approx(1 - found[0])
+
+
+def test_labels_in_words_and_tables_in_files(tmp_path: Path) -> None:
+    table = notes_table()
+    words = table.with_columns(pl.col("readmitted").replace_strict({0: "no", 1: "yes"}))
+    expected = values(palpate.audit(table, **COLUMNS, models={"m": "score"}, **FEW))["m"]
+    given: dict[str, Any] = {**COLUMNS, "positive": "yes", **FEW}
+    assert values(palpate.audit(words, **given, models={"m": "score"}))["m"] == expected
+    (tmp_path / "notes.csv").write_bytes(words.write_csv(separator=";").replace("ward", "wärd").encode("latin-1"))
+    by_file = palpate.audit(tmp_path / "notes.csv", **given, models={"m": "score"}, encoding="latin-1")
+    assert values(by_file)["m"] == pytest.approx(expected)
+
+
+def test_several_cohorts_with_scores_by_name() -> None:
+    tables = {"home": notes_table(200, 1), "away": notes_table(160, 2)}
+    scores = {name: table["score"] for name, table in tables.items()}
+    result = palpate.audit(tables, **COLUMNS, models={"column": "score", "series": scores}, **FEW)
+    rows = result.estimates(metric="auroc", reference=None).to_polars()
+    assert rows.height == 4
+    assert rows["value"].n_unique() == 2
+
+
+def test_scores_of_the_audited_cases_are_enough() -> None:
+    frame = as_pandas(notes_table())
+    tested = frame.loc[frame["split"] != "train", "score"]
+    assert values(palpate.audit(frame, **COLUMNS, models={"m": tested}, **FEW))["m"] > 0.5
+
+
+def test_a_function_that_fails_does_not_quote_a_note() -> None:
+    with pytest.raises(PalpateError) as error:
+        palpate.audit(notes_table(), **COLUMNS, models={"m": lambda texts: float(texts[0])}, **FEW)
+    assert "Patient" not in str(error.value)
+    assert "palpate.InMemory(function, columns" in str(error.value)
+
+
+def test_a_configuration_says_all_itself(tmp_path: Path) -> None:
+    for given in ({"gate": "no concern"}, {"seed": 9}, {"labels": ["x"]}, {"models": {"m": "score"}}, {"title": "t"}):
+        with pytest.raises(PalpateError, match="which says it itself"):
+            palpate.audit(tmp_path / "audit.yaml", **given, progress=False)  # type: ignore[arg-type]
+
+
+def test_margins_reach_audits_that_are_objects() -> None:
+    result = palpate.audit(
+        notes_table(), **COLUMNS, models={"m": "score"}, audits=[palpate.Performance(n_replicates=200)],
+        margins={"calibration": 0.2}, progress=False,
+    )  # fmt: skip
+    assert {row["margin"] for row in result.scorecard.to_dict() if row["question"] == "calibration"} == {0.2}
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no model": ({"models": None}, "there is no model"),
     "column": ({"models": {"v": "scor"}}, "neither a column of the table nor a source"),
@@ -199,6 +293,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no label": ({"labels": None}, "no label is named"),
     "length": ({"models": {"v": [0.1, 0.2]}}, "2 scores for 240 cases"),
     "not a probability": ({"models": {"v": "age"}}, "which is no probability"),
+    "missing score": ({"models": {"v": [float("nan")] * 240}}, "have no score"),
     "class": ({"models": {"v": RandomForestClassifier}}, "is a class, not an object"),
     "unfitted": ({"models": {"v": RandomForestClassifier()}}, "model 'v'"),
     "array": ({"models": {"v": RandomForestClassifier(2).fit([[0.0], [1.0]], [0, 1])}}, "have no names"),
@@ -207,6 +302,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "gate": ({"gate": "performance.aurok > 0.5"}, "auroc"),
     "stay": ({"stay": "subject_id"}, "with `time=`"),
     "only scores": ({"audits": {"vocabulary": {"words": ["sepsis"]}}}, "nothing but scores"),
+    "margin": ({"margins": {"aurok": 0.1}}, "did you mean `auroc`"),
+    "class of audit": ({"audits": [palpate.Performance]}, "give a name, or an object"),
+    "mistyped label of scores": ({"models": {"v": {"readmited": [0.5] * 240}}}, "no scores for label 'readmitted'"),
+    "reading a frame": ({"encoding": "latin-1"}, "is about files"),
     "object": ({"models": {"v": object()}}, "is no model and no scores"),
     "short answer": ({"models": {"v": lambda texts: [0.5]}}, "shape"),
     "raises": ({"models": {"v": lambda texts: 1 / 0}}, "ZeroDivisionError"),

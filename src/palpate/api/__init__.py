@@ -9,6 +9,8 @@ The engine is the command line's: the same job, the same run directory, the same
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,8 +22,9 @@ from palpate.api.result import Result
 from palpate.api.shown import OneLineProgress
 from palpate.commands import audit as commands
 from palpate.config import DATA, make_audit
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, closest
 from palpate.results import Audit
+from palpate.results.verdicts import MARGINS
 from palpate.run.checks import check_directory
 from palpate.run.conditions import RunNames, parse
 from palpate.run.directory import RunDirectory
@@ -44,6 +47,7 @@ def audit(
     image: str | None = None,
     prior: str | None = None,
     attributes: Sequence[str] = (),
+    positive: str | Mapping[str, str] | None = None,
     audits: Sequence[str | Audit] | Mapping[str, Mapping[str, Any]] | str | Audit = ("performance",),
     margins: Mapping[str, float] | None = None,
     gate: Sequence[str] | str = (),
@@ -55,7 +59,7 @@ def audit(
     resume: bool = False,
     cache: Path | str | None = None,
     progress: bool | RunProgress | None = None,
-    **of_a_file: Any,
+    **reading: Any,
 ) -> Result:
     """Audit models on a table, or run a configuration file.
 
@@ -65,6 +69,8 @@ def audit(
     model with its tokenizer, a source such as `hf:models/bert`, a `palpate.Model`, or a list of them: several seeds.
     `audits` are names, options by name, or audits such as `palpate.Vocabulary(words=["sepsis"])`.
 
+    `positive` is the value that means 1 where labels are words ("yes"). The path of a table may come with how it is
+    read (`encoding`, `delimiter`, `sheet`, `decimal`, `label_list`), that of an `audit.yaml` with `only`, `overrides`.
     Without `out` the run is in a temporary folder, which goes with the result.
 
     >>> import palpate, polars as pl
@@ -75,16 +81,19 @@ def audit(
     """
     shown = _progress(progress)
     if isinstance(data, str | Path) and Path(data).suffix.lower() in (".yaml", ".yml"):
-        return _from_file(Path(data), models, out, resume, workers, shown, of_a_file)
-    if of_a_file:
-        unknown = next(iter(of_a_file))
+        given = {
+            name: value for name, value in locals().items() if name not in _OF_A_RUN and value != _DEFAULTS.get(name)
+        }
+        return _from_file(Path(data), given | reading, out=out, resume=resume, workers=workers, progress=shown)
+    unknown = next((name for name in reading if name not in _READING), None)
+    if unknown is not None:
         raise TypeError(f"palpate.audit() got an unexpected argument '{unknown}'")
     if models is None:
         raise ConfigError("there is no model", hint='give some, as models={"lr": pipeline}')
     roles = {"text": text, "patient": patient, "case": case, "split": split, "time": time, "stay": stay}
     roles |= {"weight": weight, "image": image, "prior": prior}
     shown.stage("reading the cohort")
-    table = audited(data, NamedColumns(labels, attributes, roles))
+    table = audited(data, NamedColumns(labels, attributes, roles, positive, reading))
     made = entries(models, table)
     chosen = _audits(audits, margins or {}, include_text=include_text)
     names = RunNames(chosen, {entry.name: [] for entry in made}, table.cohort.names)
@@ -105,25 +114,29 @@ def audit(
     return Result(outcome, temporary=temporary)
 
 
+_OF_A_RUN = ("data", "out", "resume", "workers", "progress", "shown", "reading")
+_READING = ("encoding", "delimiter", "sheet", "decimal", "label_list")
+_DEFAULTS = {name: each.default for name, each in inspect.signature(audit).parameters.items()}
+
+
 def _from_file(
     config: Path,
-    models: Any,
+    given: Mapping[str, Any],
+    *,
     out: Path | str | None,
     resume: bool,
     workers: int,
     progress: RunProgress,
-    more: Mapping[str, Any],
 ) -> Result:
-    if models is not None:
-        raise ConfigError(f"{config} names its models itself", hint="leave `models` out, or give the table instead")
-    unknown = [name for name in more if name not in ("only", "overrides")]
-    if unknown:
-        raise TypeError(f"palpate.audit() got an unexpected argument '{unknown[0]}'")
-    return Result(
-        commands.audit(
-            config, out=out, resume=resume, workers=workers if workers > 1 else None, progress=progress, **more
+    """Run a configuration, which says all but where the run goes itself."""
+    wrong = next((name for name in given if name not in ("only", "overrides")), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"`{wrong}` cannot be given with {config.name}, which says it itself",
+            hint='change the file, or use overrides=["performance.threshold=0.3"]',
         )
-    )
+    several = workers if workers > 1 else None
+    return Result(commands.audit(config, out=out, resume=resume, workers=several, progress=progress, **given))
 
 
 def _progress(given: bool | RunProgress | None) -> RunProgress:
@@ -135,17 +148,23 @@ def _progress(given: bool | RunProgress | None) -> RunProgress:
 
 def _audits(given: Any, margins: Mapping[str, float], *, include_text: bool) -> dict[str, Audit]:
     """The audits by name, the checks of the data first."""
+    unknown = next((name for name in margins if name not in MARGINS), None)
+    if unknown is not None:
+        raise ConfigError(f"unknown margin '{unknown}'", hint=closest(unknown, MARGINS, all_are="the margins are"))
     if isinstance(given, Mapping):
         wanted: list[Any] = [(name, dict(options or {})) for name, options in given.items()]
     else:
         wanted = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
     made: dict[str, Audit] = {}
     for each in wanted:
+        if isinstance(each, type) or (not isinstance(each, str | tuple) and not hasattr(each, "analyse")):
+            shown = getattr(each, "__name__", type(each).__name__)
+            raise ConfigError(f"{shown} is no audit", hint="give a name, or an object such as palpate.Performance()")
         name, options = each if isinstance(each, tuple) else (each, {}) if isinstance(each, str) else (each.name, None)
         if name in made:
             raise ConfigError(f"audit '{name}' is given twice", hint="give it once, with all its options")
         made[name] = (
-            each
+            _with_margins(each, margins)
             if options is None
             else make_audit(name, options, folder=Path.cwd(), include_text=include_text, margins=margins)
         )
@@ -154,3 +173,11 @@ def _audits(given: Any, margins: Mapping[str, float], *, include_text: bool) -> 
     if len(made) == 1 and DATA in made and not wanted:
         raise ConfigError("there is no audit", hint='name some, as audits=["performance", "subgroups"]')
     return made
+
+
+def _with_margins(audit: Audit, margins: Mapping[str, float]) -> Audit:
+    """An audit that was given as an object, with the run's margins unless it has its own."""
+    if not margins or not hasattr(audit, "margins") or audit.margins:
+        return audit
+    changed: Audit = dataclasses.replace(audit, margins=dict(margins))  # type: ignore[type-var]
+    return changed

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from pydantic import ValidationError
 
 from palpate.cases.cohort import STAY, WEIGHT, Cohort, arrange, stack
 from palpate.cases.columns import ColumnCheck, label_matrix, missing_column
-from palpate.data.tables import TableSpec, read_cohort
-from palpate.errors import CohortError
+from palpate.data.tables import TableSpec, read_cohort, read_table
+from palpate.errors import CohortError, first_problem
 from palpate.models.memory import CaseFrame
 
 ROLES = {
@@ -37,6 +39,10 @@ class NamedColumns:
     labels: Sequence[str] | str | None = None
     attributes: Sequence[str] = ()
     roles: Mapping[str, str | None] | None = None
+    positive: str | Mapping[str, str] | None = None
+    """The value that means 1, where labels are not 0 and 1."""
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    """How a file is read: `encoding`, `delimiter`, `sheet`, `decimal`, `label_list`."""
 
     @property
     def named(self) -> dict[str, str]:
@@ -65,22 +71,26 @@ def audited(data: Any, columns: NamedColumns) -> Audited:
         parts = [_one(each, columns, name=str(name)) for name, each in data.items()]
         if not parts:
             raise CohortError("there is no table", hint="give at least one")
-        cohort = stack([part.cohort for part in parts])
-        return Audited(cohort, _frame_of(cohort.cases, cohort, text="text" if cohort.has_text else None))
+        cohort, sources = stack([part.cohort for part in parts]), [part.source for part in parts]
+        if all(is_pandas(source) for source in sources):
+            import pandas as pd
+
+            whole = pd.concat(sources, ignore_index=True)
+        else:
+            kept = [_polars_of(source) if is_pandas(source) else source for source in sources]
+            whole = pl.concat(kept, how="diagonal_relaxed")
+        return Audited(cohort, _frame_of(whole, cohort, text=columns.named.get("text")), whole)
     return _one(data, columns, name=NAME)
 
 
 def _one(data: Any, columns: NamedColumns, *, name: str) -> Audited:
     if isinstance(data, Cohort):
         _refuse_columns(columns, "a Cohort has its columns already")
-        return Audited(data, _frame_of(data.cases, data, text="text" if data.has_text else None))
+        return Audited(data, _frame_of(data.cases, data, text="text" if data.has_text else None), data.cases)
     if isinstance(data, str | Path):
-        given: dict[str, Any] = {**columns.named, "file": Path(data)}
-        if columns.labels is not None:
-            given["labels"] = _listed(columns.labels)
-        spec = TableSpec(**given, attributes=_listed(columns.attributes))
-        cohort = read_cohort(spec, name=Path(data).name.split(".")[0] if name == NAME else name)
-        return Audited(cohort, _frame_of(cohort.cases, cohort, text="text" if cohort.has_text else None))
+        return _from_file(Path(data), columns, name=name)
+    if columns.reading:
+        raise CohortError(f"`{next(iter(columns.reading))}` is about files, and this is a frame", hint="leave it out")
     frame = data.collect() if isinstance(data, pl.LazyFrame) else data
     pandas = is_pandas(frame)
     if not pandas and not isinstance(frame, pl.DataFrame):
@@ -91,6 +101,21 @@ def _one(data: Any, columns: NamedColumns, *, name: str) -> Audited:
     index = _index_ids(frame, columns) if pandas else None
     cohort = _cohort(_polars_of(frame) if pandas else frame, columns, name=name, case_ids=index)
     return Audited(cohort, _frame_of(frame, cohort, text=columns.named.get("text")), frame)
+
+
+def _from_file(file: Path, columns: NamedColumns, *, name: str) -> Audited:
+    """The cases of a file; models may read any of its columns."""
+    given: dict[str, Any] = {**columns.named, **columns.reading, "file": file, "positive": columns.positive}
+    if columns.labels is not None:
+        given["labels"] = _listed(columns.labels)
+    try:
+        spec = TableSpec(**given, attributes=_listed(columns.attributes))
+    except ValidationError as error:
+        wrong = first_problem(error)
+        raise CohortError(f"`{wrong.field}`: {wrong.problem}", file=file) from None
+    cohort = read_cohort(spec, name=file.name.split(".")[0] if name == NAME else name)
+    frame = read_table(spec)
+    return Audited(cohort, _frame_of(frame, cohort, text=columns.named.get("text", "text")), frame)
 
 
 def _refuse_columns(columns: NamedColumns, why: str) -> None:
@@ -112,13 +137,15 @@ def _cohort(frame: pl.DataFrame, columns: NamedColumns, *, name: str, case_ids: 
         raise CohortError("the table has no rows", hint="give one row per case")
     for column in (*labels, *attributes, *columns.named.values()):
         if column not in frame.columns:
-            raise missing_column(column, frame.columns)
+            raise missing_column(str(column), frame.columns)
     if "stay" in columns.named and "time" not in columns.named:
         raise CohortError("a stay has several predictions, each with its time", hint="name the column with `time=`")
     roles = {ROLES[role]: column for role, column in columns.named.items()}
     if case_ids is not None:
         frame, roles = frame.with_columns(case_ids.alias(_INDEX)), {**roles, "case_id": _INDEX}
-    y = label_matrix((ColumnCheck(frame[label]) for label in labels), n=frame.height)
+    positive = columns.positive if isinstance(columns.positive, Mapping) else dict.fromkeys(labels, columns.positive)
+    said = {label: str(value) for label, value in positive.items() if value is not None}
+    y = label_matrix((ColumnCheck(frame[label]) for label in labels), n=frame.height, positive=said)
     table = arrange(frame, name=name, roles=roles, attributes={each: each for each in attributes})
     return Cohort(table.cases, labels, y, attributes, table.facts)
 
@@ -163,14 +190,19 @@ def series_of(column: Any, name: str) -> pl.Series:
 
 def _frame_of(frame: Any, cohort: Cohort, *, text: str | None) -> CaseFrame:
     """How models that read columns get them."""
-    keys = zip(cohort.cases["cohort"].to_list(), cohort.cases["case_id"].to_list(), strict=True)
+    keys = list(zip(cohort.cases["cohort"].to_list(), cohort.cases["case_id"].to_list(), strict=True))
     places = {key: row for row, key in enumerate(keys)}
+
+    def digest(columns: Sequence[str]) -> str:
+        return _digest_of(frame, columns, keys)
+
     if is_pandas(frame):
         return CaseFrame(
             columns=[str(column) for column in frame.columns],
             places=places,
             take=lambda rows, columns: frame.iloc[list(rows)][list(columns)],
             replace=lambda part, column, values: part.assign(**{column: list(values)}),
+            digest=digest,
             text=text,
         )
     return CaseFrame(
@@ -178,5 +210,16 @@ def _frame_of(frame: Any, cohort: Cohort, *, text: str | None) -> CaseFrame:
         places=places,
         take=lambda rows, columns: frame[list(rows)].select(list(columns)),
         replace=lambda part, column, values: part.with_columns(pl.Series(column, list(values))),
+        digest=digest,
         text=text,
     )
+
+
+def _digest_of(frame: Any, columns: Sequence[str], keys: Sequence[tuple[str, str]]) -> str:
+    digest = hashlib.blake2b(repr(keys).encode("utf-8", "surrogatepass"), digest_size=16)
+    for column in columns:
+        values = series_of(frame[column], column) if is_pandas(frame) else frame[column]
+        digest.update(f"\x1e{column}:{values.dtype}".encode())
+        cells = [repr(value) for value in values.to_list()]
+        digest.update("\x1f".join(cells).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

@@ -11,7 +11,7 @@ import polars as pl
 
 from palpate import registry
 from palpate.api.frames import Audited, is_pandas, series_of
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, closest
 from palpate.models import Model, ModelSpec, check_model
 from palpate.models.memory import (
     ColumnsModel,
@@ -111,11 +111,14 @@ def _scores(name: str, given: Any, labels: tuple[str, ...], table: Audited) -> A
     for column in columns:
         if len(column) != n:
             raise ConfigError(f"model '{name}' has {len(column):,} scores for {n:,} cases")
-        wrong = np.flatnonzero(~((column >= 0) & (column <= 1)))
+        # What is missing may belong to cases that are not asked about.
+        wrong = np.flatnonzero(~((column >= 0) & (column <= 1)) & ~np.isnan(column))
         if len(wrong):
             row = int(wrong[0])
-            shown = "missing" if np.isnan(column[row]) else f"{column[row]:g}, which is no probability"
-            raise ConfigError(f"model '{name}': the score of row {row + 1} is {shown}")
+            raise ConfigError(
+                f"model '{name}': the score of row {row + 1} is {column[row]:g}, which is no probability",
+                hint="give risks between 0 and 1",
+            )
     return np.column_stack(columns)
 
 
@@ -128,14 +131,19 @@ def _column(name: str, wanted: str, table: Audited) -> Any:
     return table.frame.take(range(len(table.cohort)), [wanted])[wanted]
 
 
-def _as_columns(name: str, given: Any, labels: tuple[str, ...], table: Audited) -> list[Any]:
-    """One array for each label."""
+def _as_columns(name: str, given: Any, labels: tuple[str, ...], table: Audited | None) -> list[Any]:
+    """One array for each label; scores of several cohorts come by the cohorts' names."""
+    if table is not None and isinstance(given, Mapping) and tuple(given) == table.cohort.names and len(given) > 1:
+        parts = [_as_columns(name, part, labels, None) for part in given.values()]
+        return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     if isinstance(given, Mapping) or hasattr(given, "columns"):
-        missing = [label for label in labels if label not in given]
-        if missing and len(given) == len(labels) == 1:
-            return [_numbers(name, given[next(iter(given))], table)]
+        named = list(given.columns) if hasattr(given, "columns") else list(given)
+        if hasattr(given, "columns") and len(named) == len(labels) == 1:
+            return [_numbers(name, given[named[0]], table)]
+        missing = [label for label in labels if label not in named]
         if missing:
-            raise ConfigError(f"model '{name}' has no scores for label '{missing[0]}'")
+            hint = closest(missing[0], [str(each) for each in named], all_are="it has")
+            raise ConfigError(f"model '{name}' has no scores for label '{missing[0]}'", hint=hint)
         return [_numbers(name, given[label], table) for label in labels]
     if getattr(given, "ndim", 1) == 2 or (isinstance(given, list) and given and isinstance(given[0], list)):
         values = np.asarray(given, dtype=np.float64)
@@ -150,13 +158,16 @@ def _as_columns(name: str, given: Any, labels: tuple[str, ...], table: Audited) 
     return [_numbers(name, given, table)]
 
 
-def _numbers(name: str, given: Any, table: Audited) -> Any:
-    """A column as numbers; a pandas Series is put in the order of the frame by its index."""
+def _numbers(name: str, given: Any, table: Audited | None) -> Any:
+    """A column as numbers; a pandas Series is put in the order of the frame by its index, and may leave cases out."""
     if is_pandas(given):
-        source = table.source
+        source: Any = None if table is None else table.source
         if is_pandas(source) and not given.index.equals(source.index):
-            if not given.index.is_unique or not source.index.isin(given.index).all():
-                raise ConfigError(f"model '{name}': the index of its scores is not that of the frame")
+            if not given.index.is_unique or not given.index.isin(source.index).all():
+                raise ConfigError(
+                    f"model '{name}': the index of its scores is not that of the frame",
+                    hint="give them as an array, in the order of the frame",
+                )
             given = given.reindex(source.index)
         given = series_of(given, name)
     try:

@@ -195,6 +195,11 @@ def _matching(frame: pl.DataFrame, chosen: Mapping[str, Any]) -> pl.DataFrame:
             )
         wanted = list(value) if isinstance(value, list | tuple | set) else [value]
         known = [each for each in wanted if each is not None]
+        there = frame[column].drop_nulls().unique().sort().to_list() if frame[column].dtype == pl.String else known
+        for each in known:
+            if each not in there:
+                hint = closest(str(each), there, all_are="there are")
+                raise ConfigError(f"no estimate has {column} '{each}'", hint=hint)
         keep = frame[column].is_in(known) if known else pl.repeat(False, frame.height, dtype=pl.Boolean, eager=True)
         frame = frame.filter(keep.fill_null(False) | (frame[column].is_null() if None in wanted else False))
     return frame

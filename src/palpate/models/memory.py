@@ -18,11 +18,11 @@ from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
 from palpate.models.bagofwords import estimator_model
 from palpate.models.classes import ClassOptions, positive_of, unclear
-from palpate.models.estimators import brief
 from palpate.models.options import parse_options
 from palpate.models.protocol import Model, Probabilities
 
 NO_VERSION = "a function in memory has no version"
+_FIXED = (str, bytes, int, float, bool, tuple, frozenset, np.ndarray, type(None))
 Key = tuple[str, str]
 """A case: its cohort and its id."""
 
@@ -49,6 +49,10 @@ class InMemory:
     fingerprint: str | None = None
     batch_size: int | None = None
 
+    def choices(self) -> bytes:
+        """What changes the answers besides the model itself."""
+        return repr((self.columns and list(self.columns), self.labels and list(self.labels), self.positive)).encode()
+
     def options(self) -> ClassOptions:
         """The options as every adapter takes them."""
         given = {name: getattr(self, name) for name in ("labels", "positive", "fingerprint", "batch_size")}
@@ -66,6 +70,8 @@ class CaseFrame:
     """Some rows and columns, as a frame of the user's own library."""
     replace: Callable[[Any, str, Sequence[str]], Any]
     """A frame with other values in a column."""
+    digest: Callable[[Sequence[str]], str]
+    """Of the cases and of what some columns hold: other values are other inputs of a model that reads them."""
     text: str | None = None
     """The column of notes."""
 
@@ -95,16 +101,30 @@ class ScoresModel(Model):
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """The scores of the cases; nothing else is asked of it."""
-        return self._values[self._frame.rows(inputs, model=self._name)]
+        found = self._values[self._frame.rows(inputs, model=self._name)]
+        gone = np.flatnonzero(np.isnan(found).any(axis=1))
+        if len(gone):
+            raise ModelError(
+                f"{len(gone):,} of {len(found):,} cases have no score",
+                model=self._name,
+                case=inputs.case_ids[int(gone[0])],
+                hint="drop these cases, or give the scores as a file with `missing: report`",
+            )
+        return found
 
 
 class TextFunctionModel(Model):
     """A function of a list of texts."""
 
+    _asks: ClassVar[str] = (
+        "it is given a list of texts; one of rows of the table is palpate.InMemory(function, columns=[...])"
+    )
+
     def __init__(self, name: str, function: Callable[[Any], Any], given: InMemory, labels: tuple[str, ...]) -> None:
         self.labels = tuple(given.labels or labels)
         self.rows_per_call = given.batch_size or self.rows_per_call
-        self.fingerprint = f"function-{_digest((given.fingerprint or _code(function)).encode())}"
+        version = f"version {given.fingerprint}" if given.fingerprint else f"{name} {_code(function)}"
+        self.fingerprint = f"function-{_digest(version.encode(), given.choices())}"
         self.may_change = None if given.fingerprint else NO_VERSION
         self._name, self._function = name, function
 
@@ -117,8 +137,10 @@ class TextFunctionModel(Model):
     def _call(self, rows: Any) -> Probabilities:
         try:
             answer = self._function(rows)
-        except Exception as error:
-            raise ModelError(f"the function failed ({brief(error)})", model=self._name) from error
+        except Exception as error:  # whose message may quote a note
+            raise ModelError(
+                f"the function failed ({type(error).__name__})", model=self._name, hint=self._asks
+            ) from error
         return probabilities(answer, len(rows), self.labels, self._name)
 
 
@@ -126,6 +148,7 @@ class ColumnsModel(TextFunctionModel):
     """An estimator or a function that takes rows of the table."""
 
     reads: ClassVar[Literal["text", "case", "image"]] = "case"
+    _asks: ClassVar[str] = "it is given a frame with the columns that it reads"
 
     def __init__(
         self, name: str, function: Callable[[Any], Any], given: InMemory, labels: tuple[str, ...], frame: CaseFrame
@@ -138,6 +161,8 @@ class ColumnsModel(TextFunctionModel):
                 f"model '{name}' reads column '{missing[0]}', which the table does not have",
                 hint=f"the columns are {', '.join(frame.columns[:10])}",
             )
+        read = frame.digest([column for column in self._columns if column != frame.text])
+        self.fingerprint = f"columns-{_digest(self.fingerprint.encode(), read.encode())}"
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """What the function says about the rows of the cases."""
@@ -188,18 +213,30 @@ def estimator_in_memory(name: str, given: InMemory, labels: tuple[str, ...], fra
             options = options.model_copy(update={"labels": labels})
         try:
             model: Model = estimator_model(
-                estimator, options, fingerprint=f"estimator-{_digest(str(version).encode())}", file=Path(name)
+                estimator, options, fingerprint=_estimator_version(name, version, given), file=Path(name)
             )
         except ConfigError as error:
-            raise ConfigError(
-                f"model '{name}': {error.problem}",
-                hint="give a pipeline that takes notes, or one that was fitted on a frame with column names",
-            ) from error
+            raise ConfigError(f"model '{name}': {error.problem}", hint=_estimator_hint(estimator, error)) from error
     else:
-        known = InMemory(estimator, columns, given.labels, fingerprint=version, batch_size=given.batch_size)
+        known = InMemory(
+            estimator, columns, given.labels, given.positive, fingerprint=version, batch_size=given.batch_size
+        )
         model = ColumnsModel(name, _positive_column(name, estimator, given), known, labels, frame)
     model.may_change = None if version else NO_VERSION
     return model
+
+
+def _estimator_version(name: str, version: str | None, given: InMemory) -> str:
+    return f"estimator-{_digest((version or name).encode(), given.choices())}"
+
+
+def _estimator_hint(estimator: Any, error: ConfigError) -> str | None:
+    """What to do about an estimator that cannot be asked about notes."""
+    if "NotFitted" in error.problem:
+        return "fit it first"
+    if not hasattr(estimator, "predict_proba"):
+        return error.hint
+    return "give a pipeline that takes notes, or one that was fitted on a frame with column names"
 
 
 def _positive_column(name: str, estimator: Any, given: InMemory) -> Callable[[Any], Any]:
@@ -229,7 +266,11 @@ def network_in_memory(name: str, network: Any, tokenizer: Any, given: InMemory) 
     from palpate.models.adapters.hf import HfOptions, of_network
 
     own = {key: value for key, value in given.options().model_dump().items() if value is not None}
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(given.choices(), digest_size=16)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
+    for part in (words, repr(tokenizer), network.config.to_json_string()):
+        digest.update(part.encode())
     for key, tensor in sorted(network.state_dict().items()):
         digest.update(key.encode())
         digest.update(tensor.detach().cpu().float().contiguous().numpy().tobytes())
@@ -237,12 +278,12 @@ def network_in_memory(name: str, network: Any, tokenizer: Any, given: InMemory) 
     return of_network(network, tokenizer, HfOptions(**own), source=name, fingerprint=lambda _: version)
 
 
-def _hash_of(estimator: Any) -> str | None:
-    """A digest of an estimator's parameters and arrays; None where it holds what cannot be looked into."""
+def _hash_of(it: Any) -> str | None:
+    """A digest of an object's parameters and arrays; None where it holds what cannot be looked into."""
     import joblib
 
     try:
-        return str(joblib.hash(estimator))
+        return str(joblib.hash(it))
     except Exception:  # whatever its parts raise when they are pickled
         return None
 
@@ -250,7 +291,22 @@ def _hash_of(estimator: Any) -> str | None:
 def _code(function: Any) -> str:
     """What tells one function from another within a session: not a version, but a run can be resumed with it."""
     code = getattr(function, "__code__", None)
-    return repr((code.co_code, code.co_names)) if code is not None else type(function).__qualname__
+    if code is None:
+        return f"{type(function).__qualname__} {_constants(vars(function)) if hasattr(function, '__dict__') else ''}"
+    cells = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)}
+    return f"{_instructions(code)} {_constants(cells)} {_constants(dict(enumerate(function.__defaults__ or ())))}"
+
+
+def _constants(held: Mapping[Any, Any]) -> str:
+    """What a function holds and does not change: numbers, words, arrays. A list may be its diary."""
+    kept = {name: each for name, each in held.items() if isinstance(each, _FIXED)}
+    return f"{sorted(map(str, held))} {_hash_of(kept)}"
+
+
+def _instructions(code: Any) -> str:
+    """The code of a function with its constants, and that of the functions inside."""
+    constants = [_instructions(each) if hasattr(each, "co_code") else repr(each) for each in code.co_consts]
+    return repr((code.co_code, code.co_names, constants))
 
 
 def _digest(*parts: bytes) -> str:

@@ -39,7 +39,11 @@ from palpate.results.verdicts import margins_with
 
 @dataclass(frozen=True)
 class Drift:
-    """Performance, decisions and calibration over time."""
+    """Performance, decisions and calibration over time.
+
+    >>> Drift(every="month").every
+    'month'
+    """
 
     name: ClassVar[str] = "drift"
     unweighted_because: ClassVar[str] = ""

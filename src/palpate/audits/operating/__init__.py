@@ -34,7 +34,11 @@ from palpate.stats.precision import n_distinct
 
 @dataclass(frozen=True)
 class Operating:
-    """Alerts, yield and workload at the thresholds that are used."""
+    """Alerts, yield and workload at the thresholds that are used.
+
+    >>> Operating(thresholds={"vendor": 0.3}).thresholds
+    {'vendor': 0.3}
+    """
 
     name: ClassVar[str] = "operating"
     unweighted_because: ClassVar[str] = ""

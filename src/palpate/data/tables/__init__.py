@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from scipy import sparse
 
 from palpate.cases.cohort import READ, STAY, WEIGHT, Cohort, arrange
-from palpate.cases.columns import ColumnCheck, label_matrix, missing_column, with_points
+from palpate.cases.columns import ColumnCheck, attribute, label_matrix, missing_column, with_points
 from palpate.data.tables.formats import format_of
 from palpate.data.tables.labels import code_lists, encode
 from palpate.delimited import FileLayout, check_delimiter, check_encoding
@@ -176,6 +176,24 @@ def read_cohort(spec: TableSpec, *, name: str = "cohort", folder: Path = Path())
     labels, y, facts = _labels(frame, chosen, _positive(spec, chosen, file), file)
     folders = {spec.name or name: file.parent}
     return Cohort(table.cases, labels, y, tuple(chosen.attributes), (*table.facts, *commas, *facts), folders)
+
+
+def read_table(spec: TableSpec) -> pl.DataFrame:
+    """All columns of a cohort's file, in the order of its rows, with numbers as numbers; for models that read some."""
+    form = format_of(spec.file, spec.layout)
+    frame = form.frame(spec.file, form.columns(spec.file), {})
+    if form.typed:
+        return frame
+    return pl.DataFrame([_read_column(ColumnCheck(frame[name], file=spec.file), spec) for name in frame.columns])
+
+
+def _read_column(column: ColumnCheck, spec: TableSpec) -> pl.Series:
+    """A column without a role: as numbers if that is what it holds, as it stands if not."""
+    try:
+        pointed = ColumnCheck(with_points(column, decimal=spec.decimal), file=spec.file, name=column.name)
+        return attribute(pointed, parse=True).alias(column.name)
+    except CohortError:
+        return column.values
 
 
 def _with_points(
