@@ -259,6 +259,15 @@ def test_several_cohorts_with_scores_by_name() -> None:
     assert rows["value"].n_unique() == 2
 
 
+def test_an_audit_of_one_of_several_cohorts_says_so() -> None:
+    tables = {"home": notes_table(200, 1), "away": notes_table(160, 2)}
+    audits = {"performance": {"n_replicates": 100}, "subgroups": {"n_replicates": 100}}
+    result = palpate.audit(tables, **COLUMNS, models={"m": "score"}, audits=audits, progress=False)
+    said = "This audit is about home alone, not about away (its option `cohort`)."
+    assert said in [finding.sentence for finding in result["subgroups"].findings]
+    assert said not in [finding.sentence for finding in result["performance"].findings]
+
+
 def test_scores_of_the_audited_cases_are_enough() -> None:
     frame = as_pandas(notes_table())
     tested = frame.loc[frame["split"] != "train", "score"]

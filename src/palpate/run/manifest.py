@@ -70,6 +70,17 @@ def left_out_fact(name: str, audits: Sequence[str]) -> str | None:
     return f"{name} is nothing but scores of the cases, so it takes no part in {', '.join(audits)}, which alter texts."
 
 
+def one_cohort_fact(cohort: Cohort, plan: Plan[Any]) -> str | None:
+    """What is said of an audit that is about one of several cohorts; None where it is about all, or about none."""
+    rows = plan.variants.parent if plan.cases is None else plan.cases
+    rows = rows[rows < len(cohort)]
+    about = cohort.cases["cohort"][rows].unique(maintain_order=True).to_list() if len(rows) else []
+    others = [name for name in cohort.names if name not in about]
+    if len(about) != 1 or not others:
+        return None
+    return f"This audit is about {about[0]} alone, not about {', '.join(others)} (its option `cohort`)."
+
+
 def _model_entry(spec: ModelSpec, model: Model, ensemble: str | None) -> dict[str, Any]:
     return {
         "name": spec.name,

@@ -23,6 +23,7 @@ from palpate.results import (
     AdaptiveAudit,
     Audit,
     AuditResult,
+    Finding,
     KnownWords,
     ModelKnowledge,
     ModelPredictions,
@@ -44,7 +45,7 @@ from palpate.run.execute import Execution, Scored, ScoringProgress, score
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
 from palpate.run.execute.wanted import gather
-from palpate.run.manifest import build_manifest, describe_cohorts, left_out_fact, unreliable_cache
+from palpate.run.manifest import build_manifest, describe_cohorts, left_out_fact, one_cohort_fact, unreliable_cache
 from palpate.run.missing import Usable, usable_predictions
 from palpate.run.scores import odd_models, with_odd_models
 from palpate.run.weights import with_weights
@@ -322,4 +323,6 @@ def _analyse(job: Job, name: str, usable: Usable, progress: RunProgress) -> Audi
     progress.stage(f"analysing {name}")
     if usable.nothing:
         return usable.empty(name)
-    return usable.told(job.audits[name].analyse(usable.plan, usable.predictions, stream(job.seed, name, "analyse")))
+    found = usable.told(job.audits[name].analyse(usable.plan, usable.predictions, stream(job.seed, name, "analyse")))
+    said = one_cohort_fact(job.cohort, usable.plan)
+    return found if said is None else replace(found, findings=(*found.findings, Finding(sentence=said)))

@@ -101,5 +101,5 @@ def test_limits_of_the_answer_are_caveats_of_its_question(tmp_path: Path) -> Non
     caveats = [finding for finding in result.findings if finding.kind == "caveat"]
     assert {finding.question for finding in caveats} == {"pointing"}
     told = " ".join(finding.sentence for finding in caveats)
-    for what in ("beyond the first 20 words", "points at nothing in", "lower bounds"):
+    for what in ("beyond the first 20 words", "marks no word in", "lower bounds"):
         assert what in told

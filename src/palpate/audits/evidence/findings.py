@@ -299,7 +299,7 @@ def _losses(analysis: EvidenceAnalysis, model: str) -> list[Finding]:
     found += _cut(analysis, model)
     missed = value("charts_missed", model)
     if missed is not None and missed > _MANY_MISSED:
-        sentence = f"{model} points at nothing in {percent(missed)} of the charts with evidence."
+        sentence = f"{model} marks no word in {percent(missed)} of the charts with evidence."
         found.append(Finding(sentence=sentence, kind="caveat", question=POINTING))
     return found
 

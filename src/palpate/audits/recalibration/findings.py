@@ -72,7 +72,14 @@ def _sentence(analysis: RecalibrationAnalysis, offer: Offer) -> str:
     ]
     if row is None or row.value is None:
         return f"{what} cannot be judged: {row.reason if row else 'no estimate'}."
-    moves = f"would move the mean distance of its risks from what happened (ICI) from {levels[0]} to {levels[1]}"
+    ratios = [
+        number(analysis.estimates.value("oe_ratio", offer.model, label=offer.label, group=group))
+        for group in (BEFORE, offer.chosen)
+    ]
+    moves = (
+        f"would move the mean distance of its risks from what happened (ICI) from {levels[0]} to {levels[1]}, and "
+        f"observed to expected (O:E, 1 is right) from {ratios[0]} to {ratios[1]}"
+    )
     size = f"Brier score {number(row.value, signed=True)}, {interval(row, signed=True)}"
     if row.high is not None and row.high < 0:
         return f"{what} {moves}; it is shown to help ({size})."
