@@ -235,11 +235,17 @@ def flags(column: ColumnCheck, positive: str | None = None) -> NDArray[np.uint8]
     if (dtype.is_numeric() or dtype == pl.Boolean) and positive is None:
         column.refuse(values.is_null(), "the label is empty", hint=hint)
         number = values.cast(pl.Float64)
-        column.refuse_value(~number.is_in([0.0, 1.0]), "not 0 or 1", hint=hint)
+        other = (
+            [f"`positive: {quote(value)}`" for value in values.unique().sort().to_list()]
+            if number.n_unique() == 2
+            else []
+        )
+        said = f"say which value means 1: {' or '.join(other)}" if other else hint
+        column.refuse_value(~number.is_in([0.0, 1.0]), "not 0 or 1", hint=said)
         return number.cast(pl.UInt8).to_numpy()
     text = words(column)
-    column.refuse(text.is_null(), "the label is empty", hint=hint)
     plain = text.str.strip_chars().str.to_lowercase()
+    column.refuse(text.is_null(), "the label is empty", hint=_code_hint(column, plain.drop_nulls()) or hint)
     if positive is not None:
         return _positives(column, plain, positive)
     known = plain.replace_strict(FLAGS, default=None, return_dtype=pl.UInt8)
@@ -275,6 +281,11 @@ def _flag_hint(column: ColumnCheck, text: pl.Series, plain: pl.Series) -> str | 
         cells = [text[first_true(plain == value) or 0].strip() for value in seen]
         likely = [cell for cell in cells if cell.lower() in AFFIRMED][:1] or cells
         return f"say which value means 1: {' or '.join(f'`positive: {cell}`' for cell in likely)}"
+    return _code_hint(column, plain)
+
+
+def _code_hint(column: ColumnCheck, plain: pl.Series) -> str | None:
+    """What to write where a cell lists codes."""
     listed = plain.filter(plain.str.contains(CODES))
     if len(listed):
         mark = next(mark for mark in ";|," if mark in listed[0])

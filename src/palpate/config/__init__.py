@@ -117,6 +117,8 @@ class Config(BaseModel):
     @classmethod
     def _chosen_audits(cls, value: Any) -> Any:
         """`performance:` with nothing behind it is `performance: {}`; `false` leaves it out; `data` is always first."""
+        if isinstance(value, dict) and "models" in value and not value["models"]:
+            raise ValueError("`models:` names none; write one below it, such as `lr: sklearn:models/lr.skops`")
         if isinstance(value, dict) and isinstance(value.get("audits"), dict) and value["audits"]:
             given = {DATA: None, **value["audits"]}
             chosen = {name: {} if options is None or options is True else options for name, options in given.items()}

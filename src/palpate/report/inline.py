@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from palpate.report.blocks import view_table
-from palpate.report.charts import draw, static_svg
+from palpate.report.charts import Key, draw, static_svg
 from palpate.report.html import page_environment, template_text
 from palpate.report.scorecard import view_scorecard
 from palpate.results import AuditResult, Chart, Finding, Table
 
-_SIGNS = {"line": "━", "point": "●", "area": "■", "hollow": "○", "filled": "●"}
 _COLOUR = re.compile(r"var\(--(\w+)\)")
 
 
@@ -31,8 +30,8 @@ class _Image(NamedTuple):
 
 
 class _Key(NamedTuple):
-    sign: str
-    colour: str
+    source: str
+    """A small image."""
     text: str
 
 
@@ -49,13 +48,6 @@ class _ChartView:
 @cache
 def _module() -> Any:
     return page_environment().get_template("inline.html.j2").module
-
-
-@cache
-def _colours() -> Mapping[str, str]:
-    """The colours of a light page by their names."""
-    light = template_text("theme.css").partition("@media")[0]
-    return dict(re.findall(r"--(\w+):\s*(#\w+);", light))
 
 
 def scorecard_html(results: Sequence[AuditResult], manifest: Mapping[str, Any]) -> Markup:
@@ -89,15 +81,33 @@ def chart_svgs(chart: Chart, *, order: Sequence[str] = ()) -> list[tuple[str, st
 def chart_html(chart: Chart, *, order: Sequence[str] = ()) -> Markup:
     """A chart with its caption and legend."""
     drawn = draw(chart, order=order)
-    images = [
-        _Image(title, "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode())
-        for title, svg in chart_svgs(chart, order=order)
-    ]
-    legend = [_Key(_SIGNS.get(key.mark, "●"), _plain(key.colour), key.text) for key in drawn.legend]
+    images = [_Image(title, _image(svg)) for title, svg in chart_svgs(chart, order=order)]
+    legend = [_Key(_mark(key), key.text) for key in drawn.legend]
     view = _ChartView(chart.title, chart.caption, chart.description, tuple(legend), tuple(images), drawn.notes)
     return Markup(_module().chart(view))
 
 
-def _plain(colour: str) -> str:
-    """A colour without the page's variables."""
-    return _COLOUR.sub(lambda found: _colours().get(found[1], "inherit"), colour)
+def _mark(key: Key) -> str:
+    """A legend's mark as an image, in the colours of the chart whatever the page is."""
+    shapes = {
+        "line": f'<path d="M1 6h20" stroke="{key.colour}" stroke-width="3" stroke-dasharray="{key.dash}"/>',
+        "area": f'<rect x="5" y="1" width="11" height="10" fill="{key.colour}"/>',
+        "hollow": f'<circle cx="11" cy="6" r="4.5" fill="none" stroke="{key.colour}" stroke-width="2"/>',
+    }
+    drawn = shapes.get(key.mark, f'<circle cx="11" cy="6" r="5" fill="{key.colour}"/>')
+    style = f"<style>{_colours_of(key.colour)}</style>"
+    return _image(f'<svg xmlns="http://www.w3.org/2000/svg" width="22" height="12">{style}{drawn}</svg>')
+
+
+def _image(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def _colours_of(colour: str) -> str:
+    """The two values of a colour's variable: light, and dark."""
+    named = _COLOUR.search(colour)
+    values = re.findall(rf"--{named[1]}:\s*(#\w+);", template_text("theme.css")) if named else []
+    if len(values) < 2 or named is None:
+        return ""
+    light, dark = (f":root{{--{named[1]}:{value}}}" for value in values[:2])
+    return f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
