@@ -79,6 +79,7 @@ def test_an_option_of_the_data_checks_can_be_set_without_naming_them(tmp_path: P
         (GOOD + "include_text: 3\n", "line 8: `include_text`: must be true or false."),
         (GOOD + "executor: cloud\n", "line 8: `executor`: must be 'local' or 'ray'."),
         ("cohort: a.csv\nmodels: {}\naudits: {performance: {}}\n", "`models`: must not be empty"),
+        ("cohort: a.csv\nmodels:\naudits: {performance: {}}\n", "`models:` names none; write one below it"),
         (GOOD.replace("hf:models/bert", "{source: 3}"), "line 3: `models.bert.source`: must be a text or a list."),
         (
             GOOD.replace("bert: hf:models/bert", "bert: {predictions: p.csv}"),

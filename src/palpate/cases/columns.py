@@ -235,12 +235,9 @@ def flags(column: ColumnCheck, positive: str | None = None) -> NDArray[np.uint8]
     if (dtype.is_numeric() or dtype == pl.Boolean) and positive is None:
         column.refuse(values.is_null(), "the label is empty", hint=hint)
         number = values.cast(pl.Float64)
-        other = (
-            [f"`positive: {quote(value)}`" for value in values.unique().sort().to_list()]
-            if number.n_unique() == 2
-            else []
-        )
-        said = f"say which value means 1: {' or '.join(other)}" if other else hint
+        seen = number.unique().sort().to_list()
+        coded = len(seen) == 2 and all(value > 0 and value.is_integer() for value in seen)
+        said = f"say which value means 1: `positive: {seen[1]:g}`, say" if coded else hint
         column.refuse_value(~number.is_in([0.0, 1.0]), "not 0 or 1", hint=said)
         return number.cast(pl.UInt8).to_numpy()
     text = words(column)

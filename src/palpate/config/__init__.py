@@ -117,7 +117,7 @@ class Config(BaseModel):
     @classmethod
     def _chosen_audits(cls, value: Any) -> Any:
         """`performance:` with nothing behind it is `performance: {}`; `false` leaves it out; `data` is always first."""
-        if isinstance(value, dict) and "models" in value and not value["models"]:
+        if isinstance(value, dict) and "models" in value and value["models"] is None:
             raise ValueError("`models:` names none; write one below it, such as `lr: sklearn:models/lr.skops`")
         if isinstance(value, dict) and isinstance(value.get("audits"), dict) and value["audits"]:
             given = {DATA: None, **value["audits"]}

@@ -127,6 +127,16 @@ def test_typed_labels(tmp_path, values):
     check(message(path), "row 2, column 'label:y'", "write 0 or 1")
 
 
+def test_labels_of_one_and_two_name_the_option(tmp_path):
+    path = tmp_path / "table.parquet"
+    pl.DataFrame({"label:y": [1, 2, 1]}).write_parquet(path)
+    check(message(path), "row 2, column 'label:y'", "`positive: 2`")
+
+
+def test_a_column_of_codes_with_an_empty_cell_names_the_list(table):
+    check(message(table, b"case_id,codes\n1,I10;E11.9\n2,\n", labels="codes"), "row 2", "label_list")
+
+
 def test_infinite_attribute(tmp_path, table):
     check(message(table, b"age,label:y\n70,0\n-inf,1\n", attributes="age"), "row 2, column 'age'", "infinite")
     path = tmp_path / "table.parquet"
