@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -241,5 +243,26 @@ def test_the_core_set_of_a_group_is_that_of_other_packages() -> None:
     assert apart["value"] == pytest.approx(first["value"] - second["value"])
     between = find(result, "net_benefit", "gender=f", model="half", reference="m")
     assert between["pointwise_low"] <= between["value"] <= between["pointwise_high"]
+    for metric in ("ici", "e50", "e90", "emax"):
+        assert find(result, metric, "gender=f", model="m")["value"] is not None
     assert "calibration_slope" in Subgroups.metrics
     assert "Calibration slope" in [column.name for column in result.blocks[1].columns]  # type: ignore[union-attr]
+
+
+def test_the_core_set_of_a_group_is_compared_with_all_others() -> None:
+    """Of three groups: the slope of the others is that of one regression over them."""
+    sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
+    cohort, p = planted(2400)
+    third = np.arange(len(cohort)) % 3
+    named = replace(
+        cohort, cases=cohort.cases.with_columns(pl.Series("ward", [f"w{k}" for k in third])), attributes=("ward",)
+    )
+    result = run(Subgroups(n_replicates=200, threshold=0.3), named, {"m": p})
+    y, logit = cohort.y.toarray().ravel(), np.log(p / (1 - p))
+    slopes = [
+        sm.Logit(y[rows], sm.add_constant(logit[rows])).fit(disp=0).params[1] for rows in (third == 0, third != 0)
+    ]
+    found = find(result, "calibration_slope", "ward=w0", model="m", reference="all others")
+    assert found["value"] == pytest.approx(slopes[0] - slopes[1], abs=1e-6)
+    assert found["low"] < found["value"] < found["high"]
+    assert find(result, "net_benefit", "ward=w0", model="m", reference="all others")["value"] is not None

@@ -1,10 +1,10 @@
-"""The core set for predicted risks in every group: calibration intercept and slope, ICI, and net benefit.
+"""The core set for predicted risks in every group: calibration intercept and slope, distances, and net benefit.
 
 O:E and observed less predicted are among the other metrics, which are resampled. Here each group is measured by itself
 (`kit.risks`): models are paired on the same patients, and groups are independent, which makes the interval of a
-difference a little too wide where patients have cases in both. Groups are compared with each other, with a reference
-or where there are two; to fit the rest of every group again would take as long as all groups together, many times
-over, and O:E and observed less predicted say the same of the rest.
+difference a little too wide where patients have cases in both. A group is compared with its reference or with all
+others; to fit these again for every group costs as much as all groups together, many times over, so beyond `_MOST_WORK`
+it is left out, and O:E and observed less predicted say the same of the rest.
 """
 
 from __future__ import annotations
@@ -21,22 +21,30 @@ from palpate.audits.kit.rows import RowWriter
 from palpate.audits.subgroups.measures import WHOLE, Cases, Contrast, GroupMeasures, Mask
 from palpate.results import Estimate, Predictions
 
-RISK_METRICS = ("calibration_intercept", "calibration_slope", "ici", "net_benefit")
-RISKS_COMPARED = tuple(name for name in RISK_METRICS if name != "ici")
-"""By chance alone, the distance from a smooth curve is larger in the smaller group."""
+RISKS_COMPARED = ("calibration_intercept", "calibration_slope", "net_benefit")
+RISK_METRICS = (*RISKS_COMPARED, "ici", "e50", "e90", "emax")
+"""The distances are not compared: by chance alone, those from a smooth curve are larger in the smaller group."""
 NO_WEIGHT = "no case has a weight above 0"
 _UNUSED = (0.01, 0.5)
 """The range of thresholds that a mean net benefit would be over."""
+_MOST_WORK = 4_000_000
+"""Cases x comparisons, up to which the others of each group are fitted as well."""
 
 
 def with_risks(measured: Iterable[GroupMeasures], cases: Cases, predictions: Predictions) -> Iterator[GroupMeasures]:
     """What was measured, with the core set of all cases and of the groups that have enough of them."""
     for j, found in enumerate(measured):
         parts: list[MetricReplicates | None] = [None] * found.columns.masks.shape[1]
-        for name, k in {**found.columns.groups, WHOLE: 0}.items():
+        contrasts = found.columns.contrasts
+        rest = {f"not {each.group}": each.against for each in contrasts} if _affordable(cases, contrasts) else {}
+        for name, k in {**rest, **found.columns.groups, WHOLE: 0}.items():
             if found.lacking(k) is None and _weighs(cases, found.columns.masks[:, k]):
                 parts[k] = column_risks(cases, found, j, k, name, predictions)
         yield replace(found, risks=parts)
+
+
+def _affordable(cases: Cases, contrasts: Sequence[Contrast]) -> bool:
+    return len(cases.patient) * len(contrasts) <= _MOST_WORK
 
 
 def _weighs(cases: Cases, mask: Mask) -> bool:
