@@ -8,9 +8,11 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn import metrics as sk
 
 from palpate.audits.drift import Drift
+from palpate.audits.drift.plan import FIRST, LATEST
 from palpate.cases.cohort import Cohort
 from palpate.errors import CohortError, ConfigError
 from tests.audits.drift.planted import QUICK, drifting, find, run
@@ -227,3 +229,25 @@ def test_a_change_for_the_better_is_a_fact() -> None:
     result = run(Drift(every="quarter", **QUICK), cohort, {"m": p})
     told = [f for f in result.findings if f.sentence.startswith("The AUROC of m has changed, by most from")]
     assert [finding.kind for finding in told] == ["fact"]
+
+
+def test_risks_that_become_too_extreme_lose_their_slope() -> None:
+    """Right on average in both halves; in the second, the log odds are twice too far apart."""
+    sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
+    cohort, _ = drifting(4800)
+    rng = np.random.default_rng(5)
+    late = (cohort.cases["time"] >= datetime(2024, 1, 1)).to_numpy()
+    logit = rng.normal(-1.0, 1.2, len(cohort))
+    ill = rng.random(len(cohort)) < 1 / (1 + np.exp(-logit))
+    shown = 1 / (1 + np.exp(-np.where(late, 2 * logit + 0.75, logit)))
+    changed = replace(cohort, y=sparse.csc_array(ill.astype(np.uint8)[:, None]))
+    result = run(Drift(every="quarter", **QUICK), changed, {"m": shown})
+    whole = find(result, "calibration_slope", "all")["value"]
+    fit = sm.Logit(ill.astype(float), sm.add_constant(np.log(shown / (1 - shown)))).fit(disp=0)
+    assert whole == pytest.approx(fit.params[1], abs=1e-6)
+    row = find(result, "calibration_slope", LATEST, reference=FIRST)
+    assert row["value"] == pytest.approx(-0.5, abs=0.2)
+    assert row["significant"]
+    assert any("more extreme than the outcomes bear out" in each.sentence for each in result.findings)
+    steady = run(Drift(every="quarter", **QUICK), changed, {"m": 1 / (1 + np.exp(-logit))})
+    assert not any("calibration slope" in each.sentence for each in steady.findings)

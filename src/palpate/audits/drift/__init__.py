@@ -28,6 +28,7 @@ from palpate.audits.drift.estimates import (
 from palpate.audits.drift.findings import drift_findings
 from palpate.audits.drift.measures import METRICS, PeriodSampling, TimedCases, all_series, measure_periods, odd_scores
 from palpate.audits.drift.plan import WHOLE, DriftPlan, Every, plan_periods
+from palpate.audits.drift.risks import RISKS, risk_rows
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
@@ -47,7 +48,7 @@ class Drift:
 
     name: ClassVar[str] = "drift"
     unweighted_because: ClassVar[str] = ""
-    metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *CHANGES.values(), *TRENDS.values())
+    metrics: ClassVar[tuple[str, ...]] = (PATIENTS, *METRICS, *RISKS, *CHANGES.values(), *TRENDS.values())
     questions: ClassVar[tuple[str, ...]] = ("worse", "missed", "risks")
 
     every: Every = "quarter"
@@ -141,9 +142,10 @@ class Drift:
         tested: list[Estimate] = []
         few: dict[tuple[str, str], str] = {}
         n_patients: dict[str, int] = {}
-        for found in measure_periods(cases, periods, plan.labels, predictions, how):
-            levels += level_estimates(writer, found)
-            tested += difference_estimates(writer, found, models)
+        for j, found in enumerate(measure_periods(cases, periods, plan.labels, predictions, how)):
+            risks = risk_rows(writer, cases, periods, found, j, predictions, how)
+            levels += [*level_estimates(writer, found), *risks.levels]
+            tested += [*difference_estimates(writer, found, models), *risks.tested]
             n_patients = dict(found.n_patients)
             few |= {(found.label, name): why for name in found.parts if (why := found.lacking(name)) is not None}
         series = all_series(cases, periods, plan.labels, predictions)

@@ -9,6 +9,7 @@ from palpate.audits.drift.estimates import TRENDS
 from palpate.audits.drift.findings import change_rows, metric_name
 from palpate.audits.drift.measures import METRICS
 from palpate.audits.drift.plan import FIRST, LATEST, WHOLE
+from palpate.audits.drift.risks import RISKS
 from palpate.audits.kit.tables import (
     DIFFERENCE,
     columns,
@@ -22,6 +23,7 @@ from palpate.audits.kit.tables import (
 from palpate.results import METRIC_NAMES, Axis, Chart, Table
 
 _RATES = ("sensitivity", "ppv", "flag_rate", "prevalence")
+SHOWN = (*METRICS, *RISKS)
 
 
 def drift_blocks(analysis: DriftAnalysis) -> tuple[Table | Chart, ...]:
@@ -81,7 +83,7 @@ def _periods(analysis: DriftAnalysis) -> Table:
     for label in analysis.labels:
         for model in analysis.models:
             for period in (WHOLE, *analysis.periods.names):
-                found = {name: analysis.estimates.find(name, model, label=label, group=period) for name in METRICS}
+                found = {name: analysis.estimates.find(name, model, label=label, group=period) for name in SHOWN}
                 first = found["auroc"]
                 counts = (analysis.n_patients[period], first.n if first else 0, first.n_positive if first else 0)
                 why = reason_of(first)
@@ -89,7 +91,8 @@ def _periods(analysis: DriftAnalysis) -> Table:
     return table(
         "Every period",
         f"With {analysis.level:.0%} intervals by patient, each on its own. PPV and Brier score change with the "
-        "prevalence alone. O:E is the number of events over the number that was predicted: above 1, risks are too low.",
+        "prevalence alone. O:E is the number of events over the number that was predicted: above 1, risks are too low. "
+        "A calibration slope below 1 says that risks are too extreme.",
         columns(
             "Label",
             "Model",
@@ -97,7 +100,7 @@ def _periods(analysis: DriftAnalysis) -> Table:
             ("Patients", "integer"),
             ("Cases", "integer"),
             ("Events", "integer"),
-            *((METRIC_NAMES[metric], "interval") for metric in METRICS),
+            *((METRIC_NAMES[metric], "interval") for metric in SHOWN),
             "Why not computed",
         ),
         rows,

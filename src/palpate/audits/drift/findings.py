@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from palpate.audits.drift.answers import DriftAnalysis, span
 from palpate.audits.drift.estimates import CHANGES, TRENDS
 from palpate.audits.drift.measures import POPULATION
+from palpate.audits.drift.plan import FIRST, LATEST
 from palpate.audits.kit.wording import counted, interval, listed, number, p_value, percent, quoted
 from palpate.results import METRIC_NAMES, Estimate, Finding
 from palpate.results.verdicts import Answer
@@ -32,11 +33,33 @@ def drift_findings(analysis: DriftAnalysis, answers: Sequence[Answer]) -> tuple[
             )
             for answer in answers
         ),
+        *_slopes(analysis),
         *_changes(analysis),
         *_trends(analysis),
         *_few(analysis),
         *_caveats(analysis),
     )
+
+
+def _slopes(analysis: DriftAnalysis) -> Iterator[Finding]:
+    """Risks that became too extreme, or too timid, though they may be right on average."""
+    for label in analysis.labels:
+        for model in analysis.models:
+            row = analysis.estimates.find("calibration_slope", model, label=label, group=LATEST, reference=FIRST)
+            if row is None or row.value is None or not row.significant:
+                continue
+            slopes = [
+                analysis.estimates.value("calibration_slope", model, label=label, group=g) for g in (FIRST, LATEST)
+            ]
+            more = "more extreme than the outcomes bear out" if row.value < 0 else "more timid than before"
+            of = "" if len(analysis.labels) == 1 else f" for '{label}'"
+            yield Finding(
+                sentence=f"The risks of {model}{of} have become {more}: calibration slope {number(slopes[0])} to "
+                f"{number(slopes[1])} {_compared(analysis)} (change {number(row.value, signed=True)}, "
+                f"{interval(row, signed=True)}).",
+                kind="caution" if row.value < 0 else "fact",
+                question="risks",
+            )
 
 
 def _compared(analysis: DriftAnalysis) -> str:
