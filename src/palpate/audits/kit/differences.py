@@ -131,6 +131,16 @@ def difference_interval(terms: Sequence[ContrastTerm], level: float) -> tuple[Fl
         error,
         n_units=np.min([term.part.n_units.min(axis=0) for term in terms], axis=0),
     )
+    for k in (part.metrics.index(name) for name in DISTANCES if name in part.metrics):
+        # They are biased, each by itself, and a difference of two by as much as both: where both hold, so does this.
+        for own, with_more, with_less in ((ends.low, "low", "high"), (ends.high, "high", "low")):
+            own[k] = np.sum(
+                [
+                    term.weight * getattr(spread, with_more if term.weight > 0 else with_less)[m][k]
+                    for term, spread, m in zip(terms, spreads, places, strict=True)
+                ],
+                axis=0,
+            )
     if part.labels == (MACRO,):
         point = np.sum([t.weight * t.part.point[m] for t, m in zip(terms, places, strict=True)], axis=0)
         allow_for_bias(part.metrics, Interval(ends.low[None], ends.high[None]), point[None], values[None])
