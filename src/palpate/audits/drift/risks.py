@@ -16,15 +16,13 @@ from palpate.audits.drift.measures import PeriodMeasures, PeriodSampling, TimedC
 from palpate.audits.drift.plan import FIRST, LATEST, Periods
 from palpate.audits.kit.differences import population_differences
 from palpate.audits.kit.metrics import MetricReplicates, level_rows
-from palpate.audits.kit.risks import CaseRisks, measure_risks
+from palpate.audits.kit.risks import risks_of_part
 from palpate.audits.kit.rows import RowWriter
 from palpate.results import Estimate, Predictions
 
 RISKS_COMPARED = ("calibration_slope", "calibration_intercept", "net_benefit")
 RISKS = (*RISKS_COMPARED, "ici")
 """ICI is not compared: by chance alone, the distance from a smooth curve is larger in the smaller period."""
-_UNUSED = (0.01, 0.5)
-"""The range of thresholds that a mean net benefit would be over."""
 
 
 class RiskRows(NamedTuple):
@@ -63,19 +61,19 @@ def _measured(
     for k, (name, mask) in enumerate(period_masks(periods).items()):
         if found.lacking(name) is not None:
             continue
-        rows = np.flatnonzero(mask)
-        own = CaseRisks(
+        yield (
             name,
-            cases.y_true[rows][:, [label]],
-            cases.y_score[:, rows][:, :, [label]],
-            cases.threshold[:, [label]],
-            cases.patient[rows],
-            (how.seed + k) % 2**63,  # one stream for each: other patients must not move together
-            how.unit,
-            None if cases.weight is None else cases.weight[rows],
+            risks_of_part(
+                cases,
+                np.flatnonzero(mask),
+                (label, found.label),
+                predictions,
+                name=name,
+                unit=how.unit,
+                seed=how.seed + k,  # one stream for each: other patients must not move together
+                n_replicates=how.n_replicates,
+            ),
         )
-        part = measure_risks(own, tuple(predictions.scored), (found.label,), _UNUSED, how.n_replicates)
-        yield name, part.with_ensembles(predictions)
 
 
 def _chosen(rows: Iterable[Estimate], metrics: Sequence[str]) -> Iterator[Estimate]:

@@ -6,7 +6,7 @@ See `palpate.stats.risks`. Shared by the audits that report it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_si
 from palpate.audits.kit.resampling import FEWEST_FOR_INTERVAL
 from palpate.audits.kit.scope import Share, Unit
 from palpate.errors import ConfigError
-from palpate.results import MACRO
+from palpate.results import MACRO, Predictions
 from palpate.stats import macro_average
 from palpate.stats.risks.core import CORE, DISTANCES, HIDDEN, core_replicates
 from palpate.stats.risks.intervals import FEWEST_EVENTS, distance_interval, risk_intervals
@@ -27,15 +27,19 @@ __all__ = [
     "BenefitRange",
     "CaseRisks",
     "RiskReplicates",
+    "ScoredCases",
     "check_range",
     "measure_risks",
     "risk_average",
+    "risks_of_part",
 ]
 BenefitRange = tuple[Share, Share]
 """The thresholds over which net benefit is drawn and averaged, from low to high."""
 Floats = NDArray[np.float64]
 MOST_REPLICATES = 2_000
 """Enough: replicates of the core set are drawn from its standard errors, and not from refits."""
+_UNUSED = (0.01, 0.5)
+"""The range of thresholds of a mean net benefit that is not reported."""
 _CANCELS = ("calibration_intercept", "calibration_slope", "oe_ratio")
 _NEEDS_EVENTS = ("calibration_slope", *DISTANCES)
 
@@ -162,3 +166,54 @@ def risk_average(part: RiskReplicates, kept: NDArray[np.bool_], why_undefined: s
         over=part,
         kept=averaged,
     )
+
+
+class ScoredCases(Protocol):
+    """Cases with every scored model's risks, as audits of parts of them have."""
+
+    @property
+    def y_true(self) -> NDArray[np.uint8]:
+        """[case, label]"""
+
+    @property
+    def y_score(self) -> Floats:
+        """[model, case, label]"""
+
+    @property
+    def threshold(self) -> Floats:
+        """[model, label]"""
+
+    @property
+    def patient(self) -> NDArray[np.int64]:
+        """Of each case."""
+
+    @property
+    def weight(self) -> Floats | None:
+        """Of each case, where they were not drawn with equal chances."""
+
+
+def risks_of_part(
+    cases: ScoredCases,
+    rows: NDArray[np.int64],
+    label: tuple[int, str],
+    predictions: Predictions,
+    *,
+    name: str,
+    unit: Unit,
+    seed: int,
+    n_replicates: int,
+) -> MetricReplicates:
+    """The core set of some of the cases, for one label (its place and its name), of all models and ensembles."""
+    place, label_name = label
+    own = CaseRisks(
+        name,
+        cases.y_true[rows][:, [place]],
+        cases.y_score[:, rows][:, :, [place]],
+        cases.threshold[:, [place]],
+        cases.patient[rows],
+        seed % 2**63,
+        unit,
+        None if cases.weight is None else cases.weight[rows],
+    )
+    part = measure_risks(own, tuple(predictions.scored), (label_name,), _UNUSED, n_replicates)
+    return part.with_ensembles(predictions)

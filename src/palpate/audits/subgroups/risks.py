@@ -16,7 +16,7 @@ import numpy as np
 
 from palpate.audits.kit.differences import model_differences, population_differences
 from palpate.audits.kit.metrics import MetricReplicates, level_rows
-from palpate.audits.kit.risks import CaseRisks, measure_risks
+from palpate.audits.kit.risks import risks_of_part
 from palpate.audits.kit.rows import RowWriter
 from palpate.audits.subgroups.measures import WHOLE, Cases, Contrast, GroupMeasures, Mask
 from palpate.results import Estimate, Predictions
@@ -25,8 +25,6 @@ RISKS_COMPARED = ("calibration_intercept", "calibration_slope", "net_benefit")
 RISK_METRICS = (*RISKS_COMPARED, "ici", "e50", "e90", "emax")
 """The distances are not compared: by chance alone, those from a smooth curve are larger in the smaller group."""
 NO_WEIGHT = "no case has a weight above 0"
-_UNUSED = (0.01, 0.5)
-"""The range of thresholds that a mean net benefit would be over."""
 _MOST_WORK = 4_000_000
 """Cases x comparisons, up to which the others of each group are fitted as well."""
 
@@ -55,19 +53,16 @@ def column_risks(
     cases: Cases, found: GroupMeasures, label: int, column: int, name: str, predictions: Predictions
 ) -> MetricReplicates:
     """The core set of one column of cases."""
-    rows = np.flatnonzero(found.columns.masks[:, column])
-    own = CaseRisks(
-        name,
-        cases.y_true[rows][:, [label]],
-        cases.y_score[:, rows][:, :, [label]],
-        cases.threshold[:, [label]],
-        cases.patient[rows],
-        (cases.how.seed + column) % 2**63,  # one stream for each: other patients must not move together
-        cases.how.unit,
-        None if cases.weight is None else cases.weight[rows],
+    return risks_of_part(
+        cases,
+        np.flatnonzero(found.columns.masks[:, column]),
+        (label, found.label),
+        predictions,
+        name=name,
+        unit=cases.how.unit,
+        seed=cases.how.seed + column,  # one stream for each: other patients must not move together
+        n_replicates=cases.how.n_replicates,
     )
-    part = measure_risks(own, tuple(predictions.scored), (found.label,), _UNUSED, cases.how.n_replicates)
-    return part.with_ensembles(predictions)
 
 
 def risk_levels(writer: RowWriter, found: GroupMeasures, column: int, name: str) -> Iterator[Estimate]:
