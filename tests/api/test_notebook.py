@@ -54,5 +54,5 @@ def test_outputs_of_a_notebook_show_in_a_browser(tmp_path: Path) -> None:
         for dark in (False, True):
             opened = browser.open(page, dark=dark)
             assert opened.console_errors == []
-            assert opened.evaluate("document.images.length") >= 3
-            assert opened.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 100)")
+            assert opened.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
+            assert opened.evaluate("[...document.images].filter(image => image.naturalWidth > 100).length") >= 3
