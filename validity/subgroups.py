@@ -225,7 +225,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
         for name in ("calibration_intercept", "calibration_slope", "net_benefit"):
             what = f"coverage of {name.replace('_', ' ')}, in the smallest group"
             yield Cell(what, str(setting), *held.rate(name), at_least=COVERAGE)
-    n_audits = min(n_samples, 100 if thin else 400)
+    n_audits = min(n_samples, 60 if thin else 400)
     yield from _audit_cells(n_audits, seed)
     power = [Setting(1200, 0.3, 5, planted=0.08), Setting(6000, 0.3, 20, planted=0.08)]
     yield from _power_cells(n_audits, seed, power[:1] if thin else power)
