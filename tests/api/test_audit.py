@@ -185,6 +185,21 @@ def test_resume_finishes_what_was_interrupted(tmp_path: Path) -> None:
     assert result["performance"].to_polars().equals(whole["performance"].to_polars())
 
 
+def test_a_run_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(PalpateError):
+        palpate.audit(notes_table(), **COLUMNS, models={"m": lambda texts: 1 / 0}, **FEW)
+    assert not list(tmp_path.glob("palpate-*"))
+
+
+def test_tables_of_the_report_are_frames() -> None:
+    result = palpate.audit(notes_table(), **COLUMNS, models={"m": "score"}, **FEW)
+    table = result["performance"].tables["Discrimination and calibration"]
+    row = table.to_pandas().iloc[0]
+    assert row["AUROC low"] < row["AUROC"] < row["AUROC high"]
+    assert "<td" in table._repr_html_()
+
+
 def test_a_temporary_run_goes_with_the_result() -> None:
     result = palpate.audit(notes_table(), labels="readmitted", models={"v": "score"}, **FEW)
     folder = result.directory.path
@@ -282,7 +297,13 @@ def test_a_function_that_fails_does_not_quote_a_note() -> None:
 
 
 def test_a_configuration_says_all_itself(tmp_path: Path) -> None:
-    for given in ({"gate": "no concern"}, {"seed": 9}, {"labels": ["x"]}, {"models": {"m": "score"}}, {"title": "t"}):
+    for given in (
+        {"gate": "no concern"},
+        {"seed": 9},
+        {"labels": ["x"]},
+        {"models": {"m": "score"}},
+        {"models": notes_table()},
+    ):
         with pytest.raises(PalpateError, match="which says it itself"):
             palpate.audit(tmp_path / "audit.yaml", **given, progress=False)  # type: ignore[arg-type]
 

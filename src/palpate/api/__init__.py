@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from palpate.api.frames import NamedColumns, audited
 from palpate.api.models import entries
@@ -26,7 +27,7 @@ from palpate.errors import ConfigError, closest
 from palpate.results import Audit
 from palpate.results.verdicts import MARGINS
 from palpate.run.checks import check_directory
-from palpate.run.conditions import RunNames, parse
+from palpate.run.conditions import Condition, RunNames, parse
 from palpate.run.directory import RunDirectory
 from palpate.run.execute import Execution
 from palpate.run.runner import Job, NullProgress, RunProgress
@@ -79,12 +80,10 @@ def audit(
     >>> result.estimates(metric="auroc", reference=None).to_polars()["value"].to_list()
     [0.75]
     """
-    shown = _progress(progress)
+    shown, settings = _progress(progress), RunSettings(out, resume, workers, seed, cache, include_text)
     if isinstance(data, str | Path) and Path(data).suffix.lower() in (".yaml", ".yml"):
-        given = {
-            name: value for name, value in locals().items() if name not in _OF_A_RUN and value != _DEFAULTS.get(name)
-        }
-        return _from_file(Path(data), given | reading, out=out, resume=resume, workers=workers, progress=shown)
+        given = {name: value for name, value in locals().items() if value is not _DEFAULTS.get(name, value)}
+        return _from_file(Path(data), given | reading, settings, shown)
     unknown = next((name for name in reading if name not in _READING), None)
     if unknown is not None:
         raise TypeError(f"palpate.audit() got an unexpected argument '{unknown}'")
@@ -98,36 +97,44 @@ def audit(
     chosen = _audits(audits, margins or {}, include_text=include_text)
     names = RunNames(chosen, {entry.name: [] for entry in made}, table.cohort.names)
     conditions = [parse(each, folder=Path.cwd(), names=names) for each in ([gate] if isinstance(gate, str) else gate)]
-    temporary = Path(tempfile.mkdtemp(prefix="palpate-")) if out is None else None
-    directory = RunDirectory(temporary or Path(str(out)))
-    check_directory(directory, resume=resume)
-    job = Job(
-        cohort=table.cohort,
-        models=made,
-        audits=chosen,
-        seed=seed,
-        execution=Execution("local", workers),
-        resume=resume,
-        about={"title": title or f"Audit of {', '.join(entry.name for entry in made)}", "include_text": include_text},
-    )
-    outcome = commands.execute(job, directory, conditions, cache=Path(cache) if cache else None, progress=shown)
+    about = {"title": title or f"Audit of {', '.join(entry.name for entry in made)}", "include_text": include_text}
+    execution = Execution("local", workers)
+    return _run(Job(table.cohort, made, chosen, seed, execution, resume, about), conditions, settings, shown)
+
+
+class RunSettings(NamedTuple):
+    """Where a run goes and how it is made."""
+
+    out: Path | str | None
+    resume: bool
+    workers: int
+    seed: int
+    cache: Path | str | None
+    include_text: bool
+
+
+def _run(job: Job, conditions: Sequence[Condition], settings: RunSettings, progress: RunProgress) -> Result:
+    """The job in its folder; a temporary one goes with the result, or at once where there is none."""
+    temporary = Path(tempfile.mkdtemp(prefix="palpate-")) if settings.out is None else None
+    directory = RunDirectory(temporary or Path(str(settings.out)))
+    cache = Path(settings.cache) if settings.cache else None
+    try:
+        check_directory(directory, resume=settings.resume)
+        outcome = commands.execute(job, directory, conditions, cache=cache, progress=progress)
+    except BaseException:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        raise
     return Result(outcome, temporary=temporary)
 
 
-_OF_A_RUN = ("data", "out", "resume", "workers", "progress", "shown", "reading")
 _READING = ("encoding", "delimiter", "sheet", "decimal", "label_list")
-_DEFAULTS = {name: each.default for name, each in inspect.signature(audit).parameters.items()}
+_OF_A_RUN = ("data", "out", "resume", "workers", "progress", "reading")
+_DEFAULTS = {name: each.default for name, each in inspect.signature(audit).parameters.items() if name not in _OF_A_RUN}
+"""Of the arguments that a configuration says itself."""
 
 
-def _from_file(
-    config: Path,
-    given: Mapping[str, Any],
-    *,
-    out: Path | str | None,
-    resume: bool,
-    workers: int,
-    progress: RunProgress,
-) -> Result:
+def _from_file(config: Path, given: Mapping[str, Any], settings: RunSettings, progress: RunProgress) -> Result:
     """Run a configuration, which says all but where the run goes itself."""
     wrong = next((name for name in given if name not in ("only", "overrides")), None)
     if wrong is not None:
@@ -135,8 +142,9 @@ def _from_file(
             f"`{wrong}` cannot be given with {config.name}, which says it itself",
             hint='change the file, or use overrides=["performance.threshold=0.3"]',
         )
-    several = workers if workers > 1 else None
-    return Result(commands.audit(config, out=out, resume=resume, workers=several, progress=progress, **given))
+    workers = settings.workers if settings.workers > 1 else None
+    where: dict[str, Any] = {"out": settings.out, "resume": settings.resume, "workers": workers}
+    return Result(commands.audit(config, progress=progress, **where, **given))
 
 
 def _progress(given: bool | RunProgress | None) -> RunProgress:

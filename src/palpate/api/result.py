@@ -43,9 +43,9 @@ class AuditSection(ShownTable):
         return {block.title: ShownChart(block, self._models) for block in blocks}
 
     @property
-    def tables(self) -> dict[str, Table]:
-        """The tables of the report by their titles."""
-        return {block.title: block for block in self.result.blocks if isinstance(block, Table)}
+    def tables(self) -> dict[str, ShownTable]:
+        """The tables of the report by their titles; an interval is three columns."""
+        return {block.title: ShownTable(_frame(block)) for block in self.result.blocks if isinstance(block, Table)}
 
     def estimates(self, **chosen: Any) -> ShownTable:
         """The numbers that match, as `estimates(metric="auroc", model="lr")`; None matches what is empty."""
@@ -185,6 +185,19 @@ class Result(Mapping[str, AuditSection]):
         charts = [chart for name in self for chart in self[name].charts.values()][:_MOST_CHARTS]
         parts = [scorecard_html(self.results, self.manifest), findings_html(told[:12])]
         return "".join([*map(str, parts), *(chart._repr_html_() for chart in charts)])
+
+
+def _frame(block: Table) -> pl.DataFrame:
+    """A table of the report as columns."""
+    made: dict[str, list[Any]] = {}
+    for k, column in enumerate(block.columns):
+        cells = [row[k] for row in block.rows]
+        if column.kind != "interval":
+            made[column.name] = cells
+            continue
+        for j, end in enumerate(("", " low", " high")):
+            made[f"{column.name}{end}"] = [cell[j] if isinstance(cell, tuple) else None for cell in cells]
+    return pl.DataFrame(made, strict=False)
 
 
 def _matching(frame: pl.DataFrame, chosen: Mapping[str, Any]) -> pl.DataFrame:
