@@ -26,9 +26,10 @@ from palpate.audits.drift.estimates import (
     trend_estimates,
 )
 from palpate.audits.drift.findings import drift_findings
-from palpate.audits.drift.measures import METRICS, PeriodSampling, TimedCases, all_series, measure_periods, odd_scores
+from palpate.audits.drift.measures import METRICS, PeriodSampling, TimedCases, all_series, measure_periods
 from palpate.audits.drift.plan import WHOLE, DriftPlan, Every, plan_periods
 from palpate.audits.drift.risks import RISKS, risk_rows
+from palpate.audits.kit.metrics import incomparable_scores
 from palpate.audits.kit.resampling import Correction, Family
 from palpate.audits.kit.rows import EstimateIndex, RowWriter, corrected, one_family
 from palpate.audits.kit.scope import Count, Recall, Replicates, Share, Threshold, Unit
@@ -112,7 +113,7 @@ class Drift:
             correction=self.correction,
             thresholds=threshold,
             margins=margins_with(self.margins),
-            odd=odd_scores(cases, plan.labels, predictions),
+            odd=incomparable_scores(cases.y_score, plan.labels, predictions, decisions_count=True),
             n_untimed=planned.n_untimed,
         )
         answers = drift_answers(analysis)

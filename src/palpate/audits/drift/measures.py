@@ -8,13 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palpate.audits.drift.plan import FIRST, LATEST, WHOLE, DriftPlan, Periods
-from palpate.audits.kit.metrics import MetricReplicates, class_units, cluster_sizes, member_places, weighing
+from palpate.audits.kit.metrics import (
+    MetricReplicates,
+    class_units,
+    cluster_sizes,
+    member_places,
+    weighing,
+    with_derived,
+)
 from palpate.audits.kit.scope import Unit
 from palpate.audits.kit.wording import counted
 from palpate.results import Plan, Predictions
@@ -149,21 +156,10 @@ def _resampled(cases: TimedCases, masks: Mask, filled: Mask, label: int, how: Pe
     )
     shape = (models, len(METRICS), masks.shape[1])
     point, values = np.full(shape, np.nan), np.full((*shape, how.n_replicates), np.nan)
-    point[:, :, filled], values[:, :, filled] = with_derived(found.point), with_derived(found.values)
+    point[:, :, filled], values[:, :, filled] = (
+        with_derived(each, _RESAMPLED, METRICS) for each in (found.point, found.values)
+    )
     return point, values
-
-
-def with_derived(resampled: Floats) -> Floats:
-    """[model, metric, ...] of what the bootstrap computes, with what follows from it, in the order of `METRICS`."""
-    have: dict[str, Any] = {name: resampled[:, k] for k, name in enumerate(_RESAMPLED)}
-    positive, predicted = have["prevalence"], have["mean_score"]
-    hits = np.where(positive > 0, have["sensitivity"] * positive, 0.0)
-    false = np.where(positive < 1, (1.0 - have["specificity"]) * (1.0 - positive), 0.0)
-    have["flag_rate"] = np.where(np.isnan(positive), np.nan, np.clip(hits + false, 0.0, 1.0))
-    ratio = np.full(positive.shape, np.nan)
-    have["oe_ratio"] = np.divide(positive, predicted, out=ratio, where=predicted > 0)
-    have["calibration_in_the_large"] = positive - predicted
-    return np.stack([have[name] for name in METRICS], axis=1)
 
 
 class Series(NamedTuple):
@@ -214,15 +210,3 @@ def _mean(members: Sequence[Excesses]) -> Excesses:
     size = np.mean([scale * each.size for scale, each in zip(scales, members, strict=True)], axis=0)
     together = tuple(np.logical_or.reduce(sets) for sets in zip(*(each.counted for each in members), strict=True))
     return first._replace(excess=excess, size=size, counted=together)
-
-
-def odd_scores(cases: TimedCases, labels: Sequence[str], predictions: Predictions) -> dict[tuple[str, str], str]:
-    """(model, label) where periods cannot be compared by a model's scores, and why."""
-    places, scored = member_places(predictions), list(predictions.scored)
-    found = {}
-    for model in predictions.compared:
-        for j, label in enumerate(labels):
-            scores = cases.y_score[places.get(model) or [scored.index(model)], :, j]
-            if bool((scores == scores[:, :1]).all(axis=1).any()):
-                found[model, label] = f"{model} gives every case the same score"
-    return found

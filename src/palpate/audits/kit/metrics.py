@@ -42,11 +42,13 @@ __all__ = [
     "cluster_sizes",
     "curve_of_members",
     "ensemble_spread",
+    "incomparable_scores",
     "level_rows",
     "member_places",
     "replicates_frame",
     "spread_rows",
     "weighing",
+    "with_derived",
 ]
 Floats = NDArray[np.float64]
 BY_CHANCE = "no interval: by chance alone, a calibration error is larger in the smaller group"
@@ -298,3 +300,36 @@ def replicates_frame(
     ]
     schema = dict.fromkeys(("model", "metric", "label", "group"), pl.String)
     return pl.DataFrame(rows, schema={**schema, "values": pl.List(pl.Float64)}, orient="row")
+
+
+def with_derived(resampled: Floats, have: Sequence[str], wanted: Sequence[str]) -> Floats:
+    """[model, metric, ...] of what the bootstrap computes, with what follows from it: flag rate, O:E, observed less
+    predicted. `have` needs sensitivity, specificity, prevalence and mean score."""
+    known = {name: resampled[:, k] for k, name in enumerate(have)}
+    positive, predicted = known["prevalence"], known["mean_score"]
+    hits = np.where(positive > 0, known["sensitivity"] * positive, 0.0)
+    false = np.where(positive < 1, (1.0 - known["specificity"]) * (1.0 - positive), 0.0)
+    known["flag_rate"] = np.where(np.isnan(positive), np.nan, np.clip(hits + false, 0.0, 1.0))
+    ratio = np.full(positive.shape, np.nan)
+    known["oe_ratio"] = np.divide(positive, predicted, out=ratio, where=predicted > 0)
+    known["calibration_in_the_large"] = positive - predicted
+    return np.stack([known[name] for name in wanted], axis=1)
+
+
+def incomparable_scores(
+    y_score: Floats, labels: Sequence[str], predictions: Predictions, *, decisions_count: bool
+) -> dict[tuple[str, str], str]:
+    """(model, label) where parts of the cases cannot be compared by a model's scores, [model, case, label], and why.
+
+    Scores of 0 and 1 alone tell nothing about risks, unless `decisions_count` says that decisions are what is compared.
+    """
+    places, scored = member_places(predictions), list(predictions.scored)
+    found = {}
+    for model in predictions.compared:
+        for j, label in enumerate(labels):
+            scores = y_score[places.get(model) or [scored.index(model)], :, j]
+            if bool((scores == scores[:, :1]).all(axis=1).any()):
+                found[model, label] = f"{model} gives every case the same score"
+            elif not decisions_count and bool(np.isin(scores, (0.0, 1.0)).all(axis=1).any()):
+                found[model, label] = f"{model} gives only 0 and 1"
+    return found

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from palpate.audits.kit.attributes import Cutting, check_attributes
+from palpate.audits.kit.metrics import incomparable_scores
 from palpate.audits.kit.missing import (
     MISSING_METRICS,
     CountedCases,
@@ -40,7 +41,6 @@ from palpate.audits.subgroups.measures import (
     Resampled,
     group_curves,
     measure_groups,
-    odd_scores,
 )
 from palpate.audits.subgroups.plan import AUDIT, By, Grouped, Scope, attribute_names, kept_cases, plan_groups
 from palpate.audits.subgroups.risks import RISK_METRICS, with_risks
@@ -160,7 +160,7 @@ class Subgroups:
             correction=self.correction,
             thresholds=threshold,
             margins=margins_with(self.margins),
-            odd=odd_scores(cases, plan.labels, predictions),
+            odd=incomparable_scores(cases.y_score, plan.labels, predictions, decisions_count=False),
             curves=group_curves(
                 cases,
                 grouped.partitions,

@@ -20,6 +20,7 @@ from palpate.audits.kit.metrics import (
     curve_of_members,
     member_places,
     weighing,
+    with_derived,
 )
 from palpate.audits.kit.scope import Unit
 from palpate.audits.kit.wording import counted
@@ -221,8 +222,8 @@ def _measure(cases: Cases, columns: Columns, label: int) -> _Measured:
                 values[:, _RESAMPLED.index(name), chosen] = found.values[:, k]
     y_true = np.broadcast_to(cases.y_true[:, label, None], masks.shape)
     return _Measured(
-        with_derived(point),
-        with_derived(values),
+        with_derived(point, _RESAMPLED, (*METRICS, NOISE)),
+        with_derived(values, _RESAMPLED, (*METRICS, NOISE)),
         masks.sum(axis=0, dtype=np.int64),
         (masks & (y_true > 0)).sum(axis=0, dtype=np.int64),
         class_units(y_true, cases.patient, cases.how.unit, masks),
@@ -250,35 +251,8 @@ def resample_groups(cases: Cases, masks: Mask, label: int, metrics: Sequence[str
     )
 
 
-def with_derived(resampled: Floats) -> Floats:
-    """[model, metric, ...] of what the bootstrap computes, with what follows from it, in the order of `METRICS`."""
-    have = {name: resampled[:, k] for k, name in enumerate(_RESAMPLED)}
-    positive, predicted = have["prevalence"], have["mean_score"]
-    hits = np.where(positive > 0, have["sensitivity"] * positive, 0.0)
-    false = np.where(positive < 1, (1.0 - have["specificity"]) * (1.0 - positive), 0.0)
-    have["flag_rate"] = np.where(np.isnan(positive), np.nan, np.clip(hits + false, 0.0, 1.0))
-    ratio = np.full(positive.shape, np.nan)
-    have["oe_ratio"] = np.divide(positive, predicted, out=ratio, where=predicted > 0)
-    have["calibration_in_the_large"] = positive - predicted
-    return np.stack([have[name] for name in (*METRICS, NOISE)], axis=1)
-
-
 def _patients(cases: Cases, masks: Mask) -> NDArray[np.int64]:
     return np.asarray([n_distinct(cases.patient[mask]) for mask in masks.T], np.int64)
-
-
-def odd_scores(cases: Cases, labels: Sequence[str], predictions: Predictions) -> dict[tuple[str, str], str]:
-    """(model, label) where groups cannot be compared by a model's scores, and why."""
-    places, scored = member_places(predictions), list(predictions.scored)
-    found = {}
-    for model in predictions.compared:
-        for j, label in enumerate(labels):
-            scores = cases.y_score[places.get(model) or [scored.index(model)], :, j]
-            if bool((scores == scores[:, :1]).all(axis=1).any()):
-                found[model, label] = f"{model} gives every case the same score"
-            elif bool(np.isin(scores, (0.0, 1.0)).all(axis=1).any()):
-                found[model, label] = f"{model} gives only 0 and 1"
-    return found
 
 
 class GroupCurve(NamedTuple):
