@@ -31,6 +31,14 @@ def key_of(text: str) -> bytes:
     return _finish(_polynomials(_codes(text)), len(text))
 
 
+def case_key(cohort: str, case: str, key: bytes) -> bytes:
+    """The key of a text in one case: equal texts of two cases are two inputs."""
+    digest = hashlib.blake2b(key, digest_size=KEY_BYTES)
+    for name in (cohort, case):
+        digest.update(b"\x00" + name.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
 def keys_of_edits(
     parent: str,
     first_edit: Ints,

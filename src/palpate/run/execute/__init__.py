@@ -7,6 +7,7 @@ loses at most the calls in flight; and the calls of a resumed run are those of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -16,7 +17,10 @@ from numpy.typing import NDArray
 from palpate.cases.edits import Ints
 from palpate.models import Model, ModelSpec
 from palpate.models.isolation import exits_are_errors
+from palpate.models.ledger import AsksForAnswers
+from palpate.results.outcomes import Outcomes
 from palpate.run.execute.cache import ScoreCache
+from palpate.run.execute.ledger import AnswerLedger
 from palpate.run.execute.local import Call, CallResult, ask_here, ask_workers
 from palpate.run.execute.wanted import ScoringTable, Wanted, want
 
@@ -51,12 +55,14 @@ class Scored(NamedTuple):
     seen: NDArray[np.bool_]
     counts: Mapping[str, int]
     """asked, edited, outside_window, distinct; and of those distinct: cached, scored."""
+    outcomes: Outcomes | None = None
+    """What came of asking, of a model whose answers may be none."""
 
     def spread(self, rows: Ints, n: int) -> Scored:
         """The predictions at some of `n` rows; NaN at the others."""
         p, seen = np.full((n, self.p.shape[1]), np.nan), np.ones(n, dtype=bool)
         p[rows], seen[rows] = self.p, self.seen
-        return Scored(p, seen, self.counts)
+        return Scored(p, seen, self.counts, None if self.outcomes is None else self.outcomes.spread(rows, n))
 
 
 @dataclass(frozen=True)
@@ -70,11 +76,11 @@ class Execution:
         self, spec: ModelSpec, model: Model, calls: Iterator[Call], *, call_timeout: float | None
     ) -> Iterator[CallResult]:
         """Predictions for the calls, in any order."""
-        if self.executor == "ray":
+        if self.executor == "ray" and not model.asked_here:
             from palpate.run.execute.ray import ask_ray
 
             return ask_ray(spec, calls, n_workers=self.n_workers, call_timeout=call_timeout)
-        if self.n_workers > 1 and spec.source:
+        if self.n_workers > 1 and spec.source and not model.asked_here:
             return ask_workers(spec, calls, n_workers=self.n_workers, call_timeout=call_timeout)
         return ask_here(spec.name, model, calls, call_timeout=call_timeout)
 
@@ -105,14 +111,31 @@ def score(
     calls = _calls(listed_as, model, wanted, known, pending)
     progress.begin(spec.name, sum(len(call) for call in calls))
     todo = (Call(k, wanted.take(positions)) for k, positions in enumerate(calls))
-    for number, answer, may_change in execution.ask(spec, model, todo, call_timeout=call_timeout):
-        positions = calls[number]
-        model.may_change = may_change
-        if model.cached:
-            cache.put(cached_as(model, run_id), [wanted.keys[k] for k in positions], answer)
-        p[positions] = np.where(known[positions, None], p[positions], answer)
-        progress.advance(len(positions))
-    return Scored(p[wanted.distinct], wanted.seen, counts)
+    with _answers(spec, model, cache, run_id):
+        for number, answer, may_change in execution.ask(spec, model, todo, call_timeout=call_timeout):
+            positions = calls[number]
+            model.may_change = may_change
+            if model.cached:
+                cache.put(cached_as(model, run_id), [wanted.keys[k] for k in positions], answer)
+            p[positions] = np.where(known[positions, None], p[positions], answer)
+            progress.advance(len(positions))
+        outcomes = model.outcomes(wanted.keys) if isinstance(model, AsksForAnswers) else None
+    whole = None if outcomes is None else outcomes.take(wanted.distinct, np.arange(n_labels))
+    return Scored(p[wanted.distinct], wanted.seen, counts, whole)
+
+
+@contextmanager
+def _answers(spec: ModelSpec, model: Model, cache: ScoreCache, run_id: str) -> Iterator[None]:
+    """Where a model that is paid by the answer stores its answers."""
+    if not isinstance(model, AsksForAnswers):
+        yield
+        return
+    ledger = AnswerLedger(cache.path, model=cached_as(model, run_id), run=f"{run_id} {spec.name}")
+    model.use(ledger)
+    try:
+        yield
+    finally:
+        ledger.close()
 
 
 def cached_as(model: Model, run_id: str) -> str:

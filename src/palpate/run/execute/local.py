@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ModelDied, ModelError, PalpateError
+from palpate.errors import LimitReached, ModelDied, ModelError, PalpateError
 from palpate.models import Model, ModelSpec, Probabilities, load_here
 from palpate.models.isolation import end_with_parent, exits_are_errors, failure
 
@@ -48,6 +48,8 @@ def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
             p = np.asarray(model.predict(inputs), dtype=np.float64)
     except ModelDied:
         raise
+    except LimitReached as error:
+        raise error.of(name) from None
     except ModelError as error:
         raise error.of(name, None if error.case else _find_culprit(model, inputs)) from error
     except PalpateError:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs, Ints
-from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, key_of, keys_of_edits
+from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, case_key, key_of, keys_of_edits
 from palpate.errors import InputError
 from palpate.models import Model
 from palpate.results import Plan
@@ -188,7 +188,7 @@ def want(asked: ScoringTable, model: Model) -> Wanted:
     inputs = asked.inputs if seen.all() else asked.inputs.without_edits(~seen)
     if model.reads == "image":
         keys = asked.image_keys
-    elif model.reads == "case":
+    elif model.reads == "case" or model.draws:
         keys = asked.case_keys if seen.all() else case_keys(inputs, keys)
     first: dict[bytes, int] = {}
     distinct = np.fromiter((first.setdefault(key, len(first)) for key in keys), np.int64, count=len(keys))
@@ -225,15 +225,8 @@ def _used(parent: Ints) -> Ints:
 def case_keys(inputs: Inputs, keys: Sequence[bytes]) -> list[bytes]:
     """For models that look predictions up by case: equal texts of two cases are two inputs."""
     return [
-        _case_key(cohort, case, key) for cohort, case, key in zip(inputs.cohorts, inputs.case_ids, keys, strict=True)
+        case_key(cohort, case, key) for cohort, case, key in zip(inputs.cohorts, inputs.case_ids, keys, strict=True)
     ]
-
-
-def _case_key(cohort: str, case: str, key: bytes) -> bytes:
-    digest = hashlib.blake2b(key, digest_size=KEY_BYTES)
-    for name in (cohort, case):
-        digest.update(b"\x00" + name.encode("utf-8", "surrogatepass"))
-    return digest.digest()
 
 
 def image_keys(files: Sequence[str]) -> list[bytes]:

@@ -7,13 +7,11 @@ followed, proxies of the environment are not used, and no error quotes a request
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import ipaddress
 import json
 import os
 import re
 import threading
-import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +20,8 @@ import httpx
 from pydantic import Field
 
 from palpate.errors import ConfigError, ModelError
+from palpate.models.adapters.remote.pacing import Pacer, asked_to_wait, used_up
+from palpate.models.adapters.remote.said import error_of, shown
 from palpate.models.options import Options
 
 Work = TypeVar("Work")
@@ -29,8 +29,10 @@ Done = TypeVar("Done")
 
 MAY_CHANGE = "an endpoint can change behind its address"
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
-_LONGEST_WAIT = 60.0
-"""Seconds; a server that asks for a longer wait is tried again after this."""
+_MOST_WAITS = 50
+"""How often one request waits because the server says until when; such a wait is no failure."""
+_NOT_BUSY = ("insufficient_quota", "billing_hard_limit_reached")
+"""With status 429: the account is empty, which no wait mends."""
 _LARGEST_ANSWER = 64 * 2**20
 
 
@@ -42,7 +44,10 @@ class RemoteOptions(Options):
     retries: int = Field(default=3, ge=0)
     """How often a request is repeated after a time-out, a broken connection, or a status such as 429 or 503."""
     backoff: float = Field(default=0.5, ge=0)
-    """Seconds before the first repetition, doubled each time. A Retry-After that asks for more is honoured."""
+    """Seconds before the first repetition, doubled each time."""
+    longest_wait: float = Field(default=600.0, gt=0)
+    """Seconds that a server may ask to be left alone (Retry-After, x-ratelimit-reset-*); the run ends if it asks for
+    more, and `--resume` continues it."""
     concurrency: int = Field(default=4, ge=1)
     """Requests in flight at the same time."""
     headers: dict[str, str] = Field(default_factory=dict)
@@ -56,7 +61,23 @@ class Status(NamedTuple):
 
     code: int
     body: bytes
-    retry_after: float
+    headers: Mapping[str, str]
+
+    @property
+    def good(self) -> bool:
+        """Whether it is an answer to what was asked."""
+        return 200 <= self.code < 300
+
+
+class Told(NamedTuple):
+    """What may be shown of a server's error: no word of `hidden`, unless it is one of `known`."""
+
+    hidden: Sequence[str] = ()
+    known: Sequence[str] = ()
+
+
+def _nothing() -> None:
+    """What is done before each try, where nothing is counted."""
 
 
 class Endpoint:
@@ -72,26 +93,61 @@ class Endpoint:
         """The address as errors show it: a query may contain a key."""
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._headers |= expanded_headers(options.headers)
-        self._options = options
+        self._options, self._pacer = options, Pacer()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def map(self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work]) -> list[Done]:
-        """The function's results in order, `concurrency` at a time; the first failure cancels the rest."""
-        return self._run(self._gather(function, items))
+    def map(
+        self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work], *, finish: bool = False
+    ) -> list[Done]:
+        """The function's results in order, `concurrency` at a time.
+
+        The first failure cancels the rest; with `finish`, what is in flight is waited for, because it is paid for.
+        """
+        return self._run(self._gather(function, items, finish=finish))
 
     async def post(self, message: Mapping[str, Any], *, case: str | None) -> Any:
         """The answer to a JSON message, as parsed JSON; errors name `case` and never quote the message."""
-        status = await self._answer("POST", json.dumps(message).encode("ascii"), case)
-        if not 200 <= status.code < 300:
-            raise self.error(f"the endpoint answered with HTTP status {status.code}", case=case)
+        status = await self.exchange(message, case=case)
+        if not status.good:
+            raise self.refused(status, case=case)
+        return self.parsed(status, case=case)
+
+    async def exchange(
+        self,
+        message: Mapping[str, Any],
+        *,
+        case: str | None,
+        told: Told | None = None,
+        before: Callable[[], None] = _nothing,
+    ) -> Status:
+        """The answer to a JSON message, also where it is a refusal (400); `before` is called before each try."""
+        return await self._answer("POST", json.dumps(message).encode("ascii"), case, told, before)
+
+    def parsed(self, status: Status, *, case: str | None) -> Any:
+        """The JSON of an answer."""
         try:
             return json.loads(status.body)
         except ValueError:
-            raise self.error("the answer is not JSON", case=case) from None
+            streams = status.body.lstrip().startswith((b"data:", b"event:"))
+            problem = "the answer is a stream of events, not JSON" if streams else "the answer is not JSON"
+            raise self.error(problem, case=case, hint="turn streaming off" if streams else None) from None
 
     def get(self) -> Status:
         """The answer to a GET."""
         return self._run(self._answer("GET", None, None))
+
+    def refused(
+        self, status: Status, *, case: str | None, told: Told | None = None, hint: str | None = None, tries: int = 1
+    ) -> ModelError:
+        """The error for an answer that is none; with `told`, what the server says about it."""
+        problem = f"the endpoint answered with HTTP status {status.code}" + (f" (tried {tries} times)" * (tries > 1))
+        said = "" if told is None else self.said(status, told)
+        return self.error(f'{problem}: "{said.rstrip(".")}"' if said else problem, case=case, hint=hint)
+
+    def said(self, status: Status, told: Told) -> str:
+        """What the server says about an error, without notes and keys."""
+        _, text = error_of(status.body)
+        return shown(text, (*told.hidden, *self._headers.values(), str(self._url)), told.known)
 
     def error(self, problem: str, *, case: str | None = None, hint: str | None = None) -> ModelError:
         """An error that names the endpoint."""
@@ -125,42 +181,79 @@ class Endpoint:
             future.cancel()
             raise
 
-    async def _gather(self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work]) -> list[Done]:
-        free = asyncio.Semaphore(self._options.concurrency)
+    async def _gather(
+        self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work], *, finish: bool
+    ) -> list[Done]:
+        """A few workers that each take the next item; a task per item would cost more than the requests."""
+        todo, results, failed = iter(enumerate(items)), dict[int, Done](), list[Exception]()
 
-        async def one(item: Work) -> Done:
-            async with free:
-                return await function(item)
+        async def work() -> None:
+            for k, item in todo:
+                if failed:
+                    return
+                try:
+                    results[k] = await function(item)
+                except Exception as error:
+                    failed.append(error)
+                    if not finish:
+                        raise
 
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one(item)) for item in items]
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
-        return [task.result() for task in tasks]
+                for _ in range(min(self._options.concurrency, len(items))):
+                    group.create_task(work())
+        except ExceptionGroup:
+            pass
+        if failed:
+            raise failed[0]
+        return [results[k] for k in range(len(items))]
 
-    async def _answer(self, method: str, body: bytes | None, case: str | None) -> Status:
-        """The answer to the first try that gets one."""
-        problem, tries = "", self._options.retries + 1
-        for n in range(tries):
-            asked = 0.0
-            try:
-                async with asyncio.timeout(self._options.timeout):
-                    status = await self._exchange(method, body, case)
-            except TimeoutError:
-                problem = f"no answer within {self._options.timeout:g} s"
-            except (httpx.TransportError, OSError) as error:
-                problem = f"the connection failed ({type(error).__name__})"
-            else:
-                if 300 <= status.code < 400:
-                    redirect = f"the endpoint redirects (HTTP status {status.code}), which is not followed"
-                    raise self.error(redirect, case=case, hint="give the final URL")
-                if status.code not in _RETRIED:
+    async def _answer(
+        self,
+        method: str,
+        body: bytes | None,
+        case: str | None,
+        told: Told | None = None,
+        before: Callable[[], None] = _nothing,
+    ) -> Status:
+        """The answer to the first try that gets one; a wait that the server asks for is not counted as a failure."""
+        n, waits, tries = 0, 0, self._options.retries + 1
+        while True:
+            await self._pacer.wait()
+            before()
+            status = await self._try(method, body, case)
+            wait = asked_to_wait(status.headers) if isinstance(status, Status) else 0.0
+            if isinstance(status, Status):
+                self._pause(max(wait if status.code in _RETRIED else 0.0, used_up(status.headers)), case)
+                if status.code not in _RETRIED or (status.code == 429 and error_of(status.body)[0] in _NOT_BUSY):
                     return status
-                problem, asked = f"the endpoint answered with HTTP status {status.code}", status.retry_after
-            if n + 1 < tries:
-                await asyncio.sleep(min(max(self._options.backoff * 2**n, asked), _LONGEST_WAIT))
-        raise self.error(f"{problem} (tried {tries} times)", case=case)
+            n, waits = (n, waits + 1) if wait > 0 and waits < _MOST_WAITS else (n + 1, waits)
+            if n < tries:
+                await asyncio.sleep(self._options.backoff * 2 ** max(n - 1, 0) if wait == 0 else 0)
+            elif isinstance(status, Status):
+                raise self.refused(status, case=case, told=told, tries=tries)
+            else:
+                raise self.error(f"{status} (tried {tries} times)", case=case)
+
+    def _pause(self, seconds: float, case: str | None) -> None:
+        if seconds > self._options.longest_wait:
+            problem = f"the endpoint asks to be left alone for {seconds:,.0f} s, longer than longest_wait allows"
+            raise self.error(problem, case=case, hint="continue later with --resume; what was scored is kept")
+        self._pacer.pause(seconds)
+
+    async def _try(self, method: str, body: bytes | None, case: str | None) -> Status | str:
+        """One try: an answer, or what went wrong."""
+        try:
+            async with asyncio.timeout(self._options.timeout):
+                status = await self._exchange(method, body, case)
+        except TimeoutError:
+            return f"no answer within {self._options.timeout:g} s"
+        except (httpx.TransportError, OSError) as error:
+            return f"the connection failed ({type(error).__name__})"
+        if 300 <= status.code < 400:
+            redirect = f"the endpoint redirects (HTTP status {status.code}), which is not followed"
+            raise self.error(redirect, case=case, hint="give the final URL")
+        return status
 
     async def _exchange(self, method: str, body: bytes | None, case: str | None) -> Status:
         """One try; a connection that the server closed while it was idle is opened again at once."""
@@ -188,7 +281,7 @@ class Endpoint:
                     raise self.error(f"the answer is larger than {_LARGEST_ANSWER >> 20} MB", case=case)
         finally:
             await response.aclose()
-        return Status(response.status_code, bytes(body), _retry_after(response.headers.get("Retry-After")))
+        return Status(response.status_code, bytes(body), response.headers)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
@@ -236,17 +329,3 @@ def expanded_headers(templates: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError(f"the header '{name}' contains a character that HTTP does not allow")
         headers[name] = value
     return headers
-
-
-def _retry_after(value: str | None) -> float:
-    """Seconds to wait, from a number or a date; 0 if the server does not say."""
-    if value is None:
-        return 0.0
-    try:
-        return max(float(value), 0.0)
-    except ValueError:
-        pass
-    try:
-        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
-    except (ValueError, TypeError):
-        return 0.0
