@@ -27,16 +27,19 @@ class Outcomes(NamedTuple):
     kind: NDArray[np.int8]
     mass: NDArray[np.float64]
     """The probability of all choices together; NaN where the answer is not read from log-probabilities."""
+    noise: NDArray[np.float64]
+    """The standard error of the mean of several answers; NaN where there is one."""
     samples: int = 1
     """Answers behind each probability."""
 
     def take(self, rows: NDArray[np.int64] | slice, columns: NDArray[np.int64]) -> Outcomes:
         """Some variants, and some labels."""
-        return Outcomes(self.kind[rows][:, columns], self.mass[rows][:, columns], self.samples)
+        some = (each[rows][:, columns] for each in (self.kind, self.mass, self.noise))
+        return Outcomes(*some, self.samples)
 
     def spread(self, rows: NDArray[np.int64], n: int) -> Outcomes:
         """The outcomes at some of `n` rows."""
         kind = np.full((n, self.kind.shape[1]), -1, np.int8)
-        mass = np.full(kind.shape, np.nan)
-        kind[rows], mass[rows] = self.kind, self.mass
-        return Outcomes(kind, mass, self.samples)
+        mass, noise = np.full(kind.shape, np.nan), np.full(kind.shape, np.nan)
+        kind[rows], mass[rows], noise[rows] = self.kind, self.mass, self.noise
+        return Outcomes(kind, mass, noise, self.samples)

@@ -14,6 +14,7 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Skip, Variants
 from palpate.results.attributions import Attributions
 from palpate.results.blocks import AuditResult
+from palpate.results.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from palpate.perturb.words.substitutes import ContextModel
@@ -122,6 +123,8 @@ class ModelPredictions:
     row is not in the plan."""
     attributions: Attributions | None = None
     """What the model says it looked at, where the plan asked: rows of the cohort, and indices into `labels`."""
+    outcomes: Outcomes | None = None
+    """What came of asking a language model, where this is one."""
 
 
 class Predictions(Mapping[str, ModelPredictions]):
@@ -183,6 +186,7 @@ def _mean_of(members: list[ModelPredictions]) -> ModelPredictions:
         ensemble=None,
         visible=np.min(visible, axis=0) if len(visible) == len(members) else None,
         attributions=None,
+        outcomes=None,
     )
 
 

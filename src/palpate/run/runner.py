@@ -32,6 +32,7 @@ from palpate.results import (
     Predictions,
 )
 from palpate.results.verdicts import scorecard
+from palpate.run.answering import spending_of, with_answering
 from palpate.run.checks import (
     cases_with_images,
     check_directory,
@@ -151,7 +152,7 @@ def _run(
         plans, turn = {**plans, **larger}, turn + 1
     out.write_manifest(manifest)
     analysed = [_analyse(job, name, usable[name], progress) for name in plans]
-    results = with_odd_models(analysed, odd_models(job.cohort, plans, predictions))
+    results = with_odd_models(with_answering(analysed, plans, predictions), odd_models(job.cohort, plans, predictions))
     results = with_weights(results, job.audits, plans)
     for result in results:
         out.write_result(result)
@@ -274,7 +275,7 @@ def _score_all(
         for name, part in parts.items():
             predictions[name][member.spec.name] = part
         lasting = {key: n for key, n in scored.counts.items() if key not in ("cached", "scored")}
-        manifest["scoring"][member.spec.name] = lasting
+        manifest["scoring"][member.spec.name] = lasting | spending_of(member.model)
         for said in (unreliable_cache(member.spec.name, member.model), left_out_fact(member.spec.name, left_out)):
             if said is not None and said not in manifest["facts"]:
                 manifest["facts"].append(said)
@@ -301,6 +302,7 @@ def _by_audit(
             seen=scored.seen[slices[name]],
             threshold=member.model.threshold,
             ensemble=member.ensemble,
+            outcomes=None if scored.outcomes is None else scored.outcomes.take(slices[name], columns),
         )
         parts[name] = explained(name, explainer, plan, part, columns)
     return parts

@@ -178,7 +178,7 @@ class ChatModel(Model):
         per_key = len(groups) * own.samples
         there = np.asarray([key in known for key in wanted], bool).reshape(len(keys), per_key)
         kind = np.where(there.all(axis=1, keepdims=True), found.kind, np.int8(-1)).astype(np.int8)
-        return Outcomes(kind, found.mass, own.samples)
+        return Outcomes(kind, found.mass, found.noise, own.samples)
 
     def spent(self) -> Spending:
         """What this run has spent."""

@@ -25,6 +25,8 @@ class Combined(NamedTuple):
     p: NDArray[np.float64]
     kind: NDArray[np.int8]
     mass: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    """The standard error of the mean over samples."""
 
 
 def packed(found: Sequence[Reading]) -> bytes:
@@ -57,11 +59,15 @@ def combined(read: Sequence[Sequence[Reading]], n: int, groups: Sequence[Sequenc
             p[silent] = 0.0
     said = ~np.isnan(p)
     enough = said.mean(axis=1) >= _ENOUGH if k else np.zeros((n, n_labels), bool)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(said, p, 0.0).sum(axis=1) / said.sum(axis=1)
         known = ~np.isnan(mass)
         mean_mass = np.where(known, mass, 0.0).sum(axis=1) / known.sum(axis=1)
-    return Combined(np.where(enough, mean, np.nan), _most(kind), mean_mass)
+        around = np.where(said, p - mean[:, None], 0.0)
+        n_said = said.sum(axis=1)
+        noise = np.sqrt((around**2).sum(axis=1) / ((n_said - 1) * n_said))
+    noise = np.where(enough & (n_said > 1), noise, np.nan)
+    return Combined(np.where(enough, mean, np.nan), _most(kind), mean_mass, noise)
 
 
 def _most(kind: NDArray[np.int8]) -> NDArray[np.int8]:
