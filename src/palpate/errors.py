@@ -18,7 +18,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -126,6 +126,10 @@ class ModelDied(ModelError):
 
 class LimitReached(ModelError):
     """The run has spent on a model what it may; with a higher limit it can be resumed."""
+
+    def __init__(self, problem: str, *, limit: str = "", **about: Any) -> None:
+        super().__init__(problem, **about)
+        self.limit = limit
 
 
 def closest(word: str, known: Iterable[str], *, all_are: str = "the options are") -> str:

@@ -34,8 +34,8 @@ class Outcomes(NamedTuple):
 
     def take(self, rows: NDArray[np.int64] | slice, columns: NDArray[np.int64]) -> Outcomes:
         """Some variants, and some labels."""
-        some = (each[rows][:, columns] for each in (self.kind, self.mass, self.noise))
-        return Outcomes(*some, self.samples)
+        kind, mass, noise = self.kind[rows][:, columns], self.mass[rows][:, columns], self.noise[rows][:, columns]
+        return Outcomes(kind, mass, noise, self.samples)
 
     def spread(self, rows: NDArray[np.int64], n: int) -> Outcomes:
         """The outcomes at some of `n` rows."""

@@ -250,8 +250,8 @@ def _about_scores(asked: _Asked, rows: Sequence[Estimate]) -> Iterator[Finding]:
         if row.metric == NOISE:
             yield Finding(
                 sentence=f"Each score of {asked.model} is the mean of {asked.outcomes.samples} answers, with a "
-                f"standard error of {number(row.value)} on average: asked again, the same note gets another score. Intervals "
-                "include that; counts of changed decisions count it as change.",
+                f"standard error of {number(row.value)} on average: asked again, the same note gets another "
+                "score. Intervals include that; counts of changed decisions count it as change.",
                 kind="caveat",
             )
         if row.metric == MASS and row.value < _LOW_MASS:

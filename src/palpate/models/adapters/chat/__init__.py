@@ -33,7 +33,7 @@ import numpy as np
 
 from palpate.cases.edits import Inputs
 from palpate.cases.hashing import case_key, key_of
-from palpate.errors import ConfigError, ModelError
+from palpate.errors import ConfigError, LimitReached, ModelError
 from palpate.models import Model, Probabilities
 from palpate.models.adapters.chat.budget import Budget
 from palpate.models.adapters.chat.combining import Combined, combined, packed, unpacked
@@ -86,7 +86,11 @@ class ChatModel(Model):
         ]
         known = self._budget.ledger.known([question.key for question in asked])
         todo = [(k, question) for k, question in enumerate(asked) if question.key not in known]
-        answers = dict(zip((k for k, _ in todo), self._endpoint.map(self._ask, todo, finish=True), strict=True))
+        try:
+            found = self._endpoint.map(self._ask, todo, finish=True)
+        except LimitReached as reached:  # which was when others were in flight
+            raise self._budget.stop(reached.limit) from None
+        answers = dict(zip((k for k, _ in todo), found, strict=True))
         read = [answers[k] if k in answers else unpacked(known[each.key]) for k, each in enumerate(asked)]
         return self._combine(read, len(inputs)).p
 

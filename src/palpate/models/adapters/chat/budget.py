@@ -47,12 +47,12 @@ class Budget:
         """Before each try of a request; an error if it would go over a limit."""
         own, spent = self._own, self._spent
         if own.max_requests is not None and spent.requests >= own.max_requests:
-            raise self._stop(f"max_requests: {own.max_requests:,}")
+            raise self.stop(f"max_requests: {own.max_requests:,}")
         if own.max_cost is not None:
             expected = max(self._guess(n_characters), self._dearest)
             others = sum(cost for each, cost in self._in_flight.items() if each != number)
             if (self.cost(spent) or 0.0) + others + expected > own.max_cost:
-                raise self._stop(f"max_cost: {own.max_cost:g}")
+                raise self.stop(f"max_cost: {own.max_cost:g}")
             self._in_flight[number] = expected
         self._add(Spending(requests=1))
 
@@ -76,11 +76,13 @@ class Budget:
         longest = self._own.max_tokens or self._own.max_completion_tokens or _USUAL_ANSWER
         return self.cost(Spending(1, 1, math.ceil(n_characters / CHARACTERS_PER_TOKEN), longest)) or 0.0
 
-    def _stop(self, limit: str) -> LimitReached:
+    def stop(self, limit: str) -> LimitReached:
+        """The error at a limit, with what is spent by now."""
         spent, cost = self._spent, self.cost(self._spent)
         money = "" if cost is None else f", {cost:.4g} spent"
         return LimitReached(
             f"the limit {limit} is reached ({spent.requests:,} requests{money})",
+            limit=limit,
             model=self._name,
             hint="raise it and continue with --resume: what was answered is kept and not asked again",
         )
