@@ -52,7 +52,7 @@ def synth(
 
 @app.command()
 def cohort(
-    kind: Annotated[str, typer.Argument(help="readmission, outcomes, mdace, ade or cxr.", show_default=False)],
+    kind: Annotated[str, typer.Argument(help="readmission, outcomes, mdace, ade, cxr or dicom.", show_default=False)],
     source: Annotated[Path, typer.Option(help="Folder with the source files.", show_default=False)],
     file: Annotated[Path, typer.Option("--out", help="The cohort: a .parquet file.", show_default=False)],
     settings: Settings = None,

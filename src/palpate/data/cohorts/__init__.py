@@ -27,6 +27,7 @@ KINDS = {
     "mdace": ("MdaceOptions", "build_mdace"),
     "ade": ("AdeOptions", "build_ade"),
     "cxr": ("CxrCohortOptions", "build_cxr"),
+    "dicom": ("DicomOptions", "build_dicom"),
 }
 """The options and the builder of each kind, in the module of the same name."""
 
