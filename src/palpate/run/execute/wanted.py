@@ -246,10 +246,10 @@ def image_keys(files: Sequence[str]) -> list[bytes]:
     distinct = list(dict.fromkeys(film for image in files for film in films(image)))
     with ThreadPoolExecutor() as pool:
         known = dict(zip(distinct, pool.map(_image_key, distinct), strict=True))
-    return [_joined([known[film] for film in films(image)]) for image in files]
+    return [_study_key([known[film] for film in films(image)]) for image in files]
 
 
-def _joined(keys: Sequence[bytes]) -> bytes:
+def _study_key(keys: Sequence[bytes]) -> bytes:
     """One key for one or several films, in their order."""
     return keys[0] if len(keys) == 1 else hashlib.blake2b(b"".join(keys), digest_size=KEY_BYTES).digest()
 
