@@ -153,14 +153,14 @@ def _keys(plan: Plan[Any], rows: Ints) -> list[tuple[Any, ...]]:
     return [(parent, arm, *variants.edits(k)) for k, (parent, arm) in enumerate(zip(own, arms, strict=True))]
 
 
-def _complete_models(audit: str, plan: Plan[Any], predictions: Predictions, lacking: Mapping[str, _Count]) -> Usable:
+def _complete_models(audit: str, plan: Plan[Any], predictions: Predictions, lacking: Mapping[str, _Lacking]) -> Usable:
     """The models that lack nothing."""
     named = [name for name in plan.requests.names if name in lacking]
     kept = Predictions({}) if named else _without(predictions, lacking)
     return Usable(plan, kept, _left_out(audit, lacking))
 
 
-def _left_out(audit: str, lacking: Mapping[str, _Count]) -> tuple[Finding, ...]:
+def _left_out(audit: str, lacking: Mapping[str, _Lacking]) -> tuple[Finding, ...]:
     return tuple(
         Finding(
             sentence=f"{name} is left out of {audit}: {count.n:,} of the {count.asked:,} scores that it needs are "
@@ -176,7 +176,7 @@ def _without(predictions: Predictions, models: Collection[str]) -> Predictions:
     return Predictions({name: each for name, each in predictions.scored.items() if name not in gone})
 
 
-class _Count(NamedTuple):
+class _Lacking(NamedTuple):
     """How many of the variants that a model was asked for have no score, and the share of parents with such a one."""
 
     n: int
@@ -184,7 +184,7 @@ class _Count(NamedTuple):
     share: float
 
 
-def _missing(plan: Plan[Any], predictions: Predictions, model: str) -> _Count:
+def _missing(plan: Plan[Any], predictions: Predictions, model: str) -> _Lacking:
     missing = np.zeros(len(plan.variants), bool)
     asked = np.zeros(len(plan.variants), bool)
     for member in predictions.members(model):
@@ -193,4 +193,4 @@ def _missing(plan: Plan[Any], predictions: Predictions, model: str) -> _Count:
         asked |= own
     parent = plan.variants.parent
     share = n_distinct(parent[missing]) / max(n_distinct(parent[asked]), 1)
-    return _Count(int(missing.sum()), int(asked.sum()), share)
+    return _Lacking(int(missing.sum()), int(asked.sum()), share)
