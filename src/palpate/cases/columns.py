@@ -84,7 +84,7 @@ def quote(value: object) -> str:
     return f"'{text[:32]}'" if harmless else f"a text of {len(text)} characters"
 
 
-def missing_column(name: str, columns: Sequence[str], *, file: Path | None = None) -> CohortError:
+def missing_column(name: str, columns: Sequence[str], *, file: str | Path | None = None) -> CohortError:
     """The error for a missing column; lists the existing ones, the most similar first."""
     lowered = {column.lower(): column for column in reversed(columns)}
     close = [lowered[low] for low in difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.5)]
