@@ -150,6 +150,6 @@ def arm_shares(audit: str, plan: Plan[Any], predictions: Predictions, model: str
         everyone = np.ones(len(rows), bool)
         for j, label in enumerate(plan.labels):
             cases = LabelCases(arm, lacking[rows, j], everyone, own, weight[rows])
-            rate = _rate(cases.missing, everyone, cases, writer.level)
+            rate = rate_by_patient(cases.missing, everyone, cases, writer.level)
             ends = (rate.low, rate.high)
             yield writer.row(model, SHARE, label, arm, rate.value, n=rate.n, interval=ends, reason=rate.reason)

@@ -90,6 +90,8 @@ class ChatModel(Model):
             found = self._endpoint.map(self._ask, todo, finish=True)
         except LimitReached as reached:  # which was when others were in flight
             raise self._budget.stop(reached.limit) from None
+        finally:
+            self._budget.save()
         answers = dict(zip((k for k, _ in todo), found, strict=True))
         read = [answers[k] if k in answers else unpacked(known[each.key]) for k, each in enumerate(asked)]
         return self._combine(read, len(inputs)).p

@@ -27,7 +27,7 @@ class Budget:
         self._spent = Spending()
         self._in_flight: dict[int, float] = {}
         self._dearest = 0.0
-        self._characters = 0
+        self._characters = self._unsaved = 0
 
     def use(self, ledger: Ledger) -> None:
         """Count there."""
@@ -54,7 +54,8 @@ class Budget:
             if (self.cost(spent) or 0.0) + others + expected > own.max_cost:
                 raise self.stop(f"max_cost: {own.max_cost:g}")
             self._in_flight[number] = expected
-        self._add(Spending(requests=1))
+        self._unsaved += 1
+        self._spent = self._spent.plus(Spending(requests=1))
 
     def done(self, number: int) -> None:
         """A request that is no longer in flight."""
@@ -64,13 +65,15 @@ class Budget:
         """An answer: it is stored, and what it cost is counted; `sent` and `received` are characters."""
         spent = _tokens(usage, sent, received)
         self._characters += sent
-        self.ledger.keep(key, packed, spent)
+        self.ledger.keep(key, packed, spent._replace(requests=self._unsaved))
+        self._unsaved = 0
         self._spent = self._spent.plus(spent)
         self._dearest = max(self._dearest, self.cost(spent) or 0.0)
 
-    def _add(self, spent: Spending) -> None:
-        self.ledger.spend(spent)
-        self._spent = self._spent.plus(spent)
+    def save(self) -> None:
+        """Count in the ledger what was sent without an answer; the rest is counted with the answers."""
+        self.ledger.spend(Spending(requests=self._unsaved))
+        self._unsaved = 0
 
     def _guess(self, n_characters: int) -> float:
         longest = self._own.max_tokens or self._own.max_completion_tokens or _USUAL_ANSWER

@@ -20,6 +20,7 @@ import httpx
 from pydantic import Field
 
 from palpate.errors import ConfigError, ModelError
+from palpate.models.adapters.remote.connections import Connections, TooLarge
 from palpate.models.adapters.remote.pacing import Pacer, asked_to_wait, used_up
 from palpate.models.adapters.remote.said import error_of, shown
 from palpate.models.options import Options
@@ -60,8 +61,8 @@ class Status(NamedTuple):
     """An answer, whatever it says."""
 
     code: int
-    body: bytes
     headers: Mapping[str, str]
+    body: bytes
 
     @property
     def good(self) -> bool:
@@ -156,7 +157,7 @@ class Endpoint:
     def close(self) -> None:
         """End the connections and the thread."""
         if self._loop is not None:
-            self._run(self._transport.aclose())
+            self._run(self._connections.close())
             self._stop()
             self._thread.join()
             self._loop = None
@@ -166,9 +167,7 @@ class Endpoint:
         self._thread = threading.Thread(target=_serve, args=(loop,), name="palpate-http", daemon=True)
         self._thread.start()
         self._stop = weakref.finalize(self, loop.call_soon_threadsafe, loop.stop)
-        # The transport and not httpx.AsyncClient, which logs every URL and keeps cookies.
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._options.concurrency)
-        self._transport = httpx.AsyncHTTPTransport(trust_env=False, limits=limits)
+        self._connections = Connections(self._url, self._headers, largest=_LARGEST_ANSWER)
         return loop
 
     def _run(self, work: Coroutine[Any, Any, Done]) -> Done:
@@ -245,43 +244,17 @@ class Endpoint:
         """One try: an answer, or what went wrong."""
         try:
             async with asyncio.timeout(self._options.timeout):
-                status = await self._exchange(method, body, case)
+                status = Status(*await self._connections.request(method, body))
         except TimeoutError:
             return f"no answer within {self._options.timeout:g} s"
-        except (httpx.TransportError, OSError) as error:
+        except TooLarge:
+            raise self.error(f"the answer is larger than {_LARGEST_ANSWER >> 20} MB", case=case) from None
+        except (OSError, EOFError) as error:
             return f"the connection failed ({type(error).__name__})"
         if 300 <= status.code < 400:
             redirect = f"the endpoint redirects (HTTP status {status.code}), which is not followed"
             raise self.error(redirect, case=case, hint="give the final URL")
         return status
-
-    async def _exchange(self, method: str, body: bytes | None, case: str | None) -> Status:
-        """One try; a connection that the server closed while it was idle is opened again at once."""
-        while True:
-            opened: list[str] = []
-
-            async def trace(event: str, _: Any, opened: list[str] = opened) -> None:
-                if event == "connection.connect_tcp.started":
-                    opened.append(event)
-
-            extensions = {"trace": trace}
-            request = httpx.Request(method, self._url, headers=self._headers, content=body, extensions=extensions)
-            try:
-                return await self._read(await self._transport.handle_async_request(request), case)
-            except httpx.TransportError:
-                if opened:
-                    raise
-
-    async def _read(self, response: httpx.Response, case: str | None) -> Status:
-        body = bytearray()
-        try:
-            async for part in response.aiter_bytes():
-                body += part
-                if len(body) > _LARGEST_ANSWER:
-                    raise self.error(f"the answer is larger than {_LARGEST_ANSWER >> 20} MB", case=case)
-        finally:
-            await response.aclose()
-        return Status(response.status_code, bytes(body), response.headers)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
