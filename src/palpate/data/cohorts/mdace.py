@@ -29,6 +29,7 @@ from palpate.data.hospitals import Announce
 from palpate.data.hospitals.discharge import ATTRIBUTES
 from palpate.data.tables.labels import encode
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
 """The separator between two notes of a chart; it belongs to neither."""
@@ -100,6 +101,7 @@ class MdaceOptions(BaseModel):
         return self.labels == "both" or (self.labels == "auto" and self.charts == "code-ev")
 
 
+@hides("text")
 class JoinedNotes(NamedTuple):
     """Several notes as one text, and where each of them starts."""
 
