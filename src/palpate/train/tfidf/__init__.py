@@ -53,13 +53,12 @@ class FittedWords(NamedTuple):
     x: Any
     names: NDArray[Any]
     n_patients: NDArray[np.int64]
+    people: frozenset[str] = frozenset()
+    """Words that look like names of people."""
 
     def forget_address(self) -> None:
         """Before writing: scikit-learn stores a memory address at each use, a different one in every run."""
         vars(self.vectorizer).pop("_stop_words_id", None)
-
-    people: frozenset[str] = frozenset()
-    """Words that look like names of people."""
 
 
 def fit_words(notes: Notes, options: WordOptions) -> FittedWords:
