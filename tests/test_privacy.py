@@ -28,6 +28,7 @@ HOLD_TEXT |= {"cases", "tables", "changed", "example", "quote", "snippet", "_tex
 NOT_OF_NOTES = {
     "commands.suggestions.Suggestion": "a sentence of a suite",
     "data.annotations.mdace_predictions.PublishedPredictions": "which notes were read, one word",
+    "data.hospitals.records.Records": "reasons for dropping a note",
     "data.tables.TableSpec": "names of columns",
     "models.memory.CaseFrame": "names of columns",
     "data.cohorts.mdace.MdaceOptions": "which notes to take, one word",
