@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from palpate.errors import ConfigError
+from palpate.privacy import hides
 
 _TEXT, _ANSWER = (
     ("text", "note", "input", "question", "user"),
@@ -25,6 +26,7 @@ _AT = ("examples",)
 _MOST = 200
 
 
+@hides("text", "answer")
 class Example(NamedTuple):
     """A text with the answer that it should get; for one label, or for all."""
 

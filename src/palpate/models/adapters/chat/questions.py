@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 from palpate.cases.hashing import KEY_BYTES
 from palpate.models.adapters.chat.examples import Example
 from palpate.models.adapters.chat.options import ChatOptions
+from palpate.privacy import hides
 
 FIELD = re.compile(r"\{(text|label)\}")
 
 
+@hides("text")
 class Question(NamedTuple):
     """One request."""
 

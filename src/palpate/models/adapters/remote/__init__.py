@@ -24,6 +24,7 @@ from palpate.models.adapters.remote.connections import Connections, TooLarge
 from palpate.models.adapters.remote.pacing import Pacer, asked_to_wait, used_up
 from palpate.models.adapters.remote.said import error_of, shown
 from palpate.models.options import Options
+from palpate.privacy import hides
 
 Work = TypeVar("Work")
 Done = TypeVar("Done")
@@ -70,6 +71,7 @@ class Status(NamedTuple):
         return 200 <= self.code < 300
 
 
+@hides("hidden")
 class Told(NamedTuple):
     """What may be shown of a server's error: no word of `hidden`, unless it is one of `known`."""
 
