@@ -19,7 +19,7 @@ from tests.models.chunked_checkpoints import chunked_checkpoint, direct
 from tests.models.tiny_checkpoints import checkpoint, note
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 TAKES = pytest.mark.parametrize("takes", ["chunks", "filled", "rows"])
 LENGTHS = (2, 300, 0, 9, 60, 61, 62, 150, 1)
@@ -204,6 +204,60 @@ def test_labels_or_classes(tmp_path: Path) -> None:
     assert load(other, chunk=16).predict(some).sum(1) == pytest.approx(1)
     given = load(other, chunk=16, problem_type="multi_label_classification")
     np.testing.assert_array_equal(given.predict(some), named.predict(some))
+
+
+def authors_checkpoint(folder: Path, mode: str, family: str = "Roberta", *, chunk: int = 16) -> tuple[Path, Any]:
+    """A folder as PLM-ICD's own training script leaves it, and logits by its published formula, one note at a time."""
+    from torch import nn
+
+    checkpoint(folder, family, n_outputs=4, task="MaskedLM")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    config = transformers.AutoConfig.from_pretrained(folder, num_labels=4)
+    encoder = getattr(transformers, f"{family}Model").from_pretrained(folder, add_pooling_layer=False).eval()
+    torch.manual_seed(1)
+    linear = {"first": nn.Linear(16, 16, bias=False), "second": nn.Linear(16, 4, bias=False), "third": nn.Linear(16, 4)}
+    weights = {f"{family.lower()}.{key}": value for key, value in encoder.state_dict().items()}
+    for name, layer in linear.items():
+        nn.init.normal_(layer.weight, std=0.7)
+        weights |= {f"{name}_linear.{key}": value for key, value in layer.state_dict().items()}
+    config.model_mode, config.architectures = mode, [f"{family}ForMultilabelClassification"]
+    config.save_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    torch.save(weights, folder / "pytorch_model.bin")
+
+    def logits(text: str) -> Any:
+        ids = tokenizer(text)["input_ids"]
+        more = -len(ids) % chunk
+        rows = torch.tensor(ids + [tokenizer.pad_token_id] * more).reshape(-1, chunk)
+        mask = torch.tensor([1] * len(ids) + [0] * more).reshape(-1, chunk)
+        with torch.inference_mode():
+            hidden = encoder(rows, attention_mask=mask)[0]
+            groups = [hidden.reshape(1, -1, 16)] if mode == "laat" else [part[None] for part in hidden]
+            found = []
+            for states in groups:
+                attention = linear["second"](torch.tanh(linear["first"](states))).softmax(1).transpose(1, 2)
+                found.append((linear["third"].weight * (attention @ states)).sum(2) + linear["third"].bias)
+            return torch.cat(found).max(0).values.double().numpy()
+
+    return folder, logits
+
+
+@pytest.mark.parametrize(("mode", "family"), [("laat", "Roberta"), ("laat-split", "Bert")])
+def test_the_authors_own_checkpoints_need_no_code(tmp_path: Path, mode: str, family: str, notes: list[str]) -> None:
+    path, logits = authors_checkpoint(tmp_path, mode, family)
+    model = load(path, chunk=16, labels=["a", "b", "c", "d"])
+    np.testing.assert_allclose(
+        model.predict(Inputs.from_texts(notes)), [expit(logits(text)) for text in notes], atol=1e-6
+    )
+    assert model.explains[0] == "attention"
+    found = model.explain(Inputs.from_texts(notes), Asked(np.array([1]), np.array([3])), "attention")
+    assert 0.5 < found.score.sum() <= 1
+    with pytest.raises(ConfigError, match=r"pickle.*`trust`"):
+        load(path, trust=False, chunk=16)
+    content = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(content | {"model_mode": "cls-sum"}))
+    with pytest.raises(ConfigError, match="model_mode is cls-sum"):
+        load(path, chunk=16)
 
 
 def test_the_contract_of_every_model(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from palpate.errors import ConfigError
 from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.networks import Activation, n_labels_of
 from palpate.models.text.checkpoints import lacks_weights, load_network
+from palpate.models.text.plm_icd import is_plm_icd, load_plm_icd
 
 _MULTI_LABEL = re.compile("multi_?label", re.IGNORECASE)
 
@@ -23,6 +24,8 @@ class OutputLabels(NamedTuple):
 
 def load_classifier(config: Any, path: Path, *, trust: bool) -> Any:
     """The classifier with all its weights; a head that the file does not contain is never made up."""
+    if is_plm_icd(config):
+        return load_plm_icd(config, path, trust=trust)
     kind = _kind(config, path, trust=trust)
     network, missing = load_network(kind, path, trust=trust, config=config)
     if missing:
