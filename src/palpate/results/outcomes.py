@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Outcome(IntEnum):
+class AnswerKind(IntEnum):
     """What one answer is."""
 
     ANSWERED = 0

@@ -23,7 +23,7 @@ from palpate.cases.edits import Ints
 from palpate.models import Model
 from palpate.models.ledger import AsksForAnswers
 from palpate.results import AuditResult, Estimate, Finding, ModelPredictions, Plan, Predictions, Table, estimates_frame
-from palpate.results.outcomes import Outcome, Outcomes
+from palpate.results.outcomes import AnswerKind, Outcomes
 from palpate.stats.score_intervals import student_quantile
 
 REFUSED, UNREADABLE = "refusal_share", "unreadable_share"
@@ -38,7 +38,7 @@ _REPLICATES = 2000
 _LEVEL = 0.95
 
 
-class _Asked(NamedTuple):
+class AskedArms(NamedTuple):
     """What one model was asked by one audit, one row per variant that it was asked about."""
 
     writer: RowWriter
@@ -54,7 +54,7 @@ class _Asked(NamedTuple):
     def hit(self, metric: str, j: int) -> NDArray[np.bool_]:
         """Where the outcome of a label is a refusal, or nothing that can be read."""
         kind = self.outcomes.kind[:, j]
-        return np.asarray(kind == Outcome.REFUSED if metric == REFUSED else kind > Outcome.REFUSED)
+        return np.asarray(kind == AnswerKind.REFUSED if metric == REFUSED else kind > AnswerKind.REFUSED)
 
     def cases(self, rows: Ints, hit: NDArray[np.bool_]) -> LabelCases:
         """Some rows, with their patients numbered."""
@@ -84,7 +84,7 @@ def spending_of(model: Model) -> dict[str, Any]:
     return {"spent": spent._asdict() | {"cost": model.cost(spent)}}
 
 
-def _asked(audit: str, plan: Plan[Any], model: str, each: ModelPredictions) -> _Asked | None:
+def _asked(audit: str, plan: Plan[Any], model: str, each: ModelPredictions) -> AskedArms | None:
     if each.outcomes is None or not len(plan.variants):
         return None
     rows = np.flatnonzero((each.outcomes.kind >= 0).all(axis=1))
@@ -103,7 +103,7 @@ def _asked(audit: str, plan: Plan[Any], model: str, each: ModelPredictions) -> _
         arms = {ALL_ARMS: np.arange(len(rows)), **few}
     outcomes = each.outcomes.take(rows, np.arange(len(each.labels)))
     writer = RowWriter(audit, _LEVEL)
-    return _Asked(
+    return AskedArms(
         writer,
         model,
         arms,
@@ -115,8 +115,8 @@ def _asked(audit: str, plan: Plan[Any], model: str, each: ModelPredictions) -> _
     )
 
 
-def _added(result: AuditResult, asked: _Asked, told: set[str]) -> AuditResult:
-    rows = [*_shares(asked), *_differences(asked), *_means(asked)]
+def _added(result: AuditResult, asked: AskedArms, told: set[str]) -> AuditResult:
+    rows = [*outcome_shares(asked), *refusal_differences(asked), *_means(asked)]
     findings = [*_findings(asked, rows)]
     if asked.model not in told:
         findings += _about_scores(asked, rows)
@@ -133,7 +133,8 @@ def _added(result: AuditResult, asked: _Asked, told: set[str]) -> AuditResult:
 # --- numbers ------------------------------------------------------------------------------------------------
 
 
-def _shares(asked: _Asked) -> Iterator[Estimate]:
+def outcome_shares(asked: AskedArms) -> Iterator[Estimate]:
+    """The shares of refusals and of answers that say nothing, in each arm."""
     for arm, rows in asked.arms.items():
         for j, label in enumerate(asked.labels):
             for metric in (REFUSED, UNREADABLE):
@@ -145,7 +146,7 @@ def _shares(asked: _Asked) -> Iterator[Estimate]:
                 )
 
 
-def _differences(asked: _Asked) -> Iterator[Estimate]:
+def refusal_differences(asked: AskedArms) -> Iterator[Estimate]:
     """How much more often each arm is refused than the first one; intervals hold for all arms and labels at once."""
     arms = [arm for arm in asked.arms if arm != ALL_ARMS]
     compared = (len(arms) - 1) * len(asked.labels)
@@ -161,7 +162,7 @@ def _differences(asked: _Asked) -> Iterator[Estimate]:
 
 
 def _difference(
-    asked: _Asked, hit: NDArray[np.bool_], rows: Ints, reference: Ints, compared: int
+    asked: AskedArms, hit: NDArray[np.bool_], rows: Ints, reference: Ints, compared: int
 ) -> tuple[float, float, float, int]:
     """The difference of two shares of the same patients, from how far each patient moves it."""
     n_patients = int(asked.patient.max()) + 1
@@ -183,7 +184,7 @@ def _difference(
     return value, max(value - spread, -1.0), min(value + spread, 1.0), len(rows)
 
 
-def _means(asked: _Asked) -> Iterator[Estimate]:
+def _means(asked: AskedArms) -> Iterator[Estimate]:
     for metric, values in ((MASS, asked.outcomes.mass), (NOISE, asked.outcomes.noise)):
         for arm, rows in asked.arms.items():
             for j, label in enumerate(asked.labels):
@@ -199,7 +200,7 @@ def _means(asked: _Asked) -> Iterator[Estimate]:
 # --- words --------------------------------------------------------------------------------------------------
 
 
-def _findings(asked: _Asked, rows: Sequence[Estimate]) -> Iterator[Finding]:
+def _findings(asked: AskedArms, rows: Sequence[Estimate]) -> Iterator[Finding]:
     """Refusals and unreadable answers of this audit, and arms that differ in them."""
     first = next(iter(asked.arms))
     level = [row for row in rows if row.group == first and row.reference is None]
@@ -208,7 +209,7 @@ def _findings(asked: _Asked, rows: Sequence[Estimate]) -> Iterator[Finding]:
         refused, unread = found[REFUSED], found[UNREADABLE]
         if not refused.value and not unread.value:
             continue
-        silent = asked.outcomes.kind[:, j] != Outcome.ANSWERED
+        silent = asked.outcomes.kind[:, j] != AnswerKind.ANSWERED
         counted = "missing scores" if np.isnan(asked.p[silent, j]).all() else "negative answers"
         about = f" about '{label}'" if len(asked.labels) > 1 else ""
         said = (
@@ -232,7 +233,7 @@ def _share(row: Estimate) -> str:
     return f"{percent(row.value)} ({row.level:.0%} interval {percent(row.low)} to {percent(row.high)})"
 
 
-def _about_scores(asked: _Asked, rows: Sequence[Estimate]) -> Iterator[Finding]:
+def _about_scores(asked: AskedArms, rows: Sequence[Estimate]) -> Iterator[Finding]:
     """What limits every number of a language model, said once."""
     values = np.unique(asked.p[~np.isnan(asked.p)])
     if len(asked.p) >= _FEWEST_CASES and 1 < len(values) <= _FEW_VALUES:
@@ -262,7 +263,7 @@ def _about_scores(asked: _Asked, rows: Sequence[Estimate]) -> Iterator[Finding]:
             )
 
 
-def _block(asked: _Asked, rows: Sequence[Estimate]) -> Table:
+def _block(asked: AskedArms, rows: Sequence[Estimate]) -> Table:
     index = {(row.metric, row.label, row.group, row.reference is None): row for row in rows}
     shown = []
     for arm, own in asked.arms.items():

@@ -17,7 +17,7 @@ from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, LimitReached, ModelError
 from palpate.models import ModelSpec, load_model
 from palpate.models.adapters.chat import ChatModel
-from palpate.results.outcomes import Outcome
+from palpate.results.outcomes import AnswerKind
 from tests.models.adapters.chat.chat_server import ChatServer, Reply, error, newer_rules, serving
 
 NOTE = "Mr Smith, MRN 48151623, has sepsis"
@@ -100,15 +100,15 @@ def test_a_base_url_is_enough_and_a_wrong_one_is_explained() -> None:
 # --- outcomes -----------------------------------------------------------------------------------------------
 
 SILENT = {
-    "refusal field": (Reply(None, refusal="I can't help with that."), Outcome.REFUSED),
-    "content filter": (Reply("", finish="content_filter"), Outcome.REFUSED),
-    "filter of the prompt": (error(400, "The prompt triggered the filter", "content_filter"), Outcome.REFUSED),
-    "in words": (Reply("I'm sorry, but I can't provide medical advice."), Outcome.REFUSED),
-    "as an AI": (Reply("As an AI language model, I do not diagnose."), Outcome.REFUSED),
-    "unclear": (Reply("Yes and no"), Outcome.UNREADABLE),
-    "denied": (Reply("I cannot say yes."), Outcome.UNREADABLE),
-    "empty": (Reply(""), Outcome.UNREADABLE),
-    "null": (Reply(None, finish="length"), Outcome.UNREADABLE),
+    "refusal field": (Reply(None, refusal="I can't help with that."), AnswerKind.REFUSED),
+    "content filter": (Reply("", finish="content_filter"), AnswerKind.REFUSED),
+    "filter of the prompt": (error(400, "The prompt triggered the filter", "content_filter"), AnswerKind.REFUSED),
+    "in words": (Reply("I'm sorry, but I can't provide medical advice."), AnswerKind.REFUSED),
+    "as an AI": (Reply("As an AI language model, I do not diagnose."), AnswerKind.REFUSED),
+    "unclear": (Reply("Yes and no"), AnswerKind.UNREADABLE),
+    "denied": (Reply("I cannot say yes."), AnswerKind.UNREADABLE),
+    "empty": (Reply(""), AnswerKind.UNREADABLE),
+    "null": (Reply(None, finish="length"), AnswerKind.UNREADABLE),
     "too long": (error(400, "This model's maximum context length is 10 tokens", "context_length_exceeded"), 4),
 }
 
@@ -124,7 +124,7 @@ def test_silence_is_an_outcome_under_every_policy(name: str) -> None:
         with pytest.raises(ModelError, match="case-0") as caught:
             ask(server, "odd", refusal="error")
         assert "Smith" not in str(caught.value)
-    assert outcome != Outcome.ANSWERED
+    assert outcome != AnswerKind.ANSWERED
 
 
 def test_refusals_and_unreadable_answers_can_have_policies_of_their_own() -> None:

@@ -35,17 +35,17 @@ from palpate.cases.edits import Inputs
 from palpate.cases.hashing import case_key, key_of
 from palpate.errors import ConfigError, LimitReached, ModelError
 from palpate.models import Model, Probabilities
-from palpate.models.adapters.chat.budget import Budget
+from palpate.models.adapters.chat.budget import AskingBudget
 from palpate.models.adapters.chat.combining import Combined, combined, packed, unpacked
 from palpate.models.adapters.chat.examples import read_examples
 from palpate.models.adapters.chat.options import OURS, PARSERS, ChatOptions, schema_of
-from palpate.models.adapters.chat.questions import FIELD, Question, Questions, question_key
-from palpate.models.adapters.chat.reading import NotAChat, Reading, content_of, nothing, readings
+from palpate.models.adapters.chat.questions import FIELD, ChatQuestion, Questions, question_key
+from palpate.models.adapters.chat.reading import AnswerReading, NotAChat, content_of, nothing, readings
 from palpate.models.adapters.chat.refusals import filtered, too_long
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, Status, Told
 from palpate.models.ledger import Forecast, Ledger, Spending
 from palpate.models.options import digest, parse_options
-from palpate.results.outcomes import Outcome, Outcomes
+from palpate.results.outcomes import AnswerKind, Outcomes
 
 __all__ = ["ChatModel", "ChatOptions", "chat_model", "chat_url", "check_chat"]
 
@@ -71,7 +71,7 @@ class ChatModel(Model):
         self.draws = own.varies
         self.rows_per_call = own.batch_size or max(1, _CALLS_PER_CONNECTION * own.concurrency // questions.per_text)
         self._endpoint, self._questions, self._own = endpoint, questions, own
-        self._budget = Budget(own, endpoint.name)
+        self._budget = AskingBudget(own, endpoint.name)
         self._n_answers = self._n_read = 0
         self._texts: Sequence[str] = ()
 
@@ -100,13 +100,13 @@ class ChatModel(Model):
         """The runner's key of an input."""
         return case_key(cohort, case, key_of(text)) if self.draws else key_of(text)
 
-    def _combine(self, read: Sequence[Sequence[Reading]], n: int) -> Combined:
+    def _combine(self, read: Sequence[Sequence[AnswerReading]], n: int) -> Combined:
         """Answers in the order of `Questions.about`, as one row per text."""
         return combined(read, n, self._questions.asked_together, self._own)
 
     # -- asking -----------------------------------------------------------------------------------------
 
-    async def _ask(self, numbered: tuple[int, Question]) -> list[Reading]:
+    async def _ask(self, numbered: tuple[int, ChatQuestion]) -> list[AnswerReading]:
         number, question = numbered
         sent = self._questions.n_characters(question.text, question.labels)
         told = Told(self._texts, (*OURS, self._own.model, *self.labels))
@@ -124,32 +124,35 @@ class ChatModel(Model):
         self._check(found, question, content)
         return found
 
-    def _read(self, status: Status, question: Question, told: Told) -> tuple[list[Reading], Any, int, str]:
+    def _read(self, status: Status, question: ChatQuestion, told: Told) -> tuple[list[AnswerReading], Any, int, str]:
         """What an answer says about each label, its tokens, its length, and its text."""
         columns = question.labels
-        for kind, is_so in ((Outcome.REFUSED, filtered), (Outcome.TOO_LONG, too_long)):
+        for kind, is_so in ((AnswerKind.REFUSED, filtered), (AnswerKind.TOO_LONG, too_long)):
             if not status.good and is_so(status):
                 return [nothing(kind, "the note is too long for the model")] * len(columns), _FREE, 0, ""
         if not status.good:
             hint = _hint(status.code, self._endpoint.said(status, told))
             raise self._endpoint.refused(status, case=question.case, told=told, hint=hint)
         answer = self._endpoint.parsed(status, case=question.case)
+        if isinstance(answer, dict) and "error" in answer and "choices" not in answer:  # with a status that says fine
+            raise self._endpoint.refused(status, case=question.case, told=told)
         try:
             found = readings(answer, self._own, [self.labels[column] for column in columns])
             _, content, _ = content_of(answer, with_logprobs=False)
         except NotAChat as problem:
             absent = "log-prob" in str(problem)
-            hint = "use `parser: yes-no` with `samples`, or an endpoint that gives logprobs" if absent else None
+            other = "the URL must be that of /v1/chat/completions"
+            hint = "use `parser: yes-no` with `samples`, or an endpoint that gives logprobs" if absent else other
             raise self._endpoint.error(str(problem), case=question.case, hint=hint) from None
         return found, answer.get("usage"), len(content), content
 
-    def _check(self, found: Sequence[Reading], question: Question, content: str) -> None:
+    def _check(self, found: Sequence[AnswerReading], question: ChatQuestion, content: str) -> None:
         """End the run where a refusal is an error, or where no answer can be read at all."""
-        self._n_read += any(each.outcome == Outcome.ANSWERED for each in found)
+        self._n_read += any(each.outcome == AnswerKind.ANSWERED for each in found)
         self._n_answers += len(question.text) >= _SOME_LENGTH
         for each in found:
-            refused = each.outcome == Outcome.REFUSED
-            if each.outcome != Outcome.ANSWERED and self._own.policy(refused=refused) == "error":
+            refused = each.outcome == AnswerKind.REFUSED
+            if each.outcome != AnswerKind.ANSWERED and self._own.policy(refused=refused) == "error":
                 problem = "the model refused to answer" if refused else each.why
                 raise self._no_answer(problem, question.case, content)
         if not self._n_read and self._n_answers >= _NOTHING_READ:
@@ -175,7 +178,7 @@ class ChatModel(Model):
             question_key(key, columns[0], sample) for key in keys for columns in groups for sample in range(own.samples)
         ]
         known = self._budget.ledger.known(wanted)
-        lost = nothing(Outcome.UNREADABLE)
+        lost = nothing(AnswerKind.UNREADABLE)
         sizes = [len(columns) for _ in keys for columns in groups for _ in range(own.samples)]
         read = [
             unpacked(known[key]) if key in known else [lost] * size for key, size in zip(wanted, sizes, strict=True)

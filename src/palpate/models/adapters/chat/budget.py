@@ -15,7 +15,7 @@ _USUAL_ANSWER = 20
 """Tokens of an answer, before any was seen."""
 
 
-class Budget:
+class AskingBudget:
     """Counts requests and tokens, and refuses the request that would go over a limit.
 
     What is in flight is reckoned with: each request is expected to cost as much as the dearest one before it.

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.models.adapters.chat.options import ChatOptions
-from palpate.models.adapters.chat.reading import Reading
-from palpate.results.outcomes import Outcome
+from palpate.models.adapters.chat.reading import AnswerReading
+from palpate.results.outcomes import AnswerKind
 
 _ENOUGH = 0.5
 
@@ -29,18 +29,20 @@ class Combined(NamedTuple):
     """The standard error of the mean over samples."""
 
 
-def packed(found: Sequence[Reading]) -> bytes:
+def packed(found: Sequence[AnswerReading]) -> bytes:
     """An answer as numbers."""
     return np.asarray([[each.p, float(each.outcome), each.mass] for each in found], "<f8").tobytes()
 
 
-def unpacked(answer: bytes) -> list[Reading]:
+def unpacked(answer: bytes) -> list[AnswerReading]:
     """What `packed` made bytes of."""
     rows = np.frombuffer(answer, "<f8").reshape(-1, 3).tolist()
-    return [Reading(p, Outcome(int(kind)), mass) for p, kind, mass in rows]
+    return [AnswerReading(p, AnswerKind(int(kind)), mass) for p, kind, mass in rows]
 
 
-def combined(read: Sequence[Sequence[Reading]], n: int, groups: Sequence[Sequence[int]], own: ChatOptions) -> Combined:
+def combined(
+    read: Sequence[Sequence[AnswerReading]], n: int, groups: Sequence[Sequence[int]], own: ChatOptions
+) -> Combined:
     """Answers, by text, then by group of labels, then by sample."""
     n_labels, k = sum(map(len, groups)), own.samples
     p = np.full((n, k, n_labels), np.nan)
@@ -55,7 +57,7 @@ def combined(read: Sequence[Sequence[Reading]], n: int, groups: Sequence[Sequenc
                     kind[row, sample, column] = each.outcome
     for refused in (True, False):
         if own.policy(refused=refused) == "negative":
-            silent = (kind == Outcome.REFUSED) if refused else (kind > Outcome.REFUSED)
+            silent = (kind == AnswerKind.REFUSED) if refused else (kind > AnswerKind.REFUSED)
             p[silent] = 0.0
     said = ~np.isnan(p)
     enough = said.mean(axis=1) >= _ENOUGH if k else np.zeros((n, n_labels), bool)
@@ -72,6 +74,6 @@ def combined(read: Sequence[Sequence[Reading]], n: int, groups: Sequence[Sequenc
 
 def _most(kind: NDArray[np.int8]) -> NDArray[np.int8]:
     """The outcome of a text: answered where at least half of the samples are, else the most frequent other one."""
-    counts = np.stack([(kind == outcome).mean(axis=1) for outcome in Outcome], axis=-1)
+    counts = np.stack([(kind == outcome).mean(axis=1) for outcome in AnswerKind], axis=-1)
     other = 1 + counts[..., 1:].argmax(axis=-1)
     return np.where(counts[..., 0] >= _ENOUGH, 0, other).astype(np.int8)

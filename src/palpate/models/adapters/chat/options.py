@@ -38,7 +38,7 @@ def _as_choices(value: Any) -> Any:
     return named
 
 
-def _whole_prompt(value: Any) -> Any:
+def _as_text(value: Any) -> Any:
     return value if isinstance(value, str) or value is None else str(value)
 
 
@@ -60,7 +60,7 @@ class ChatOptions(RemoteOptions):
     """Options of a chat endpoint. A parameter that is not set is not sent."""
 
     api: Literal["chat"]
-    model: Annotated[str, BeforeValidator(_whole_prompt)]
+    model: Annotated[str, BeforeValidator(_as_text)]
     """The name under which the endpoint knows the model."""
     prompt: str
     """The question, with `{text}`, and with `{label}` if there are several labels."""

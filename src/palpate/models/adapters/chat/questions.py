@@ -17,7 +17,7 @@ FIELD = re.compile(r"\{(text|label)\}")
 
 
 @hides("text")
-class Question(NamedTuple):
+class ChatQuestion(NamedTuple):
     """One request."""
 
     row: int
@@ -54,15 +54,15 @@ class Questions:
         """Questions about one text."""
         return len(self.asked_together) * self.own.samples
 
-    def about(self, row: int, text: str, case: str, key: bytes) -> list[Question]:
+    def about(self, row: int, text: str, case: str, key: bytes) -> list[ChatQuestion]:
         """Everything that is asked about one text."""
         return [
-            Question(row, text, columns, sample, case, question_key(key, columns[0], sample))
+            ChatQuestion(row, text, columns, sample, case, question_key(key, columns[0], sample))
             for columns in self.asked_together
             for sample in range(self.own.samples)
         ]
 
-    def message(self, question: Question) -> dict[str, Any]:
+    def message(self, question: ChatQuestion) -> dict[str, Any]:
         """The request; only what is set is sent."""
         own = self.own
         message: dict[str, Any] = {"model": own.model, "messages": self.messages(question.text, question.labels)}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from palpate.models.adapters.chat.options import ChatOptions
 from palpate.models.adapters.chat.refusals import declined, declined_in_words
 from palpate.models.adapters.chat.verdicts import Unreadable, read_choice, without_thoughts
-from palpate.results.outcomes import Outcome
+from palpate.results.outcomes import AnswerKind
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
 _FENCED = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
@@ -20,21 +20,21 @@ _END_OF_THOUGHT = re.compile(r"</(?:think|thinking|reasoning)>")
 _SHORTEST_PREFIX = 2
 
 
-class Reading(NamedTuple):
+class AnswerReading(NamedTuple):
     """What one answer says about one label."""
 
     p: float
     """NaN where it says nothing."""
-    outcome: Outcome
+    outcome: AnswerKind
     mass: float = math.nan
     """The probability of all choices together, where log-probabilities tell."""
     why: str = ""
     """Why it could not be read, without the answer."""
 
 
-def nothing(outcome: Outcome, why: str = "", mass: float = math.nan) -> Reading:
+def nothing(outcome: AnswerKind, why: str = "", mass: float = math.nan) -> AnswerReading:
     """An answer that says nothing."""
-    return Reading(math.nan, outcome, mass, why)
+    return AnswerReading(math.nan, outcome, mass, why)
 
 
 class NotAChat(Exception):
@@ -60,11 +60,11 @@ def content_of(answer: Any, *, with_logprobs: bool) -> tuple[Mapping[str, Any], 
     return choice, content or "", tokens
 
 
-def readings(answer: Any, own: ChatOptions, labels: Sequence[str]) -> list[Reading]:
+def readings(answer: Any, own: ChatOptions, labels: Sequence[str]) -> list[AnswerReading]:
     """What an answer says about each label that it was asked about."""
     choice, content, tokens = content_of(answer, with_logprobs=own.parser == "logprobs")
     if declined(choice):
-        return [nothing(Outcome.REFUSED)] * len(labels)
+        return [nothing(AnswerKind.REFUSED)] * len(labels)
     if own.parser == "logprobs":
         return [read_logprobs(tokens, own)] * len(labels)
     text = without_thoughts(content)
@@ -73,14 +73,14 @@ def readings(answer: Any, own: ChatOptions, labels: Sequence[str]) -> list[Readi
     return [_from_text(text, own)] * len(labels)
 
 
-def _from_text(text: str, own: ChatOptions) -> Reading:
+def _from_text(text: str, own: ChatOptions) -> AnswerReading:
     refused = declined_in_words(text)
     if refused and own.parser != "yes-no":  # the numbers of a refusal are not its answer
-        return nothing(Outcome.REFUSED)
+        return nothing(AnswerKind.REFUSED)
     try:
-        return Reading(parsed(text, own.parser, own.choices), Outcome.ANSWERED)
+        return AnswerReading(parsed(text, own.parser, own.choices), AnswerKind.ANSWERED)
     except Unreadable as problem:
-        return nothing(Outcome.REFUSED if refused else Outcome.UNREADABLE, str(problem))
+        return nothing(AnswerKind.REFUSED if refused else AnswerKind.UNREADABLE, str(problem))
 
 
 def parsed(answer: str, parser: str, choices: Mapping[str, float]) -> float:
@@ -112,27 +112,27 @@ def read_number(answer: str) -> float:
 # --- JSON ---------------------------------------------------------------------------------------------------
 
 
-def _from_json(text: str, own: ChatOptions, labels: Sequence[str]) -> list[Reading]:
+def _from_json(text: str, own: ChatOptions, labels: Sequence[str]) -> list[AnswerReading]:
     found = next(objects(text), None)
     if found is None:
-        kind = Outcome.REFUSED if declined_in_words(text) else Outcome.UNREADABLE
+        kind = AnswerKind.REFUSED if declined_in_words(text) else AnswerKind.UNREADABLE
         return [nothing(kind, "the answer contains no JSON object")] * len(labels)
     named = {str(name).strip().casefold(): value for name, value in found.items()}
     return [_value(named.get(label.casefold()), label, own) for label in labels]
 
 
-def _value(value: Any, label: str, own: ChatOptions) -> Reading:
+def _value(value: Any, label: str, own: ChatOptions) -> AnswerReading:
     try:
         if isinstance(value, bool):
-            return Reading(float(value), Outcome.ANSWERED)
+            return AnswerReading(float(value), AnswerKind.ANSWERED)
         if isinstance(value, int | float) and 0 <= value <= 1:
-            return Reading(float(value), Outcome.ANSWERED)
+            return AnswerReading(float(value), AnswerKind.ANSWERED)
         if isinstance(value, str):
             digits = any(map(str.isdigit, value))
-            return Reading(read_number(value) if digits else read_choice(value, own.choices), Outcome.ANSWERED)
+            return AnswerReading(read_number(value) if digits else read_choice(value, own.choices), AnswerKind.ANSWERED)
     except Unreadable:
         pass
-    return nothing(Outcome.UNREADABLE, f"the answer's JSON has no probability for '{label}'")
+    return nothing(AnswerKind.UNREADABLE, f"the answer's JSON has no probability for '{label}'")
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
@@ -154,12 +154,12 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
 # --- log-probabilities --------------------------------------------------------------------------------------
 
 
-def read_logprobs(tokens: Any, own: ChatOptions) -> Reading:
+def read_logprobs(tokens: Any, own: ChatOptions) -> AnswerReading:
     """The mean of the choices' values, weighted by their probability at the first token of the answer."""
     try:
         alternatives = _first_token(tokens)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError):
-        return nothing(Outcome.UNREADABLE, "the answer has no top_logprobs for its first token")
+        return nothing(AnswerKind.UNREADABLE, "the answer has no top_logprobs for its first token")
     mass = dict.fromkeys(own.choices, 0.0)
     for token, p in alternatives.items():
         chosen = _choice_of(token, own.choices)
@@ -167,12 +167,12 @@ def read_logprobs(tokens: Any, own: ChatOptions) -> Reading:
             mass[chosen] += p
     total = sum(mass.values())
     if not 0 <= total <= 1 + 1e-3:
-        return nothing(Outcome.UNREADABLE, "the probabilities of the first token do not add up")
+        return nothing(AnswerKind.UNREADABLE, "the probabilities of the first token do not add up")
     if total <= 0 or total < own.floor:
         why = f"the choices have {total:.1%} of the probability of the first token, less than `floor`"
-        return nothing(Outcome.NO_CHOICE, why, min(total, 1.0))
+        return nothing(AnswerKind.NO_CHOICE, why, min(total, 1.0))
     p = sum(own.choices[word] * part for word, part in mass.items()) / total
-    return Reading(min(max(p, 0.0), 1.0), Outcome.ANSWERED, min(total, 1.0))
+    return AnswerReading(min(max(p, 0.0), 1.0), AnswerKind.ANSWERED, min(total, 1.0))
 
 
 def _first_token(tokens: Any) -> dict[str, float]:

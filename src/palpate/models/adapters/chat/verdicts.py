@@ -1,4 +1,4 @@
-"""Reading a whole answer for a choice such as yes or no.
+"""AnswerReading a whole answer for a choice such as yes or no.
 
 A choice counts where it is said, not where its word occurs. The answer is cut into clauses at punctuation and line
 breaks; a clause says a choice if it ends with it ("so yes", "the answer is no") and neither denies it ("I cannot say
