@@ -28,6 +28,7 @@ KINDS = {
     "ade": ("AdeOptions", "build_ade"),
     "cxr": ("CxrCohortOptions", "build_cxr"),
     "omop": ("OmopOptions", "build_omop"),
+    "fhir": ("FhirOptions", "build_fhir"),
 }
 """The options and the builder of each kind, in the module of the same name."""
 
