@@ -27,6 +27,7 @@ KINDS = {
     "mdace": ("MdaceOptions", "build_mdace"),
     "ade": ("AdeOptions", "build_ade"),
     "cxr": ("CxrCohortOptions", "build_cxr"),
+    "meds": ("MedsOptions", "build_meds"),
     "omop": ("OmopOptions", "build_omop"),
     "fhir": ("FhirOptions", "build_fhir"),
 }

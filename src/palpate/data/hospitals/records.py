@@ -63,6 +63,8 @@ class RecordOptions(BaseModel):
     """The moment of prediction: the end or the start of the visit."""
     visits: Annotated[Literal["inpatient", "all"] | Names, Field(union_mode="left_to_right")] = "inpatient"
     """Visits that are cases and readmissions: inpatient ones, all, or a list of visit concepts or encounter classes."""
+    people: Literal["known", "any"] = "known"
+    """Whether patients must be in the table of patients, if there is one."""
     gap_hours: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """A visit that begins sooner after the index is its continuation, not a readmission."""
     deaths: Literal["drop", "keep"] = "drop"
@@ -146,7 +148,11 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
     hospital.progress("finding outcomes")
     settings = options.model_dump()
     follow = options.observation != "ignore" and options.outcome != "file"
-    settings |= {"has_people": records.has_people, "has_periods": records.has_periods, "follow": follow}
+    settings |= {
+        "has_people": records.has_people and options.people == "known",
+        "has_periods": records.has_periods,
+        "follow": follow,
+    }
     hospital.run("record_cases", settings)
     rows = hospital.frame("SELECT person_id AS subject_id, dropped FROM labelled")
     start = () if options.cases == "notes" else records.start
@@ -208,7 +214,11 @@ def _case_steps(options: RecordOptions, records: Records) -> dict[str, tuple[str
     by_visit, follow = options.cases == "visits", options.outcome != "file" and options.observation != "ignore"
     steps = {
         "kind": (by_visit, f"visits of the wanted kind ({kinds})", "another kind of visit"),
-        "person": (records.has_people, "patients who are known", "the patient is not in the table of patients"),
+        "person": (
+            records.has_people and options.people == "known",
+            "patients who are known",
+            "the patient is not in the table of patients",
+        ),
         "no index": (by_visit, f"with an index (the {end})", f"the {end} of the visit is not known"),
         "backwards": (by_visit, "visits that end after they begin", "the end is before the start"),
         "dead": (True, f"alive at the index (deaths: {options.deaths})", "died by the index"),
@@ -258,6 +268,11 @@ def _texts(hospital: Hospital, records: Records, options: RecordOptions) -> Join
         return None
     if not n_notes:
         raise CohortError("there are no notes", file=records.source, hint="use `text=leave` for a cohort without text")
+    return join_texts(hospital)
+
+
+def join_texts(hospital: Hospital) -> Joined:
+    """One text per case from `parts` (case, note, place), `texts` and `notes` (note, category)."""
     hospital.progress("joining texts")
     rows = _rows(
         hospital,
