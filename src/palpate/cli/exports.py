@@ -11,9 +11,9 @@ from rich.markup import escape
 from palpate.cli.app import Debug, app, out
 
 export_app = typer.Typer(
-    name="export", help="Write what a run holds in formats of other tools.", no_args_is_help=True, rich_markup_mode=None
+    help="Write what a run holds in formats of other tools.", no_args_is_help=True, rich_markup_mode=None
 )
-app.add_typer(export_app)
+app.add_typer(export_app, name="export")
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.", show_default=False)]
 
 

@@ -226,7 +226,7 @@ def predictions(file: Path, built: BuiltCohort) -> pl.DataFrame:
             "prediction_time": cases["time"],
             "boolean_value": built.cohort.y.toarray()[:, 0].astype(bool),
             "predicted_boolean_value": [True, False, False, True],
-            "predicted_boolean_probability": [0.9, 0.2, 0.5, 0.7],
+            "predicted_boolean_probability": [0.9, 0.2, 0.4, 0.7],
         }
     )
     frame.write_parquet(file)
