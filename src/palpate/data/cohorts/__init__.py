@@ -20,6 +20,7 @@ from palpate.data.cohorts.splits import assign_splits, read_splits
 from palpate.data.tables import write_cohort
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
+from palpate.privacy import hides
 
 KINDS = {
     "readmission": ("ReadmissionOptions", "build_readmission"),
@@ -28,6 +29,7 @@ KINDS = {
     "ade": ("AdeOptions", "build_ade"),
     "cxr": ("CxrCohortOptions", "build_cxr"),
     "meds": ("MedsOptions", "build_meds"),
+    "dicom": ("DicomOptions", "build_dicom"),
     "omop": ("OmopOptions", "build_omop"),
     "fhir": ("FhirOptions", "build_fhir"),
 }
@@ -44,6 +46,7 @@ class FlowStep(NamedTuple):
     reason: str = ""
 
 
+@hides("tables")
 class BuiltCohort(NamedTuple):
     """A cohort and how it was built."""
 
