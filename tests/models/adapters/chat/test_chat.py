@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from palpate.cases.edits import Inputs
+from palpate.cases.hashing import case_key, key_of
 from palpate.errors import ConfigError, LimitReached, ModelError
 from palpate.models import ModelSpec, load_model
 from palpate.models.adapters.chat import ChatModel
 from palpate.results.outcomes import AnswerKind
+from palpate.run.execute.ledger import AnswerLedger
 from tests.models.adapters.chat.chat_server import ChatServer, Reply, error, newer_rules, serving
 
 NOTE = "Mr Smith, MRN 48151623, has sepsis"
@@ -105,6 +107,8 @@ SILENT = {
     "filter of the prompt": (error(400, "The prompt triggered the filter", "content_filter"), AnswerKind.REFUSED),
     "in words": (Reply("I'm sorry, but I can't provide medical advice."), AnswerKind.REFUSED),
     "as an AI": (Reply("As an AI language model, I do not diagnose."), AnswerKind.REFUSED),
+    "in German": (Reply("Es tut mir leid, ich kann dazu keine Auskunft geben."), AnswerKind.REFUSED),
+    "in French": (Reply("Je ne peux pas donner de conseils."), AnswerKind.REFUSED),
     "unclear": (Reply("Yes and no"), AnswerKind.UNREADABLE),
     "denied": (Reply("I cannot say yes."), AnswerKind.UNREADABLE),
     "empty": (Reply(""), AnswerKind.UNREADABLE),
@@ -114,17 +118,21 @@ SILENT = {
 
 
 @pytest.mark.parametrize("name", SILENT)
-def test_silence_is_an_outcome_under_every_policy(name: str) -> None:
+def test_silence_is_an_outcome_under_every_policy(name: str, tmp_path: Path) -> None:
     reply, outcome = SILENT[name]
     with serving(lambda question, message: reply if "odd" in question else "Yes") as server:
         for policy, value in (("missing", math.nan), ("negative", 0.0)):
             model = load(server, refusal=policy)
             assert model.may_miss == (policy == "missing")
+            ledger = AnswerLedger(tmp_path / policy, model="m", run="r")
+            model.use(ledger)
             np.testing.assert_array_equal(model.predict(asked("odd", "even")), [[value], [1.0]])
+            keys = [case_key("", f"case-{k}", key_of(text)) for k, text in enumerate(("odd", "even", "never"))]
+            assert model.outcomes(keys).kind.tolist() == [[outcome], [AnswerKind.ANSWERED], [-1]]
+            ledger.close()
         with pytest.raises(ModelError, match="case-0") as caught:
             ask(server, "odd", refusal="error")
         assert "Smith" not in str(caught.value)
-    assert outcome != AnswerKind.ANSWERED
 
 
 def test_refusals_and_unreadable_answers_can_have_policies_of_their_own() -> None:

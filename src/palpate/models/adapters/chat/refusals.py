@@ -27,6 +27,14 @@ _IN_WORDS = re.compile(
     r"|\b(?:please )?consult (?:a|your|with a) (?:\w+ )?(?:doctor|physician|clinician|professional|provider)\b",
     re.IGNORECASE,
 )
+_ELSEWHERE = re.compile(
+    r"\b(?:ich kann|kann ich) (?:\w+ )*(?:nicht|keine?n?)\b|\bals (?:KI|Sprachmodell)\b"
+    r"|\bje ne (?:peux|suis) pas\b|\ben tant qu['’](?:IA|intelligence artificielle)\b"
+    r"|\bno puedo (?:\w+ )?(?:ayudar|proporcionar|responder|dar)|\bcomo (?:IA|modelo de lenguaje)\b"
+    r"|\bnon posso (?:\w+ )?(?:aiutar|fornire|rispondere|dare)",
+    re.IGNORECASE,
+)
+"""The same in German, French, Spanish and Italian, as far as it is always said alike."""
 _BEGINNING = 240
 """Characters of an answer in which it declines, if it does."""
 
@@ -40,7 +48,8 @@ def declined(choice: Mapping[str, Any]) -> bool:
 
 def declined_in_words(answer: str) -> bool:
     """Whether an answer declines at its beginning."""
-    return _IN_WORDS.search(answer[:_BEGINNING]) is not None
+    begins = answer[:_BEGINNING]
+    return _IN_WORDS.search(begins) is not None or _ELSEWHERE.search(begins) is not None
 
 
 def filtered(status: Status) -> bool:
