@@ -116,7 +116,7 @@ def moves_of(problem: Problem, metrics: Sequence[str], point: Floats, settings: 
     return Moves(np.nan_to_num(np.concatenate(list(found.values()), axis=1)), columns, gaps, operating)
 
 
-def replicates_of(moves: Moves, metrics: Sequence[str], point: Floats, moved: Floats) -> Floats:
+def replicates_of(moves: Moves, metrics: Sequence[str], point: Floats, moved: Floats | NDArray[np.float32]) -> Floats:
     """[metric, replicate] from how far each replicate moves each column, [column, replicate]."""
     out = np.empty((len(metrics), moved.shape[1]))
     for k, name in enumerate(metrics):
