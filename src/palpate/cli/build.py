@@ -72,7 +72,7 @@ class _CohortCommand(TyperCommand):
 def cohort(
     kind: Annotated[
         str,
-        typer.Argument(help="readmission, outcomes, mdace, ade, cxr, meds, omop or fhir.", show_default=False),
+        typer.Argument(help="readmission, outcomes, mdace, ade, cxr, dicom, meds, omop or fhir.", show_default=False),
     ],
     source: Annotated[
         str,

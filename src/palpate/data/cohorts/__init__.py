@@ -20,6 +20,7 @@ from palpate.data.cohorts.splits import assign_splits, read_splits
 from palpate.data.tables import write_cohort
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
+from palpate.privacy import hides
 
 KINDS = {
     "readmission": ("ReadmissionOptions", "build_readmission"),
@@ -27,6 +28,7 @@ KINDS = {
     "mdace": ("MdaceOptions", "build_mdace"),
     "ade": ("AdeOptions", "build_ade"),
     "cxr": ("CxrCohortOptions", "build_cxr"),
+    "dicom": ("DicomOptions", "build_dicom"),
     "omop": ("OmopOptions", "build_omop"),
 }
 """The options and the builder of each kind, in the module of the same name."""
@@ -42,6 +44,7 @@ class FlowStep(NamedTuple):
     reason: str = ""
 
 
+@hides("tables")
 class BuiltCohort(NamedTuple):
     """A cohort and how it was built."""
 
