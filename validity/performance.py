@@ -115,6 +115,7 @@ def _noise(setting: Setting, rng: np.random.Generator, patient: NDArray[np.int64
 
 def part_of(setting: Setting, rng: np.random.Generator, n_samples: int, threshold: float, n: int) -> MetricReplicates:
     """The audit's own measures of many samples, each as a label of one population, on `n` resamples."""
+    weight: Floats | None
     if setting.shape in KINDS:
         plain = setting._replace(shape="equal")
         sample, weight = draw_weighted(

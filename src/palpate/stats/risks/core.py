@@ -182,7 +182,7 @@ def _multiplied(influence: Sequence[Floats], g: np.random.Generator, n_replicate
     stacked = np.concatenate(influence, axis=1)
     if stacked.shape[1] < len(stacked):
         # R'R are the sums of products of influences, so R'z varies as the influences times one number for each unit do.
-        stacked = np.linalg.qr(stacked, mode="r")
+        stacked = np.asarray(np.linalg.qr(stacked, mode="r"), np.float64)
     moved = np.zeros((stacked.shape[1], n_replicates))
     for first in range(0, len(stacked), _AT_ONCE):
         part = stacked[first : first + _AT_ONCE]
