@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Charts of about 80 words, with all that matters behind the first 60; the encoder has 32 positions."""
     folder = tmp_path_factory.mktemp("long")
-    cases, evidence = long_charts(24)
+    cases, evidence = long_charts(16)
     woman = pl.col("text") + " The patient is a 64 year old woman."
     cases.with_columns(woman, split=pl.lit("test")).write_csv(folder / "charts.csv")
     evidence.write_csv(folder / "evidence.csv")
@@ -40,7 +40,7 @@ def test_nothing_is_lost_to_a_window_that_is_none(charts: Path, palpate: Command
 cohort: {{file: charts.csv, labels: {json.dumps(list(PHRASES))}}}
 models:
   whole: {{source: hf:coder, trust: true, chunk: 16, threads: 1}}
-  some: {{source: hf:coder, trust: true, chunk: 16, max_tokens: 300}}
+  some: {{source: hf:coder, trust: true, chunk: 16, max_tokens: 700}}
   cut: {{source: hf:coder, trust: true, long: truncate}}
 audits:
   evidence: {{gold: evidence.csv, faithfulness: false, explain: gradient_x_input, threshold: 0.1}}
