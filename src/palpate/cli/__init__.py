@@ -12,13 +12,13 @@ import sys
 
 from rich.markup import escape
 
-from palpate.cli import audits, build, codes, evidence, start, suites, words
+from palpate.cli import audits, build, cards, codes, evidence, start, suites, words
 from palpate.cli.app import app, err
 from palpate.errors import PalpateError
 
 __all__ = ["app", "main"]
 
-COMMANDS = (start, audits, build, words, suites, codes, evidence)
+COMMANDS = (start, audits, cards, build, words, suites, codes, evidence)
 """Importing a module of commands adds them to the application."""
 app.registered_commands.sort(key=lambda command: getattr(command.callback, "__module__", "") != start.__name__)
 
