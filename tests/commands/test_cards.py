@@ -16,7 +16,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palpate.commands.cards import read_model_card, write_facts, write_model_card
+from palpate.commands.cards import read_model_card, write_digest, write_facts, write_model_card
 from palpate.errors import ConfigError, InputError
 from palpate.report.cards.entries import Item, Statement
 from palpate.report.cards.facts import known_facts, read_facts
@@ -234,3 +234,40 @@ def test_from_the_command_line(run: Path, tmp_path: Path, capsys: Any, monkeypat
     ran = palpate("card", run, "--format", "hti-1", "--model", "m0", "--out", tmp_path / "a.json")
     assert (ran.code, "31 items" in ran.out) == (0, True)
     assert palpate("card", run, "--format", "chai").code == 2
+
+
+def test_two_pages_and_slides_for_a_committee(
+    run: Path, bare: Path, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    pytest.importorskip("reportlab")
+    pptx = pytest.importorskip("pptx")
+    palpate = CommandLine(capsys, monkeypatch)
+    for folder in (run, bare):
+        assert palpate("export", "pdf", folder, "--out", tmp_path / "a.pdf").code == 0
+        content = (tmp_path / "a.pdf").read_bytes()
+        assert content.startswith(b"%PDF")
+        assert re.search(rb"/Count 2\b", content), "two pages"
+        write_digest(folder, tmp_path / "b.pdf")
+        assert (tmp_path / "b.pdf").read_bytes() == content, "the same run gives the same bytes"
+        assert palpate("export", "pptx", folder, "--out", tmp_path / "a.pptx").code == 0
+    write_digest(run, tmp_path / "a.pptx")
+    slides = list(pptx.Presentation(str(tmp_path / "a.pptx")).slides)
+    titles = [slide.shapes.title.text for slide in slides]
+    assert titles[:2] == ["Deaths <after> stays", "What is known"]
+    assert {"AUROC in each group", "Smooth calibration curve", "Limits"} <= set(titles)
+    text = " ".join(
+        cell.text for slide in slides for shape in slide.shapes if shape.has_table for cell in shape.table.iter_cells()
+    )
+    card = json.loads((run / "scorecard.json").read_text())
+    assert all(row["asks"] in text for row in card)
+    with pytest.raises(ConfigError, match="a digest is a"):
+        write_digest(run, tmp_path / "a.doc")
+
+
+def test_a_digest_without_subgroups_says_so(bare: Path) -> None:
+    from palpate.report.committee import digest
+    from palpate.run.directory import RunDirectory
+
+    directory = RunDirectory(bare)
+    made = digest(directory.read_manifest(), directory.read_results())
+    assert any("no audit `subgroups`" in limit for limit in made.limits)

@@ -1,4 +1,4 @@
-"""What `palpate card` does: a card of one model of a run, in a form that a hospital files."""
+"""What `palpate card` and `palpate export pdf | pptx` do: a run in the forms that a hospital files and shows."""
 
 from __future__ import annotations
 
@@ -69,3 +69,16 @@ def write_facts(file: Path) -> None:
     if file.exists():
         raise InputError("the file exists already", file=file, hint="give another name")
     write_atomically(file, facts_template())
+
+
+def write_digest(run: Path, file: Path) -> None:
+    """A run for a committee, as PDF or slides by the ending of the file."""
+    from palpate.report.committee import digest
+    from palpate.report.committee.pdf import as_pdf
+    from palpate.report.committee.slides import as_pptx
+
+    write = {".pdf": as_pdf, ".pptx": as_pptx}.get(file.suffix)
+    if write is None:
+        raise ConfigError("a digest is a .pdf or a .pptx file", file=file, hint="end the name in one of these")
+    directory = RunDirectory(run)
+    write_atomically(file, write(digest(directory.read_manifest(), directory.read_results())))
