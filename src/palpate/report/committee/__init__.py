@@ -83,7 +83,7 @@ def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult]) -> Diges
     ]
     found = {(audit, block.title): block for audit, result in by_name.items() for block in result.blocks}
     order = audited(manifest)
-    charts = [found[key] for key in CHARTS if isinstance(found.get(key), Chart)]
+    charts = [chart for chart in map(found.get, CHARTS) if isinstance(chart, Chart)]
     pictures = [picture for chart in charts for picture in _pictures(chart, order)[:1]]
     first = found.get(TABLE_ONE)
     grid = _grid(first) if isinstance(first, Table) else None
