@@ -17,7 +17,7 @@ class Statement(NamedTuple):
     """The estimate itself, for formats that take data: name, value, low, high, n."""
 
 
-class Asked(NamedTuple):
+class Unwritten(NamedTuple):
     """What is still to be written, and by whom."""
 
     key: str
@@ -37,7 +37,7 @@ class Item(NamedTuple):
     asks: str
     section: str
     statements: tuple[Statement, ...]
-    missing: tuple[Asked, ...]
+    missing: tuple[Unwritten, ...]
 
     @property
     def text(self) -> str:
@@ -60,7 +60,7 @@ class Wells(NamedTuple):
     def item(self, name: str, asks: str, section: str, keys: Sequence[str]) -> Item:
         """The item that takes its text from these keys, measured ones and facts."""
         statements: list[Statement] = []
-        missing: list[Asked] = []
+        missing: list[Unwritten] = []
         for key in keys:
             if key in self.measured:
                 statements += self.measured[key]
@@ -68,5 +68,5 @@ class Wells(NamedTuple):
                 statements.append(Statement(str(self.facts[key]), f"{self.facts_file}: {key}"))
             else:
                 known = known_facts()[key]
-                missing.append(Asked(key, known.who, known.asks))
+                missing.append(Unwritten(key, known.who, known.asks))
         return Item(name, asks, section, tuple(statements), tuple(missing))
