@@ -72,7 +72,9 @@ def serving(model: Path, log: Path) -> Iterator[str]:
     command = [sys.executable, "-c", SERVE, "serve", str(model), "--host", "127.0.0.1", "--port", str(port)]
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     with log.open("wb") as out:
-        process = subprocess.Popen([*command, "--device", "cpu", "--default-seed", "0"], stdout=out, stderr=out, env={**os.environ, **offline})
+        process = subprocess.Popen(
+            [*command, "--device", "cpu", "--default-seed", "0"], stdout=out, stderr=out, env={**os.environ, **offline}
+        )
     try:
         deadline = time.monotonic() + SECONDS_TO_START
         while time.monotonic() < deadline and process.poll() is None:
