@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from palpate.audits.kit.resampling import mean_with_interval
 from palpate.audits.kit.rows import RowWriter
 from palpate.audits.performance.measures import METRICS, Measuring, Population, measure_labels
-from palpate.results.outcomes import AnswerKind, Outcomes
+from palpate.results.plan import AnswerKind, Outcomes
 from palpate.run.answering import REFUSED, AskedArms, outcome_shares, refusal_differences
 from validity import COVERAGE, FALSE_ALARMS, Cell
 from validity.performance import Setting, draw

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from palpate.results.outcomes import Outcomes
+from palpate.results.plan import Outcomes
 
 
 class Spending(NamedTuple):

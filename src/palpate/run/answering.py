@@ -23,7 +23,7 @@ from palpate.cases.edits import Ints
 from palpate.models import Model
 from palpate.models.ledger import AsksForAnswers
 from palpate.results import AuditResult, Estimate, Finding, ModelPredictions, Plan, Predictions, Table, estimates_frame
-from palpate.results.outcomes import AnswerKind, Outcomes
+from palpate.results.plan import AnswerKind, Outcomes
 from palpate.stats.score_intervals import student_quantile
 
 REFUSED, UNREADABLE = "refusal_share", "unreadable_share"

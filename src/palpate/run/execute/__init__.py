@@ -19,7 +19,7 @@ from palpate.cases.keys import KeyArray, KeyPlaces, as_bytes
 from palpate.models import Model, ModelSpec
 from palpate.models.isolation import exits_are_errors
 from palpate.models.ledger import AsksForAnswers
-from palpate.results.outcomes import Outcomes
+from palpate.results.plan import Outcomes
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.ledger import AnswerLedger
 from palpate.run.execute.local import Call, CallResult, ask_here, ask_workers

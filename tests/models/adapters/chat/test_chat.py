@@ -18,7 +18,7 @@ from palpate.cases.hashing import case_key, key_of
 from palpate.errors import ConfigError, LimitReached, ModelError
 from palpate.models import ModelSpec, load_model
 from palpate.models.adapters.chat import ChatModel
-from palpate.results.outcomes import AnswerKind
+from palpate.results.plan import AnswerKind
 from palpate.run.execute.ledger import AnswerLedger
 from tests.models.adapters.chat.chat_server import ChatServer, Reply, error, newer_rules, serving
 

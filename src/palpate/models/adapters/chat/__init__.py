@@ -45,7 +45,7 @@ from palpate.models.adapters.chat.refusals import filtered, too_long
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, Status, Told
 from palpate.models.ledger import Forecast, Ledger, Spending
 from palpate.models.options import digest, parse_options
-from palpate.results.outcomes import AnswerKind, Outcomes
+from palpate.results.plan import AnswerKind, Outcomes
 
 __all__ = ["ChatModel", "ChatOptions", "chat_model", "chat_url", "check_chat"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from palpate.models.adapters.chat.options import ChatOptions
 from palpate.models.adapters.chat.reading import AnswerReading
-from palpate.results.outcomes import AnswerKind
+from palpate.results.plan import AnswerKind
 
 _ENOUGH = 0.5
 

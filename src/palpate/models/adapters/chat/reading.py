@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from palpate.models.adapters.chat.options import ChatOptions
 from palpate.models.adapters.chat.refusals import declined, declined_in_words
 from palpate.models.adapters.chat.verdicts import Unreadable, read_choice, without_thoughts
-from palpate.results.outcomes import AnswerKind
+from palpate.results.plan import AnswerKind
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
 _FENCED = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
