@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
+from palpate.cases.columns import films
 from palpate.cases.edits import Inputs, Ints, NamesOfRows
 from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, key_of, keys_of_edits
 from palpate.cases.keys import KeyArray, as_keys, distinct
@@ -240,12 +241,17 @@ def _case_key(cohort: str, case: str, key: bytes) -> bytes:
 def image_keys(files: Sequence[str]) -> list[bytes]:
     """A key for each image, a hash of its file, so that a changed picture is a new input and a moved one is not.
 
-    A file that is named twice is read once.
+    A file that is named twice is read once. Several films of a case are one input.
     """
-    distinct = list(dict.fromkeys(files))
+    distinct = list(dict.fromkeys(film for image in files for film in films(image)))
     with ThreadPoolExecutor() as pool:
         known = dict(zip(distinct, pool.map(_image_key, distinct), strict=True))
-    return [known[file] for file in files]
+    return [_study_key([known[film] for film in films(image)]) for image in files]
+
+
+def _study_key(keys: Sequence[bytes]) -> bytes:
+    """One key for one or several films, in their order."""
+    return keys[0] if len(keys) == 1 else hashlib.blake2b(b"".join(keys), digest_size=KEY_BYTES).digest()
 
 
 def _image_key(file: str) -> bytes:
