@@ -31,8 +31,8 @@ from palpate.run.execute.cache import ScoreCache
 from palpate.run.runner import Job, ModelEntry, run
 
 MOST_GB, MOST_GROWTH = 4.0, 1.5
-N_WORDS, PER_WORD = 40, 10
-PER_NOTE = 480
+N_WORDS, PER_WORD = 80, 12
+PER_NOTE = 1_050
 """About so many variants of each note."""
 SIZES = (100_000, 1_000_000, 10_000_000)
 
@@ -91,7 +91,7 @@ def resident() -> float:
 
 
 def make_cohort(n: int, rng: np.random.Generator) -> Cohort:
-    """Notes of about 60 words, with age, sex and 40 words that are swapped."""
+    """Notes of about 100 words, with age, sex and 80 words that are swapped."""
     common = np.asarray([f"word{k:04d}" for k in range(3_000)])
     swapped = [f"target{k:02d}" for k in range(N_WORDS)]
     texts = []

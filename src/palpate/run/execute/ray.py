@@ -176,7 +176,7 @@ def _columns(calls: Calls, number: int) -> dict[str, Ints]:
     }
 
 
-class _Texts(Sequence[str]):
+class _StoredTexts(Sequence[str]):
     """Texts in blocks of the object store, which every worker of a node reads in place; decoded one by one."""
 
     def __init__(self, texts: Sequence[str], put: Callable[[Any], Any]) -> None:
@@ -223,8 +223,8 @@ class _Task:
     call_timeout: float | None
     way: str | None
     """The explanation method; None: probabilities are asked for."""
-    parents: _Texts
-    replacements: _Texts
+    parents: _StoredTexts
+    replacements: _StoredTexts
     names: Any
     """A reference to the case ids, cohorts and images of the parents."""
     files: Any
@@ -241,8 +241,8 @@ class _Task:
             fingerprint=fingerprint,
             call_timeout=call_timeout,
             way=None if calls.asked is None else calls.way,
-            parents=_Texts(inputs.parents, ray.put),
-            replacements=_Texts(inputs.replacements, ray.put),
+            parents=_StoredTexts(inputs.parents, ray.put),
+            replacements=_StoredTexts(inputs.replacements, ray.put),
             names=ray.put([_by_parent(inputs, names) for names in (inputs.case_ids, inputs.cohorts, inputs.images)]),
             files=None if shipped is None or shipped.content is None else ray.put(shipped.content),
         )
