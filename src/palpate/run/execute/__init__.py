@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases import scratch
 from palpate.cases.edits import Ints
 from palpate.cases.keys import KeyArray, KeyPlaces
 from palpate.models import Model, ModelSpec
@@ -57,7 +58,7 @@ class Scored(NamedTuple):
 
     def spread(self, rows: Ints, n: int) -> Scored:
         """The predictions at some of `n` rows; NaN at the others."""
-        p, seen = np.full((n, self.p.shape[1]), np.nan), np.ones(n, dtype=bool)
+        p, seen = scratch.filled((n, self.p.shape[1]), np.nan), np.ones(n, dtype=bool)
         p[rows], seen[rows] = self.p, self.seen
         return Scored(p, seen, self.counts)
 
@@ -103,7 +104,7 @@ def score(
     if model.cached:
         known, p = cache.get(cached_as(model, run_id), wanted.keys, n_labels)
     else:
-        known, p = np.zeros(n, dtype=bool), np.full((n, n_labels), np.nan)
+        known, p = np.zeros(n, dtype=bool), scratch.filled((n, n_labels), np.nan)
     counts = _counts(asked, wanted, known)
     listed_as = spec.name if not turn else f"{spec.name}~{turn}"
     calls = _calls(listed_as, model, wanted, known, pending)
@@ -116,7 +117,7 @@ def score(
             cache.put(cached_as(model, run_id), wanted.keys[positions], answer)
         p[positions] = np.where(known[positions, None], p[positions], answer)
         progress.advance(len(positions))
-    return Scored(p[wanted.distinct], wanted.seen, counts)
+    return Scored(scratch.taken(p, wanted.distinct), wanted.seen, counts)
 
 
 def cached_as(model: Model, run_id: str) -> str:

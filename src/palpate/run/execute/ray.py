@@ -17,6 +17,7 @@ import os
 import pickle
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -378,7 +379,8 @@ def _one_call_per_block(ray: Any) -> Iterator[None]:
     before = {name: getattr(context, name) for name in ours}
     vars(context).update(ours)
     try:
-        yield
+        with warnings.catch_warnings(action="ignore"):  # of what later versions of Ray no longer have
+            yield
     finally:
         vars(context).update(before)
 
