@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palpate.cases import scratch
 from palpate.cases.cohort import Cohort
-from palpate.cases.edits import Ints
 from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec, load_model
 from palpate.models.isolation import exits_are_errors
@@ -307,21 +305,13 @@ def _by_audit(
         columns = label_columns(member.spec.name, member.model.labels, plan.labels)
         part = ModelPredictions(
             labels=plan.labels,
-            p=_of_labels(scored.p[slices[name]], columns),
+            p=scratch.columns(scored.p[slices[name]], columns),
             seen=scored.seen[slices[name]],
             threshold=member.model.threshold,
             ensemble=member.ensemble,
         )
         parts[name] = explained(name, explainer, plan, part, columns)
     return parts
-
-
-def _of_labels(p: NDArray[np.float64], columns: Ints) -> NDArray[np.float64]:
-    """Some columns of the predictions; all of them are not copied."""
-    if np.array_equal(columns, np.arange(p.shape[1])):
-        return p
-    out: NDArray[np.float64] = scratch.empty((len(p), len(columns)), np.float64)
-    return np.take(p, columns, axis=1, out=out, mode="clip")
 
 
 def _plan_again(

@@ -17,6 +17,7 @@ from palpate.results import Asked
 from palpate.run.execute import Execution
 from palpate.run.execute.calls import CallResult, Calls
 from palpate.run.execute.cluster import RayOptions, ShippedFiles, check_answers, check_nodes, check_target, unpacked
+from palpate.run.execute.shards import write_shards
 
 FOLDER = Path(__file__).parent
 SPEC = ModelSpec("m", "python:mortal_model:scores", str(FOLDER), {"labels": ["ill"]})
@@ -105,9 +106,8 @@ def test_a_model_that_no_worker_survives_ends_in_one_sentence(
 
 
 def test_a_plan_in_shards_has_no_text(tmp_path: Path) -> None:
-    ray_module = pytest.importorskip("palpate.run.execute.ray")
     calls = Calls(Inputs.from_texts(["scrofula in secret"] * 600), [np.array([k]) for k in range(600)])
-    shards = ray_module.write_shards(calls, tmp_path)
+    shards = write_shards(calls, tmp_path)
     assert [n for _, n in shards] == [256, 256, 88]
     assert not any(b"scrofula" in path.read_bytes() for path, _ in shards)
 

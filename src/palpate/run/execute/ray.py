@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
-from palpate.cases.edits import Inputs, Ints, NamesOfRows
+from palpate.cases.edits import Inputs, Ints
 from palpate.errors import ConfigError, MissingExtra, ModelDied, ModelError, PalpateError
 from palpate.models import Model, ModelSpec, load_here
 from palpate.results import Asked
@@ -44,8 +43,8 @@ from palpate.run.execute.cluster import (
     unpacked,
 )
 from palpate.run.execute.local import ask_here
+from palpate.run.execute.shards import names_of_parents, write_shards
 
-_CALLS_PER_SHARD = 256
 _CHARACTERS_PER_BLOCK = 1 << 25
 _MOST_TRIES = 5
 """So often a call is asked whose worker dies."""
@@ -148,35 +147,6 @@ def _failed(ray: Any, error: Exception, name: str) -> PalpateError:
 # --- the plan in shards, and what stays in the object store ---------------------------------------------------
 
 
-def write_shards(calls: Calls, folder: Path) -> list[tuple[Path, int]]:
-    """The calls as Parquet files with their number of calls: one row per call, in places and numbers, without text."""
-    shards = []
-    for begin in range(0, len(calls), _CALLS_PER_SHARD):
-        numbers = range(begin, min(begin + _CALLS_PER_SHARD, len(calls)))
-        rows = [_columns(calls, number) for number in numbers]
-        columns = {name: pl.Series([row[name] for row in rows], dtype=pl.List(pl.Int64)) for name in rows[0]}
-        frame = pl.DataFrame({"number": list(numbers), **columns})
-        path = folder / f"{begin // _CALLS_PER_SHARD:06d}.parquet"
-        frame.write_parquet(path, compression="lz4")
-        shards.append((path, len(numbers)))
-    return shards
-
-
-def _columns(calls: Calls, number: int) -> dict[str, Ints]:
-    inputs, rows = calls.inputs, calls.rows[number]
-    index, first = inputs.edit_columns(rows)
-    asked = Asked(np.zeros(0, np.int64), np.zeros(0, np.int64)) if calls.asked is None else calls.asked[number]
-    return {
-        "parent": inputs.parent[rows],
-        "first_edit": first,
-        "start": inputs.start[index],
-        "end": inputs.end[index],
-        "replacement": inputs.replacement[index],
-        "asked_row": asked.row,
-        "asked_label": asked.label,
-    }
-
-
 class _StoredTexts(Sequence[str]):
     """Texts in blocks of the object store, which every worker of a node reads in place; decoded one by one."""
 
@@ -244,7 +214,9 @@ class _Task:
             way=None if calls.asked is None else calls.way,
             parents=_StoredTexts(inputs.parents, ray.put),
             replacements=_StoredTexts(inputs.replacements, ray.put),
-            names=ray.put([_by_parent(inputs, names) for names in (inputs.case_ids, inputs.cohorts, inputs.images)]),
+            names=ray.put(
+                [names_of_parents(inputs, names) for names in (inputs.case_ids, inputs.cohorts, inputs.images)]
+            ),
             files=None if shipped is None or shipped.content is None else ray.put(shipped.content),
         )
 
@@ -266,18 +238,6 @@ class _Task:
         ).take(np.arange(len(parent)))
         asked = None if self.way is None else Asked(row["asked_row"], row["asked_label"])
         return Call(int(row["number"]), inputs, asked, self.way or "")
-
-
-def _by_parent(inputs: Inputs, names: Sequence[str]) -> list[str]:
-    """What the parents are called, from what the rows are called."""
-    if not names:
-        return []
-    if isinstance(names, NamesOfRows):
-        return list(names.names)
-    found = [""] * len(inputs.parents)
-    for parent, name in zip(inputs.parent.tolist(), names, strict=True):
-        found[parent] = name
-    return found
 
 
 # --- the workers ----------------------------------------------------------------------------------------------
