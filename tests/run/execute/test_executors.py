@@ -15,9 +15,8 @@ from palpate.models import ModelSpec, load_here
 from palpate.models.protocol import Model
 from palpate.results import Asked
 from palpate.run.execute import Execution
-from palpate.run.execute.calls import CallResult, Calls
+from palpate.run.execute.calls import CallResult, Calls, write_shards
 from palpate.run.execute.cluster import RayOptions, ShippedFiles, check_answers, check_nodes, check_target, unpacked
-from palpate.run.execute.shards import write_shards
 
 FOLDER = Path(__file__).parent
 SPEC = ModelSpec("m", "python:mortal_model:scores", str(FOLDER), {"labels": ["ill"]})

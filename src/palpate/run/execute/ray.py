@@ -31,7 +31,7 @@ from palpate.cases.edits import Inputs, Ints
 from palpate.errors import ConfigError, MissingExtra, ModelDied, ModelError, PalpateError
 from palpate.models import Model, ModelSpec, load_here
 from palpate.results import Asked
-from palpate.run.execute.calls import Call, CallResult, Calls
+from palpate.run.execute.calls import Call, CallResult, Calls, names_of_parents, write_shards
 from palpate.run.execute.cluster import (
     HERE,
     RUNNING,
@@ -43,7 +43,6 @@ from palpate.run.execute.cluster import (
     unpacked,
 )
 from palpate.run.execute.local import ask_here
-from palpate.run.execute.shards import names_of_parents, write_shards
 
 _CHARACTERS_PER_BLOCK = 1 << 25
 _MOST_TRIES = 5
