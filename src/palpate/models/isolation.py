@@ -34,6 +34,7 @@ from palpate.results import Asked, Attributions
 _DECLARED = (
     *("labels", "fingerprint", "threshold", "reads", "window", "tells_cohorts_apart", "cached", "rows_per_call"),
     *("characters_per_call", "learned_words", "uses_edits", "explains", "may_change", "classes", "may_miss"),
+    *("runs_on", "rounding"),
 )
 _DOING = {"load": "loading", "predict": "scoring", "explain": "explaining", "words": "listing its words"}
 _BOOT = "import sys; sys.path += {path!r}; from palpate.models import serve_models; serve_models()"
@@ -49,6 +50,7 @@ class _Answer(NamedTuple):
     error: PalpateError | None = None
     traceback: str = ""
     may_change: str | None = None
+    notices: tuple[str, ...] = ()
 
 
 class _Elsewhere(Exception):
@@ -103,7 +105,7 @@ class IsolatedModel(Model):
                 self._busy.clear()
         except (OSError, EOFError, ValueError):
             raise self._died(_DOING.get(what, "reading")) from None
-        vars(self).update(may_change=answer.may_change)
+        vars(self).update(may_change=answer.may_change, notices=answer.notices)
         if answer.error is not None:
             raise answer.error from _Elsewhere(f"in the model's process:\n{answer.traceback}")
         return answer.value
@@ -175,7 +177,8 @@ def _loaded(load: Callable[[ModelSpec], Model], spec: ModelSpec) -> tuple[bytes,
 def _asked(name: str, model: Model | None, what: str, arguments: tuple[Any, ...]) -> bytes:
     try:
         value = getattr(model, what)(*arguments)
-        return pickle.dumps(_Answer(value, may_change=getattr(model, "may_change", None)))
+        told = {name: getattr(model, name) for name in ("may_change", "notices")} if model is not None else {}
+        return pickle.dumps(_Answer(value, **told))
     except BaseException as error:
         return _failure(error, name, what)
 

@@ -23,7 +23,6 @@ read it or, where the note's prediction is that of its strongest window (`poolin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -35,9 +34,10 @@ from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
 from palpate.models.classes import ClassOptions, positive_of, unclear
+from palpate.models.devices import Device, DeviceOptions, check_device, choose, compiled
 from palpate.models.networks import Activation, n_labels_of, probabilities_of, require_torch
 from palpate.models.options import checked_by, digest, parse_options
-from palpate.models.text import batches_within, lengths_of, padded
+from palpate.models.text import lengths_of, padded
 from palpate.models.text.checkpoints import (
     check_checkpoint,
     lacks_weights,
@@ -58,6 +58,7 @@ from palpate.models.text.gradients import (
     token_scores,
 )
 from palpate.models.text.rollout import attention_rollout
+from palpate.models.text.sizes import tokens_fitting
 from palpate.models.text.windows import Long, MeanScores, TextWindows, Windows, text_windows
 from palpate.results import Asked, Attributions
 
@@ -68,7 +69,7 @@ _FILES = (".json", ".txt", ".model", ".safetensors")
 _FILES_IF_TRUSTED = (".bin", ".py")
 
 
-class HfOptions(ClassOptions):
+class HfOptions(ClassOptions, DeviceOptions):
     """Options of a checkpoint."""
 
     long: Long = "truncate"
@@ -79,10 +80,10 @@ class HfOptions(ClassOptions):
     """Sliding: how many tokens two adjacent windows share; default: a quarter of the window."""
     pooling: Literal["mean", "max"] = "mean"
     """Sliding: how the probabilities of a note's windows are combined."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16 is faster on processors that support it, and moves probabilities by about 0.01."""
-    batch_tokens: int = Field(default=4096, ge=1)
-    """Tokens in one forward pass, padding included."""
+    batch_tokens: int | None = Field(default=None, ge=1)
+    """Tokens in one forward pass, padding included; default: 4,096 on a CPU, what fits into memory on a GPU."""
+    compile: bool = False
+    """Compile the network for its device before the first prediction (`torch.compile`), which takes a minute or two."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch, for the whole process; default: torch's own choice."""
     steps: int = Field(default=N_STEPS, ge=2)
@@ -110,6 +111,7 @@ class HfModel(Model):
         activation: Activation,
         labels: _Labels,
         fingerprint: str,
+        device: Device,
     ) -> None:
         self.labels, self.fingerprint, self._kept = labels.names, fingerprint, labels.kept
         self.classes = labels.names if labels.kept == "both" else ()
@@ -117,7 +119,9 @@ class HfModel(Model):
         self.characters_per_call = None if options.batch_size else _CHARACTERS_PER_CALL
         self.window = windows.reads
         self._network, self._windows, self._options = network, windows, options
-        self._activation = activation
+        self._activation, self._device, self._forward = activation, device, compiled(network, wanted=options.compile)
+        self._budget = options.batch_tokens or tokens_fitting(network, windows.max_tokens, device)
+        self.runs_on, self.rounding = str(device), device.rounding
         pad = windows.tokenizer.pad_token_id
         self._pad = int(pad) if pad is not None else None
         # Only fast tokenizers report the offsets of their tokens.
@@ -131,6 +135,7 @@ class HfModel(Model):
         windows = self._windows.encode(inputs.texts)
         distinct, which = _distinct(windows.ids)
         p_window = self._probabilities(distinct)[which]
+        self.notices = self._device.notices
         return _pool(p_window, windows, self._options.pooling)
 
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -138,7 +143,7 @@ class HfModel(Model):
         return self._windows.visible_ends(texts)
 
     def explain(self, inputs: Inputs, asked: Asked, way: str) -> Attributions:
-        """What speaks for the labels' logits, by gradients or attention; in single precision, whatever `dtype` is."""
+        """What speaks for the labels' logits, by gradients or attention."""
         rows, place = np.unique(asked.row, return_inverse=True)
         texts = inputs.texts
         placed = self._windows.place([texts[row] for row in rows.tolist()])
@@ -156,8 +161,9 @@ class HfModel(Model):
         """A score for each token of each window."""
         limits: dict[str, Any] = {
             "filler": self._pad or 0,
-            "batch_tokens": min(self._options.batch_tokens, BATCH_TOKENS),
+            "batch_tokens": min(self._budget, BATCH_TOKENS),
             "max_rows": None if self._pad is not None else 1,
+            "device": self._device,
         }
         embedding = self._network.get_input_embeddings()
         if way in WAYS:
@@ -201,13 +207,11 @@ class HfModel(Model):
         return [*frame.before, *([filler] * inside), *frame.after]
 
     def _logit(self, tokens: Any, mask: Any, label: Any) -> Any:
-        import torch
-
         batch = {"input_ids": tokens, "attention_mask": mask}
         if self._windows.frame.has_types:
             types = [self._windows.frame.types(int(n)) for n in mask.sum(1)]
-            batch["token_type_ids"] = torch.from_numpy(padded(types, 0))
-        logits = self._network(**batch).logits
+            batch["token_type_ids"] = self._device.tensor(padded(types, 0))
+        logits = self._network(**batch).logits.float()
         if self._kept == 0:
             logits = logits.flip(1)
         # `log_odds` counts the labels of two classes from the second.
@@ -225,16 +229,16 @@ class HfModel(Model):
     def _logits(self, ids: list[list[int]]) -> NDArray[np.float64]:
         import torch
 
+        def forward(rows: NDArray[np.int64]) -> Any:
+            batch = self._windows.frame.batch([ids[row] for row in rows], self._pad or 0)
+            return self._forward(**{name: self._device.tensor(array) for name, array in batch.items()}).logits
+
         # Without a padding token, models of the GPT family refuse more than one row.
         max_rows = None if self._pad is not None else 1
         logits = np.empty((len(ids), int(self._network.config.num_labels)))
-        low = self._options.dtype == "bfloat16"
-        # Autocast instead of casting the weights: as fast here, and less than half the error.
-        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16) if low else nullcontext():
-            for rows in batches_within(self._options.batch_tokens, lengths_of(ids), max_rows=max_rows):
-                batch = self._windows.frame.batch([ids[row] for row in rows], self._pad or 0)
-                tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
-                logits[rows] = self._network(**tensors).logits.float().numpy()
+        with torch.inference_mode():
+            for rows, found in self._device.passes(lengths_of(ids), forward, budget=self._budget, max_rows=max_rows):
+                logits[rows] = found
         return logits
 
 
@@ -259,6 +263,7 @@ def check(target: str, options: Mapping[str, Any], *, folder: Path) -> HfOptions
     """The options, if they are right and the folder holds a checkpoint."""
     own = parse_options(HfOptions, f"hf:{target}", options)
     check_checkpoint(folder / Path(target).expanduser(), trust=own.trust)
+    check_device(own)
     return own
 
 
@@ -276,12 +281,13 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     config = load_config(path, trust=own.trust)
     _activation(config, path)
     tokenizer = load_tokenizer(path, trust=own.trust)
-    network = _classifier(config, path, trust=own.trust)
+    device = choose(own)
+    network = _classifier(config, path, trust=own.trust, device=device)
 
     def fingerprint(windows: TextWindows) -> str:
         return _fingerprint(path, own, windows)
 
-    return of_network(network, tokenizer, own, source=source, fingerprint=fingerprint, path=path)
+    return of_network(network, tokenizer, own, source=source, fingerprint=fingerprint, path=path, device=device)
 
 
 def of_network(
@@ -292,8 +298,12 @@ def of_network(
     source: str,
     fingerprint: Callable[[TextWindows], str],
     path: Path | None = None,
+    device: Device | None = None,
 ) -> HfModel:
-    """A classifier and its tokenizer, which are in memory, as a model; `path` is where they came from, for messages."""
+    """A classifier and its tokenizer, which are in memory, as a model; `path` is where they came from, for messages.
+
+    `device` is where the network was placed; default: where it is, in the precision that it has.
+    """
     where = Path(source) if path is None else path
     activation = _activation(network.config, where)
     windows = text_windows(
@@ -305,10 +315,11 @@ def of_network(
         source=source,
     )
     labels, version = _labels(network.config, activation, own, where), fingerprint(windows)
-    return HfModel(network.eval(), windows, own, activation=activation, labels=labels, fingerprint=version)
+    how: dict[str, Any] = {"activation": activation, "labels": labels, "fingerprint": version}
+    return HfModel(network.eval(), windows, own, device=device or Device.of(network), **how)
 
 
-def _classifier(config: Any, path: Path, *, trust: bool) -> Any:
+def _classifier(config: Any, path: Path, *, trust: bool, device: Device) -> Any:
     """The classifier with all its weights; a head that the file does not contain is never made up."""
     import transformers
 
@@ -318,11 +329,11 @@ def _classifier(config: Any, path: Path, *, trust: bool) -> Any:
             f"this is a checkpoint of {', '.join(architectures)}, not of a sequence classifier", file=path
         )
     kind = transformers.AutoModelForSequenceClassification
-    network, missing = load_network(kind, path, trust=trust, config=config)
+    network, missing = load_network(kind, path, trust=trust, device=device, config=config)
     if missing:
         hint = "it would predict at random; give the fine-tuned checkpoint"
         raise lacks_weights(missing, "a sequence classifier", path, hint=hint)
-    return network.eval()
+    return network
 
 
 def _activation(config: Any, path: Path) -> Activation:

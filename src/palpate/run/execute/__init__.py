@@ -105,9 +105,9 @@ def score(
     calls = _calls(listed_as, model, wanted, known, pending)
     progress.begin(spec.name, sum(len(call) for call in calls))
     todo = (Call(k, wanted.take(positions)) for k, positions in enumerate(calls))
-    for number, answer, may_change in execution.ask(spec, model, todo, call_timeout=call_timeout):
+    for number, answer, may_change, notices in execution.ask(spec, model, todo, call_timeout=call_timeout):
         positions = calls[number]
-        model.may_change = may_change
+        model.may_change, model.notices = may_change, tuple(dict.fromkeys([*model.notices, *notices]))
         if model.cached:
             cache.put(cached_as(model, run_id), [wanted.keys[k] for k in positions], answer)
         p[positions] = np.where(known[positions, None], p[positions], answer)

@@ -39,6 +39,8 @@ class CallResult(NamedTuple):
     p: Probabilities
     may_change: str | None = None
     """What the model, perhaps a copy in a worker, has noticed by now; see `Model.may_change`."""
+    notices: tuple[str, ...] = ()
+    """See `Model.notices`."""
 
 
 def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
@@ -104,7 +106,7 @@ def ask_here(
             p = checked(name, model, call.inputs)
         else:
             p = _within(call_timeout, name, model, call.inputs)
-        yield CallResult(call.number, p, model.may_change)
+        yield CallResult(call.number, p, model.may_change, model.notices)
 
 
 def _within(seconds: float, name: str, model: Model, inputs: Inputs) -> Probabilities:
