@@ -6,13 +6,16 @@ tensor a network needs goes through the device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+import palpate
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError
 from palpate.models import ModelSpec, load_model
@@ -187,17 +190,14 @@ def test_a_coding_network_is_halved_too(tmp_path: Path, notes: list[str]) -> Non
     assert len(model.notices) == 1
 
 
-def test_the_notice_reaches_the_run(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import palpate
-
+def test_the_notice_reaches_the_run(bert: Path, tmp_path: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(bert)
     network = transformers.AutoModelForSequenceClassification.from_pretrained(bert)
     failing(network, 64, ERRORS[0])
     table = {"text": [f"patient number {k} with fever and chest pain" for k in range(40)], "returns": [0, 1] * 20}
-    import polars as pl
-
     made = palpate.audit(
         pl.DataFrame(table),
+        text="text",
         labels=["returns"],
         models={"bert": (network, tokenizer)},
         audits=["performance"],
@@ -275,26 +275,26 @@ class OnMeta(Device):
         return np.zeros(tensor.shape, dtype=np.float32)
 
 
-def on_meta(tmp_path: Path, notes: list[str]) -> Iterator[tuple[str, Any]]:
-    """Each kind of torch network, with all it has on `meta`."""
-    bert = load(checkpoint(tmp_path / "bert"))
-    caml: Any = load_model(coding(tmp_path, "effective-can", "cnn"))
-    for model in (bert, caml):
-        model._device = OnMeta()
-        model._network.to("meta")
-        yield type(model).__name__, lambda model=model: model.predict(Inputs.from_texts(notes))
-    asked = Asked(np.arange(2), np.zeros(2, dtype=np.int64))
-    for way in caml.explains:
-        yield way, lambda way=way: caml.explain(Inputs.from_texts(notes), asked, way)
-
-
-def test_every_tensor_goes_through_the_device(tmp_path: Path, notes: list[str]) -> None:
-    for _, run in on_meta(tmp_path, notes):
-        run()
-
-
-def test_meta_would_notice_a_tensor_that_does_not(tmp_path: Path, notes: list[str]) -> None:
-    model = load(checkpoint(tmp_path / "bert"))
+def test_every_tensor_of_a_coding_network_goes_through_the_device(tmp_path: Path, notes: list[str]) -> None:
+    model: Any = load_model(coding(tmp_path, "effective-can", "cnn"))
     model._network.to("meta")
     with pytest.raises((RuntimeError, NotImplementedError)):
         model.predict(Inputs.from_texts(notes))
+    model._device = OnMeta()
+    assert model.predict(Inputs.from_texts(notes)).shape == (len(notes), 2)
+    asked = Asked(np.arange(2), np.zeros(2, dtype=np.int64))
+    for way in model.explains:
+        assert len(model.explain(Inputs.from_texts(notes), asked, way).row)
+
+
+def test_every_tensor_of_a_transformer_goes_through_the_device(bert: Path, notes: list[str]) -> None:
+    model = load(bert)
+    model._device = OnMeta()
+
+    def forward(**tensors: Any) -> Any:
+        """In place of the network, which looks into the numbers of its mask."""
+        assert {str(tensor.device) for tensor in tensors.values()} == {"meta"}
+        return SimpleNamespace(logits=torch.zeros(len(tensors["input_ids"]), 2, device="meta"))
+
+    model._forward = forward
+    np.testing.assert_array_equal(model.predict(Inputs.from_texts(notes)), 0.5)

@@ -111,8 +111,9 @@ class HfModel(Model):
         activation: Activation,
         labels: _Labels,
         fingerprint: str,
-        device: Device,
+        device: Device | None = None,
     ) -> None:
+        device = device or Device.of(network)
         self.labels, self.fingerprint, self._kept = labels.names, fingerprint, labels.kept
         self.classes = labels.names if labels.kept == "both" else ()
         self.rows_per_call = options.batch_size or _ROWS_PER_CALL
@@ -316,7 +317,7 @@ def of_network(
     )
     labels, version = _labels(network.config, activation, own, where), fingerprint(windows)
     how: dict[str, Any] = {"activation": activation, "labels": labels, "fingerprint": version}
-    return HfModel(network.eval(), windows, own, device=device or Device.of(network), **how)
+    return HfModel(network.eval(), windows, own, device=device, **how)
 
 
 def _classifier(config: Any, path: Path, *, trust: bool, device: Device) -> Any:
