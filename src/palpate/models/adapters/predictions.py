@@ -177,7 +177,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     """Read the table and check every cell."""
     source = f"predictions:{target}"
     own, file = check(target, options, folder=folder), existing(target, folder)
-    frame = _read(file, FileLayout(own.encoding, own.delimiter, named=True))
+    frame = read_file(file, FileLayout(own.encoding, own.delimiter, named=True))
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
     names = (own.case,) if isinstance(own.case, str) else own.case
@@ -206,7 +206,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     )
 
 
-def _read(file: Path, layout: FileLayout) -> pl.DataFrame:
+def read_file(file: Path, layout: FileLayout) -> pl.DataFrame:
     """The table; a CSV file is read as text, so that a wrong cell can be named."""
     kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
     try:
