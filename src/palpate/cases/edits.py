@@ -8,10 +8,10 @@ bytes. `Inputs` is the same for a model: the rows of one batch.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,6 +170,32 @@ class VariantsBuilder:
             group_names=tuple(self._groups) or ("original",),
             made=tuple(self._made),
         )
+
+
+class NamesOfRows(Sequence[str]):
+    """What the rows' parents are called, looked up when it is read: millions of rows have few parents.
+
+    >>> list(NamesOfRows(["a", "b"], np.array([1, 1, 0])))
+    ['b', 'b', 'a']
+    """
+
+    def __init__(self, names: Sequence[str], parent: Ints) -> None:
+        self._names, self._parent = names, parent
+
+    def __len__(self) -> int:
+        return len(self._parent)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._names[parent] for parent in self._parent.tolist())
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> NamesOfRows: ...
+    def __getitem__(self, row: int | slice) -> str | NamesOfRows:
+        if isinstance(row, slice):
+            return NamesOfRows(self._names, self._parent[row])
+        return self._names[int(self._parent[row])]
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from palpate.cases.hashing import KEY_BYTES
+from palpate.cases.keys import KeyArray
 from palpate.errors import RunError
 from palpate.files import replacing, write_atomically
 from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, NamesVariants, Plan
@@ -165,17 +165,18 @@ class RunDirectory:
         frame = self._read_frame(f"attributions/{audit}/{file_name(model)}/{call}.parquet", optional=True)
         return None if frame is None else Attributions(*(frame[name].to_numpy() for name in Attributions._fields))
 
-    def write_pending(self, model: str, keys: Sequence[bytes]) -> None:
+    def write_pending(self, model: str, keys: KeyArray) -> None:
         """The inputs that the model had not scored when the run started, in the order of scoring."""
         with replacing(self.path / "pending" / f"{file_name(model)}.npy") as scratch, scratch.open("wb") as file:
-            np.save(file, np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES))
+            np.save(file, np.ascontiguousarray(keys, dtype="<u8"))
 
-    def read_pending(self, model: str) -> list[bytes] | None:
+    def read_pending(self, model: str) -> KeyArray | None:
         """What `write_pending` wrote, or None."""
         path = self.path / "pending" / f"{file_name(model)}.npy"
         if not path.is_file():
             return None
-        return [row.tobytes() for row in np.load(path, allow_pickle=False)]
+        stored = np.load(path, allow_pickle=False)
+        return np.ascontiguousarray(stored).view("<u8").reshape(-1, 2)  # bytes, if palpate 0.1 wrote them
 
     def remove_pending(self) -> None:
         """Forget what was pending: the run has ended."""

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections import Counter
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from palpate.cases.cohort import Cohort, stack
 from palpate.errors import ConfigError
 from palpate.results import AuditResult, Table
 from palpate.testing import KeywordModel, run_audit
+from tests.data.published import READMISSION
 from tests.stats.groups.test_balance import by_hand
 
-TABLE = Path("/work/shared/data/subgroup/diabetic_data_every8th.csv")
 TITLE = "Who was audited (Table 1)"
 
 
@@ -238,10 +237,10 @@ def test_a_cohort_without_anything_else_has_its_numbers() -> None:
     assert set(found) >= {("cases", "number"), ("patients", "number"), ("ill", "events")}
 
 
-@pytest.mark.skipif(not TABLE.exists(), reason="the public readmission table is not on this machine")
+@pytest.mark.skipif(not READMISSION.exists(), reason="the public readmission table is not on this machine")
 def test_the_public_readmission_table() -> None:
     """As it is, all of its columns: the numbers of a few, counted by polars."""
-    raw = pl.read_csv(TABLE, infer_schema_length=None, null_values=["?"])
+    raw = pl.read_csv(READMISSION, infer_schema_length=None, null_values=["?"])
     names = [name for name in raw.columns if name not in ("encounter_id", "patient_nbr", "readmitted")]
     table = raw.with_columns(
         case_id=pl.col("encounter_id").cast(pl.String),

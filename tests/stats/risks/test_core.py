@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
@@ -20,11 +18,10 @@ from palpate.stats.risks.logistic import fit_logistic
 from palpate.stats.risks.net_benefit import net_benefit
 from palpate.stats.risks.smooth import fit_curve, weighted_quantiles
 from palpate.stats.score_intervals import Counts, class_units, cluster_sizes, metric_intervals
+from tests.data.published import SHARED
 
 sm = pytest.importorskip("statsmodels.api")
-REFERENCE = Path(__file__).parents[4] / "shared/data/reference_values"
-if not REFERENCE.exists():
-    REFERENCE = Path("/work/shared/data/reference_values")
+REFERENCE = SHARED / "reference_values"
 published = pytest.mark.skipif(not REFERENCE.exists(), reason="shared/data/reference_values is absent")
 Floats = NDArray[np.float64]
 

@@ -27,6 +27,8 @@ KINDS = {
     "mdace": ("MdaceOptions", "build_mdace"),
     "ade": ("AdeOptions", "build_ade"),
     "cxr": ("CxrCohortOptions", "build_cxr"),
+    "dicom": ("DicomOptions", "build_dicom"),
+    "omop": ("OmopOptions", "build_omop"),
 }
 """The options and the builder of each kind, in the module of the same name."""
 
@@ -91,7 +93,7 @@ def flow_steps(rows: pl.DataFrame, steps: Mapping[str, tuple[str, str]]) -> list
     return flow
 
 
-def refuse_empty(flow: Sequence[FlowStep], folder: Path) -> None:
+def refuse_empty(flow: Sequence[FlowStep], folder: str | Path) -> None:
     """Raise an error if the cohort is empty; it names the step that dropped the last rows."""
     if flow[-1].n_cases:
         return

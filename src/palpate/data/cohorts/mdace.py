@@ -27,11 +27,10 @@ from palpate.data.cohorts.mdace_sources import ChartNote, find_folders, read_cha
 from palpate.data.cohorts.splits import Ratios
 from palpate.data.hospitals import Announce
 from palpate.data.hospitals.discharge import ATTRIBUTES
+from palpate.data.hospitals.records import NOTE_MARK
 from palpate.data.tables.labels import encode
 from palpate.errors import CohortError
 
-NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
-"""The separator between two notes of a chart; it belongs to neither."""
 EVIDENCE = {
     **{"case_id": pl.String(), "label": pl.String(), "start": pl.Int64(), "end": pl.Int64(), "note_id": pl.String()},
     **{"code_system": pl.String(), "completeness": pl.String(), "type": pl.String()},

@@ -42,8 +42,6 @@ class PredictionsOptions(Options):
 
     case: str | tuple[str, ...] = "case_id"
     """The column with the case ids; of several names the first that the file has."""
-    missing: Literal["error", "report"] = "error"
-    """What a score that is missing is: an error, or something to count and report."""
     columns: tuple[str, ...] | None = None
     """The columns with probabilities; default: those that `labels` names, or all but the key columns."""
     encoding: Annotated[str, AfterValidator(check_encoding)] | None = None
