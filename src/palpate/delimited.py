@@ -39,6 +39,10 @@ _NOT_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]|[A-Za-z][\x80-\x84\x86-\x89\
 _EXCEL_SAYS = re.compile(r"sep=(.)(?:\r?\n|$)", re.IGNORECASE)
 
 
+_COMPUTED = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
+
+
 class FileLayout(NamedTuple):
     """What a file does not say about itself; messages name these as options where `named` says that they are."""
 
@@ -259,6 +263,28 @@ def _widths(path: Path, layout: FileLayout) -> tuple[str | None, dict[str, list[
         whole = records[:-1] if len(head) == _HEAD_CHARACTERS else records
         widths[mark] = [len(row) for row in whole[:_ROWS_LOOKED_AT]]
     return None, widths
+
+
+# --- sheets for people --------------------------------------------------------------------------------------
+
+
+def as_cell(value: object) -> object:
+    """A cell that a spreadsheet shows instead of computing it: a text that would be a formula gets an apostrophe.
+
+    >>> as_cell("=cmd|' /C calc'!A0"), as_cell("-4.5"), as_cell("- cough"), as_cell(0.5)
+    ("'=cmd|' /C calc'!A0", '-4.5', "'- cough", 0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and _formula(value) else value
+
+
+def from_cell(text: str) -> str:
+    """What `as_cell` was given."""
+    return text[1:] if text.startswith("'") and _formula(text) else text
+
+
+def _formula(text: str) -> bool:
+    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign."""
+    return _COMPUTED.match(text) is not None and _SIGNED.fullmatch(text.lstrip("'")) is None
 
 
 def has_surrogate(cell: object) -> bool:

@@ -40,6 +40,7 @@ from palpate.cases.columns import (
     words,
 )
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 __all__ = ["ALONE", "ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
 
@@ -236,6 +237,7 @@ class Cohort:
         return cls(cases, tuple(labels), y, tuple(dict.fromkeys(attributes)), table.facts)
 
 
+@hides("cases")
 class Arranged(NamedTuple):
     """The checked columns of `Cohort.cases`, and what a reader should know about them."""
 

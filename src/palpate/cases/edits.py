@@ -16,9 +16,12 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.privacy import hides
+
 Ints = NDArray[np.int64]
 
 
+@hides("text")
 class Edit(NamedTuple):
     """Replace `parent[start:end]` with `text`; offsets are in characters.
 
@@ -49,6 +52,7 @@ def splice(parent: str, edits: Iterable[Edit]) -> str:
     return "".join(pieces)
 
 
+@hides("replacements")
 @dataclass(frozen=True, eq=False)
 class _Edited:
     """Rows that are parents with edits; row i has the edits `first_edit[i]` to `first_edit[i + 1] - 1`."""
@@ -85,6 +89,7 @@ class _Edited:
         return index.astype(np.int64), first
 
 
+@hides("replacements", "made")
 @dataclass(frozen=True, eq=False)
 class Variants(_Edited):
     """Everything one audit wants scored.
@@ -128,6 +133,7 @@ class Variants(_Edited):
         return np.flatnonzero(self.group == self.group_names.index(group))
 
 
+@hides("_texts", "_made")
 @dataclass
 class VariantsBuilder:
     """Collects variants one at a time; for audits whose plan is not vectorised."""
@@ -198,6 +204,7 @@ class NamesOfRows(Sequence[str]):
         return self._names[int(self._parent[row])]
 
 
+@hides("replacements", "parents")
 @dataclass(frozen=True, eq=False)
 class Inputs(_Edited):
     """What a model is asked to score: rows, in columns, whose `texts` are spliced on first use.

@@ -17,7 +17,7 @@ from palpate.cases.keys import distinct
 from palpate.config import DATA, Config, audit_name, load_config, make_audit
 from palpate.data.tables import read_cohort
 from palpate.errors import ConfigError
-from palpate.files import without_secrets
+from palpate.files import replacing, without_secrets
 from palpate.models import load_model
 from palpate.results import AdaptiveAudit, Audit, AuditResult
 from palpate.run.checks import check_directory, check_groups, check_scope
@@ -182,9 +182,9 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
             **({"image": [inputs.images[row] for row in rows]} if inputs.images else {}),
         }
     )
-    out.mkdir(parents=True, exist_ok=True)
     target = out / "inputs.parquet"
-    frame.write_parquet(target)
+    with replacing(target) as scratch:
+        frame.write_parquet(scratch)
     return target, frame.height, cohort.has_text
 
 

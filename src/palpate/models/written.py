@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError, closest
+from palpate.models.adapters.local_code import serving
 from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.protocol import Model, Probabilities
 from palpate.models.reads import Reads
@@ -182,7 +183,7 @@ class WrittenModel(Model):
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Call the function, `batch_size` rows at a time."""
-        with self._reads:
+        with self._reads, serving(self._reads.folder):
             blocks = [self._call(rows, n) for rows, n in self._rows(inputs)]
         self._look()
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
@@ -211,7 +212,8 @@ class WrittenModel(Model):
     def words(self) -> Sequence[str] | None:
         """The vocabulary that the object has, as a method or as a list."""
         words = self._made.optional("words")
-        words = words() if callable(words) else words
+        with serving(self._reads.folder):
+            words = words() if callable(words) else words
         if words is None:
             return None
         listed = list(words)
@@ -227,7 +229,8 @@ class WrittenModel(Model):
             return np.where(whole > window, window, whole)
         if not callable(window) or not texts:
             return whole
-        ends = np.asarray(window(list(texts)))
+        with serving(self._reads.folder):
+            ends = np.asarray(window(list(texts)))
         if ends.shape != whole.shape or not np.issubdtype(ends.dtype, np.integer) or bool((ends < 0).any()):
             raise ModelError("`window` did not return a number of characters for each text", model=self._source)
         return np.where(ends >= whole - 1, whole, ends).astype(np.int64)
@@ -239,7 +242,7 @@ class WrittenModel(Model):
         texts = inputs.texts
         ends = np.minimum(self.visible_ends(texts), [len(text) for text in texts])
         parts: list[list[tuple[int, int, float]]] = [[]] * len(asked.row)
-        with self._reads:
+        with self._reads, serving(self._reads.folder):
             for label in np.unique(asked.label).tolist():
                 pairs = np.flatnonzero(asked.label == label)
                 rows = asked.row[pairs].tolist()

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError, InputError
+from palpate.files import make_folder, write_atomically
 from palpate.models.adapters.palpate import MANIFEST, read_manifest
 from palpate.models.options import digest, parse_options
 from palpate.train.cards import CARD_FILE, card_text, choose_threshold, describe_cohort, make_card, measure
@@ -184,7 +185,7 @@ def _train_one(
     about: Mapping[str, Any],
     job: str,
 ) -> None:
-    task.scratch.mkdir(parents=True, exist_ok=True)
+    make_folder(task.scratch)
     fitted = kind.fit(split, options, task)
     task.progress(TrainStep("validation", 0, 1))
     threshold = choose_threshold(split.validation, fitted.p_validation, split.labels, options.target_recall)
@@ -200,8 +201,7 @@ def _train_one(
         seed=task.seed,
         job=job,
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / CARD_FILE).write_text(card_text(card, split.labels), encoding="utf-8")
+    write_atomically(folder / CARD_FILE, card_text(card, split.labels))
     fitted.save(folder, labels=split.labels, threshold=threshold["value"], card=card)
 
 

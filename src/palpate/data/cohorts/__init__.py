@@ -20,6 +20,7 @@ from palpate.data.cohorts.splits import assign_splits, read_splits
 from palpate.data.tables import write_cohort
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
+from palpate.privacy import hides
 
 KINDS = {
     "readmission": ("ReadmissionOptions", "build_readmission"),
@@ -43,6 +44,7 @@ class FlowStep(NamedTuple):
     reason: str = ""
 
 
+@hides("tables")
 class BuiltCohort(NamedTuple):
     """A cohort and how it was built."""
 

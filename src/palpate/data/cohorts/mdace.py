@@ -30,6 +30,7 @@ from palpate.data.hospitals.discharge import ATTRIBUTES
 from palpate.data.hospitals.records import NOTE_MARK
 from palpate.data.tables.labels import encode
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 EVIDENCE = {
     **{"case_id": pl.String(), "label": pl.String(), "start": pl.Int64(), "end": pl.Int64(), "note_id": pl.String()},
@@ -99,6 +100,7 @@ class MdaceOptions(BaseModel):
         return self.labels == "both" or (self.labels == "auto" and self.charts == "code-ev")
 
 
+@hides("text")
 class JoinedNotes(NamedTuple):
     """Several notes as one text, and where each of them starts."""
 

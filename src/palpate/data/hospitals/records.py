@@ -23,6 +23,7 @@ from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
 from palpate.data.hospitals import Hospital
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
 """The separator between two notes of a case; it belongs to neither."""
@@ -124,6 +125,7 @@ class Records(NamedTuple):
     """Columns of the table `measured` (`case_id`, ...), which the reader makes from `labelled`."""
 
 
+@hides("texts", "notes")
 class Joined(NamedTuple):
     """The texts of the cases, and where each note is in them."""
 

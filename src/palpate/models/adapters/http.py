@@ -35,6 +35,7 @@ from palpate.models import Model, Probabilities
 from palpate.models.adapters.chat import ChatOptions, chat_model, check_chat
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions, checked_url
 from palpate.models.options import REPORT_MISSING, checked_by, digest, parse_options
+from palpate.privacy import hides
 
 VERSION = "http-1"
 
@@ -48,6 +49,7 @@ class HttpOptions(RemoteOptions):
     """Texts in one request."""
 
 
+@hides("texts")
 class _Request(NamedTuple):
     texts: list[str]
     case_ids: list[str]

@@ -27,6 +27,7 @@ from palpate.delimited import FileLayout, check_delimiter, check_encoding, csv_r
 from palpate.errors import CohortError, ConfigError, ModelError
 from palpate.models import Model, Probabilities
 from palpate.models.options import Options, checked_by, digest, existing, parse_options
+from palpate.privacy import hides
 
 VERSION = "predictions-1"
 INPUT = "input_id"
@@ -81,6 +82,7 @@ def _as_array(keys: Sequence[bytes]) -> NDArray[np.bytes_]:
     return np.frombuffer(b"".join(keys), dtype=f"S{KEY_BYTES}")
 
 
+@hides("table")
 class CaseRows(NamedTuple):
     """The row of each case in the table: columns `key` (its id, after that of its cohort) and `row`."""
 

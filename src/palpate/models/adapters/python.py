@@ -1,8 +1,8 @@
 """`python:package.module:function`: any function of a list of texts, or a class with `predict` (`python:module:Class`).
 
-What a class may have is in `palpate.models.written`. The configuration's folder is searched first, so a `model.py`
-beside `audit.yaml` is found. The fingerprint covers the local modules that are imported and the local files that are
-read (`palpate.models.reads`) while the module is loaded and the function scores one short text, because weights are
+What a class may have is in `palpate.models.written`. A `model.py` beside `audit.yaml` is found, unless an installed
+module has its name (`local_code`). The fingerprint covers the local modules that are imported and the local files that
+are read (`palpate.models.reads`) while the module is loaded and the function scores one short text, because weights are
 often read on the first call. Where that does not tell all that the predictions depend on, the option `fingerprint`
 names the version of the model; without it, scores are not reused by another run. `isolate: false` runs the function in
 palpate's own process.
@@ -22,6 +22,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from palpate.errors import ConfigError, closest
+from palpate.models import isolation
+from palpate.models.adapters.local_code import serving, stay_on_path
 from palpate.models.classes import ClassOptions
 from palpate.models.options import checked_by, digest, parse_options
 from palpate.models.reads import Reads
@@ -67,7 +69,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> WrittenMod
     own = check(target, options, folder=folder)
     name, _, attribute = target.partition(":")
     reads, table = Reads(folder), None
-    with reads:
+    with reads, serving(reads.folder):
         module = _import(name, reads)
         reads.own_package(module)
         found = _attribute(module, name, attribute)
@@ -161,7 +163,7 @@ def _load(target: str, folder: Path, *, form: str) -> tuple[ModuleType, str, str
     if not colon or not name or not attribute:
         raise ConfigError(f"'{target}' is not of the form {form}")
     reads = Reads(folder)
-    with reads:
+    with reads, serving(reads.folder):
         module = _import(name, reads)
     source = getattr(module, "__file__", None)
     files = reads.files() | set(_from_configs.get(name.partition(".")[0], ())) | ({Path(source)} if source else set())
@@ -182,10 +184,10 @@ def _function(module: ModuleType, name: str, attribute: str, of: str = "a list o
 
 
 def _import(name: str, reads: Reads) -> ModuleType:
-    """Import a module, preferably from the configuration's folder, as its files are now."""
+    """Import a module from the configuration's folder, as its files are now, or from the installed packages."""
     top, folder = name.partition(".")[0], Path(reads.folder)
-    if sys.path[:1] != [str(folder)]:
-        sys.path.insert(0, str(folder))
+    if isolation.alone:
+        stay_on_path(str(folder))
     importlib.invalidate_caches()
     here = PathFinder.find_spec(top, [str(folder)])
     if top in _from_configs and (here is None or _is_stale(top, here.origin)):
@@ -196,6 +198,9 @@ def _import(name: str, reads: Reads) -> ModuleType:
         raise ConfigError(
             f"another module with the name '{top}' is already imported", file=here.origin, hint="rename yours"
         )
+    installed = PathFinder.find_spec(top) if here and top not in sys.modules else None
+    if here and (top in sys.builtin_module_names or (installed and installed.origin != here.origin)):
+        raise ConfigError(f"an installed module has the name '{top}' too", file=here.origin, hint="rename yours")
     try:
         return _import_or_explain(name, folder)
     finally:  # a package stays imported when a module in it is not found

@@ -36,7 +36,7 @@ def make_tokenizer(notes: Notes, options: TransformerOptions, scratch: Path) -> 
     """The checkpoint's tokenizer, or a newly trained one, which is kept for a resumed training."""
     kept = scratch / "tokenizer"
     if options.checkpoint is None and not kept.is_dir():
-        with quiet(), replacing(kept) as draft:
+        with quiet(), replacing(kept, folder=True) as draft:
             train_tokenizer(notes, options).save_pretrained(draft)
     # A new one is read back too: the library records that it was loaded, and a resumed training must write the same.
     tokenizer = load_tokenizer(options.checkpoint or kept, trust=options.trust)
