@@ -33,7 +33,7 @@ from palpate.results import Asked, Attributions, no_attributions
 _LATE = "its code reads another file after the first prediction"
 
 
-class Written(NamedTuple):
+class UserCode(NamedTuple):
     """What the user wrote: the function that predicts and, of a class, the object with the rest."""
 
     predict: Callable[[Any], Any]
@@ -45,19 +45,19 @@ class Written(NamedTuple):
         return getattr(self.it, name, None)
 
 
-def written(found: Any, options: ClassOptions, arguments: Mapping[str, Any], *, name: str, file: Any) -> Written:
+def written(found: Any, options: ClassOptions, arguments: Mapping[str, Any], *, name: str, file: Any) -> UserCode:
     """A function as it is, a class as an object of it, an object with its method."""
     if not isinstance(found, type) and not hasattr(found, "predict") and callable(found):
         _refuse_arguments(arguments, name, file)
-        return Written(found, options.labels or ())
+        return UserCode(found, options.labels or ())
     it = _made(found, arguments, name, file) if isinstance(found, type) else found
     if it is found:
         _refuse_arguments(arguments, name, file)
     labels = options.labels or _labels(it, name, file)
     if callable(getattr(it, "predict_proba", None)):
-        return Written(_positive(it, options, name, file), labels, it)
+        return UserCode(_positive(it, options, name, file), labels, it)
     if callable(getattr(it, "predict", None)):
-        return Written(it.predict, labels, it)
+        return UserCode(it.predict, labels, it)
     if not callable(it):
         methods = [each for each in dir(it) if not each.startswith("_") and callable(getattr(it, each))]
         raise ConfigError(
@@ -65,7 +65,7 @@ def written(found: Any, options: ClassOptions, arguments: Mapping[str, Any], *, 
             file=file,
             hint=closest("predict", methods, all_are="its methods are") if methods else "write predict(self, texts)",
         )
-    return Written(it, labels, it)
+    return UserCode(it, labels, it)
 
 
 def _refuse_arguments(arguments: Mapping[str, Any], name: str, file: Any) -> None:
@@ -168,7 +168,7 @@ def _rows(answer: Any) -> Any:
 class WrittenModel(Model):
     """A function or an object of the user's."""
 
-    def __init__(self, made: Written, options: ClassOptions, *, source: str, fingerprint: str, reads: Reads) -> None:
+    def __init__(self, made: UserCode, options: ClassOptions, *, source: str, fingerprint: str, reads: Reads) -> None:
         self.labels = made.labels or ("positive",)
         self.fingerprint = fingerprint
         self.rows_per_call = options.batch_size or self.rows_per_call
@@ -283,7 +283,7 @@ class WrittenColumnsModel(WrittenModel):
 
     reads: ClassVar[Literal["text", "case", "image"]] = "case"
 
-    def __init__(self, made: Written, options: ClassOptions, *, table: TableRows, **rest: Any) -> None:
+    def __init__(self, made: UserCode, options: ClassOptions, *, table: TableRows, **rest: Any) -> None:
         super().__init__(made, options, **rest)
         self._table, self.explains, self.window = table, (), None
 
