@@ -84,7 +84,7 @@ def test_cpu_needs_no_torch_to_be_checked(monkeypatch: pytest.MonkeyPatch) -> No
 def test_sixteen_bit_is_autocast_in_half_the_memory(bert: Path, notes: list[str], dtype: Any) -> None:
     model, full = load(bert, dtype=dtype), load(bert)
     got = model.predict(Inputs.from_texts(notes))
-    full._device = Device("cpu", dtype)  # the same passes over weights in single precision
+    full._passes.device = Device("cpu", dtype)  # the same passes over weights in single precision
     np.testing.assert_array_equal(got, full.predict(Inputs.from_texts(notes)))
     assert model.runs_on == f"cpu, {dtype}"
     single = load(bert)
@@ -289,7 +289,7 @@ def test_every_tensor_of_a_coding_network_goes_through_the_device(tmp_path: Path
 
 def test_every_tensor_of_a_transformer_goes_through_the_device(bert: Path, notes: list[str]) -> None:
     model = load(bert)
-    model._device = OnMeta()
+    model._passes.device = OnMeta()
 
     def forward(**tensors: Any) -> Any:
         """In place of the network, which looks into the numbers of its mask."""

@@ -136,14 +136,20 @@ class Device:
         return budget if self._most is None else min(budget, self._most)
 
     def passes(
-        self, lengths: Ints, forward: Callable[[Ints], Any], *, budget: int, max_rows: int | None = None
+        self,
+        lengths: Ints,
+        forward: Callable[[Ints], Any],
+        *,
+        budget: int,
+        max_rows: int | None = None,
+        equal: bool = False,
     ) -> Iterator[tuple[Ints, NDArray[Any]]]:
-        """Batches of rows of similar length, longest first, and what `forward` gave for each.
+        """Batches of rows of similar (or `equal`) length, longest first, and what `forward` gave for each.
 
         A row longer than the budget is a batch of its own. The same lengths give the same batches while memory lasts.
         """
         waiting: tuple[Ints, Any] | None = None
-        for rows, out in self._launched(lengths, forward, budget, max_rows):
+        for rows, out in self._launched(lengths, forward, budget, max_rows, equal):
             if waiting is not None:
                 yield waiting[0], self.array(waiting[1])
             waiting = rows, out
@@ -151,13 +157,14 @@ class Device:
             yield waiting[0], self.array(waiting[1])
 
     def _launched(
-        self, lengths: Ints, forward: Callable[[Ints], Any], budget: int, max_rows: int | None
+        self, lengths: Ints, forward: Callable[[Ints], Any], budget: int, max_rows: int | None, equal: bool
     ) -> Iterator[tuple[Ints, Any]]:
         order = np.argsort(-lengths, kind="stable")
         first = 0
         while first < len(order):
             longest = max(int(lengths[order[first]]), 1)
             rows = order[first : first + min(max(self.within(budget) // longest, 1), max_rows or len(order))]
+            rows = rows[lengths[rows] == lengths[rows[0]]] if equal else rows
             out = self._try(forward, rows, longest)
             if out is not None:
                 first += len(rows)

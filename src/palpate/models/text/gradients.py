@@ -68,14 +68,16 @@ def token_scores(
     batch_tokens: int = BATCH_TOKENS,
     max_rows: int | None = None,
     device: Device | None = None,
+    rows_embedded: Callable[[int], int] | None = None,
 ) -> list[Floats]:
     """A score for each token of each row; `labels[k]` is the label for which row k is explained.
 
     `network` is the module that `forward` calls, if it is none itself (`deeplift` follows its activations), `embedding`
     the module that `forward` calls once, with the ids, and whose output is [n, longest, dimensions]. The
     network must be in eval mode, and rows must not depend on each other. `filler` pads rows; without a `baseline` it
-    also stands for every token of the baseline. Rows of similar length share a pass of at most `batch_tokens`. `device`
-    is where the network was placed; default: as it is, on the CPU.
+    also stands for every token of the baseline. Rows of similar length share a pass of at most `batch_tokens`. Where
+    the embedding cuts a row into several, in order, `rows_embedded` says into how many. `device` is where the network
+    was placed; default: as it is, on the CPU.
     """
     if way not in (*WAYS, _SIZES):
         raise ValueError(f"unknown gradient method {way!r}; the methods are {', '.join(WAYS)}")
@@ -94,17 +96,16 @@ def token_scores(
             return tokens
         further = (here.tensor(attention_mask(lengths[rows])), here.tensor(asked[rows]))
         at_once = max(here.within(batch_tokens) // tokens.shape[1], len(rows))
+        at_once *= 1 if rows_embedded is None else rows_embedded(tokens.shape[1])
         return _attribute(whole, embedding, way, tokens, empty, further, n_steps=n_steps, at_once=at_once)
 
     with _with_gradients(embedding):
         for rows, found in here.passes(lengths, attribute, budget=batch_tokens, max_rows=max_rows):
-            summed = (
-                np.linalg.norm(found.astype(np.float64), axis=-1)
-                if way == _SIZES
-                else found.sum(axis=-1, dtype=np.float64)
-            )
-            for row, values in zip(rows.tolist(), summed if found.ndim == 3 else found, strict=True):
-                scores[row] = np.asarray(values[: lengths[row]], dtype=np.float64)
+            exact = found.astype(np.float64)
+            if exact.ndim == 3:
+                exact = np.linalg.norm(exact, axis=2) if way == _SIZES else exact.sum(axis=2)
+            for row, values in zip(rows.tolist(), exact.reshape(len(rows), -1), strict=True):
+                scores[row] = values[: lengths[row]]
     return scores
 
 
