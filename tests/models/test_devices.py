@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -294,7 +293,7 @@ def test_every_tensor_of_a_transformer_goes_through_the_device(bert: Path, notes
     def forward(**tensors: Any) -> Any:
         """In place of the network, which looks into the numbers of its mask."""
         assert {str(tensor.device) for tensor in tensors.values()} == {"meta"}
-        return SimpleNamespace(logits=torch.zeros(len(tensors["input_ids"]), 2, device="meta"))
+        return {"logits": torch.zeros(len(tensors["input_ids"]), 2, device="meta")}
 
     model._forward = forward
     np.testing.assert_array_equal(model.predict(Inputs.from_texts(notes)), 0.5)
