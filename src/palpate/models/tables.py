@@ -92,7 +92,7 @@ def _read(one: TableFile, file: Path, cohort: str) -> tuple[pl.DataFrame, pl.Dat
     """The table, and the key of each of its rows."""
     if not file.is_file():
         raise ConfigError("file not found", file=file)
-    raw = read_file(file, FileLayout(one.encoding, one.delimiter, named=True))
+    raw = read_file(file, FileLayout(one.encoding, one.delimiter, named=True), {one.case or "case_id"})
     case = one.case or ("case_id" if "case_id" in raw.columns else None)
     ids = row_numbers(raw.height) if case is None else raw[case].cast(pl.String).str.strip_chars()
     return raw.select(_typed(raw[name]) for name in raw.columns), pl.DataFrame(
