@@ -1,13 +1,18 @@
-"""What an ONNX file says without being run: the files of its weights, and the classes that a classifier in it lists.
+"""What an ONNX file says without being run: the files of its weights, its classes and labels, and its output.
 
-Both are read from the bytes of the file, as protobuf writes them: the package `onnx` is not needed to use a model.
+Files and classes are read from its bytes, as protobuf writes them: the package `onnx` is not needed to use a model.
 """
 
 from __future__ import annotations
 
+import json
 import mmap
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from palpate.errors import ConfigError
 
 
 def external_data(path: Path) -> list[Path]:
@@ -40,3 +45,33 @@ def _text_at(data: mmap.mmap, place: int) -> str:
         size, shift, place = size | (data[place] & 0x7F) << shift, shift + 7, place + 1
     size |= data[place] << shift
     return data[place + 1 : place + 1 + size].decode("utf-8", "replace") if size < 4096 else ""
+
+
+def listed_labels(text: str | None) -> tuple[str, ...] | None:
+    """The labels in a file's metadata, a JSON list."""
+    try:
+        names = json.loads(text) if text else None
+    except ValueError:
+        return None
+    return tuple(map(str, names)) if isinstance(names, list) else None
+
+
+def chosen_output(outputs: Sequence[Any], asked: str | None, path: Path) -> str:
+    """The output with the probabilities: the one asked for, or the only one that may be it."""
+    listed = ", ".join(f"{node.name}: {node.type}" for node in outputs)
+    if asked is not None:
+        if asked not in {node.name for node in outputs}:
+            raise ConfigError(f"the graph has no output '{asked}'", file=path, hint=f"its outputs are {listed}")
+        return asked
+    numbers = [node for node in outputs if node.type.startswith(("seq(", "tensor(float", "tensor(double"))]
+    likely = [node for node in numbers if "prob" in node.name.lower()] or [
+        node for node in numbers if node.name == "logits"
+    ]
+    chosen = likely or numbers
+    if len(chosen) != 1:
+        raise ConfigError(
+            f"it is not clear which output holds the probabilities: {listed}",
+            file=path,
+            hint="name it with the option `output`",
+        )
+    return str(chosen[0].name)

@@ -17,7 +17,6 @@ The fingerprint covers the files in which a graph keeps its weights ("external d
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -29,7 +28,7 @@ from pydantic import Field
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
 from palpate.models import Model, Probabilities
-from palpate.models.adapters.graphs import classes_in, external_data
+from palpate.models.adapters.graphs import chosen_output, classes_in, external_data, listed_labels
 from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.networks import probabilities_of
 from palpate.models.options import checked_by, digest, existing, parse_options
@@ -86,7 +85,7 @@ class _Graph:
     def __init__(self, session: Any, options: OnnxOptions, path: Path) -> None:
         self._session = session
         self.inputs = {node.name: node for node in session.get_inputs()}
-        self._output = _chosen_output(session.get_outputs(), options.output, path)
+        self._output = chosen_output(session.get_outputs(), options.output, path)
         self._activation = options.activation
         self.multi_label = any(
             node.name != self._output and not node.type.startswith("tensor(float") and len(node.shape) == 2
@@ -305,26 +304,6 @@ def _rows_of_a_run(graph: _Graph, name: str, path: Path) -> int | None:
     return fixed
 
 
-def _chosen_output(outputs: Sequence[Any], asked: str | None, path: Path) -> str:
-    listed = ", ".join(f"{node.name}: {node.type}" for node in outputs)
-    if asked is not None:
-        if asked not in {node.name for node in outputs}:
-            raise ConfigError(f"the graph has no output '{asked}'", file=path, hint=f"its outputs are {listed}")
-        return asked
-    numbers = [node for node in outputs if node.type.startswith(("seq(", "tensor(float", "tensor(double"))]
-    likely = [node for node in numbers if "prob" in node.name.lower()] or [
-        node for node in numbers if node.name == "logits"
-    ]
-    chosen = likely or numbers
-    if len(chosen) != 1:
-        raise ConfigError(
-            f"it is not clear which output holds the probabilities: {listed}",
-            file=path,
-            hint="name it with the option `output`",
-        )
-    return str(chosen[0].name)
-
-
 def _columns(output: Any) -> _OutputColumns:
     """A tensor, the dictionaries of a ZipMap, or a pair of columns for each label."""
     if isinstance(output, list) and output and isinstance(output[0], dict):
@@ -347,7 +326,7 @@ def _in_order(batches: Sequence[NDArray[np.int64]], parts: Sequence[_OutputColum
 def _layout(probe: _OutputColumns, graph: _Graph, metadata: Mapping[str, str], own: OnnxOptions, path: Path) -> _Layout:
     """Which columns are labels, from the graph's metadata and its output for an empty text."""
     n_columns = probe.values.shape[1]
-    listed = _listed(metadata.get("labels"))
+    listed = listed_labels(metadata.get("labels"))
     two_classes = n_columns == 2 and not graph.multi_label and abs(probe.values.sum() - 1) < 1e-3
     classes = probe.names or (classes_in(path, n_columns) if two_classes else None)
     names_both = own.labels is not None and len(own.labels) == 2 and classes in (None, own.labels)
@@ -385,11 +364,3 @@ def _of_two_classes(
 def _wrong_number(names: Sequence[str], n_labels: int, path: Path) -> ConfigError:
     problem = f"there are {len(names)} names for {n_labels} labels"
     return ConfigError(problem, file=path, hint="set the option `labels`")
-
-
-def _listed(text: str | None) -> tuple[str, ...] | None:
-    try:
-        names = json.loads(text) if text else None
-    except ValueError:
-        return None
-    return tuple(map(str, names)) if isinstance(names, list) else None
