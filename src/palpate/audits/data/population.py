@@ -367,7 +367,9 @@ class _Lines(NamedTuple):
         place = {value: k for k, value in enumerate(named)}
         others = sizes.height - len(named)
         known = (
-            column.replace_strict(place, default=len(named), return_dtype=pl.Int64) if place else column.is_null() * 0
+            column.replace_strict(place, default=len(named), return_dtype=pl.Int64)
+            if place
+            else column.is_null().cast(pl.Int64)
         )
         code = known.set(column.is_null(), -1).to_numpy().astype(np.int64)
         return [*named, f"{OTHER} ({others:,} values)" if others > 1 else OTHER] if others else named, code
