@@ -194,10 +194,6 @@ class NamesOfRows(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         return (self.names[parent] for parent in self._parent.tolist())
 
-    def of(self, rows: Ints) -> list[str]:
-        """What some rows are called, all at once."""
-        return [self._names[parent] for parent in self._parent[rows].tolist()]
-
     @overload
     def __getitem__(self, row: int) -> str: ...
     @overload
@@ -206,13 +202,6 @@ class NamesOfRows(Sequence[str]):
         if isinstance(row, slice):
             return NamesOfRows(self.names, self._parent[row])
         return self.names[int(self._parent[row])]
-
-
-def _names_of(names: Sequence[str], rows: Ints) -> list[str]:
-    """What some rows are called."""
-    if isinstance(names, NamesOfRows):
-        return names.of(rows)
-    return [names[row] for row in rows.tolist()]
 
 
 @hides("replacements", "parents")
@@ -291,7 +280,7 @@ class Inputs(_Edited):
             replacement=replacement.astype(np.int64),
             replacements=[self.replacements[w] for w in words.tolist()],
             parents=[self.parents[p] for p in used.tolist()],
-            case_ids=_names_of(self.case_ids, rows),
-            cohorts=_names_of(self.cohorts, rows),
+            case_ids=[self.case_ids[r] for r in rows.tolist()],
+            cohorts=[self.cohorts[r] for r in rows.tolist()],
             images=[self.images[r] for r in rows.tolist()] if self.images else (),
         )
