@@ -220,8 +220,11 @@ def _attention(trial: Trial, passes: Passes, ids: list[list[int]]) -> LabelAtten
         *((name,) for name in ("output_attentions", "output_attention") if name in takes),
     ]
     for asked_by in ways:
-        with torch.inference_mode():
-            output = trial.network(**passes.tensors(ids), **dict.fromkeys(asked_by, True))
+        try:
+            with torch.inference_mode():
+                output = trial.network(**passes.tensors(ids), **dict.fromkeys(asked_by, True))
+        except Exception:  # code of the checkpoint: what it does not return, it does not explain by
+            continue
         for name, part in parts_of(output).items():
             for labels_last in (False, True):
                 if _is_label_attention(part, len(ids), trial.n_outputs, len(ids[0]), labels_last=labels_last):
