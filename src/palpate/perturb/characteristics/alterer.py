@@ -20,6 +20,8 @@ from palpate.errors import ConfigError
 from palpate.perturb.characteristics.age import AgeCharacteristic
 from palpate.perturb.characteristics.checks import check, kind_of
 from palpate.perturb.characteristics.definitions import BUILT_IN, Definition, built_in
+from palpate.perturb.characteristics.doubts import NoteDoubts, Sure, doubt
+from palpate.perturb.characteristics.doubts import triggers as words_of_doubt
 from palpate.perturb.characteristics.gender import GenderCharacteristic
 from palpate.perturb.characteristics.grammar import with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, Action, Contradictory, Detection, EditOutcome, skipped
@@ -45,14 +47,20 @@ class FoundCharacteristics(NamedTuple):
     patient: DescribedPatient
     checked: dict[tuple[str, str], str | None]
     """For each characteristic and kind of group that was checked, what is wrong with the altered note."""
+    doubts: NoteDoubts
 
 
 class Alterer:
     """Alters notes in some characteristics: names of built-in ones, or definitions loaded from YAML."""
 
     def __init__(
-        self, characteristics: Iterable[str | Definition] = NAMES, *, contradictory: Contradictory = "skip"
+        self,
+        characteristics: Iterable[str | Definition] = NAMES,
+        *,
+        contradictory: Contradictory = "skip",
+        sure: Sure = "strict",
     ) -> None:
+        self._is_strict = sure == "strict"
         self._by_name = {c.name: c for c in (_make(item, contradictory) for item in characteristics)}
         words: dict[str, list[str]] = {
             "people": sorted(people.OTHERS),
@@ -63,6 +71,8 @@ class Alterer:
         for part in (GenderCharacteristic(), AgeCharacteristic(), *self._by_name.values()):
             for tag, triggers in part.triggers().items():
                 words.setdefault(tag, []).extend(triggers)
+        for tag, triggers in words_of_doubt(self._by_name if self._is_strict else ()).items():
+            words.setdefault(tag, []).extend(triggers)
         self._lexicon = TriggerWords(words)
         self._plain = {
             form[0].upper() + form[1:]: form
@@ -94,7 +104,7 @@ class Alterer:
         """Scan a note, once for all groups."""
         patient = DescribedPatient(self._lexicon.scan(text))
         by_name = {name: one.find(patient) for name, one in self._by_name.items()}
-        return FoundCharacteristics(text, by_name, patient, {})
+        return FoundCharacteristics(text, by_name, patient, {}, NoteDoubts())
 
     def detection(self, found: FoundCharacteristics) -> Detection:
         """What the note says about its patient."""
@@ -113,10 +123,20 @@ class Alterer:
         if not outcome.edits:
             return outcome
         for name, wanted in pairs:
-            wrong = self._read_again(found, name, wanted, outcome, alone=len(pairs) == 1)
+            wrong = self._in_doubt(found, name, wanted, outcome, alone=len(pairs) == 1)
+            wrong = wrong or self._read_again(found, name, wanted, outcome, alone=len(pairs) == 1)
             if wrong:
                 return skipped(wrong if len(pairs) == 1 else f"{name}: {wrong}")
         return outcome
+
+    def _in_doubt(
+        self, found: FoundCharacteristics, name: str, wanted: str, outcome: EditOutcome, *, alone: bool
+    ) -> str | None:
+        """What the second reader is not sure of; of several characteristics, each is asked for its own edits."""
+        if not self._is_strict:
+            return None
+        own = outcome if alone else self._one(name).outcome(found.by_name[name], wanted)
+        return doubt(found.patient, name, found.by_name[name], wanted, own.edits, found.doubts) if own.edits else None
 
     def _read_again(
         self, found: FoundCharacteristics, name: str, wanted: str, outcome: EditOutcome, *, alone: bool

@@ -1,0 +1,263 @@
+"""Genders: words of a gender that were not changed, pronouns that may be another person's, words that show a sex."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from palpate.cases.edits import Edit
+from palpate.files import read_resource
+from palpate.perturb.characteristics.gender.anatomy import sexed_words
+from palpate.perturb.characteristics.gender.owners import pronouns
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, DescribedPatient
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OTHERS
+
+_WORDING = {"female": "female", "male": "male", "trans woman": "female", "trans man": "male"}
+_OPPOSITE = {"female": "male", "male": "female"}
+_NEAR = 2
+"""In how many sentences before a pronoun its person is looked for."""
+_SPOUSE = frozenset("wife husband spouse partner husb hubby missus girlfriend boyfriend gf bf fiance fiancee ex".split())
+_LETTER = re.compile(r"(?<![\w/.'’&°-])[MF](?![\w/'’&-])")
+_NUMBER_BEFORE = re.compile(r"\d[\d.]*\s?(?:[°º]|deg(?:rees?)?)?\s?$", re.IGNORECASE)
+_AGE_BEFORE = re.compile(r"(?:^|[^\d.])\d\d\s?$")
+_INITIAL = re.compile(r"[A-Z][a-z]+\s$")
+_TUBE = re.compile(r"\s*(?:foley|fr\b|french|cath)", re.IGNORECASE)
+_TELLS = re.compile(
+    r"\b(?:reports?|reported|states?|stated|says?|said|notes?|noted|noticed|found|saw|that|thinks?|thought|feels|felt|worried|concerned|"
+    r"brought|brings|drove|because|if|when|how|why|where|believes?|denies|tells?|told\s+me|describes?|mentions?|helps|turns|feeds|"
+    r"bathes|lifts|cares\s+for|visits|drives)(?:\s+that)?\s+[\"“'‘]?$",
+    re.IGNORECASE,
+)
+_OWN_KIN = re.compile(r"\s+(?:own\s+|older\s+|younger\s+|late\s+|elderly\s+|twin\s+|[\d-]+[\s-]?(?:y/?o|year[\s-]old)\s+)?(?P<word>[a-z]+)", re.IGNORECASE)
+_ACCOMPANIED = re.compile(r"\b(?:with|w|by|and|of|from|to|for|per|lives|live|via)\W*(?:his|her|the|their|pt['’]?s|patient['’]?s)?\s*$", re.IGNORECASE)
+_NEW_CLAUSE = re.compile(r"[,;:.]|\b(?:and|but|who|that|which|I|we|so|then)\b")
+_SPOKEN_TO = re.compile(
+    r"\b(?:told|asked|informed|advised|called|updated|explained|discussed|spoke|counsel\w*|reassured|thanked|with|to|let|gave|encouraged)\s+"
+    r"(?:with\s+|to\s+)?$",
+    re.IGNORECASE,
+)
+_NAME_NEXT = re.compile(r"\.?[ \t]+[A-Z]")
+_TOLD_BY = re.compile(
+    r"(?:-in-law)?\s+(?:also\s+)?(?:reports?|reported|states?|stated|says?|said|notes?|noted|noticed|found|saw|thinks?|feels|is\s+(?:worried|concerned)|"
+    r"describes?|mentions?|confirms?|denies|brought|brings)\b",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(r"\.?[ \t]+(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z]+")
+_BEFORE_NAME = re.compile(r"\b(?P<word>[A-Za-z]+)[.,:(]?\s+$")
+_WEEKS = re.compile(r"(?<![\d/.])\d{1,2}(?:\s?\+\s?\d)?\s?/\s?40\b|(?<![\w.])[Gg]\s?\d{1,2}\s?[Pp]\s?\d")
+_VERB = re.compile(
+    r"\b(?:and|but|or|then|also|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>is|has|was|does|denies|reports|states|says|takes|lives|works|uses|feels|"
+    r"wants|needs|drinks|smokes|appears|presents|complains|remains|continues|endorses|admits|notes|describes|gets|sees|plans|agrees|"
+    r"understands|tolerates|requires)\b",
+    re.IGNORECASE,
+)
+
+
+@cache
+def _crude() -> dict[str, Any]:
+    table: dict[str, Any] = read_resource("palpate.perturb.characteristics.doubts", "crude.yaml")
+    return table
+
+
+@cache
+def _kin() -> dict[str, str]:
+    """Other people, with their gender; "either" for those of whom the word does not tell."""
+    told = {word: sex for sex, words in _crude()["kin"].items() for word in words.split()}
+    return {**dict.fromkeys(OTHERS, "either"), **told, **GENDER_OF_KIN}
+
+
+@cache
+def _sexed() -> dict[str, str]:
+    return {word: sex for sex, words in _crude()["sexed"].items() for word in words.lower().split() if word.isalpha()}
+
+
+def triggers() -> dict[str, tuple[str, ...]]:
+    """The words to scan for, by tag."""
+    return {
+        "sure:kin": tuple(_kin()),
+        "sure:spouse": tuple(_crude()["spouses"].split()),
+        "sure:sexed": (*_sexed(), *sexed_words()),
+        "sure:transition": tuple(word for word in _crude()["transition"].split() if word.isalpha()),
+    }
+
+
+def gender_doubt(patient: DescribedPatient, found: Any, group: str, edits: Sequence[Edit]) -> str | None:
+    """Why it is not sure that all words of the patient were changed, and no others."""
+    note = patient.note
+    wording = _WORDING.get(group)
+    if (group not in ("female", "male") or found.identity.is_told) and note.hits("sure:transition"):
+        return "a word of a transition"
+    sexed = _sexed_word(patient, group, found.base)
+    if sexed:
+        return f"'{sexed}' shows a sex"
+    if group == "transgender" or (wording is not None and wording == found.base):
+        return None
+    changed = {edit.start for edit in edits if edit.end > edit.start}
+    return (
+        _left_words(note, changed, neutral=wording is None)
+        or _left_letters(note.text, edits)
+        or _left_names(note, found.base, changed, neutral=wording is None)
+        or _another_person(note, found.base, edits)
+        or (_verbs(note, edits) if wording is None else None)
+    )
+
+
+def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str | None:
+    """A word that shows a sex that does not fit the group, unless a relative is near."""
+    note, target = patient.note, _WORDING.get(group)
+    if target is None or (base == target and group in ("female", "male")):
+        return None
+    trans = group in ("trans woman", "trans man")
+    against = target if trans else _OPPOSITE[target]
+    words = _sexed()
+    for hit in note.hits("sure:sexed"):
+        if words.get(hit.word) == against and not _beside_kin(note, hit, child=patient.is_child):
+            return hit.word
+    if against == "female":
+        weeks = _WEEKS.search(note.text)
+        if weeks and not patient.is_child:
+            return weeks.group()
+    return None
+
+
+def _beside_kin(note: ScannedNote, hit: Hit, *, child: bool) -> bool:
+    """Whether a word may be a relative's: in a family history, or with a relative in its sentence; a child's, its mother's."""
+    if child or note.in_family(hit.start):
+        return child or note.in_family(hit.start)
+    first, _ = note.sentence(hit.start)
+    return any(first <= one.start < hit.start and one.word in OTHERS for one in note.hits("people"))
+
+
+def _left_words(note: ScannedNote, changed: set[int], *, neutral: bool) -> str | None:
+    """A pronoun, noun, title or word for a spouse that was not changed, and that nobody else explains."""
+    for hit, gender in pronouns(note):
+        if hit.start not in changed and not _has_person(note, hit, gender, spouse=neutral):
+            return f"'{note.text[hit.start : hit.end]}' would stay"
+    for hit in (*note.hits("noun"), *note.hits("role")):
+        if hit.word in OTHERS or _is_inside(hit, changed) or NOT_A_PERSON.match(note.text, hit.end):
+            continue
+        if not (note.in_family(hit.start) or _has_person(note, hit, "either", far=False)):
+            return f"'{note.text[hit.start : hit.end]}' would stay"
+    for hit in note.hits("title"):
+        named = hit.start not in changed and _NAME_NEXT.match(note.text, hit.end)
+        if named and not _has_person(note, hit, "either", far=False):
+            return f"'{note.text[hit.start : hit.end]}' would stay"
+    spouses = [*note.hits("spouse"), *note.hits("sure:spouse")]
+    for hit in () if neutral else spouses:
+        if hit.start not in changed and len(hit.word) > 2 and not note.in_family(hit.start):
+            return f"'{hit.word}' would stay"
+    return None
+
+
+def _is_inside(hit: Hit, changed: set[int]) -> bool:
+    return any(hit.start <= start < hit.end or start < hit.start < start + 4 for start in changed)
+
+
+def _has_person(note: ScannedNote, hit: Hit, gender: str, *, far: bool = True, spouse: bool = True) -> bool:
+    """Whether another person of the gender is named before, in this sentence or one of those before it.
+
+    A spouse's words should have been changed, so a spouse explains them only where `spouse` says so.
+    """
+    if note.in_family(hit.start):
+        return True
+    number, kin = note.sentence_number(hit.start), _kin()
+    for one in reversed(note.hits("sure:kin")):
+        if one.start >= hit.start:
+            continue
+        if number - note.sentence_number(one.start) > (_NEAR if far else 0):
+            return False
+        if not spouse and one.word in _SPOUSE:
+            continue
+        if gender == "either" or kin[one.word] in (gender, "either"):
+            return True
+    return False
+
+
+def _left_letters(text: str, edits: Sequence[Edit]) -> str | None:
+    """An M or F that was not changed: "arrived 2016 F"."""
+    for match in _LETTER.finditer(text):
+        start = match.start()
+        if any(edit.start <= start < edit.end for edit in edits):
+            continue
+        if _TUBE.match(text, match.end()) or (text[match.end() : match.end() + 1] == "." and _INITIAL.search(text, 0, start)):
+            continue
+        if _NUMBER_BEFORE.search(text, max(0, start - 16), start) and not _AGE_BEFORE.search(text, max(0, start - 5), start):
+            continue
+        return f"'{match.group()}' would stay"
+    return None
+
+
+def _left_names(note: ScannedNote, base: str, changed: set[int], *, neutral: bool) -> str | None:
+    """A first name that was not changed, after a title that was: "Master John Brown"."""
+    if neutral:
+        return None
+    for hit in note.hits("title"):
+        match = _NAMED.match(note.text, hit.end) if hit.start in changed else None
+        if match and match.start("first") not in changed:
+            return "a first name would stay"
+    return None
+
+
+def _another_person(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str | None:
+    """A pronoun that was changed, though somebody else of the gender is near: "daughter asks, I told her"."""
+    changed = {edit.start: edit.text.lower() for edit in edits if edit.end > edit.start}
+    settled = -1
+    for hit, gender in pronouns(note):
+        if hit.start not in changed or gender != base:
+            continue
+        own = _OWN_KIN.match(note.text, hit.end) if hit.word in ("his", "her") else None
+        if own and own.group("word").lower() in _kin():
+            continue
+        number = note.sentence_number(hit.start)
+        near = list(_same_gender(note, hit, gender)) if number != settled else []
+        for one in near:
+            if not _is_told_of(note, one, hit, is_object=changed[hit.start] in ("him", "her", "them")):
+                return f"'{note.text[hit.start : hit.end]}' after '{one.word}'"
+        if near:
+            settled = number  # "his son says he took his pills": the second is whose the first is
+    return None
+
+
+def _is_told_of(note: ScannedNote, one: Hit, hit: Hit, *, is_object: bool) -> bool:
+    """Whether a pronoun is not the other person's: "son reports he fell", "son to bring him back"."""
+    text = note.text
+    if _TELLS.search(text, max(one.end, hit.start - 24), hit.start):
+        return True
+    if hit.word in ("his", "he", "she", "hers") or not is_object:
+        return False
+    if note.sentence_number(one.start) != note.sentence_number(hit.start):
+        return _SPOKEN_TO.search(text, max(0, hit.start - 24), hit.start) is None
+    return _NEW_CLAUSE.search(text, one.end, hit.start) is None
+
+
+def _same_gender(note: ScannedNote, hit: Hit, gender: str) -> Iterator[Hit]:
+    """Other people of the gender before a pronoun in its sentence, and those who open the sentence before."""
+    first, _ = note.sentence(hit.start)
+    kin = _kin()
+    for one in note.hits("sure:kin"):
+        if one.start >= hit.start:
+            return
+        if kin[one.word] != gender or note.text[one.end : one.end + 2] in ("'s", "’s"):
+            continue
+        if one.start >= first:
+            yield one
+        elif note.sentence_number(hit.start) - note.sentence_number(one.start) == 1:
+            opening = note.opening(one.start)
+            told_by = _TOLD_BY.match(note.text, one.end) or _ACCOMPANIED.search(note.text, opening, one.start)
+            if one.start - opening <= 12 and not told_by:
+                yield one
+
+
+def _verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
+    """A verb of one person after "they": "they deny fever and reports a cough"."""
+    for edit in edits:
+        if edit.text.lower() != "they":
+            continue
+        _, last = note.sentence(edit.start)
+        for match in _VERB.finditer(note.text, edit.end, last):
+            if not any(one.start == match.start("verb") for one in edits):
+                return f"'{match.group('verb')}' after they"
+    return None
