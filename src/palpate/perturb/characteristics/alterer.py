@@ -20,8 +20,9 @@ from palpate.errors import ConfigError
 from palpate.perturb.characteristics.age import AgeCharacteristic
 from palpate.perturb.characteristics.checks import check, kind_of
 from palpate.perturb.characteristics.definitions import BUILT_IN, Definition, built_in
-from palpate.perturb.characteristics.doubts import NoteDoubts, Sure, doubt
+from palpate.perturb.characteristics.doubts import NoteDoubts, SecondReader, Sure
 from palpate.perturb.characteristics.doubts import triggers as words_of_doubt
+from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.gender import GenderCharacteristic
 from palpate.perturb.characteristics.grammar import with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, Action, Contradictory, Detection, EditOutcome, skipped
@@ -60,7 +61,7 @@ class Alterer:
         contradictory: Contradictory = "skip",
         sure: Sure = "strict",
     ) -> None:
-        self._is_strict = sure == "strict"
+        self._second = SecondReader(contradictory == "skip") if sure == "strict" else None
         self._by_name = {c.name: c for c in (_make(item, contradictory) for item in characteristics)}
         words: dict[str, list[str]] = {
             "people": sorted(people.OTHERS),
@@ -71,7 +72,7 @@ class Alterer:
         for part in (GenderCharacteristic(), AgeCharacteristic(), *self._by_name.values()):
             for tag, triggers in part.triggers().items():
                 words.setdefault(tag, []).extend(triggers)
-        for tag, triggers in words_of_doubt(self._by_name if self._is_strict else ()).items():
+        for tag, triggers in words_of_doubt(self._by_name if self._second else ()).items():
             words.setdefault(tag, []).extend(triggers)
         self._lexicon = TriggerWords(words)
         self._plain = {
@@ -133,10 +134,11 @@ class Alterer:
         self, found: FoundCharacteristics, name: str, wanted: str, outcome: EditOutcome, *, alone: bool
     ) -> str | None:
         """What the second reader is not sure of; of several characteristics, each is asked for its own edits."""
-        if not self._is_strict:
-            return None
         own = outcome if alone else self._one(name).outcome(found.by_name[name], wanted)
-        return doubt(found.patient, name, found.by_name[name], wanted, own.edits, found.doubts) if own.edits else None
+        if self._second is None or not own.edits:
+            return None
+        altered = AlteredTo(name, wanted, found.by_name[name], own.edits)
+        return self._second.doubt(found.patient, altered, found.doubts)
 
     def _read_again(
         self, found: FoundCharacteristics, name: str, wanted: str, outcome: EditOutcome, *, alone: bool

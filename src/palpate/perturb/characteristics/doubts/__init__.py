@@ -1,9 +1,9 @@
 """The second reader: after an alteration, whatever nobody is sure of makes the note a skip.
 
-The first reader (`reading`, `gender`, `age`, `wording`) understands sentences, and errs on words it has never seen. This
-one is the opposite: it knows many words (crude.yaml), asks only whether one of them is in the note and was not changed,
-and does not ask whose it is. A note in which it finds one is skipped with the reason "not sure". Both have to agree before
-a note counts as altered, so an error of one of them is not enough.
+The first reader (`reading`, `gender`, `age`, `wording`) understands sentences, and errs on words it has never seen.
+This one is the opposite: it knows many words (crude.yaml), asks only whether one of them is in the note and was not
+changed, and hardly asks whose it is. A note in which it finds one is skipped with the reason "not sure". Both have to
+agree before a note counts as altered, so an error of one of them is not enough.
 
 genders  words of a gender that were not changed, pronouns beside another person of the same gender, words of a sex
 ages     words that only some ages allow, and numbers that may be the age
@@ -15,14 +15,12 @@ The words are found by the scan that all characteristics share, so the second re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
-from palpate.cases.edits import Edit
-from palpate.perturb.characteristics.age import AgeCharacteristic
 from palpate.perturb.characteristics.doubts import ages, genders, topics
-from palpate.perturb.characteristics.doubts.places import odd_place
+from palpate.perturb.characteristics.doubts.places import AlteredTo, odd_place
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 
 Sure = Literal["strict", "normal"]
@@ -51,21 +49,26 @@ def triggers(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def doubt(
-    patient: DescribedPatient, name: str, found: Any, group: str, edits: Sequence[Edit], known: NoteDoubts
-) -> str | None:
-    """Why nobody is sure of an alteration; None if both readers agree."""
-    if name == AgeCharacteristic.name:
-        if known.aged is None:
-            known.aged = ages.AgeDoubts(patient, edits)
-        why = known.aged.doubt(group)
-        return f"{REASON}: {why}" if why else None
-    key = (name, group)
-    if key not in known.by_kind:
-        if name == "gender":
-            why = genders.gender_doubt(patient, found, group, edits)
+class SecondReader(NamedTuple):
+    """Asks whether a word was left; with `contradictions`, also whether one contradicts the new group."""
+
+    contradictions: bool = True
+
+    def doubt(self, patient: DescribedPatient, altered: AlteredTo, known: NoteDoubts) -> str | None:
+        """Why nobody is sure of an alteration; None if both readers agree."""
+        if altered.name == "age":
+            if known.aged is None:
+                known.aged = ages.AgeDoubts(patient, altered.edits)
+            why = known.aged.left or (known.aged.against(altered.group) if self.contradictions else None)
         else:
-            why = topics.topic_doubt(patient, name, found, group, edits)
-        known.by_kind[key] = why or odd_place(patient.note.text, edits)
-    why = known.by_kind[key]
-    return f"{REASON}: {why}" if why else None
+            key = (altered.name, altered.group)
+            if key not in known.by_kind:
+                known.by_kind[key] = self._word(patient, altered) or odd_place(patient.note.text, altered.edits)
+            why = known.by_kind[key]
+        return f"{REASON}: {why}" if why else None
+
+    def _word(self, patient: DescribedPatient, altered: AlteredTo) -> str | None:
+        if altered.name != "gender":
+            return topics.topic_doubt(patient, altered) if self.contradictions else None
+        against = genders.contradiction(patient, altered) if self.contradictions else None
+        return against or genders.left_over(patient, altered)

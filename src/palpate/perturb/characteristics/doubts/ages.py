@@ -18,17 +18,28 @@ _CHILD = 16
 """Younger patients' notes are a child's in more ways than can be told."""
 _YEARS_BEFORE_HABIT = 14
 _NUMBER = re.compile(r"\d+")
-_YEARS_LONG = re.compile(r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)", re.IGNORECASE)
+_YEARS_LONG = re.compile(
+    r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
+    re.IGNORECASE,
+)
 _AGO = re.compile(r"\b(?:in|over|within|next|every|for\s+the\s+next|q)\s+~?$", re.IGNORECASE)
-_AGE_AFTER = re.compile(r"[\s-]?(?:y\.?/?\s?o\b|yr|years?[\s-]old|y\b|[MFmf]\b|(?:trans|man|woman|male|female|lady|gentleman|RH[MFW])\b)", re.IGNORECASE)
-_AGE_BEFORE = re.compile(r"(?:\b(?:age|aged|ages|turned|turns|turning)\s*[:=]?\s*(?:of\s+)?|\b(?:is|now)\s+)$", re.IGNORECASE)
-_UNIT_AFTER = re.compile(r"\s?(?:%|mg|mcg|ml|cc|kg|lb|cm|mm|bpm|units?|min|hrs?|hours?|days?|weeks?|wks?|months?|mos?|/|\.\d|:|pack|py|°|degrees|[CF]\b|in\b|years?\s+(?:ago|of\b|history))", re.IGNORECASE)
+_AGE_AFTER = re.compile(
+    r"[\s-]?(?:y\.?/?\s?o\b|yr|years?[\s-]old|y\b|[MFmf]\b|(?:trans|man|woman|male|female|lady|gentleman|RH[MFW])\b)",
+    re.IGNORECASE,
+)
+_AGE_BEFORE = re.compile(
+    r"(?:\b(?:age|aged|ages|turned|turns|turning)\s*[:=]?\s*(?:of\s+)?|\b(?:is|now)\s+)$", re.IGNORECASE
+)
+_UNIT_AFTER = re.compile(
+    r"\s?(?:%|mg|mcg|ml|cc|kg|lb|cm|mm|bpm|units?|min|hrs?|hours?|days?|weeks?|wks?|months?|mos?|/|\.\d|:|pack|py|°|degrees|[CF]\b|in\b|years?\s+(?:ago|of\b|history))",
+    re.IGNORECASE,
+)
 _DECADE = re.compile(r"['’]?s\b")
 _IN_HIS = re.compile(r"\bin\s+(?:his|her|their|the)?\s*(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
 _AT = re.compile(r"\b(?:at|age|aged|@|is|was)\s*(?:age\s*)?$", re.IGNORECASE)
-_CENTURY = re.compile(r"(?:19[3-9]|20[0-4])\d")
-_SIBLINGS = frozenset("brother sister sibling brothers sisters siblings sis bro twin".split())
-_SPOUSES = frozenset("husband wife spouse partner husb hubby".split())
+_BIRTH = re.compile(r"(?:\s+(?:of\s+birth|in|on))?[\s:.)-]*(?:\[\*\*)?(?:[A-Z][a-z]+\s+)?\d[\d/., -]*", re.IGNORECASE)
+_SIBLINGS = frozenset(["brother", "sister", "sibling", "brothers", "sisters", "siblings", "sis", "bro", "twin"])
+_SPOUSES = frozenset(["husband", "wife", "spouse", "partner", "husb", "hubby"])
 
 
 class AgeWord(NamedTuple):
@@ -70,9 +81,9 @@ def _rows() -> dict[str, tuple[AgeWord, ...]]:
     found: dict[str, list[AgeWord]] = {}
     for row in read_resource("palpate.perturb.characteristics.doubts", "crude.yaml")["ages"]:
         keys = ("before", "after", "not_before", "not_after", "not_near")
-        patterns = [re.compile(row[key], re.IGNORECASE) if key in row else None for key in keys]
+        patterns = {key: re.compile(row[key], re.IGNORECASE) if key in row else None for key in keys}
         kin = (row["kin"][0], row["kin"][1]) if "kin" in row else None
-        one = AgeWord(row["ages"][0], row["ages"][1], kin, *patterns, "either" in row)
+        one = AgeWord(row["ages"][0], row["ages"][1], kin, either="either" in row, **patterns)
         for word in row["words"].lower().split():
             found.setdefault(word, []).append(one)
     return {word: tuple(rows) for word, rows in found.items()}
@@ -80,7 +91,11 @@ def _rows() -> dict[str, tuple[AgeWord, ...]]:
 
 def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
-    return {"sure:age": tuple(_rows()), "sure:kin_age": (*_SIBLINGS, *_SPOUSES)}
+    return {
+        "sure:age": tuple(_rows()),
+        "sure:kin_age": (*_SIBLINGS, *_SPOUSES),
+        "sure:birth": ("dob", "born", "birth", "birthdate"),
+    }
 
 
 class AgeDoubts:
@@ -90,10 +105,8 @@ class AgeDoubts:
         self._patient, self._note = patient, patient.note
         self._spans = [(edit.start, edit.end) for edit in edits]
 
-    def doubt(self, group: str) -> str | None:
-        """Why an age is not sure."""
-        if self._left:
-            return self._left
+    def against(self, group: str) -> str | None:
+        """A word that does not allow an age."""
         years = 90 if group == "90+" else int(group)
         return next((f"'{word}' at this age" for word, low, high in self._limits if not low <= years <= high), None)
 
@@ -114,11 +127,13 @@ class AgeDoubts:
         return [*found, *self._long_ago(), *self._of_kin()]
 
     @cached_property
-    def _left(self) -> str | None:
+    def left(self) -> str | None:
         """What may be the age, and would stay."""
         if self._told and min(self._told) < _CHILD:
             return "a child's note"
         text = self._note.text
+        if any(self._is_unmoved(hit.end) for hit in self._note.hits("sure:birth")):
+            return "a date of birth would stay"
         for match in _NUMBER.finditer(text):
             start, end = match.span()
             if end - start != 2 or any(low <= start < high for low, high in self._spans):
@@ -128,6 +143,11 @@ class AgeDoubts:
             if self._may_be_age(int(match.group()), start, end) and not self._is_of_others(start):
                 return "a number that may be the age"
         return None
+
+    def _is_unmoved(self, end: int) -> bool:
+        """Whether a date of birth is not moved with the age."""
+        date = _BIRTH.match(self._note.text, end)
+        return date is not None and not any(end <= start <= date.end() for start, _ in self._spans)
 
     def _may_be_age(self, value: int, start: int, end: int) -> bool:
         text = self._note.text
@@ -149,7 +169,11 @@ class AgeDoubts:
         text = self._note.text
         for match in _NUMBER.finditer(text):
             start, end = match.span()
-            if end - start == 2 and int(match.group()) >= 8 and not any(low <= start < high for low, high in self._spans):
+            if (
+                end - start == 2
+                and int(match.group()) >= 8
+                and not any(low <= start < high for low, high in self._spans)
+            ):
                 long = _YEARS_LONG.match(text, end)
                 if long is None or text[start - 1 : start] in ("/", ".", "-") or self._is_of_others(start):
                     continue

@@ -9,7 +9,9 @@ from typing import Any
 
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
+from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.gender.anatomy import sexed_words
+from palpate.perturb.characteristics.gender.firstnames import name_words, names
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, DescribedPatient
@@ -19,10 +21,10 @@ _WORDING = {"female": "female", "male": "male", "trans woman": "female", "trans 
 _OPPOSITE = {"female": "male", "male": "female"}
 _NEAR = 2
 """In how many sentences before a pronoun its person is looked for."""
-_SPOUSE = frozenset("wife husband spouse partner husb hubby missus girlfriend boyfriend gf bf fiance fiancee ex".split())
+_SPOUSE_WORDS = "wife husband spouse partner husb hubby missus girlfriend boyfriend gf bf fiance fiancee ex"
+_SPOUSE = frozenset(_SPOUSE_WORDS.split())
 _LETTER = re.compile(r"(?<![\w/.'’&°-])[MF](?![\w/'’&-])")
-_NUMBER_BEFORE = re.compile(r"\d[\d.]*\s?(?:[°º]|deg(?:rees?)?)?\s?$", re.IGNORECASE)
-_AGE_BEFORE = re.compile(r"(?:^|[^\d.])\d\d\s?$")
+_DEGREES = re.compile(r"(?:\b(?:9[4-9]|10\d|110)(?:\.\d+)?|\bdeg(?:rees?)?|[°º])\s?[°º]?\s?$", re.IGNORECASE)
 _INITIAL = re.compile(r"[A-Z][a-z]+\s$")
 _TUBE = re.compile(r"\s*(?:foley|fr\b|french|cath)", re.IGNORECASE)
 _TELLS = re.compile(
@@ -31,9 +33,15 @@ _TELLS = re.compile(
     r"bathes|lifts|cares\s+for|visits|drives)(?:\s+that)?\s+[\"“'‘]?$",
     re.IGNORECASE,
 )
-_OWN_KIN = re.compile(r"\s+(?:own\s+|older\s+|younger\s+|late\s+|elderly\s+|twin\s+|[\d-]+[\s-]?(?:y/?o|year[\s-]old)\s+)?(?P<word>[a-z]+)", re.IGNORECASE)
-_ACCOMPANIED = re.compile(r"\b(?:with|w|by|and|of|from|to|for|per|lives|live|via)\W*(?:his|her|the|their|pt['’]?s|patient['’]?s)?\s*$", re.IGNORECASE)
-_NEW_CLAUSE = re.compile(r"[,;:.]|\b(?:and|but|who|that|which|I|we|so|then)\b")
+_OWN_KIN = re.compile(
+    r"\s+(?:own\s+|older\s+|younger\s+|late\s+|elderly\s+|twin\s+|[\d-]+[\s-]?(?:y/?o|year[\s-]old)\s+)?(?P<word>[a-z]+)",
+    re.IGNORECASE,
+)
+_ACCOMPANIED = re.compile(
+    r"\b(?:with|w|by|and|of|from|to|for|per|lives|live|via)\W*(?:his|her|the|their|pt['’]?s|patient['’]?s)?\s*$",
+    re.IGNORECASE,
+)
+_NEW_CLAUSE = re.compile(r"[,;:.]|\s[-–—/]|\b(?:and|but|who|that|which|I|we|so|then)\b")
 _SPOKEN_TO = re.compile(
     r"\b(?:told|asked|informed|advised|called|updated|explained|discussed|spoke|counsel\w*|reassured|thanked|with|to|let|gave|encouraged)\s+"
     r"(?:with\s+|to\s+)?$",
@@ -45,8 +53,24 @@ _TOLD_BY = re.compile(
     r"describes?|mentions?|confirms?|denies|brought|brings)\b",
     re.IGNORECASE,
 )
+_PRESENTED = re.compile(
+    r"\b(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z'’]+(?:-[A-Z][a-z]+)?[ \t]*,?[ \t]*\(?"
+    r"(?:is[ \t]+an?[ \t]+)?\d{1,3}[ \t-]?(?:[MF]\b|y|mo)"
+)
+""" "Dillon Cleveland 17M"."""
+_SOMEBODY = re.compile(
+    r"\b(?:Drs?|Prof|RN|NP|PA|MD|MW|CNA|LPN|Nurse|nurse|Doctor|doctor|midwife|by|per|aide|son|daughter|wife|husband|partner|mother|father|"
+    r"mom|mum|dad|brother|sister|friend|caregiver|carer|aunt|uncle|dtr|sitter|attending|resident|surgeon|with|St|Saint|"
+    r"at|in)\b\.?[\s:,(]*(?:[A-Z][a-z]*\.?\s+)?$"
+)
+_PROVIDER_NEXT = re.compile(r"(?:\s+[A-Z][\w'’-]*){0,2}\s*,?\s*(?:RN|NP|PA|MD|DO|LPN|CNA|MSW|PhD|PT|OT|Dr)\b|['’]s\b|-")
+_LAST_NAME = re.compile(r"\s+[A-Z][a-z]")
+_SPOUSE_NAMED = re.compile(r"\s*[,(]?\s*(?P<name>[A-Z][a-z]+)\b")
+_NO_NAME_WORDS = (
+    "He She His Her They The Is At In On Has Was And Who With To Also Called States Reports Says No Not Will"
+)
+_NO_NAMES = frozenset(_NO_NAME_WORDS.split())
 _NAMED = re.compile(r"\.?[ \t]+(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z]+")
-_BEFORE_NAME = re.compile(r"\b(?P<word>[A-Za-z]+)[.,:(]?\s+$")
 _WEEKS = re.compile(r"(?<![\d/.])\d{1,2}(?:\s?\+\s?\d)?\s?/\s?40\b|(?<![\w.])[Gg]\s?\d{1,2}\s?[Pp]\s?\d")
 _VERB = re.compile(
     r"\b(?:and|but|or|then|also|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>is|has|was|does|denies|reports|states|says|takes|lives|works|uses|feels|"
@@ -84,23 +108,28 @@ def triggers() -> dict[str, tuple[str, ...]]:
     }
 
 
-def gender_doubt(patient: DescribedPatient, found: Any, group: str, edits: Sequence[Edit]) -> str | None:
-    """Why it is not sure that all words of the patient were changed, and no others."""
-    note = patient.note
-    wording = _WORDING.get(group)
-    if (group not in ("female", "male") or found.identity.is_told) and note.hits("sure:transition"):
+def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
+    """A word that may contradict the group: of a sex, or of a transition."""
+    group, told = altered.group, altered.found.identity.is_told
+    if (group not in ("female", "male") or told) and patient.note.hits("sure:transition"):
         return "a word of a transition"
-    sexed = _sexed_word(patient, group, found.base)
-    if sexed:
-        return f"'{sexed}' shows a sex"
-    if group == "transgender" or (wording is not None and wording == found.base):
+    sexed = _sexed_word(patient, group, altered.found.base)
+    return f"'{sexed}' shows a sex" if sexed else None
+
+
+def left_over(patient: DescribedPatient, altered: AlteredTo) -> str | None:
+    """Why it is not sure that all words of the patient were changed, and no others."""
+    note, base, edits = patient.note, altered.found.base, altered.edits
+    wording = _WORDING.get(altered.group)
+    if altered.group == "transgender" or base is None or wording == base:
         return None
     changed = {edit.start for edit in edits if edit.end > edit.start}
     return (
         _left_words(note, changed, neutral=wording is None)
         or _left_letters(note.text, edits)
-        or _left_names(note, found.base, changed, neutral=wording is None)
-        or _another_person(note, found.base, edits)
+        or (_left_names(note, base, changed) if wording else None)
+        or _left_child(patient)
+        or _another_person(note, base, edits)
         or (_verbs(note, edits) if wording is None else None)
     )
 
@@ -124,7 +153,7 @@ def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str 
 
 
 def _beside_kin(note: ScannedNote, hit: Hit, *, child: bool) -> bool:
-    """Whether a word may be a relative's: in a family history, or with a relative in its sentence; a child's, its mother's."""
+    """Whether a word may be a relative's: in a family history, after a relative; in a child's note, the mother's."""
     if child or note.in_family(hit.start):
         return child or note.in_family(hit.start)
     first, _ = note.sentence(hit.start)
@@ -150,6 +179,14 @@ def _left_words(note: ScannedNote, changed: set[int], *, neutral: bool) -> str |
         if hit.start not in changed and len(hit.word) > 2 and not note.in_family(hit.start):
             return f"'{hit.word}' would stay"
     return None
+
+
+def _left_child(patient: DescribedPatient) -> str | None:
+    """A child whom the note calls somebody's daughter: "mom reports 10yo daughter"."""
+    if not patient.is_child:
+        return None
+    told = (hit.word for hit in patient.note.hits("people") if hit.word in ("son", "daughter", "sister", "brother"))
+    return next((f"'{word}' would stay" for word in told), None)
 
 
 def _is_inside(hit: Hit, changed: set[int]) -> bool:
@@ -182,23 +219,46 @@ def _left_letters(text: str, edits: Sequence[Edit]) -> str | None:
         start = match.start()
         if any(edit.start <= start < edit.end for edit in edits):
             continue
-        if _TUBE.match(text, match.end()) or (text[match.end() : match.end() + 1] == "." and _INITIAL.search(text, 0, start)):
+        if _TUBE.match(text, match.end()) or (
+            text[match.end() : match.end() + 1] == "." and _INITIAL.search(text, 0, start)
+        ):
             continue
-        if _NUMBER_BEFORE.search(text, max(0, start - 16), start) and not _AGE_BEFORE.search(text, max(0, start - 5), start):
+        if _DEGREES.search(text, max(0, start - 12), start):
             continue
         return f"'{match.group()}' would stay"
     return None
 
 
-def _left_names(note: ScannedNote, base: str, changed: set[int], *, neutral: bool) -> str | None:
-    """A first name that was not changed, after a title that was: "Master John Brown"."""
-    if neutral:
-        return None
+def _left_names(note: ScannedNote, base: str, changed: set[int]) -> str | None:
+    """A first name that was not changed, and may be the patient's; a name of the spouse, who was."""
+    text = note.text
     for hit in note.hits("title"):
-        match = _NAMED.match(note.text, hit.end) if hit.start in changed else None
+        match = _NAMED.match(text, hit.end) if hit.start in changed else None
         if match and match.start("first") not in changed:
             return "a first name would stay"
+    for hit in note.hits("first_name"):
+        if hit.start not in changed and names()[hit.word][0] == base and _is_a_name(text, hit):
+            return "a first name would stay"
+    for match in _PRESENTED.finditer(text):
+        if match.start("first") not in changed and not _SOMEBODY.search(
+            text, max(0, match.start() - 20), match.start()
+        ):
+            return "a name before the age"
+    for hit in note.hits("spouse"):
+        match = _SPOUSE_NAMED.match(text, hit.end) if hit.start in changed else None
+        if match and match.group("name") not in _NO_NAMES:
+            return "the spouse's name"
     return None
+
+
+def _is_a_name(text: str, hit: Hit) -> bool:
+    """Whether a first name is a person's, and nobody's but perhaps the patient's."""
+    if not text[hit.start].isupper() or (text[hit.start : hit.end].isupper() and not text.isupper()):
+        return False
+    if hit.word in name_words() and not _LAST_NAME.match(text, hit.end):
+        return False
+    around = text[max(0, hit.start - 24) : hit.start]
+    return not _SOMEBODY.search(around) and not _PROVIDER_NEXT.match(text, hit.end)
 
 
 def _another_person(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str | None:

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from palpate.cases.edits import Edit
+
+
+class AlteredTo(NamedTuple):
+    """What the first reader found of a characteristic, and the edits that alter the note to a group."""
+
+    name: str
+    group: str
+    found: Any
+    edits: Sequence[Edit]
+
 
 _PERSON = (
     r"(?:(?:wo)?man|(?:fe)?male|fe[\s-]male|gentleman|lady|boy|girl|patient|pt|person|individual|adult|youth|infant|child|"

@@ -1,4 +1,4 @@
-"""Topics: words of the ethnicity, the weight, a home, an insurance or a language that the first reader did not take up."""
+"""Topics: words of ethnicity, weight, a home, an insurance or a language that the first reader did not take up."""
 
 from __future__ import annotations
 
@@ -10,18 +10,36 @@ from typing import Any, NamedTuple
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.definitions import built_in
+from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import has_other_subject
 
-_GENERAL = frozenset(
-    "american or and of non white black mixed race other unknown not specified declined refused patient to answer unable obtain "
-    "african european cape south east west north new strait first nations pacific native middle eastern sri costa "
-    "rica el san saint ivory coast republic kong hong puerto saudi lao sierra leone soviet union czech english latin torres jordan georgian israel".split()
+_GENERAL_WORDS = (
+    "american or and of non white black mixed race other unknown not specified declined refused patient "
+    "to answer unable obtain african european cape south east west north new strait first nations pacific "
+    "native middle eastern sri costa rica el san saint ivory coast republic kong hong puerto saudi lao "
+    "sierra leone soviet union czech english latin torres jordan georgian israel"
 )
-_CAPITAL_ONLY = frozenset("polish turkey chile china japan jordan georgia lebanon creole guinea panama peru wales danish swiss dutch thai twi canton".split())
-_TRAVEL = re.compile(r"\b(?:travel\w*|trip|vacation\w*|holiday\w*|visit(?:ed|ing)\s|return\w*|cruise|tour|flew|flight)\b", re.IGNORECASE)
-_DISEASE = re.compile(r"[\s-]+(?:measles|encephalitis|flu|hemorrhagic|catheter|gauge|tube|size|sizing|doctor|hospital|scale|knot|cuff|stain|shepherd|(?:in\s+)?(?:full|complete|short)|clearly|comfortably|normally|fluently|with\b|to\b|w/)\b", re.IGNORECASE)
-_TITLED = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Mx|Master|Name|Patient|Pt)\.?:?[ \t]+(?:[A-Z][\w.'’-]*[ \t,]+){0,2}$")
+_GENERAL = frozenset(_GENERAL_WORDS.split())
+_CAPITAL_ONLY_WORDS = (
+    "polish turkey chile china japan jordan georgia lebanon creole guinea panama peru wales danish swiss "
+    "dutch thai twi canton"
+)
+_CAPITAL_ONLY = frozenset(_CAPITAL_ONLY_WORDS.split())
+_TRAVEL = re.compile(
+    r"\b(?:travel\w*|trip|vacation\w*|holiday\w*|visit(?:ed|ing)\s|return\w*|cruise|tour|flew|flight)\b", re.IGNORECASE
+)
+_DISEASE = re.compile(
+    r"[\s-]+(?:measles|encephalitis|flu|hemorrhagic|catheter|gauge|tube|size|sizing|doctor|hospital|scale|knot|cuff|stain|shepherd|(?:in\s+)?(?:full|complete|short)|clearly|comfortably|normally|fluently|with\b|to\b|w/)\b",
+    re.IGNORECASE,
+)
+_PROVIDER = re.compile(
+    r"\b(?:Drs?|Prof|RN|NP|PA|MD|by|per|with|attending|surgeon|wife|husband|daughter|son|CNA|LPN|MW)\b\.?[\s:,]*(?:[A-Z][\w.'’-]*[\s,]+){0,2}$"
+)
+_PROVIDER_NEXT = re.compile(
+    r"\s*,?\s*(?:[A-Z]\w*\s*,?\s*)?(?:RN|NP|PA|MD|DO|LPN|CNA|PhD)\b|['’]s\s+(?:sign|disease)|\s+(?:sign|clamp|forceps|Hospital|Clinic|Street|St|Ave)\b"
+)
 _WEIGHT = re.compile(
     r"(?<![\d/.])(?P<value>\d{2,3}(?:\.\d+)?)\s?(?P<unit>kgs?|kilos?|kilograms?|lbs?|pounds?|#)(?![/\w])", re.IGNORECASE
 )
@@ -113,20 +131,31 @@ def triggers(name: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def topic_doubt(patient: DescribedPatient, name: str, found: Any, group: str, edits: Sequence[Edit]) -> str | None:
+def topic_doubt(patient: DescribedPatient, altered: AlteredTo) -> str | None:
     """A word of the topic that was neither changed nor understood."""
+    name, group, found, edits = altered
     note, words = patient.note, _words(name)
     spans = [(edit.start, max(edit.end, edit.start + 1)) for edit in edits]
     fitting = [(one.start, one.end) for one in (*found.places, *found.signs) if one.group == group]
     for hit in note.hits(f"sure:{name}"):
         word = words[hit.word]
-        if _is_in(hit, spans) or any(edit.start - hit.end in (0, 1) for edit in edits) or _is_in(hit, fitting) or _says_nothing(note, name, hit, word):
+        if (
+            _is_in(hit, spans)
+            or _is_headed(note.text, hit, edits)
+            or _is_in(hit, fitting)
+            or _says_nothing(note, name, hit, word)
+        ):
             continue
         if group not in word.fits and not _fits_anyway(name, group, word, edits):
             return f"'{note.text[hit.start : hit.end]}'"
     if name == "ethnicity":
         return _surname(note, group)
     return _measured(patient, found, group) if name == "weight" else None
+
+
+def _is_headed(text: str, hit: Hit, edits: Sequence[Edit]) -> bool:
+    """Whether an edit follows right away: "lives [in a shelter] with", "Insurance: [private]"."""
+    return any(0 <= edit.start - hit.end <= 3 and not text[hit.end : edit.start].strip(" :=") for edit in edits)
 
 
 def _is_in(hit: Hit, spans: Sequence[tuple[int, int]]) -> bool:
@@ -150,6 +179,8 @@ def _says_nothing(note: ScannedNote, name: str, hit: Hit, word: TopicWord) -> bo
     if name == "housing":
         pattern = _not_housing().get(hit.word)
         return pattern is not None and pattern.match(text, hit.end) is not None
+    if (name != "language" or hit.word in _of_origin()) and has_other_subject(note, hit.start):
+        return True  # "his mother is obese"
     if name in ("ethnicity", "language"):
         first, last = note.sentence(hit.start)
         return bool(_DISEASE.match(text, hit.end) or _TRAVEL.search(text, first, last))
@@ -166,8 +197,9 @@ def _surname(note: ScannedNote, group: str) -> str | None:
     names = _names()
     for hit in note.hits("sure:surname"):
         if names[hit.word] != group and note.text[hit.start].isupper() and group != "none":
-            if _TITLED.search(note.text, max(0, hit.start - 40), hit.start):
-                return "the patient's name"
+            before, after = note.text[max(0, hit.start - 32) : hit.start], note.text[hit.end : hit.end + 16]
+            if not _PROVIDER.search(before) and not _PROVIDER_NEXT.match(after):
+                return "a name"
     return None
 
 
@@ -175,7 +207,7 @@ def _measured(patient: DescribedPatient, found: Any, group: str) -> str | None:
     """A weight that most adults of the group do not have, or one that was not understood."""
     bmi = next((one.bmi for one in built_in("weight").groups if one.name == group), None)
     note = patient.note
-    if patient.is_child and note.hits("sure:measure"):
+    if patient.is_child and any(_is_said(note, hit) for hit in note.hits("sure:measure")):
         return "a child's weight"
     if bmi is None or group == "none":
         return None
