@@ -34,6 +34,14 @@ _UNIT_AFTER = re.compile(
     r"\s?(?:%|mg|mcg|ml|cc|kg|lb|cm|mm|bpm|units?|min|hrs?|hours?|days?|weeks?|wks?|months?|mos?|/|\.\d|:|pack|py|°|degrees|[CF]\b|in\b|years?\s+(?:ago|of\b|history))",
     re.IGNORECASE,
 )
+_OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
+_DIGIT_BEFORE = re.compile(r"\d[\s-]?$")
+_PAST = re.compile(r"(?:\bat|@|\bage|\baged)\s*(?:age\s*)?$", re.IGNORECASE)
+_MEASURED = re.compile(
+    r"\b(?:sats?|satting|o2|spo2|hr|rate|ef|bp|temp|bmi|a1c|wt|weight|level|stable|set|running|dilated|pulse|rr|score|gtt|drip|dose|mg|units|"
+    r"looked|pain|volume|flow|peep|fio2|hgb|hct|plts?|inr|glucose|sugars?|cr|measur\w+|peaked|discharge\w*)\b[^.;]{0,14}$",
+    re.IGNORECASE,
+)
 _DECADE = re.compile(r"['’]?s\b")
 _IN_HIS = re.compile(r"\bin\s+(?:his|her|their|the)?\s*(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
 _AT = re.compile(r"\b(?:at|age|aged|@|is|was)\s*(?:age\s*)?$", re.IGNORECASE)
@@ -134,6 +142,8 @@ class AgeDoubts:
         text = self._note.text
         if any(self._is_unmoved(hit.end) for hit in self._note.hits("sure:birth")):
             return "a date of birth would stay"
+        if any(self._is_unread(hit) for hit in self._note.hits("year")):
+            return "an age that was not read"
         for match in _NUMBER.finditer(text):
             start, end = match.span()
             if end - start != 2 or any(low <= start < high for low, high in self._spans):
@@ -143,6 +153,14 @@ class AgeDoubts:
             if self._may_be_age(int(match.group()), start, end) and not self._is_of_others(start):
                 return "a number that may be the age"
         return None
+
+    def _is_unread(self, hit: Hit) -> bool:
+        """Whether an age with its unit was not changed: "14-1/2-year-old"."""
+        told = _OLD.match(self._note.text, hit.end) if hit.word not in ("yo",) else True
+        if not told or not _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 3), hit.start):
+            return False
+        near = any(-6 <= start - hit.start <= 0 or hit.start - 6 <= end <= hit.start for start, end in self._spans)
+        return not near and not self._is_of_others(hit.start)
 
     def _is_unmoved(self, end: int) -> bool:
         """Whether a date of birth is not moved with the age."""
@@ -174,20 +192,38 @@ class AgeDoubts:
                 and int(match.group()) >= 8
                 and not any(low <= start < high for low, high in self._spans)
             ):
-                long = _YEARS_LONG.match(text, end)
-                if long is None or text[start - 1 : start] in ("/", ".", "-") or self._is_of_others(start):
-                    continue
-                packs = long.group("pack") or long.group("py")
-                years = int(match.group()) // 2 if packs else int(match.group())
-                if not _AGO.search(text, max(0, start - 16), start):
+                years = self._duration(match)
+                if years:
                     yield "years", years + _YEARS_BEFORE_HABIT, _OLDEST
+            if end - start == 2 and "18" <= match.group() < "90" and self._is_past(start, end):
+                yield "a past age", int(match.group()), _OLDEST
+
+    def _duration(self, match: re.Match[str]) -> int:
+        """How many years a habit takes at least; 0 if the number is none."""
+        text, start = self._note.text, match.start()
+        long = _YEARS_LONG.match(text, match.end())
+        if long is None or text[start - 1 : start] in ("/", ".", "-") or self._is_of_others(start):
+            return 0
+        packs = long.group("pack") or long.group("py")
+        ago = _AGO.search(text, max(0, start - 16), start)
+        return 0 if ago else int(match.group()) // 2 if packs else int(match.group())
+
+    def _is_past(self, start: int, end: int) -> bool:
+        """Whether a number may be an age in the past: "BSO at 45"."""
+        text = self._note.text
+        lead = _PAST.search(text, max(0, start - 8), start)
+        if lead is None or _UNIT_AFTER.match(text, end) or any(low <= start < high for low, high in self._spans):
+            return False
+        return not _MEASURED.search(text, max(0, lead.start() - 24), lead.start()) and not self._is_of_others(start)
 
     def _of_kin(self) -> Iterator[tuple[str, int, int]]:
         """The age of a brother or a spouse: not far from the patient's."""
         text = self._note.text
         for hit in self._note.hits("sure:kin_age"):
             _, last = self._note.sentence(hit.start)
-            for match in _NUMBER.finditer(text, hit.end, min(last, hit.end + 60)):
+            others = (one.start for one in self._note.hits("people") if one.start >= hit.end)
+            last = min(last, next(others, last), hit.end + 60)
+            for match in _NUMBER.finditer(text, hit.end, last):
                 if len(match.group()) != 2 or _UNIT_AFTER.match(text, match.end()):
                     continue
                 if _AT.search(text, hit.end, match.start()) or _AGE_AFTER.match(text, match.end()):

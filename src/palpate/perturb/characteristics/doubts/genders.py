@@ -47,11 +47,27 @@ _SPOKEN_TO = re.compile(
     r"(?:with\s+|to\s+)?$",
     re.IGNORECASE,
 )
+_NO_SPOUSE = re.compile(r"\s+(?:diet|bread|free|foods?|q\d|well|exclusively)\b", re.IGNORECASE)
+"""A gluten-free diet; breastfeeding."""
 _NAME_NEXT = re.compile(r"\.?[ \t]+[A-Z]")
 _TOLD_BY = re.compile(
     r"(?:-in-law)?\s+(?:also\s+)?(?:reports?|reported|states?|stated|says?|said|notes?|noted|noticed|found|saw|thinks?|feels|is\s+(?:worried|concerned)|"
     r"describes?|mentions?|confirms?|denies|brought|brings)\b",
     re.IGNORECASE,
+)
+_NO_LAST_NAME = (
+    "is|was|has|had|presents?|presented|came|comes|reports?|denies|states?|will|would|can|did|does|returns?|returned|and|with|in|on|"
+    "at|today|who|to|for|seen|called|here|lives|says|said|feels|continues|remains|also|tolerated|underwent|currently|initially|then|"
+    "now|looks|appears|understands|agrees|as|from|by"
+)
+_NAMED_SMALL = re.compile(
+    rf"\.?[ \t]+(?P<first>[A-Z][a-z]+)[ \t]+(?!(?:{_NO_LAST_NAME})\b)[a-z]+[ \t]+"
+    r"(?:is|was|has|presents?|presented|came|comes|reports?|returns?|denies)\b"
+)
+""" "Mr Dorian cleve presented"."""
+_HEADED = re.compile(
+    r"\b(?:Patient|Pt|Name|PATIENT|NAME|RE|Re)(?:\s+[Nn]ame)?[ \t]*[:=][ \t]*(?!(?:Mr|Mrs|Ms|Miss)\b)"
+    r"[A-Z][\w'’-]+(?:,[ \t]*|[ \t]+)[A-Z][\w'’-]*"
 )
 _PRESENTED = re.compile(
     r"\b(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z'’]+(?:-[A-Z][a-z]+)?[ \t]*,?[ \t]*\(?"
@@ -174,9 +190,8 @@ def _left_words(note: ScannedNote, changed: set[int], *, neutral: bool) -> str |
         named = hit.start not in changed and _NAME_NEXT.match(note.text, hit.end)
         if named and not _has_person(note, hit, "either", far=False):
             return f"'{note.text[hit.start : hit.end]}' would stay"
-    spouses = [*note.hits("spouse"), *note.hits("sure:spouse")]
-    for hit in () if neutral else spouses:
-        if hit.start not in changed and len(hit.word) > 2 and not note.in_family(hit.start):
+    for hit in () if neutral else (*note.hits("spouse"), *note.hits("sure:spouse")):
+        if hit.start not in changed and not note.in_family(hit.start) and not _NO_SPOUSE.match(note.text, hit.end):
             return f"'{hit.word}' would stay"
     return None
 
@@ -236,9 +251,15 @@ def _left_names(note: ScannedNote, base: str, changed: set[int]) -> str | None:
         match = _NAMED.match(text, hit.end) if hit.start in changed else None
         if match and match.start("first") not in changed:
             return "a first name would stay"
+        small = _NAMED_SMALL.match(text, hit.end) if hit.start in changed else None
+        if small and small.start("first") not in changed:
+            return "a first name would stay"
     for hit in note.hits("first_name"):
         if hit.start not in changed and names()[hit.word][0] == base and _is_a_name(text, hit):
             return "a first name would stay"
+    for match in _HEADED.finditer(text):
+        if not any(match.start() <= start < match.end() for start in changed):
+            return "the patient's name would stay"
     for match in _PRESENTED.finditer(text):
         if match.start("first") not in changed and not _SOMEBODY.search(
             text, max(0, match.start() - 20), match.start()

@@ -38,13 +38,14 @@ _TIED = re.compile(
 )
 """What belongs to a word that was taken out: "Irish descent", "retirement village"."""
 _IN_A_ROLE = re.compile(
-    r"\s+(?:[a-z-]+\s+){0,2}(?:worker|student|smoker|drinker|driver|teacher|nurse|vet|veteran|truckie|tradie|labou?rer|farmer|engineer|manager|"
+    r"\s+(?:[\w-]+\s+){0,2}(?:\w+(?:ologist|ician|iatrist|keeper|ant)|soph\w*|freshm[ae]n|senior|junior|worker|student|smoker|drinker|driver|teacher|nurse|vet|veteran|truckie|tradie|labou?rer|farmer|engineer|manager|"
     r"builder|carpenter|mechanic|plumber|electrician|chef|cook|waiter|officer|soldier|athlete|runner|player|professor|accountant|lawyer|"
     r"attorney|physician|doctor|resident|inmate|prisoner|refugee|immigrant|retiree|pensioner|diabetic|alcoholic|user|abuser|victim|"
     r"passenger|pedestrian|cyclist|rider|biker|jockey|farmhand|clerk|cashier|secretary|receptionist|executive|salesperson|scientist|"
     r"pilot|sailor|miner|welder|painter|roofer|musician|artist|writer|owner|operator|technician|caregiver|carer|volunteer)\b"
 )
 """What a word for the patient would be an adjective of: "male construction worker"."""
+_AFTER_NAME = re.compile(r" \((?:transgender (?:wo)?man|non-binary)\)$", re.IGNORECASE)
 _NEUTRAL = re.compile(r"non-binary (?:person|youth)$", re.IGNORECASE)
 
 
@@ -57,7 +58,11 @@ def odd_place(text: str, edits: Sequence[Edit]) -> str | None:
         elif not edit.text.strip() and edit.end > edit.start:
             if _TIED.match(text, edit.end) or not (_GOES_ON.match(text, edit.end) or _describes_on(text, edit)):
                 return "what is left of a sentence"
-        elif _NEUTRAL.search(edit.text) and _IN_A_ROLE.match(text, edit.end):
+        elif _AFTER_NAME.match(edit.text) and not _GOES_ON.match(text, edit.end):
+            return "a word in a name"
+        elif (edit.text == "person" and text[edit.start - 1 : edit.start] == "(") or (
+            _NEUTRAL.search(edit.text) and _IN_A_ROLE.match(text, edit.end)
+        ):
             return "what follows the word for the patient"
     return None
 
