@@ -17,7 +17,7 @@ _OLDEST = 200
 _CHILD = 16
 """Younger patients' notes are a child's in more ways than can be told."""
 _YEARS_BEFORE_HABIT = 14
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"\b\d\d(?!\d)")
 _YEARS_LONG = re.compile(
     r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
     re.IGNORECASE,
@@ -111,11 +111,14 @@ class AgeDoubts:
 
     def __init__(self, patient: DescribedPatient, edits: Sequence[Edit]) -> None:
         self._patient, self._note = patient, patient.note
-        self._spans = [(edit.start, edit.end) for edit in edits]
+        own = [(age.start, age.end) for age in patient.own_ages]
+        self._spans = [*own, *((edit.start, edit.end) for edit in edits)]
 
     def against(self, group: str) -> str | None:
         """A word that does not allow an age."""
         years = 90 if group == "90+" else int(group)
+        if self._bounds[0] <= years <= self._bounds[1]:
+            return None
         return next((f"'{word}' at this age" for word, low, high in self._limits if not low <= years <= high), None)
 
     @cached_property
@@ -135,6 +138,12 @@ class AgeDoubts:
         return [*found, *self._long_ago(), *self._of_kin()]
 
     @cached_property
+    def _bounds(self) -> tuple[int, int]:
+        """The ages that all words allow."""
+        lows, highs = [low for _, low, _ in self._limits], [high for *_, high in self._limits]
+        return max(lows, default=0), min(highs, default=_OLDEST)
+
+    @cached_property
     def left(self) -> str | None:
         """What may be the age, and would stay."""
         if self._told and min(self._told) < _CHILD:
@@ -144,11 +153,9 @@ class AgeDoubts:
             return "a date of birth would stay"
         if any(self._is_unread(hit) for hit in self._note.hits("year")):
             return "an age that was not read"
-        for match in _NUMBER.finditer(text):
+        for match in self._numbers:
             start, end = match.span()
-            if end - start != 2 or any(low <= start < high for low, high in self._spans):
-                continue
-            if text[start - 1 : start] in ("/", ".", "-", ":", "#", "$", "x") or text[start - 1 : start].isalpha():
+            if text[start - 1 : start] in ("/", ".", "-", ":", "#", "$"):
                 continue
             if self._may_be_age(int(match.group()), start, end) and not self._is_of_others(start):
                 return "a number that may be the age"
@@ -182,20 +189,21 @@ class AgeDoubts:
         first, last = self._note.sentence(start)
         return any(first <= hit.start < last for hit in self._note.hits("people"))
 
+    @cached_property
+    def _numbers(self) -> list[re.Match[str]]:
+        """The numbers of two digits that are not changed."""
+        changed = {start for start, _ in self._spans}
+        return [match for match in _NUMBER.finditer(self._note.text) if match.start() not in changed]
+
     def _long_ago(self) -> Iterator[tuple[str, int, int]]:
-        """Durations and years: a roofer for 30 years, a bypass in 1998."""
-        text = self._note.text
-        for match in _NUMBER.finditer(text):
-            start, end = match.span()
-            if (
-                end - start == 2
-                and int(match.group()) >= 8
-                and not any(low <= start < high for low, high in self._spans)
-            ):
-                years = self._duration(match)
-                if years:
-                    yield "years", years + _YEARS_BEFORE_HABIT, _OLDEST
-            if end - start == 2 and "18" <= match.group() < "90" and self._is_past(start, end):
+        """Durations and past ages: a roofer for 30 years, an operation at 45."""
+        for match in self._numbers:
+            if match.group() < "08":
+                continue
+            years = self._duration(match)
+            if years:
+                yield "years", years + _YEARS_BEFORE_HABIT, _OLDEST
+            if "18" <= match.group() < "90" and self._is_past(*match.span()):
                 yield "a past age", int(match.group()), _OLDEST
 
     def _duration(self, match: re.Match[str]) -> int:
@@ -212,7 +220,7 @@ class AgeDoubts:
         """Whether a number may be an age in the past: "BSO at 45"."""
         text = self._note.text
         lead = _PAST.search(text, max(0, start - 8), start)
-        if lead is None or _UNIT_AFTER.match(text, end) or any(low <= start < high for low, high in self._spans):
+        if lead is None or _UNIT_AFTER.match(text, end):
             return False
         return not _MEASURED.search(text, max(0, lead.start() - 24), lead.start()) and not self._is_of_others(start)
 
@@ -224,7 +232,7 @@ class AgeDoubts:
             others = (one.start for one in self._note.hits("people") if one.start >= hit.end)
             last = min(last, next(others, last), hit.end + 60)
             for match in _NUMBER.finditer(text, hit.end, last):
-                if len(match.group()) != 2 or _UNIT_AFTER.match(text, match.end()):
+                if _UNIT_AFTER.match(text, match.end()):
                     continue
                 if _AT.search(text, hit.end, match.start()) or _AGE_AFTER.match(text, match.end()):
                     years = int(match.group())

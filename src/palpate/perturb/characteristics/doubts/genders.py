@@ -23,7 +23,8 @@ _NEAR = 2
 """In how many sentences before a pronoun its person is looked for."""
 _SPOUSE_WORDS = "wife husband spouse partner husb hubby missus girlfriend boyfriend gf bf fiance fiancee ex"
 _SPOUSE = frozenset(_SPOUSE_WORDS.split())
-_LETTER = re.compile(r"(?<![\w/.'’&°-])[MF](?![\w/'’&-])")
+_TIED = frozenset("/.'’&°-_")
+"""What joins a letter to something else: "M/R/G", "F-18"."""
 _DEGREES = re.compile(r"(?:\b(?:9[4-9]|10\d|110)(?:\.\d+)?|\bdeg(?:rees?)?|[°º])\s?[°º]?\s?$", re.IGNORECASE)
 _INITIAL = re.compile(r"[A-Z][a-z]+\s$")
 _TUBE = re.compile(r"\s*(?:foley|fr\b|french|cath)", re.IGNORECASE)
@@ -66,12 +67,12 @@ _NAMED_SMALL = re.compile(
 )
 """ "Mr Dorian cleve presented"."""
 _HEADED = re.compile(
-    r"\b(?:Patient|Pt|Name|PATIENT|NAME|RE|Re)(?:\s+[Nn]ame)?[ \t]*[:=][ \t]*(?!(?:Mr|Mrs|Ms|Miss)\b)"
+    r"(?:Patient|Pt|Name|PATIENT|NAME|RE|Re)(?:\s+[Nn]ame)?[ \t]*[:=][ \t]*(?!(?:Mr|Mrs|Ms|Miss)\b)"
     r"[A-Z][\w'’-]+(?:,[ \t]*|[ \t]+)[A-Z][\w'’-]*"
 )
 _PRESENTED = re.compile(
     r"\b(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z'’]+(?:-[A-Z][a-z]+)?[ \t]*,?[ \t]*\(?"
-    r"(?:is[ \t]+an?[ \t]+)?\d{1,3}[ \t-]?(?:[MF]\b|y|mo)"
+    r"(?:is[ \t]+an?[ \t]+)?$"
 )
 """ "Dillon Cleveland 17M"."""
 _SOMEBODY = re.compile(
@@ -118,6 +119,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
         "sure:kin": tuple(_kin()),
+        "sure:re": ("re",),
         "sure:spouse": tuple(_crude()["spouses"].split()),
         "sure:sexed": (*_sexed(), *sexed_words()),
         "sure:transition": tuple(word for word in _crude()["transition"].split() if word.isalpha()),
@@ -142,8 +144,8 @@ def left_over(patient: DescribedPatient, altered: AlteredTo) -> str | None:
     changed = {edit.start for edit in edits if edit.end > edit.start}
     return (
         _left_words(note, changed, neutral=wording is None)
-        or _left_letters(note.text, edits)
-        or (_left_names(note, base, changed) if wording else None)
+        or _left_letters(note, edits)
+        or (_left_names(patient, base, changed) if wording else None)
         or _left_child(patient)
         or _another_person(note, base, edits)
         or (_verbs(note, edits) if wording is None else None)
@@ -187,7 +189,10 @@ def _left_words(note: ScannedNote, changed: set[int], *, neutral: bool) -> str |
         if not (note.in_family(hit.start) or _has_person(note, hit, "either", far=False)):
             return f"'{note.text[hit.start : hit.end]}' would stay"
     for hit in note.hits("title"):
+        in_capitals = note.text[hit.start : hit.end].isupper() and not note.is_in_capitals(hit.start)
         named = hit.start not in changed and _NAME_NEXT.match(note.text, hit.end)
+        if in_capitals and note.text[hit.end : hit.end + 1] != ".":
+            continue  # mitral regurgitation, multiple sclerosis
         if named and not _has_person(note, hit, "either", far=False):
             return f"'{note.text[hit.start : hit.end]}' would stay"
     for hit in () if neutral else (*note.hits("spouse"), *note.hits("sure:spouse")):
@@ -228,25 +233,26 @@ def _has_person(note: ScannedNote, hit: Hit, gender: str, *, far: bool = True, s
     return False
 
 
-def _left_letters(text: str, edits: Sequence[Edit]) -> str | None:
+def _left_letters(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
     """An M or F that was not changed: "arrived 2016 F"."""
-    for match in _LETTER.finditer(text):
-        start = match.start()
-        if any(edit.start <= start < edit.end for edit in edits):
+    text = note.text
+    for hit in note.hits("letter"):
+        start, end = hit.start, hit.end
+        if text[start:end] not in ("M", "F") or any(edit.start <= start < edit.end for edit in edits):
             continue
-        if _TUBE.match(text, match.end()) or (
-            text[match.end() : match.end() + 1] == "." and _INITIAL.search(text, 0, start)
-        ):
+        if text[start - 1 : start] in _TIED or text[start - 1 : start].isdigit() or text[end : end + 1] in _TIED:
             continue
-        if _DEGREES.search(text, max(0, start - 12), start):
+        if _TUBE.match(text, end) or _DEGREES.search(text, max(0, start - 12), start):
             continue
-        return f"'{match.group()}' would stay"
+        if text[end : end + 1] == "." and _INITIAL.search(text, max(0, start - 24), start):
+            continue
+        return f"'{text[start:end]}' would stay"
     return None
 
 
-def _left_names(note: ScannedNote, base: str, changed: set[int]) -> str | None:
+def _left_names(patient: DescribedPatient, base: str, changed: set[int]) -> str | None:
     """A first name that was not changed, and may be the patient's; a name of the spouse, who was."""
-    text = note.text
+    note, text = patient.note, patient.note.text
     for hit in note.hits("title"):
         match = _NAMED.match(text, hit.end) if hit.start in changed else None
         if match and match.start("first") not in changed:
@@ -257,13 +263,13 @@ def _left_names(note: ScannedNote, base: str, changed: set[int]) -> str | None:
     for hit in note.hits("first_name"):
         if hit.start not in changed and names()[hit.word][0] == base and _is_a_name(text, hit):
             return "a first name would stay"
-    for match in _HEADED.finditer(text):
-        if not any(match.start() <= start < match.end() for start in changed):
+    for hit in (*note.hits("patient"), *note.hits("name"), *note.hits("sure:re")):
+        headed = _HEADED.match(text, hit.start)
+        if headed and not any(headed.start() <= start < headed.end() for start in changed):
             return "the patient's name would stay"
-    for match in _PRESENTED.finditer(text):
-        if match.start("first") not in changed and not _SOMEBODY.search(
-            text, max(0, match.start() - 20), match.start()
-        ):
+    for age in patient.own_ages:
+        named = _PRESENTED.search(text, max(0, age.start - 60), age.start)
+        if named and named.start("first") not in changed and not _SOMEBODY.search(text, 0, named.start()):
             return "a name before the age"
     for hit in note.hits("spouse"):
         match = _SPOUSE_NAMED.match(text, hit.end) if hit.start in changed else None
