@@ -234,6 +234,7 @@ class AgeDoubts:
             for match in _NUMBER.finditer(text, hit.end, last):
                 if _UNIT_AFTER.match(text, match.end()):
                     continue
-                if _AT.search(text, hit.end, match.start()) or _AGE_AFTER.match(text, match.end()):
+                said = _AT.search(text, hit.end, match.start()) or _AGE_AFTER.match(text, match.end())
+                if said or not text[hit.end : match.start()].strip(" ,("):
                     years = int(match.group())
                     yield hit.word, years - 22, years + 22 if hit.word in _SPOUSES else _OLDEST

@@ -10,7 +10,7 @@ from typing import Any
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
 from palpate.perturb.characteristics.doubts.places import AlteredTo
-from palpate.perturb.characteristics.gender.anatomy import sexed_words
+from palpate.perturb.characteristics.gender.anatomy import sex_of_words
 from palpate.perturb.characteristics.gender.firstnames import name_words, names
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
@@ -50,6 +50,7 @@ _SPOKEN_TO = re.compile(
 )
 _NO_SPOUSE = re.compile(r"\s+(?:diet|bread|free|foods?|q\d|well|exclusively)\b", re.IGNORECASE)
 """A gluten-free diet; breastfeeding."""
+_HAS_ED = re.compile(r"\b(?:has|with|w/|for)\s+ED\b")
 _NAME_NEXT = re.compile(r"\.?[ \t]+[A-Z]")
 _TOLD_BY = re.compile(
     r"(?:-in-law)?\s+(?:also\s+)?(?:reports?|reported|states?|stated|says?|said|notes?|noted|noticed|found|saw|thinks?|feels|is\s+(?:worried|concerned)|"
@@ -112,7 +113,8 @@ def _kin() -> dict[str, str]:
 
 @cache
 def _sexed() -> dict[str, str]:
-    return {word: sex for sex, words in _crude()["sexed"].items() for word in words.lower().split() if word.isalpha()}
+    crude = {word: sex for sex, words in _crude()["sexed"].items() for word in words.lower().split() if word.isalpha()}
+    return {**sex_of_words(), **crude}
 
 
 def triggers() -> dict[str, tuple[str, ...]]:
@@ -121,7 +123,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
         "sure:kin": tuple(_kin()),
         "sure:re": ("re",),
         "sure:spouse": tuple(_crude()["spouses"].split()),
-        "sure:sexed": (*_sexed(), *sexed_words()),
+        "sure:sexed": tuple(_sexed()),
         "sure:transition": tuple(word for word in _crude()["transition"].split() if word.isalpha()),
     }
 
@@ -272,10 +274,21 @@ def _left_names(patient: DescribedPatient, base: str, changed: set[int]) -> str 
         if named and named.start("first") not in changed and not _SOMEBODY.search(text, 0, named.start()):
             return "a name before the age"
     for hit in note.hits("spouse"):
+        if hit.start in changed and _is_sexed(note, hit):
+            return f"a sex of the {hit.word}"
         match = _SPOUSE_NAMED.match(text, hit.end) if hit.start in changed else None
         if match and match.group("name") not in _NO_NAMES:
             return "the spouse's name"
     return None
+
+
+def _is_sexed(note: ScannedNote, spouse: Hit) -> bool:
+    """Whether a sentence tells of the spouse's sex: "husband has ED", "wife is pregnant"."""
+    _, last = note.sentence(spouse.start)
+    near = min(last, spouse.end + 40)
+    return any(spouse.end <= hit.start < near for hit in note.hits("sure:sexed")) or bool(
+        _HAS_ED.search(note.text, spouse.end, near)
+    )
 
 
 def _is_a_name(text: str, hit: Hit) -> bool:

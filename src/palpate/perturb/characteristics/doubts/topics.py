@@ -13,7 +13,7 @@ from palpate.perturb.characteristics.definitions import built_in
 from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
-from palpate.perturb.characteristics.reading.people import has_other_subject
+from palpate.perturb.characteristics.reading.people import OTHERS, has_other_subject
 
 _GENERAL_WORDS = (
     "american or and of non white black mixed race other unknown not specified declined refused patient "
@@ -30,6 +30,8 @@ _CAPITAL_ONLY = frozenset(_CAPITAL_ONLY_WORDS.split())
 _TRAVEL = re.compile(
     r"\b(?:travel\w*|trip|vacation\w*|holiday\w*|visit(?:ed|ing)\s|return\w*|cruise|tour|flew|flight)\b", re.IGNORECASE
 )
+_FAMILY_THERE = re.compile(r"\b(?:family|relatives|parents|home|hometown|mother|father|born)\b", re.IGNORECASE)
+""" "Visiting family in Nigeria" tells where the patient comes from."""
 _DISEASE = re.compile(
     r"[\s-]+(?:measles|encephalitis|flu|hemorrhagic|catheter|gauge|tube|size|sizing|doctor|hospital|scale|knot|cuff|stain|shepherd|(?:in\s+)?(?:full|complete|short)|clearly|comfortably|normally|fluently|with\b|to\b|w/)\b",
     re.IGNORECASE,
@@ -50,6 +52,7 @@ _OF_CHANGE = re.compile(
 )
 _BMI_SAID = re.compile(r"\s*(?:of|is|was|:|=|~|>|<)?\s*\d", re.IGNORECASE)
 _WEIGHT_SAID = re.compile(r"\s*(?:is|was|:|=|~|of)?\s*\d{2,3}(?![\d/])", re.IGNORECASE)
+_PERSONS = OTHERS - {"family", "relative", "relatives"}
 _LOW, _HIGH = 1.52, 1.83
 """The height in metres of most adults."""
 _KG = 0.45359
@@ -179,11 +182,12 @@ def _says_nothing(note: ScannedNote, name: str, hit: Hit, word: TopicWord) -> bo
     if name == "housing":
         pattern = _not_housing().get(hit.word)
         return pattern is not None and pattern.match(text, hit.end) is not None
-    if (name != "language" or hit.word in _of_origin()) and has_other_subject(note, hit.start):
+    if (name != "language" or hit.word in _of_origin()) and has_other_subject(note, hit.start, people=_PERSONS):
         return True  # "his mother is obese"
     if name in ("ethnicity", "language"):
         first, last = note.sentence(hit.start)
-        return bool(_DISEASE.match(text, hit.end) or _TRAVEL.search(text, first, last))
+        travels = _TRAVEL.search(text, first, last) and not _FAMILY_THERE.search(text, first, last)
+        return bool(travels or _DISEASE.match(text, hit.end))
     return False
 
 
