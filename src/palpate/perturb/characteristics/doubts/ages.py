@@ -27,6 +27,8 @@ _AGE_AFTER = re.compile(
     r"[\s-]?(?:y\.?/?\s?o\b|yr|years?[\s-]old|y\b|[MFmf]\b|(?:trans|man|woman|male|female|lady|gentleman|RH[MFW])\b)",
     re.IGNORECASE,
 )
+_YEARS_AFTER = re.compile(r"[\s-]?(?:y|yrs?|years?)[\s-]+(?!ago|history|hx|later|prior)[a-z]", re.IGNORECASE)
+""" "17 year olld", in a note without another age."""
 _AGE_BEFORE = re.compile(
     r"(?:\b(?:age|aged|ages|turned|turns|turning)\s*[:=]?\s*(?:of\s+)?|\b(?:is|now)\s+)$", re.IGNORECASE
 )
@@ -181,6 +183,8 @@ class AgeDoubts:
         near = any(abs(value - told) <= 1 for told in self._told)
         if _UNIT_AFTER.match(text, end):
             return False
+        if not self._told and _YEARS_AFTER.match(text, end):
+            return True
         if _AGE_AFTER.match(text, end):
             return near or not self._told
         return near and _AGE_BEFORE.search(text, max(0, start - 16), start) is not None

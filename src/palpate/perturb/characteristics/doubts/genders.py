@@ -89,7 +89,9 @@ _NO_NAME_WORDS = (
 )
 _NO_NAMES = frozenset(_NO_NAME_WORDS.split())
 _NAMED = re.compile(r"\.?[ \t]+(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z]+")
-_WEEKS = re.compile(r"(?<![\d/.])\d{1,2}(?:\s?\+\s?\d)?\s?/\s?40\b|(?<![\w.])[Gg]\s?\d{1,2}\s?[Pp]\s?\d")
+_WEEKS = re.compile(
+    r"(?<![\d/.])(?:[4-9]|[1-3]\d|4[0-2])(?:\s?\+\s?\d)?\s?/\s?40\b|(?<![\w.])[Gg]\s?\d{1,2}\s?[Pp]\s?\d"
+)
 _VERB = re.compile(
     r"\b(?:and|but|or|then|also|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>is|has|was|does|denies|reports|states|says|takes|lives|works|uses|feels|"
     r"wants|needs|drinks|smokes|appears|presents|complains|remains|continues|endorses|admits|notes|describes|gets|sees|plans|agrees|"
