@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def test_a_file_appears_whole(tmp_path: Path) -> None:
 
 
 def spoiled(path: Path, *, folder: bool = False) -> None:
-    with replacing(path) as scratch:
+    with replacing(path, folder=folder) as scratch:
         if folder:
             scratch.mkdir()
             scratch = scratch / "part"
@@ -91,7 +92,42 @@ def test_a_folder_appears_whole_too(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         spoiled(path, folder=True)
     assert not list(tmp_path.iterdir())
-    with replacing(path) as scratch:
+    with replacing(path, folder=True) as scratch:
         scratch.mkdir()
         (scratch / "a").touch()
     assert [file.name for file in path.iterdir()] == ["a"]
+
+
+def modes(folder: Path) -> dict[str, str]:
+    return {str(each.relative_to(folder)): oct(each.stat().st_mode & 0o777) for each in sorted(folder.rglob("*"))}
+
+
+def test_what_is_written_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        write_atomically(tmp_path / "a" / "b" / "notes.txt", "text")
+        with replacing(tmp_path / "a" / "scores.npy") as scratch:
+            assert scratch.stat().st_mode & 0o777 == 0o600, "others could read it while it is written"
+            np.save(scratch, np.arange(3))
+        with replacing(tmp_path / "kept", folder=True) as scratch:
+            scratch.mkdir()
+    finally:
+        os.umask(before)
+    files = {"a/b/notes.txt": "0o600", "a/scores.npy": "0o600"}
+    assert modes(tmp_path) == {"a": "0o700", "a/b": "0o700", "kept": "0o700", **files}
+
+
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o750)
+    write_atomically(tmp_path / "shared" / "report.html", "text")
+    assert modes(tmp_path) == {"shared": "0o750", "shared/report.html": "0o600"}
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / f".{os.getpid()}.file").symlink_to(victim)
+    write_atomically(tmp_path / "file", "notes")
+    assert victim.read_text() == "mine"
+    assert (tmp_path / "file").read_text() == "notes"

@@ -15,6 +15,8 @@ A failed gate is a result, not an error: the command line exits with 1.
 from __future__ import annotations
 
 import difflib
+import re
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,6 +44,16 @@ def _rebuilt(kind: type[PalpateError], arguments: tuple[object, ...], fields: di
     error = kind.__new__(kind, *arguments)
     vars(error).update(fields)
     return error
+
+
+_OPTION = re.compile(r"`(\w+): ?([^`{}\[\]]*)`")
+"""An option as a configuration has it."""
+
+
+def _written(value: str) -> str:
+    """A value of a configuration as Python has it."""
+    plain = value.strip().strip("\"'")
+    return plain if not plain or re.fullmatch(r"-?\d+(?:\.\d+)?", plain) else f'"{plain}"'
 
 
 def _sentence(problem: str, hint: str | None) -> str:
@@ -79,6 +91,13 @@ class InputError(PalpateError):
         where = ", ".join(part for part in place if part)
         sentence = f"{where}: {problem}" if where else problem
         super().__init__(_sentence(sentence, hint))
+
+    def as_argument(self) -> InputError:
+        """The same for whoever called a function: `positive: yes` is written as `positive="yes"`."""
+        if self.hint is None or "`" not in self.hint:
+            return self
+        hint = _OPTION.sub(lambda found: f"`{found[1]}={_written(found[2])}`", self.hint)
+        return type(self)(self.problem, file=self.file, row=self.row, column=self.column, hint=hint, at=self.at)
 
 
 class CohortError(InputError):
@@ -128,6 +147,44 @@ def closest(word: str, known: Iterable[str], *, all_are: str = "the options are"
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1)
     return f"did you mean `{near[0]}`?" if near else f"{all_are}: {', '.join(names)}"
+
+
+class Elsewhere(Exception):
+    """The traceback of another process, as the cause of an error in this one: without what its errors say, and with."""
+
+    def __init__(self, quiet: str, full: str) -> None:
+        super().__init__(quiet)
+        self.full = full
+
+
+def traceback_of(error: BaseException, *, with_notes: bool = False) -> str:
+    """Where an error comes from, with the errors that led to it.
+
+    What an error of palpate's says is shown; what any other says only `with_notes`, because it may quote the text that
+    a model was given.
+    """
+    if with_notes:
+        full = [each.full for each in _chain(error) if isinstance(each, Elsewhere)]
+        return "".join(traceback.format_exception(error)) + "".join(f"\n{text}" for text in full)
+    parts = []
+    for each in _chain(error):
+        frames = "".join(traceback.format_tb(each.__traceback__))
+        kind = type(each)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        own = isinstance(each, PalpateError | Elsewhere)
+        said = f"{name}: {each}" if own else f"{name} (what it says is hidden)"
+        parts.append(f"Traceback (most recent call last):\n{frames}{said}\n")
+    return "\nwhich led to:\n\n".join(parts)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The errors that led to this one, the first one first; those of a group are left out."""
+    found: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in found:
+        found.insert(0, at)
+        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
+    return found
 
 
 class FieldProblem(NamedTuple):

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -30,36 +30,60 @@ _KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+"""What palpate writes may hold notes, scores or words of notes: nobody but its owner reads it until they say so."""
+
+
+def make_folder(path: Path) -> Path:
+    """A folder that only its owner can enter, with the folders above it; one that is there already stays as it is."""
+    for missing in reversed([each for each in (path, *path.parents) if not each.exists()]):
+        missing.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    path.mkdir(exist_ok=True)  # says so where there is a file of this name
+    return path
+
+
+def make_private_file(path: Path) -> None:
+    """An empty file that only its owner can read, for whoever opens it next; one that is there already is kept."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
+
+
+def make_private() -> None:
+    """From now on, whatever this process and those that it starts write is its owner's alone: for the command line."""
+    os.umask(0o777 & ~PRIVATE_FOLDER)
+
+
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """A scratch path beside `path` that takes its name when the block ends without an error.
 
     So a reader finds the old file, or the new one, or none, but never half of one. The scratch path keeps the suffix,
-    because some writers add their own where it is missing. It may also become a folder, if there is none at `path`.
+    because some writers add their own where it is missing. With `folder` it is for a folder, if there is none at
+    `path`. Either can be read by its owner alone.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     scratch = path.with_name(f".{os.getpid()}.{path.name}")
+    _remove(scratch)
+    if not folder:
+        make_private_file(scratch)
     try:
         yield scratch
+        scratch.chmod(PRIVATE_FOLDER if scratch.is_dir() else PRIVATE_FILE)
         scratch.replace(path)
     finally:
-        if scratch.is_dir():
-            shutil.rmtree(scratch)
-        scratch.unlink(missing_ok=True)
+        _remove(scratch)
+
+
+def _remove(scratch: Path) -> None:
+    if scratch.is_dir() and not scratch.is_symlink():
+        shutil.rmtree(scratch)
+    scratch.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a whole file at once; see `replacing`. Text is written as UTF-8 without translating line ends."""
     with replacing(path) as scratch:
         scratch.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-
-
-def write_privately(path: Path, content: str) -> None:
-    """Write a whole file that only its owner can read: it holds note text."""
-    with replacing(path) as scratch:
-        scratch.unlink(missing_ok=True)
-        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content.encode("utf-8"))
 
 
 def read_resource(package: str, name: str) -> Any:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-FOLDERS = (Path(__file__).resolve().parents[3] / "shared" / "data", Path("/work/shared/data"))
-SHARED = next((folder for folder in FOLDERS if folder.is_dir()), FOLDERS[0])
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 MDACE = SHARED / "mdace"
 MDACE_REPO = SHARED / "mdace_repo"
 INCEPTION = SHARED / "inception"
+DICOM = SHARED / "dicom"
+READMISSION = SHARED / "subgroup" / "diabetic_data_every8th.csv"
 TSV3 = SHARED / "inception" / "tsv3-suite"
 GEM = SHARED / "gems" / "2018_I10gem.txt"
 GEM_BACK = SHARED / "gems" / "2018_I9gem.txt"
@@ -21,6 +22,7 @@ needs_repository = pytest.mark.skipif(
 )
 needs_inception = pytest.mark.skipif(not INCEPTION.is_dir(), reason="INCEpTION's samples are not beside the project")
 needs_tsv3 = pytest.mark.skipif(not TSV3.is_dir(), reason="INCEpTION's samples of TSV 3 are not beside the project")
+needs_dicom = pytest.mark.skipif(not DICOM.is_dir(), reason="the films are not beside the project")
 needs_gem = pytest.mark.skipif(not GEM.is_file(), reason="CMS's equivalence tables are not beside the project")
 
 

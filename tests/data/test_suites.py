@@ -20,6 +20,7 @@ from palpate.data.suites import (
 from palpate.errors import ConfigError
 from palpate.perturb.suites import load_suite, read_suite_yaml
 from palpate.perturb.suites.lexicons import slot_values
+from tests.data.published import SHARED
 from tests.perturb.suites.small import HEAD, ONE_TEST, write
 
 
@@ -231,7 +232,7 @@ def test_only_line_feeds_part_the_lines_of_jsonl(tmp_path: Path, mark: str) -> N
     assert suite.cases(range(suite.size())).texts == [text, "Fine."]
 
 
-THEIRS = Path("/work/shared/data/suites/ade_templates")
+THEIRS = SHARED / "suites" / "ade_templates"
 needs_theirs = pytest.mark.skipif(not THEIRS.is_dir(), reason=f"the templates of another group are not in {THEIRS}")
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
+from palpate import InMemory, audit
+from palpate.errors import ModelError
 from tests.conftest import notes_frame
 from tests.e2e.command_line import CommandLine
+from tests.models.adapters.local_server import LocalServer
 
 CONFIG = """\
 cohort: {file: notes.csv, text: text, labels: [ill], case: note, attributes: [sex]}
@@ -76,3 +81,93 @@ def test_without_the_option_the_error_names_it(folder: Path, palpate: CommandLin
     assert ran.code == 2
     assert "the cell is empty" in ran.err
     assert "`missing: report`" in ran.err
+
+
+SILENT = """\
+import re
+
+def risk(texts):
+    \"\"\"No answer about every tenth note; the others by a word.\"\"\"
+    number = [re.search(r"note (\\d+)", text, re.I) for text in texts]
+    silent = [found is not None and int(found[1]) % 10 == 6 for found in number]
+    return [None if quiet else 0.7 if "fever" in text.lower() else 0.2 for quiet, text in zip(silent, texts)]
+"""
+PYTHON = """\
+cohort: {file: notes.csv, text: text, labels: [ill], case: note, attributes: [sex]}
+models:
+  code: {source: "python:silent:risk", missing: report}
+  whole: "python:whole:risk"
+audits:
+  performance: {n_replicates: 100, threshold: 0.3}
+  robustness: {max_notes: 40}
+"""
+
+
+def with_functions(folder: Path, config: str) -> Path:
+    (folder / "silent.py").write_text(SILENT)
+    (folder / "whole.py").write_text(SILENT.replace("None if quiet else ", ""))
+    (folder / "audit.yaml").write_text(config)
+    return folder / "audit.yaml"
+
+
+def test_a_function_that_is_silent_about_some_notes(folder: Path, palpate: CommandLine) -> None:
+    """Cases of which any copy lacks a score are left out of what compares copies, for all models alike."""
+    config = with_functions(folder, PYTHON.replace("max_notes: 40", "max_notes: 1000"))
+    ran = palpate("audit", config, "--out", folder / "run")
+    assert ran.code == 0, ran.err
+    rows = pl.read_parquet(folder / "run/results/performance.parquet")
+    share = rows.filter(pl.col("metric") == "missing_share", pl.col("group") != "validation split")
+    cases = pl.read_csv(folder / "notes.csv").filter(split="test")
+    silent = cases["note"].str.slice(1).cast(int) % 10 == 6
+    assert share.filter(model="code")["value"].to_list() == pytest.approx([silent.mean()])
+    altered = pl.read_parquet(folder / "run/results/robustness.parquet")
+    arms = altered.filter(metric="missing_share", model="code")
+    assert arms.height >= 2, "one for each arm"
+    assert arms.filter(group="original")["value"].to_list() == pytest.approx([silent.mean()])
+    assert set(altered.filter(pl.col("metric") != "missing_share")["model"]) >= {"code", "whole"}
+    page = (folder / "run/report.html").read_text()
+    assert f"robustness is about the {int((~silent).sum())} of {cases.height} cases that every model scored" in page
+
+
+def test_scores_that_were_reported_missing_are_no_scores_without_the_option(folder: Path, palpate: CommandLine) -> None:
+    """The cache of the first run holds NaN, which the second must not take for an answer."""
+    config = with_functions(folder, PYTHON)
+    assert palpate("audit", config, "--out", folder / "run").code == 0
+    config.write_text(PYTHON.replace(", missing: report", ""))
+    ran = palpate("audit", config, "--out", folder / "again")
+    assert ran.code == 3
+    assert "predicted NaN" in ran.err
+    assert "`missing: report`" in ran.err
+
+
+def test_an_endpoint_that_answers_null(folder: Path, palpate: CommandLine) -> None:
+    def answer(message: Any) -> Any:
+        kept = [None if "stable" in text else 0.7 if "fever" in text else 0.2 for text in message["texts"]]
+        return {"probabilities": kept}
+
+    server = LocalServer(answer=answer)
+    config = PYTHON.replace('{source: "python:silent:risk", missing: report}', f"{{source: {server.url}, OPTION}}")
+    config = config.replace('  whole: "python:whole:risk"\n', "").replace("  robustness: {max_notes: 40}\n", "")
+    try:
+        file = with_functions(folder, config.replace("OPTION", "missing: report"))
+        ran = palpate("audit", file, "--out", folder / "run")
+        assert ran.code == 0, ran.err
+        shares = pl.read_parquet(folder / "run/results/performance.parquet").filter(metric="missing_share")
+        assert 0.2 < shares["value"].to_list()[0] < 0.6
+        file = with_functions(folder, config.replace("OPTION", "missing: error"))
+        refused = palpate("audit", file, "--out", folder / "again")
+        assert refused.code == 3
+        assert "the answer contains null instead of a probability" in refused.err
+    finally:
+        server.close()
+
+
+def test_scores_with_gaps_from_python() -> None:
+    frame = notes_frame(400).to_pandas()
+    scores = np.where(np.arange(400) % 10 == 6, np.nan, 0.1 + (np.arange(400) * 7919 % 97) / 121)
+    options = {"labels": ["ill"], "audits": {"performance": {"n_replicates": 100, "threshold": 0.3}}}
+    with pytest.raises(ModelError, match='missing="report"'):
+        audit(frame, models={"vendor": scores}, **options)
+    result = audit(frame, models={"vendor": InMemory(scores, missing="report")}, **options)
+    shares = result["performance"].estimates(metric="missing_share").to_polars()
+    assert shares.filter(pl.col("group") != "validation split")["value"].to_list() == pytest.approx([0.1])

@@ -12,7 +12,7 @@ import polars as pl
 from palpate import registry
 from palpate.api.frames import Audited, is_pandas, series_of
 from palpate.errors import ConfigError, closest
-from palpate.models import Model, ModelSpec, check_model
+from palpate.models import Model, ModelSpec, check_model, reporting_missing
 from palpate.models.memory import (
     ColumnsModel,
     InMemory,
@@ -78,7 +78,9 @@ def model_of(name: str, given: Any, table: Audited) -> Model:
         if not 0 <= wrapped.threshold <= 1:
             raise ConfigError(f"model '{name}': a threshold of {wrapped.threshold:g} is not between 0 and 1")
         model.threshold = wrapped.threshold
-    return model
+    if wrapped.missing not in ("error", "report"):
+        raise ConfigError(f"model '{name}': missing is '{wrapped.missing}'", hint='say missing="report"')
+    return reporting_missing(model) if wrapped.missing == "report" else model
 
 
 def _made(name: str, given: InMemory, labels: tuple[str, ...], table: Audited) -> Model:

@@ -14,6 +14,7 @@ import polars as pl
 from palpate.api.shown import ShownChart, ShownTable, plain_table
 from palpate.commands.audit import Outcome
 from palpate.errors import ConfigError, closest
+from palpate.files import replacing
 from palpate.results import AuditResult, Chart, Finding, Table
 from palpate.results.verdicts import VERDICTS, scorecard_rows
 from palpate.run.conditions import RunNames, parse
@@ -160,7 +161,8 @@ class Result(Mapping[str, AuditSection]):
         if path is None:
             return self._report
         target = Path(path)
-        shutil.copyfile(self._report, target)
+        with replacing(target) as scratch:
+            shutil.copyfile(self._report, scratch)
         return target
 
     def gate(self, *conditions: str) -> JudgedGate:

@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from palpate.cases.columns import (
+    FILMS,
     SPLITS,
     ColumnCheck,
     attribute,
     check_one_patient,
     check_unique,
+    films,
     ids,
     images,
     label_matrix,
@@ -38,6 +40,7 @@ from palpate.cases.columns import (
     words,
 )
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 __all__ = ["ALONE", "ROLES", "SPLITS", "Arranged", "Cohort", "arrange", "stack"]
 
@@ -104,16 +107,17 @@ class Cohort:
 
     @cached_property
     def images(self) -> list[str]:
-        """The absolute paths of the images, or empty strings if the cohort has none."""
+        """The absolute paths of the images, or empty strings if the cohort has none; see `films` for several."""
         if not self.has_images:
             return [""] * len(self)
         roots = {name: self.folders.get(name, Path()).absolute() for name in self.names}
         rows = self.cases.select("cohort", "image").iter_rows()
-        return [str(roots[name] / image) for name, image in rows]
+        return [FILMS.join(str(roots[name] / film) for film in films(image)) for name, image in rows]
 
     def with_images(self) -> Cohort:
-        """Only the cases whose image file exists; `facts` says how many were left out."""
-        rows = np.flatnonzero(np.fromiter((Path(file).is_file() for file in self.images), bool, count=len(self)))
+        """Only the cases whose image files exist; `facts` says how many were left out."""
+        exist = (all(Path(film).is_file() for film in films(image)) for image in self.images)
+        rows = np.flatnonzero(np.fromiter(exist, bool, count=len(self)))
         if len(rows) == len(self):
             return self
         if not len(rows):
@@ -233,6 +237,7 @@ class Cohort:
         return cls(cases, tuple(labels), y, tuple(dict.fromkeys(attributes)), table.facts)
 
 
+@hides("cases")
 class Arranged(NamedTuple):
     """The checked columns of `Cohort.cases`, and what a reader should know about them."""
 

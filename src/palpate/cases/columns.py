@@ -41,6 +41,8 @@ THOUSANDS = r"^[+-]?[1-9][0-9]{0,2},[0-9]{3}$"
 CODES = r"^\S[^;|,]{0,15}(?:[;|,] ?[^;|, ][^;|,]{0,15})+$"
 NOT_KNOWN = r"(?i)^[+-]?nan$"
 INFINITE = r"(?i)^[+-]?(?:inf|infinity)$"
+FILMS = "|"
+"""Between the paths of several films of one case."""
 FIX_ROW = "fill the cell or drop the row"
 
 
@@ -82,7 +84,7 @@ def quote(value: object) -> str:
     return f"'{text[:32]}'" if harmless else f"a text of {len(text)} characters"
 
 
-def missing_column(name: str, columns: Sequence[str], *, file: Path | None = None) -> CohortError:
+def missing_column(name: str, columns: Sequence[str], *, file: str | Path | None = None) -> CohortError:
     """The error for a missing column; lists the existing ones, the most similar first."""
     lowered = {column.lower(): column for column in reversed(columns)}
     close = [lowered[low] for low in difflib.get_close_matches(name.lower(), list(lowered), n=3, cutoff=0.5)]
@@ -90,6 +92,12 @@ def missing_column(name: str, columns: Sequence[str], *, file: Path | None = Non
     rest = f" and {len(listed) - 10} more" if len(listed) > 10 else ""
     names = ", ".join(f"'{column}'" for column in listed[:10])
     return CohortError("column not found", file=file, column=name, hint=f"the columns are {names}{rest}")
+
+
+def prediction_ids(subjects: pl.Series, times: pl.Series) -> pl.Series:
+    """Case ids of predictions that a subject and a time identify, as in MEDS: `17/2030-01-05T12:00:00`."""
+    at = times.cast(pl.Datetime("us")).dt.strftime("%Y-%m-%dT%H:%M:%S%.f").str.strip_suffix(".000000")
+    return subjects.cast(pl.String) + "/" + at
 
 
 def words(column: ColumnCheck) -> pl.Series:
@@ -124,10 +132,22 @@ def texts(column: ColumnCheck) -> pl.Series:
 
 
 def images(column: ColumnCheck) -> pl.Series:
-    """Paths of images: strings, none missing."""
+    """Paths of images: strings, none missing; several of one case as a list, or with `FILMS` between them."""
+    if isinstance(column.values.dtype, pl.List) and column.values.dtype.inner == pl.String:
+        column = ColumnCheck(column.values.list.join(FILMS), file=column.file, name=column.name)
     text = words(column)
     column.refuse(text.is_null() | _is_blank(text), "the cell is empty", hint=FIX_ROW)
+    column.refuse(
+        text.str.split(FILMS).list.eval(pl.element().str.strip_chars() == "").list.any(),
+        f"a path before or after '{FILMS}' is empty",
+        hint=f"write the films of a case as a.dcm{FILMS}b.dcm",
+    )
     return text
+
+
+def films(image: str) -> list[str]:
+    """The files of a case's cell: one, or several films of a study."""
+    return image.split(FILMS)
 
 
 def splits(column: ColumnCheck) -> pl.Series:

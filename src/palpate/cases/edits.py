@@ -8,17 +8,20 @@ bytes. `Inputs` is the same for a model: the rows of one batch.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.privacy import hides
+
 Ints = NDArray[np.int64]
 
 
+@hides("text")
 class Edit(NamedTuple):
     """Replace `parent[start:end]` with `text`; offsets are in characters.
 
@@ -49,6 +52,7 @@ def splice(parent: str, edits: Iterable[Edit]) -> str:
     return "".join(pieces)
 
 
+@hides("replacements")
 @dataclass(frozen=True, eq=False)
 class _Edited:
     """Rows that are parents with edits; row i has the edits `first_edit[i]` to `first_edit[i + 1] - 1`."""
@@ -85,6 +89,7 @@ class _Edited:
         return index.astype(np.int64), first
 
 
+@hides("replacements", "made")
 @dataclass(frozen=True, eq=False)
 class Variants(_Edited):
     """Everything one audit wants scored.
@@ -128,6 +133,7 @@ class Variants(_Edited):
         return np.flatnonzero(self.group == self.group_names.index(group))
 
 
+@hides("_texts", "_made")
 @dataclass
 class VariantsBuilder:
     """Collects variants one at a time; for audits whose plan is not vectorised."""
@@ -172,6 +178,33 @@ class VariantsBuilder:
         )
 
 
+class NamesOfRows(Sequence[str]):
+    """What the rows' parents are called, looked up when it is read: millions of rows have few parents.
+
+    >>> list(NamesOfRows(["a", "b"], np.array([1, 1, 0])))
+    ['b', 'b', 'a']
+    """
+
+    def __init__(self, names: Sequence[str], parent: Ints) -> None:
+        self._names, self._parent = names, parent
+
+    def __len__(self) -> int:
+        return len(self._parent)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._names[parent] for parent in self._parent.tolist())
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> NamesOfRows: ...
+    def __getitem__(self, row: int | slice) -> str | NamesOfRows:
+        if isinstance(row, slice):
+            return NamesOfRows(self._names, self._parent[row])
+        return self._names[int(self._parent[row])]
+
+
+@hides("replacements", "parents")
 @dataclass(frozen=True, eq=False)
 class Inputs(_Edited):
     """What a model is asked to score: rows, in columns, whose `texts` are spliced on first use.

@@ -8,7 +8,6 @@ texts have the same key with a probability below 1e-25. The last step, BLAKE2b, 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-KEY_BYTES = 16
+from palpate.cases.keys import KEY_BYTES, KeyArray
+
+__all__ = ["KEY_BYTES", "ReplacementHashes", "key_of", "keys_of_edits"]
+
 _BASES = np.asarray([1_702_766_719_842_127_877, 911_382_323_472_349_291], dtype=np.uint64)
 _PRIME = np.uint64((1 << 61) - 1)
 _LOW_31, _LOW_30 = np.uint64((1 << 31) - 1), np.uint64((1 << 30) - 1)
@@ -28,7 +30,9 @@ Ints = NDArray[np.int64]
 
 def key_of(text: str) -> bytes:
     """The key of one text."""
-    return _finish(_polynomials(_codes(text)), len(text))
+    key = np.empty((1, 2), dtype=np.uint64)
+    _finish(_polynomials(_codes(text)).reshape(1, 2), np.asarray([len(text)]), key)
+    return key.astype("<u8").tobytes()
 
 
 def keys_of_edits(
@@ -38,13 +42,15 @@ def keys_of_edits(
     end: Ints,
     replacement: Ints,
     pieces: ReplacementHashes,
-) -> list[bytes]:
+) -> KeyArray:
     """The keys of a parent's edited copies; copy i has the edits `first_edit[i]` to `first_edit[i + 1] - 1`."""
     codes = _codes(parent)
     longest = len(codes) + (int(pieces.length[replacement].sum()) if len(replacement) else 0)
     powers = _powers(_room(longest))
     table, length = _edited(codes, powers, first_edit, start, end, replacement, pieces.hashes, pieces.length)
-    return [_finish(row, n) for row, n in zip(table, length.tolist(), strict=True)]
+    keys = np.empty((len(table), 2), dtype=np.uint64)
+    _finish(table, length, keys)
+    return keys
 
 
 class ReplacementHashes:
@@ -59,12 +65,6 @@ class ReplacementHashes:
 
 def _codes(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-
-
-def _finish(polynomials: Words, length: int) -> bytes:
-    digest = hashlib.blake2b(polynomials.tobytes(), digest_size=KEY_BYTES)
-    digest.update(length.to_bytes(8, "little"))
-    return digest.digest()
 
 
 _known_powers: list[Words] = []
@@ -146,3 +146,75 @@ def _edited(
             total[row] += stop - position + (0 if last else length[word])
             position = n if last else end[edit]
     return out, total
+
+
+# The first 64 bits of the fractional parts of the square roots of the first eight primes, and the order in which each
+# round takes the words of a message: RFC 7693, sections 2.6 and 2.7.
+_START = np.asarray(
+    [
+        *(0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1),
+        *(0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179),
+    ],
+    dtype=np.uint64,
+)
+_ROUNDS = np.asarray(
+    [
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+        [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
+        [11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4],
+        [7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8],
+        [9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13],
+        [2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9],
+        [12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11],
+        [13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10],
+        [6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5],
+        [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
+    ],
+    dtype=np.int64,
+)
+_QUARTERS = np.asarray(
+    [
+        [0, 4, 8, 12],
+        [1, 5, 9, 13],
+        [2, 6, 10, 14],
+        [3, 7, 11, 15],
+        [0, 5, 10, 15],
+        [1, 6, 11, 12],
+        [2, 7, 8, 13],
+        [3, 4, 9, 14],
+    ],
+    dtype=np.int64,
+)
+_SHAPE = np.uint64(0x01010000 ^ KEY_BYTES)
+_MESSAGE_BYTES = np.uint64(24)
+
+
+@njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator, unused-ignore]
+def _turn(word: Any, by: int) -> Any:
+    return (word >> np.uint64(by)) | (word << np.uint64(64 - by))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _finish(polynomials: Any, length: Any, out: Any) -> None:
+    """BLAKE2b of the two polynomials and the length, 16 bytes of it: one block, so one compression."""
+    message, state = np.zeros(16, dtype=np.uint64), np.empty(16, dtype=np.uint64)
+    for row in range(len(polynomials)):
+        message[0], message[1], message[2] = polynomials[row, 0], polynomials[row, 1], np.uint64(length[row])
+        state[:8], state[8:] = _START, _START
+        state[0] ^= _SHAPE
+        state[12] ^= _MESSAGE_BYTES
+        state[14] = ~state[14]
+        for turn in range(12):
+            words = _ROUNDS[turn % 10]
+            for k in range(8):
+                a, b, c, d = _QUARTERS[k, 0], _QUARTERS[k, 1], _QUARTERS[k, 2], _QUARTERS[k, 3]
+                state[a] += state[b] + message[words[2 * k]]
+                state[d] = _turn(state[d] ^ state[a], 32)
+                state[c] += state[d]
+                state[b] = _turn(state[b] ^ state[c], 24)
+                state[a] += state[b] + message[words[2 * k + 1]]
+                state[d] = _turn(state[d] ^ state[a], 16)
+                state[c] += state[d]
+                state[b] = _turn(state[b] ^ state[c], 63)
+        out[row, 0] = _START[0] ^ _SHAPE ^ state[0] ^ state[8]
+        out[row, 1] = _START[1] ^ state[1] ^ state[9]

@@ -12,15 +12,20 @@ import sys
 
 from rich.markup import escape
 
-from palpate.cli import audits, build, codes, evidence, start, suites, words
+from palpate.cli import audits, build, cards, codes, evidence, exports, start, suites, words
 from palpate.cli.app import app, err
-from palpate.errors import PalpateError
+from palpate.errors import PalpateError, traceback_of
+from palpate.files import make_private
 
 __all__ = ["app", "main"]
 
-COMMANDS = (start, audits, build, words, suites, codes, evidence)
+COMMANDS = (start, audits, cards, build, words, suites, codes, evidence, exports)
 """Importing a module of commands adds them to the application."""
 app.registered_commands.sort(key=lambda command: getattr(command.callback, "__module__", "") != start.__name__)
+
+
+DEBUG, WITH_NOTES = "--debug", "--debug-with-notes"
+_with_notes = False
 
 
 def _stop(*_: object) -> None:
@@ -28,7 +33,14 @@ def _stop(*_: object) -> None:
 
 
 def main() -> None:
-    """Run the command line; errors are one sentence on stderr, a traceback only with --debug."""
+    """Run the command line; errors are one sentence on stderr, below a traceback only with --debug.
+
+    The traceback has no text of an exception that is not palpate's, unless --debug-with-notes asks for it.
+    """
+    global _with_notes
+    make_private()
+    _with_notes = WITH_NOTES in sys.argv
+    sys.argv = [DEBUG if word == WITH_NOTES else word for word in sys.argv]
     signal.signal(signal.SIGTERM, _stop)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -50,7 +62,7 @@ def main() -> None:
 
 
 def _end(error: BaseException, sentence: str, code: int) -> None:
-    if "--debug" in sys.argv:
-        raise error
+    if DEBUG in sys.argv:
+        sys.stderr.write(traceback_of(error, with_notes=_with_notes))
     err.print(f"[red]palpate:[/red] {escape(sentence)}", soft_wrap=True)
     sys.exit(code)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Table
+from typer.core import TyperCommand
 
 from palpate.cli.app import EXIT_CODES, Debug, Settings, app, err, out
 from palpate.cli.pipelines import AsJson, LogFile, Quiet, reporting
@@ -50,15 +51,44 @@ def synth(
     out.print(f"Hospital: [bold]{escape(str(folder))}[/bold]; truth.json lists what was planted", soft_wrap=True)
 
 
-@app.command()
+class _CohortCommand(TyperCommand):
+    """Its help also lists the options of the kind that was named: `palpate cohort omop --help`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta["kind"] = next((word for word in args if not word.startswith("-")), "")
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        super().format_options(ctx, formatter)
+        from palpate.commands.build import describe_kind
+
+        rows = [(f"{name}={default}", text) for name, default, text in describe_kind(ctx.meta["kind"])]
+        if rows:
+            with formatter.section(f"Options of {ctx.meta['kind']}, each set by --set OPTION=VALUE"):
+                formatter.write_dl(rows, col_max=24)
+
+
+@app.command(cls=_CohortCommand)
 def cohort(
-    kind: Annotated[str, typer.Argument(help="readmission, outcomes, mdace, ade or cxr.", show_default=False)],
-    source: Annotated[Path, typer.Option(help="Folder with the source files.", show_default=False)],
+    kind: Annotated[
+        str,
+        typer.Argument(help="readmission, outcomes, mdace, ade, cxr, dicom, meds, omop or fhir.", show_default=False),
+    ],
+    source: Annotated[
+        str,
+        typer.Option(
+            help="Folder with the source files; for omop also a DuckDB file, or postgresql://user@host/database.",
+            show_default=False,
+        ),
+    ],
     file: Annotated[Path, typer.Option("--out", help="The cohort: a .parquet file.", show_default=False)],
     settings: Settings = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Build a cohort from a hospital's own tables, and show who was left out and why."""
+    """Build a cohort from a hospital's own tables, and show who was left out and why.
+
+    `palpate cohort KIND --help` also lists the options of the kind.
+    """
     from palpate.commands.build import build_cohort
     from palpate.data.cohorts import table_files
 

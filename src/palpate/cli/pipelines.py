@@ -20,6 +20,7 @@ from rich.console import Console
 from palpate.cli.app import err, out
 from palpate.cli.progress import TerminalProgress
 from palpate.errors import ConfigError, InputError, ModelError
+from palpate.files import make_folder, make_private_file
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 LogFile = Annotated[
@@ -120,7 +121,8 @@ def _opened(log: Path | None) -> Iterator[TextIO | None]:
         yield None
         return
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(log.parent)
+        make_private_file(log)
         file = log.open("a", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the log can't be written ({error.strerror})", file=log, hint="check the path") from None

@@ -8,14 +8,16 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from palpate.cases.cohort import Cohort, stack
 from palpate.cases.edits import splice
+from palpate.cases.keys import distinct
 from palpate.config import DATA, Config, audit_name, load_config, make_audit
 from palpate.data.tables import read_cohort
 from palpate.errors import ConfigError
-from palpate.files import without_secrets
+from palpate.files import replacing, without_secrets
 from palpate.models import load_model
 from palpate.results import AdaptiveAudit, Audit, AuditResult
 from palpate.run.checks import check_directory, check_groups, check_scope
@@ -167,14 +169,12 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
     cohort = _cohort(settings, folder)
     plans = make_plans(audits, cohort, settings.seed, _knowledge(settings, folder))
     asked = gather(cohort, plans)
-    inputs, first = asked.inputs, dict[bytes, int]()
-    for row, key in enumerate(asked.text_keys):
-        # Without text, a case is known by its name alone.
-        first.setdefault(key if cohort.has_text else str(row).encode(), row)
-    rows = list(first.values())
+    # Without text, a case is known by its name alone.
+    inputs, keys = asked.inputs, asked.text_keys
+    rows = (distinct(keys).rows if cohort.has_text else np.arange(len(inputs))).tolist()
     frame = pl.DataFrame(
         {
-            "input_id": [key.hex() if cohort.has_text else None for key in first],
+            "input_id": [keys[row].tobytes().hex() if cohort.has_text else None for row in rows],
             "cohort": [inputs.cohorts[row] for row in rows],
             "case_id": [inputs.case_ids[row] for row in rows],
             "edited": inputs.n_edits[rows] > 0,
@@ -182,9 +182,9 @@ def write_inputs(config: Path, *, out: Path, only: Sequence[str] = ()) -> tuple[
             **({"image": [inputs.images[row] for row in rows]} if inputs.images else {}),
         }
     )
-    out.mkdir(parents=True, exist_ok=True)
     target = out / "inputs.parquet"
-    frame.write_parquet(target)
+    with replacing(target) as scratch:
+        frame.write_parquet(scratch)
     return target, frame.height, cohort.has_text
 
 

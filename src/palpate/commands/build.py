@@ -59,17 +59,43 @@ def make_hospital(
 
 
 def build_cohort(
-    kind: str, source: Path, out: Path, *, overrides: Sequence[str] = (), say: Callable[[str], None] | None = None
+    kind: str, source: str | Path, out: Path, *, overrides: Sequence[str] = (), say: Callable[[str], None] | None = None
 ) -> BuiltCohort:
-    """Build a cohort from a hospital's own tables, and write it with its flow table and split."""
+    """Build a cohort from a hospital's own tables, and write it with its flow table and split.
+
+    `source` is a folder or a file; with the kind `omop` also the address of a database.
+    """
     from palpate.data.cohorts import check_output, find_kind, write_built_cohort
 
     found = find_kind(kind)
     options = parse_options(found.options, f"cohort '{kind}'", parse_settings(overrides))
     check_output(out)
-    built = found.build(source, options=options, name=out.stem, progress=say)
+    # A path would make one slash of the two in an address.
+    at_address = "://" in str(source)
+    if at_address and kind != "omop":
+        raise ConfigError(f"a cohort '{kind}' is not read from an address", hint="give the folder with its files")
+    built = found.build(source if at_address else Path(source), options=options, name=out.stem, progress=say)
     write_built_cohort(built, out)
     return built
+
+
+def describe_kind(kind: str) -> list[tuple[str, str, str]]:
+    """The options of a kind of cohort: name, default, and what it means; none of an unknown kind."""
+    from palpate.config.schema import docstrings
+    from palpate.data.cohorts import KINDS, find_kind
+
+    if kind not in KINDS:
+        return []
+    options = find_kind(kind).options
+    texts = docstrings(options)
+    return [(name, _as_typed(field.default), texts.get(name, "")) for name, field in options.model_fields.items()]
+
+
+def _as_typed(default: object) -> str:
+    """A default as one would type it."""
+    if isinstance(default, tuple):
+        return ",".join(str(each) for each in default) or "none"
+    return "none" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def read_training_cohort(path: Path, roles: Mapping[str, Any] = MappingProxyType({})) -> Cohort:

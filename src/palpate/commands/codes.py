@@ -30,6 +30,7 @@ from palpate.data.cohorts import BuiltCohort, FlowStep, check_output, write_buil
 from palpate.data.cohorts.mdace_sources import read_billed
 from palpate.data.tables.formats import FORMATS, format_of
 from palpate.data.tables.labels import encode
+from palpate.delimited import as_cell
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
 
@@ -183,7 +184,8 @@ def write_table(frame: pl.DataFrame, out: Path) -> None:
     check_table(out)
     with replacing(out) as scratch:
         if out.suffix.lower() == ".csv":
-            frame.write_csv(scratch)
+            shown = pl.col(pl.String).map_elements(as_cell, return_dtype=pl.String)
+            frame.with_columns(shown).write_csv(scratch)
         else:
             frame.write_parquet(scratch)
 

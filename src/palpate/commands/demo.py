@@ -25,6 +25,7 @@ import polars as pl
 from palpate.commands.build import build_cohort, read_training_cohort
 from palpate.config import parse_settings
 from palpate.errors import InputError
+from palpate.files import make_folder
 from palpate.registry import optional
 from palpate.results import MACRO
 from palpate.synthetic import write_hospital
@@ -88,7 +89,7 @@ def write_demo(
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).exists():
         raise InputError("is not empty", file=folder, hint="choose another --out for the demo")
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    make_folder(folder)
     (folder / _MARK).touch()
     say = step or (lambda *_: None)
     for site, n in (("a", n_patients), ("b", 3 * n_patients // 5)):

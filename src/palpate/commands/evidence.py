@@ -22,7 +22,7 @@ from palpate.data.annotations.uima_cas import write_json
 from palpate.data.annotations.webanno import LayerSpan
 from palpate.data.annotations.webanno_projects import ChartIs, import_evidence
 from palpate.errors import CohortError, ConfigError, RunError
-from palpate.files import write_privately
+from palpate.files import write_atomically
 from palpate.run.directory import RunDirectory, file_name
 
 SpanFormat = Literal["csv", "mdace", "cas"]
@@ -187,6 +187,6 @@ def _write_cas(part: pl.DataFrame, texts: dict[str, str], place: Path) -> int:
             for row in rows.iter_rows(named=True)
         ]
         name = re.sub(r"[^\w.-]", "_", str(case))
-        write_privately(place / f"{name}.json", write_json(texts[str(case)], spans))
+        write_atomically(place / f"{name}.json", write_json(texts[str(case)], spans))
         n += 1
     return n

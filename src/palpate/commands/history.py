@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from palpate.delimited import as_cell
 from palpate.errors import ConfigError, InputError, RunError, closest
 from palpate.files import write_atomically
 from palpate.report.history import HistoryLine, HistoryPage, render_history
@@ -230,5 +231,5 @@ def as_csv(found: History) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HistoryLine._fields)
-    writer.writerows(["" if value is None else value for value in line] for line in found.lines)
+    writer.writerows(["" if value is None else as_cell(value) for value in line] for line in found.lines)
     return out.getvalue()

@@ -14,7 +14,7 @@ from palpate.config import load_config
 from palpate.data.annotations.reviews import FORMAT, NoteTable, read_notes
 from palpate.data.tables import read_cohort
 from palpate.errors import CohortError, ConfigError, InputError
-from palpate.files import write_privately
+from palpate.files import write_atomically
 from palpate.perturb.characteristics import Alterer, Contradictory, Sure, load_definition
 from palpate.perturb.characteristics.review import ReviewSample, sample_alterations
 from palpate.report.review import ReviewPage, note_parts, render_review
@@ -66,7 +66,7 @@ def write_review(
         },
         file=f"{out.stem}.json",
     )
-    write_privately(out, render_review(page))
+    write_atomically(out, render_review(page))
     return sample
 
 

@@ -15,6 +15,7 @@ from palpate.data.lexicons import read_words, write_rating_sheet
 from palpate.errors import ConfigError, InputError
 from palpate.perturb.characteristics import Alteration, Alterer, Contradictory, Sure, load_definition
 from palpate.perturb.words import Choice, check_words
+from palpate.privacy import hides
 
 
 def write_word_sheet(
@@ -34,6 +35,7 @@ def write_word_sheet(
     return listed
 
 
+@hides("note")
 class AlteredNote(NamedTuple):
     """A note before and after an alteration."""
 

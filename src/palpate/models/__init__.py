@@ -12,7 +12,17 @@ from palpate.errors import ConfigError
 from palpate.models.isolation import IsolatedModel, exits_are_errors, serve
 from palpate.models.protocol import Loader, Model, ModelSpec, Probabilities
 
-__all__ = ["Loader", "Model", "ModelSpec", "Probabilities", "check_model", "load_here", "load_model", "serve_models"]
+__all__ = [
+    "Loader",
+    "Model",
+    "ModelSpec",
+    "Probabilities",
+    "check_model",
+    "load_here",
+    "load_model",
+    "reporting_missing",
+    "serve_models",
+]
 
 ISOLATED = ("python",)
 """Schemes whose models run code of the user's, and so get a process of their own unless `isolate: false`."""
@@ -41,6 +51,14 @@ def load_here(spec: ModelSpec) -> Model:
     loader, target = _find(spec)
     with exits_are_errors(spec.name, "loading"):
         model: Model = loader(target, spec.options, folder=Path(spec.folder))
+    return reporting_missing(model) if spec.options.get("missing") == "report" else model
+
+
+def reporting_missing(model: Model) -> Model:
+    """The model with `missing: report`: NaN is a missing score, and the cache keeps it apart from scores without."""
+    if not model.may_miss:
+        model.may_miss = True
+        model.fingerprint += "-may-miss"
     return model
 
 

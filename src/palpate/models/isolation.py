@@ -2,7 +2,7 @@
 
 The two processes exchange pickled messages over the standard input and output of the new one, one answer per question.
 What the model prints goes to standard error. Errors are rebuilt here by type, without the text of an exception, which
-may quote a note; `--debug` shows the traceback of the other process.
+may quote a note; `--debug` shows the traceback of the other process, `--debug-with-notes` also what its errors say.
 
 A model that runs in this process may still not end it: `exits_are_errors`.
 """
@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ModelDied, ModelError, PalpateError
+from palpate.errors import Elsewhere, ModelDied, ModelError, PalpateError, traceback_of
 from palpate.models.protocol import Model, ModelSpec, Probabilities
+from palpate.privacy import hides
 from palpate.results import Asked, Attributions
 
 _DECLARED = (
@@ -38,21 +38,21 @@ _DECLARED = (
 _DOING = {"load": "loading", "predict": "scoring", "explain": "explaining", "words": "listing its words"}
 _BOOT = "import sys; sys.path += {path!r}; from palpate.models import serve_models; serve_models()"
 """The folders that this process searches come last, so that no file in them stands in for one of Python's own."""
+alone = False
+"""Whether this process serves one model and nothing else."""
 _SECONDS_TO_END = 5.0
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 
+@hides("value", "traceback")
 class _Answer(NamedTuple):
     """What a question to the other process gave."""
 
     value: Any = None
     error: PalpateError | None = None
-    traceback: str = ""
+    traceback: tuple[str, str] = ("", "")
+    """Without what the errors say, and with."""
     may_change: str | None = None
-
-
-class _Elsewhere(Exception):
-    """The traceback of the other process, as the cause of an error here."""
 
 
 class IsolatedModel(Model):
@@ -105,7 +105,8 @@ class IsolatedModel(Model):
             raise self._died(_DOING.get(what, "reading")) from None
         vars(self).update(may_change=answer.may_change)
         if answer.error is not None:
-            raise answer.error from _Elsewhere(f"in the model's process:\n{answer.traceback}")
+            quiet, full = (f"in the model's process:\n{text}" for text in answer.traceback)
+            raise answer.error from Elsewhere(quiet, full)
         return answer.value
 
     def _died(self, doing: str) -> ModelDied:
@@ -143,6 +144,8 @@ def _end(process: subprocess.Popen[bytes], busy: threading.Event) -> None:
 
 def serve(load: Callable[[ModelSpec], Model]) -> None:
     """Answer questions until there are no more: first the spec of a model to load, then what it is asked."""
+    global alone
+    alone = True
     questions, answers = _take_channels()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the other one decides
     threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
@@ -183,7 +186,8 @@ def _asked(name: str, model: Model | None, what: str, arguments: tuple[Any, ...]
 def _failure(error: BaseException, name: str, what: str) -> bytes:
     """An error as a message: one of palpate's own as it is, any other by its type."""
     own = error if isinstance(error, PalpateError) else failure(error, name, _DOING.get(what, "reading"))
-    return pickle.dumps(_Answer(error=own, traceback="".join(traceback.format_exception(error))))
+    both = traceback_of(error), traceback_of(error, with_notes=True)
+    return pickle.dumps(_Answer(error=own, traceback=both))
 
 
 def failure(error: BaseException, name: str, doing: str, case: str | None = None) -> ModelError:

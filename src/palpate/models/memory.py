@@ -35,7 +35,8 @@ class InMemory:
         palpate.InMemory(ask_vendor, fingerprint="2026-03", threshold=0.3)
 
     `columns` are those of the table that the model reads, as a frame; without them it reads notes, or what its
-    `feature_names_in_` say. `fingerprint` is the version of a function: its scores are then reused by later runs.
+    `feature_names_in_` say. `fingerprint` is the version of a function: its scores are then reused by later runs. With
+    `missing="report"`, scores that are NaN are counted and reported instead of being an error.
 
     >>> InMemory(len, columns=["age"]).columns
     ['age']
@@ -48,6 +49,7 @@ class InMemory:
     threshold: float | None = None
     fingerprint: str | None = None
     batch_size: int | None = None
+    missing: Literal["error", "report"] = "error"
 
     def choices(self) -> bytes:
         """What changes the answers besides the model itself."""
@@ -103,12 +105,12 @@ class ScoresModel(Model):
         """The scores of the cases; nothing else is asked of it."""
         found = self._values[self._frame.rows(inputs, model=self._name)]
         gone = np.flatnonzero(np.isnan(found).any(axis=1))
-        if len(gone):
+        if len(gone) and not self.may_miss:
             raise ModelError(
                 f"{len(gone):,} of {len(found):,} cases have no score",
                 model=self._name,
                 case=inputs.case_ids[int(gone[0])],
-                hint="drop these cases, or give the scores as a file with `missing: report`",
+                hint='drop these cases, or count them: palpate.InMemory(scores, missing="report")',
             )
         return found
 

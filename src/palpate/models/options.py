@@ -6,13 +6,14 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palpate.errors import ConfigError, closest, first_problem
 
 _BLOCK = 1 << 20
+REPORT_MISSING = "set `missing: report` of the model to count missing scores and go on"
 
 
 class Options(BaseModel):
@@ -24,6 +25,8 @@ class Options(BaseModel):
     """Names for the model's output columns, in order; default: what the model itself says."""
     batch_size: int | None = Field(default=None, ge=1)
     """Rows passed to the model in one call."""
+    missing: Literal["error", "report"] = "error"
+    """What a prediction that is missing (NaN) is: an error, or something to count and report."""
     fingerprint: str | None = None
     """Stands for the version of a model that palpate can't look into (an endpoint)."""
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from palpate.cases.edits import Edit
+from palpate.privacy import hides
 from palpate.report.html import content_policy, page_environment, template_text
 
 _CLOSE = 160
@@ -21,6 +22,7 @@ _LONG = 700
 """Unchanged text longer than this is folded up in its middle."""
 
 
+@hides("text")
 class NotePart(NamedTuple):
     """A piece of a note: `same`, `removed`, `added`, or `folded` (unchanged, shown when asked for)."""
 

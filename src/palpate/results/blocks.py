@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
+from palpate.privacy import hides
 from palpate.results.verdicts import Answer
 
 
@@ -84,6 +85,7 @@ class Chart(Block):
     diagonal: bool = False
 
 
+@hides("rows")
 class Examples(Block):
     """Cases worth reading. `text` rows hold note text, and are made only with `include_text`."""
 

@@ -31,7 +31,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from palpate.cases.hashing import KEY_BYTES
+from palpate.cases.keys import KeyArray
 from palpate.errors import RunError
 from palpate.files import replacing, write_atomically
 from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, NamesVariants, Plan
@@ -156,6 +156,19 @@ class RunDirectory:
         ]
         self._write_frame(f"predictions/{file_name(model)}.parquet", pl.concat(frames))
 
+    def read_scores(self, model: str) -> pl.DataFrame | None:
+        """A model's probabilities for cases as they are, `cohort`, `case_id`, `p`; None if it has no file."""
+        found: pl.DataFrame | None = self._read_frame(f"predictions/{file_name(model)}.parquet", optional=True)
+        if found is None:
+            return None
+        parts = [found.head(0).select(cohort=pl.lit(""), case_id=pl.lit(""), p="p")]
+        for (audit,), scored in found.group_by("audit", maintain_order=True):
+            asked: pl.DataFrame | None = self._read_frame(f"variants/{audit}.parquet", optional=True)
+            if asked is not None:
+                whole = asked.filter(pl.col("start").is_null() & pl.col("case_id").is_not_null())
+                parts.append(scored.join(whole, on="variant").select("cohort", "case_id", "p"))
+        return pl.concat(parts).unique(["cohort", "case_id"], maintain_order=True)
+
     def write_attributions(self, audit: str, model: str, call: str, found: Attributions) -> None:
         """What a model said in one call."""
         self._write_frame(f"attributions/{audit}/{file_name(model)}/{call}.parquet", pl.DataFrame(found._asdict()))
@@ -165,17 +178,18 @@ class RunDirectory:
         frame = self._read_frame(f"attributions/{audit}/{file_name(model)}/{call}.parquet", optional=True)
         return None if frame is None else Attributions(*(frame[name].to_numpy() for name in Attributions._fields))
 
-    def write_pending(self, model: str, keys: Sequence[bytes]) -> None:
+    def write_pending(self, model: str, keys: KeyArray) -> None:
         """The inputs that the model had not scored when the run started, in the order of scoring."""
         with replacing(self.path / "pending" / f"{file_name(model)}.npy") as scratch, scratch.open("wb") as file:
-            np.save(file, np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, KEY_BYTES))
+            np.save(file, np.ascontiguousarray(keys, dtype="<u8"))
 
-    def read_pending(self, model: str) -> list[bytes] | None:
+    def read_pending(self, model: str) -> KeyArray | None:
         """What `write_pending` wrote, or None."""
         path = self.path / "pending" / f"{file_name(model)}.npy"
         if not path.is_file():
             return None
-        return [row.tobytes() for row in np.load(path, allow_pickle=False)]
+        stored = np.load(path, allow_pickle=False)
+        return np.ascontiguousarray(stored).view("<u8").reshape(-1, 2)  # bytes, if palpate 0.1 wrote them
 
     def remove_pending(self) -> None:
         """Forget what was pending: the run has ended."""

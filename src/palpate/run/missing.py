@@ -1,30 +1,41 @@
 """Missing scores: an audit that does not handle them itself is given the cases that all models scored, and says so.
 
-Audits that handle missing scores declare it (`handles_missing`). Any other that asks only for the cases as they are is
-planned again without the cases that lack a score. One that compares notes with altered copies of themselves leaves out
-the models that lack some: a missing score would take others with it.
+A model that declares it (`Model.may_miss`) may lack scores: with `missing: report`, or because not answering is one of
+its outcomes. Its prediction is then NaN. Audits that handle missing scores declare it (`handles_missing`). Any other is
+planned again without the cases of which a copy lacks a score, so that arms stay paired; what was scored is used again.
+A model that lacks scores for most cases would take the other models' cases with it: it is left out instead, as are
+models that lack some where an audit cannot be planned again (texts that it made up, explanations, budgets). Each such
+audit gets the share of missing scores of each of its arms as estimates (`missing_share`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from palpate.audits.kit.missing import arm_shares
+from palpate.cases.cohort import Cohort
+from palpate.cases.edits import Ints
 from palpate.errors import PalpateError
 from palpate.results import (
+    AdaptiveAudit,
     Audit,
     AuditResult,
+    Estimate,
     Finding,
     Plan,
-    PlansWithModels,
     Predictions,
     estimates_frame,
 )
 from palpate.stats.precision import n_distinct
+
+MOST_LACKING = 0.5
+"""A model that lacks scores for more of the cases than this is left out of an audit that alters them."""
 
 
 class Usable(NamedTuple):
@@ -33,6 +44,8 @@ class Usable(NamedTuple):
     plan: Plan[Any]
     predictions: Predictions
     findings: tuple[Finding, ...] = ()
+    shares: tuple[Estimate, ...] = ()
+    """How many scores are missing, by model and arm."""
 
     @property
     def nothing(self) -> bool:
@@ -41,7 +54,14 @@ class Usable(NamedTuple):
 
     def told(self, result: AuditResult) -> AuditResult:
         """The result with what was left out."""
-        return replace(result, findings=(*self.findings, *result.findings)) if self.findings else result
+        if not self.findings and not self.shares:
+            return result
+        shares = estimates_frame(list(self.shares)).select(result.estimates.columns)
+        return replace(
+            result,
+            estimates=result.estimates.vstack(shares) if self.shares else result.estimates,
+            findings=(*self.findings, *result.findings),
+        )
 
     def empty(self, audit: str) -> AuditResult:
         """The result where no model is left."""
@@ -52,43 +72,55 @@ def usable_predictions(
     audits: Mapping[str, Audit],
     plans: Mapping[str, Plan[Any]],
     predictions: Mapping[str, Predictions],
-    rng_of: Callable[[str], np.random.Generator],
+    plan_for: Callable[[str, Cohort], Plan[Any]],
 ) -> dict[str, Usable]:
-    """By audit: the cases and the models that it can use; `rng_of` is what an audit was planned with."""
-    return {name: _usable(name, audits[name], plans[name], predictions[name], rng_of(name)) for name in plans}
+    """By audit: the cases and the models that it can use; `plan_for` plans an audit as it was planned, for a cohort."""
+    return {
+        name: _usable(name, audits[name], plans[name], predictions[name], partial(plan_for, name)) for name in plans
+    }
 
 
-def _usable(name: str, audit: Audit, plan: Plan[Any], predictions: Predictions, rng: np.random.Generator) -> Usable:
+def _usable(
+    name: str, audit: Audit, plan: Plan[Any], predictions: Predictions, plan_for: Callable[[Cohort], Plan[Any]]
+) -> Usable:
     lacking = {model: _missing(plan, predictions, model) for model in predictions.compared}
-    lacking = {model: count for model, count in lacking.items() if count[0]}
+    lacking = {model: count for model, count in lacking.items() if count.n}
     if not lacking or getattr(audit, "handles_missing", False):
         return Usable(plan, predictions)
-    again = _planned_again(name, audit, plan, predictions, rng)
-    return _complete_models(name, plan, predictions, lacking) if again is None else again
+    shares = tuple(row for model in lacking for row in arm_shares(name, plan, predictions, model))
+    altered = bool(plan.variants.n_edits.any())
+    hopeless = {model for model, count in lacking.items() if altered and count.share > MOST_LACKING}
+    kept = _without(predictions, hopeless) if hopeless else predictions
+    again = None if isinstance(audit, AdaptiveAudit) else _planned_again(name, plan, kept, plan_for)
+    if again is None:
+        return _complete_models(name, plan, predictions, lacking)._replace(shares=shares)
+    said = _left_out(name, {model: lacking[model] for model in lacking if model in hopeless})
+    return again._replace(shares=shares, findings=(*said, *again.findings))
 
 
 def _planned_again(
-    name: str, audit: Audit, plan: Plan[Any], predictions: Predictions, rng: np.random.Generator
+    name: str, plan: Plan[Any], predictions: Predictions, plan_for: Callable[[Cohort], Plan[Any]]
 ) -> Usable | None:
     """The plan for a cohort of the cases that all models scored; None where that is no way out."""
     cohort, variants, asks = plan.cohort, plan.variants, plan.requests
-    as_they_are = not variants.n_edits.any() and bool((variants.parent < len(cohort)).all())
-    if not as_they_are or asks.only or asks.explain or asks.windows or isinstance(audit, PlansWithModels):
+    if not predictions.scored or asks.only or asks.explain or asks.windows:
         return None
     gone = np.any([np.isnan(each.p).any(axis=1) for each in predictions.scored.values()], axis=0)
+    if (variants.parent[gone] >= len(cohort)).any():  # a text that the audit made up is nobody's
+        return None
     rows = np.setdiff1d(np.arange(len(cohort)), variants.parent[gone])
     some = replace(cohort, cases=cohort.cases[rows], y=sparse.csc_array(cohort.y.tocsr()[rows]))
     try:
-        less = audit.plan(some, rng)
+        less = plan_for(some)
     except PalpateError:  # too few cases are left
         return None
-    place = np.full(len(cohort), -1)
-    place[variants.parent] = np.arange(len(variants))
-    at = place[rows[less.variants.parent]]
-    if (at < 0).any() or not len(at):
+    at = _places(plan, less, rows)
+    if at is None or gone[at].any():
         return None
     kept = {model: replace(each, p=each.p[at], seen=each.seen[at]) for model, each in predictions.scored.items()}
-    n, total = n_distinct(less.variants.parent), n_distinct(variants.parent)
+    n, total = (_n_cases(each) for each in (less, plan))
+    if n == total:
+        return Usable(less, Predictions(kept))
     said = (
         f"Scores are missing: {name} is about the {n:,} of {total:,} cases that every model scored, and has no number "
         "for the others."
@@ -96,30 +128,69 @@ def _planned_again(
     return Usable(less, Predictions(kept), (Finding(sentence=said, kind="caveat"),))
 
 
-def _complete_models(
-    audit: str, plan: Plan[Any], predictions: Predictions, lacking: Mapping[str, tuple[int, int]]
-) -> Usable:
+def _n_cases(plan: Plan[Any]) -> int:
+    """How many cases the results of a plan are about."""
+    parent = plan.variants.parent
+    return n_distinct(parent[parent < len(plan.cohort)]) if plan.cases is None else len(plan.cases)
+
+
+def _places(plan: Plan[Any], less: Plan[Any], rows: Ints) -> Ints | None:
+    """Where the variants of the smaller plan are in the larger one; None where one of them was not scored."""
+    if not len(less.variants):
+        return None
+    known = {key: place for place, key in enumerate(_keys(plan, np.arange(len(plan.cohort))))}
+    found = [known.get(key, -1) for key in _keys(less, rows)]
+    return None if -1 in found else np.asarray(found, dtype=np.int64)
+
+
+def _keys(plan: Plan[Any], rows: Ints) -> list[tuple[Any, ...]]:
+    """What tells each variant from the others: its case (a row of the whole cohort) or text, its arm, its edits."""
+    variants, n = plan.variants, len(plan.cohort)
+    arms = [variants.group_names[k] for k in variants.group.tolist()]
+    own = [int(rows[k]) if k < n else variants.made[k - n] for k in variants.parent.tolist()]
+    if not variants.n_edits.any():
+        return list(zip(own, arms, strict=True))
+    return [(parent, arm, *variants.edits(k)) for k, (parent, arm) in enumerate(zip(own, arms, strict=True))]
+
+
+def _complete_models(audit: str, plan: Plan[Any], predictions: Predictions, lacking: Mapping[str, _Lacking]) -> Usable:
     """The models that lack nothing."""
-    findings = [
+    named = [name for name in plan.requests.names if name in lacking]
+    kept = Predictions({}) if named else _without(predictions, lacking)
+    return Usable(plan, kept, _left_out(audit, lacking))
+
+
+def _left_out(audit: str, lacking: Mapping[str, _Lacking]) -> tuple[Finding, ...]:
+    return tuple(
         Finding(
-            sentence=f"{name} is left out of {audit}: {n:,} of the {asked:,} scores that it needs are missing, and "
-            "this audit cannot do without a part of them.",
+            sentence=f"{name} is left out of {audit}: {count.n:,} of the {count.asked:,} scores that it needs are "
+            "missing, and this audit cannot do without them.",
             kind="caveat",
         )
-        for name, (n, asked) in lacking.items()
-    ]
-    gone = {each for name in lacking for each in predictions.members(name)}
-    kept = {name: each for name, each in predictions.scored.items() if name not in gone}
-    named = [name for name in plan.requests.names if name in lacking]
-    return Usable(plan, Predictions({} if named else kept), tuple(findings))
+        for name, count in lacking.items()
+    )
 
 
-def _missing(plan: Plan[Any], predictions: Predictions, model: str) -> tuple[int, int]:
-    """How many of the variants that a model was asked for have no score, and how many it was asked for."""
+def _without(predictions: Predictions, models: Collection[str]) -> Predictions:
+    gone = {each for name in models for each in predictions.members(name)}
+    return Predictions({name: each for name, each in predictions.scored.items() if name not in gone})
+
+
+class _Lacking(NamedTuple):
+    """How many of the variants that a model was asked for have no score, and the share of parents with such a one."""
+
+    n: int
+    asked: int
+    share: float
+
+
+def _missing(plan: Plan[Any], predictions: Predictions, model: str) -> _Lacking:
     missing = np.zeros(len(plan.variants), bool)
     asked = np.zeros(len(plan.variants), bool)
     for member in predictions.members(model):
         own = plan.requests.only.get(member, np.ones(len(plan.variants), bool))
         missing |= own & np.isnan(predictions.scored[member].p).any(axis=1)
         asked |= own
-    return int(missing.sum()), int(asked.sum())
+    parent = plan.variants.parent
+    share = n_distinct(parent[missing]) / max(n_distinct(parent[asked]), 1)
+    return _Lacking(int(missing.sum()), int(asked.sum()), share)

@@ -142,9 +142,13 @@ def _run(
     manifest["cohorts"] = describe_cohorts(job.cohort, plans)
     out.write_manifest(manifest)
     turn = 0
+
+    def again(name: str, some: Cohort) -> Plan[Any]:
+        return _planned(job, members, {name: job.audits[name]}, some)[name]
+
     while True:
         predictions = _score_all(job, members, plans, out, cache, progress, manifest, turn)
-        usable = usable_predictions(job.audits, plans, predictions, lambda name: stream(job.seed, name, "plan"))
+        usable = usable_predictions(job.audits, plans, predictions, again)
         larger = _plan_again(job, plans, usable, turn)
         if not larger:
             break
@@ -163,10 +167,14 @@ def _run(
 
 def plan_all(job: Job, members: Sequence[Member]) -> dict[str, Plan[Any]]:
     """The plans of all audits, if the models can score them."""
+    return _planned(job, members, job.audits, job.cohort)
+
+
+def _planned(job: Job, members: Sequence[Member], audits: Mapping[str, Audit], cohort: Cohort) -> dict[str, Plan[Any]]:
     knowledge = LoadedModels({each.spec.name: each.model for each in members}, Path(members[0].spec.folder))
-    plans = make_plans(job.audits, job.cohort, job.seed, knowledge)
+    plans = make_plans(audits, cohort, job.seed, knowledge)
     known = {each.spec.name: (each.model, each.ensemble) for each in members}
-    return check_fit(job.cohort, job.audits, plans, known)
+    return check_fit(cohort, audits, plans, known)
 
 
 def make_plans(

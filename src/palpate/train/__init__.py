@@ -5,6 +5,7 @@
     transformer     a fine-tuned checkpoint, or a small encoder from scratch (Section 2.2, Appendix B.1)
     caml            one convolution, label-wise attention over thousands of codes (evidence paper, Table 9)
     effective-can   residual squeeze-and-excitation blocks, label-wise attention, evidence (Sections 5 and 6)
+    plm-icd         an encoder over the chunks of a long note, label-wise attention over all of it (Huang et al., 2022)
     cxr             DenseNet-121 or ResNet-50 on chest X-rays (context paper, Appendix A)
 
 Each kind fits on the cases of the split `train` and chooses (rounds, penalty, learning rate, epochs, threshold) on
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError, InputError
+from palpate.files import make_folder, write_atomically
 from palpate.models.adapters.palpate import MANIFEST, read_manifest
 from palpate.models.options import digest, parse_options
 from palpate.train.cards import CARD_FILE, card_text, choose_threshold, describe_cohort, make_card, measure
@@ -56,6 +58,7 @@ KINDS = {
     "cxr": "palpate.train.cxr:KIND",
     "caml": "palpate.train.coding:CAML",
     "effective-can": "palpate.train.coding:EFFECTIVE_CAN",
+    "plm-icd": "palpate.train.coding.chunked:KIND",
 }
 """Where each kind is defined; imported when it is needed."""
 _VERSION = "train-1"
@@ -184,7 +187,7 @@ def _train_one(
     about: Mapping[str, Any],
     job: str,
 ) -> None:
-    task.scratch.mkdir(parents=True, exist_ok=True)
+    make_folder(task.scratch)
     fitted = kind.fit(split, options, task)
     task.progress(TrainStep("validation", 0, 1))
     threshold = choose_threshold(split.validation, fitted.p_validation, split.labels, options.target_recall)
@@ -200,8 +203,7 @@ def _train_one(
         seed=task.seed,
         job=job,
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / CARD_FILE).write_text(card_text(card, split.labels), encoding="utf-8")
+    write_atomically(folder / CARD_FILE, card_text(card, split.labels))
     fitted.save(folder, labels=split.labels, threshold=threshold["value"], card=card)
 
 

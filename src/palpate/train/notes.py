@@ -18,11 +18,13 @@ from scipy.special import xlogy
 from palpate.cases.cohort import SPLITS, Cohort
 from palpate.cases.columns import ColumnCheck, check_one_split
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 Floats = NDArray[np.float64]
 _NAMED = 5
 
 
+@hides("texts")
 class Notes(NamedTuple):
     """Cases of one split."""
 

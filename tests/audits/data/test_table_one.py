@@ -6,7 +6,6 @@ import math
 import statistics
 from collections import Counter
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from palpate.cases.cohort import Cohort, stack
 from palpate.errors import ConfigError
 from palpate.results import AuditResult, Table
 from palpate.testing import KeywordModel, run_audit
+from tests.data.published import READMISSION
 from tests.stats.groups.test_balance import by_hand
 
-TABLE = Path("/work/shared/data/subgroup/diabetic_data_every8th.csv")
 TITLE = "Who was audited (Table 1)"
 
 
@@ -113,6 +112,25 @@ def test_differences_are_those_of_the_formulas() -> None:
     (told,) = [finding.sentence for finding in result.findings if "made up differently" in finding.sentence]
     assert f"age ({rows['age']['value']:.2f})" in told
     assert "sex" not in told
+
+
+def test_a_difference_is_made_without_the_values_that_it_would_tell() -> None:
+    """And says so: over all values it would be another number."""
+    table = frame().with_columns(
+        race=pl.when((pl.col("split") == "test") & (pl.int_range(pl.len()) % 150 == 7))
+        .then(pl.lit("rare"))
+        .otherwise("race")
+    )
+    test, rest = table.filter(pl.col("split") == "test"), table.filter(pl.col("split") != "test")
+    counts = [[part["race"].to_list().count(value) for value in ("a", "b", "c", "rare")] for part in (test, rest)]
+    assert 0 < counts[0][3] < 5
+    least = counts[0][3] + 1
+    rows = lines(shown(check(cohort(table), smallest_cell=least)))
+    told = next(row["Difference to development"] for (name, _), row in rows.items() if name == "race")
+    assert told == f"{by_hand(counts[0][:3], counts[1][:3]):.2f} (without 1 value)"
+    rows = lines(shown(check(cohort(table), smallest_cell=1)))
+    told = next(row["Difference to development"] for (name, _), row in rows.items() if name == "race")
+    assert told == f"{by_hand(*counts):.2f}"
 
 
 def test_equal_sets_are_not_said_to_differ() -> None:
@@ -238,10 +256,10 @@ def test_a_cohort_without_anything_else_has_its_numbers() -> None:
     assert set(found) >= {("cases", "number"), ("patients", "number"), ("ill", "events")}
 
 
-@pytest.mark.skipif(not TABLE.exists(), reason="the public readmission table is not on this machine")
+@pytest.mark.skipif(not READMISSION.exists(), reason="the public readmission table is not on this machine")
 def test_the_public_readmission_table() -> None:
     """As it is, all of its columns: the numbers of a few, counted by polars."""
-    raw = pl.read_csv(TABLE, infer_schema_length=None, null_values=["?"])
+    raw = pl.read_csv(READMISSION, infer_schema_length=None, null_values=["?"])
     names = [name for name in raw.columns if name not in ("encounter_id", "patient_nbr", "readmitted")]
     table = raw.with_columns(
         case_id=pl.col("encounter_id").cast(pl.String),

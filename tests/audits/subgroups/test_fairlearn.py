@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,16 @@ from palpate.audits.subgroups import Subgroups
 from palpate.cases.cohort import Cohort
 from palpate.results import AuditResult
 from tests.audits.subgroups.planted import find, run
+from tests.data.published import READMISSION
 
-TABLE = Path("/work/shared/data/subgroup/diabetic_data_every8th.csv")
-pytestmark = pytest.mark.skipif(not TABLE.exists(), reason="the public readmission table is not on this machine")
+pytestmark = pytest.mark.skipif(not READMISSION.exists(), reason="the public readmission table is not on this machine")
 fairlearn: Any = pytest.importorskip("fairlearn.metrics", reason="fairlearn is not installed")
 THRESHOLD = 0.5
 
 
 @pytest.fixture(scope="module")
 def table() -> pl.DataFrame:
-    frame = pl.read_csv(TABLE, infer_schema_length=None, null_values=["?"])
+    frame = pl.read_csv(READMISSION, infer_schema_length=None, null_values=["?"])
     # A risk from the numbers of earlier visits, so that its quality differs between groups as it happens.
     visits = frame["number_inpatient"] + 0.5 * frame["number_emergency"] + 0.3 * frame["number_diagnoses"]
     risk = 1 / (1 + np.exp(-(visits.to_numpy() - 2.5)))

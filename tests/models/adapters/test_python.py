@@ -140,3 +140,42 @@ def test_wrong_answers_are_model_errors_without_text(answer: str, tmp_path: Path
         predict("my_model:f", tmp_path)
     assert "my_model:f" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+PLANTED = "raise RuntimeError('planted')\n"
+
+
+def test_the_folder_is_not_on_the_path_afterwards(tmp_path: Path) -> None:
+    before = list(sys.path)
+    predict("my_model:f", module(tmp_path, "def f(texts):\n    return [0.1] * len(texts)\n"))
+    assert sys.path == before
+    module(tmp_path, PLANTED, "planted_for_the_report")
+    with pytest.raises(ModuleNotFoundError):
+        __import__("planted_for_the_report")
+
+
+def test_a_file_with_the_name_of_a_package_is_not_used(tmp_path: Path) -> None:
+    module(tmp_path, PLANTED, "colorsys")
+    module(tmp_path, "import colorsys\ndef f(texts):\n    return [colorsys.rgb_to_hls(0, 0, 0)[0]] * len(texts)\n")
+    sys.modules.pop("colorsys", None)
+    assert predict("my_model:f", tmp_path)[0, 0] == 0
+    with pytest.raises(ConfigError, match=r"already imported|an installed module has the name 'colorsys' too"):
+        load("colorsys:rgb_to_hls", {}, folder=tmp_path)
+    sys.modules.pop("colorsys", None)
+    with pytest.raises(ConfigError, match="an installed module has the name 'colorsys' too"):
+        load("colorsys:rgb_to_hls", {}, folder=tmp_path)
+
+
+def test_its_own_modules_are_found_when_they_are_needed(tmp_path: Path) -> None:
+    module(tmp_path, "W = 0.25\n", "my_late_weights")
+    module(tmp_path, "W = 0.5\n", "my_thread_weights")
+    module(
+        tmp_path,
+        "import threading\n"
+        "def late():\n    import my_thread_weights\n    found.append(my_thread_weights.W)\n"
+        "found = []\n"
+        "def f(texts):\n    from my_late_weights import W\n"
+        "    t = threading.Thread(target=late)\n    t.start()\n    t.join()\n"
+        "    return [W + found[-1]] * len(texts)\n",
+    )
+    assert predict("my_model:f", tmp_path)[0, 0] == 0.75

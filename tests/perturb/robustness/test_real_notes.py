@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 from palpate.perturb.robustness import BUILT_IN
+from tests.data.published import SHARED
 
 from .made_notes import changed, reason
 
-FOLDERS = [Path(__file__).parents[4] / "shared" / "data", Path("/work/shared/data")]
-FILES = [folder / "aci_bench" / name for folder in FOLDERS for name in ("train.csv", "valid.csv")]
+FILES = [SHARED / "aci_bench" / name for name in ("train.csv", "valid.csv")]
 
 
 @pytest.fixture(scope="module")
 def notes() -> list[str]:
-    there = [file for file in FILES if file.is_file()][:2]
+    there = [file for file in FILES if file.is_file()]
     if not there:
         pytest.skip("ACI-Bench is not in ../shared/data")
     return [note for file in there for note in pl.read_csv(file)["note"].to_list()]

@@ -55,10 +55,51 @@ def test_no_text_in_the_file(tmp_path: Path) -> None:
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"scrofula" not in stored
     tables = sqlite3.connect(tmp_path / "s.sqlite").execute("SELECT name FROM sqlite_master WHERE type='table'")
-    assert {name for (name,) in tables} == {"models", "scores"}
+    assert {name for (name,) in tables} == {"models", "blocks"}
 
 
 def test_a_file_that_is_no_cache_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "s.sqlite").write_text("hello, I am a text file, and not a small one at that" * 40)
     with pytest.raises(InputError, match="can't be used as the cache of scores"):
         ScoreCache(tmp_path / "s.sqlite")
+
+
+def test_many_calls_are_joined_and_the_first_answer_stays(tmp_path: Path) -> None:
+    cache, other = ScoreCache(tmp_path / "s.sqlite"), ScoreCache(tmp_path / "s.sqlite")
+    all_keys = keys(400)
+    for k in range(200):
+        cache.put("m", all_keys[k : k + 3], np.full((3, 2), k / 200))
+        other.put("n", all_keys[k : k + 1], np.full((1, 1), 0.5))
+    expected = np.maximum(np.arange(202) - 2, 0) / 200
+    for each in (cache, other, ScoreCache(tmp_path / "s.sqlite")):
+        found, p = each.get("m", all_keys[:210], 2)
+        assert found.tolist() == [True] * 202 + [False] * 8
+        assert np.array_equal(p[:202], np.repeat(expected[:, None], 2, axis=1))
+        assert each.get("n", all_keys, 1)[0].sum() == 200
+    cache.close()
+    blocks = sqlite3.connect(tmp_path / "s.sqlite").execute("SELECT count(*) FROM blocks").fetchone()[0]
+    assert blocks < 30
+
+
+def test_a_cache_of_the_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    old = sqlite3.connect(tmp_path / "s.sqlite")
+    old.executescript(
+        "CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT UNIQUE NOT NULL);"
+        "CREATE TABLE scores (model INTEGER NOT NULL, key BLOB NOT NULL, p BLOB NOT NULL, PRIMARY KEY (model, key))"
+        " WITHOUT ROWID;"
+    )
+    old.execute("INSERT INTO models VALUES (7, 'm')")
+    rows = [(7, key, np.asarray([k / 10, 0.5]).tobytes()) for k, key in enumerate(keys(10))]
+    old.executemany("INSERT INTO scores VALUES (?, ?, ?)", rows)
+    old.commit()
+    old.close()
+    for _ in range(2):
+        found, p = ScoreCache(tmp_path / "s.sqlite").get("m", keys(11), 2)
+        assert found.tolist() == [True] * 10 + [False]
+        assert np.array_equal(p[:10, 0], np.arange(10) / 10)
+
+
+def test_nothing_is_stored_for_no_keys(tmp_path: Path) -> None:
+    cache = ScoreCache(tmp_path / "s.sqlite")
+    cache.put("m", [], np.zeros((0, 2)))
+    assert cache.get("m", [], 2)[1].shape == (0, 2)

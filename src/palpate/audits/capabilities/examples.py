@@ -11,10 +11,12 @@ from palpate.audits.capabilities.measures import Answers, movements
 from palpate.audits.capabilities.plan import LabelledTest, PlannedSuite, sentence_of
 from palpate.audits.kit.wording import percent
 from palpate.perturb.suites import RightAnswer
+from palpate.privacy import hides
 from palpate.results import Chart, Examples, Plan, Table
 from palpate.stats.clustered_rates import Floats
 
 
+@hides("texts")
 class Failure(NamedTuple):
     """One sentence, or pair of sentences, that a model gets wrong."""
 

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from palpate.audits.context.sources import EarlierLabels
 from palpate.cases.edits import Ints
+from palpate.privacy import hides
 from palpate.stats.context.pretest_model import (
     category_columns,
     frequent_words,
@@ -33,6 +34,7 @@ class FeatureColumns(NamedTuple):
     values: Floats
 
 
+@hides("notes")
 @dataclass(frozen=True, eq=False)
 class HistoryFeatures:
     """What was known about every row of the cohort; means, words and values are learned from some of the rows."""

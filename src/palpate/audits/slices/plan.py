@@ -15,6 +15,7 @@ from palpate.audits.kit.scope import audited_cohort, audited_labels, require_tex
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints, Variants
 from palpate.errors import ConfigError
+from palpate.perturb.words.names import find_names
 from palpate.results import Plan
 from palpate.stats.groups.slices import NOWHERE, Codes
 
@@ -134,7 +135,8 @@ def _words(cohort: Cohort, rows: Ints, scope: SliceScope) -> tuple[list[str], li
     enough = [word for word in places if n_patients[word] >= 2 * scope.smallest]  # in both halves together
     rare = () if wanted is None else tuple(word for key, word in wanted.items() if key not in enough)
     if wanted is None:
-        enough = [word for word in enough if len(places[word]) <= _COMMON * len(rows)]
+        people = find_names([cohort.texts[row] for row in rows.tolist()], enough)
+        enough = [word for word in enough if len(places[word]) <= _COMMON * len(rows) and word not in people]
         enough = sorted(enough, key=lambda word: (-n_patients[word], word))[:MOST_WORDS]
     columns: list[Codes] = []
     for word in enough:

@@ -111,4 +111,6 @@ def _context_model(
         return knowledge.context_model(source), f"the masked language model {source}"
     # A patient's notes are one text here, so that a word counts by patients.
     texts = texts_by_patient(notes.cohort, notes.training)
-    return NgramModel.fit(texts, min_texts=notes.counts.fewest), f"n-grams of {notes.training_name}"
+    return NgramModel.fit(
+        texts, min_texts=notes.counts.fewest, without=notes.counts.names
+    ), f"n-grams of {notes.training_name}"

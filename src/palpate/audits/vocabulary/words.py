@@ -1,4 +1,4 @@
-"""The words of the notes: which ones are audited, and which are too rare to be shown to anybody."""
+"""The words of the notes: which ones are audited, and which are too rare, or too like a name, to be shown."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
 from palpate.errors import CohortError
 from palpate.perturb.words import Choice, choose_words, count_words, normalise_word
+from palpate.perturb.words.names import find_names
+from palpate.privacy import hides
 
 RARE = 5
 """A word in the notes of fewer patients is never chosen and never a substitute: it may be a name."""
@@ -31,23 +33,30 @@ class PatientCounts(NamedTuple):
     n_patients: Mapping[str, int]
     fewest: int
     """A word of fewer patients is rare."""
+    names: frozenset[str] = frozenset()
+    """Words that look like names of people, however many patients have them: they count as rare."""
 
     @classmethod
     def of(cls, cohort: Cohort, rows: Ints) -> PatientCounts:
         """Count the words of some notes."""
         texts = texts_by_patient(cohort, rows)
         counts = {word: count.n_texts for word, count in count_words(texts).items()}
-        return cls(counts, min(RARE, len(texts)))
+        fewest = min(RARE, len(texts))
+        names = find_names(texts, [word for word, n in counts.items() if n >= fewest])
+        return cls(counts, fewest, names)
 
     def is_common(self, word: str) -> bool:
-        """Whether enough patients have it in their notes."""
-        return self.n_patients.get(normalise_word(word), 0) >= self.fewest
+        """Whether enough patients have it in their notes, and it looks like nobody's name."""
+        said = normalise_word(word)
+        return self.n_patients.get(said, 0) >= self.fewest and said not in self.names
 
     def is_rare(self, word: str) -> bool:
-        """Whether some patients have it in their notes, but not enough."""
-        return 0 < self.n_patients.get(normalise_word(word), 0) < self.fewest
+        """Whether some patients have it in their notes, but not enough; or it looks like somebody's name."""
+        said = normalise_word(word)
+        return 0 < self.n_patients.get(said, 0) < self.fewest or said in self.names
 
 
+@hides("texts")
 class AuditedNotes(NamedTuple):
     """The notes that are audited, and those that words and substitutes are learned from."""
 

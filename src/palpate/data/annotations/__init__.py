@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 SETTINGS = ("Inpatient", "Profee")
 SYSTEMS = ("ICD-9", "ICD-10")
@@ -31,6 +32,7 @@ class Annotation:
     description: str = ""
 
 
+@hides("text")
 @dataclass(frozen=True, slots=True)
 class AnnotatedNote:
     """A note of a chart with its annotations, in the order of the file; `text` is None until it is merged in."""

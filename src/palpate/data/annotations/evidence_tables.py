@@ -16,6 +16,7 @@ from palpate.cases.columns import WHOLE_NUMBER, ColumnCheck, ids, missing_column
 from palpate.cases.evidence import COMPLETE, EVIDENCE, NOTES, SUFFICIENT, EvidenceTable, NotesTable
 from palpate.data.annotations import mdace, place_of
 from palpate.data.tables.formats import format_of
+from palpate.delimited import from_cell
 from palpate.errors import CohortError
 
 _MORE = ("score", "note_id", "code_system", "completeness", "type")
@@ -66,7 +67,10 @@ def _frame(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> pl.Dat
     for name in needed:
         if name not in columns:
             raise missing_column(name, columns, file=path)
-    return form.frame(path, [*needed, *(name for name in more if name in columns)], {})
+    frame = form.frame(path, [*needed, *(name for name in more if name in columns)], {})
+    if form.typed:
+        return frame
+    return frame.with_columns(pl.col(pl.String).map_elements(from_cell, return_dtype=pl.String))
 
 
 def _whole(column: ColumnCheck) -> pl.Series:

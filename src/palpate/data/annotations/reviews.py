@@ -17,11 +17,13 @@ from palpate.cases.columns import ColumnCheck, missing_column
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 from palpate.perturb.characteristics.review import MARKS, AlterationReview
+from palpate.privacy import hides
 
 FORMAT = "palpate_review"
 _SAVED = "give the .json file that the page of `palpate alter --sample` saves"
 
 
+@hides("texts")
 class NoteTable(NamedTuple):
     """The notes of one split, in the order of the file."""
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from palpate.data.annotations import CODE_SYSTEMS, Annotation
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 _TOKEN = re.compile(r"(\d+)-(\d+)(?:\.(\d+))?")
 _OFFSETS = re.compile(r"(\d+)-(\d+)")
@@ -51,6 +52,7 @@ class LayerSpan(NamedTuple):
     features: dict[str, str | None]
 
 
+@hides("text")
 class Document(NamedTuple):
     """A file: its text, with blanks in the gaps between sentences, and its spans."""
 

@@ -20,6 +20,7 @@ from palpate.data.annotations.inception import find_exports, read_export
 from palpate.data.annotations.webanno import Document
 from palpate.data.cohorts.mdace import EVIDENCE, NOTES, join_notes
 from palpate.errors import CohortError
+from palpate.privacy import hides
 from palpate.stats.evidence import EvidenceWords, spans, tokenise
 from palpate.stats.evidence.annotation_agreement import KINDS, Marks, Units, code_agreement, disagreements, marks_of
 
@@ -44,6 +45,7 @@ class ProjectAgreement(NamedTuple):
     disagreements: pl.DataFrame
 
 
+@hides("cases", "notes")
 class ImportedEvidence(NamedTuple):
     """Cases with their text and codes, and their tables of evidence and notes."""
 

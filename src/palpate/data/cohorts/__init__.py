@@ -20,6 +20,7 @@ from palpate.data.cohorts.splits import assign_splits, read_splits
 from palpate.data.tables import write_cohort
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
+from palpate.privacy import hides
 
 KINDS = {
     "readmission": ("ReadmissionOptions", "build_readmission"),
@@ -27,6 +28,10 @@ KINDS = {
     "mdace": ("MdaceOptions", "build_mdace"),
     "ade": ("AdeOptions", "build_ade"),
     "cxr": ("CxrCohortOptions", "build_cxr"),
+    "meds": ("MedsOptions", "build_meds"),
+    "dicom": ("DicomOptions", "build_dicom"),
+    "omop": ("OmopOptions", "build_omop"),
+    "fhir": ("FhirOptions", "build_fhir"),
 }
 """The options and the builder of each kind, in the module of the same name."""
 
@@ -41,6 +46,7 @@ class FlowStep(NamedTuple):
     reason: str = ""
 
 
+@hides("tables")
 class BuiltCohort(NamedTuple):
     """A cohort and how it was built."""
 
@@ -91,7 +97,7 @@ def flow_steps(rows: pl.DataFrame, steps: Mapping[str, tuple[str, str]]) -> list
     return flow
 
 
-def refuse_empty(flow: Sequence[FlowStep], folder: Path) -> None:
+def refuse_empty(flow: Sequence[FlowStep], folder: str | Path) -> None:
     """Raise an error if the cohort is empty; it names the step that dropped the last rows."""
     if flow[-1].n_cases:
         return

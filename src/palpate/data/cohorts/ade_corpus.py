@@ -15,6 +15,7 @@ from typing import NamedTuple
 import polars as pl
 
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 RELATIONS, NEGATIVES = "DRUG-AE.rel", "ADE-NEG.txt"
 SCHEMA = {
@@ -28,6 +29,7 @@ SCHEMA = {
 _FIELDS = ("pmid", "sentence", "effect", "begin", "end", "drug", "begin of drug", "end of drug")
 
 
+@hides("sentence")
 class DrugEffect(NamedTuple):
     """A drug and its adverse effect in a sentence; spans are characters of the sentence."""
 

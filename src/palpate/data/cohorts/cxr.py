@@ -2,8 +2,8 @@
 
 Context paper, Section 3.1 and Appendix A. A note is context for a study if its admission began and ended before the
 study and the note was charted before it: strictly before, to the second. Notes from the current or a later admission
-never are. Whatever the labeler did not call positive is negative. The SQL is in `sql/cxr_studies.sql` and
-`sql/cxr.sql`.
+never are. Whatever the labeler did not call positive is negative; `uncertain` can say otherwise for what it was not
+sure of. The SQL is in `sql/cxr_studies.sql` and `sql/cxr.sql`.
 
 The earlier notes of a case are one text, `prior`, in order of time, with `PRIOR_MARK` between them. A case also has
 what earlier studies of the patient found: `earlier_LABEL` is 1 if any study found it, 0 if none did, and empty if there
@@ -27,7 +27,7 @@ from palpate.data.hospitals.mimic import CHEXPERT, METADATA, MIMIC_IV, XRAY_LABE
 CONTEXT_RATIOS = (0.8, 0.1, 0.1)
 PRIOR_MARK = "\n\n===== NEXT NOTE =====\n\n"
 """The separator between two earlier notes; `palpate train pretest` splits notes at it."""
-ATTRIBUTES = ("age", "gender", "n_prior_admissions", "n_prior_notes", "n_earlier_studies")
+ATTRIBUTES = ("age", "gender", "view", "n_prior_admissions", "n_prior_notes", "n_earlier_studies")
 EARLIER = tuple(f"earlier_{label}" for label in XRAY_LABELS)
 _BLOCK = 500
 _NOTES = {
@@ -48,6 +48,7 @@ _IMAGES = {
     "unknown patient": ("images of known patients", "subject_id is not in MIMIC-IV's patients"),
     "view": ("views: {views}", "not a frontal view"),
     "further image": ("one case per {per}", "further image of the study"),
+    "uncertain": ("uncertain labels: {uncertain}", "a label of the study is uncertain"),
     "no earlier admission": ("with an earlier admission", "no admission ended before the study"),
     "no earlier note": (
         "with an earlier discharge summary",
@@ -65,6 +66,8 @@ class CxrCohortOptions(BaseModel):
     """What a case is: an image with its dicom_id, as in the paper; or a study with one image, frontal if possible."""
     views: Literal["all", "frontal"] = "all"
     """`frontal`: only images with view position PA or AP."""
+    uncertain: Literal["zeros", "ones", "ignore"] = "zeros"
+    """What -1 means: 0, as in the paper, 1, or that the study is left out."""
     addenda: Literal["join", "leave"] = "join"
     """Whether addenda to discharge summaries count as notes (`join`) or are left out (`leave`)."""
     max_notes: int | None = Field(default=None, ge=1)
@@ -101,14 +104,14 @@ def _stage(hospital: Hospital, options: CxrCohortOptions) -> list[FlowStep]:
     hospital.run("cxr_cells")
     _check_cells(hospital)
     hospital.progress("reading studies")
-    hospital.run("cxr_studies")
+    settings = options.model_dump()
+    hospital.run("cxr_studies", settings)
     hospital.progress("reading stays")
     stays_sql, notes_sql = MIMIC_IV.sql
     hospital.run(stays_sql)
     hospital.progress(f"reading discharge summaries from {hospital.file(MIMIC_IV.notes.name).name}")
     hospital.run(notes_sql)
     hospital.progress("looking for earlier notes")
-    settings = options.model_dump()
     hospital.run("cxr", settings)
     flow: list[FlowStep] = []
     for start, table, steps in (

@@ -27,11 +27,11 @@ from palpate.data.cohorts.mdace_sources import ChartNote, find_folders, read_cha
 from palpate.data.cohorts.splits import Ratios
 from palpate.data.hospitals import Announce
 from palpate.data.hospitals.discharge import ATTRIBUTES
+from palpate.data.hospitals.records import NOTE_MARK
 from palpate.data.tables.labels import encode
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
-NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
-"""The separator between two notes of a chart; it belongs to neither."""
 EVIDENCE = {
     **{"case_id": pl.String(), "label": pl.String(), "start": pl.Int64(), "end": pl.Int64(), "note_id": pl.String()},
     **{"code_system": pl.String(), "completeness": pl.String(), "type": pl.String()},
@@ -100,6 +100,7 @@ class MdaceOptions(BaseModel):
         return self.labels == "both" or (self.labels == "auto" and self.charts == "code-ev")
 
 
+@hides("text")
 class JoinedNotes(NamedTuple):
     """Several notes as one text, and where each of them starts."""
 

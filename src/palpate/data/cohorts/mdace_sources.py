@@ -15,6 +15,7 @@ from palpate.data.hospitals import Announce, Hospital, has_table, open_hospital
 from palpate.data.hospitals.discharge import ATTRIBUTES
 from palpate.data.hospitals.mimic import ADMISSIONS, CPTEVENTS, DIAGNOSES_ICD, NOTEEVENTS, PATIENTS, PROCEDURES_ICD
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 _LAST = datetime.max
 _BILLED = {
@@ -31,6 +32,7 @@ class SourceFolders(NamedTuple):
     mimic: Path
 
 
+@hides("text")
 class ChartNote(NamedTuple):
     """A note of an admission, as it is in NOTEEVENTS."""
 

@@ -34,12 +34,15 @@ TYPES: dict[str, pl.DataType] = {
     "INTEGER": pl.Int64(),
     "BIGINT": pl.Int64(),
     "BOOLEAN": pl.Boolean(),
+    "DOUBLE": pl.Float64(),
     "TIMESTAMP": pl.Datetime("us"),
 }
+DATES = "write 2039-07-23 or, with `dates=mdy` (the default) or `dates=dmy`, 7/23/2039 or 23/7/2039"
 PROBLEMS = {
     "time": ("NOT is_time({cell})", "which is not a time", "write it like 2180-07-23 14:05:00"),
     "id": ("NOT is_id({cell})", "which is not a whole number", "ids are whole numbers in this layout"),
     "flag": ("NOT is_flag({cell})", "not 0 or 1", "write 0 or 1"),
+    "date": ("NOT is_date({cell})", "which is not a date in the order that `dates` says", DATES),
     "empty": ("{cell} IS NULL", "", "fill the cell or drop the row"),
 }
 
@@ -59,6 +62,8 @@ class SourceTable(NamedTuple):
     """An SQL condition on the columns; rows that don't meet it are not read."""
     verbatim: tuple[str, ...] = ("text",)
     """Columns that keep leading and trailing blanks; all others are stripped."""
+    optional: tuple[str, ...] = ()
+    """Columns that a file may lack: all of their cells are then empty."""
 
 
 class HospitalLayout(NamedTuple):
@@ -71,12 +76,27 @@ class HospitalLayout(NamedTuple):
     """The names of the files that create `stays` and `notes`."""
 
 
+class Scan(NamedTuple):
+    """Where a table is read from: a name for errors, its columns, and what follows FROM in SQL."""
+
+    name: str | Path
+    columns: tuple[str, ...]
+    sql: str
+
+
 class Hospital:
     """A folder of tables, opened in DuckDB: runs SQL files, and reports errors in terms of the user's files."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, folder: Path, progress: Announce) -> None:
-        self.connection, self.folder, self.progress = connection, folder, progress
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, folder: Path, progress: Announce | None, scratch: Path
+    ) -> None:
+        self.connection, self.folder, self.progress = connection, folder, progress or (lambda _: None)
+        self.scratch = scratch
+        """A folder for the time of the work."""
+        self.known: dict[str, Scan] = {}
+        """Tables that are not files in the folder: of a DuckDB file or a database."""
         self._files: dict[str, Path] = {}
+        self._scans: dict[str, Scan] = {}
         self._columns: dict[str, dict[str, str]] = {}
         self._tables: dict[str, SourceTable] = {}
         self.run("macros")
@@ -86,15 +106,25 @@ class Hospital:
 
         Names of columns in the view are in lower case, with `_` for blanks.
         """
+        if table.name in self.known:
+            self.attach_scan(table, self.known[table.name])
+            return
         file = file or find_table(self.folder, table)
         form = _format(file)
-        columns = _match_columns(table, form.columns(file), file)
-        self._files[table.name], self._columns[table.name], self._tables[table.name] = file, columns, table
+        scan = Scan(file, form.columns(file), "")
+        columns = _match_columns(table, scan)
+        self._files[table.name] = file
         if form.typed:
             _refuse_numbers(file, columns)
         else:
             self.progress(f"checking {file.name}")
             check_complete(file)
+        self.attach_scan(table, scan._replace(sql=_scan(file)))
+
+    def attach_scan(self, table: SourceTable, scan: Scan) -> None:
+        """The same for a table that DuckDB can already read, such as one of a database."""
+        self._scans[table.name], self._tables[table.name] = scan, table
+        self._columns[table.name] = _match_columns(table, scan)
         self.connection.execute(
             f"CREATE VIEW {table.name} AS SELECT * FROM ({self._cells(table.name)}) WHERE {table.wanted}"
         )
@@ -129,6 +159,10 @@ class Hospital:
         """The file that a table was read from."""
         return self._files[table]
 
+    def source(self, table: str) -> str | Path:
+        """What errors call the place that a table was read from."""
+        return self._scans[table].name
+
     def refuse_cells(self, table: str, conditions: Mapping[str, str], what: str, hint: str) -> None:
         """Raise for the first row with a cell that meets the SQL condition for its column."""
         bad = " OR ".join(f"({condition})" for condition in conditions.values())
@@ -149,7 +183,19 @@ class Hospital:
             (name, cell) for name, cell, mark in zip(conditions, found[1:], marks or (), strict=True) if mark
         )
         said = "the cell is empty" if cell is None else f"the cell is {quote(cell)}, {what}"
-        raise CohortError(said, file=self._files[table], row=found[0], column=self._columns[table][column], hint=hint)
+        place = self._columns[table][column]
+        raise CohortError(said, file=self._scans[table].name, row=found[0], column=place, hint=hint)
+
+    def refuse_rows(self, table: str, condition: str, column: str, problem: str, hint: str) -> None:
+        """Raise for the first row that meets an SQL condition, which may compare it with others by a window."""
+        with self._errors():
+            found = self.connection.execute(
+                f"SELECT file_row FROM (SELECT file_row, {condition} AS bad "
+                f"FROM ({self._cells(table, numbered=True)})) WHERE bad ORDER BY file_row LIMIT 1"
+            ).fetchone()
+        if found is not None:
+            place = self._columns[table][column]
+            raise CohortError(problem, file=self._scans[table].name, row=found[0], column=place, hint=hint)
 
     # --- errors that name the file, the row and the column ----------------------------------------------------------
 
@@ -160,8 +206,10 @@ class Hospital:
         for name, column in self._columns[table].items():
             cell = f'"{column}"::VARCHAR'
             cells.append(f"nullif({cell if name in verbatim else f'trim({cell})'}, '') AS {name}")
+        missing = [name for name in self._tables[table].optional if name not in self._columns[table]]
+        cells += [f"NULL::VARCHAR AS {name}" for name in missing]
         number = ["row_number() OVER () AS file_row"] if numbered else []
-        return f"SELECT {', '.join([*number, *cells])} FROM {_scan(self._files[table])}"
+        return f"SELECT {', '.join([*number, *cells])} FROM {self._scans[table].sql}"
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -185,7 +233,7 @@ class Hospital:
         ).fetchone()
         row, cell = found if found is not None else (None, None)
         said = "the cell is empty" if problem == "empty" else f"the cell is {quote(cell)}, {what}"
-        return CohortError(said, file=self._files[table], row=row, column=self._columns[table][column], hint=hint)
+        return CohortError(said, file=self._scans[table].name, row=row, column=self._columns[table][column], hint=hint)
 
     def _bad_file(self, error: duckdb.Error) -> CohortError:
         """Which file DuckDB could not read: each is read again by the exact reader, which can say."""
@@ -215,7 +263,7 @@ class Hospital:
             column = self._columns[table][key]
             problem = f"{column} {quote(found[1])} is also in row {found[2]}"
             raise CohortError(
-                problem, file=self._files[table], row=found[0], column=column, hint="keep one row for each"
+                problem, file=self._scans[table].name, row=found[0], column=column, hint="keep one row for each"
             )
 
 
@@ -224,6 +272,13 @@ def open_hospital(folder: Path, *, progress: Announce | None = None) -> Iterator
     """Open a folder in an in-memory DuckDB with a memory limit; data beyond it spills to a temporary folder."""
     if not folder.is_dir():
         raise CohortError("folder not found", file=folder, hint="give the folder with the tables")
+    with in_memory() as (connection, scratch):
+        yield Hospital(connection, folder, progress, scratch)
+
+
+@contextmanager
+def in_memory() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
+    """A DuckDB with a memory limit, and a temporary folder for what does not fit."""
     with tempfile.TemporaryDirectory(prefix="palpate-") as scratch:
         connection = _duckdb().connect(":memory:")
         try:
@@ -232,7 +287,7 @@ def open_hospital(folder: Path, *, progress: Announce | None = None) -> Iterator
             # Each thread holds a row group of notes, and more threads hardly speed up decompression.
             connection.execute("SET threads = 1")
             connection.execute("SET enable_progress_bar = false")
-            yield Hospital(connection, folder, progress or (lambda _: None))
+            yield connection, Path(scratch)
         finally:
             connection.close()
 
@@ -276,13 +331,14 @@ def _places(folder: Path, table: SourceTable) -> list[Path]:
     return [*own, folder]
 
 
-def _match_columns(table: SourceTable, columns: tuple[str, ...], file: Path) -> dict[str, str]:
-    """The file's own spelling of each needed column."""
-    spelled = {sql_name(column): column for column in reversed(columns)}
+def _match_columns(table: SourceTable, scan: Scan) -> dict[str, str]:
+    """The file's own spelling of each needed column, and of those optional ones that it has."""
+    spelled = {sql_name(column): column for column in reversed(scan.columns)}
     for name in table.columns:
         if name not in spelled:
-            raise missing_column(name.upper() if columns[0].isupper() else name, columns, file=file)
-    return {name: spelled[name] for name in table.columns}
+            shown = name.upper() if scan.columns and scan.columns[0].isupper() else name
+            raise missing_column(shown, scan.columns, file=scan.name)
+    return {name: spelled[name] for name in (*table.columns, *table.optional) if name in spelled}
 
 
 def _refuse_numbers(file: Path, columns: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ import polars as pl
 
 from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote, with_points
 from palpate.data.tables.formats import format_of
+from palpate.delimited import as_cell, from_cell
 from palpate.errors import CohortError, InputError
 from palpate.files import replacing
 from palpate.perturb.words import Ratings, normalise_word, tokens
@@ -63,7 +64,7 @@ def read_ratings(path: Path, *, low: float = 1, high: float = 5) -> Ratings:
     raters = [column for column in columns if column != name]
     if not raters:
         raise CohortError("the sheet has no raters", file=path, hint="give one column of scores per rater")
-    names = [rater.strip() for rater in raters]
+    names = [from_cell(rater.strip()) for rater in raters]
     wrong = next((rater for rater in names if names.count(rater) > 1 or rater == "clinicians"), None)
     if wrong is not None:
         why = (
@@ -93,6 +94,7 @@ def read_replacements(path: Path) -> dict[str, tuple[str, ...]]:
     _refuse_no_word(replacement)
     offered: dict[str, dict[str, None]] = {}
     for row, (one, other) in enumerate(zip(word.values, replacement.values, strict=True)):
+        one, other = from_cell(one), from_cell(other)
         if normalise_word(one) == normalise_word(other):
             raise replacement.error("the replacement is the word itself", hint="give a different word", at=row)
         offered.setdefault(normalise_word(one), {})[" ".join(other.split())] = None
@@ -112,8 +114,8 @@ def write_rating_sheet(path: Path, words: Sequence[str], raters: Sequence[str], 
         raise InputError("the file already exists", file=path, hint="it may hold scores, so give another name")
     with replacing(path) as scratch, scratch.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.writer(file, lineterminator="\n", delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        writer.writerow([WORD, *names])
-        writer.writerows([" ".join(word.split()), *[""] * len(names)] for word in words)
+        writer.writerow(map(as_cell, [WORD, *names]))
+        writer.writerows([as_cell(" ".join(word.split())), *[""] * len(names)] for word in words)
 
 
 # --- cells --------------------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ def _checked(column: ColumnCheck, *, rows: Sequence[int] | None = None) -> tuple
                 hint="case and blanks make no difference, so keep one of the rows",
                 at=number - 1,
             )
-    return tuple(" ".join(cell.split()) for cell in column.values)
+    return tuple(" ".join(from_cell(cell).split()) for cell in column.values)
 
 
 def _refuse_no_word(column: ColumnCheck) -> None:

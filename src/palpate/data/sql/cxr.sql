@@ -1,6 +1,6 @@
 -- From `shots`, `studies`, `stays` and `notes` to `history` (the notes that can be context, and since when they are
 -- known) and `labelled` (each image, what it has, and why it is not used).
--- Parameters: $per (image, study), $views (all, frontal), $addenda (join, leave).
+-- Parameters: $per (image, study), $views (all, frontal), $uncertain (zeros, ones, ignore), $addenda (join, leave).
 
 CREATE TABLE screened AS
 SELECT
@@ -84,9 +84,9 @@ aged AS (
     FROM ranked LEFT JOIN people USING (subject_id)
 )
 SELECT
-    aged.dicom_id, aged.subject_id, aged.study_id, aged.time, aged.gender,
+    aged.dicom_id, aged.subject_id, aged.study_id, aged.time, aged.gender, aged.view,
     CASE WHEN years > 89 THEN 91 WHEN years >= 0 THEN years END AS age,
-    studies.* EXCLUDE (subject_id, study_id, time),
+    studies.* EXCLUDE (subject_id, study_id, time, uncertain),
     coalesce(admitted_before.n_prior_admissions, 0) AS n_prior_admissions,
     coalesce(known.n_prior_notes, 0) AS n_prior_notes,
     CASE
@@ -95,6 +95,7 @@ SELECT
         WHEN stranger THEN 'unknown patient'
         WHEN $views = 'frontal' AND NOT coalesce(view IN ('PA', 'AP'), false) THEN 'view'
         WHEN $per = 'study' AND choice > 1 THEN 'further image'
+        WHEN $uncertain = 'ignore' AND studies.uncertain THEN 'uncertain'
         WHEN admitted_before.n_prior_admissions IS NULL THEN 'no earlier admission'
         WHEN known.n_prior_notes IS NULL THEN 'no earlier note'
     END AS dropped

@@ -11,26 +11,34 @@ SELECT
     min(study_moment(studydate, studytime)) OVER (PARTITION BY subject_id, study_id) AS time
 FROM cxr_metadata;
 
--- Everything that is not positive is negative: 0.0 (absent), -1.0 (uncertain) and the empty cell (not mentioned).
-CREATE MACRO is_found(cell) AS coalesce(try_cast(cell AS DOUBLE) = 1, false)::INTEGER;
+-- What is not positive is negative: 0.0 (absent) and the empty cell (not mentioned). -1.0 (uncertain) is negative too,
+-- unless it is asked to be positive; `uncertain` says that a study has one.
+-- Parameter: $uncertain (zeros, ones, ignore).
+CREATE MACRO is_unsure(cell) AS coalesce(try_cast(cell AS DOUBLE) = -1, false);
+CREATE MACRO is_found(cell, policy) AS
+    (coalesce(try_cast(cell AS DOUBLE) = 1, false) OR (policy = 'ones' AND is_unsure(cell)))::INTEGER;
 
 CREATE TABLE labelled_studies AS
 SELECT
     need_id(subject_id, 'cxr_chexpert', 'subject_id') AS subject_id,
     need_id(study_id, 'cxr_chexpert', 'study_id') AS study_id,
-    is_found(atelectasis) AS atelectasis,
-    is_found(cardiomegaly) AS cardiomegaly,
-    is_found(consolidation) AS consolidation,
-    is_found(edema) AS edema,
-    is_found(enlarged_cardiomediastinum) AS enlarged_cardiomediastinum,
-    is_found(fracture) AS fracture,
-    is_found(lung_lesion) AS lung_lesion,
-    is_found(lung_opacity) AS lung_opacity,
-    is_found(pleural_effusion) AS pleural_effusion,
-    is_found(pleural_other) AS pleural_other,
-    is_found(pneumonia) AS pneumonia,
-    is_found(pneumothorax) AS pneumothorax,
-    is_found(support_devices) AS support_devices
+    is_found(atelectasis, $uncertain) AS atelectasis,
+    is_found(cardiomegaly, $uncertain) AS cardiomegaly,
+    is_found(consolidation, $uncertain) AS consolidation,
+    is_found(edema, $uncertain) AS edema,
+    is_found(enlarged_cardiomediastinum, $uncertain) AS enlarged_cardiomediastinum,
+    is_found(fracture, $uncertain) AS fracture,
+    is_found(lung_lesion, $uncertain) AS lung_lesion,
+    is_found(lung_opacity, $uncertain) AS lung_opacity,
+    is_found(pleural_effusion, $uncertain) AS pleural_effusion,
+    is_found(pleural_other, $uncertain) AS pleural_other,
+    is_found(pneumonia, $uncertain) AS pneumonia,
+    is_found(pneumothorax, $uncertain) AS pneumothorax,
+    is_found(support_devices, $uncertain) AS support_devices,
+    (is_unsure(atelectasis) OR is_unsure(cardiomegaly) OR is_unsure(consolidation) OR is_unsure(edema)
+      OR is_unsure(enlarged_cardiomediastinum) OR is_unsure(fracture) OR is_unsure(lung_lesion)
+      OR is_unsure(lung_opacity) OR is_unsure(pleural_effusion) OR is_unsure(pleural_other)
+      OR is_unsure(pneumonia) OR is_unsure(pneumothorax) OR is_unsure(support_devices)) AS uncertain
 FROM cxr_chexpert;
 
 -- Earlier is strictly before: of two studies at the same moment neither knows the other.

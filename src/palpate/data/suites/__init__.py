@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from palpate.data.suites.finished import import_jsonl
 from palpate.data.suites.templates import ImportedTemplates, Slots, import_csv, import_templates, write_templates
+from palpate.delimited import as_cell
 from palpate.errors import ConfigError
 from palpate.files import replacing
 from palpate.perturb.suites import list_suites, load_suite, read_suite_yaml
@@ -80,7 +81,7 @@ def _write_csv(batches: Iterable[SuiteCases], stream: TextIO) -> int:
     n = 0
     for record in _records(batches):
         flat = {**record, "slots": json.dumps(record["slots"], ensure_ascii=False), "tags": " ".join(record["tags"])}
-        writer.writerow(["" if flat[name] is None else flat[name] for name in FIELDS])
+        writer.writerow(["" if flat[name] is None else as_cell(flat[name]) for name in FIELDS])
         n += 1
     return n
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from palpate.data.suites.answers import CLASS, EXPECT, LABEL, AnswerReader, read_expectation
 from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble
+from palpate.delimited import as_cell
 from palpate.errors import ConfigError
 from palpate.files import replacing
 from palpate.perturb.suites import suites_folder
@@ -92,14 +93,15 @@ def write_templates(suite: Suite, path: str | Path) -> int:
     n = 0
     with replacing(Path(path)) as scratch, scratch.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(("capability", "test", *columns, "base", "tags", "template"))
+        writer.writerow(map(as_cell, ("capability", "test", *columns, "base", "tags", "template")))
         for capability in suite.capabilities:
             for test in capability.tests:
                 for template in test.templates if test.type == "MFT" else ():
                     answer, tags = _answer_cells(suite, test, template), " ".join(template.tags)
                     said = [answer.get(column, "") for column in columns]
                     for flat in template.variations():
-                        writer.writerow((capability.id, test.id, *said, template.id, tags, flat.source()))
+                        cells = (capability.id, test.id, *said, template.id, tags, flat.source())
+                        writer.writerow(map(as_cell, cells))
                         n += 1
     return n
 

@@ -35,6 +35,7 @@ from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions
 from palpate.models.options import digest, parse_options
+from palpate.privacy import hides
 
 VERSION = "chat-1"
 
@@ -71,6 +72,7 @@ class ChatOptions(RemoteOptions):
     """Quote answers that can't be parsed in the error; they may contain text of the note."""
 
 
+@hides("text")
 class _Question(NamedTuple):
     text: str
     label: str

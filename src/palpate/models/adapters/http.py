@@ -5,7 +5,7 @@ What the endpoint must answer:
     POST {"texts": ["...", "..."]}   ->  {"probabilities": [[0.1, 0.7], [0.2, 0.4]], "labels": ["a", "b"]}
 
 One row per text, one number in [0, 1] per label; with one label, `[0.1, 0.2]` is enough. `labels` is optional.
-A two-class model gives the probability of its positive class only.
+A two-class model gives the probability of its positive class only. With `missing: report`, a null is a missing score.
 
 Labels are those of the option `labels`; without it, those that the endpoint names in answer to a `GET`
 (`{"labels": [...]}`); without those, there is one label called "positive".
@@ -34,7 +34,8 @@ from palpate.cases.edits import Inputs
 from palpate.models import Model, Probabilities
 from palpate.models.adapters.chat import ChatOptions, chat_model, check_chat
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions, checked_url
-from palpate.models.options import checked_by, digest, parse_options
+from palpate.models.options import REPORT_MISSING, checked_by, digest, parse_options
+from palpate.privacy import hides
 
 VERSION = "http-1"
 
@@ -48,6 +49,7 @@ class HttpOptions(RemoteOptions):
     """Texts in one request."""
 
 
+@hides("texts")
 class _Request(NamedTuple):
     texts: list[str]
     case_ids: list[str]
@@ -107,11 +109,19 @@ class HttpModel(Model):
                 case=case,
                 hint="the option `labels` names the columns of the answer",
             )
-        for value in values:
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not 0 <= value <= 1:
-                raise self._endpoint.error("the answer contains a value that is not a probability", case=case)
-        return [float(value) for value in values]
+        return [self._number(value, case) for value in values]
+
+    def _number(self, value: Any, case: str) -> float:
+        """One probability; null and NaN are a missing one."""
+        if value is None or value != value:
+            if self.may_miss:
+                return float("nan")
+            problem = f"the answer contains {'null' if value is None else 'NaN'} instead of a probability"
+            raise self._endpoint.error(problem, case=case, hint=REPORT_MISSING)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 <= value <= 1:
+            raise self._endpoint.error("the answer contains a value that is not a probability", case=case)
+        return float(value)
 
 
 def check(target: str, options: Mapping[str, Any], *, folder: Path) -> HttpOptions | ChatOptions:  # noqa: ARG001

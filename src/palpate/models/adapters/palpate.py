@@ -23,7 +23,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from palpate.errors import ConfigError, MissingExtra, first_problem
-from palpate.files import write_atomically
+from palpate.files import make_folder, write_atomically
 from palpate.models import Model
 from palpate.models.adapters.sklearn import EstimatorOptions, read_estimator
 from palpate.models.options import Options, checked_by, digest, existing, parse_options
@@ -246,7 +246,7 @@ def save_hf(
     def write(home: Path) -> None:
         checkpoint = home / "checkpoint"
         shutil.rmtree(checkpoint, ignore_errors=True)
-        checkpoint.mkdir()
+        make_folder(checkpoint)
         write_checkpoint(checkpoint)
 
     return _save(folder, manifest, write)
@@ -299,7 +299,7 @@ def _renumbered(name: str, numbers: Mapping[bytes, bytes]) -> str:
 
 def _save(folder: Path, manifest: Manifest, write: Callable[[Path], None]) -> Path:
     """Write the files of a kind, then the manifest, so that an interrupted save is not taken for a model."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     final = folder / MANIFEST
     final.unlink(missing_ok=True)
     write(folder)

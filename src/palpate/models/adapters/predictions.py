@@ -5,6 +5,9 @@ prediction for a case (`case_id`, with `cohort` where case ids repeat between co
 for the text with that hash: these are the altered texts, which `palpate plan` writes out. A row with both is the
 prediction for the text; its `case_id` is then only for the reader, because altered copies of a case share it.
 
+A file in the schema of meds-evaluation (`subject_id`, `prediction_time`, `predicted_boolean_probability`) needs no
+`case_id`: a cohort of MEDS has the subject and the time in its case ids.
+
 With `missing: report`, an empty cell, a mark such as NA and a case without a row are missing scores: NaN, which audits
 count. Without it they are errors.
 """
@@ -12,7 +15,7 @@ count. Without it they are errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -21,12 +24,14 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import AfterValidator
 
+from palpate.cases.columns import prediction_ids
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import KEY_BYTES, key_of
-from palpate.delimited import FileLayout, check_delimiter, check_encoding, csv_rows
+from palpate.delimited import FileLayout, check_delimiter, check_encoding, csv_rows, find_delimiter, plain_frame
 from palpate.errors import CohortError, ConfigError, ModelError
 from palpate.models import Model, Probabilities
 from palpate.models.options import Options, checked_by, digest, existing, parse_options
+from palpate.privacy import hides
 
 VERSION = "predictions-1"
 INPUT = "input_id"
@@ -35,6 +40,9 @@ _PLAN = "`palpate plan` writes everything that must be scored"
 _REPORT = "fill it in, or set `missing: report` of the model to count missing scores and go on"
 _NOT_KNOWN = r"(?i)^\s*(?:|na|n/a|#n/a|nan|null|none|nil|missing|\.|-)\s*$"
 _KEY, _ROW = "key", "row"
+_KEYS = {"case_id", INPUT, COHORT, "edited", "text", "image"}
+"""What `palpate plan` writes beside the keys of cases; users add their column to its file."""
+MEDS_KEY, MEDS_PROBABILITY = ("subject_id", "prediction_time"), "predicted_boolean_probability"
 
 
 class PredictionsOptions(Options):
@@ -42,8 +50,6 @@ class PredictionsOptions(Options):
 
     case: str | tuple[str, ...] = "case_id"
     """The column with the case ids; of several names the first that the file has."""
-    missing: Literal["error", "report"] = "error"
-    """What a score that is missing is: an error, or something to count and report."""
     columns: tuple[str, ...] | None = None
     """The columns with probabilities; default: those that `labels` names, or all but the key columns."""
     encoding: Annotated[str, AfterValidator(check_encoding)] | None = None
@@ -83,6 +89,7 @@ def _as_array(keys: Sequence[bytes]) -> NDArray[np.bytes_]:
     return np.frombuffer(b"".join(keys), dtype=f"S{KEY_BYTES}")
 
 
+@hides("table")
 class CaseRows(NamedTuple):
     """The row of each case in the table: columns `key` (its id, after that of its cohort) and `row`."""
 
@@ -177,10 +184,11 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     """Read the table and check every cell."""
     source = f"predictions:{target}"
     own, file = check(target, options, folder=folder), existing(target, folder)
-    frame = _read(file, FileLayout(own.encoding, own.delimiter, named=True))
+    names = (own.case,) if isinstance(own.case, str) else own.case
+    frame = _read(file, FileLayout(own.encoding, own.delimiter, named=True), {*names, *_KEYS, *MEDS_KEY})
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
-    names = (own.case,) if isinstance(own.case, str) else own.case
+    frame = _of_meds(frame, names, file)
     case = next((name for name in names if name in frame.columns), names[0])
     if case not in frame.columns and INPUT not in frame.columns:
         raise ConfigError(
@@ -206,12 +214,28 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     )
 
 
-def _read(file: Path, layout: FileLayout) -> pl.DataFrame:
-    """The table; a CSV file is read as text, so that a wrong cell can be named."""
+def _of_meds(frame: pl.DataFrame, cases: Sequence[str], file: Path) -> pl.DataFrame:
+    """A file of meds-evaluation with case ids and its probabilities only; any other file as it is."""
+    if {*cases, INPUT} & set(frame.columns) or not {*MEDS_KEY, MEDS_PROBABILITY} <= set(frame.columns):
+        return frame
+    subject, time = (frame[name] for name in MEDS_KEY)
+    if time.dtype == pl.String:
+        time = time.str.to_datetime(strict=False)
+    empty = subject.is_null() | time.is_null()
+    if empty.any():
+        row = int(empty.arg_true()[0]) + 1
+        raise ConfigError("the subject or the prediction time can't be read", file=file, row=row)
+    ids = prediction_ids(subject, time).alias(cases[0])
+    others = [name for name in frame.columns if name in (COHORT, MEDS_PROBABILITY)]
+    return frame.select(ids, *others)
+
+
+def _read(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame:
+    """The table; a CSV file with a wrong cell is read as text, so that it can be named."""
     kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
     try:
         if kind in (".csv", ".csv.gz", ".tsv", ".tsv.gz"):
-            return _read_csv(file, layout)
+            return _read_csv(file, layout, keys)
         if kind in (".jsonl", ".ndjson"):
             return pl.read_ndjson(file, infer_schema_length=None)
         if kind == ".parquet":
@@ -226,9 +250,13 @@ def _read(file: Path, layout: FileLayout) -> pl.DataFrame:
     )
 
 
-def _read_csv(file: Path, layout: FileLayout) -> pl.DataFrame:
-    """All cells as text, with decimal points: a comma in a probability can be nothing else."""
+def _read_csv(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame:
+    """All but the keys as numbers, or all cells as text, with decimal points: a comma in a probability can be nothing
+    else."""
     try:
+        plain = _plain(file, layout, keys)
+        if plain is not None:
+            return plain
         rows = csv_rows(file, layout)
         header = next(rows, [])
         cells = list(zip(*rows, strict=True)) or [()] * len(header)
@@ -243,10 +271,17 @@ def _read_csv(file: Path, layout: FileLayout) -> pl.DataFrame:
     return frame.with_columns(pl.all().str.replace(r"^\s*([01]),([0-9]+)\s*$", "$1.$2"))
 
 
+def _plain(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame | None:
+    """A file without quotes, whose other columns than keys are all numbers; None for any other."""
+    mark = layout.delimiter or find_delimiter(file, layout)
+    with file.open("rb") as stream:
+        names = stream.readline().decode("utf-8", "replace").rstrip("\r\n").split(mark)
+    return plain_frame(file, layout, numbers=set(names) - set(keys))
+
+
 def _label_columns(frame: pl.DataFrame, cases: Sequence[str], own: PredictionsOptions, file: Path) -> tuple[str, ...]:
     """The columns with probabilities: `columns`, else those that `labels` names, else all but the keys."""
-    # `palpate plan` writes `edited`, `text` and `image` beside the keys, and users add their column to its file.
-    keys = (*cases, "case_id", INPUT, COHORT, "edited", "text", "image")
+    keys = {*cases, *_KEYS}
     others = tuple(name for name in frame.columns if name not in keys)
     wanted = own.columns
     if wanted is None and own.labels and set(own.labels) & set(others):

@@ -1,10 +1,10 @@
 """`python:package.module:function`: any function that takes a list of texts and returns probabilities.
 
-The configuration's folder is searched first, so a `model.py` beside `audit.yaml` is found. The fingerprint covers the
-local modules that are imported and the local files that are read (`palpate.models.reads`) while the module is loaded
-and the function scores one short text, because weights are often read on the first call. Where that does not tell all
-that the predictions depend on, the option `fingerprint` names the version of the model; without it, scores are not
-reused by another run. `isolate: false` runs the function in palpate's own process.
+A `model.py` beside `audit.yaml` is found, unless an installed module has its name (`local_code`). The fingerprint
+covers the local modules that are imported and the local files that are read (`palpate.models.reads`) while the module
+is loaded and the function scores one short text, because weights are often read on the first call. Where that does not
+tell all that the predictions depend on, the option `fingerprint` names the version of the model; without it, scores are
+not reused by another run. `isolate: false` runs the function in palpate's own process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import numpy as np
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError, closest
-from palpate.models import Model, Probabilities
+from palpate.models import Model, Probabilities, isolation
+from palpate.models.adapters.local_code import serving, stay_on_path
 from palpate.models.options import Options, checked_by, digest, parse_options
 from palpate.models.reads import Reads
 
@@ -49,7 +50,7 @@ class FunctionModel(Model):
     def predict(self, inputs: Inputs) -> Probabilities:
         """Call the function, `batch_size` texts at a time."""
         texts, size = inputs.texts, self.rows_per_call
-        with self._reads:
+        with self._reads, serving(self._reads.folder):
             blocks = [self._call(texts[k : k + size]) for k in range(0, len(texts), size)]
         self._look()
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
@@ -94,7 +95,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> FunctionMo
     own = check(target, options, folder=folder)
     name, _, attribute = target.partition(":")
     reads = Reads(folder)
-    with reads:
+    with reads, serving(reads.folder):
         module = _import(name, reads)
         reads.own_package(module)
         function = _function(module, name, attribute)
@@ -144,7 +145,7 @@ def _load(target: str, folder: Path, *, form: str) -> tuple[ModuleType, str, str
     if not colon or not name or not attribute:
         raise ConfigError(f"'{target}' is not of the form {form}")
     reads = Reads(folder)
-    with reads:
+    with reads, serving(reads.folder):
         module = _import(name, reads)
     source = getattr(module, "__file__", None)
     files = reads.files() | set(_from_configs.get(name.partition(".")[0], ())) | ({Path(source)} if source else set())
@@ -165,10 +166,10 @@ def _function(module: ModuleType, name: str, attribute: str, of: str = "a list o
 
 
 def _import(name: str, reads: Reads) -> ModuleType:
-    """Import a module, preferably from the configuration's folder, as its files are now."""
+    """Import a module from the configuration's folder, as its files are now, or from the installed packages."""
     top, folder = name.partition(".")[0], Path(reads.folder)
-    if sys.path[:1] != [str(folder)]:
-        sys.path.insert(0, str(folder))
+    if isolation.alone:
+        stay_on_path(str(folder))
     importlib.invalidate_caches()
     here = PathFinder.find_spec(top, [str(folder)])
     if top in _from_configs and (here is None or _is_stale(top, here.origin)):
@@ -179,6 +180,9 @@ def _import(name: str, reads: Reads) -> ModuleType:
         raise ConfigError(
             f"another module with the name '{top}' is already imported", file=here.origin, hint="rename yours"
         )
+    installed = PathFinder.find_spec(top) if here and top not in sys.modules else None
+    if here and (top in sys.builtin_module_names or (installed and installed.origin != here.origin)):
+        raise ConfigError(f"an installed module has the name '{top}' too", file=here.origin, hint="rename yours")
     try:
         return _import_or_explain(name, folder)
     finally:  # a package stays imported when a module in it is not found

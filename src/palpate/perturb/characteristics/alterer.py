@@ -29,6 +29,7 @@ from palpate.perturb.characteristics.outcomes import KEPT, Action, Contradictory
 from palpate.perturb.characteristics.reading import TriggerWords, people
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.wording import WordedCharacteristic
+from palpate.privacy import hides
 
 Characteristic = GenderCharacteristic | AgeCharacteristic | WordedCharacteristic
 NAMES = ("gender", "age", *BUILT_IN)
@@ -40,6 +41,7 @@ _LAST = 1000
 _RANK: dict[Action, int] = {"kept": 0, "added": 1, "changed": 2, "skipped": 3}
 
 
+@hides("text")
 class FoundCharacteristics(NamedTuple):
     """What one scan found in a note, by characteristic."""
 

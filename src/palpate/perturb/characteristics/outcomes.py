@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from palpate.cases.edits import Edit
+from palpate.privacy import hides
 
 Action = Literal["changed", "added", "kept", "skipped"]
 Contradictory = Literal["skip", "alter"]
@@ -13,6 +14,7 @@ Contradictory = Literal["skip", "alter"]
 NO_MENTION = "no mention: the note does not tell of it, and has no place for a mention"
 
 
+@hides("text")
 class Mention(NamedTuple):
     """A place where the note mentions the patient's characteristic; `group` is None if it is masked or unknown.
 
@@ -41,6 +43,7 @@ class EditOutcome(NamedTuple):
     reason: str | None = None
 
 
+@hides("text")
 class Alteration(NamedTuple):
     """A note altered to one group; `edits` are spans of the original, sorted, without overlap."""
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from palpate.files import read_resource
 from palpate.perturb.mentions.denials import ReadSentence
 from palpate.perturb.mentions.sentences import opens_family, sentences
+from palpate.privacy import hides
 
 Rule = Literal["substring", "affirmed"]
 UNKNOWN = -1
@@ -36,6 +37,7 @@ EDGE = "_"
 _PARAGRAPH = "\n\n"
 
 
+@hides("text")
 class Phrase(NamedTuple):
     """What to look for, in lower case with single blanks."""
 

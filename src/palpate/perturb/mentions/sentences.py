@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from palpate.files import read_resource
 from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, RELATIVES, SIDES
+from palpate.privacy import hides
 
 NO = "[no]"
 """Replaces an answer that denies, with its colon."""
@@ -65,6 +66,7 @@ _PRONOUN_FIRST = re.compile(r"[\s,]*(he|she)\b", re.IGNORECASE)
 _KIN_FIRST = re.compile(rf"[\s,]*(his|her)\s+({'|'.join(sorted(GENDER_OF_KIN))})\b", re.IGNORECASE)
 
 
+@hides("text")
 class Sentence(NamedTuple):
     """A sentence, or what stands after a heading, with single blanks."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from palpate.errors import ConfigError
+from palpate.privacy import hides
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class RightAnswer:
         return self.highest or (*self.present, *self.absent)[0]
 
 
+@hides("text", "changed")
 class ExpectedCase(NamedTuple):
     """What an expectation function is given: a case with a model's probabilities by label."""
 

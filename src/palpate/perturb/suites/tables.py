@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from palpate.delimited import looks_like
+from palpate.delimited import from_cell, looks_like
 from palpate.errors import ConfigError
 
 MARKS = (",", ";", "\t")
@@ -53,7 +53,7 @@ def read_table(file: Path) -> tuple[list[str], list[TableRow]]:
         if not cells:
             continue
         number += 1
-        given = [cell.strip() for cell in cells]
+        given = [from_cell(cell.strip()) for cell in cells]
         if any(given[len(columns) :]):
             said = {",": "comma", ";": "semicolon", "\t": "tab"}[mark]
             hint = f"put a text with a {said} into double quotes"

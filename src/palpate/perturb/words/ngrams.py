@@ -21,7 +21,7 @@ third; classes serve as context and are never proposed, so a name that occurs in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -87,11 +87,12 @@ class NgramModel:
     right: Side
 
     @classmethod
-    def fit(cls, texts: Sequence[str] | Tokenised, *, min_texts: int = 5) -> NgramModel:
-        """Count the texts. Words in fewer than `min_texts` of them are never proposed: a rare word may be a name."""
+    def fit(cls, texts: Sequence[str] | Tokenised, *, min_texts: int = 5, without: Collection[str] = ()) -> NgramModel:
+        """Count the texts. Words in fewer than `min_texts` of them are never proposed (a rare word may be a name), nor
+        those of `without`."""
         tokenised = texts if isinstance(texts, Tokenised) else tokenise(texts)
         count, n_texts = tokenised.counts()
-        plain = np.asarray([is_plain_word(word) for word in tokenised.words], dtype=bool)
+        plain = np.asarray([is_plain_word(word) and word not in without for word in tokenised.words], dtype=bool)
         kept = np.flatnonzero(plain & (n_texts >= min_texts))
         if not len(kept):
             raise InputError(

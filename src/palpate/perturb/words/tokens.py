@@ -31,6 +31,7 @@ from scipy import sparse
 from palpate.cases.edits import Ints
 from palpate.cases.words import caseless, word_characters
 from palpate.files import read_resource
+from palpate.privacy import hides
 
 Codes = NDArray[np.int32]
 
@@ -38,6 +39,7 @@ _HYPHEN = r"[-\u2010\u2011]"
 _MARKS_OF_ONE_KIND = str.maketrans({"\u2019": "'", "\u2010": "-", "\u2011": "-"})
 
 
+@hides("text")
 class Token(NamedTuple):
     """A word as it is written in a text, and its position."""
 

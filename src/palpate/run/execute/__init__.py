@@ -6,7 +6,7 @@ loses at most the calls in flight; and the calls of a resumed run are those of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Ints
+from palpate.cases.keys import KeyArray, KeyPlaces
 from palpate.models import Model, ModelSpec
 from palpate.models.isolation import exits_are_errors
 from palpate.run.execute.cache import ScoreCache
@@ -27,10 +28,10 @@ _MOST_ROWS = 4096
 class Pending(Protocol):
     """Where the list of a model's unscored inputs is stored between a kill and a resume."""
 
-    def write_pending(self, model: str, keys: Sequence[bytes]) -> None:
+    def write_pending(self, model: str, keys: KeyArray) -> None:
         """Store it."""
 
-    def read_pending(self, model: str) -> list[bytes] | None:
+    def read_pending(self, model: str) -> KeyArray | None:
         """What was stored, or None."""
 
 
@@ -109,7 +110,7 @@ def score(
         positions = calls[number]
         model.may_change = may_change
         if model.cached:
-            cache.put(cached_as(model, run_id), [wanted.keys[k] for k in positions], answer)
+            cache.put(cached_as(model, run_id), wanted.keys[positions], answer)
         p[positions] = np.where(known[positions, None], p[positions], answer)
         progress.advance(len(positions))
     return Scored(p[wanted.distinct], wanted.seen, counts)
@@ -124,12 +125,12 @@ def _calls(name: str, model: Model, wanted: Wanted, known: NDArray[np.bool_], pe
     """The calls that remain, cut as they were when the run started."""
     if not model.cached:  # nothing was stored, so all is asked again, in the same order
         return cut_calls(wanted.order, model, wanted.n_characters)
-    position = {key: k for k, key in enumerate(wanted.keys)}
-    listed = pending.read_pending(name)
-    if listed is None or any(key not in position for key in listed):
-        listed = [wanted.keys[k] for k in wanted.order if not known[k]]
-        pending.write_pending(name, listed)
-    chosen = np.asarray([position[key] for key in listed], dtype=np.int64)
+    listed, chosen = pending.read_pending(name), None
+    if listed is not None:
+        chosen = KeyPlaces(wanted.keys).find(listed)
+    if chosen is None or np.any(chosen < 0):
+        chosen = wanted.order[~known[wanted.order]]
+        pending.write_pending(name, wanted.keys[chosen])
     # What another run forgot (a cache that was deleted) is asked at the end.
     lost = ~known
     lost[chosen] = False

@@ -1,7 +1,11 @@
 """The cache of scores: each distinct (model, input) is scored once, ever.
 
-SQLite in write-ahead mode, so that a killed process loses nothing that it had written and two runs can share
-one file. It holds hashes and probabilities; no text, and nothing from which text could be read back.
+SQLite in write-ahead mode, so that a killed process loses nothing that it had written and two runs can share one file.
+It holds hashes and probabilities; no text, and nothing from which text could be read back.
+
+Scores are kept in blocks: the keys and the probabilities of one call, as two columns. When a model has many small
+blocks they are joined, so that a look-up reads few and large ones: it takes a second for a million scores, where a row
+and an index entry for each would take a quarter of a minute, and writing likewise.
 """
 
 from __future__ import annotations
@@ -15,15 +19,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases.keys import KeyArray, KeyPlaces, as_keys, distinct
 from palpate.errors import InputError
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS models (id INTEGER PRIMARY KEY, fingerprint TEXT UNIQUE NOT NULL);
-CREATE TABLE IF NOT EXISTS scores (
-    model INTEGER NOT NULL, key BLOB NOT NULL, p BLOB NOT NULL, PRIMARY KEY (model, key)
-) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS blocks (
+    id INTEGER PRIMARY KEY, model INTEGER NOT NULL, n INTEGER NOT NULL, keys BLOB NOT NULL, p BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS blocks_of_models ON blocks (model, n);
 """
-_KEYS_PER_QUERY = 4096
+_MANY_BLOCKS = 64
+"""So many small blocks of a model are joined into one."""
+_LARGE_ROWS, _LARGE_BYTES = 1 << 16, 1 << 24
+"""A block of so many rows, or so many bytes of probabilities, is large, and stays as it is."""
+
+Scores = NDArray[np.float64]
 
 
 def default_path() -> Path:
@@ -40,6 +51,8 @@ class ScoreCache:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._small: dict[int, int] = {}
+        """By model: blocks that were written here since they were last joined."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
@@ -47,6 +60,7 @@ class ScoreCache:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute("PRAGMA cache_size=-65536")
             self._db.executescript(_SCHEMA)
+            self._take_over()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable(error) from None
 
@@ -64,53 +78,95 @@ class ScoreCache:
             raise
         self._db.execute("COMMIT")
 
+    def _take_over(self) -> None:
+        """Scores of palpate 0.1, which had a row for each, become blocks."""
+        if not self._has_rows():
+            return
+        with self._transaction():
+            if not self._has_rows():  # another process was faster
+                return
+            for (model,) in self._db.execute("SELECT DISTINCT model FROM scores").fetchall():
+                rows = self._db.execute("SELECT key, p FROM scores WHERE model = ? ORDER BY key", (model,))
+                while part := rows.fetchmany(_LARGE_ROWS):
+                    self._insert(model, b"".join(key for key, _ in part), b"".join(p for _, p in part), len(part))
+            self._db.execute("DROP TABLE scores")
+
+    def _has_rows(self) -> bool:
+        return bool(self._db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'scores'").fetchone())
+
+    def _insert(self, model: int, keys: bytes, p: bytes, n: int) -> None:
+        self._db.execute("INSERT INTO blocks (model, n, keys, p) VALUES (?, ?, ?, ?)", (model, n, keys, p))
+
     def _model(self, fingerprint: str) -> int:
         self._db.execute("INSERT OR IGNORE INTO models (fingerprint) VALUES (?)", (fingerprint,))
         (number,) = self._db.execute("SELECT id FROM models WHERE fingerprint = ?", (fingerprint,)).fetchone()
         return int(number)
 
     def get(
-        self, fingerprint: str, keys: Sequence[bytes], n_labels: int
-    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Which keys are known, and their probabilities (NaN where not)."""
+        self, fingerprint: str, keys: KeyArray | Sequence[bytes], n_labels: int
+    ) -> tuple[NDArray[np.bool_], Scores]:
+        """Which keys (distinct ones) are known, and their probabilities (NaN where not)."""
+        wanted = as_keys(keys)
+        found, p = np.zeros(len(wanted), dtype=bool), np.full((len(wanted), n_labels), np.nan)
         try:
-            return self._get(fingerprint, keys, n_labels)
-        except sqlite3.DatabaseError as error:
+            self._look_up(fingerprint, wanted, found, p)
+        except (sqlite3.DatabaseError, ValueError) as error:
             raise self._unusable(error) from None
-
-    def _get(
-        self, fingerprint: str, keys: Sequence[bytes], n_labels: int
-    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        found = np.zeros(len(keys), dtype=bool)
-        p = np.full((len(keys), n_labels), np.nan)
-        known_as = self._db.execute("SELECT id FROM models WHERE fingerprint = ?", (fingerprint,)).fetchone()
-        if known_as is None:
-            return found, p
-        model = int(known_as[0])
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        for begin in range(0, len(order), _KEYS_PER_QUERY):
-            rows = order[begin : begin + _KEYS_PER_QUERY]
-            marks = ",".join("?" * len(rows))
-            query = f"SELECT key, p FROM scores WHERE model = {model} AND key IN ({marks})"
-            known = dict(self._db.execute(query, [keys[row] for row in rows]))
-            hits = [row for row in rows if keys[row] in known] if known else []
-            if hits:
-                blob = b"".join(known[keys[row]] for row in hits)
-                p[hits] = np.frombuffer(blob, dtype="<f8").reshape(len(hits), n_labels)
-                found[hits] = True
         return found, p
 
-    def put(self, fingerprint: str, keys: Sequence[bytes], p: NDArray[np.float64]) -> None:
+    def _look_up(self, fingerprint: str, wanted: KeyArray, found: NDArray[np.bool_], p: Scores) -> None:
+        known_as = self._db.execute("SELECT id FROM models WHERE fingerprint = ?", (fingerprint,)).fetchone()
+        if known_as is None or not len(wanted):
+            return
+        places = KeyPlaces(wanted)
+        # The keys of a block come before its probabilities, which are read only where they are needed.
+        blocks = self._db.execute("SELECT id, keys FROM blocks WHERE model = ? ORDER BY id", known_as)
+        for number, keys in blocks:
+            rows, at = places.find_new(_keys(keys), found)
+            if not len(rows):
+                continue
+            (answers,) = self._db.execute("SELECT p FROM blocks WHERE id = ?", (number,)).fetchone()
+            p[at] = np.frombuffer(answers, dtype="<f8").reshape(-1, p.shape[1])[rows]
+
+    def put(self, fingerprint: str, keys: KeyArray | Sequence[bytes], p: Scores) -> None:
         """Store predictions, all or none; the first prediction for a key stays."""
-        values = np.ascontiguousarray(p, dtype="<f8")
+        new = as_keys(keys)
+        if not len(new):
+            return
+        values = np.ascontiguousarray(p, dtype="<f8").reshape(len(new), -1)
         try:
             model = self._model(fingerprint)
-            rows = [(model, key, value.tobytes()) for key, value in zip(keys, values, strict=True)]
             with self._transaction():
-                self._db.executemany("INSERT OR IGNORE INTO scores VALUES (?, ?, ?)", rows)
+                self._insert(model, new.astype("<u8").tobytes(), values.tobytes(), len(new))
+            self._small[model] = self._small.get(model, 0) + 1
+            if self._small[model] >= _MANY_BLOCKS:
+                self._join(model)
         except sqlite3.DatabaseError as error:
             raise self._unusable(error) from None
+
+    def _join(self, model: int) -> None:
+        """Make one block of the small ones at the end; the first prediction for a key stays."""
+        self._small[model] = 0
+        with self._transaction():
+            large = f"n >= {_LARGE_ROWS} OR length(p) >= {_LARGE_BYTES}"
+            (last,) = self._db.execute(
+                f"SELECT coalesce(max(id), 0) FROM blocks WHERE model = ? AND ({large})", (model,)
+            ).fetchone()
+            small = self._db.execute(
+                "SELECT keys, p FROM blocks WHERE model = ? AND id > ? ORDER BY id", (model, last)
+            ).fetchall()
+            if len(small) < 2:
+                return
+            keys = _keys(b"".join(keys for keys, _ in small))
+            p = np.frombuffer(b"".join(p for _, p in small), dtype="<f8").reshape(len(keys), -1)
+            rows = distinct(keys).rows
+            self._db.execute("DELETE FROM blocks WHERE model = ? AND id > ?", (model, last))
+            self._insert(model, keys[rows].tobytes(), p[rows].tobytes(), len(rows))
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def _keys(blob: bytes) -> KeyArray:
+    return np.frombuffer(blob, dtype="<u8").reshape(-1, 2)

@@ -21,6 +21,7 @@ from palpate.cases.edits import Inputs
 from palpate.errors import ModelDied, ModelError, PalpateError
 from palpate.models import Model, ModelSpec, Probabilities, load_here
 from palpate.models.isolation import end_with_parent, exits_are_errors, failure
+from palpate.models.options import REPORT_MISSING
 
 _TOLERANCE = 1e-6
 
@@ -72,6 +73,7 @@ def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
             f"predicted {what} for label '{model.labels[column]}', which is not a probability",
             model=name,
             case=_case(inputs, row),
+            hint=REPORT_MISSING if np.isnan(value) else None,
         )
     return np.clip(p, 0.0, 1.0)
 

@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
-from palpate.cases.edits import Inputs, Ints
+from palpate.cases.columns import films
+from palpate.cases.edits import Inputs, Ints, NamesOfRows
 from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, key_of, keys_of_edits
+from palpate.cases.keys import KeyArray, as_keys, distinct
 from palpate.errors import InputError
 from palpate.models import Model
 from palpate.results import Plan
@@ -54,42 +56,43 @@ class ScoringTable:
         return np.flatnonzero(wanted)
 
     @cached_property
-    def parent_keys(self) -> dict[int, bytes]:
-        """The key of every parent that is used, unedited."""
+    def parent_keys(self) -> KeyArray:
+        """[parent] the key of every parent that is used, unedited."""
         known: dict[str, bytes] = {}  # of many cases without notes the empty text is hashed once
-        keys = {}
-        for p in _used(self.inputs.parent).tolist():
-            text = self.inputs.parents[p]
-            keys[p] = known[text] if text in known else known.setdefault(text, key_of(text))
+        used = _used(self.inputs.parent)
+        keys = np.zeros((len(self.inputs.parents), 2), dtype=np.uint64)
+        texts = (self.inputs.parents[p] for p in used.tolist())
+        keys[used] = as_keys([known[text] if text in known else known.setdefault(text, key_of(text)) for text in texts])
         return keys
 
     @cached_property
-    def text_keys(self) -> list[bytes]:
+    def text_keys(self) -> KeyArray:
         """The key of every row's text, computed without splicing the text."""
         inputs = self.inputs
-        keys = [self.parent_keys[p] for p in inputs.parent.tolist()]
+        keys = self.parent_keys[inputs.parent]
         edited = np.flatnonzero(inputs.n_edits)
-        edited = edited[np.argsort(inputs.parent[edited], kind="stable")]
+        owner = inputs.parent[edited]
+        if np.any(owner[1:] < owner[:-1]):
+            edited = edited[np.argsort(owner, kind="stable")]
+            owner = inputs.parent[edited]
         pieces = ReplacementHashes(inputs.replacements)
-        bounds = np.flatnonzero(np.diff(inputs.parent[edited], prepend=-1, append=-2))
+        bounds = np.flatnonzero(np.diff(owner, prepend=-1, append=-2))
         for begin, stop in pairwise(bounds.tolist()):
             rows = edited[begin:stop]
             index, first = inputs.edit_columns(rows)
             columns = inputs.start[index], inputs.end[index], inputs.replacement[index]
-            parent = inputs.parents[int(inputs.parent[rows[0]])]
-            for row, key in zip(rows.tolist(), keys_of_edits(parent, first, *columns, pieces), strict=True):
-                keys[row] = key
+            keys[rows] = keys_of_edits(inputs.parents[int(owner[begin])], first, *columns, pieces)
         return keys
 
     @cached_property
-    def case_keys(self) -> list[bytes]:
+    def case_keys(self) -> KeyArray:
         """The key of every row for models that look predictions up, if they see every edit."""
         return case_keys(self.inputs, self.text_keys)
 
     @cached_property
-    def image_keys(self) -> list[bytes]:
+    def image_keys(self) -> KeyArray:
         """The key of every row's image."""
-        return image_keys(self.inputs.images)
+        return as_keys(image_keys(self.inputs.images))
 
     @cached_property
     def n_characters(self) -> Ints:
@@ -125,8 +128,7 @@ def gather(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> ScoringTable:
         parents += variants.made
         slices[name] = slice(row, row + len(variants))
         row += len(variants)
-    joined = {name: np.concatenate([*parts, np.zeros(0, np.int64)]) for name, parts in columns.items()}
-    joined = {name: column.astype(np.int64) for name, column in joined.items()}
+    joined = {name: _joined(parts) for name, parts in columns.items()}
     parent, n_edits = joined["parent"], joined["n_edits"]
     n_made = len(parents) - len(cohort)
     ids, names = case_ids + [""] * n_made, cohorts + [""] * n_made
@@ -139,20 +141,26 @@ def gather(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> ScoringTable:
         replacement=joined["replacement"],
         replacements=words,
         parents=parents,
-        case_ids=[ids[p] for p in parent.tolist()],
-        cohorts=[names[p] for p in parent.tolist()],
-        images=[images[p] for p in parent.tolist()] if images else (),
+        case_ids=NamesOfRows(ids, parent),
+        cohorts=NamesOfRows(names, parent),
+        images=NamesOfRows(images, parent) if images else (),
     )
     _check_spans(inputs)
     return ScoringTable(inputs, slices, len(cohort))
 
 
+def _joined(parts: Sequence[Ints]) -> Ints:
+    """Columns one after the other; a single one is not copied."""
+    column = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.int64)])
+    return column.astype(np.int64, copy=False)
+
+
 def _check_spans(inputs: Inputs) -> None:
     """Refuse an edit past the end of its text, an error of the audit, before anything is scored."""
-    owner = np.repeat(inputs.parent, inputs.n_edits)
-    length = np.fromiter((len(inputs.parents[p]) for p in owner.tolist()), np.int64, count=len(owner))
-    if np.any(inputs.end > length):
-        row = int(np.repeat(np.arange(len(inputs)), inputs.n_edits)[np.argmax(inputs.end > length)])
+    length = np.fromiter(map(len, inputs.parents), np.int64, count=len(inputs.parents))
+    past = inputs.end > np.repeat(length[inputs.parent], inputs.n_edits)
+    if past.any():
+        row = int(np.searchsorted(inputs.first_edit, np.argmax(past), side="right")) - 1
         raise InputError(f"an edit of case '{inputs.case_ids[row]}' ends past the end of its text")
 
 
@@ -161,7 +169,7 @@ class Wanted:
     """The distinct inputs for one model: `rows[k]` stands for all rows whose `distinct` is k."""
 
     inputs: Inputs
-    keys: list[bytes]
+    keys: KeyArray
     rows: Ints
     distinct: Ints
     seen: NDArray[np.bool_]
@@ -178,25 +186,19 @@ class Wanted:
 def want(asked: ScoringTable, model: Model) -> Wanted:
     """What this model has to score."""
     seen = _seen(asked, model)
-    keys: Sequence[bytes] = asked.text_keys
+    keys = asked.text_keys
     if not seen.all():
-        parents = asked.inputs.parent.tolist()
-        keys = [
-            key if visible else asked.parent_keys[p]
-            for key, visible, p in zip(keys, seen.tolist(), parents, strict=True)
-        ]
+        keys = keys.copy()
+        keys[~seen] = asked.parent_keys[asked.inputs.parent[~seen]]
     inputs = asked.inputs if seen.all() else asked.inputs.without_edits(~seen)
     if model.reads == "image":
         keys = asked.image_keys
     elif model.reads == "case":
         keys = asked.case_keys if seen.all() else case_keys(inputs, keys)
-    first: dict[bytes, int] = {}
-    distinct = np.fromiter((first.setdefault(key, len(first)) for key in keys), np.int64, count=len(keys))
-    rows = np.zeros(len(first), dtype=np.int64)
-    rows[distinct[::-1]] = np.arange(len(keys))[::-1]
+    rows, code = distinct(keys)
     n_characters = asked.n_characters[rows]
     by = inputs.parent[rows] if model.uses_edits else n_characters
-    return Wanted(inputs, list(first), rows, distinct, seen, np.argsort(by, kind="stable"), n_characters)
+    return Wanted(inputs, keys[rows], rows, code, seen, np.argsort(by, kind="stable"), n_characters)
 
 
 def _seen(asked: ScoringTable, model: Model) -> NDArray[np.bool_]:
@@ -222,11 +224,11 @@ def _used(parent: Ints) -> Ints:
     return np.flatnonzero(np.bincount(parent)).astype(np.int64)
 
 
-def case_keys(inputs: Inputs, keys: Sequence[bytes]) -> list[bytes]:
+def case_keys(inputs: Inputs, keys: KeyArray) -> KeyArray:
     """For models that look predictions up by case: equal texts of two cases are two inputs."""
-    return [
-        _case_key(cohort, case, key) for cohort, case, key in zip(inputs.cohorts, inputs.case_ids, keys, strict=True)
-    ]
+    words = keys.astype("<u8", copy=False)
+    rows = zip(inputs.cohorts, inputs.case_ids, words, strict=True)
+    return as_keys([_case_key(cohort, case, key.tobytes()) for cohort, case, key in rows])
 
 
 def _case_key(cohort: str, case: str, key: bytes) -> bytes:
@@ -239,12 +241,17 @@ def _case_key(cohort: str, case: str, key: bytes) -> bytes:
 def image_keys(files: Sequence[str]) -> list[bytes]:
     """A key for each image, a hash of its file, so that a changed picture is a new input and a moved one is not.
 
-    A file that is named twice is read once.
+    A file that is named twice is read once. Several films of a case are one input.
     """
-    distinct = list(dict.fromkeys(files))
+    distinct = list(dict.fromkeys(film for image in files for film in films(image)))
     with ThreadPoolExecutor() as pool:
         known = dict(zip(distinct, pool.map(_image_key, distinct), strict=True))
-    return [known[file] for file in files]
+    return [_study_key([known[film] for film in films(image)]) for image in files]
+
+
+def _study_key(keys: Sequence[bytes]) -> bytes:
+    """One key for one or several films, in their order."""
+    return keys[0] if len(keys) == 1 else hashlib.blake2b(b"".join(keys), digest_size=KEY_BYTES).digest()
 
 
 def _image_key(file: str) -> bytes:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palpate.cases.words import caseless, is_word_character
+from palpate.privacy import hides
 
 Ints = NDArray[np.int64]
 
@@ -25,6 +26,7 @@ _NO_NUMBER = 10**15
 _LETTER, _JOIN, _DIGIT = 1, 2, 4
 
 
+@hides("texts")
 class EvidenceWords(NamedTuple):
     """The words of all notes: their note and place in it; note k has the words first[k] to first[k + 1] - 1."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.cohort import SPLITS, Cohort
+from palpate.cases.columns import films
 from palpate.errors import CohortError
 from palpate.files import replacing
 from palpate.models.networks.vision.images import ImageFormat, missing_image, read_all
@@ -52,22 +53,24 @@ def usable(cohort: Cohort, missing_images: str) -> tuple[Cohort, dict[str, int]]
     else:
         # Images of the test split are never read, so they need not exist.
         for row in np.concatenate([rows_of(cohort, name) for name in SPLITS[:2]]).tolist():
-            if not Path(cohort.images[row]).is_file():
+            absent = next((film for film in films(cohort.images[row]) if not Path(film).is_file()), None)
+            if absent is not None:
                 hint = "give the file, or leave such cases out with missing_images=drop"
-                raise missing_image(cohort.cases["case_id"][row], cohort.images[row], hint)
+                raise missing_image(cohort.cases["case_id"][row], absent, hint)
     return cohort, {name: n - len(rows_of(cohort, name)) for name, n in before.items()}
 
 
 def split_images(cohort: Cohort, left_out: dict[str, int]) -> ImageSplit:
-    """The images to train with; the error says why a cohort can't be used."""
-    case_ids = cohort.cases["case_id"]
-    train, validation = (
-        ImageCases(
-            [cohort.images[row] for row in rows], case_ids[rows].to_list(), cohort.y_true(rows), cohort.patients[rows]
-        )
-        for rows in training_rows(cohort)
-    )
+    """The images to train with, each film of a case by itself; the error says why a cohort can't be used."""
+    train, validation = (_each_film(cohort, rows) for rows in training_rows(cohort))
     return ImageSplit(train, validation, cohort.labels, left_out)
+
+
+def _each_film(cohort: Cohort, rows: NDArray[np.int64]) -> ImageCases:
+    own = [films(cohort.images[row]) for row in rows]
+    rows = np.repeat(rows, [len(files) for files in own])
+    files = [film for files in own for film in files]
+    return ImageCases(files, cohort.cases["case_id"][rows].to_list(), cohort.y_true(rows), cohort.patients[rows])
 
 
 # --- pixels -------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from palpate.cases.cohort import Cohort
 from palpate.errors import CohortError
+from palpate.privacy import hides
 from palpate.stats.context.pretest_model import (
     category_columns,
     frequent_words,
@@ -39,6 +40,7 @@ class FeatureMatrix(NamedTuple):
     """How many patients have each word in their notes."""
 
 
+@hides("texts")
 class CaseNotes(NamedTuple):
     """The distinct notes of a cohort, and which of them each case has."""
 

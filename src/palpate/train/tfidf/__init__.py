@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from palpate.errors import CohortError
+from palpate.perturb.words.names import find_names
 from palpate.stats.context.pretest_model import frequent_words, rows_with
 from palpate.train.notes import Notes
 from palpate.train.options import Listed, TrainOptions, listed
@@ -52,6 +53,8 @@ class FittedWords(NamedTuple):
     x: Any
     names: NDArray[Any]
     n_patients: NDArray[np.int64]
+    people: frozenset[str] = frozenset()
+    """Words that look like names of people."""
 
     def forget_address(self) -> None:
         """Before writing: scikit-learn stores a memory address at each use, a different one in every run."""
@@ -88,7 +91,8 @@ def fit_words(notes: Notes, options: WordOptions) -> FittedWords:
     )
     x = vectorizer.fit_transform(notes.texts)
     vectorizer.vocabulary_ = vectorizer.vocabulary  # one object, so that it is written once
-    return FittedWords(vectorizer, x, names[kept], n_patients[kept])
+    single = {part for name in names[kept] for part in str(name).split()}
+    return FittedWords(vectorizer, x, names[kept], n_patients[kept], find_names(notes.texts, single))
 
 
 def _ngrams(options: WordOptions) -> tuple[int, int]:
@@ -105,8 +109,9 @@ def _wanted(names: NDArray[Any], options: WordOptions) -> NDArray[np.bool_]:
 
 
 def shown(words: FittedWords, weight: Sequence[float] | NDArray[np.float64]) -> tuple[tuple[str, float], ...]:
-    """The words of largest weight among those of at least ten patients."""
+    """The words of largest weight among those of at least ten patients, without names of people."""
     values = np.asarray(weight, dtype=np.float64)
-    allowed = np.flatnonzero((words.n_patients >= PATIENTS_OF_A_SHOWN_WORD) & (values != 0))
+    nobody = np.asarray([words.people.isdisjoint(str(name).split()) for name in words.names], dtype=bool)
+    allowed = np.flatnonzero((words.n_patients >= PATIENTS_OF_A_SHOWN_WORD) & (values != 0) & nobody)
     order = allowed[np.argsort(-np.abs(values[allowed]), kind="stable")][:_SHOWN]
     return tuple((str(words.names[k]), round(float(values[k]), 4)) for k in order)

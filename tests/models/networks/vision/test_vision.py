@@ -17,6 +17,7 @@ from palpate.audits.context import Context
 from palpate.audits.performance import Performance
 from palpate.audits.vocabulary import Vocabulary
 from palpate.cases.cohort import stack
+from palpate.cases.columns import films
 from palpate.cases.edits import Inputs
 from palpate.data.tables import write_cohort
 from palpate.errors import CohortError, ConfigError, MissingExtra, ModelError
@@ -294,3 +295,33 @@ def test_a_cohort_that_is_written_elsewhere_keeps_its_images(table: Path, tmp_pa
     assert read(tmp_path / "deep" / "cases.parquet").images == read(table).images
     write_cohort(read(table), table.parent / "beside.parquet")
     assert pl.read_parquet(table.parent / "beside.parquet")["image"][0] == "pictures/000.png"
+
+
+def test_films_of_one_case_are_read_each_and_combined(home: Path, model: Any, table: Path) -> None:
+    first, second, third = read(table).images[:3]
+    each = model.predict(Inputs.from_images([first, second, third]))
+    p = model.predict(Inputs.from_images([f"{first}|{second}", third, f"{third}|{first}|{second}"]))
+    np.testing.assert_allclose(p, [each[:2].mean(axis=0), each[2], each.mean(axis=0)], atol=1e-7)
+    largest = read_back(home, combine="max")
+    np.testing.assert_allclose(
+        largest.predict(Inputs.from_images([f"{first}|{second}"]))[0], each[:2].max(axis=0), atol=1e-7
+    )
+    assert largest.fingerprint != model.fingerprint
+
+
+def test_a_study_of_several_films_is_one_input_until_one_of_them_changes(model: Any, tmp_path: Path) -> None:
+    file = write_pictures(tmp_path / "c", n=40)
+    frame = pl.read_parquet(file).with_columns(split=pl.lit("test"))
+    lists = [[a, b] for a, b in zip(frame["image"], reversed(frame["image"].to_list()), strict=True)]
+    frame.with_columns(image=pl.Series(lists)).write_parquet(file)
+    cohort, counting = read(file), Counting(model)
+    assert all(len(films(image)) == 2 and all(Path(film).is_file() for film in films(image)) for image in cohort.images)
+    first = audited(cohort, counting, tmp_path)
+    assert counting.asked == 40
+    assert audited(read(file), counting, tmp_path)["performance"].equals(first["performance"])
+    assert counting.asked == 40
+    Image.fromarray(np.full((40, 40), 250, dtype=np.uint8)).save(films(cohort.images[0])[1])
+    audited(read(file), counting, tmp_path)
+    assert counting.asked == 42, "the picture is in two studies"
+    Path(films(cohort.images[0])[1]).unlink()
+    assert len(read(file).with_images()) == 38

@@ -26,6 +26,7 @@ from palpate.audits.kit.missing.shares import (
     Floats,
     LabelCases,
     Mask,
+    arm_shares,
     bound_rows,
     share_rows,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "CompleteCases",
     "CountedCases",
     "MissingReport",
+    "arm_shares",
     "complete_cases",
     "may_miss",
     "missing_of",

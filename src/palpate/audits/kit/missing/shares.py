@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from palpate.audits.kit.rows import RowWriter
 from palpate.cases.edits import Ints
-from palpate.results import Estimate, Plan
+from palpate.results import Estimate, Plan, Predictions
 from palpate.stats import auroc
 from palpate.stats.score_intervals import rate_interval, student_quantile
 
@@ -128,3 +128,28 @@ def bound_rows(
             interval=(rate.low, rate.high),
             reason=rate.reason,
         )
+
+
+def arm_shares(audit: str, plan: Plan[Any], predictions: Predictions, model: str) -> Iterator[Estimate]:
+    """The share of the scores of each arm of an audit (a group of its variants) that a model lacks, for each label."""
+    writer, variants, n_cases = RowWriter(audit), plan.variants, len(plan.cohort)
+    lacking = np.any([np.isnan(predictions.scored[each].p) for each in predictions.members(model)], axis=0)
+    # A text that the audit made up is a patient of its own.
+    codes = np.unique(plan.cohort.patients, return_inverse=True)[1]
+    patient = np.concatenate([codes, np.arange(len(variants.made)) + n_cases])[variants.parent]
+    given = plan.cohort.weights
+    weight = np.concatenate([np.ones(n_cases) if given is None else given, np.ones(len(variants.made))])[
+        variants.parent
+    ]
+    asked = np.any(
+        [plan.requests.only.get(each, np.ones(len(variants), bool)) for each in predictions.members(model)], 0
+    )
+    for k, arm in enumerate(variants.group_names):
+        rows = np.flatnonzero((variants.group == k) & asked)
+        own = np.unique(patient[rows], return_inverse=True)[1].astype(np.int64)
+        everyone = np.ones(len(rows), bool)
+        for j, label in enumerate(plan.labels):
+            cases = LabelCases(arm, lacking[rows, j], everyone, own, weight[rows])
+            rate = _rate(cases.missing, everyone, cases, writer.level)
+            ends = (rate.low, rate.high)
+            yield writer.row(model, SHARE, label, arm, rate.value, n=rate.n, interval=ends, reason=rate.reason)

@@ -1,7 +1,8 @@
 """A trained network that reads images: what `palpate:DIR` gives for the kind `vision`.
 
 The folder has `network.json` (which network, and how it reads images) and `weights.safetensors`. The prediction depends
-on the image alone: texts and edits are ignored, and the cache identifies an image by its bytes.
+on the image alone: texts and edits are ignored, and the cache identifies an image by its bytes. A case with several
+films, such as a study of two views, gets the mean or the largest of their probabilities.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from palpate.cases.cohort import Cohort
+from palpate.cases.columns import films
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError, first_problem
 from palpate.models import Model, Probabilities
@@ -28,6 +30,7 @@ from palpate.models.options import Options, digest, existing, parse_options
 VERSION = "vision-1"
 SHAPE_FILE, WEIGHTS_FILE = "network.json", "weights.safetensors"
 _ROWS_PER_CALL = 256
+Combine = Literal["mean", "max"]
 
 
 class VisionOptions(Options):
@@ -39,6 +42,8 @@ class VisionOptions(Options):
     """Where to compute; auto: a GPU if there is one."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch, for the whole process; default: torch's own choice."""
+    combine: Combine = "mean"
+    """How the films of a case become one probability: their `mean`, or `max`, if one film is enough to find it."""
 
 
 class VisionModel(Model):
@@ -53,21 +58,21 @@ class VisionModel(Model):
         self.labels, self.fingerprint, self.shape = labels, fingerprint, shape
         self.rows_per_call = options.batch_size or _ROWS_PER_CALL
         self._at_once, self._device = options.images_at_once, device_of(options.device)
-        self._network = network.to(self._device).eval()
+        self._network, self._how = network.to(self._device).eval(), options.combine
 
     def predict(self, inputs: Inputs) -> Probabilities:
-        """Probabilities of the images, in the order of the rows; an image that occurs twice is read once."""
+        """Probabilities of the cases, in the order of the rows; an image that occurs twice is read once."""
         if len(inputs) == 0:
             return np.zeros((0, len(self.labels)))
-        files = list(inputs.images)
-        if not files or not all(files):
-            case = inputs.case_ids[files.index("")] if files else inputs.case_ids[0]
+        images = list(inputs.images)
+        if not images or not all(images):
+            case = inputs.case_ids[images.index("")] if images else inputs.case_ids[0]
             raise ModelError("the model reads images, and the case has none", model="vision", case=case or None)
-        first = {file: row for row, file in reversed(list(enumerate(files)))}
+        own = [films(image) for image in images]
+        first = {file: row for row in range(len(own) - 1, -1, -1) for file in own[row]}
         place = {file: k for k, file in enumerate(first)}
-        ids = [inputs.case_ids[row] for row in first.values()]
-        p = self._predict_files(list(first), ids)
-        return p[[place[file] for file in files]]
+        p = self._predict_files(list(first), [inputs.case_ids[row] for row in first.values()])
+        return combined(p[[place[file] for files in own for file in files]], [len(files) for files in own], self._how)
 
     def _predict_files(self, files: Sequence[str], case_ids: Sequence[str]) -> Probabilities:
         images = read_all(files, case_ids, self.shape.format)
@@ -81,6 +86,16 @@ class VisionModel(Model):
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """No text is read."""
         return np.zeros(len(texts), dtype=np.int64)
+
+
+def combined(p: Probabilities, n_films: Sequence[int], how: Combine) -> Probabilities:
+    """The probabilities of each case from those of its films, which follow each other."""
+    first = np.concatenate([[0], np.cumsum(n_films)[:-1]]).astype(np.int64)
+    if how == "max":
+        largest: Probabilities = np.maximum.reduceat(p, first, axis=0)
+        return largest
+    mean: Probabilities = np.add.reduceat(p, first, axis=0) / np.asarray(n_films)[:, None]
+    return mean
 
 
 def logits_of(network: Any, pixels: Pixels, shape: VisionShape, device: str) -> NDArray[np.float64]:
@@ -111,7 +126,8 @@ def load_vision(home: Path, labels: tuple[str, ...], options: Mapping[str, Any])
     network = make_network(shape, len(labels), seed=0)
     _load(network, weights)
     named = own.labels or labels
-    fingerprint = digest(VERSION, {"labels": named, "fingerprint": own.fingerprint}, [shape_file, weights])
+    said = {"labels": named, "fingerprint": own.fingerprint} | ({"combine": "max"} if own.combine == "max" else {})
+    fingerprint = digest(VERSION, said, [shape_file, weights])
     return VisionModel(network, shape, labels=named, fingerprint=fingerprint, options=own)
 
 

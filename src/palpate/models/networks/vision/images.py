@@ -3,7 +3,7 @@
 As in the work that the context paper's vision models follow (Appendix A; Seyyed-Kalantari et al., 2020): the shorter
 side is scaled to the wanted size, and the middle is cut out. Colour becomes grey, transparent becomes black, and the
 orientation stored by the camera is applied. A large JPG is decoded at a fraction of its size, but at twice the wanted
-size or more, which saves about a quarter of the time (benchmarks/cxr_training.py).
+size or more, which saves about a quarter of the time (benchmarks/cxr_training.py). DICOM films are read by `dicom`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.errors import CohortError
+from palpate.models.networks.vision.dicom import is_dicom, read_film
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -38,14 +39,17 @@ def read_pixels(file: str, form: ImageFormat) -> Pixels:
     from PIL import Image, ImageOps
 
     size = form.image_size
-    with Image.open(file) as image:
-        image.draft("L", (2 * size, 2 * size))
-        ImageOps.exif_transpose(image, in_place=True)
-        grey = _grey(image, form.bits)
-        side = min(grey.size)
-        left, top = (grey.width - side) / 2, (grey.height - side) / 2
-        box = (left, top, left + side, top + side)
-        square = grey.resize((size, size), Image.Resampling.BILINEAR, box=box)
+    if is_dicom(file):
+        grey = read_film(file)
+    else:
+        with Image.open(file) as image:
+            image.draft("L", (2 * size, 2 * size))
+            ImageOps.exif_transpose(image, in_place=True)
+            grey = _grey(image, form.bits)
+    side = min(grey.size)
+    left, top = (grey.width - side) / 2, (grey.height - side) / 2
+    box = (left, top, left + side, top + side)
+    square = grey.resize((size, size), Image.Resampling.BILINEAR, box=box)
     pixels: Pixels = np.clip(np.rint(np.asarray(square)), 0, 255).astype(np.uint8)
     return pixels
 
@@ -78,7 +82,7 @@ def read_all(files: Sequence[str], case_ids: Sequence[str], form: ImageFormat) -
             raise CohortError(
                 f"the image of case '{case_ids[row]}' can't be read ({_reason(error)})",
                 file=files[row],
-                hint="give a complete PNG or JPG, or leave the case out",
+                hint="give a complete PNG, JPG or DICOM film, or leave the case out",
             ) from None
 
     with ThreadPoolExecutor() as pool:

@@ -25,6 +25,7 @@ from palpate.perturb.characteristics.reading.headings import (
     opens_family_section,
     section_end,
 )
+from palpate.privacy import hides
 
 __all__ = ["Hit", "ScannedNote", "TriggerWords", "section_end"]
 
@@ -44,6 +45,7 @@ _PATIENT_AFTER = re.compile(
 )
 
 
+@hides("word")
 class Hit(NamedTuple):
     """A trigger word in the note; `word` is in lower case."""
 

@@ -1,0 +1,214 @@
+"""A cohort from a folder of DICOM films and a table of labels, one case per study or per film.
+
+The table needs one column that names the study, the film, the accession number, the file or the patient; it is found by
+its values. Labels are 0 and 1, empty (not mentioned: 0) and, as labelers of reports write it, -1 for uncertain, which
+a policy decides (Irvin and colleagues, CheXpert, 2019). The films of a study are one case: a model reads each and
+combines them (`combine: mean | max`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import polars as pl
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from palpate.cases.cohort import Cohort
+from palpate.cases.columns import FILMS, ColumnCheck, missing_column
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
+from palpate.data.cohorts.splits import Ratios
+from palpate.data.hospitals import Announce
+from palpate.data.hospitals.films import Film, read_films
+from palpate.data.tables.formats import format_of
+from palpate.errors import CohortError
+
+KEYS = ("study", "film", "accession", "file", "stem", "patient_id")
+ATTRIBUTES = ("age", "gender", "view", "portable", "scanner", "modality", "n_films")
+_MEANS = {"": 0, "0": 0, "0.0": 0, "1": 1, "1.0": 1, "-1": -1, "-1.0": -1, "false": 0, "true": 1}
+_DICOM_RATIOS = (0.0, 0.0, 1.0)
+_FILES = {
+    "not dicom": ("DICOM files", "not a DICOM file"),
+    "damaged": ("DICOM files with a readable header", "the header is damaged"),
+    "no pixels": ("films with pixels", "the file has no pixels"),
+    "frames": ("films of one frame", "the file has several frames"),
+    "burned in": ("films without burned-in annotations", "annotations in the picture may name the patient"),
+    "no patient": ("films with a patient", "PatientID is empty"),
+    "copy": ("each film once", "another file has the same SOPInstanceUID"),
+    "view": ("views: {views}", "not a frontal view"),
+    "no labels": ("films with labels", "not in the table of labels"),
+    "uncertain": ("uncertain labels: {uncertain}", "a label is uncertain"),
+}
+
+
+def _listed(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+class DicomOptions(BaseModel):
+    """Where the labels are, and what is a case."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    labels: Path | None = None
+    """The table of labels: CSV, Parquet or another table that palpate reads."""
+    columns: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
+    """The labels, as columns of that table; default: every column of 0, 1, -1 and empty cells."""
+    key: str | None = None
+    """The column of the table that names the film or its study; default: found by its values."""
+    per: Literal["study", "film"] = "study"
+    """What a case is: a study with all of its films, or each film."""
+    views: Literal["all", "frontal"] = "all"
+    """`frontal`: only films with view position PA or AP."""
+    uncertain: Literal["zeros", "ones", "ignore"] = "zeros"
+    """What -1 means: 0, 1, or that the case is left out."""
+    ratios: Ratios = _DICOM_RATIOS
+    """Shares of patients in train, validation and test; default: all are in the test split."""
+    seed: int = 0
+    splits: Path | None = None
+    """A saved split (`patient_id`, `split`) to use instead of drawing one."""
+
+
+def build_dicom(
+    source: Path, *, options: DicomOptions | None = None, name: str = "dicom", progress: Announce | None = None
+) -> BuiltCohort:
+    """Build a cohort from the DICOM files in a folder and below it."""
+    if options is None or options.labels is None:
+        raise CohortError("films need a table of labels", file=source, hint="add --set labels=labels.csv")
+    say = progress or (lambda _: None)
+    table = _read_labels(options.labels, options)
+    say(f"reading headers in {source.name}")
+    films = _with_paths(pl.DataFrame(list(read_films(source)), schema=_SCHEMA, orient="row"), source)
+    films, labels = _labelled(films, table, options)
+    flow = [FlowStep("files", films.height, films["subject_id"].n_unique())]
+    said = options.model_dump()
+    flow += flow_steps(films, {key: (text.format(**said), why) for key, (text, why) in _FILES.items()})
+    refuse_empty(flow, source)
+    frame = _cases(films.filter(pl.col("dropped").is_null()), labels, options)
+    if options.per == "study":
+        flow.append(FlowStep("one case per study", frame.height, frame["patient_id"].n_unique()))
+    any_positive = frame.select(pl.any_horizontal(*(pl.col(label) == 1 for label in labels))).to_series()
+    frame, step = split_cases(frame, any_positive, ratios=options.ratios, seed=options.seed, file=options.splits)
+    kept = [column for column in ATTRIBUTES if frame[column].null_count() < frame.height]
+    frame = frame.drop([column for column in ATTRIBUTES if column not in kept])
+    return BuiltCohort(Cohort.from_frame(frame, labels=labels, name=name, attributes=kept), (*flow, step))
+
+
+_SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    **dict.fromkeys(Film._fields, pl.String), "time": pl.Datetime("us"), "age": pl.Float64
+}  # fmt: skip
+
+
+def _with_paths(films: pl.DataFrame, source: Path) -> pl.DataFrame:
+    """`path` is absolute, `file` starts at the source folder; of copies of a film, the first is used."""
+    path = pl.Series("path", [str(Path(file).absolute()) for file in films["file"]])
+    file = pl.Series("file", [Path(file).relative_to(source).as_posix() for file in films["file"]])
+    copy = films["dropped"].is_null() & films["film"].is_duplicated() & ~films["film"].is_first_distinct()
+    dropped = pl.when(copy).then(pl.lit("copy")).otherwise("dropped").alias("dropped")
+    return films.with_columns(path, file, dropped, subject_id="patient_id")
+
+
+# --- labels ------------------------------------------------------------------------------------------------
+
+
+def _read_labels(file: Path, options: DicomOptions) -> pl.DataFrame:
+    """The table of labels as strings."""
+    form = format_of(file)
+    columns = form.columns(file)
+    for column in (*(options.columns or ()), *([options.key] if options.key else [])):
+        if column not in columns:
+            raise missing_column(column, columns, file=file)
+    table = form.frame(file, columns, {})
+    if not table.height:
+        raise CohortError("the table has no rows", file=file, hint="give one row per study or film")
+    return table.select(pl.all().cast(pl.String).str.strip_chars().fill_null(""))
+
+
+def _labelled(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The films with a column per label, and why more of them are dropped."""
+    column, field = _key(films, table, options)
+    labels = _label_columns(table, column, options)
+    twice = ColumnCheck(table[column], file=options.labels)
+    filled = table[column] != ""
+    twice.refuse(table[column].is_duplicated() & filled, "this row names a case again", hint="give each case one row")
+    known = table.filter(filled).select(pl.col(column).alias("key"), *(pl.col(label) for label in labels))
+    uncertain = pl.any_horizontal(*(pl.col(label) == -1 for label in labels))
+    frontal = pl.col("view").str.to_uppercase().is_in(["PA", "AP"]).fill_null(False)
+    reasons = (
+        pl.when(pl.col("dropped").is_not_null()).then("dropped")
+        .when(pl.lit(options.views == "frontal") & ~frontal).then(pl.lit("view"))
+        .when(pl.col(labels[0]).is_null()).then(pl.lit("no labels"))
+        .when(pl.lit(options.uncertain == "ignore") & uncertain).then(pl.lit("uncertain"))
+    )  # fmt: skip
+    joined = films.with_columns(key=_named(films, field)).join(known, on="key", how="left", maintain_order="left")
+    means = pl.col(labels).replace(-1, 1 if options.uncertain == "ones" else 0)
+    return joined.with_columns(dropped=reasons).with_columns(means), labels
+
+
+def _named(films: pl.DataFrame, field: str) -> pl.Series:
+    """What the films are called in the table of labels."""
+    return films[field] if field != "stem" else films["file"].str.split("/").list.last().str.replace(r"\.[^.]*$", "")
+
+
+def _key(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -> tuple[str, str]:
+    """The column of the table and the field of the films that share most values."""
+    columns = [options.key] if options.key else table.columns
+    best = max(
+        ((len(set(table[column]) & (set(_named(films, field)) - {""})), column, field)
+         for field in KEYS for column in columns),
+        key=lambda found: found[0],
+    )  # fmt: skip
+    if not best[0]:
+        raise CohortError(
+            f"no cell of the table names a film, its study, its accession number, its file or its patient "
+            f"({films.height:,} files, {table.height:,} rows)",
+            file=options.labels,
+            column=options.key,
+            hint="add a column of StudyInstanceUID, AccessionNumber, SOPInstanceUID, file names or PatientID",
+        )
+    return best[1], best[2]
+
+
+def _label_columns(table: pl.DataFrame, key: str, options: DicomOptions) -> tuple[str, ...]:
+    """The labels, whose cells become numbers."""
+    if options.columns is None:
+        found = [name for name in table.columns if name != key and table[name].str.to_lowercase().is_in(_MEANS).all()]
+        found = [name for name in found if (table[name] != "").any()]
+    else:
+        found = list(options.columns)
+    if not found:
+        hint = "give columns of 0, 1, -1 (uncertain) and empty cells, or name them with --set columns=a,b"
+        raise CohortError("the table has no column of labels", file=options.labels, hint=hint)
+    for name in found:
+        values = table[name].str.to_lowercase()
+        hint = "labels are 1 (positive), 0 (negative), -1 (uncertain) or empty"
+        ColumnCheck(table[name], file=options.labels).refuse_value(~values.is_in(_MEANS), "not a label", hint=hint)
+        read = values.replace_strict(_MEANS, return_dtype=pl.Int8)
+        table.replace_column(table.get_column_index(name), read.alias(name))
+    return tuple(found)
+
+
+# --- cases -------------------------------------------------------------------------------------------------
+
+
+def _cases(films: pl.DataFrame, labels: tuple[str, ...], options: DicomOptions) -> pl.DataFrame:
+    """A cohort's columns, sorted by patient and time; a study without a number is known by its accession number."""
+    films = films.with_columns(
+        study=pl.when(pl.col("study") != "").then("study").when(pl.col("accession") != "").then("accession")
+        .otherwise("film")
+    ).sort("patient_id", "time", "study", "view", "film", nulls_last=True)  # fmt: skip
+    if options.per == "film":
+        frame = films.with_columns(case_id="film", image="path", n_films=pl.lit(1))
+    else:
+        first = [
+            pl.col(name).drop_nulls().first() for name in ("time", "age", "gender", "portable", "scanner", "modality")
+        ]
+        frame = films.group_by("patient_id", "study", maintain_order=True).agg(
+            *first,
+            pl.col("view").drop_nulls().str.to_uppercase().unique().sort().str.join("+").replace("", None),
+            *(pl.col(label).max() for label in labels),
+            image=pl.col("path").str.join(FILMS),
+            n_films=pl.len(),
+        ).with_columns(case_id="study")  # fmt: skip
+    return frame.select("case_id", "patient_id", "time", "image", *ATTRIBUTES, *labels)

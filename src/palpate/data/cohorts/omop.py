@@ -1,0 +1,156 @@
+"""A cohort from the OMOP Common Data Model, 5.3 or 5.4: visits with their notes, and what happened afterwards.
+
+The source is a folder of tables (CSV, gzipped CSV or Parquet, names in any case), a DuckDB file, or the address of a
+database. What is a case, an outcome and a note of a case: `data/hospitals/records.py`. The SQL is in `sql/omop.sql`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import polars as pl
+from pydantic import BeforeValidator
+
+from palpate.data.cohorts import BuiltCohort, FlowStep
+from palpate.data.hospitals import Announce
+from palpate.data.hospitals.omop import (
+    ANCESTOR,
+    CONDITION,
+    DEATH,
+    INPATIENT,
+    NOTE,
+    NOTE_NLP,
+    PERIOD,
+    PERSON,
+    VISIT,
+    OmopHospital,
+    Source,
+    need_table,
+    open_omop,
+    shown,
+)
+from palpate.data.hospitals.records import Names, RecordOptions, Records, build_cases, listed, pattern
+from palpate.errors import CohortError
+
+Concepts = Annotated[tuple[int, ...], BeforeValidator(listed)]
+_NOTE_STEPS = {
+    "class": ("notes of the wanted classes", "another class (`classes`)"),
+    "type": ("notes of the wanted types", "another type (`types`)"),
+    "title": ("notes with the wanted titles", "another title (`titles`)"),
+    "blank": ("notes with text", "the note is blank"),
+    "undated": ("notes with a date", "the note has no date"),
+}
+
+
+class OmopOptions(RecordOptions):
+    """Which notes are read, beside what makes a case."""
+
+    classes: Concepts = ()
+    """Concepts of `note_class_concept_id`; default: all."""
+    types: Concepts = ()
+    """Concepts of `note_type_concept_id`; default: all."""
+    titles: Names = ()
+    """Patterns for `note_title` (where it is empty or 0, `note_source_value`), such as `Discharge*`; default: all."""
+    descendants: bool = False
+    """Whether `conditions` stand for their descendants in CONCEPT_ANCESTOR too."""
+    evidence: Concepts = ()
+    """Concepts in NOTE_NLP whose spans are evidence for the outcome; default: `conditions`."""
+    dates: Literal["mdy", "dmy"] = "mdy"
+    """How 7/8/2039 is read: 8 July or 7 August."""
+    database_schema: str | None = None
+    """The schema of the tables in a DuckDB file or a database."""
+
+
+def build_omop(
+    source: Source, *, options: OmopOptions | None = None, name: str = "omop", progress: Announce | None = None
+) -> BuiltCohort:
+    """Build a cohort from a folder, a DuckDB file or a database with tables of the OMOP CDM."""
+    chosen = options or OmopOptions()
+    concepts = _concepts(chosen.conditions)
+    with open_omop(source, schema=chosen.database_schema, dates=chosen.dates, progress=progress) as hospital:
+        records = _stage(hospital, source, chosen, concepts)
+        built = build_cases(hospital, records, chosen, name)
+        evident = chosen.evidence or concepts
+        if not evident or "notes" not in built.tables or NOTE_NLP.name not in hospital.present:
+            return built
+        return _with_evidence(hospital, built, evident)
+
+
+def _concepts(conditions: tuple[str, ...]) -> tuple[int, ...]:
+    try:
+        return tuple(int(each) for each in conditions)
+    except ValueError:
+        raise CohortError("`conditions` of OMOP are concept ids", hint="write them like 316139,4229440") from None
+
+
+def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concepts: tuple[int, ...]) -> Records:
+    """Open the tables and make those that `build_cases` needs."""
+    if options.cases == "visits" or options.outcome == "readmission":
+        need_table(hospital, VISIT, source, "it says which visits there were")
+    if options.cases == "notes" or options.text == "require":
+        need_table(hospital, NOTE, source, "it has the texts")
+    if options.outcome == "death":
+        need_table(hospital, DEATH, source, "it says who died")
+    if options.outcome == "condition":
+        need_table(hospital, CONDITION, source, "it says who has the condition")
+    if options.descendants:
+        need_table(hospital, ANCESTOR, source, "it says which concepts descend from another")
+    hospital.progress("reading tables")
+    there = {table.name: hospital.supply(table) for table in (PERSON, VISIT, NOTE, CONDITION, DEATH, PERIOD, ANCESTOR)}
+    if there[PERIOD.name]:
+        _check_periods(hospital, merge=options.observation != "respect")
+    kinds = {"inpatient": INPATIENT, "all": ()}.get(str(options.visits), ())
+    if not isinstance(options.visits, str):
+        kinds = _concepts(options.visits)
+    settings = {"visit_kinds": list(kinds), "classes": list(options.classes), "types": list(options.types)}
+    more = {"titles": pattern(options.titles), "concepts": list(concepts), "descendants": options.descendants}
+    hospital.run("omop", {**settings, **more})
+    if options.outcome == "condition" and not hospital.frame("SELECT count(*) AS n FROM conditions").item():
+        problem = f"nobody has one of the conditions {', '.join(options.conditions)}"
+        hint = "check the concept ids, or add their descendants with `--set descendants=true`"
+        raise CohortError(problem, file=hospital.source(CONDITION.name), column="condition_concept_id", hint=hint)
+    absent = [name.upper() for name in ("person", "death", "observation_period") if not there[name]]
+    facts = [f"there is no table {', '.join(absent)}"] if absent else []
+    facts.append("dates without a time of day are compared by day; midnight counts as no time of day")
+    periods = there[PERIOD.name] and options.observation != "ignore"
+    return Records(shown(source), there[PERSON.name], periods, _NOTE_STEPS, "rows of VISIT_OCCURRENCE", tuple(facts))
+
+
+def _check_periods(hospital: OmopHospital, *, merge: bool) -> None:
+    """Refuse a patient's overlapping observation periods, which the CDM forbids."""
+    if merge:
+        return
+    start, end = "observation_period_start_date", "observation_period_end_date"
+    hospital.refuse_rows(
+        PERIOD.name,
+        f"parsed_date({start}) <= max(parsed_date({end})) OVER (PARTITION BY person_id "
+        f"ORDER BY parsed_date({start}), file_row ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)",
+        start,
+        "the period overlaps an earlier one of the same person",
+        "correct the periods, or use `--set observation=merge`",
+    )
+
+
+def _with_evidence(hospital: OmopHospital, built: BuiltCohort, evident: tuple[int, ...]) -> BuiltCohort:
+    """Add the spans that NOTE_NLP has for the concepts, in characters of the cases' texts.
+
+    `offset` is where the words of `lexical_variant` start; a span is left out if the text says something else there.
+    """
+    hospital.progress("reading spans of NOTE_NLP")
+    hospital.supply(NOTE_NLP)
+    hospital.run("omop_evidence", {"concepts": list(evident)})
+    spans = hospital.frame("SELECT note_id, start, words FROM spans")
+    cohort, label = built.cohort, built.cohort.labels[0]
+    placed = spans.join(built.tables["notes"].rename({"start": "note_start"}), on="note_id")
+    placed = placed.join(cohort.cases.select("case_id", "text"), on="case_id")
+    length = pl.col("words").str.len_chars()
+    start = pl.col("note_start") + pl.col("start")
+    said = pl.col("text").str.slice(start, length).str.to_lowercase() == pl.col("words").str.to_lowercase()
+    inside = (pl.col("start") >= 0) & (start + length <= pl.col("end"))
+    found = placed.filter(said & inside).select(
+        "case_id", pl.lit(label).alias("label"), "note_id", start.alias("start"), (start + length).alias("end")
+    )
+    told = f"evidence in these notes: {found.height:,} of {spans.height:,} spans of NOTE_NLP"
+    step = FlowStep(told, len(cohort), cohort.n_patients)
+    evidence = found.unique().sort("case_id", "start").cast({"start": pl.Int64, "end": pl.Int64})
+    return built._replace(flow=(*built.flow, step), tables={**built.tables, "evidence": evidence})

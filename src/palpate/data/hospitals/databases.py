@@ -1,0 +1,127 @@
+"""Tables of a live database (PostgreSQL, SQL Server), copied through ConnectorX into Parquet files while palpate works.
+
+An address such as postgresql://user:password@host/database holds a password: it is in no message, and no driver's
+message is shown, since a driver may quote the address. The password is better given by PALPATE_DB_PASSWORD in the
+environment, which neither the shell's history nor the list of processes shows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import polars as pl
+
+from palpate.cases.columns import missing_column
+from palpate.data.hospitals import Hospital, Scan, SourceTable
+from palpate.errors import CohortError
+from palpate.registry import optional
+
+PASSWORD = "PALPATE_DB_PASSWORD"
+SCHEMES = {"postgresql": "public", "postgres": "public", "mssql": "dbo"}
+"""What addresses begin with, and the schema that is looked into unless another one is named."""
+ROWS = 200_000
+_PROBLEMS = (
+    (r"password|authentication|login failed|role .* does not exist", "the database refused the user or the password"),
+    (r"database .* does not exist|cannot open database", "the server has no database of this name"),
+    (r"permission denied", "the user may not read the table"),
+    (r"refused|could not connect|connection|timed? ?out|resolve|lookup|unreachable", "the server can't be reached"),
+)
+
+
+def is_address(source: str) -> bool:
+    """Whether a source is the address of a database."""
+    return source.partition("://")[0].lower() in SCHEMES and "://" in source
+
+
+def fetch_tables(
+    hospital: Hospital, address: str, tables: Sequence[SourceTable], *, schema: str | None
+) -> dict[str, Scan]:
+    """Copy those of the tables that the database has, with the columns that are needed."""
+    place = schema or SCHEMES[address.partition("://")[0].lower()]
+    there = _columns(address, place)
+    scans = {}
+    for table in tables:
+        if table.name not in there:
+            continue
+        name, columns = there[table.name]
+        wanted = [column for column in columns if column.lower() in (*table.columns, *table.optional)]
+        for needed in table.columns:
+            if needed not in [column.lower() for column in wanted]:
+                raise missing_column(needed, columns, file=f"table {place}.{name}")
+        hospital.progress(f"copying {name}")
+        scans[table.name] = _copy(hospital, address, table, f"{place}.{name}", wanted)
+    return scans
+
+
+def _columns(address: str, schema: str) -> dict[str, tuple[str, list[str]]]:
+    """The tables of a schema by name in lower case: their own spelling, and their columns."""
+    literal = "'" + schema.replace("'", "''") + "'"
+    found = _ask(
+        address,
+        "SELECT CAST(table_name AS VARCHAR(200)) AS tab, CAST(column_name AS VARCHAR(200)) AS col "
+        f"FROM information_schema.columns WHERE lower(table_schema) = lower({literal}) "
+        "ORDER BY table_name, ordinal_position",
+    )
+    there: dict[str, tuple[str, list[str]]] = {}
+    for table, column in found.iter_rows():
+        there.setdefault(table.lower(), (table, []))[1].append(column)
+    if not there:
+        hint = "name it with `--set database_schema=NAME`"
+        raise CohortError(f"the database has no schema '{schema}' with tables that the user may see", hint=hint)
+    return there
+
+
+def _copy(hospital: Hospital, address: str, table: SourceTable, name: str, wanted: list[str]) -> Scan:
+    """One table as Parquet files of some hundred thousand rows each, ordered by its key."""
+    folder = hospital.scratch / table.name
+    folder.mkdir()
+    listed = ", ".join(f'"{column}"' for column in wanted)
+    schema, _, plain = name.partition(".")
+    source = f'"{schema}"."{plain}"'
+    key = next((f'"{column}"' for column in wanted if column.lower() == table.key), None)
+    done = 0
+    while True:
+        # Without a key, rows have no order in which they could be fetched in parts.
+        part = f"ORDER BY {key} OFFSET {done} ROWS FETCH NEXT {ROWS} ROWS ONLY" if key else ""
+        frame = _ask(address, f"SELECT {listed} FROM {source} {part}")
+        frame.write_parquet(folder / f"{done:012d}.parquet")
+        done += frame.height
+        if key is None or frame.height < ROWS:
+            break
+    path = "'" + str(folder).replace("'", "''") + "/*.parquet'"
+    return Scan(f"table {name}", tuple(wanted), f"read_parquet({path})")
+
+
+def _ask(address: str, query: str) -> pl.DataFrame:
+    connectorx: Any = optional("connectorx", extra="databases", needed_for="reading a database (ConnectorX)")
+    try:
+        frame: pl.DataFrame = connectorx.read_sql(_with_password(address), query, return_type="polars")
+    # ConnectorX raises RuntimeError, and whatever its Rust code panics with.
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | CohortError):
+            raise
+        raise _refusal(str(error)) from None
+    return frame
+
+
+def _with_password(address: str) -> str:
+    """The address with the password of the environment, if it has none itself."""
+    parts = urlsplit(address)
+    password = os.environ.get(PASSWORD)
+    if parts.password is not None or not password or parts.username is None:
+        return address
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username}:{quote(password, safe='')}@{host}"))
+
+
+def _refusal(message: str) -> CohortError:
+    """What went wrong, in palpate's words: a driver's may quote the address."""
+    hint = f"check the address postgresql://user@host:port/database, and the password in {PASSWORD}"
+    for sign, problem in _PROBLEMS:
+        if re.search(sign, message, re.IGNORECASE):
+            return CohortError(problem, hint=hint)
+    return CohortError("the database did not answer the query", hint=hint)

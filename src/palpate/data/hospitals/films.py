@@ -1,0 +1,165 @@
+"""The headers of DICOM films in a folder: whose film it is, of which study, and how it was taken.
+
+A file is a film if it has pixels in one frame and does not say that annotations are burned into them; what is wrong
+with another file is its `dropped`. Values of a header are never quoted in messages: they may be a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from palpate.errors import CohortError
+from palpate.registry import optional
+
+_TAGS = (
+    "SOPInstanceUID", "StudyInstanceUID", "AccessionNumber", "PatientID", "PatientAge", "PatientBirthDate",
+    "PatientSex", "StudyDate", "StudyTime", "Modality", "ViewPosition", "Manufacturer", "ManufacturerModelName",
+    "StationName", "StudyDescription", "SeriesDescription", "ProtocolName", "PerformedProcedureStepDescription",
+    "NumberOfFrames", "BurnedInAnnotation", "Rows", "SpecificCharacterSet",
+)  # fmt: skip
+_PORTABLE = re.compile(r"\b(?:portable|port|mobile|bedside|bed side)\b", re.IGNORECASE)
+_DESCRIPTIONS = ("StudyDescription", "SeriesDescription", "ProtocolName", "PerformedProcedureStepDescription")
+_PIXELS = (b"\xe0\x7f\x10\x00", b"\x7f\xe0\x00\x10")
+_YEARS = {"": 1.0, "Y": 1.0, "M": 1 / 12, "W": 7 / 365.25, "D": 1 / 365.25}
+
+
+class Film(NamedTuple):
+    """One file, and what its header says; empty or None where it says nothing."""
+
+    file: str
+    dropped: str | None = None
+    film: str = ""
+    study: str = ""
+    accession: str = ""
+    patient_id: str = ""
+    time: datetime | None = None
+    age: float | None = None
+    gender: str | None = None
+    view: str | None = None
+    portable: str | None = None
+    """`yes` if a description of the study says so, `no` if there are descriptions and none does."""
+    scanner: str | None = None
+    modality: str | None = None
+
+
+def read_films(folder: Path) -> Iterator[Film]:
+    """Every file below a folder, in the order of their paths; hidden files and DICOMDIRs are passed over."""
+    pydicom = optional("pydicom", extra="dicom", needed_for="DICOM films")
+    pydicom.config.settings.reading_validation_mode = pydicom.config.IGNORE  # its warnings quote the header
+    if not folder.is_dir():
+        raise CohortError("this is not a folder", file=folder, hint="give the folder with the DICOM files")
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "DICOMDIR" and not path.name.startswith(".")
+    )
+    if not files:
+        raise CohortError("the folder has no files", file=folder, hint="give the folder with the DICOM files")
+    with ThreadPoolExecutor() as pool:
+        yield from pool.map(read_header, files)
+
+
+def read_header(path: Path) -> Film:
+    """What one file's header says."""
+    from pydicom import dcmread
+    from pydicom.errors import InvalidDicomError
+
+    try:
+        with path.open("rb") as stream:
+            header = dcmread(stream, stop_before_pixels=True, specific_tags=list(_TAGS), force=_named(path))
+            has_pixels = _at_pixels(stream, header)
+    except InvalidDicomError:
+        return Film(str(path), "not dicom")
+    except OSError as error:
+        raise CohortError(f"the file can't be read ({error.strerror or type(error).__name__})", file=path) from None
+    except Exception:  # damaged headers raise many types, and their messages quote values
+        return Film(str(path), "damaged")
+    if not len(header):
+        return Film(str(path), "not dicom")
+    return _film(path, header, has_pixels)
+
+
+def _named(path: Path) -> bool:
+    """Whether a file without DICOM's mark is meant to be DICOM: some archives leave out the preamble."""
+    return path.suffix.lower() in (".dcm", ".dicom", ".dic", ".ima")
+
+
+def _at_pixels(stream: BinaryIO, header: Any) -> bool:
+    """Whether reading stopped at the pixels; in a deflated file, whether the header says their size."""
+    meta = getattr(header, "file_meta", {})
+    syntax = meta.get("TransferSyntaxUID") if meta else None
+    if syntax is not None and syntax.is_deflated:
+        return "Rows" in header
+    return stream.read(4) in _PIXELS
+
+
+def _film(path: Path, header: Any, has_pixels: bool) -> Film:
+    dropped = None
+    if not has_pixels:
+        dropped = "no pixels"
+    elif int(_text(header, "NumberOfFrames") or 1) > 1:
+        dropped = "frames"
+    elif (_text(header, "BurnedInAnnotation") or "").upper() == "YES":
+        dropped = "burned in"
+    elif _text(header, "PatientID") is None:
+        dropped = "no patient"
+    said = [text for text in (_text(header, tag) for tag in _DESCRIPTIONS) if text]
+    devices = [text for text in (_text(header, "ManufacturerModelName"), _text(header, "StationName")) if text]
+    maker = [text for text in (_text(header, "Manufacturer"), _text(header, "ManufacturerModelName")) if text]
+    taken = _time(_text(header, "StudyDate"), _text(header, "StudyTime"))
+    return Film(
+        file=str(path),
+        dropped=dropped,
+        film=_text(header, "SOPInstanceUID") or path.name,
+        study=_text(header, "StudyInstanceUID") or "",
+        accession=_text(header, "AccessionNumber") or "",
+        patient_id=_text(header, "PatientID") or "",
+        time=taken,
+        age=_age(_text(header, "PatientAge"), _text(header, "PatientBirthDate"), taken),
+        gender=_text(header, "PatientSex"),
+        view=_text(header, "ViewPosition"),
+        portable=None if not said else "yes" if any(map(_PORTABLE.search, [*said, *devices])) else "no",
+        scanner=" ".join(maker) or None,
+        modality=_text(header, "Modality"),
+    )
+
+
+def _text(header: Any, tag: str) -> str | None:
+    value = header.get(tag)
+    text = "" if value is None else str(value).strip().strip("\x00")
+    return text or None
+
+
+def _time(day: str | None, clock: str | None) -> datetime | None:
+    """DICOM's date and time of day; midnight where there is only a date."""
+    on = _date(day)
+    if on is None:
+        return None
+    found = re.match(r"(\d{2}):?(\d{2})?:?(\d{2})?", clock or "")
+    hour, minute, second = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    return datetime.combine(on, time(hour, minute, second)) if hour < 24 and minute < 60 and second < 60 else None
+
+
+def _date(day: str | None) -> date | None:
+    found = re.fullmatch(r"(\d{4})[.-]?(\d{2})[.-]?(\d{2})", day or "")
+    try:
+        return date(*(int(part) for part in found.groups())) if found else None
+    except ValueError:
+        return None
+
+
+def _age(said: str | None, born: str | None, taken: datetime | None) -> float | None:
+    """Years, from `081Y`, `006M` or a bare `81`, or from the date of birth."""
+    found = re.fullmatch(r"0*(\d{1,3})([YMWD]?)", (said or "").upper())
+    if found:
+        return round(int(found[1]) * _YEARS[found[2]], 2)
+    birth = _date(born)
+    if birth is None or taken is None or taken.date() < birth:
+        return None
+    day = taken.date()
+    return float(day.year - birth.year - ((day.month, day.day) < (birth.month, birth.day)))

@@ -1,0 +1,50 @@
+-- Moments in time, as hospitals record them: with the time of day or without, and in several notations of dates.
+-- A moment is a STRUCT: `instant` for comparing (UTC where the source has time zones), `wall` as the hospital's clock showed
+-- it, and `timed`: whether the time of day is known. Midnight to the second counts as unknown, because most databases
+-- fill a missing time with it. Where one of two moments has no time of day, their days are compared.
+-- The variable `dates` says how 7/8/2039 is read: mdy or dmy.
+
+CREATE MACRO slashed(cell) AS
+    CASE WHEN NOT regexp_matches(cell, '^\d{1,2}/\d{1,2}/\d{4}') THEN NULL
+         WHEN getvariable('dates') = 'dmy' THEN try_strptime(cell, [
+             '%d/%m/%Y', '%d/%m/%Y %H:%M', '%d/%m/%Y %H:%M:%S', '%d/%m/%Y %I:%M %p', '%d/%m/%Y %I:%M:%S %p'])
+         ELSE try_strptime(cell, [
+             '%m/%d/%Y', '%m/%d/%Y %H:%M', '%m/%d/%Y %H:%M:%S', '%m/%d/%Y %I:%M %p', '%m/%d/%Y %I:%M:%S %p']) END;
+
+-- An offset from UTC is not applied: the time stays what the hospital's clock showed.
+CREATE MACRO parsed_date(cell) AS
+    CASE WHEN regexp_matches(cell, '^\d{4}-\d{2}-\d{2}') THEN try_cast(cell AS TIMESTAMP)
+         WHEN regexp_matches(cell, '^\d{8}$') THEN try_strptime(cell, '%Y%m%d')
+         ELSE slashed(cell) END;
+
+CREATE MACRO is_date(cell) AS parsed_date(cell) IS NOT NULL;
+
+CREATE MACRO as_date(cell, tab, col) AS
+    CASE WHEN cell IS NULL THEN NULL
+         ELSE coalesce(parsed_date(cell), error('palpate|date|' || tab || '|' || col)::TIMESTAMP) END;
+
+CREATE MACRO moment(day, at_time) AS
+    CASE WHEN coalesce(at_time, day) IS NOT NULL THEN {
+        'instant': coalesce(at_time, day),
+        'wall': coalesce(at_time, day),
+        'timed': coalesce(at_time, day) <> date_trunc('day', coalesce(at_time, day))
+    } END;
+
+-- Whether a is not after b; `same_day` decides where only the days are known and are the same.
+CREATE MACRO not_after(a, b, same_day) AS
+    CASE WHEN a.timed AND b.timed THEN a.instant <= b.instant
+         ELSE a.wall::DATE < b.wall::DATE OR (a.wall::DATE = b.wall::DATE AND same_day) END;
+
+-- Whether b is at most so many days after a.
+CREATE MACRO within_days(a, b, days) AS
+    CASE WHEN a.timed AND b.timed THEN b.instant <= a.instant + to_days(days::INTEGER)
+         ELSE b.wall::DATE <= a.wall::DATE + days::INTEGER END;
+
+CREATE MACRO later_by(a, hours) AS {
+    'instant': a.instant + to_seconds(hours * 3600), 'wall': a.wall + to_seconds(hours * 3600), 'timed': a.timed
+};
+
+CREATE MACRO as_key(cell, tab, col) AS as_id(cell, tab, col)::VARCHAR;
+CREATE MACRO need_key(cell, tab, col) AS need_id(cell, tab, col)::VARCHAR;
+CREATE MACRO need_day(cell, tab, col) AS
+    CASE WHEN cell IS NULL THEN error('palpate|empty|' || tab || '|' || col)::DATE ELSE as_date(cell, tab, col)::DATE END;

@@ -1,0 +1,100 @@
+-- From `people`, `visits`, `notes` and `conditions` to `labelled`: each index event, its outcome, and why it is not used.
+-- Parameters: $cases (visits, notes), $outcome (readmission, death, condition, file), $index (start, end), $days,
+-- $gap_hours, $deaths, $prevalent (drop, keep), $incomplete (drop, keep), $min_age, $has_people, $has_periods, $follow.
+
+CREATE TABLE index_events AS
+SELECT
+    visit_id AS case_id, person_id, visit_id, began, ended, wanted, expired AND $index = 'end' AS expired,
+    CASE WHEN $index = 'start' THEN began ELSE ended END AS moment,
+    coalesce(ended IS NOT NULL AND NOT not_after(began, ended, true), false) AS backwards
+FROM visits WHERE $cases = 'visits'
+UNION ALL
+SELECT note_id, person_id, visit_id, written, written, true, false, written, false
+FROM notes WHERE $cases = 'notes' AND dropped IS NULL;
+
+-- The last day that the data are about: of all visits the last one to begin.
+CREATE TABLE latest AS
+SELECT coalesce((SELECT max_by(began, began.instant) FROM visits), (SELECT max_by(written, written.instant) FROM notes)) AS last_start;
+
+CREATE TABLE labelled AS
+WITH events AS (
+    SELECT
+        index_events.*, people.birth, people.gender, people.race, people.ethnicity, people.died, people.undated,
+        people.person_id IS NOT NULL AS known
+    FROM index_events LEFT JOIN people USING (person_id)
+),
+-- A return begins after this visit ended, and is listed after it: two visits of one day are not each other's return.
+returns AS (
+    SELECT DISTINCT here.case_id
+    FROM events AS here
+    JOIN visits AS there
+      ON there.person_id = here.person_id
+     AND there.visit_id IS DISTINCT FROM here.visit_id
+     AND there.wanted
+     AND not_after(later_by(here.moment, $gap_hours), there.began, $gap_hours = 0)
+     AND within_days(here.moment, there.began, $days)
+     AND ($cases = 'notes' OR (there.began.wall, coalesce(there.ended.wall, 'infinity'::TIMESTAMP), there.visit_id)
+          > (here.began.wall, coalesce(here.ended.wall, 'infinity'::TIMESTAMP), here.visit_id))
+    WHERE $outcome = 'readmission'
+),
+diagnosed AS (
+    SELECT
+        here.case_id,
+        bool_or(not_after(there.began, here.moment, true)) AS before,
+        bool_or(NOT not_after(there.began, here.moment, true) AND within_days(here.moment, there.began, $days)) AS after
+    FROM events AS here JOIN conditions AS there USING (person_id)
+    WHERE $outcome = 'condition'
+    GROUP BY here.case_id
+),
+-- The observation period in which the index lies; death ends it. Without periods, everyone is followed to the end of
+-- the data.
+followed AS (
+    SELECT
+        here.case_id,
+        bool_or(here.moment.wall::DATE + $days::INTEGER <= there.to_day) AS fully
+    FROM events AS here
+    JOIN observed AS there
+      ON there.person_id = here.person_id
+     AND here.moment.wall::DATE BETWEEN there.from_day AND there.to_day
+    WHERE $has_periods
+    GROUP BY here.case_id
+),
+judged AS (
+    SELECT
+        events.*,
+        returns.case_id IS NOT NULL AS returned,
+        coalesce(diagnosed.before, false) AS had_before,
+        coalesce(diagnosed.after, false) AS had_after,
+        coalesce(expired OR not_after(died, moment, $index = 'end'), false) AS dead,
+        coalesce(within_days(moment, died, $days), false) AS dies_soon,
+        NOT $has_periods OR followed.case_id IS NOT NULL AS in_period,
+        CASE WHEN $has_periods THEN coalesce(followed.fully, false)
+             WHEN moment.timed AND latest.last_start.timed THEN moment.instant <= latest.last_start.instant - to_days($days::INTEGER)
+             ELSE moment.wall::DATE + $days::INTEGER <= latest.last_start.wall::DATE END AS fully
+    FROM events CROSS JOIN latest
+    LEFT JOIN returns USING (case_id) LEFT JOIN diagnosed USING (case_id) LEFT JOIN followed USING (case_id)
+),
+aged AS (
+    SELECT
+        *,
+        CASE WHEN birth IS NULL OR birth > moment.wall THEN NULL
+             ELSE datesub('year', birth, moment.wall) END AS age,
+        CASE $outcome WHEN 'readmission' THEN returned WHEN 'death' THEN dies_soon AND NOT dead
+             WHEN 'condition' THEN had_after END AS outcome
+    FROM judged
+)
+SELECT
+    case_id, person_id, visit_id, began, moment, age, gender, race, ethnicity, outcome,
+    CASE
+        WHEN NOT wanted THEN 'kind'
+        WHEN $has_people AND NOT known THEN 'person'
+        WHEN moment IS NULL THEN 'no index'
+        WHEN backwards THEN 'backwards'
+        WHEN dead AND ($deaths = 'drop' OR $outcome = 'death') THEN 'dead'
+        WHEN $outcome = 'death' AND undated THEN 'undated death'
+        WHEN $min_age > 0 AND (age IS NULL OR age < $min_age) THEN 'age'
+        WHEN NOT in_period THEN 'unobserved'
+        WHEN $follow AND NOT (fully OR ($has_periods AND dies_soon) OR ($incomplete = 'keep' AND outcome)) THEN 'follow-up'
+        WHEN had_before AND $prevalent = 'drop' THEN 'prevalent'
+    END AS dropped
+FROM aged;

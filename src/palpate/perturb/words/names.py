@@ -1,0 +1,85 @@
+"""Words of the notes that look like names of people, which are not shown unless somebody asks for them by name.
+
+Two signs are used. A word of the list of common names (`names.yaml`) counts where most of its places capitalise it: a
+place at the start of a sentence or in capitals says nothing. A name that is also a word of English or of medicine
+("Rose", "Murphy") counts only where a sentence goes on with it in capitals; a disease or a sign that is called after
+somebody ("Wilson's disease") is no place of a name. And any word counts that mostly follows
+"Dr.", "Mr." or the like. In notes without capitals, the names of the list count that are no other word.
+
+This is a safeguard beside the rule that a word of few patients is never shown: it knows common names only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from palpate.files import read_resource
+from palpate.perturb.words.tokens import normalise_word
+
+_WITHIN = re.compile(r"(?<=[a-z,;] )[A-Z][a-z']+(?:-[A-Z][a-z]+)?")
+_ANYWHERE = re.compile(r"\b[A-Z][a-z']+")
+_SMALL = re.compile(r"\b[a-z][a-z']+")
+_TITLED = re.compile(r"\b(?:[Dd]r|[Mm]rs?|[Mm]s|[Mm]iss|[Pp]rof|MD|RN)\b\.?,? +([^\W\d_][^\W\d_'-]+)")
+_EPONYM = re.compile(
+    r"\b([A-Z][a-z]+)(?:['\u2019]s?)? (?:disease|syndrome|sign|catheter|palsy|test|drain|o?esophagus|criteria|"
+    r"score|reflex|fracture|contracture|lymphoma|tumou?r|procedure|classification|scale|thyroiditis|cell|staging)\b"
+)
+_MOST = 0.5
+
+
+class NameLists(dict[str, bool]):
+    """The common names; True: it is no other word as well."""
+
+
+@cache
+def common_names() -> NameLists:
+    """The list that comes with palpate."""
+    listed: Mapping[str, Any] = read_resource("palpate.perturb.words", "names.yaml")
+    also = frozenset(listed["also_words"].split())
+    return NameLists({name: name not in also for name in f"{listed['given']} {listed['family']}".split()})
+
+
+def find_names(texts: Iterable[str], words: Collection[str]) -> frozenset[str]:
+    """Which of some words (in normal form) look like names of people in these texts."""
+    listed = {word: common_names()[stem] for word in words if (stem := _stem(word)) in common_names()}
+    within, anywhere, small, titled, after, eponyms = (Counter[str]() for _ in range(6))
+    for text in texts:
+        for places, pattern in ((within, _WITHIN), (anywhere, _ANYWHERE), (small, _SMALL)):
+            places.update(filter(listed.__contains__, map(normalise_word, pattern.findall(text))))
+        titled.update(map(normalise_word, _TITLED.findall(text)))
+        eponyms.update(filter(listed.__contains__, map(normalise_word, _EPONYM.findall(text))))
+    within, anywhere, small = within - eponyms, anywhere - eponyms, small + eponyms
+    if titled:
+        after = _all_places(texts, titled)
+    written = bool(anywhere.total())
+    found = {word for word, only in listed.items() if _is_name(word, only, within, anywhere, small, written)}
+    return frozenset(found | {word for word, n in titled.items() if word in words and n > _MOST * after[word]})
+
+
+def _is_name(
+    word: str, only: bool, within: Counter[str], anywhere: Counter[str], small: Counter[str], written: bool
+) -> bool:
+    places = within[word] + small[word]
+    if within[word] > _MOST * places:
+        return True
+    if not only:
+        return False
+    if not places:  # at starts of sentences or in capitals only, or the notes have no capitals
+        return True
+    return not written or anywhere[word] > _MOST * (anywhere[word] + small[word])
+
+
+def _all_places(texts: Iterable[str], wanted: Collection[str]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for text in texts:
+        found.update(filter(wanted.__contains__, map(normalise_word, re.findall(r"[^\W\d_][^\W\d_'-]+", text))))
+    return found
+
+
+def _stem(word: str) -> str:
+    """The name in "o'brien" and in "smith's"."""
+    return word.removesuffix("'s").replace("'", "")

@@ -1,0 +1,168 @@
+"""Cohorts from folders of DICOM films: counted against plain pydicom, and on films that nobody here made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from palpate.cases.columns import films
+from palpate.data.cohorts import BuiltCohort
+from palpate.data.cohorts.dicom import DicomOptions, build_dicom
+from palpate.errors import CohortError
+from tests.data.dicom_files import write_film
+from tests.data.published import DICOM, needs_dicom
+
+pydicom = pytest.importorskip("pydicom")
+STORED = np.arange(64, dtype=np.uint16).reshape(8, 8)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """Three studies of two patients, the first with two views; and files that are no films."""
+    folder = tmp_path / "archive"
+    (folder / "p1").mkdir(parents=True)
+
+    def film(name: str, patient: str, study: str, view: str, **tags: Any) -> Path:
+        more = {
+            "StudyDate": "20200125",
+            "StudyTime": "104702.8",
+            "Manufacturer": "FUJI",
+            "AccessionNumber": f"A{study}",
+        }
+        more |= {"PatientID": patient, "StudyInstanceUID": f"1.2.{study}", "ViewPosition": view} | tags
+        return write_film(folder / name, STORED, **more)
+
+    film("p1/IM1", "p1", "1", "PA", PatientAge="081Y", StudyDescription="CHEST PA AND LAT")
+    film("p1/IM2", "p1", "1", "LL", PatientAge="081Y")
+    film("c.dcm", "p2", "2", "AP", PatientAge="81", StudyDescription="XR CHEST PORTABLE", PatientSex="F")
+    film("d.dcm", "p2", "3", "AP", PatientBirthDate="20191026", StudyDescription="Port. chest")
+    film("e.dcm", "p2", "4", "AP", NumberOfFrames=2)
+    film("f.dcm", "p2", "4", "AP", BurnedInAnnotation="YES")
+    film("g.dcm", "p2", "4", "AP", pixels=False)
+    film("h.dcm", "", "4", "AP")
+    (folder / "copy.dcm").write_bytes((folder / "c.dcm").read_bytes())
+    (folder / "notes.txt").write_text("not a film")
+    (folder / "DICOMDIR").write_bytes(b"")
+    return folder
+
+
+def labels(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
+    return tmp_path / "labels.csv"
+
+
+def build(archive: Path, table: Path, **options: Any) -> BuiltCohort:
+    return build_dicom(archive, options=DicomOptions(labels=table, **options))
+
+
+TABLE = "StudyInstanceUID,Pneumonia,Edema,remark\n1.2.1,1.0,,x\n1.2.2,-1.0,0.0,y\n1.2.3,0,1,z\n"
+
+
+def test_a_study_is_one_case_with_all_of_its_films(archive: Path, tmp_path: Path) -> None:
+    built = build(archive, labels(tmp_path, TABLE))
+    cases = built.cohort.cases.sort("case_id")
+    assert cases["case_id"].to_list() == ["1.2.1", "1.2.2", "1.2.3"]
+    assert [len(films(image)) for image in cases["image"]] == [2, 1, 1]
+    assert cases["n_films"].to_list() == [2, 1, 1]
+    assert cases["view"].to_list() == ["LL+PA", "AP", "AP"]
+    assert cases["portable"].to_list() == ["no", "yes", "yes"]
+    assert cases["age"].to_list() == [81.0, 81.0, 0.0]
+    assert cases["scanner"].to_list() == ["FUJI"] * 3
+    assert str(cases["time"][0]) == "2020-01-25 10:47:02"
+    assert built.cohort.labels == ("Pneumonia", "Edema")
+    dropped = {step.name: step.n_dropped for step in built.flow if step.n_dropped}
+    assert dropped == {
+        "DICOM files": 1,
+        "films with pixels": 1,
+        "films of one frame": 1,
+        "films without burned-in annotations": 1,
+        "films with a patient": 1,
+        "each film once": 1,
+    }
+
+
+def test_each_film_by_itself_and_frontal_views_only(archive: Path, tmp_path: Path) -> None:
+    table = labels(tmp_path, TABLE)
+    assert len(build(archive, table, per="film").cohort) == 4
+    frontal = build(archive, table, per="film", views="frontal").cohort
+    assert frontal.cases["view"].unique().to_list() != ["LL"]
+    assert len(frontal) == 3
+
+
+@pytest.mark.parametrize(("policy", "n", "positive"), [("zeros", 3, 1), ("ones", 3, 2), ("ignore", 2, 1)])
+def test_uncertain_labels_by_policy(archive: Path, tmp_path: Path, policy: Any, n: int, positive: int) -> None:
+    cohort = build(archive, labels(tmp_path, TABLE), uncertain=policy).cohort
+    assert len(cohort) == n
+    assert int(cohort.y[:, [0]].sum()) == positive
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "accession,ill\nA1,1\nA2,0\nA3,0\n",
+        "file,ill\np1/IM1,1\np1/IM2,1\nc.dcm,0\nd.dcm,0\n",
+        "name;ill\nIM1;1\nIM2;1\nc;0\nd;0\n",
+        "MRN,ill\np1,1\np2,0\n",
+    ],
+)
+def test_the_key_is_found_by_its_values(archive: Path, tmp_path: Path, text: str) -> None:
+    cohort = build(archive, labels(tmp_path, text)).cohort
+    assert dict(cohort.cases.select("case_id", pl.Series(cohort.y_true(np.arange(3))[:, 0])).iter_rows()) == {
+        "1.2.1": 1,
+        "1.2.2": 0,
+        "1.2.3": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("study,ill\n9.9,1\n", {}, "no cell of the table names a film"),
+        (
+            "StudyInstanceUID,ill\n1.2.1,maybe\n",
+            {"columns": "ill"},
+            "row 1, column 'ill': the cell is 'maybe', not a l",
+        ),
+        ("StudyInstanceUID,why\n1.2.1,maybe\n", {}, "no column of labels"),
+        (
+            "StudyInstanceUID,ill\n1.2.1,1\n1.2.1,0\n",
+            {},
+            "row 1, column 'StudyInstanceUID': this row names a case again",
+        ),
+        ("StudyInstanceUID,ill\n1.2.1,1\n", {"key": "study"}, "column 'study': column not found"),
+        ("StudyInstanceUID,ill\n", {}, "the table has no rows"),
+    ],
+)
+def test_what_is_wrong_with_the_table(
+    archive: Path, tmp_path: Path, text: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CohortError, match=message):
+        build(archive, labels(tmp_path, text), **options)
+
+
+def test_folders_without_films(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    table = labels(tmp_path, TABLE)
+    with pytest.raises(CohortError, match="no files"):
+        build(tmp_path / "empty", table)
+    with pytest.raises(CohortError, match="not a folder"):
+        build(tmp_path / "absent", table)
+    (tmp_path / "empty" / "a.txt").write_text("x")
+    with pytest.raises(CohortError, match=r"no cell of the table|no cases are left"):
+        build(tmp_path / "empty", table)
+
+
+@needs_dicom
+def test_published_films_as_plain_pydicom_counts_them(tmp_path: Path) -> None:
+    headers = {path.name: pydicom.dcmread(path, stop_before_pixels=True) for path in DICOM.glob("*.dcm")}
+    rows = "".join(f"{header.StudyInstanceUID},1\n" for header in headers.values())
+    cohort = build(DICOM, labels(tmp_path, f"uid,ill\n{rows}")).cohort
+    assert set(cohort.cases["patient_id"]) == {header.PatientID for header in headers.values()}
+    ages = dict(cohort.cases.select("patient_id", "age").iter_rows())
+    assert ages["Covid0000"] == 81
+    assert ages["9RG1"] == 64, "from the date of birth"
+    assert cohort.cases.filter(pl.col("patient_id") == "9RG1")["view"].to_list() == ["PA"]

@@ -1,0 +1,347 @@
+"""OMOP: cases, outcomes and notes by rules written out slowly; no leakage; sources as people have them."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from palpate.data.cohorts import BuiltCohort
+from palpate.data.cohorts.omop import OmopOptions, build_omop
+from palpate.data.hospitals.records import NOTE_MARK
+from palpate.testing.reader_contract import check_reader_contract
+from tests.data.standards.omop_files import Row, Tables, dated, hospital, note, period, person, visit, when, write
+
+LAST = {"PERSON": [person(99)], "VISIT_OCCURRENCE": [visit(99, 99, 4000, 4001)], "NOTE": [note(99, 99, 4000.5, 99)]}
+
+
+def build(folder: Path, **options: object) -> BuiltCohort:
+    return build_omop(folder, options=OmopOptions.model_validate(options))
+
+
+def texts(built: BuiltCohort) -> dict[str, str]:
+    return dict(built.cohort.cases.select("case_id", "text").iter_rows())
+
+
+def labels(built: BuiltCohort) -> dict[str, int]:
+    return dict(zip(built.cohort.cases["case_id"], built.cohort.y.toarray()[:, 0].tolist(), strict=True))
+
+
+def test_a_small_hospital(tmp_path: Path) -> None:
+    built = build(write(tmp_path, hospital()))
+    assert labels(built) == {"1": 1, "2": 0, "3": 0}  # visit 9 is in the last month, visit 4 is no inpatient visit
+    assert texts(built) == {"1": f"Note 11.{NOTE_MARK}Note 12.", "2": "Note 21.", "3": "Note 31."}
+    cases = built.cohort.cases
+    assert cases["time"].to_list() == [when(5), when(20), when(5)]
+    assert cases["gender"].to_list() == ["female", "female", "male"]
+    assert cases["race"].to_list() == ["White", "White", "asian"]  # no concept: what the source says
+    assert cases["age"].to_list() == [79, 79, 79]  # born in the middle of 1950
+    assert built.tables["notes"].filter(pl.col("note_id") == "12").row(0) == (
+        *("1", "12", ""), 8 + len(NOTE_MARK), 16 + len(NOTE_MARK)
+    )  # fmt: skip
+
+
+def test_the_contract_of_readers(tmp_path: Path) -> None:
+    assert len(check_reader_contract(build, write(tmp_path / "omop", hospital()))) == 3
+
+
+# --- a slow version -----------------------------------------------------------------------------------------
+
+
+class Moment:
+    def __init__(self, row: Row, name: str) -> None:
+        at = row.get(f"{name}_datetime") or ""
+        self.day = row[f"{name}_date"]
+        self.at = at if isinstance(at, datetime) and (at.hour, at.minute, at.second) != (0, 0, 0) else None
+        assert isinstance(self.day, date)
+
+    def by(self, other: Moment, *, same_day: bool = True) -> bool:
+        if self.at is not None and other.at is not None:
+            return self.at <= other.at
+        return self.day < other.day or (self.day == other.day and same_day)  # type: ignore[operator]
+
+    def within(self, other: Moment, days: int) -> bool:
+        """Whether the other one is at most so many days later."""
+        if self.at is not None and other.at is not None:
+            return other.at <= self.at + timedelta(days=days)
+        return other.day <= self.day + timedelta(days=days)  # type: ignore[operator]
+
+
+def slow_cases(tables: Tables, *, days: int, same_day: bool) -> dict[str, tuple[int, list[int]]]:
+    """Readmission by visit, and the notes of each case: the rules, one by one."""
+    visits = tables["VISIT_OCCURRENCE"]
+    last = max((Moment(v, "visit_start") for v in visits), key=lambda m: m.at or datetime(m.day.year, m.day.month, m.day.day))  # type: ignore[attr-defined]  # fmt: skip  # noqa: E501
+    cases: dict[str, tuple[int, list[int]]] = {}
+    for here in visits:
+        end = Moment(here, "visit_end")
+        if not Moment(here, "visit_start").by(end) or not end.within(last, 10**6):
+            continue
+        observed = (
+            end.at + timedelta(days=days) <= last.at
+            if end.at is not None and last.at is not None
+            else end.day + timedelta(days=days) <= last.day  # type: ignore[operator]
+        )
+        if not observed:
+            continue
+        positive = any(
+            there["person_id"] == here["person_id"]
+            and there is not here
+            and end.by(Moment(there, "visit_start"))
+            and end.within(Moment(there, "visit_start"), days)
+            and _order(there) > _order(here)
+            for there in visits
+        )
+        mine = [
+            n
+            for n in tables["NOTE"]
+            if n["visit_occurrence_id"] == here["visit_occurrence_id"]
+            and n["person_id"] == here["person_id"]
+            and Moment(n, "note").by(end, same_day=same_day)
+        ]
+        if mine:
+            mine.sort(key=lambda n: (n["note_datetime"] or datetime.combine(n["note_date"], datetime.min.time()), n["note_id"]))  # type: ignore[arg-type]  # fmt: skip  # noqa: E501
+            cases[str(here["visit_occurrence_id"])] = (int(positive), [int(str(n["note_id"])) for n in mine])
+    return cases
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    def at(name: str) -> datetime:
+        found = row[f"{name}_datetime"] or datetime.combine(row[f"{name}_date"], datetime.min.time())  # type: ignore[arg-type]
+        assert isinstance(found, datetime)
+        return found
+
+    return at("visit_start"), at("visit_end"), str(row["visit_occurrence_id"])
+
+
+moments = st.one_of(st.integers(-4, 70).map(float), st.floats(-4, 70).map(lambda x: round(x * 24) / 24))
+
+
+@st.composite
+def hospitals(draw: st.DrawFn) -> Tables:
+    visits: list[Row] = []
+    notes: list[Row] = []
+    for number in range(1, draw(st.integers(8, 40)) + 1):
+        start = draw(moments)
+        timed = draw(st.booleans())
+        length = draw(st.sampled_from([-1.0, 0.0, 0.2, 1.0, 3.5, 12.0]))
+        who = draw(st.integers(1, 9))
+        visits.append(visit(number, who, start, start + length, timed=timed))
+        for k in range(draw(st.integers(0, 3))):
+            at = start + length + draw(st.sampled_from([-2.0, -0.5, -1 / 24, 0.0, 1 / 24, 0.4, 1.0, 40.0]))
+            notes.append(note(10 * number + k, who, at, number, timed=draw(st.booleans())))
+    people = [*(person(k) for k in range(1, 10)), *LAST["PERSON"]]
+    return {
+        "PERSON": people,
+        "VISIT_OCCURRENCE": [*visits, *LAST["VISIT_OCCURRENCE"]],
+        "NOTE": [*notes, note(98, 1, -100, 1), *LAST["NOTE"]],
+    }
+
+
+SLOWLY = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])  # fmt: skip  # noqa: E501
+
+
+@SLOWLY
+@given(tables=hospitals(), days=st.sampled_from([1, 30]), same_day=st.booleans())
+def test_cases_labels_and_notes_are_those_of_the_slow_version(
+    tables: Tables, days: int, same_day: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    expected = slow_cases(tables, days=days, same_day=same_day)
+    if not expected:
+        return
+    built = build(write(tmp_path_factory.mktemp("omop"), tables), days=days, same_day="keep" if same_day else "drop")
+    assert labels(built) == {case: label for case, (label, _) in expected.items()}
+    said = {case: NOTE_MARK.join(f"Note {k}." for k in ids) for case, (_, ids) in expected.items()}
+    assert texts(built) == said
+
+
+lates = st.tuples(st.floats(1 / 86400, 300), st.sampled_from([1, 3, "", 0]), st.booleans())
+
+
+@settings(SLOWLY, max_examples=4)
+@given(notes=st.lists(lates, min_size=10, max_size=10))
+def test_a_note_after_the_index_changes_nothing(
+    notes: list[tuple[float, int | str, bool]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Where only the day of a note is known, it must be a later day."""
+    folder, tables = tmp_path_factory.mktemp("omop"), hospital()
+    before = build(write(folder, tables)).cohort.fingerprint
+    for k, (late, at_visit, timed) in enumerate(notes):
+        later = 5 + late + (0 if timed else 1)
+        if at_visit in ("", 0) and 13 <= later <= 22:
+            continue  # it then belongs to visit 2 of the same patient, before its end
+        tables["NOTE"].append(note(700 + k, 2 if at_visit == 3 else 1, later, at_visit, timed=timed))
+    assert build(write(folder, tables)).cohort.fingerprint == before
+
+
+# --- outcomes -----------------------------------------------------------------------------------------------
+
+
+def test_death_after_the_index(tmp_path: Path) -> None:
+    tables = hospital() | {"DEATH": [{"person_id": 1, **dated("death", 25)}, {"person_id": 2, **dated("death", 5)}]}
+    built = build(write(tmp_path, tables), outcome="death", days=10)
+    assert labels(built) == {"1": 0, "2": 1}  # patient 2 died at the index: dropped
+    assert next(step for step in built.flow if step.name.startswith("alive")).n_dropped == 1
+    assert labels(build(write(tmp_path, tables), outcome="death", index="start", same_day="keep", text="leave")) == {
+        "1": 1,
+        "2": 1,
+        "3": 1,
+    }
+
+
+def test_a_condition_after_the_index_and_its_descendants(tmp_path: Path) -> None:
+    rows = [(1, 100, 9), (1, 7, 3), (2, 101, 8)]
+    conditions: list[Row] = [
+        {"person_id": who, "condition_concept_id": concept, **dated("condition_start", at)} for who, concept, at in rows
+    ]
+    tables = hospital() | {"CONDITION_OCCURRENCE": conditions}
+    ask = {"outcome": "condition", "conditions": "100", "label": "stroke"}
+    built = build(write(tmp_path, tables), **ask)
+    assert built.cohort.labels == ("stroke",)
+    assert labels(built) == {"1": 1, "3": 0}  # at visit 2 patient 1 already has it
+    assert labels(build(tmp_path, prevalent="keep", **ask)) == {"1": 1, "2": 0, "3": 0}
+    tables["CONCEPT_ANCESTOR"] = [{"ancestor_concept_id": 100, "descendant_concept_id": k} for k in (100, 101)]
+    assert labels(build(write(tmp_path, tables), descendants=True, **ask)) == {"1": 1, "3": 1}
+
+
+def test_observation_periods_bound_index_and_follow_up(tmp_path: Path) -> None:
+    periods = [period(1, 1, -1, 10), period(2, 1, 11, 60), period(3, 2, -50, 20), period(4, 9, 0, 500)]
+    built = build(write(tmp_path, hospital() | {"OBSERVATION_PERIOD": periods}))
+    assert labels(built) == {"1": 1, "2": 0, "9": 0}  # 3: observed for 15 days only
+    gone = hospital() | {"OBSERVATION_PERIOD": periods[2:]}
+    flow = {step.name: step.n_dropped for step in build(write(tmp_path, gone)).flow}
+    assert flow["index in an observation period"] == 2
+    assert labels(build(tmp_path, observation="ignore")) == {"1": 1, "2": 0, "3": 0, "9": 0}
+
+
+def test_who_dies_is_followed_to_the_end(tmp_path: Path) -> None:
+    tables = hospital() | {"DEATH": [{"person_id": 2, **dated("death", 12)}]}
+    tables["OBSERVATION_PERIOD"] = [period(1, 1, -1, 600), period(2, 2, -1, 12), period(3, 9, 0, 405)]
+    assert labels(build(write(tmp_path, tables))) == {"1": 1, "2": 0, "3": 0}
+
+
+# --- notes --------------------------------------------------------------------------------------------------
+
+
+def test_notes_by_class_type_and_title(tmp_path: Path) -> None:
+    tables = hospital()
+    for row, kind in zip(tables["NOTE"], (1, 2, 1, 1, 1), strict=True):
+        row |= {"note_class_concept_id": kind, "note_type_concept_id": 10 + kind, "note_title": f"Kind {kind}: letter"}
+    write(tmp_path, tables)
+    for options in ({"classes": "2"}, {"types": [12]}, {"titles": "kind 2*"}):
+        assert texts(build(tmp_path, **options)) == {"1": "Note 12."}, options
+    assert texts(build(tmp_path, titles="kind 1*,kind 2*", which="last"))["1"] == "Note 12."
+    for row in tables["NOTE"]:
+        row |= {"note_title": 0, "note_source_value": "Progress Note"}
+    assert len(texts(build(write(tmp_path, tables), titles="progress*"))) == 3
+
+
+def test_notes_without_a_visit_join_by_day(tmp_path: Path) -> None:
+    tables = hospital()
+    tables["NOTE"] = [
+        *(note(1, 1, -1, timed=False), note(2, 1, 3, 0), note(3, 1, 8), note(4, 1, 16, timed=False)),
+        *(note(5, 2, 5.5), note(6, 2, 1, 1), note(7, 2, 4, 12345), note(91, 9, 400.1, 9)),
+    ]
+    built = build(write(tmp_path, tables))
+    assert texts(built) == {"1": f"Note 1.{NOTE_MARK}Note 2.", "2": "Note 4."}
+    flow = {step.name: step.n_dropped for step in built.flow}
+    assert (flow["notes whose visit is known"], flow["notes of the visit's patient"]) == (1, 1)
+    assert flow["notes of a case"] == 3  # 3 and 91, and 5: the end of visit 3 is earlier that day
+    assert texts(build(tmp_path, window_days=0))["1"] == "Note 2."
+    assert "3" in texts(build(tmp_path, grace_hours=24))
+
+
+def test_a_copy_of_a_note_is_read_once(tmp_path: Path) -> None:
+    tables = hospital()
+    tables["NOTE"].append(note(13, 1, 2, 1, note_text="Note 12."))
+    assert texts(build(write(tmp_path, tables)))["1"] == f"Note 11.{NOTE_MARK}Note 12."
+
+
+def test_spans_of_note_nlp_are_evidence(tmp_path: Path) -> None:
+    ill: Row = {"person_id": 9, "condition_concept_id": 100, **dated("condition_start", 0)}
+    tables = hospital() | {"CONDITION_OCCURRENCE": [ill]}
+    tables["NOTE"][1]["note_text"] = "Müde; heart failure. No heart failure before."
+    spans = [(12, 100, "heart failure", "6", "Y"), (12, 100, "heart failure", "24", "N"), (12, 5, "Müde", "0", "")]
+    spans += [(11, 100, "Heart failure", "3", ""), (31, 100, "note", "0-4", "")]
+    tables["NOTE_NLP"] = [
+        dict(zip(("note_id", "note_nlp_concept_id", "lexical_variant", "offset", "term_exists"), span, strict=True))
+        for span in spans
+    ]
+    built = build(write(tmp_path, tables), outcome="condition", conditions="100")
+    found = built.tables["evidence"].join(built.cohort.cases.select("case_id", "text"), on="case_id")
+    said = {
+        (case, text[start:end]) for case, start, end, text in found.select("case_id", "start", "end", "text").rows()
+    }
+    assert said == {("1", "heart failure"), ("3", "Note")}
+    assert "2 of 3 spans" in built.flow[-1].name
+    assert "evidence" not in build(tmp_path).tables
+    assert build(tmp_path, evidence="5").tables["evidence"].height == 1
+
+
+# --- sources as people have them ----------------------------------------------------------------------------
+
+
+def test_the_same_cohort_from_every_kind_of_file(tmp_path: Path) -> None:
+    plain = write(tmp_path / "csv", hospital())
+    expected = build(plain).cohort.fingerprint
+    lower, zipped, parquet, parts = (tmp_path / name for name in ("lower", "gz", "parquet", "parts"))
+    for folder in (lower, zipped, parquet, parts):
+        folder.mkdir()
+    base = duckdb.connect(str(tmp_path / "omop.duckdb"))
+    base.execute("CREATE SCHEMA cdm")
+    for file in plain.iterdir():
+        name = file.stem.lower()
+        (lower / f"{name}.csv").write_text(file.read_text(), encoding="utf-8-sig")
+        (zipped / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        frame = pl.read_csv(file, try_parse_dates=True)
+        frame.rename(str.upper).write_parquet(parquet / f"{name}.parquet")
+        (parts / name).mkdir()
+        for k, part in enumerate(frame.iter_slices(2)):
+            part.write_parquet(parts / name / f"part-{k}.parquet")
+        base.execute(f"CREATE TABLE cdm.{name} AS FROM read_csv('{file}')")
+    base.close()
+    for source in (lower, zipped, parquet, parts, tmp_path / "omop.duckdb"):
+        assert build(source).cohort.fingerprint == expected, source.name
+
+
+def test_careless_cells(tmp_path: Path) -> None:
+    """Dates of Excel, ids with decimals, quoted line breaks, a visit id of 0, a person without a birth date."""
+    tables = hospital()
+    tables["NOTE"][0]["note_text"] = 'First line,\nsecond "line".'
+    for row in tables["NOTE"]:
+        row["visit_occurrence_id"] = f"{row['visit_occurrence_id']}.0"
+        row |= {name: f"{at:%-m/%-d/%Y %-I:%M %p}" if name == "note_datetime" else f"{at:%-m/%-d/%Y}" for name in ("note_date", "note_datetime") if isinstance(at := row[name], date)}  # fmt: skip  # noqa: E501
+    tables["PERSON"][0] |= {"year_of_birth": "", "gender_concept_id": 0, "race_concept_id": ""}
+    built = build(write(tmp_path, tables, encoding="utf-8-sig"))
+    assert texts(built)["1"] == f'First line,\nsecond "line".{NOTE_MARK}Note 12.'
+    assert built.cohort.cases["age"].to_list() == [None, None, 79]
+    assert built.cohort.cases["gender"].to_list() == [None, None, "male"]
+
+
+def test_a_folder_without_notes_gives_a_cohort_without_text(tmp_path: Path) -> None:
+    write(tmp_path, {name: rows for name, rows in hospital().items() if name != "NOTE"})
+    built = build(tmp_path)
+    assert not built.cohort.has_text
+    assert labels(built) == {"1": 1, "2": 0, "3": 0}
+
+
+def test_labels_of_a_file(tmp_path: Path) -> None:
+    folder = write(tmp_path / "omop", hospital())
+    file = tmp_path / "labels.csv"
+    file.write_text("visit_occurrence_id,fell,ill\n1,0,1\n9,1,1\n")
+    built = build(folder, outcome="file", labels=file)
+    assert built.cohort.labels == ("fell", "ill")
+    assert built.cohort.y.toarray().tolist() == [[0, 1], [1, 1]]
+    by_note = tmp_path / "notes.csv"
+    by_note.write_text("note_id,ill\n11,0\n12,1\n")
+    alone = build_omop(
+        shutil.copy(folder / "NOTE.csv", tmp_path / "my notes.csv"),
+        options=OmopOptions(cases="notes", outcome="file", labels=by_note),
+    )
+    assert texts(alone) == {"11": "Note 11.", "12": "Note 12."}

@@ -1,0 +1,115 @@
+"""Broken OMOP tables: file, row, column and one sentence; no word of a note; nothing written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from palpate.commands.build import build_cohort
+from palpate.errors import ConfigError, InputError
+from tests.data.standards.omop_files import Row, Tables, hospital, note, period, person, write
+
+
+def refused(source: Path | str, tmp_path: Path, *overrides: str) -> str:
+    out = tmp_path / "cohort.parquet"
+    with pytest.raises(InputError) as caught:
+        build_cohort("omop", source, out, overrides=overrides)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "Note 1" not in message
+    assert not list(tmp_path.glob("cohort*"))
+    return message
+
+
+def changed(table: str, row: int, cells: Row) -> Tables:
+    tables = hospital()
+    tables[table][row] |= cells
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("table", "cells", "said"),
+    [
+        ("NOTE", {"person_id": ""}, "NOTE.csv, row 2, column 'person_id': the cell is empty"),
+        ("VISIT_OCCURRENCE", {"person_id": "x"}, "row 2, column 'person_id': the cell is 'x', which is not a whole"),
+        (
+            "NOTE",
+            {"note_date": "23/7/2039", "note_datetime": ""},
+            "row 2, column 'note_date': the cell is '23/7/2039', which is not a date",
+        ),
+        ("NOTE", {"note_id": 11}, "row 2, column 'note_id': note_id '11' is also in row 1; keep one row for each."),
+        ("PERSON", {"year_of_birth": "old"}, "PERSON.csv, row 2, column 'year_of_birth': the cell is 'old'"),
+        ("VISIT_OCCURRENCE", {"visit_occurrence_id": 1}, "visit_occurrence_id '1' is also in row 1"),
+    ],
+)
+def test_bad_cells(table: str, cells: Row, said: str, tmp_path: Path) -> None:
+    assert said in refused(write(tmp_path / "omop", changed(table, 1, cells)), tmp_path)
+
+
+def test_overlapping_observation_periods(tmp_path: Path) -> None:
+    tables = hospital() | {"OBSERVATION_PERIOD": [period(1, 1, 0, 50), period(2, 2, 0, 600), period(3, 1, 50, 600)]}
+    message = refused(write(tmp_path / "omop", tables), tmp_path)
+    assert "OBSERVATION_PERIOD.csv, row 3, column 'observation_period_start_date': the period overlaps" in message
+    assert "`--set observation=merge`" in message
+    built = build_cohort("omop", tmp_path / "omop", tmp_path / "c.parquet", overrides=["observation=merge"])
+    assert len(built.cohort) == 3
+
+
+def test_missing_tables_and_columns(tmp_path: Path) -> None:
+    folder = write(tmp_path / "omop", hospital())
+    message = refused(folder, tmp_path, "outcome=death")
+    assert "the table DEATH is missing; it says who died; palpate found note, person, visit_occurrence." in message
+    text = (folder / "NOTE.csv").read_text()
+    (folder / "NOTE.csv").write_text(text.replace("note_text", "note_texts", 1))
+    assert "NOTE.csv, column 'note_text': column not found" in refused(folder, tmp_path)
+    assert "the table VISIT_OCCURRENCE is missing" in refused(folder / "NOTE.csv", tmp_path)
+    assert "folder or file not found" in refused(tmp_path / "no", tmp_path)
+    (tmp_path / "no.duckdb").write_text("nothing")
+    assert "this is not a DuckDB file" in refused(tmp_path / "no.duckdb", tmp_path)
+
+
+def test_a_cohort_without_cases_says_where_they_went(tmp_path: Path) -> None:
+    tables = hospital()
+    tables["NOTE"] = [note(1, 1, 6, 1), note(2, 2, 6, 3)]
+    message = refused(write(tmp_path / "omop", tables), tmp_path)
+    assert "no cases are left after the step 'cases with a note'" in message
+
+
+def test_persons_of_notes_that_nobody_knows(tmp_path: Path) -> None:
+    tables = hospital() | {"PERSON": [person(1)]}
+    built = build_cohort("omop", write(tmp_path / "omop", tables), tmp_path / "c.parquet")
+    assert next(step for step in built.flow if step.name == "patients who are known").n_dropped == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["index=start"], "a readmission follows the end of a visit"),
+        (["outcome=condition"], "give `conditions` with outcome=condition"),
+        (["outcome=condition", "conditions=I50"], "are concept ids"),
+        (["outcome=file"], "give `labels` with outcome=file"),
+        (["day=3"], "did you mean `days`?"),
+    ],
+)
+def test_options_that_do_not_fit(overrides: list[str], said: str, tmp_path: Path) -> None:
+    assert said in refused(write(tmp_path / "omop", hospital()), tmp_path, *overrides)
+
+
+def test_two_schemas_of_a_duckdb_file(tmp_path: Path) -> None:
+    base = duckdb.connect(str(tmp_path / "two.duckdb"))
+    for schema in ("a", "b"):
+        base.execute(f"CREATE SCHEMA {schema}")
+        for file in write(tmp_path / "omop", hospital()).iterdir():
+            base.execute(f"CREATE TABLE {schema}.{file.stem} AS FROM read_csv('{file}')")
+    base.close()
+    assert "two schemas have the table" in refused(tmp_path / "two.duckdb", tmp_path)
+    built = build_cohort("omop", tmp_path / "two.duckdb", tmp_path / "c.parquet", overrides=["database_schema=b"])
+    assert len(built.cohort) == 3
+
+
+def test_an_address_is_for_omop_only(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_cohort("readmission", "postgresql://me:secret@host/base", tmp_path / "c.parquet")
+    assert "secret" not in str(caught.value)

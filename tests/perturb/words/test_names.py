@@ -1,0 +1,59 @@
+"""Names of people among the words of notes: what looks like one is not shown, and a disease is not one."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from palpate.audits.vocabulary.words import PatientCounts, choose_common_words
+from palpate.cases.cohort import Cohort
+from palpate.perturb.words import count_words
+from palpate.perturb.words.names import common_names, find_names
+from palpate.synthetic.plants import SPURIOUS_WORD
+
+NOTES = [
+    "He was seen by Smith in clinic. Discussed with Maria Gonzalez, his wife. Dr. Quillfeather agreed.",
+    "Follow up with Smith. The rose garden. A grant was given; his mark was clear. Call Mrs Quillfeather, RN.",
+    "Admitted by Smith with Wilson's disease and a Murphy sign; young and in pain. Started on a beta blocker.",
+    "The patient will see O'Brien on the ward; Larkspur was full. In May he fell. Seen with Mark, his son.",
+]
+
+
+def found(texts: list[str]) -> frozenset[str]:
+    return find_names(texts, list(count_words(texts)))
+
+
+def test_names_are_found_and_words_are_not() -> None:
+    names = found(NOTES)
+    assert names >= {"smith", "maria", "gonzalez", "quillfeather", "o'brien"}
+    assert not names & {"rose", "grant", "wilson", "murphy", "young", "may", "will", "pain", "blocker", SPURIOUS_WORD}
+
+
+def test_most_places_decide() -> None:
+    assert "mark" in found(["seen with Mark", "then Mark fell", "a mark"])
+    assert "mark" not in found(["seen with Mark", "a mark", "one more mark"])
+    assert "mark" not in found(["Mark the place.", "Mark it."]), "the start of a sentence says nothing"
+
+
+def test_notes_without_capitals() -> None:
+    assert found(["seen by jennifer for a mark", "mr. zzyzx came"]) == {"jennifer", "zzyzx"}
+
+
+def test_common_clinical_words_are_no_names() -> None:
+    clinical = {"foley", "crohn", "parkinson", "april", "june", "white", "black", "ward", "may", "will", "pain"}
+    assert not clinical & set(common_names())
+    assert len(common_names()) > 1000
+
+
+@pytest.mark.parametrize("how", ["frequent", "predictive", "vocabulary"])
+def test_they_are_not_chosen_unless_listed(how: str) -> None:
+    notes = [f"Seen by Jennifer today with fever {'and cough' if k % 2 else 'only'}." for k in range(40)]
+    frame = pl.DataFrame({"case_id": [str(k) for k in range(40)], "text": notes, "sick": [k % 2 for k in range(40)]})
+    cohort, rows = Cohort.from_frame(frame, labels=["sick"]), np.arange(40)
+    counts = PatientCounts.of(cohort, rows)
+    chosen = choose_common_words(cohort, rows, ["sick"], counts, how=how, n=10, min_notes=5)  # type: ignore[arg-type]
+    assert "jennifer" not in chosen
+    assert "cough" in chosen
+    assert not counts.is_common("Jennifer")
+    assert counts.is_rare("Jennifer")
