@@ -27,6 +27,7 @@ from palpate.errors import ConfigError, closest, first_problem
 from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec, check_model
 from palpate.results.verdicts import MARGINS
+from palpate.run.execute.cluster import RayOptions
 
 __all__ = ["DATA", "Config", "ModelConfig", "audit_name", "load_config", "load_tables", "make_audit", "parse_settings"]
 
@@ -105,6 +106,8 @@ class Config(BaseModel):
     """The same seed gives the same bytes."""
     executor: Literal["local", "ray"] = "local"
     """Where models run: on this machine, or on a Ray cluster."""
+    ray: RayOptions = Field(default_factory=RayOptions)
+    """The Ray cluster: its address, and what each worker needs."""
     workers: int = Field(default=1, ge=1)
     """Processes that score."""
     cache: Path | None = None
@@ -249,7 +252,7 @@ def _explain(error: ValidationError, file: YamlNode) -> ConfigError:
     wrong = first_problem(error)
     hint = None
     if wrong.unknown:
-        known = TableSpec if "cohort" in str(wrong.path[0]) else Config
+        known = TableSpec if "cohort" in str(wrong.path[0]) else RayOptions if wrong.path[0] == "ray" else Config
         hint = closest(str(wrong.path[-1]), known.model_fields, all_are="there are")
     line = file.line_of(wrong.path)
     where = f"line {line}: " if line else ""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from palpate.cases import scratch
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec, load_model
@@ -277,7 +278,8 @@ def _score_all(
         )
         spread = scored if rows is None else scored.spread(rows, len(table.inputs))
         asked = {name: plan for name, plan in plans.items() if name not in left_out}
-        parts = _by_audit(member, spread, table.slices, asked, out, progress)
+        explainer = Explainer(member.spec, member.model, out, progress, job.execution, member.visible)
+        parts = _by_audit(member, spread, table.slices, asked, explainer)
         out.write_predictions(member.spec.name, parts)
         for name, part in parts.items():
             predictions[name][member.spec.name] = part
@@ -295,17 +297,15 @@ def _by_audit(
     scored: Scored,
     slices: Mapping[str, slice],
     plans: Mapping[str, Plan[Any]],
-    out: RunDirectory,
-    progress: RunProgress,
+    explainer: Explainer,
 ) -> dict[str, ModelPredictions]:
     """One model's predictions, cut into what each audit asked for, with explanations where a plan wants them."""
-    explainer = Explainer(member.spec.name, member.model, out, progress, member.visible)
     parts = {}
     for name, plan in plans.items():
         columns = label_columns(member.spec.name, member.model.labels, plan.labels)
         part = ModelPredictions(
             labels=plan.labels,
-            p=scored.p[slices[name]][:, columns],
+            p=scratch.columns(scored.p[slices[name]], columns),
             seen=scored.seen[slices[name]],
             threshold=member.model.threshold,
             ensemble=member.ensemble,
