@@ -154,7 +154,7 @@ class Config(BaseModel):
                     name=name if isinstance(entry.source, str) else f"{name}[{k}]",
                     source=source,
                     folder=str(folder),
-                    options=self._with_case_column(source, entry.options),
+                    options=self._with_tables(source, entry.options),
                     isolate=entry.isolate,
                 )
                 for k, source in enumerate((entry.source,) if isinstance(entry.source, str) else entry.source, start=1)
@@ -162,8 +162,14 @@ class Config(BaseModel):
             for name, entry in self.models.items()
         }
 
-    def _with_case_column(self, source: str, options: dict[str, Any]) -> dict[str, Any]:
-        """A table of predictions may name its cases as the cohort's table does."""
+    def _with_tables(self, source: str, options: dict[str, Any]) -> dict[str, Any]:
+        """A table of predictions may name its cases as the cohort's table does; a model of columns reads that table."""
+        if source.startswith("python:") and options.get("reads") == "columns" and "tables" not in options:
+            kept = ("file", "case", "text", "encoding", "delimiter")
+            tables = {
+                spec.name or name: {key: getattr(spec, key) for key in kept} for name, spec in self.tables().items()
+            }
+            return {**options, "tables": tables}
         own = [spec.case for spec in self.tables().values() if spec.case is not None]
         if not own or not source.startswith("predictions:") or "case" in options:
             return options

@@ -46,7 +46,14 @@ from palpate.run.execute import Execution, Scored, ScoringProgress, score
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
 from palpate.run.execute.wanted import gather
-from palpate.run.manifest import build_manifest, describe_cohorts, left_out_fact, one_cohort_fact, unreliable_cache
+from palpate.run.manifest import (
+    build_manifest,
+    describe_cohorts,
+    left_out_fact,
+    noticed,
+    one_cohort_fact,
+    unreliable_cache,
+)
 from palpate.run.missing import Usable, usable_predictions
 from palpate.run.scores import odd_models, with_odd_models
 from palpate.run.weights import with_weights
@@ -285,7 +292,8 @@ def _score_all(
             predictions[name][member.spec.name] = part
         lasting = {key: n for key, n in scored.counts.items() if key not in ("cached", "scored")}
         manifest["scoring"][member.spec.name] = lasting
-        for said in (unreliable_cache(member.spec.name, member.model), left_out_fact(member.spec.name, left_out)):
+        name, model = member.spec.name, member.model
+        for said in (unreliable_cache(name, model), left_out_fact(name, left_out), *noticed(name, model)):
             if said is not None and said not in manifest["facts"]:
                 manifest["facts"].append(said)
                 progress.note(said)

@@ -113,6 +113,7 @@ def score(
     for result in execution.ask(spec, model, todo, call_timeout=call_timeout):
         positions, answer = calls[result.number], result.p
         model.may_change = result.may_change
+        model.notices = tuple(dict.fromkeys([*model.notices, *result.notices]))
         if model.cached:
             cache.put(cached_as(model, run_id), wanted.keys[positions], answer)
         p[positions] = np.where(known[positions, None], p[positions], answer)

@@ -43,6 +43,8 @@ class CallResult(NamedTuple):
     """What the model, perhaps a copy in a worker, has noticed by now; see `Model.may_change`."""
     found: Attributions | None = None
     """The explanation, where one was asked for."""
+    notices: tuple[str, ...] = ()
+    """See `Model.notices`."""
 
 
 @dataclass(frozen=True, eq=False)

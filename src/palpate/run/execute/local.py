@@ -94,7 +94,7 @@ def answer(name: str, model: Model, call: Call) -> CallResult:
     """What the model says to one call, checked."""
     if call.asked is None:
         p = checked(name, model, call.inputs)
-        return CallResult(call.number, p, model.may_change)
+        return CallResult(call.number, p, model.may_change, notices=model.notices)
     found = checked_explanation(name, model, call.inputs, call.asked, call.way)
     return CallResult(call.number, np.zeros((0, len(model.labels))), model.may_change, found)
 
