@@ -20,14 +20,20 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TextIO, cast
+from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from palpate.errors import CohortError
 
 BLOCK = 4 * 2**20
 COPY_HINT = "copy or export the file again"
 ENCODE_HINT = "save the file as UTF-8"
-LONGEST_CELL = 2**31 - 1
+LONGEST_CELL = 2**24
+"""Characters; the longest notes have a hundredth of that."""
+TOO_LONG = f"the cell has more than {LONGEST_CELL:,} characters"
+SPLIT_HINT = "a quote may be missing before it; a note that long must be cut"
+_LONGEST_LINE = 4 * LONGEST_CELL
+MOST_GROWTH, SMALL = 200, 64 * 2**20
+"""How much larger a gzip file may become, and a size up to which that is not looked at."""
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SURROGATE = re.compile("[\ud800-\udfff]")
 _DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -80,14 +86,44 @@ def check_delimiter(mark: str) -> str:
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The file's bytes, decompressed."""
     try:
-        with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as raw:
-            yield cast(BinaryIO, raw)
+        with _decompressed(path) if path.name.lower().endswith(".gz") else path.open("rb") as raw:
+            yield raw
     except _DAMAGED_GZIP as error:
         problem = "the gzip file ends too early" if isinstance(error, EOFError) else "the gzip file is damaged"
         raise CohortError(problem, file=path, hint=COPY_HINT) from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise CohortError(f"the file can't be read ({reason})", file=path, hint="check its permissions") from None
+
+
+@contextmanager
+def _decompressed(path: Path) -> Iterator[BinaryIO]:
+    """A gzip file, up to a size that text does not reach: a few megabytes can hold gigabytes of one letter."""
+    with gzip.open(path, "rb") as whole:
+        limit = max(MOST_GROWTH * path.stat().st_size, SMALL)
+        yield cast(BinaryIO, io.BufferedReader(_Limited(whole, limit, path), 2**18))
+
+
+class _Limited(io.RawIOBase):
+    """A stream that refuses to be read beyond a limit."""
+
+    def __init__(self, stream: gzip.GzipFile, limit: int, path: Path) -> None:
+        super().__init__()
+        self._stream, self._limit, self._path, self._read = stream, limit, path, 0
+
+    def readable(self) -> bool:
+        """See `io.RawIOBase`."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """See `io.RawIOBase`."""
+        block = self._stream.read(len(buffer))
+        self._read += len(block)
+        if self._read > self._limit:
+            problem = f"decompressed, the file is more than {MOST_GROWTH} times as large (over {self._limit:,} bytes)"
+            raise CohortError(problem, file=self._path, hint="decompress it yourself if it is what it should be")
+        buffer[: len(block)] = block
+        return len(block)
 
 
 @contextmanager
@@ -177,7 +213,7 @@ def csv_rows(path: Path, layout: FileLayout = AS_IT_IS, *, errors: str = "strict
     mark = layout.delimiter or find_delimiter(path, layout)
     done, width = 0, 0
     with open_text(path, layout, errors=errors) as lines:
-        reader = csv.reader(_without_separator_line(lines), delimiter=mark, strict=True)
+        reader = csv.reader(_without_separator_line(lines, path), delimiter=mark, strict=True)
         while True:
             try:
                 row = next(reader)
@@ -185,7 +221,9 @@ def csv_rows(path: Path, layout: FileLayout = AS_IT_IS, *, errors: str = "strict
                 return
             except UnicodeError:
                 raise _bad_byte(path, layout) from None
-            except csv.Error:
+            except csv.Error as error:
+                if "field limit" in str(error):
+                    raise CohortError(TOO_LONG, file=path, row=done or None, hint=SPLIT_HINT) from None
                 hint = 'double the quotes inside a quoted cell ("")'
                 raise CohortError(
                     "a quote is not closed or not doubled", file=path, row=done or None, hint=hint
@@ -201,12 +239,22 @@ def csv_rows(path: Path, layout: FileLayout = AS_IT_IS, *, errors: str = "strict
             yield row
 
 
-def _without_separator_line(lines: TextIO) -> Iterator[str]:
+def _without_separator_line(lines: TextIO, path: Path) -> Iterator[str]:
     """The lines without `sep=;`, with which Excel is told the delimiter, and without a byte order mark."""
-    first = next(lines, "").removeprefix("\ufeff")
+    whole = bounded_lines(lines, path)
+    first = next(whole, "").removeprefix("\ufeff")
     if not _EXCEL_SAYS.fullmatch(first):
         yield first
-    yield from lines
+    yield from whole
+
+
+def bounded_lines(lines: TextIO, path: Path) -> Iterator[str]:
+    """The lines, none so long that it would fill the memory."""
+    while line := lines.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            hint = "is it a table, with line breaks?"
+            raise CohortError(f"a line has more than {_LONGEST_LINE:,} characters", file=path, hint=hint)
+        yield line
 
 
 def _bad_byte(path: Path, layout: FileLayout) -> CohortError:

@@ -5,26 +5,29 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import shlex
 import signal
 import sys
 
 from rich.markup import escape
 
-from palpate.cli import audits, build, codes, evidence, start, suites, words
+from palpate.cli import audits, build, cache, codes, evidence, start, suites, words
 from palpate.cli.app import app, err
 from palpate.errors import PalpateError, traceback_of
 from palpate.files import make_private
 
 __all__ = ["app", "main"]
 
-COMMANDS = (start, audits, build, words, suites, codes, evidence)
+COMMANDS = (start, audits, build, words, suites, codes, evidence, cache)
 """Importing a module of commands adds them to the application."""
 app.registered_commands.sort(key=lambda command: getattr(command.callback, "__module__", "") != start.__name__)
 
 
 DEBUG, WITH_NOTES = "--debug", "--debug-with-notes"
+_STOPPED = 130
 _with_notes = False
 
 
@@ -50,15 +53,36 @@ def main() -> None:
     except PalpateError as error:
         _end(error, str(error), error.exit_code)
     except KeyboardInterrupt as error:
-        _end(error, "stopped; scores are kept, add --resume to continue.", 130)
+        _end(error, _stopped(sys.argv), _STOPPED)
+    except SystemExit as stop:  # Typer turns Ctrl-C into it
+        if stop.code != _STOPPED:
+            raise
+        _end(stop, _stopped(sys.argv), _STOPPED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
-        _end(error, f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}.", 2)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        what = "the disk is full; free some space and run the command again" if full else error.strerror
+        again = " with --resume: what was scored is kept" if full and _audits(sys.argv) else ""
+        _end(error, f"{error.filename or 'a file'}: {what or type(error).__name__}{again}.", 2)
+    except MemoryError as error:
+        _end(error, "there is not enough memory for this; take fewer cases, labels or replicates.", 2)
     except Exception as error:
         name = type(error).__name__
         _end(error, f"internal error ({name}); run the command again with --debug and report the traceback.", 70)
+
+
+def _audits(words: list[str]) -> bool:
+    return words[1:2] == ["audit"]
+
+
+def _stopped(words: list[str]) -> str:
+    """What to say about a command that was stopped: how to go on with it."""
+    if not _audits(words):
+        return "stopped."
+    again = shlex.join(["palpate", *words[1:], *([] if "--resume" in words else ["--resume"])])
+    return f"stopped; what was scored is kept. To go on: {again}"
 
 
 def _end(error: BaseException, sentence: str, code: int) -> None:

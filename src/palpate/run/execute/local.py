@@ -138,9 +138,10 @@ def _too_slow(name: str, seconds: float, inputs: Inputs) -> ModelError:
 _worker_model: Model | None = None
 
 
-def _start_worker(spec: ModelSpec) -> None:
+def _start_worker(spec: ModelSpec, parent: int) -> None:
     global _worker_model
-    threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
+    # The parent's own number: a parent that was killed while this process booted is not its parent any more.
+    threading.Thread(target=end_with_parent, args=(parent,), daemon=True).start()
     _worker_model = load_here(spec)  # the worker is a process of its own already
 
 
@@ -166,7 +167,9 @@ def ask_workers(
 ) -> Iterator[CallResult]:
     """Calls spread over processes; predictions come as they are ready, in any order."""
     with _threads_per_worker(n_workers):
-        pool = ProcessPoolExecutor(n_workers, get_context("spawn"), initializer=_start_worker, initargs=(spec,))
+        pool = ProcessPoolExecutor(
+            n_workers, get_context("spawn"), initializer=_start_worker, initargs=(spec, os.getpid())
+        )
         try:
             yield from _drain(
                 calls, lambda call: pool.submit(_work, spec.name, call, call_timeout), in_flight=2 * n_workers
