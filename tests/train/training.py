@@ -36,6 +36,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "transformer": TINY,
     "caml": {**CODING, "filters": 16},
     "effective-can": {**CODING, "channels": [16, 16], "attention": 16},
+    "plm-icd": {
+        **{key: value for key, value in TINY.items() if key != "learning_rates"},
+        "chunk": 8,
+        "learning_rate": 3e-3,
+        "batch_size": 16,
+        "target_recall": 0.7,
+    },
 }
 
 

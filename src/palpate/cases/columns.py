@@ -95,6 +95,12 @@ def missing_column(name: str, columns: Sequence[str], *, file: str | Path | None
     return CohortError("column not found", file=file, column=name, hint=f"the columns are {names}{rest}")
 
 
+def prediction_ids(subjects: pl.Series, times: pl.Series) -> pl.Series:
+    """Case ids of predictions that a subject and a time identify, as in MEDS: `17/2030-01-05T12:00:00`."""
+    at = times.cast(pl.Datetime("us")).dt.strftime("%Y-%m-%dT%H:%M:%S%.f").str.strip_suffix(".000000")
+    return subjects.cast(pl.String) + "/" + at
+
+
 def words(column: ColumnCheck) -> pl.Series:
     """Any scalar column as strings, with the empty string as null."""
     values, dtype = column.values, column.values.dtype

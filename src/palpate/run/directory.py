@@ -200,6 +200,19 @@ class RunDirectory:
         ]
         self._write_frame(f"predictions/{file_name(model)}.parquet", pl.concat(frames))
 
+    def read_scores(self, model: str) -> pl.DataFrame | None:
+        """A model's probabilities for cases as they are, `cohort`, `case_id`, `p`; None if it has no file."""
+        found: pl.DataFrame | None = self._read_frame(f"predictions/{file_name(model)}.parquet", optional=True)
+        if found is None:
+            return None
+        parts = [found.head(0).select(cohort=pl.lit(""), case_id=pl.lit(""), p="p")]
+        for (audit,), scored in found.group_by("audit", maintain_order=True):
+            asked: pl.DataFrame | None = self._read_frame(f"variants/{audit}.parquet", optional=True)
+            if asked is not None:
+                whole = asked.filter(pl.col("start").is_null() & pl.col("case_id").is_not_null())
+                parts.append(scored.join(whole, on="variant").select("cohort", "case_id", "p"))
+        return pl.concat(parts).unique(["cohort", "case_id"], maintain_order=True)
+
     def write_attributions(self, audit: str, model: str, call: str, found: Attributions) -> None:
         """What a model said in one call."""
         self._write_frame(f"attributions/{audit}/{file_name(model)}/{call}.parquet", pl.DataFrame(found._asdict()))

@@ -5,6 +5,7 @@
     transformer     a fine-tuned checkpoint, or a small encoder from scratch (Section 2.2, Appendix B.1)
     caml            one convolution, label-wise attention over thousands of codes (evidence paper, Table 9)
     effective-can   residual squeeze-and-excitation blocks, label-wise attention, evidence (Sections 5 and 6)
+    plm-icd         an encoder over the chunks of a long note, label-wise attention over all of it (Huang et al., 2022)
     cxr             DenseNet-121 or ResNet-50 on chest X-rays (context paper, Appendix A)
 
 Each kind fits on the cases of the split `train` and chooses (rounds, penalty, learning rate, epochs, threshold) on
@@ -57,6 +58,7 @@ KINDS = {
     "cxr": "palpate.train.cxr:KIND",
     "caml": "palpate.train.coding:CAML",
     "effective-can": "palpate.train.coding:EFFECTIVE_CAN",
+    "plm-icd": "palpate.train.coding.chunked:KIND",
 }
 """Where each kind is defined; imported when it is needed."""
 _VERSION = "train-1"

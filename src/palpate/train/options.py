@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from palpate.cases.cohort import Cohort
 from palpate.models import Probabilities
@@ -68,6 +68,39 @@ class TorchOptions(SeededOptions):
     """Save the state of the training every so many steps, and after every epoch."""
     keep_training_files: bool = False
     """Keep OUT/.training when the training is done."""
+
+
+class EncoderOptions(TorchOptions):
+    """Options of a kind that starts from a transformers checkpoint, or from a small encoder of its own."""
+
+    checkpoint: Path | None = None
+    """The folder of a transformers checkpoint to fine-tune; None: a small encoder from scratch."""
+    trust: bool = False
+    """Allow a checkpoint with pickled weights (*.bin) or code of its own."""
+    vocab_size: int = Field(default=8000, ge=300)
+    """From scratch: the number of word pieces, learned from the training notes."""
+    min_patients: int = Field(default=5, ge=1)
+    """From scratch: word pieces are learned from words in the notes of at least this many patients."""
+    layers: int = Field(default=2, ge=1)
+    """From scratch: layers of the encoder."""
+    hidden: int = Field(default=128, ge=2)
+    """From scratch: width of the encoder."""
+    heads: int = Field(default=2, ge=1)
+    """From scratch: attention heads; must divide `hidden`."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """From scratch: dropout."""
+    warmup: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the steps in which the learning rate rises linearly; in the others it falls linearly."""
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Weight decay of AdamW; not applied to biases and norms."""
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    """Longer gradients are clipped to this length."""
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> EncoderOptions:
+        if self.hidden % self.heads:
+            raise ValueError(f"`heads` ({self.heads}) must divide `hidden` ({self.hidden})")
+        return self
 
 
 class Option(NamedTuple):

@@ -264,7 +264,8 @@ def test_a_copy_of_a_note_is_read_once(tmp_path: Path) -> None:
 
 
 def test_spans_of_note_nlp_are_evidence(tmp_path: Path) -> None:
-    tables = hospital() | {"CONDITION_OCCURRENCE": []}
+    ill: Row = {"person_id": 9, "condition_concept_id": 100, **dated("condition_start", 0)}
+    tables = hospital() | {"CONDITION_OCCURRENCE": [ill]}
     tables["NOTE"][1]["note_text"] = "Müde; heart failure. No heart failure before."
     spans = [(12, 100, "heart failure", "6", "Y"), (12, 100, "heart failure", "24", "N"), (12, 5, "Müde", "0", "")]
     spans += [(11, 100, "Heart failure", "3", ""), (31, 100, "note", "0-4", "")]

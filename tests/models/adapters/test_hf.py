@@ -412,7 +412,7 @@ def test_code_in_the_checkpoint_needs_trust(tmp_path: Path) -> None:
     path = checkpoint(tmp_path)
     (path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     spoil(path, model_type="own-model", auto_map={"AutoConfig": "own.OwnConfig"})
-    with pytest.raises(ConfigError, match=r"config.json can't be loaded"):
+    with pytest.raises(ConfigError, match=r"runs code of its own: own.py"):
         load(path)
     assert not (tmp_path / "ran").exists()
 

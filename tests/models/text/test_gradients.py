@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from palpate.cases.edits import Inputs
 from palpate.errors import MissingExtra
 from palpate.models import ModelSpec, load_model
-from palpate.models.adapters.hf import _Labels
+from palpate.models.text.classifiers import OutputLabels
 from palpate.models.text.gradients import (
     ATTINGRAD,
     ROLLOUT,
@@ -352,9 +352,8 @@ def test_a_slow_tokenizer_explains_nothing(tmp_path: Path) -> None:
         is_fast, pad_token_id = False, 0
 
     windows = replace(model._windows, tokenizer=Slow())
-    other = type(model)(
-        model._network, windows, model._options, activation="softmax", labels=_Labels(model.labels), fingerprint="x"
-    )
+    parts, labels = (model._network, windows, model._passes, model._options), OutputLabels(model.labels)
+    other = type(model)(*parts, activation="softmax", labels=labels, fingerprint="x")
     assert other.explains == ()
 
 

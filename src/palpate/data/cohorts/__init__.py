@@ -28,8 +28,10 @@ KINDS = {
     "mdace": ("MdaceOptions", "build_mdace"),
     "ade": ("AdeOptions", "build_ade"),
     "cxr": ("CxrCohortOptions", "build_cxr"),
+    "meds": ("MedsOptions", "build_meds"),
     "dicom": ("DicomOptions", "build_dicom"),
     "omop": ("OmopOptions", "build_omop"),
+    "fhir": ("FhirOptions", "build_fhir"),
 }
 """The options and the builder of each kind, in the module of the same name."""
 

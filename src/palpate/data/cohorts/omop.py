@@ -105,6 +105,10 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     settings = {"visit_kinds": list(kinds), "classes": list(options.classes), "types": list(options.types)}
     more = {"titles": pattern(options.titles), "concepts": list(concepts), "descendants": options.descendants}
     hospital.run("omop", {**settings, **more})
+    if options.outcome == "condition" and not hospital.frame("SELECT count(*) AS n FROM conditions").item():
+        problem = f"nobody has one of the conditions {', '.join(options.conditions)}"
+        hint = "check the concept ids, or add their descendants with `--set descendants=true`"
+        raise CohortError(problem, file=hospital.source(CONDITION.name), column="condition_concept_id", hint=hint)
     absent = [name.upper() for name in ("person", "death", "observation_period") if not there[name]]
     facts = [f"there is no table {', '.join(absent)}"] if absent else []
     facts.append("dates without a time of day are compared by day; midnight counts as no time of day")

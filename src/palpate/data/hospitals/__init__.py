@@ -34,6 +34,7 @@ TYPES: dict[str, pl.DataType] = {
     "INTEGER": pl.Int64(),
     "BIGINT": pl.Int64(),
     "BOOLEAN": pl.Boolean(),
+    "DOUBLE": pl.Float64(),
     "TIMESTAMP": pl.Datetime("us"),
 }
 DATES = "write 2039-07-23 or, with `dates=mdy` (the default) or `dates=dmy`, 7/23/2039 or 23/7/2039"

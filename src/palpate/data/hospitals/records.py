@@ -8,7 +8,7 @@ it are found (`sql/record_cases.sql`, `sql/record_notes.sql`), and who is left o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -64,6 +64,8 @@ class RecordOptions(BaseModel):
     """The moment of prediction: the end or the start of the visit."""
     visits: Annotated[Literal["inpatient", "all"] | Names, Field(union_mode="left_to_right")] = "inpatient"
     """Visits that are cases and readmissions: inpatient ones, all, or a list of visit concepts or encounter classes."""
+    people: Literal["known", "any"] = "known"
+    """Whether patients must be in the table of patients, if there is one."""
     gap_hours: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """A visit that begins sooner after the index is its continuation, not a readmission."""
     deaths: Literal["drop", "keep"] = "drop"
@@ -120,9 +122,13 @@ class Records(NamedTuple):
     notes: Mapping[str, tuple[str, str]]
     """Reasons of the reader for dropping a note: the step's name, and why."""
     visits: str = "visits"
+    """What the first step of the cases is called."""
     facts: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
-    """Columns of the table `measured` (`case_id`, ...), which the reader makes from `labelled`."""
+    """Columns of the table `measured` (`case_id`, ...), which `prepare` makes from `labelled`."""
+    start: tuple[FlowStep, ...] = ()
+    """What the reader has left out before."""
+    prepare: Callable[[Hospital, tuple[str, ...]], None] = lambda _hospital, _attributes: None
 
 
 @hides("texts", "notes")
@@ -144,15 +150,21 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
     hospital.progress("finding outcomes")
     settings = options.model_dump()
     follow = options.observation != "ignore" and options.outcome != "file"
-    settings |= {"has_people": records.has_people, "has_periods": records.has_periods, "follow": follow}
+    settings |= {
+        "has_people": records.has_people and options.people == "known",
+        "has_periods": records.has_periods,
+        "follow": follow,
+    }
     hospital.run("record_cases", settings)
     rows = hospital.frame("SELECT person_id AS subject_id, dropped FROM labelled")
-    flow = [FlowStep(options.cases if options.cases == "notes" else records.visits, rows.height, _count(rows))]
+    start = () if options.cases == "notes" else records.start
+    flow = [*start, FlowStep(options.cases if options.cases == "notes" else records.visits, rows.height, _count(rows))]
     flow += flow_steps(rows, _case_steps(options, records))
     refuse_empty(flow, records.source)
     hospital.progress("choosing notes")
     hospital.run("record_notes", {**settings, "same_day": options.keeps_same_day})
     screening = _note_flow(hospital, records, options)
+    records.prepare(hospital, records.attributes)
     frame = _cases(hospital, records)
     joined = _texts(hospital, records, options)
     tables: dict[str, pl.DataFrame] = {}
@@ -204,14 +216,18 @@ def _case_steps(options: RecordOptions, records: Records) -> dict[str, tuple[str
     by_visit, follow = options.cases == "visits", options.outcome != "file" and options.observation != "ignore"
     steps = {
         "kind": (by_visit, f"visits of the wanted kind ({kinds})", "another kind of visit"),
-        "person": (records.has_people, "patients who are known", "the patient is not in the table of patients"),
+        "person": (
+            records.has_people and options.people == "known",
+            "patients who are known",
+            "the patient is not in the table of patients",
+        ),
         "no index": (by_visit, f"with an index (the {end})", f"the {end} of the visit is not known"),
         "backwards": (by_visit, "visits that end after they begin", "the end is before the start"),
         "dead": (True, f"alive at the index (deaths: {options.deaths})", "died by the index"),
         "undated death": (options.outcome == "death", "deaths with a date", "died, but it is not known when"),
         "age": (options.min_age > 0, f"at least {options.min_age:g} years old", "younger, or the age is unknown"),
         "unobserved": (records.has_periods, "index in an observation period", "in no period of the patient"),
-        "follow-up": (follow, f"observed for {days} days", f"observed for less than {days} days after the index"),
+        "follow-up": (follow, f"observed for {days} days", f"observed for less than {days} days (see `observation`)"),
         "prevalent": (options.outcome == "condition", f"prevalent: {options.prevalent}", "had it by the index"),
     }
     return {key: (name, reason) for key, (applies, name, reason) in steps.items() if applies}
@@ -236,7 +252,7 @@ def _note_flow(hospital: Hospital, records: Records, options: RecordOptions) -> 
 
 def _cases(hospital: Hospital, records: Records) -> pl.DataFrame:
     """The kept cases without their texts, sorted by patient and time."""
-    further = "".join(f", measured.{each}" for each in records.attributes)
+    further = "".join(f', measured."{each}"' for each in records.attributes)
     joined = "LEFT JOIN measured USING (case_id)" if records.attributes else ""
     return hospital.frame(
         "SELECT kept.case_id, person_id AS patient_id, moment.wall AS time, age, gender, race, ethnicity, "
@@ -254,6 +270,11 @@ def _texts(hospital: Hospital, records: Records, options: RecordOptions) -> Join
         return None
     if not n_notes:
         raise CohortError("there are no notes", file=records.source, hint="use `text=leave` for a cohort without text")
+    return join_texts(hospital)
+
+
+def join_texts(hospital: Hospital) -> Joined:
+    """One text per case from `parts` (case, note, place), `texts` and `notes` (note, category)."""
     hospital.progress("joining texts")
     rows = _rows(
         hospital,

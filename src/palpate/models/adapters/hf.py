@@ -12,12 +12,17 @@ names of the classes (`id2label`), or by the option `positive`.
       bert: hf:models/bert
       longer: {source: hf:models/bert, long: sliding, stride: 128, pooling: max}
 
+A checkpoint that cuts notes into chunks by itself (PLM-ICD and its kin; `palpate.models.text.passes`) reads them whole:
+
+      coder: {source: hf:models/plm-icd, trust: true, chunk: 128, max_tokens: 4000}
+
 Speed: the rows of a call are tokenised together, sorted by their exact number of tokens and cut into batches
 by a token budget, so there is little padding; equal windows of different rows are run once.
 
 A checkpoint explains itself by gradients (`palpate.models.text.gradients`), token by token; text beyond its window is
 in no piece. Each window of a longer note is explained by itself: a token's score is the mean over the windows that
-read it or, where the note's prediction is that of its strongest window (`pooling: max`), that window's score.
+read it or, where the note's prediction is that of its strongest window (`pooling: max`), that window's score. One that
+returns the attention of each label over the tokens of a note also explains itself by that.
 """
 
 from __future__ import annotations
@@ -25,28 +30,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
-from palpate.models.classes import ClassOptions, positive_of, unclear
-from palpate.models.networks import Activation, n_labels_of, probabilities_of, require_torch
+from palpate.models.classes import ClassOptions
+from palpate.models.networks import Activation, probabilities_of, require_torch
 from palpate.models.options import checked_by, digest, parse_options
-from palpate.models.text import batches_within, lengths_of, padded
+from palpate.models.text import lengths_of, padded
 from palpate.models.text.checkpoints import (
     check_checkpoint,
-    lacks_weights,
+    check_own_code,
     load_config,
-    load_network,
     load_tokenizer,
     positions_of,
 )
+from palpate.models.text.classifiers import OutputLabels, activation_of, load_classifier, output_labels
 from palpate.models.text.gradients import (
+    ATTENTION,
     ATTINGRAD,
     BATCH_TOKENS,
     N_STEPS,
@@ -57,6 +62,8 @@ from palpate.models.text.gradients import (
     log_odds,
     token_scores,
 )
+from palpate.models.text.passes import Passes, embedding_of, logits_of
+from palpate.models.text.reading import Reading, Trial, chunk_passes, plain_passes, reading_of
 from palpate.models.text.rollout import attention_rollout
 from palpate.models.text.windows import Long, MeanScores, TextWindows, Windows, text_windows
 from palpate.results import Asked, Attributions
@@ -71,10 +78,17 @@ _FILES_IF_TRUSTED = (".bin", ".py")
 class HfOptions(ClassOptions):
     """Options of a checkpoint."""
 
-    long: Long = "truncate"
-    """What to do with notes longer than the window: read the beginning only, or all of it in overlapping windows."""
+    long: Long | None = None
+    """Notes longer than the window: read the beginning only (truncate), all in overlapping windows (sliding), or all at
+    once (chunked), for checkpoints that cut notes by themselves; default: chunked if the checkpoint does, else
+    truncate."""
     max_tokens: int | None = Field(default=None, ge=1)
-    """Tokens in a window, special ones included; default: as many as model and tokenizer allow."""
+    """Tokens in a window, special ones included; default: as many as model and tokenizer allow. Chunked: tokens of a
+    note; default: as many as its configuration says, else all."""
+    chunk: int | None = Field(default=None, ge=2)
+    """Chunked: tokens in one of the checkpoint's own chunks; default: `chunk_size` in its configuration."""
+    problem_type: Literal["single_label_classification", "multi_label_classification"] | None = None
+    """Whether the outputs are classes or labels, for a checkpoint that does not say so."""
     stride: int | None = Field(default=None, ge=0)
     """Sliding: how many tokens two adjacent windows share; default: a quarter of the window."""
     pooling: Literal["mean", "max"] = "mean"
@@ -90,12 +104,11 @@ class HfOptions(ClassOptions):
     trust: bool = False
     """Allow pickled weights, and code that comes with the checkpoint."""
 
-
-class _Labels(NamedTuple):
-    """The labels; of two classes also which one they are: the first, the second, or both where that is not known."""
-
-    names: tuple[str, ...]
-    kept: Literal[0, 1, "both"] = 1
+    @model_validator(mode="after")
+    def _chunks_fit(self) -> HfOptions:
+        if self.chunk is not None and self.long not in (None, "chunked"):
+            raise ValueError(f"`chunk` is given, but `long` is {self.long}; chunks go with `long: chunked`")
+        return self
 
 
 class HfModel(Model):
@@ -105,10 +118,11 @@ class HfModel(Model):
         self,
         network: Any,
         windows: TextWindows,
+        passes: Passes,
         options: HfOptions,
         *,
         activation: Activation,
-        labels: _Labels,
+        labels: OutputLabels,
         fingerprint: str,
     ) -> None:
         self.labels, self.fingerprint, self._kept = labels.names, fingerprint, labels.kept
@@ -116,13 +130,10 @@ class HfModel(Model):
         self.rows_per_call = options.batch_size or _ROWS_PER_CALL
         self.characters_per_call = None if options.batch_size else _CHARACTERS_PER_CALL
         self.window = windows.reads
-        self._network, self._windows, self._options = network, windows, options
-        self._activation = activation
-        pad = windows.tokenizer.pad_token_id
-        self._pad = int(pad) if pad is not None else None
+        self._network, self._windows, self._passes, self._options = network, windows, passes, options
+        self._activation, self._pad = activation, passes.pad
         # Only fast tokenizers report the offsets of their tokens.
-        explains = (*WAYS, ROLLOUT, ATTINGRAD) if hasattr(network, "set_attn_implementation") else WAYS
-        self.explains = explains if getattr(windows.tokenizer, "is_fast", False) else ()
+        self.explains = _explains(network, passes) if getattr(windows.tokenizer, "is_fast", False) else ()
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Probabilities of the texts, in the order of the rows."""
@@ -157,9 +168,9 @@ class HfModel(Model):
         limits: dict[str, Any] = {
             "filler": self._pad or 0,
             "batch_tokens": min(self._options.batch_tokens, BATCH_TOKENS),
-            "max_rows": None if self._pad is not None else 1,
+            "max_rows": self._passes.max_rows,
         }
-        embedding = self._network.get_input_embeddings()
+        embedding, rows_embedded = embedding_of(self._network), self._passes.rows_embedded
         if way in WAYS:
             empty = [self._without_text(len(row)) for row in ids]
             how: dict[str, Any] = {
@@ -167,14 +178,37 @@ class HfModel(Model):
                 "network": self._network,
                 "baseline": empty,
                 "n_steps": self._options.steps,
+                "rows_embedded": rows_embedded,
             }
             return token_scores(self._logit, embedding, ids, labels, **how, **limits)
-        first = self._windows.tokenizer.cls_token_id is not None
-        rolled = attention_rollout(self._network, ids, reads_first=first, **limits)
-        if way == ROLLOUT:
-            return rolled
-        sizes = gradient_sizes(self._logit, embedding, ids, labels, **limits)
-        return [attention * size for attention, size in zip(rolled, sizes, strict=True)]
+        if self._passes.attention is not None:
+            looked = self._label_attention(ids, labels)
+        else:
+            first = self._windows.tokenizer.cls_token_id is not None
+            looked = attention_rollout(self._network, ids, reads_first=first, **limits)
+        if way in (ATTENTION, ROLLOUT):
+            return looked
+        sizes = gradient_sizes(self._logit, embedding, ids, labels, rows_embedded=rows_embedded, **limits)
+        return [attention * size for attention, size in zip(looked, sizes, strict=True)]
+
+    def _label_attention(self, ids: Sequence[Sequence[int]], labels: Sequence[int]) -> list[NDArray[np.float64]]:
+        """The weights with which the network itself says that each label gathers the tokens."""
+        import torch
+
+        field, out = self._passes.attention, [np.zeros(0)] * len(ids)
+        if field is None:
+            raise ValueError("this network does not return the attention of its labels")
+        first = {"both": 0, 0: 0}.get(self._kept, int(self._network.config.num_labels) - len(self.labels))
+        distinct, which = _distinct([list(row) for row in ids])
+        with torch.inference_mode():
+            for rows in self._passes.batches(self._options.batch_tokens, lengths_of(distinct)):
+                passed = self._passes.tensors([distinct[row] for row in rows])
+                weights = field.weights(self._network(**passed, **dict.fromkeys(field.asked_by, True)))
+                place = {row: k for k, row in enumerate(rows.tolist())}
+                for pair in [pair for pair, row in enumerate(which) if row in place]:
+                    own = weights[place[which[pair]], labels[pair] + first, : len(ids[pair])]
+                    out[pair] = np.asarray(own.double().numpy())
+        return out
 
     def words(self) -> Sequence[str]:
         """The tokenizer's entries, without the special ones."""
@@ -207,7 +241,7 @@ class HfModel(Model):
         if self._windows.frame.has_types:
             types = [self._windows.frame.types(int(n)) for n in mask.sum(1)]
             batch["token_type_ids"] = torch.from_numpy(padded(types, 0))
-        logits = self._network(**batch).logits
+        logits = logits_of(self._network(**self._passes.shaped(batch)))
         if self._kept == 0:
             logits = logits.flip(1)
         # `log_odds` counts the labels of two classes from the second.
@@ -225,17 +259,24 @@ class HfModel(Model):
     def _logits(self, ids: list[list[int]]) -> NDArray[np.float64]:
         import torch
 
-        # Without a padding token, models of the GPT family refuse more than one row.
-        max_rows = None if self._pad is not None else 1
         logits = np.empty((len(ids), int(self._network.config.num_labels)))
         low = self._options.dtype == "bfloat16"
         # Autocast instead of casting the weights: as fast here, and less than half the error.
         with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16) if low else nullcontext():
-            for rows in batches_within(self._options.batch_tokens, lengths_of(ids), max_rows=max_rows):
-                batch = self._windows.frame.batch([ids[row] for row in rows], self._pad or 0)
-                tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
-                logits[rows] = self._network(**tensors).logits.float().numpy()
+            for rows in self._passes.batches(self._options.batch_tokens, lengths_of(ids)):
+                output = self._network(**self._passes.tensors([ids[row] for row in rows]))
+                logits[rows] = logits_of(output).float().numpy()
         return logits
+
+
+def _explains(network: Any, passes: Passes) -> tuple[str, ...]:
+    """The ways in which a network can be explained."""
+    ways: tuple[str, ...] = WAYS if passes.gradients else ()
+    if passes.attention is not None:
+        return (ATTENTION, *ways, *((ATTINGRAD,) if ways else ()))
+    if passes.whole_notes or not hasattr(network, "set_attn_implementation"):
+        return ways
+    return (*ways, ROLLOUT, ATTINGRAD)
 
 
 def _distinct(ids: list[list[int]]) -> tuple[list[list[int]], list[int]]:
@@ -273,10 +314,11 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
 
     if own.threads is not None:
         torch.set_num_threads(own.threads)
+    check_own_code(path, trust=own.trust)
     config = load_config(path, trust=own.trust)
-    _activation(config, path)
+    activation_of(config, path, given=own.problem_type)
     tokenizer = load_tokenizer(path, trust=own.trust)
-    network = _classifier(config, path, trust=own.trust)
+    network = load_classifier(config, path, trust=own.trust)
 
     def fingerprint(windows: TextWindows) -> str:
         return _fingerprint(path, own, windows)
@@ -295,72 +337,36 @@ def of_network(
 ) -> HfModel:
     """A classifier and its tokenizer, which are in memory, as a model; `path` is where they came from, for messages."""
     where = Path(source) if path is None else path
-    activation = _activation(network.config, where)
-    windows = text_windows(
-        tokenizer,
-        long=own.long,
-        max_tokens=own.max_tokens,
-        limit=positions_of(network),
-        stride=own.stride,
-        source=source,
-    )
-    labels, version = _labels(network.config, activation, own, where), fingerprint(windows)
-    return HfModel(network.eval(), windows, own, activation=activation, labels=labels, fingerprint=version)
+    network = network.eval()
+    positions, reading = positions_of(network), reading_of(network, own.long, own.chunk, own.max_tokens)
 
+    def windows_of(reading: Reading) -> TextWindows:
+        most = {"max_tokens": reading.max_tokens, "limit": positions}
+        return text_windows(tokenizer, long=reading.long, stride=own.stride, source=source, **most)
 
-def _classifier(config: Any, path: Path, *, trust: bool) -> Any:
-    """The classifier with all its weights; a head that the file does not contain is never made up."""
-    import transformers
-
-    architectures = config.architectures or []
-    if architectures and not any("SequenceClassification" in name for name in architectures):
-        raise ConfigError(
-            f"this is a checkpoint of {', '.join(architectures)}, not of a sequence classifier", file=path
-        )
-    kind = transformers.AutoModelForSequenceClassification
-    network, missing = load_network(kind, path, trust=trust, config=config)
-    if missing:
-        hint = "it would predict at random; give the fine-tuned checkpoint"
-        raise lacks_weights(missing, "a sequence classifier", path, hint=hint)
-    return network.eval()
-
-
-def _activation(config: Any, path: Path) -> Activation:
-    n_outputs, task = int(config.num_labels), config.problem_type
-    if task == "regression":
-        raise ConfigError("problem_type is regression: the outputs are not probabilities", file=path)
-    if task == "multi_label_classification" or (task is None and n_outputs == 1):
-        return "sigmoid"
-    if n_outputs == 1:
-        raise ConfigError("problem_type is single_label_classification, but there is only one class", file=path)
-    return "softmax"
-
-
-def _labels(config: Any, activation: Activation, own: HfOptions, path: Path) -> _Labels:
-    n_outputs = int(config.num_labels)
-    names = tuple(str(config.id2label[i]) for i in range(n_outputs))
-    n_labels = n_labels_of(n_outputs, activation)
-    if own.labels is not None and len(own.labels) != n_labels:
-        raise ConfigError(f"`labels` names {len(own.labels)} labels, but the model gives {n_labels}", file=path)
-    if n_labels == n_outputs:
-        return _Labels(own.labels or names)
-    kept = positive_of(names, own, file=path)
-    if kept is None and own.labels is not None:
-        raise unclear(names, file=path)
-    if kept is None:
-        return _Labels(names, "both")
-    return _Labels(own.labels or (names[kept],), 0 if kept == 0 else 1)
+    windows = windows_of(reading)
+    trial = Trial.of(network, tokenizer, windows.frame, positions=positions, source=source)
+    if reading.long == "chunked":
+        passes: Passes = chunk_passes(trial, chunk=reading.chunk, max_tokens=reading.max_tokens)
+    else:
+        passes = plain_passes(trial) if own.long is None else Passes(trial.frame, trial.pad)
+        windows = windows_of(Reading("chunked", None, own.max_tokens)) if passes.whole_notes else windows
+    attends = passes.attention is not None
+    activation = activation_of(network.config, where, given=own.problem_type, attends=attends)
+    labels, version = output_labels(network.config, activation, own, where), fingerprint(windows)
+    return HfModel(network, windows, passes, own, activation=activation, labels=labels, fingerprint=version)
 
 
 def _fingerprint(path: Path, own: HfOptions, windows: TextWindows) -> str:
     suffixes = _FILES + (_FILES_IF_TRUSTED if own.trust else ())
     answer_options = {
-        "long": own.long,
+        "long": windows.long,
         "max_tokens": windows.max_tokens,
         "dtype": own.dtype,
         "positive": own.positive,
         "fingerprint": own.fingerprint,
         "sliding": [windows.overlap, own.pooling] if own.long == "sliding" else None,
+        **{name: value for name in ("chunk", "problem_type") if (value := getattr(own, name)) is not None},
     }
     return digest(
         VERSION,

@@ -5,6 +5,9 @@ prediction for a case (`case_id`, with `cohort` where case ids repeat between co
 for the text with that hash: these are the altered texts, which `palpate plan` writes out. A row with both is the
 prediction for the text; its `case_id` is then only for the reader, because altered copies of a case share it.
 
+A file in the schema of meds-evaluation (`subject_id`, `prediction_time`, `predicted_boolean_probability`) needs no
+`case_id`: a cohort of MEDS has the subject and the time in its case ids.
+
 With `missing: report`, an empty cell, a mark such as NA and a case without a row are missing scores: NaN, which audits
 count. Without it they are errors.
 """
@@ -21,6 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import AfterValidator
 
+from palpate.cases.columns import prediction_ids
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import KEY_BYTES, key_of
 from palpate.delimited import FileLayout, check_delimiter, check_encoding, csv_rows
@@ -36,6 +40,7 @@ _PLAN = "`palpate plan` writes everything that must be scored"
 _REPORT = "fill it in, or set `missing: report` of the model to count missing scores and go on"
 _NOT_KNOWN = r"(?i)^\s*(?:|na|n/a|#n/a|nan|null|none|nil|missing|\.|-)\s*$"
 _KEY, _ROW = "key", "row"
+MEDS_KEY, MEDS_PROBABILITY = ("subject_id", "prediction_time"), "predicted_boolean_probability"
 
 
 class PredictionsOptions(Options):
@@ -181,6 +186,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
     names = (own.case,) if isinstance(own.case, str) else own.case
+    frame = _of_meds(frame, names, file)
     case = next((name for name in names if name in frame.columns), names[0])
     if case not in frame.columns and INPUT not in frame.columns:
         raise ConfigError(
@@ -204,6 +210,22 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
         fingerprint=digest(VERSION, relevant, [file]),
         may_miss=report,
     )
+
+
+def _of_meds(frame: pl.DataFrame, cases: Sequence[str], file: Path) -> pl.DataFrame:
+    """A file of meds-evaluation with case ids and its probabilities only; any other file as it is."""
+    if {*cases, INPUT} & set(frame.columns) or not {*MEDS_KEY, MEDS_PROBABILITY} <= set(frame.columns):
+        return frame
+    subject, time = (frame[name] for name in MEDS_KEY)
+    if time.dtype == pl.String:
+        time = time.str.to_datetime(strict=False)
+    empty = subject.is_null() | time.is_null()
+    if empty.any():
+        row = int(empty.arg_true()[0]) + 1
+        raise ConfigError("the subject or the prediction time can't be read", file=file, row=row)
+    ids = prediction_ids(subject, time).alias(cases[0])
+    others = [name for name in frame.columns if name in (COHORT, MEDS_PROBABILITY)]
+    return frame.select(ids, *others)
 
 
 def _read(file: Path, layout: FileLayout) -> pl.DataFrame:

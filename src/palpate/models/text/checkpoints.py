@@ -6,6 +6,7 @@ own. Weights that a checkpoint lacks are never made up silently: whoever loads o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,35 @@ def check_checkpoint(path: Path, *, trust: bool) -> None:
         "these weights are a pickle, which can run code when it is loaded",
         file=pickled,
         hint="save the checkpoint as safetensors, or set `trust` to true if it is your own",
+    )
+
+
+def check_own_code(path: Path, *, trust: bool) -> None:
+    """Refuse a checkpoint that would run code of its own, unless it is trusted; the sentence names the files.
+
+    A class that the library has itself is loaded from there, whatever code comes with the checkpoint.
+    """
+    import transformers
+
+    content = json.loads((path / "config.json").read_bytes())
+    own = [str(value) for value in (content.get("auto_map") or {}).values() if isinstance(value, str)]
+    if not own:
+        return
+    elsewhere = next((value for value in own if "--" in value), None)
+    if elsewhere is not None:
+        where, _, code = elsewhere.partition("--")
+        file = f"{code.partition('.')[0]}.py"
+        hint = f"put its {file} into the folder and remove '{where}--' from auto_map in config.json"
+        raise ConfigError(f"its code is not here but in {where}, and nothing is downloaded", file=path, hint=hint)
+    classes = content.get("architectures") or [value.rpartition(".")[2] for value in own]
+    known = content.get("model_type") in transformers.CONFIG_MAPPING
+    if trust or (known and all(hasattr(transformers, name) for name in classes)):
+        return
+    files = sorted({f"{value.rpartition('.')[0].replace('.', '/')}.py" for value in own})
+    raise ConfigError(
+        f"this checkpoint runs code of its own: {', '.join(files)} (for {', '.join(classes)})",
+        file=path,
+        hint="read that code, then set `trust` to true to run it",
     )
 
 

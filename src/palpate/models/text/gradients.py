@@ -66,13 +66,15 @@ def token_scores(
     n_steps: int = N_STEPS,
     batch_tokens: int = BATCH_TOKENS,
     max_rows: int | None = None,
+    rows_embedded: Callable[[int], int] | None = None,
 ) -> list[Floats]:
     """A score for each token of each row; `labels[k]` is the label for which row k is explained.
 
     `network` is the module that `forward` calls, if it is none itself (`deeplift` follows its activations), `embedding`
     the module that `forward` calls once, with the ids, and whose output is [n, longest, dimensions]. The
     network must be in eval mode, and rows must not depend on each other. `filler` pads rows; without a `baseline` it
-    also stands for every token of the baseline. Rows of similar length share a pass of at most `batch_tokens`.
+    also stands for every token of the baseline. Rows of similar length share a pass of at most `batch_tokens`. Where
+    the embedding cuts a row into several, in order, `rows_embedded` says into how many.
     """
     import torch
 
@@ -92,6 +94,7 @@ def token_scores(
                 continue
             further = (torch.from_numpy(attention_mask(lengths[rows])), torch.from_numpy(asked[rows]))
             at_once = max(batch_tokens // tokens.shape[1], len(rows))
+            at_once *= 1 if rows_embedded is None else rows_embedded(tokens.shape[1])
             found = _attribute(whole, embedding, way, tokens, empty, further, n_steps=n_steps, at_once=at_once)
             for row, values in zip(rows.tolist(), found, strict=True):
                 scores[row] = values[: lengths[row]]
@@ -157,7 +160,8 @@ def _attribute(
             tokens, empty, additional_forward_args=further, n_steps=n_steps, internal_batch_size=at_once
         )
     found = found.detach().double()
-    return np.asarray((found.norm(dim=-1) if way == _SIZES else found.sum(dim=-1)).numpy())
+    scores = found.norm(dim=-1) if way == _SIZES else found.sum(dim=-1)
+    return np.asarray(scores.reshape(len(tokens), -1).numpy())
 
 
 def _module(forward: Forward, network: Any) -> Any:

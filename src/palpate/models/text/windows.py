@@ -1,7 +1,8 @@
 """From text to the token windows that a transformer reads, and the point where it stops reading.
 
 A checkpoint reads at most `max_tokens` tokens at a time. A longer note is cut off behind them (`truncate`), or
-read in overlapping windows (`sliding`).
+read in overlapping windows (`sliding`). A checkpoint that cuts notes into chunks by itself (`chunked`) is given whole
+notes, up to `max_tokens` if it has such a limit: the number of its encoder's positions is none.
 
 With a tokenizer that splits at white space before anything else (BERT's and RoBERTa's), the tokens of a text up to
 a space do not depend on what follows that space. That is why the end of a long note may be left untokenised, and
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from palpate.errors import ConfigError
 from palpate.models.text import Ints, attention_mask, lengths_of, padded
 
-Long = Literal["truncate", "sliding"]
+Long = Literal["truncate", "sliding", "chunked"]
 
 _UNLIMITED = 1_000_000
 """A tokenizer without a limit reports 1e30; no model reads this many tokens at a time."""
@@ -211,7 +212,7 @@ class TextWindows:
         """Where the windows of a text begin; as with transformers' `stride`, windows share `overlap` tokens."""
         if n_tokens <= self.size:
             return [0]
-        if self.long == "truncate":
+        if self.long != "sliding":
             return [n_tokens - self.size if _cut_left(self.tokenizer) else 0]
         return list(range(0, n_tokens - self.overlap, self.size - self.overlap))
 
@@ -221,10 +222,14 @@ def text_windows(
 ) -> TextWindows:
     """How a checkpoint with this tokenizer reads texts; `limit` is the number of positions the model has."""
     declared = int(min(tokenizer.model_max_length or _UNLIMITED, _UNLIMITED))
-    known = [n for n in (limit, declared) if n is not None and 0 < n < _UNLIMITED]
+    known = [n for n in (limit, declared) if n is not None and 0 < n < _UNLIMITED and long != "chunked"]
     most = max_tokens if max_tokens is not None else min(known, default=None)
-    if limit is not None and most is not None and most > limit:
-        raise ConfigError(f"{source}: max_tokens is {most}, but the model has {limit} positions")
+    if limit is not None and most is not None and most > limit and long != "chunked":
+        raise ConfigError(
+            f"{source}: max_tokens is {most}, but the model has {limit} positions",
+            hint="`long: sliding` reads longer notes in windows; `long: chunked` is for checkpoints that cut notes "
+            "into chunks by themselves",
+        )
     frame = _frame(tokenizer, source)
     size = (_UNLIMITED if most is None else most) - len(frame.before) - len(frame.after)
     if size < 1:
@@ -235,7 +240,7 @@ def text_windows(
             f"{source}: stride is {overlap}, but a window holds {size} tokens of text",
             hint="stride is how many tokens two windows share",
         )
-    only_head = long == "truncate" and most is not None and _is_local(tokenizer) and not _cut_left(tokenizer)
+    only_head = long != "sliding" and most is not None and _is_local(tokenizer) and not _cut_left(tokenizer)
     return TextWindows(tokenizer, long, most, size, overlap, frame, _filler(tokenizer), only_head)
 
 

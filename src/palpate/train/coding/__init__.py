@@ -10,9 +10,9 @@ the evidence costs in coding performance. Notes without evidence train the codes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from palpate.models.networks import device_of, require_torch, torch_threads
 from palpate.models.networks.coding.words import N_SPECIAL, WordWindow, learn_words
 from palpate.models.options import digest
 from palpate.train.coding.evidence import find_evidence, read_table
-from palpate.train.coding.options import CamlOptions, CodingOptions, EffectiveCanOptions
+from palpate.train.coding.options import CamlOptions, CodeOptions, CodingOptions, EffectiveCanOptions
 from palpate.train.coding.vectors import read_vectors
 from palpate.train.notes import Split, split_notes
 from palpate.train.options import FitTask, Fitted, Kind, TrainingData, TrainStep
@@ -35,40 +35,60 @@ LIMITS = (
 )
 
 
-def check(options: CodingOptions, _labels: Sequence[str]) -> Mapping[str, Any]:
+def check(options: CodeOptions, _labels: Sequence[str]) -> dict[str, Any]:
     """torch and the evidence table are there; the result depends on the table's bytes."""
     require_torch("training a coding model")
     device_of(options.device)
     if options.evidence_table is not None:
         read_table(options.evidence_table)
-    files = {"evidence": options.evidence_table, "vectors": options.vectors}
+    files = {"evidence": options.evidence_table, "vectors": getattr(options, "vectors", None)}
     return {name: digest(name, {}, [file]) for name, file in files.items() if file is not None}
 
 
-def read_codes(cohort: Cohort, _options: CodingOptions) -> TrainingData:
+def read_codes(cohort: Cohort, _options: CodeOptions) -> TrainingData:
     """All notes; some labels may have no training note."""
     return TrainingData(cohort, split_notes(cohort, rare_labels=True))
 
 
+class CodingParts(NamedTuple):
+    """What is trained: how notes are read, and a network with initial weights."""
+
+    window: Any
+    network: Any
+    facts: dict[str, Any]
+
+
 def fit(split: Split, options: CodingOptions, task: FitTask) -> Fitted:
+    """A network of words."""
+    from palpate.train.coding.training import CodingTraining
+
+    def parts() -> CodingParts:
+        window = make_window(split, options)
+        network, known = make_network(split, window, options, task.seed or 0)
+        return CodingParts(window, network, {**known, "n_words": len(window.words)})
+
+    return fit_codes(split, options, task, parts, CodingTraining)
+
+
+def fit_codes(
+    split: Split, options: CodeOptions, task: FitTask, parts: Callable[[], CodingParts], training: Any
+) -> Fitted:
     """One network at its best epoch, and its validation probabilities as an audit will get them."""
     from palpate.models.networks.coding.model import CodingModel, write_coding
     from palpate.train.coding.batches import prepare
-    from palpate.train.coding.training import CodingTraining
 
     task.progress(TrainStep("words", 0, 1))
-    window = make_window(split, options)
-    read = [window.read(notes.texts) for notes in (split.train, split.validation)]
-    marked, facts = _evidence(split, read[0], options)
-    seed = task.seed or 0
     with torch_threads(options.threads):
-        network, known = make_network(split, window, options, seed)
-        best, history = CodingTraining(
+        window, network, known = parts()
+        read = [window.read(notes.texts) for notes in (split.train, split.validation)]
+        marked, facts = _evidence(split, read[0], options)
+        weights = {"y_train": split.train.y, "class_weight": options.class_weight, "padding": window.padding}
+        best, history = training(
             network,
-            prepare(read[0], split.train, split.train.y, options.class_weight, marked),
-            prepare(read[1], split.validation, split.train.y, options.class_weight),
+            prepare(read[0], split.train, evidence=marked, **weights),
+            prepare(read[1], split.validation, **weights),
             options,
-            seed=seed,
+            seed=task.seed or 0,
             home=task.scratch,
             progress=task.progress,
         ).run()
@@ -83,7 +103,7 @@ def fit(split: Split, options: CodingOptions, task: FitTask) -> Fitted:
 
     measure = options.measure(len(split.labels))
     chosen = {"epochs": best["epoch"], "stopped_on": measure, measure: best[measure], **known}
-    return Fitted(p, save, {**chosen, **_facts(network, window, split), "tried": history, **facts})
+    return Fitted(p, save, {**chosen, **_facts(network, split), "tried": history, **facts})
 
 
 def make_window(split: Split, options: CodingOptions) -> WordWindow:
@@ -114,20 +134,21 @@ def make_network(split: Split, window: WordWindow, options: CodingOptions, seed:
         torch.manual_seed(seed)
         network = CodingNetwork(shape, window.n_ids, len(split.labels))
     with torch.no_grad():
-        network.bias.copy_(torch.from_numpy(_first_bias(split.train.y, options.class_weight)))
+        network.bias.copy_(torch.from_numpy(first_bias(split.train.y, options.class_weight)))
         if vectors is not None:
             network.embedding.weight[vectors.rows + N_SPECIAL] = torch.from_numpy(vectors.values)
     return network, {} if vectors is None else {"words_with_vectors": len(vectors.rows)}
 
 
-def _first_bias(y: NDArray[np.uint8], class_weight: str) -> NDArray[np.float32]:
+def first_bias(y: NDArray[np.uint8], class_weight: str) -> NDArray[np.float32]:
+    """The log-odds of each label's share of the training notes; 0 where classes weigh the same."""
     if class_weight == "balanced":
         return np.zeros(y.shape[1], dtype=np.float32)
     n, n_positive = len(y), y.sum(axis=0, dtype=np.float64)
     return np.asarray(np.log((n_positive + 0.5) / (n - n_positive + 0.5)), dtype=np.float32)
 
 
-def _evidence(split: Split, read: Any, options: CodingOptions) -> tuple[Any, dict[str, Any]]:
+def _evidence(split: Split, read: Any, options: CodeOptions) -> tuple[Any, dict[str, Any]]:
     file = options.evidence_table
     if file is None:
         return (), {}
@@ -135,10 +156,9 @@ def _evidence(split: Split, read: Any, options: CodingOptions) -> tuple[Any, dic
     return evidence.notes, evidence.facts()
 
 
-def _facts(network: Any, window: WordWindow, split: Split) -> dict[str, Any]:
+def _facts(network: Any, split: Split) -> dict[str, Any]:
     n_positive = split.train.y.sum(axis=0)
     return {
-        "n_words": len(window.words),
         "n_labels": len(split.labels),
         "n_labels_without_a_training_note": int((n_positive == 0).sum()),
         "shape": network.shape.model_dump(mode="json"),

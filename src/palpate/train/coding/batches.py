@@ -50,6 +50,7 @@ class PreparedNotes(NamedTuple):
     y: NDArray[np.uint8]
     weight: Floats
     evidence: Sequence[Sequence[Marked]]
+    padding: int
 
     def batch(self, rows: Ints) -> CodingBatch:
         """What the network and its losses need for some notes."""
@@ -57,7 +58,7 @@ class PreparedNotes(NamedTuple):
 
         lengths = self.lengths[rows]
         return CodingBatch(
-            torch.from_numpy(padded([self.ids[row] for row in rows], PADDING)),
+            torch.from_numpy(padded([self.ids[row] for row in rows], self.padding)),
             torch.from_numpy(attention_mask(lengths).astype(bool)),
             torch.from_numpy(self.y[rows].astype(np.float32)),
             torch.from_numpy(self.weight[rows].astype(np.float32)),
@@ -83,10 +84,12 @@ def prepare(
     y_train: NDArray[np.uint8],
     class_weight: str,
     evidence: Sequence[Sequence[Marked]] = (),
+    *,
+    padding: int = PADDING,
 ) -> PreparedNotes:
     """Notes with class weights from the training split; a label with only one class there has weight 1."""
     ids = [one.ids.tolist() for one in read]
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = class_weights(y_train, class_weight)
     weights[~np.isfinite(weights).all(axis=1)] = 1.0
-    return PreparedNotes(ids, lengths_of(ids), notes.y, example_weights(notes.y, weights), evidence)
+    return PreparedNotes(ids, lengths_of(ids), notes.y, example_weights(notes.y, weights), evidence, padding)

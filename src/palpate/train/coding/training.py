@@ -11,6 +11,7 @@ codes; with sums they would drown them. Padding counts nowhere.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +24,8 @@ from palpate.models.networks import probabilities_of
 from palpate.models.text import batches_within
 from palpate.train.cards import best_f1
 from palpate.train.coding.batches import PreparedNotes
-from palpate.train.coding.options import AT, CodingOptions
+from palpate.train.coding.options import AT, CodeOptions, PlmIcdOptions
+from palpate.train.fine_tuning import adamw, warm_up
 from palpate.train.loop import Ints, Training, shuffled_by_length
 from palpate.train.options import Progress
 
@@ -41,7 +43,7 @@ class CodingTraining(Training):
         network: Any,
         train: PreparedNotes,
         validation: PreparedNotes,
-        options: CodingOptions,
+        options: CodeOptions,
         *,
         seed: int,
         home: Path,
@@ -53,7 +55,7 @@ class CodingTraining(Training):
             network,
             options,
             n_examples=len(train.ids),
-            rates=(options.learning_rate,),
+            rates=(options.rate,),
             patience=options.patience,
             max_grad_norm=options.max_grad_norm,
             seed=seed,
@@ -63,7 +65,7 @@ class CodingTraining(Training):
 
     def new_optimizer(self) -> Any:
         """Adam."""
-        return torch.optim.Adam(self.network.parameters(), lr=self._own.learning_rate)
+        return torch.optim.Adam(self.network.parameters(), lr=self._own.rate)
 
     def batches(self) -> list[Ints]:
         """Notes of similar length together."""
@@ -100,6 +102,29 @@ class CodingTraining(Training):
                 batch = notes.batch(rows).on(self.device)
                 out[rows] = self.network(batch.ids, batch.mask).double().cpu().numpy()
         return probabilities_of(out, "sigmoid")
+
+
+class ChunkedTraining(CodingTraining):
+    """The same for a network whose encoder is fine-tuned: AdamW, warm-up, long notes in parts."""
+
+    _own: PlmIcdOptions
+
+    def new_optimizer(self) -> Any:
+        """AdamW, without weight decay for biases and norms."""
+        if self._own.recompute:
+            encoder = self.network.encoder
+            getattr(encoder, "activation_checkpointing_enable", encoder.gradient_checkpointing_enable)()
+        return adamw(self.network, self._own.weight_decay)
+
+    def learning_rate(self) -> float:
+        """Rises linearly during the warm-up, then falls linearly to 0."""
+        n_steps = math.ceil(len(self._train.ids) / self._own.batch_size)
+        done = self.state.epoch * n_steps + self.state.step
+        return super().learning_rate() * warm_up(done, n_steps * self._own.epochs, self._own.warmup)
+
+    def parts(self, rows: Ints) -> list[Ints]:
+        """Notes whose tokens fit into one pass, longest first."""
+        return [rows[some] for some in batches_within(self._own.batch_tokens, self._train.lengths[rows])]
 
 
 def code_loss(logits: Any, y: Any, weight: Any, *, focus: float = 0.0) -> Any:

@@ -18,29 +18,35 @@ from palpate.models.networks import device_of, require_torch, torch_threads
 from palpate.models.options import digest
 from palpate.models.text.checkpoints import check_checkpoint, quiet
 from palpate.train.notes import Split
-from palpate.train.options import FitTask, Fitted, Kind, TrainStep
+from palpate.train.options import EncoderOptions, FitTask, Fitted, Kind, TrainStep
 from palpate.train.transformer.options import TransformerOptions
 
 
 def _check(options: TransformerOptions, _labels: Sequence[str]) -> Mapping[str, Any]:
     """The libraries and the checkpoint are there; the result depends on the checkpoint's bytes."""
+    return check_encoder(options, "training a transformer")
+
+
+def check_encoder(options: EncoderOptions, what: str) -> dict[str, Any]:
+    """The same for every kind that starts from a checkpoint."""
     path = options.checkpoint
     if path is not None:
         check_checkpoint(path, trust=options.trust)
-    require_torch("training a transformer", "transformers")
+    require_torch(what, "transformers")
     device_of(options.device)
     files = [] if path is None else [file for file in path.iterdir() if file.is_file()]
     return {"checkpoint": digest("checkpoint", {}, files)} if files else {}
 
 
 def _fit(split: Split, options: TransformerOptions, task: FitTask) -> Fitted:
-    from palpate.train.transformer.network import make_network, make_tokenizer, tokenise_notes
+    from palpate.train.transformer.network import SCRATCH_TOKENS, make_network, make_tokenizer, tokenise_notes
     from palpate.train.transformer.training import TransformerTraining
 
     seed = task.seed or 0
     task.progress(TrainStep("tokens", 0, 1))
     with torch_threads(options.threads):
-        tokenizer = make_tokenizer(split.train, options, task.scratch)
+        most = options.max_tokens or SCRATCH_TOKENS
+        tokenizer = make_tokenizer(split.train, options, task.scratch, max_tokens=most)
         network, windows = make_network(tokenizer, split.labels, options, seed)
         training = TransformerTraining(
             network,

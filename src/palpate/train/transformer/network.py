@@ -21,6 +21,7 @@ from palpate.models.text import lengths_of
 from palpate.models.text.checkpoints import lacks_weights, load_network, load_tokenizer, positions_of, quiet
 from palpate.models.text.windows import Frame, TextWindows, clean, text_windows
 from palpate.train.notes import Floats, Notes, class_weights, example_weights
+from palpate.train.options import EncoderOptions
 from palpate.train.transformer.options import TransformerOptions
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -32,12 +33,12 @@ _LETTERS = sorted(set(string.ascii_lowercase + string.digits + string.punctuatio
 # --- tokenizer ----------------------------------------------------------------------------------------------
 
 
-def make_tokenizer(notes: Notes, options: TransformerOptions, scratch: Path) -> Any:
+def make_tokenizer(notes: Notes, options: EncoderOptions, scratch: Path, *, max_tokens: int) -> Any:
     """The checkpoint's tokenizer, or a newly trained one, which is kept for a resumed training."""
     kept = scratch / "tokenizer"
     if options.checkpoint is None and not kept.is_dir():
         with quiet(), replacing(kept, folder=True) as draft:
-            train_tokenizer(notes, options).save_pretrained(draft)
+            train_tokenizer(notes, options, max_tokens).save_pretrained(draft)
     # A new one is read back too: the library records that it was loaded, and a resumed training must write the same.
     tokenizer = load_tokenizer(options.checkpoint or kept, trust=options.trust)
     if tokenizer.pad_token is None:
@@ -45,7 +46,7 @@ def make_tokenizer(notes: Notes, options: TransformerOptions, scratch: Path) -> 
     return tokenizer
 
 
-def train_tokenizer(notes: Notes, options: TransformerOptions) -> Any:
+def train_tokenizer(notes: Notes, options: EncoderOptions, max_tokens: int) -> Any:
     """An uncased WordPiece tokenizer, without words that only a few patients' notes have."""
     from tokenizers import decoders, models, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -68,7 +69,7 @@ def train_tokenizer(notes: Notes, options: TransformerOptions) -> Any:
     backend.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
-        model_max_length=options.max_tokens or SCRATCH_TOKENS,
+        model_max_length=max_tokens,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
         **{f"{name.strip('[]').lower()}_token": name for name in SPECIAL},
     )
@@ -155,10 +156,11 @@ def make_network(
     return TransformerClassifier(network.float(), windows)
 
 
-def _small(tokenizer: Any, options: TransformerOptions, task: dict[str, Any]) -> Any:
+def small_config(tokenizer: Any, options: EncoderOptions, positions: int, **task: Any) -> Any:
+    """The sizes of a small encoder from scratch."""
     import transformers
 
-    config = transformers.BertConfig(
+    return transformers.BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=options.hidden,
         num_hidden_layers=options.layers,
@@ -166,9 +168,15 @@ def _small(tokenizer: Any, options: TransformerOptions, task: dict[str, Any]) ->
         intermediate_size=4 * options.hidden,
         hidden_dropout_prob=options.dropout,
         attention_probs_dropout_prob=options.dropout,
-        max_position_embeddings=options.max_tokens or SCRATCH_TOKENS,
+        max_position_embeddings=positions,
         **task,
     )
+
+
+def _small(tokenizer: Any, options: TransformerOptions, task: dict[str, Any]) -> Any:
+    import transformers
+
+    config = small_config(tokenizer, options, options.max_tokens or SCRATCH_TOKENS, **task)
     return transformers.BertForSequenceClassification(config)
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from palpate.models.text import batches_within
+from palpate.train.fine_tuning import adamw, warm_up
 from palpate.train.loop import Ints, Training, shuffled_by_length
 from palpate.train.options import Progress
 from palpate.train.transformer.network import TokenisedNotes
 from palpate.train.transformer.options import TransformerOptions
 
 _VALIDATION_TOKENS = 4096
-_NO_DECAY = ("bias", "norm.weight")
 
 
 class TransformerTraining(Training):
@@ -49,14 +49,7 @@ class TransformerTraining(Training):
 
     def new_optimizer(self) -> Any:
         """AdamW, without weight decay for biases and norms."""
-        named = [(name.lower(), weight) for name, weight in self.network.named_parameters() if weight.requires_grad]
-        decayed = [weight for name, weight in named if not name.endswith(_NO_DECAY)]
-        others = [weight for name, weight in named if name.endswith(_NO_DECAY)]
-        groups = [
-            {"params": decayed, "weight_decay": self._own.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
-        return torch.optim.AdamW(groups, lr=1.0)
+        return adamw(self.network, self._own.weight_decay)
 
     def batches(self) -> list[Ints]:
         """Notes of similar length together."""
@@ -64,10 +57,8 @@ class TransformerTraining(Training):
 
     def learning_rate(self) -> float:
         """Rises linearly during the warm-up, then falls linearly to 0."""
-        total = self._n_steps * self._own.epochs
-        warm, done = int(total * self._own.warmup), self.state.epoch * self._n_steps + self.state.step
-        share = (done + 1) / warm if done < warm else max(0.0, (total - done) / max(1, total - warm))
-        return super().learning_rate() * share
+        done = self.state.epoch * self._n_steps + self.state.step
+        return super().learning_rate() * warm_up(done, self._n_steps * self._own.epochs, self._own.warmup)
 
     def row_facts(self) -> dict[str, Any]:
         """The learning rate at its peak."""

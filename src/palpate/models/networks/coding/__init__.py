@@ -1,8 +1,9 @@
 """Coding networks: thousands of labels, each with an attention of its own over the words of a note.
 
 `palpate train caml` and `effective-can` write them as a folder with `network.json` (the sizes below, enough to build
-the network again), `vocabulary.json` (`words`) and `model.safetensors` (the weights of `layers`). `model` reads the
-folder back and explains what the network looked at.
+the network again), `vocabulary.json` (`words`) and `model.safetensors` (the weights of `layers`). `plm-icd` has the
+configuration and tokenizer of its encoder in `encoder/` instead of a vocabulary (`tokens`, `chunked`). `model` reads
+the folder back and explains what the network looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from palpate.errors import ConfigError
 
 SHAPE_FILE = "network.json"
+ENCODER = "encoder"
+"""The folder with the configuration and the tokenizer of an encoder."""
 Architecture = Literal["caml", "effective-can"]
 EvidenceMode = Literal["none", "attention", "linear", "cnn"]
 LayerMode = Literal["joined", "summed"]
@@ -51,13 +54,37 @@ class CodingShape(BaseModel):
         (folder / SHAPE_FILE).write_text(json.dumps(self.model_dump(mode="json")) + "\n", encoding="utf-8")
 
 
-def read_shape(folder: Path) -> CodingShape:
+class ChunkedShape(BaseModel):
+    """How a network reads a note with an encoder, chunk by chunk; the encoder's sizes are in its own configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    architecture: Literal["plm-icd"] = "plm-icd"
+    evidence: Literal["none", "attention"] = "none"
+    chunk: int = Field(ge=2)
+    """Tokens in a chunk."""
+    max_tokens: int = Field(ge=2)
+    """Tokens of a note that are read, special ones included."""
+
+    @property
+    def tags(self) -> bool:
+        """It has no head that tags evidence."""
+        return False
+
+    def write(self, folder: Path) -> None:
+        """Write it as JSON."""
+        (folder / SHAPE_FILE).write_text(json.dumps(self.model_dump(mode="json")) + "\n", encoding="utf-8")
+
+
+def read_shape(folder: Path) -> CodingShape | ChunkedShape:
     """The sizes in a folder."""
     file = folder / SHAPE_FILE
     if not file.is_file():
         raise ConfigError("file not found", file=file, hint="copy the whole folder of the model")
     try:
-        return CodingShape.model_validate_json(file.read_bytes())
-    except ValidationError:
+        content = json.loads(file.read_bytes())
+        kind = ChunkedShape if content.get("architecture") == "plm-icd" else CodingShape
+        return kind.model_validate(content)
+    except (ValidationError, ValueError, AttributeError):
         hint = "train the model again"
         raise ConfigError("not a description of a coding network", file=file, hint=hint) from None

@@ -15,26 +15,15 @@ network is built.
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from palpate.models.networks.coding import CodingShape
-
-
-class EncodedBatch(NamedTuple):
-    """A batch after its convolutions."""
-
-    keys: Any
-    """[text, word, dimension]: what the labels attend to and gather."""
-    last: Any
-    """[text, word, channel]: the output of the last convolution."""
-    mask: Any
-    """[text, word]: true where there is a word."""
+from palpate.models.networks.coding.attention import EncodedBatch, LabelAttentionNetwork
 
 
 class Convolution(nn.Module):  # type: ignore[misc]
@@ -88,7 +77,7 @@ class ResidualBlock(nn.Module):  # type: ignore[misc]
         return self.relu(inner + self.shortcut(x)) * filled
 
 
-class CodingNetwork(nn.Module):  # type: ignore[misc]
+class CodingNetwork(LabelAttentionNetwork):
     """Words in, one logit per label out; `pair_scores` and `tags` say where a label looked."""
 
     def __init__(self, shape: CodingShape, n_ids: int, n_labels: int) -> None:
@@ -106,11 +95,7 @@ class CodingNetwork(nn.Module):  # type: ignore[misc]
             sizes = shape.channels if joined else (shape.attention,) * len(shape.channels)
             self.projections = nn.ModuleList([nn.Linear(*pair) for pair in zip(shape.channels, sizes, strict=True)])
             size = sum(sizes) if joined else shape.attention
-        self.queries = nn.Parameter(torch.empty(n_labels, size))
-        self.weights = nn.Parameter(torch.empty(n_labels, size))
-        self.bias = nn.Parameter(torch.zeros(n_labels))
-        nn.init.xavier_uniform_(self.queries)
-        nn.init.xavier_uniform_(self.weights)
+        self.add_labels(n_labels, size)
         self.tagger = _tagger(shape, size)
         self.pair_size = size * (shape.tag_kernel if shape.evidence == "cnn" else 1)
         """How many numbers one word of one pair needs at a time."""
@@ -123,48 +108,14 @@ class CodingNetwork(nn.Module):  # type: ignore[misc]
         x = self.dropout(vectors) * filled
         if self.shape.architecture == "caml":
             x = self.tanh(self.convolution(x)) * filled
-            return EncodedBatch(x, x, mask)
+            return EncodedBatch(x, x, x, mask)
         layers = []
         for block, project in zip(self.blocks, self.projections, strict=True):
             x = block(x, filled)
             layers.append(project(x))
         keys = torch.cat(layers, 2) if self.shape.layers == "joined" else sum(layers)
-        return EncodedBatch(self.tanh(keys) * filled, x, mask)
-
-    def read(self, ids: Any, mask: Any) -> EncodedBatch:
-        """The same, from word ids."""
-        return self.encode(self.embedding(ids), mask)
-
-    # --- keys to labels -------------------------------------------------------------------------------------
-
-    def scores(self, encoded: EncodedBatch) -> Any:
-        """[text, label, word]: how well words match labels; minus infinity at padding."""
-        scores = torch.matmul(self.queries, encoded.keys.transpose(1, 2))
-        return scores.masked_fill_(~encoded.mask.unsqueeze(1), -math.inf)  # in place: large with 9,000 labels
-
-    def logits(self, encoded: EncodedBatch, scores: Any) -> Any:
-        """[text, label], from what each label gathers with its attention."""
-        gathered = torch.matmul(torch.softmax(scores, 2), encoded.keys)
-        return (gathered * self.weights).sum(2) + self.bias
-
-    def forward(self, ids: Any, mask: Any) -> Any:
-        """Logits, [text, label]."""
-        encoded = self.read(ids, mask)
-        return self.logits(encoded, self.scores(encoded))
-
-    # --- pairs of a text and a label ------------------------------------------------------------------------
-
-    def pair_scores(self, encoded: EncodedBatch, text: Any, label: Any) -> Any:
-        """[pair, word]: the scores of some pairs of text and label only."""
-        scores = torch.einsum("pnd,pd->pn", encoded.keys[text], self.queries[label])
-        return scores.masked_fill(~encoded.mask[text], -math.inf)
-
-    def label_logits(self, ids: Any, mask: Any, label: Any) -> Any:
-        """[text]: the logit of one label per text, without computing the others."""
-        encoded = self.read(ids, mask)
-        weight = torch.softmax(self.pair_scores(encoded, torch.arange(len(label)), label), 1)
-        gathered = torch.einsum("pn,pnd->pd", weight, encoded.keys)
-        return (gathered * self.weights[label]).sum(1) + self.bias[label]
+        keys = self.tanh(keys) * filled
+        return EncodedBatch(keys, keys, x, mask)
 
     def tags(self, encoded: EncodedBatch, attention: Any, text: Any, label: Any) -> Any:
         """[pair, word]: the logit that a word is evidence for a label (evidence paper, Equations 2 and 5)."""

@@ -1,4 +1,4 @@
-"""A coding model that `palpate train caml` or `effective-can` wrote: its predictions, and where in the text it looked.
+"""A coding model that `palpate train` wrote (`caml`, `effective-can`, `plm-icd`): its predictions, and where it looked.
 
     attention             the weights with which a label gathers the words of a text (evidence paper, Section 5.2.1)
     tagging               the probability that a word is evidence, from a tagging head (Sections 5.2.3 and 5.2.4)
@@ -21,8 +21,9 @@ from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
 from palpate.models.networks import probabilities_of, require_torch
-from palpate.models.networks.coding import SHAPE_FILE, CodingShape, read_shape
-from palpate.models.networks.coding.words import PADDING, WORDS_FILE, WordSequence, WordWindow, read_window
+from palpate.models.networks.coding import ENCODER, SHAPE_FILE, ChunkedShape, CodingShape, read_shape
+from palpate.models.networks.coding.tokens import TokenWindow, read_tokens
+from palpate.models.networks.coding.words import WORDS_FILE, WordSequence, WordWindow, read_window
 from palpate.models.options import Options, digest, existing, parse_options
 from palpate.models.text import attention_mask, batches_within, padded
 from palpate.models.text.gradients import ATTENTION, ATTINGRAD, WAYS, attributions_of, gradient_sizes, token_scores
@@ -54,7 +55,7 @@ class CodingModel(Model):
     def __init__(
         self,
         network: Any,
-        window: WordWindow,
+        window: WordWindow | TokenWindow,
         *,
         labels: tuple[str, ...],
         fingerprint: str,
@@ -63,7 +64,7 @@ class CodingModel(Model):
     ) -> None:
         self.labels, self.fingerprint = labels, fingerprint
         self.rows_per_call = rows_per_call or _ROWS_PER_CALL
-        self.window = f"the first {window.max_tokens:,} words"
+        self.window = window.reads
         self.explains = (*(("tagging",) if network.shape.tags else ()), ATTENTION, *WAYS, ATTINGRAD)
         self._network, self._window = network.eval(), window
         self._budget = max(min(batch_tokens, _CELLS // len(labels)), 1)
@@ -76,7 +77,7 @@ class CodingModel(Model):
         logits = np.empty((len(read), len(self.labels)))
         with torch.inference_mode():
             for rows in batches_within(self._budget, n_words_of(read)):
-                logits[rows] = self._network(*tensors([read[row] for row in rows])).double().numpy()
+                logits[rows] = self._network(*self._tensors([read[row] for row in rows])).double().numpy()
         return probabilities_of(logits, "sigmoid")
 
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -102,13 +103,17 @@ class CodingModel(Model):
         ids, label = [one.ids.tolist() for one in pairs], np.asarray(asked.label)
         network, forward = self._network, self._logit
         if way in WAYS:
-            how = {"way": way, "network": network, "filler": PADDING}
+            blank = [self._window.blank(row) for row in ids]
+            how: dict[str, Any] = {"way": way, "network": network, "filler": self._window.padding, "baseline": blank}
             return attributions_of(asked, places, token_scores(forward, network.embedding, ids, label, **how))
         scores = self._looks(read, which.reshape(-1), label, ATTENTION if way == ATTINGRAD else way)
         if way == ATTINGRAD:
-            sizes = gradient_sizes(forward, network.embedding, ids, label, filler=PADDING)
+            sizes = gradient_sizes(forward, network.embedding, ids, label, filler=self._window.padding)
             scores = [attention * size for attention, size in zip(scores, sizes, strict=True)]
         return attributions_of(asked, places, scores)
+
+    def _tensors(self, read: Sequence[WordSequence]) -> tuple[Any, Any]:
+        return tensors(read, self._window.padding)
 
     def _logit(self, tokens: Any, mask: Any, label: Any) -> Any:
         return self._network.label_logits(tokens, mask.bool(), label)
@@ -123,7 +128,7 @@ class CodingModel(Model):
         lengths = n_words_of(read)
         with torch.inference_mode():
             for rows in batches_within(self._budget, lengths):
-                encoded = self._network.read(*tensors([read[row] for row in rows]))
+                encoded = self._network.read(*self._tensors([read[row] for row in rows]))
                 place = np.full(len(read), -1, dtype=np.int64)
                 place[rows] = np.arange(len(rows))
                 wanted = np.flatnonzero(place[text] >= 0)
@@ -150,23 +155,27 @@ def n_words_of(read: Sequence[WordSequence]) -> NDArray[np.int64]:
     return np.fromiter((len(one.ids) for one in read), dtype=np.int64, count=len(read))
 
 
-def tensors(read: Sequence[WordSequence]) -> tuple[Any, Any]:
+def tensors(read: Sequence[WordSequence], padding: int) -> tuple[Any, Any]:
     """A network's inputs for some texts: ids and mask."""
     import torch
 
-    ids = padded([one.ids.tolist() for one in read], PADDING)
+    ids = padded([one.ids.tolist() for one in read], padding)
     return torch.from_numpy(ids), torch.from_numpy(attention_mask(n_words_of(read)).astype(bool))
 
 
 # --- files ------------------------------------------------------------------------------------------------------
 
 
-def write_coding(folder: Path, network: Any, window: WordWindow) -> None:
+def write_coding(folder: Path, network: Any, window: WordWindow | TokenWindow) -> None:
     """Write sizes, words and weights."""
     from safetensors.torch import save_file
 
     network.shape.write(folder)
-    window.write(folder)
+    if isinstance(window, TokenWindow):
+        network.write_encoder(folder)
+        window.write(folder / ENCODER)
+    else:
+        window.write(folder)
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     save_file(weights, folder / WEIGHTS)
 
@@ -176,13 +185,15 @@ def load_coding(home: Path, labels: tuple[str, ...], options: Mapping[str, Any])
     own = parse_options(CodingModelOptions, f"palpate:{home.name}", options)
     if own.labels is not None and len(own.labels) != len(labels):
         raise ConfigError(f"`labels` names {len(own.labels)} labels, but the model gives {len(labels)}", file=home)
-    shape, window, file = read_shape(home), read_window(home), existing(WEIGHTS, home)
-    require_torch(f"the model palpate:{home.name}")
+    shape, file = read_shape(home), existing(WEIGHTS, home)
+    chunked = isinstance(shape, ChunkedShape)
+    require_torch(f"the model palpate:{home.name}", *(("transformers",) if chunked else ()))
+    window: WordWindow | TokenWindow = read_window(home) if isinstance(shape, CodingShape) else _tokens(home, shape)
     import torch
 
     if own.threads is not None:
         torch.set_num_threads(own.threads)
-    files = [home / SHAPE_FILE, home / WORDS_FILE, file]
+    files = [home / SHAPE_FILE, file, *(sorted((home / ENCODER).iterdir()) if chunked else [home / WORDS_FILE])]
     return CodingModel(
         _network(shape, window, len(labels), file),
         window,
@@ -193,14 +204,16 @@ def load_coding(home: Path, labels: tuple[str, ...], options: Mapping[str, Any])
     )
 
 
-def _network(shape: CodingShape, window: WordWindow, n_labels: int, file: Path) -> Any:
+def _tokens(home: Path, shape: ChunkedShape) -> TokenWindow:
+    return read_tokens(existing(ENCODER, home), shape.max_tokens)
+
+
+def _network(shape: CodingShape | ChunkedShape, window: WordWindow | TokenWindow, n_labels: int, file: Path) -> Any:
     import torch
     from safetensors.torch import load_file
 
-    from palpate.models.networks.coding.layers import CodingNetwork
-
     with torch.random.fork_rng(devices=[]):
-        network = CodingNetwork(shape, window.n_ids, n_labels)
+        network = _empty_network(shape, window, n_labels, file.parent)
     try:
         network.load_state_dict(load_file(file))
     except Exception as error:
@@ -208,3 +221,13 @@ def _network(shape: CodingShape, window: WordWindow, n_labels: int, file: Path) 
             "the weights do not fit this network", file=file, hint="copy the whole folder, or train again"
         ) from error
     return network
+
+
+def _empty_network(shape: Any, window: Any, n_labels: int, home: Path) -> Any:
+    if isinstance(shape, ChunkedShape):
+        from palpate.models.networks.coding.chunked import ChunkedNetwork, empty_encoder
+
+        return ChunkedNetwork(shape, empty_encoder(home), n_labels)
+    from palpate.models.networks.coding.layers import CodingNetwork
+
+    return CodingNetwork(shape, window.n_ids, n_labels)

@@ -50,6 +50,20 @@ class WordWindow:
         return {word: k for k, word in enumerate(self.words, start=N_SPECIAL)}
 
     @property
+    def padding(self) -> int:
+        """The id that fills up a row."""
+        return PADDING
+
+    @property
+    def reads(self) -> str:
+        """How much of a text is read."""
+        return f"the first {self.max_tokens:,} words"
+
+    def blank(self, ids: Sequence[int]) -> list[int]:
+        """The same number of words without text."""
+        return [PADDING] * len(ids)
+
+    @property
     def n_ids(self) -> int:
         """How many different ids there are, including those of padding and of unknown words."""
         return len(self.words) + N_SPECIAL

@@ -1,0 +1,46 @@
+"""`palpate export`: what a run holds, in formats of other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from palpate.cli.app import Debug, app, out
+
+export_app = typer.Typer(
+    help="Write what a run holds in formats of other tools.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(export_app, name="export")
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.", show_default=False)]
+
+
+@export_app.callback()
+def _group() -> None:
+    """Keep the name of the command, even while there is only one."""
+
+
+@export_app.command()
+def meds(
+    run: Run,
+    cohort: Annotated[
+        Path, typer.Option(help="The run's cohort: a table, or the audit.yaml that names it.", show_default=False)
+    ],
+    file: Annotated[Path, typer.Option("--out", help="The predictions: a .parquet file.", show_default=False)],
+    model: Annotated[str | None, typer.Option(help="Which model, if the run has several.")] = None,
+    label: Annotated[str | None, typer.Option(help="Which label, if the cohort has several.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, max=1, help="From which probability on a case is positive.")
+    ] = None,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Write a model's predictions in the schema of meds-evaluation.
+
+    The threshold is the model's own unless given, else 0.5.
+    """
+    from palpate.commands.exports import export_meds
+
+    written = export_meds(run, cohort, file, model=model, label=label, threshold=threshold)
+    out.print(f"Predictions: [bold]{escape(str(file))}[/bold], {written.height:,} rows", soft_wrap=True)

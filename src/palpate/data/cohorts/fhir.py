@@ -1,0 +1,163 @@
+"""A cohort from FHIR R4 in bulk export's NDJSON: encounters with their documents, and what happened afterwards.
+
+What is a case, an outcome and a note of a case: `data/hospitals/records.py`. The SQL is in `sql/fhir.sql`. Times with
+an offset are compared in UTC; the cohort's `time` is what the hospital's clock showed. Dates without a time are
+compared by day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps
+from palpate.data.hospitals import Announce, Hospital, in_memory
+from palpate.data.hospitals.fhir import Line, Staging, find_files, read_resources, resources
+from palpate.data.hospitals.fhir.attachments import text_of
+from palpate.data.hospitals.records import Names, RecordOptions, Records, build_cases, pattern
+from palpate.errors import CohortError
+
+INPATIENT = ("IMP", "ACUTE", "NONAC", "INPATIENT")
+OBSERVED = "observation_"
+DOCUMENTS = ("DocumentReference", "DiagnosticReport")
+_NOTE_STEPS = {
+    "error": ("notes not entered in error", "the status is entered-in-error or cancelled"),
+    "superseded": ("notes that are current", "the status is superseded"),
+    "type": ("notes of the wanted types", "another type (`types`)"),
+    "no text": ("notes with a text attachment", "no attachment is text or HTML, or it can't be read"),
+    "blank": ("notes with text", "the note is blank"),
+    "undated": ("notes with a date", "the note has no date"),
+    "repeat": ("distinct notes", "repeats the text of another document or report of the visit"),
+}
+
+
+class FhirOptions(RecordOptions):
+    """Which documents are read, beside what makes a case."""
+
+    resources: Names = DOCUMENTS
+    """Which resources are notes: DocumentReference, DiagnosticReport (its presentedForm), or both."""
+    types: Names = ()
+    """Patterns for the type of a document or the code of a report: a LOINC code, system|code or a display such as
+    `Discharge*`; default: all."""
+    superseded: Literal["keep", "drop"] = "keep"
+    """Documents whose status is superseded: some servers mark all but the newest document of a patient so."""
+    attachments: Literal["refuse", "drop"] = "refuse"
+    """Notes whose text is only an address, or can't be decoded: an error, or left out and counted."""
+    observations: Names = ()
+    """Codes of Observations whose last number by the index becomes an attribute, such as 8867-4 (LOINC)."""
+
+
+def build_fhir(
+    source: Path, *, options: FhirOptions | None = None, name: str = "fhir", progress: Announce | None = None
+) -> BuiltCohort:
+    """Build a cohort from a folder of NDJSON files, gzipped or not."""
+    chosen = options or FhirOptions()
+    unknown = next((each for each in chosen.resources if each not in DOCUMENTS), None)
+    if unknown is not None:
+        raise CohortError(f"'{unknown}' holds no notes", hint=f"`resources` are {' and '.join(DOCUMENTS)}")
+    files = find_files(source)
+    with in_memory() as (connection, scratch):
+        hospital = Hospital(connection, source, progress, scratch)
+        staging = Staging(hospital, resources.SCHEMAS)
+        _stage(staging, files, chosen, hospital.progress)
+        _need(staging, source, chosen)
+        staging.open()
+        hospital.run("moments")
+        kinds = {"inpatient": INPATIENT, "all": ()}.get(str(chosen.visits), tuple(chosen.visits))
+        hospital.run("fhir", {"visit_kinds": [kind.upper() for kind in kinds], "superseded": chosen.superseded})
+        facts = ("times with an offset are compared in UTC, dates without a time by day",)
+        start = _encounters(hospital)
+        records = Records(source, staging.n_rows["patients"] > 0, False, _NOTE_STEPS, "encounters", facts, start=start)
+        if chosen.observations:
+            records = records._replace(prepare=_measure, attributes=_attributes(hospital))
+        return build_cases(hospital, records, chosen, name)
+
+
+def _need(staging: Staging, source: Path, options: FhirOptions) -> None:
+    """Refuse an export without the resources that the options need."""
+    if not staging.n_rows:
+        raise CohortError("no file has a resource that palpate reads", file=source, hint="give a FHIR bulk export")
+    needed = {
+        "encounters": (options.cases == "visits" or options.outcome == "readmission", "Encounter"),
+        "patients": (options.outcome == "death", "Patient, so that it is not known who died"),
+        "documents": (options.cases == "notes" or options.text == "require", f"{' or '.join(options.resources)}"),
+        "conditions": (options.outcome == "condition", f"Condition with one of {', '.join(options.conditions)}"),
+    }
+    for table, (asked, what) in needed.items():
+        if asked and not staging.n_rows[table]:
+            hint = "export this type too, or choose other options"
+            raise CohortError(f"the files have no {what}", file=source, hint=hint)
+
+
+def _encounters(hospital: Hospital) -> tuple[FlowStep, ...]:
+    """How many encounters there are, and how many of them never were."""
+    rows = hospital.frame(
+        "SELECT person_id AS subject_id, "
+        "CASE WHEN status IN ('entered-in-error', 'cancelled', 'planned') THEN 'no' END AS dropped FROM encounters"
+    )
+    step = {"no": ("encounters that took place", "the status is entered-in-error, cancelled or planned")}
+    return (FlowStep("encounters in the files", rows.height, rows["subject_id"].n_unique()), *flow_steps(rows, step))
+
+
+def _stage(staging: Staging, files: list[Path], options: FhirOptions, progress: Announce) -> None:
+    """Read every file once, and keep what is needed of each resource."""
+    sought = _compiled(options.conditions)
+    types, measured = _compiled(options.types), _compiled(options.observations)
+
+    def document(line: Line) -> None:
+        row, written, attachments = resources.document(line)
+        one = line.resource
+        about = one.get("code") if one["resourceType"] == "DiagnosticReport" else one.get("type")
+        chosen = resources.matches([about, *(one.get("category") or ())], types)
+        wrong = row[4] == resources.WRONG
+        read = chosen and not wrong
+        text = text_of(attachments, line, drop=options.attachments == "drop") if read else None
+        staging.add("documents", (*row, chosen, text, *written))
+
+    def condition(line: Line) -> None:
+        if resources.matches(line.resource.get("code"), sought):
+            staging.add("conditions", resources.condition(line))
+
+    def observation(line: Line) -> None:
+        if measured is not None and resources.matches(line.resource.get("code"), measured):
+            row = resources.observation(line, measured)
+            if row is not None:
+                staging.add("observations", row)
+
+    readers: dict[str, Callable[[Line], None]] = {
+        "Patient": lambda line: staging.add("patients", resources.patient(line)),
+        "Encounter": lambda line: staging.add("encounters", resources.encounter(line)),
+        **({"Condition": condition} if sought is not None else {}),
+        **({"Observation": observation} if measured is not None else {}),
+        **({} if options.text == "leave" and options.cases == "visits" else dict.fromkeys(options.resources, document)),
+    }
+    for line in read_resources(files, readers, progress):
+        try:
+            readers[line.resource["resourceType"]](line)
+        except (AttributeError, TypeError, KeyError):
+            raise line.error("does not have the structure of FHIR R4", "export it again") from None
+
+
+def _compiled(globs: Names) -> re.Pattern[str] | None:
+    found = pattern(globs)
+    return re.compile(found, re.IGNORECASE | re.DOTALL) if found else None
+
+
+def _attributes(hospital: Hospital) -> tuple[str, ...]:
+    """A column for each code that was found."""
+    codes = hospital.frame("SELECT DISTINCT code FROM staged_observations ORDER BY code")["code"]
+    return tuple(f"{OBSERVED}{code}" for code in codes if '"' not in code)
+
+
+def _measure(hospital: Hospital, attributes: tuple[str, ...]) -> None:
+    """The table `measured`: for each case, the last number of each code by its index."""
+    codes = [name.removeprefix(OBSERVED) for name in attributes]
+    last = [f'max_by(value, there.instant) FILTER (code = ${k + 1}) AS "{OBSERVED}{c}"' for k, c in enumerate(codes)]
+    hospital.connection.execute(
+        f"CREATE TABLE measured AS SELECT {', '.join(['here.case_id', *last])} FROM labelled AS here "
+        "JOIN staged_observations AS there ON there.person_id = here.person_id AND there.status <> 'entered-in-error' "
+        "AND not_after(known_moment(there.instant, there.wall, there.timed), here.moment, true) GROUP BY here.case_id",
+        codes,
+    )

@@ -1,0 +1,122 @@
+"""FHIR R4 as bulk export writes it: files of one resource per line, staged as tables.
+
+File names say nothing: the type of a resource is in its line, one type may be in several files, and a file may hold
+something else, such as the export's log. A resource that occurs twice counts once, as it was written last.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from palpate.data.hospitals import Announce, Hospital
+from palpate.errors import CohortError
+
+SUFFIXES = (".ndjson", ".ndjson.gz", ".jsonl", ".jsonl.gz")
+_BATCH = 5_000
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+
+Json = Mapping[str, Any]
+
+
+class Line(NamedTuple):
+    """A resource, and where it is."""
+
+    resource: Json
+    file: Path
+    number: int
+
+    def error(self, problem: str, hint: str) -> CohortError:
+        """An error at this line."""
+        kind = self.resource.get("resourceType", "resource")
+        return CohortError(f"the {kind} {problem}", file=self.file, row=self.number, hint=hint)
+
+
+def find_files(folder: Path) -> list[Path]:
+    """The files of an export, in the folder or below it."""
+    if not folder.is_dir():
+        raise CohortError("folder not found", file=folder, hint="give the folder with the .ndjson files")
+    files = sorted(file for file in folder.rglob("*") if file.name.lower().endswith(SUFFIXES) and file.is_file())
+    if not files:
+        raise CohortError("there is no .ndjson file", file=folder, hint="give the folder of a FHIR bulk export")
+    return files
+
+
+def read_resources(files: Iterable[Path], kinds: Iterable[str], progress: Announce) -> Iterator[Line]:
+    """The resources of some types, as they come; lines that can't be of these types are not parsed."""
+    wanted = frozenset(kinds)
+    signs = [f'"{kind}"'.encode() for kind in sorted(wanted)]
+    for file in files:
+        progress(f"reading {file.name}")
+        for number, raw in enumerate(_lines(file), start=1):
+            if not any(sign in raw for sign in signs):
+                if number == 1 or raw.strip(_BLANK)[-1:] not in (b"}", b""):
+                    _parse(raw, file, number)  # a file of another type is at least JSON, and not cut off
+                continue
+            resource = _parse(raw, file, number)
+            if isinstance(resource, dict) and resource.get("resourceType") in wanted:
+                yield Line(resource, file, number)
+
+
+def _parse(raw: bytes, file: Path, number: int) -> Any:
+    text = raw.strip(_BLANK)
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        hint = "export the file again: it may be cut off"
+        raise CohortError("the line is not JSON", file=file, row=number, hint=hint) from None
+    except RecursionError:
+        raise CohortError("the line is nested too deeply", file=file, row=number, hint="export it again") from None
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    try:
+        with file.open("rb") as raw, ExitStack() as stack:
+            zipped = file.name.lower().endswith(".gz")
+            yield from stack.enter_context(gzip.GzipFile(fileobj=raw)) if zipped else raw
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise CohortError("the gzip file is cut off or damaged", file=file, hint="copy it again") from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CohortError(f"the file can't be read ({reason})", file=file, hint="check the file") from None
+
+
+class Staging:
+    """Rows on their way into DuckDB, by table, in Parquet files of the hospital's temporary folder."""
+
+    def __init__(self, hospital: Hospital, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+        self._hospital, self._schemas = hospital, schemas
+        self._rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in schemas}
+        self.n_rows: Counter[str] = Counter()
+
+    def add(self, table: str, row: tuple[object, ...]) -> None:
+        """Append a row."""
+        self._rows[table].append(row)
+        self.n_rows[table] += 1
+        if len(self._rows[table]) >= _BATCH:
+            self._flush(table)
+
+    def _flush(self, table: str) -> None:
+        folder = self._hospital.scratch / table
+        folder.mkdir(exist_ok=True)
+        frame = pl.DataFrame(self._rows[table], schema=dict(self._schemas[table]), orient="row")
+        frame.write_parquet(folder / f"{self.n_rows[table]:012d}.parquet", compression="lz4")
+        self._rows[table] = []
+
+    def open(self) -> None:
+        """Make a view of each table, with `line`: a number that grows with the place of the row."""
+        for table in self._schemas:
+            self._flush(table)
+            path = "'" + str(self._hospital.scratch / table).replace("'", "''") + "/*.parquet'"
+            self._hospital.connection.execute(
+                f"CREATE VIEW staged_{table} AS SELECT *, filename || lpad(file_row_number::VARCHAR, 8, '0') AS line "
+                f"FROM read_parquet({path}, filename = true, file_row_number = true)"
+            )

@@ -1,0 +1,269 @@
+"""FHIR: resources as servers write them; no leakage across time zones; broken lines with file and line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palpate.commands.build import build_cohort
+from palpate.data.cohorts import BuiltCohort
+from palpate.data.cohorts.fhir import FhirOptions, build_fhir
+from palpate.data.hospitals.fhir.attachments import html_text
+from palpate.errors import InputError
+from palpate.testing.reader_contract import check_reader_contract
+from tests.data.standards.fhir_files import (
+    US_CORE,
+    Resource,
+    attachment,
+    coded,
+    document,
+    encounter,
+    hospital,
+    patient,
+    report,
+    when,
+    write,
+)
+from tests.data.standards.test_omop import labels, texts
+
+
+def build(folder: Path, **options: object) -> BuiltCohort:
+    return build_fhir(folder, options=FhirOptions.model_validate(options))
+
+
+def flow(built: BuiltCohort) -> dict[str, int]:
+    return {step.name: step.n_dropped for step in built.flow}
+
+
+def test_a_small_export(tmp_path: Path) -> None:
+    built = build(write(tmp_path, hospital()))
+    assert labels(built) == {"e1": 1, "e2": 0, "e3": 0}
+    assert texts(built) == {"e1": "Note d1.", "e2": "Note d2.", "e3": "Note d3."}
+    cases = built.cohort.cases
+    assert [at.isoformat() for at in cases["time"]] == ["2030-01-06T12:00:00", "2030-01-21T12:00:00", "2030-01-06T12:00:00"]  # fmt: skip  # noqa: E501
+    assert cases["gender"].to_list() == ["female", "female", "male"]
+    assert (cases["race"].to_list(), cases["age"].to_list()) == (["White"] * 3, [79, 79, 79])
+
+
+def test_the_contract_of_readers(tmp_path: Path) -> None:
+    assert len(check_reader_contract(build, write(tmp_path / "fhir", hospital()))) == 3
+
+
+def test_files_as_exports_have_them(tmp_path: Path) -> None:
+    """Several files for a type, arbitrary names, gzip, folders, a log, other types, blank lines, a byte order mark."""
+    expected = build(write(tmp_path / "one", hospital())).cohort.fingerprint
+    folder, rows = tmp_path / "many", hospital()
+    write(folder, rows[:2], name="zz.ndjson")
+    write(folder / "deeper", rows[2:5], name="a.NDJSON.gz".lower())
+    write(folder, rows[5:], name="DocumentReference.000.ndjson")
+    write(folder, [{"exportId": "x", "eventId": "kickoff"}], name="log.ndjson")
+    write(folder, [{"resourceType": "Medication", "id": "1"}], name="meds.ndjson")
+    (folder / "zz.ndjson").write_bytes(b"\xef\xbb\xbf" + (folder / "zz.ndjson").read_bytes() + b"\r\n\n")
+    (folder / "manifest.json").write_text("{}")
+    assert build(folder).cohort.fingerprint == expected
+    write(folder, rows[5:], name="again.ndjson")  # the same resources once more
+    assert build(folder).cohort.fingerprint == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([attachment("<b>x</b>", "text/html"), attachment("plain")], "plain"),
+        ([attachment("<div xmlns='http://www.w3.org/1999/xhtml'><p>x</p></div>", "application/xhtml+xml"),
+          attachment("<p>Fever &amp; cough.</p><p>Home.</p>", "text/html")], "Fever & cough.\n\nHome."),
+        ([attachment('<?xml version="1.0" encoding="UTF-8"?><div><p>Müde</p></div>', "application/xhtml+xml")], "Müde"),
+        ([attachment("Größe", charset="iso-8859-1")], "Größe"),
+        ([attachment("Größe", charset="utf-16")], "Größe"),
+        ([{"contentType": "application/pdf", "data": "JVBERg=="}, attachment("text")], "text"),
+        ([{"contentType": "text/plain", "url": "Binary/1"}, attachment("<i>in</i>line", "text/html")], "inline"),
+        ([{"contentType": "text/plain", "data": "bGluZSBi\ncmVha3M="}], "line breaks"),
+    ],
+)  # fmt: skip
+def test_attachments(parts: list[Resource], said: str, tmp_path: Path) -> None:
+    rows = [*hospital(), document("d4", 2, when(3), "e3", *parts)]
+    assert texts(build(write(tmp_path, rows), which="last"))["e3"] == said
+
+
+def test_html_keeps_lines_and_drops_scripts() -> None:
+    html = "<html><head><style>p{}</style></head><body><h1>Plan</h1><ul><li>a</li><li>b</li></ul><script>x()</script>"
+    assert [line.strip(" *") for line in html_text(html).splitlines() if line.strip()] == ["Plan", "a", "b"]
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    rows = [
+        *hospital(),
+        document("x1", 1, when(1), "e1", status="entered-in-error"),
+        document("x2", 1, when(1), "e1", attachment("kept"), status="superseded"),
+        document("x3", 1, when(1), "e1", {"contentType": "application/pdf", "data": "JVBERg=="}),
+        report("r1", 1, when(1.5), "e1", attachment("kept")),  # repeats x2
+        report("r2", 1, when(2), "e1", attachment("CT: clear.")),
+        report("d1", 1, when(3), "e1", attachment("same id as a document")),
+        encounter("e4", 2, when(8), when(9), status="entered-in-error"),
+    ]
+    built = build(write(tmp_path, rows))
+    assert texts(built)["e1"].count("NEXT NOTE") == 3
+    steps = flow(built)
+    assert steps["notes not entered in error"] == 1
+    assert steps["notes with a text attachment"] == 1
+    assert steps["distinct notes"] == 1
+    assert steps["encounters that took place"] == 1
+    assert labels(built)["e3"] == 0  # e4 never was
+    assert build(tmp_path, superseded="drop").cohort.texts[0].startswith("kept")  # then r1 is no repetition
+    assert texts(build(tmp_path, types="24627-2"))["e1"].startswith("kept")
+    assert set(texts(build(tmp_path, types="discharge*", resources="DiagnosticReport,DocumentReference"))) == {
+        *("e1", "e2", "e3")
+    }
+
+
+def test_race_and_ethnicity_of_us_core(tmp_path: Path) -> None:
+    def extension(kind: str, *names: str, text: str = "") -> Resource:
+        omb = [{"url": "ombCategory", "valueCoding": {"code": "1", "display": name}} for name in names]
+        return {"url": US_CORE + kind, "extension": [*omb, {"url": "text", "valueString": text}]}
+
+    rows = hospital()
+    rows[0]["extension"] = [extension("race", "White", "Asian"), extension("ethnicity", "Hispanic or Latino")]
+    rows[1]["extension"] = [extension("race", text="Asked but no answer")]
+    del rows[1]["birthDate"]
+    cases = build(write(tmp_path, rows)).cohort.cases
+    assert cases["race"].to_list() == ["Asian, White", "Asian, White", "Asked but no answer"]
+    assert cases["ethnicity"].to_list() == ["Hispanic or Latino", "Hispanic or Latino", None]
+    assert cases["age"].to_list() == [79, 79, None]
+
+
+def test_death_conditions_and_observations(tmp_path: Path) -> None:
+    def ill(who: int, at: str, status: str = "confirmed") -> Resource:
+        code = coded("I50.9", system="http://hl7.org/fhir/sid/icd-10-cm")
+        rest = {"onsetDateTime": at, "verificationStatus": coded(status)}
+        return {
+            "resourceType": "Condition",
+            "id": "c",
+            "code": code,
+            "subject": {"reference": f"Patient/{who}"},
+            **rest,
+        }
+
+    def pulse(value: float, at: str) -> Resource:
+        rest = {"subject": {"reference": "Patient/1"}, "effectiveDateTime": at, "valueQuantity": {"value": value}}
+        return {"resourceType": "Observation", "id": "o", "status": "final", "code": coded("8867-4"), **rest}
+
+    rows = [*hospital(), ill(1, when(10)), ill(2, when(7), "entered-in-error")]
+    rows += [pulse(60, when(1)), pulse(70, when(4)), pulse(90, when(6))]
+    rows[0]["deceasedDateTime"] = when(25)
+    rows[1]["deceasedBoolean"] = True
+    folder = write(tmp_path, rows)
+    assert labels(build(folder, outcome="death", days=10)) == {"e1": 0, "e2": 1}  # when 2 died is not known
+    for code in ("I50*", "http://hl7.org/fhir/sid/icd-10-cm|I50.9"):
+        assert labels(build(folder, outcome="condition", conditions=code, prevalent="keep"))["e1"] == 1
+    built = build(folder, outcome="condition", conditions="i50.9", observations="8867-4")
+    assert labels(built) == {"e1": 1, "e3": 0}
+    assert built.cohort.cases["observation_8867-4"].to_list() == [70, None]
+
+
+late = st.tuples(st.floats(1 / 1440, 8), st.sampled_from([-11.0, -5.0, 0.0, 5.5, 13.0, None]), st.sampled_from(["e1", ""]))  # fmt: skip  # noqa: E501
+
+
+@settings(max_examples=4, deadline=None)
+@given(notes=st.lists(late, min_size=12, max_size=12))
+def test_a_note_after_the_index_changes_nothing_in_any_time_zone(
+    notes: list[tuple[float, float | None, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A note at the index's instant or before, written in another zone, does change it."""
+    folder, rows = tmp_path_factory.mktemp("fhir"), hospital()
+    before = build(write(folder, rows)).cohort.fingerprint
+    for k, (days, zone, visit) in enumerate(notes):
+        # The clock of that zone shows `zone + 5` hours more than the hospital's at the same instant.
+        at = (
+            when(5 + days + (zone + 5) / 24, hours_from_utc=zone)
+            if zone is not None
+            else when(6 + days, hours_from_utc=None)
+        )
+        rows.append(document(f"late{k}", 1, at, visit))
+    assert build(write(folder, rows)).cohort.fingerprint == before
+    rows.append(document("just", 1, when(5 - 1 / 1440 + 18 / 24, hours_from_utc=13), "e1"))
+    assert "Note just." in texts(build(write(folder, rows)))["e1"]
+
+
+def edited(change: Callable[[list[str]], None]) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        lines = (folder / "all.ndjson").read_text().splitlines(keepends=True)
+        change(lines)
+        (folder / "all.ndjson").write_text("".join(lines))
+
+    return edit
+
+
+def with_row(row: Resource) -> Callable[[Path], None]:
+    return edited(lambda lines: lines.append(json.dumps(row) + "\n"))
+
+
+def cut(lines: list[str]) -> None:
+    lines[8] = lines[8][:90] + "\n"
+
+
+NOBODY = document("d7", 1, when(1), "e1") | {"subject": None}
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (edited(cut), "all.ndjson, row 9: the line is not JSON; export the file again: it may be cut off."),
+        (with_row(document("d7", 1, when(1), "e1", {"contentType": "text/plain", "data": "###"})),
+         "row 11: the DocumentReference has an attachment that is not base64"),
+        (with_row(document("d7", 1, when(1), "e1", {"contentType": "text/plain", "url": "https://x.org/Binary/1"})),
+         "row 11: the DocumentReference has only the address of its text; let the export include attachments"),
+        (with_row(document("d7", 1, when(1), "e1", {"contentType": "text/plain; charset=utf-8", "data": "/w=="})),
+         "row 11: the DocumentReference has an attachment that is not utf-8"),
+        (with_row(NOBODY), "row 11: the DocumentReference has no patient (subject)"),
+        (with_row(document("d7", 1, "yesterday", "e1")), "row 11: the DocumentReference has a time that can't be read"),
+        (with_row({"resourceType": "Encounter", "id": "e", "period": "long", "subject": {"reference": "Patient/1"}}),
+         "row 11: the Encounter does not have the structure of FHIR R4"),
+        (with_row({"resourceType": "Patient"}), "row 11: the Patient has no id"),
+    ],
+)  # fmt: skip
+def test_broken_lines(edit: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    edit(write(tmp_path / "fhir", hospital()))
+    with pytest.raises(InputError) as caught:
+        build_cohort("fhir", tmp_path / "fhir", tmp_path / "cohort.parquet")
+    assert said in str(caught.value)
+    assert "Note d" not in str(caught.value)
+    assert not list(tmp_path.glob("cohort*"))
+
+
+def test_unreadable_attachments_can_be_left_out(tmp_path: Path) -> None:
+    rows = [*hospital(), document("d7", 1, when(1), "e1", {"contentType": "text/plain", "url": "Binary/1"})]
+    built = build(write(tmp_path, rows), attachments="drop")
+    assert flow(built)["notes with a text attachment"] == 1
+
+
+def test_damaged_and_empty_folders(tmp_path: Path) -> None:
+    def refused(folder: Path, **options: object) -> str:
+        with pytest.raises(InputError) as caught:
+            build(folder, **options)
+        return str(caught.value)
+
+    assert "folder not found" in refused(tmp_path / "no")
+    assert "there is no .ndjson file" in refused(tmp_path)
+    folder = write(tmp_path / "zipped", hospital(), name="a.ndjson.gz")
+    whole = (folder / "a.ndjson.gz").read_bytes()
+    (folder / "a.ndjson.gz").write_bytes(whole[: len(whole) // 2])
+    assert "a.ndjson.gz: the gzip file is cut off or damaged" in refused(folder)
+    (folder / "a.ndjson.gz").write_bytes(gzip.compress(b'{"eventId": "kickoff"}\n'))
+    assert "no file has a resource that palpate reads" in refused(folder)
+    notes = write(tmp_path / "notes", [document("d1", 1, when(0), "e1")])
+    assert "the files have no Encounter" in refused(notes)
+    assert "the files have no Patient" in refused(notes, cases="notes", outcome="death")
+    assert "no Condition with one of I50" in refused(write(tmp_path / "x", hospital()), outcome="condition", conditions="I50")  # fmt: skip  # noqa: E501
+    assert "'Media' holds no notes" in refused(notes, resources="Media")
+
+
+def test_a_patient_without_anything_else(tmp_path: Path) -> None:
+    rows = [*hospital(), patient(3), encounter("e5", 3, when(1), None), encounter("e6", 7, when(1), when(2))]
+    steps = flow(build(write(tmp_path, rows)))
+    assert steps["with an index (the end)"] == 1
+    assert steps["patients who are known"] == 1

@@ -1,0 +1,258 @@
+"""MEDS: what was known at the prediction time and not a second later; splits, attributes, labels; broken shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palpate.commands.build import build_cohort
+from palpate.data.cohorts import BuiltCohort
+from palpate.data.cohorts.meds import MedsOptions, build_meds
+from palpate.data.hospitals.records import NOTE_MARK
+from palpate.errors import InputError
+from palpate.models.adapters.predictions import load
+from palpate.testing.reader_contract import check_reader_contract
+from tests.data.standards.test_omop import labels, texts
+from tests.e2e.command_line import CommandLine
+
+START = datetime(2030, 1, 1, 12)
+SCHEMA = {"subject_id": pl.Int64, "time": pl.Datetime("us"), "code": pl.String, "numeric_value": pl.Float32, "text_value": pl.String}  # fmt: skip  # noqa: E501
+Event = tuple[int, float | None, str, float | None, str | None]
+
+
+def at(days: float | None) -> datetime | None:
+    return None if days is None else START + timedelta(days=days)
+
+
+def note(who: int, days: float, text: str, code: str = "NOTE//discharge") -> Event:
+    return (who, days, code, None, text)
+
+
+def events() -> list[Event]:
+    return [
+        *[(1, None, "GENDER//F", None, None), (1, None, "RACE//WHITE//OTHER", None, None)],
+        *[(1, -29000, "MEDS_BIRTH", None, None), note(1, 0, "First."), note(1, 5, "Second."), note(1, 9, "Third.")],
+        *[(2, None, "SEX//male", None, None), (2, None, "HEIGHT", 180.5, None), note(2, 1, "Other.")],
+        (2, 2, "LAB//culture", None, "positive"),
+        note(3, 0, "Lonely."),
+    ]
+
+
+TIMES = [(1, 5.0, True), (1, 20.0, False), (2, 3.0, False), (3, 1.0, True)]
+
+
+def write(
+    folder: Path,
+    rows: Sequence[Event],
+    times: Sequence[tuple[int, float, Any]] = TIMES,
+    *,
+    value: str = "boolean_value",
+    splits: dict[int, str] | None = None,
+) -> Path:
+    """A shard for each subject of `events`, labels of the task `soon`, and splits."""
+    ordered = sorted({row[0] for row in rows})
+    for subject in ordered:
+        own = [(who, at(days), code, number, text) for who, days, code, number, text in rows if who == subject]
+        file = folder / "data" / "train" / f"{subject}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame(own, schema=SCHEMA, orient="row").sort("time", nulls_last=False, maintain_order=True).write_parquet(file)  # fmt: skip  # noqa: E501
+    task = folder / "task_labels" / "soon"
+    task.mkdir(parents=True, exist_ok=True)
+    frame = pl.DataFrame([(who, at(days), y) for who, days, y in times], orient="row", schema=["subject_id", "prediction_time", value])  # fmt: skip  # noqa: E501
+    frame.write_parquet(task / "0.parquet.parquet")
+    (folder / "metadata").mkdir(exist_ok=True)
+    named = splits or {1: "train", 2: "tuning", 3: "held_out"}
+    pl.DataFrame({"subject_id": list(named), "split": list(named.values())}).write_parquet(
+        folder / "metadata" / "subject_splits.parquet"
+    )
+    return folder
+
+
+def build(folder: Path, **options: object) -> BuiltCohort:
+    return build_meds(folder, options=MedsOptions.model_validate(options))
+
+
+def test_a_small_data_set(tmp_path: Path) -> None:
+    built = build(write(tmp_path, events()))
+    assert texts(built) == {
+        "1/2030-01-06T12:00:00": f"First.{NOTE_MARK}Second.",  # at the prediction time itself: included
+        "1/2030-01-21T12:00:00": f"First.{NOTE_MARK}Second.{NOTE_MARK}Third.",
+        "2/2030-01-04T12:00:00": "Other.",
+        "3/2030-01-02T12:00:00": "Lonely.",
+    }
+    assert list(labels(built).values()) == [1, 0, 0, 1]
+    cases = built.cohort.cases
+    assert cases["split"].to_list() == ["train", "train", "validation", "test"]
+    assert cases["gender"].to_list() == ["F", "F", "male", None]
+    assert cases["race"].to_list() == ["WHITE//OTHER", "WHITE//OTHER", None, None]
+    assert cases["age"].to_list() == [79, 79, None, None]
+    assert built.cohort.labels == ("soon",)
+    assert build(tmp_path, attributes="HEIGHT").cohort.cases["height"].to_list() == [None, None, 180.5, None]
+    assert set(build(tmp_path, last=1).cohort.texts) == {"Second.", "Third.", "Other.", "Lonely."}
+    assert "First." not in texts(build(tmp_path, window_days=12))["1/2030-01-21T12:00:00"]
+    assert build(tmp_path, notes="lab//*").cohort.texts == ["positive"]
+
+
+def test_the_contract_of_readers(tmp_path: Path) -> None:
+    assert len(check_reader_contract(build, write(tmp_path / "meds", events()))) == 4
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    notes=st.lists(st.tuples(st.integers(1, 3), st.integers(-5, 500)), min_size=1, max_size=40),
+    times=st.lists(st.tuples(st.integers(1, 3), st.integers(-5, 500)), min_size=1, max_size=15, unique=True),
+)
+def test_notes_up_to_and_including_the_prediction_time(
+    notes: list[tuple[int, int]], times: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Hours of notes and predictions, compared with every note one by one."""
+    rows = [note(who, hour / 24, f"Note {k}.") for k, (who, hour) in enumerate(notes)]
+    rows += [(who, -400, "MEDS_BIRTH", None, None) for who in (1, 2, 3)]
+    expected = {}
+    for who, hour in times:
+        mine = sorted((then, k) for k, (other, then) in enumerate(notes) if other == who and then <= hour)
+        if mine:
+            expected[f"{who}/{at(hour / 24):%Y-%m-%dT%H:%M:%S}"] = [f"Note {k}." for _, k in mine]
+    folder = tmp_path_factory.mktemp("meds")
+    write(folder, rows, [(who, hour / 24, True) for who, hour in times])
+    if not expected:
+        return
+    found = {case: sorted(text.split(NOTE_MARK)) for case, text in texts(build(folder)).items()}
+    assert found == {case: sorted(said) for case, said in expected.items()}
+
+
+def test_notes_after_the_last_prediction_change_nothing(tmp_path: Path) -> None:
+    before = build(write(tmp_path, events())).cohort.fingerprint
+    later = [note(1, 20 + 1e-9, "Later."), (1, 21, "RACE//BLACK", None, None), note(3, 1.5, "Later."), note(2, 99, "x")]
+    assert build(write(tmp_path, [*events(), *later])).cohort.fingerprint == before
+
+
+def test_labels_of_other_kinds(tmp_path: Path) -> None:
+    plain = labels(build(write(tmp_path / "b", events())))
+    for value, positive in (("integer_value", (0, 1)), ("float_value", (0.0, 1.0)), ("label", (0, 1))):
+        times = [(who, days, positive[int(y)]) for who, days, y in TIMES]
+        assert labels(build(write(tmp_path / value, events(), times, value=value))) == plain
+    days = [(who, when, [3.5, 12.0][int(y)]) for who, when, y in TIMES]
+    assert labels(build(write(tmp_path / "f", events(), days, value="float_value"), above=10)) == plain
+    kinds = [(who, when, ["home", "rehab"][int(y)]) for who, when, y in TIMES]
+    assert build(write(tmp_path / "c", events(), kinds, value="categorical_value")).cohort.labels == ("home", "rehab")
+    some = [(who, when, y if who == 1 else None) for who, when, y in TIMES]
+    assert len(build(write(tmp_path / "n", events(), some)).cohort) == 2
+
+
+def test_shards_alone_with_folders_as_splits_and_labels_elsewhere(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole", events())
+    alone = tmp_path / "alone"
+    for name, subject in (("train", 1), ("tuning", 2), ("held_out", 3)):
+        (alone / name).mkdir(parents=True)
+        frame = pl.read_parquet(whole / "data" / "train" / f"{subject}.parquet")
+        frame.drop("numeric_value").write_parquet(alone / name / "0.parquet")
+    task = whole / "task_labels" / "soon"
+    assert build(alone, labels=task).cohort.fingerprint == build(whole).cohort.fingerprint
+    assert (
+        build(alone, labels=task / "0.parquet.parquet", task="soon", split="draw").flow[-2].name.startswith("split 0.7")
+    )
+
+
+def test_no_notes_at_all(tmp_path: Path) -> None:
+    folder = write(tmp_path / "meds", [row for row in events() if not row[2].startswith("NOTE")])
+    built = build(folder)
+    assert not built.cohort.has_text
+    assert built.cohort.cases["patient_id"].to_list() == ["1", "1", "2"]  # subject 3 has no event left
+    assert not build(folder, text="leave").cohort.has_text
+
+
+def refused(folder: Path, *overrides: str) -> str:
+    with pytest.raises(InputError) as caught:
+        build_cohort("meds", folder, folder.parent / "cohort.parquet", overrides=overrides)
+    assert not list(folder.parent.glob("cohort*"))
+    assert "First." not in str(caught.value)
+    return str(caught.value)
+
+
+def test_broken_data_sets(tmp_path: Path) -> None:
+    folder = write(tmp_path / "meds", events())
+    shard = folder / "data" / "train" / "1.parquet"
+    frame = pl.read_parquet(shard)
+    two = pl.concat([frame, pl.read_parquet(folder / "data" / "train" / "2.parquet")])
+    (folder / "data" / "train" / "2.parquet").unlink()
+
+    def wrong(rows: pl.DataFrame) -> str:
+        rows.write_parquet(shard)
+        return refused(folder)
+
+    assert "1.parquet, row 7, column 'subject_id': subject 1 occurs again" in wrong(two[[0, 1, 2, 6, 7, 8, 3, 4, 5]])
+    assert "1.parquet, row 5, column 'time': the event is earlier" in wrong(frame[[0, 1, 2, 4, 3, 5]])
+    assert "row 4, column 'time': the event is earlier" in wrong(frame[[0, 2, 3, 1]])
+    assert "column 'time': column not found" in wrong(frame.rename({"time": "when"}))
+    assert "the column holds String, not times" in wrong(frame.with_columns(pl.col("time").cast(pl.String)))
+    empty = frame.with_columns(pl.when(pl.col("time") == at(5)).then(None).otherwise("subject_id").alias("subject_id"))
+    assert "row 5, column 'subject_id': the cell is empty" in wrong(empty)
+    frame.write_parquet(shard)
+    frame.write_parquet(shard.with_name("9.parquet"))
+    assert "subject 1 is also in" in refused(folder)
+    shard.with_name("9.parquet").write_bytes(b"PAR1")
+    assert "9.parquet" in refused(folder)
+
+
+def test_labels_that_do_not_fit(tmp_path: Path) -> None:
+    folder = write(tmp_path / "meds", events(), [(1, 5, 2.5)], value="float_value")
+    assert "the labels are numbers other than 0 and 1" in refused(folder)
+    assert "two labels for the prediction time" in refused(write(tmp_path / "meds", events(), [(1, 5, True)] * 2))
+    assert "no event by the prediction time" in refused(write(tmp_path / "meds", events(), [(7, 5, True)]))
+    assert "codes with text are: NOTE//discharge" in refused(write(folder, events()), "notes=LETTER*")
+    (folder / "task_labels" / "other").mkdir()
+    (folder / "task_labels" / "soon" / "0.parquet.parquet").rename(folder / "task_labels" / "other" / "0.parquet")
+    write(folder, events())
+    assert "which task? The tasks are: other, soon; choose with `--set task=NAME`" in refused(folder)
+    assert "the split 'mine' is not known" in refused(write(folder, events(), splits={1: "mine"}), "task=soon")
+
+
+# --- predictions, in and out --------------------------------------------------------------------------------
+
+
+def predictions(file: Path, built: BuiltCohort) -> pl.DataFrame:
+    cases = built.cohort.cases
+    frame = pl.DataFrame(
+        {
+            "subject_id": cases["patient_id"].cast(pl.Int64),
+            "prediction_time": cases["time"],
+            "boolean_value": built.cohort.y.toarray()[:, 0].astype(bool),
+            "predicted_boolean_value": [True, False, False, True],
+            "predicted_boolean_probability": [0.9, 0.2, 0.4, 0.7],
+        }
+    )
+    frame.write_parquet(file)
+    return frame
+
+
+def test_predictions_in_and_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    palpate = CommandLine(capsys, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    folder = write(tmp_path / "meds", events(), splits=dict.fromkeys((1, 2, 3), "held_out"))
+    assert palpate("cohort", "meds", "--source", folder, "--out", "c.parquet").code == 0
+    given = predictions(tmp_path / "p.parquet", build(folder))
+    Path("audit.yaml").write_text(
+        "cohort: c.parquet\nmodels: {theirs: 'predictions:p.parquet'}\naudits: {performance: {n_replicates: 100}}\n"
+    )
+    ran = palpate("audit", "audit.yaml", "--out", "run")
+    assert ran.code == 0, ran.err
+    made = palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "out.parquet")
+    assert (made.code, "4 rows" in made.out) == (0, True), made.err
+    exported = pl.read_parquet("out.parquet")
+    assert exported.equals(given.sort("subject_id", "prediction_time"))
+    assert exported.schema == given.schema
+    given.write_csv("p.csv")
+    again = load("p.csv", {}, folder=tmp_path)
+    assert again.labels == ("predicted_boolean_probability",)
+    assert palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "out.csv").code == 2
+    assert "no model 'x'" in palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "o.parquet", "--model", "x").err  # fmt: skip  # noqa: E501
