@@ -11,6 +11,8 @@ import os
 import shlex
 import signal
 import sys
+import threading
+from functools import lru_cache
 
 from rich.markup import escape
 
@@ -35,6 +37,30 @@ def _stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@lru_cache(maxsize=1)
+def _heed_signals() -> None:
+    """Let Ctrl-C interrupt the main thread while it waits for a model.
+
+    polars handles SIGINT too, in a way after which the system goes on with the wait, so that Python would hear of the
+    signal only when the model has answered. Python notes each signal in a pipe; a thread that reads it interrupts the
+    wait with another signal, of no other meaning.
+    """
+    if not hasattr(signal, "SIGURG"):
+        return
+    heard, noted = os.pipe()
+    os.set_blocking(noted, False)
+    signal.signal(signal.SIGURG, lambda *_: None)
+    signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
+    main_thread = threading.main_thread().ident or 0
+
+    def interrupt() -> None:
+        while numbers := os.read(heard, 1):
+            if numbers[0] != signal.SIGURG:
+                signal.pthread_kill(main_thread, signal.SIGURG)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+
+
 def main() -> None:
     """Run the command line; errors are one sentence on stderr, below a traceback only with --debug.
 
@@ -45,6 +71,7 @@ def main() -> None:
     _with_notes = WITH_NOTES in sys.argv
     sys.argv = [DEBUG if word == WITH_NOTES else word for word in sys.argv]
     signal.signal(signal.SIGTERM, _stop)
+    _heed_signals()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
