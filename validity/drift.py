@@ -3,7 +3,8 @@
 Cases are spread evenly over the periods; patients are positive with a given probability, their scores are normal,
 shifted for positives so that the AUROC is known, and turned into calibrated probabilities. Three notes of a patient
 share half of their variance and stand in neighbouring periods. A planted change begins half-way: a lower AUROC, risks
-that shift, or another prevalence. Every audit tests seven numbers at every date: an alarm is any that is significant.
+that shift, risks that become more extreme, or another prevalence. Every audit tests seven numbers at every date: an
+alarm is any that is significant.
 """
 
 from __future__ import annotations
@@ -48,12 +49,15 @@ class Setting(NamedTuple):
     later_prevalence: float | None = None
     shift: float = 0.0
     """Of all risks, in log odds, from half-way on."""
+    stretch: float = 1.0
+    """What the log odds are multiplied by from half-way on."""
 
     def __str__(self) -> str:
         notes = "" if self.n_notes == 1 else f", {self.n_notes} notes each"
         told = f"{self.n_patients:,} patients, {self.prevalence:.0%} positive, {self.n_months} months{notes}"
         told += "" if self.later_auroc is None else f", AUROC {self.auroc:g} then {self.later_auroc:g}"
         told += "" if self.later_prevalence is None else f", then {self.later_prevalence:.0%} positive"
+        told += "" if self.stretch == 1.0 else f", then log odds times {self.stretch:g}"
         return told + ("" if not self.shift else f", risks shift by {self.shift:g} in log odds")
 
 
@@ -85,6 +89,7 @@ def draw(setting: Setting, rng: np.random.Generator) -> Drawn:
     noise = math.sqrt(share) * rng.normal(size=n)[patient] + math.sqrt(1 - share) * rng.normal(size=len(patient))
     odds = math.log(setting.prevalence / (1 - setting.prevalence))
     logit = odds + usual * (noise + by_case * y_true) - usual**2 / 2 + np.where(later, setting.shift, 0.0)
+    logit = np.where(later, setting.stretch, 1.0) * logit
     return Drawn(y_true, 1 / (1 + np.exp(-logit)), month, patient)
 
 
@@ -182,6 +187,19 @@ def _power_cells(setting: Setting, n_samples: int, seed: int) -> Iterator[Cell]:
         yield Cell("of those, the date is right within two months", str(setting), float(np.mean(near)), len(near))
 
 
+def _slope_cells(setting: Setting, n_samples: int, seed: int) -> Iterator[Cell]:
+    """Of whole audits: what is said about risks that became more extreme, or more timid."""
+    rng = np.random.default_rng([seed, setting.n_patients, 6])
+    told = [
+        any("calibration slope" in each.sentence for each in audited(draw(setting, rng)).findings)
+        for _ in range(n_samples)
+    ]
+    rate, quiet = float(np.mean(told)), setting.stretch == 1.0
+    what = "false alarms" if quiet else "power"
+    most = _FALSE_ALARMS if quiet else 1.0
+    yield Cell(f"{what}, a change of the calibration slope", str(setting), rate, n_samples, at_most=most)
+
+
 def _verdict_cells(n_samples: int, seed: int) -> Iterator[Cell]:
     """A fall by the margin: neither verdict would be right."""
     setting = Setting(1500, 0.3, later_auroc=0.77)
@@ -212,4 +230,9 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     n_audits = min(n_samples, 60 if thin else 200)
     for setting in (Setting(400, 0.2, n_notes=3),) if thin else (Setting(400, 0.2, n_notes=3), Setting(600, 0.1)):
         yield from _coverage_cells(setting, n_audits, seed)
+    slopes = [Setting(600, 0.2), Setting(1000, 0.2, stretch=1.6)]
+    if not thin:
+        slopes += [Setting(400, 0.3, n_notes=3), Setting(1500, 0.1, shift=0.7), Setting(2000, 0.05, auroc=0.9)]
+    for setting in slopes:
+        yield from _slope_cells(setting, n_audits, seed)
     yield from _verdict_cells(n_audits, seed)

@@ -32,6 +32,7 @@ from palpate.audits.performance.measures import METRICS, Labels, Measuring, Popu
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, ModelPredictions, Predictions
 from validity import COVERAGE, FALSE_ALARMS, WRONG_VERDICTS, Cell
+from validity.weights import KINDS, draw_weighted
 
 Floats = NDArray[np.float64]
 PERFECT = 1.0
@@ -114,10 +115,19 @@ def _noise(setting: Setting, rng: np.random.Generator, patient: NDArray[np.int64
 
 def part_of(setting: Setting, rng: np.random.Generator, n_samples: int, threshold: float, n: int) -> MetricReplicates:
     """The audit's own measures of many samples, each as a label of one population, on `n` resamples."""
-    y_true, y_score, patient = draw(setting, rng, n_samples)
+    weight: Floats | None
+    if setting.shape in KINDS:
+        plain = setting._replace(shape="equal")
+        sample, weight = draw_weighted(
+            setting.shape, lambda n: draw(plain._replace(n_patients=n), rng, n_samples), setting.n_patients, rng
+        )
+        y_true, y_score, patient = sample
+    else:
+        y_true, y_score, patient = draw(setting, rng, n_samples)
+        weight = setting.weights(y_true[:, 0], rng)
     limits = np.full((2, n_samples), threshold)
     population = Population("simulated", y_true.astype(np.uint8), y_score, limits, patient, int(rng.integers(2**60)))
-    population = population._replace(weight=setting.weights(y_true[:, 0], rng))
+    population = population._replace(weight=weight)
     names = [str(k) for k in range(n_samples)]
     how = replace(_MEASURING, method="influence" if setting.shape == "influence" else "resample")
     return measure_labels(population, names, np.arange(n_samples), ("a", "b"), how, n)
@@ -125,7 +135,7 @@ def part_of(setting: Setting, rng: np.random.Generator, n_samples: int, threshol
 
 def truth_of(setting: Setting) -> tuple[Floats, float]:
     """The metrics of half a million patients at the threshold that finds 70% of them, and that threshold."""
-    shape = "equal" if setting.shape in ("uneven", "weighted", "influence") else setting.shape
+    shape = "equal" if setting.shape in ("uneven", "weighted", "influence", *KINDS) else setting.shape
     large = setting._replace(n_patients=500_000, n_notes=1, shape=shape)
     y_true, y_score, _ = draw(large, np.random.default_rng(7), 1)
     threshold = float(np.quantile(y_score[0][y_true], 0.3))
@@ -144,7 +154,7 @@ def coverage(setting: Setting, n_samples: int, seed: int) -> dict[str, Held]:
     truth, threshold = truth_of(setting)
     rng, hits = np.random.default_rng(seed), dict[str, list[NDArray[np.bool_]]]()
     # All samples of a call have the same numbers of notes, and the same weights.
-    at_once = {"uneven": 10, "influence": 10, "weighted": 1}.get(setting.shape, _AT_ONCE)
+    at_once = {"uneven": 10, "influence": 10, **dict.fromkeys(("weighted", *KINDS), 1)}.get(setting.shape, _AT_ONCE)
     previous = part_of(setting, rng, 1, threshold, _REPLICATES) if at_once == 1 else None
     for first in range(0, n_samples, at_once):
         part = part_of(setting, rng, min(at_once, n_samples - first), threshold, _REPLICATES)
@@ -201,6 +211,13 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _coverage_cells(
         settings[:: 2 if thin else 1], "sampling weights, 200 patients and more", n_samples, seed
     )
+    for kind in KINDS[2:] if thin else KINDS:
+        settings = [
+            Setting(n, share, auroc, notes, kind)
+            for n, share, auroc, notes in ((300, 0.1, 0.75, 1), (600, 0.05, 0.9, 1), (300, 0.25, 0.7, 2))
+        ]
+        where = f"weights of another kind ({kind}), 300 patients and more"
+        yield from _coverage_cells(settings[: 1 if thin else None], where, n_samples, seed + 1)
     settings = [
         Setting(1000, share, auroc, notes, "influence")
         for share, auroc, notes in ((0.05, 0.6, 1), (0.05, 0.95, 1), (0.3, 0.8, 3), (0.1, 0.8, 3))

@@ -15,6 +15,7 @@ A failed gate is a result, not an error: the command line exits with 1.
 from __future__ import annotations
 
 import difflib
+import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,6 +44,16 @@ def _rebuilt(kind: type[PalpateError], arguments: tuple[object, ...], fields: di
     error = kind.__new__(kind, *arguments)
     vars(error).update(fields)
     return error
+
+
+_OPTION = re.compile(r"`(\w+): ?([^`{}\[\]]*)`")
+"""An option as a configuration has it."""
+
+
+def _written(value: str) -> str:
+    """A value of a configuration as Python has it."""
+    plain = value.strip().strip("\"'")
+    return plain if not plain or re.fullmatch(r"-?\d+(?:\.\d+)?", plain) else f'"{plain}"'
 
 
 def _sentence(problem: str, hint: str | None) -> str:
@@ -80,6 +91,13 @@ class InputError(PalpateError):
         where = ", ".join(part for part in place if part)
         sentence = f"{where}: {problem}" if where else problem
         super().__init__(_sentence(sentence, hint))
+
+    def as_argument(self) -> InputError:
+        """The same for whoever called a function: `positive: yes` is written as `positive="yes"`."""
+        if self.hint is None or "`" not in self.hint:
+            return self
+        hint = _OPTION.sub(lambda found: f"`{found[1]}={_written(found[2])}`", self.hint)
+        return type(self)(self.problem, file=self.file, row=self.row, column=self.column, hint=hint, at=self.at)
 
 
 class CohortError(InputError):

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import palpate
-from palpate.errors import PalpateError
+from palpate.errors import InputError, PalpateError
 from tests.api.notes import fitted, notes_table
 
 pd = pytest.importorskip("pandas")
@@ -354,3 +354,12 @@ def test_wrong_input_is_one_sentence(name: str) -> None:
 def test_what_is_not_a_table_is_refused() -> None:
     with pytest.raises(PalpateError, match="a table cannot be made from a ndarray"):
         palpate.audit(np.zeros((3, 3)), labels="a", models={"v": [1, 2, 3]}, progress=False)
+
+
+def test_hints_are_written_as_arguments() -> None:
+    frame = pl.DataFrame({"outcome": ["Good", "Poor"] * 20, "risk": [0.2, 0.8] * 20})
+    with pytest.raises(InputError, match=r'`positive="Good"` or `positive="Poor"`'):
+        palpate.audit(frame, labels="outcome", models={"m": "risk"}, progress=False)
+    coded = frame.with_columns(outcome=pl.col("outcome").replace_strict({"Good": 1, "Poor": 2}))
+    with pytest.raises(InputError, match=r"`positive=2`"):
+        palpate.audit(coded, labels="outcome", models={"m": "risk"}, progress=False)

@@ -213,3 +213,16 @@ def test_dates_of_excel(tmp_path: Path) -> None:
         ("text", "text"),
         ("y", "label"),
     ]
+
+
+def test_the_id_column_of_a_table_of_scores_is_found_by_its_values(tmp_path: Path) -> None:
+    table = hospital()
+    table.write_csv(tmp_path / "notes.csv")
+    scores = pl.DataFrame({"rank": range(60), "Document": table["note_id"].reverse(), "readmitted": [0.3] * 60})
+    scores.write_csv(tmp_path / "vendor.csv", separator=";")
+    written = init(tmp_path / "notes.csv", models=["predictions:vendor.csv"])
+    entry = yaml.safe_load(written.file.read_text())["models"]["vendor"]
+    assert entry == {"source": "predictions:vendor.csv", "case": "Document"}
+    scores.rename({"Document": "note_id"}).write_csv(tmp_path / "vendor.csv")
+    written = init(tmp_path / "notes.csv", models=["predictions:vendor.csv"], force=True)
+    assert yaml.safe_load(written.file.read_text())["models"]["vendor"] == "predictions:vendor.csv"

@@ -23,7 +23,7 @@ from palpate.api.result import Result
 from palpate.api.shown import OneLineProgress
 from palpate.commands import audit as commands
 from palpate.config import DATA, make_audit
-from palpate.errors import ConfigError, closest
+from palpate.errors import ConfigError, InputError, closest
 from palpate.results import Audit
 from palpate.results.verdicts import MARGINS
 from palpate.run.checks import check_directory
@@ -92,8 +92,11 @@ def audit(
     roles = {"text": text, "patient": patient, "case": case, "split": split, "time": time, "stay": stay}
     roles |= {"weight": weight, "image": image, "prior": prior}
     shown.stage("reading the cohort")
-    table = audited(data, NamedColumns(labels, attributes, roles, positive, reading))
-    made = entries(models, table)
+    try:
+        table = audited(data, NamedColumns(labels, attributes, roles, positive, reading))
+        made = entries(models, table)
+    except InputError as error:
+        raise error.as_argument() from error
     chosen = _audits(audits, margins or {}, include_text=include_text)
     names = RunNames(chosen, {entry.name: [] for entry in made}, table.cohort.names)
     conditions = [parse(each, folder=Path.cwd(), names=names) for each in ([gate] if isinstance(gate, str) else gate)]

@@ -96,7 +96,7 @@ def recalibration(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write the card of a recalibration, for whoever maintains the model: formula, fit, before and after, limits."""
-    from palpate.commands.recalibration import write_card
+    from palpate.commands.cards.recalibration import write_card
 
     n = write_card(run, file, models=models or ())
     what = "recalibration" if n == 1 else "recalibrations"

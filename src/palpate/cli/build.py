@@ -112,7 +112,8 @@ def train(
     kind: Annotated[
         str,
         typer.Argument(
-            help="tfidf-xgboost, tfidf-logistic, transformer, caml, effective-can, cxr or pretest.", show_default=False
+            help="tfidf-xgboost, tfidf-logistic, transformer, caml, effective-can, plm-icd, cxr or pretest.",
+            show_default=False,
         ),
     ],
     file: Annotated[

@@ -44,3 +44,30 @@ def meds(
 
     written = export_meds(run, cohort, file, model=model, label=label, threshold=threshold)
     out.print(f"Predictions: [bold]{escape(str(file))}[/bold], {written.height:,} rows", soft_wrap=True)
+
+
+@export_app.command()
+def pdf(
+    run: Run,
+    file: Annotated[Path, typer.Option("--out", help="A .pdf file.", show_default=False)],
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Write two pages for a committee: scorecard, Table 1, subgroups, calibration, net benefit, limits."""
+    _digest(run, file)
+
+
+@export_app.command()
+def pptx(
+    run: Run,
+    file: Annotated[Path, typer.Option("--out", help="A .pptx file.", show_default=False)],
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Write the same as slides, one per chart."""
+    _digest(run, file)
+
+
+def _digest(run: Path, file: Path) -> None:
+    from palpate.commands.cards import write_digest
+
+    write_digest(run, file)
+    out.print(f"For the committee: [bold]{escape(str(file))}[/bold]", soft_wrap=True)

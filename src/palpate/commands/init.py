@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from palpate import registry
 from palpate.data.tables import TableSpec, read_cohort
-from palpate.data.tables.guesses import Guess, GuessedTable, delimiter_of, guess_table
+from palpate.data.tables.guesses import Guess, GuessedTable, delimiter_of, guess_table, sampled
 from palpate.errors import ConfigError, InputError
 from palpate.files import write_atomically
 
 _PLAIN = re.compile(r"[A-Za-z_][\w./+-]*")
 _READ_OTHERWISE = {"yes", "no", "true", "false", "on", "off", "y", "n", "null"}
+_MOSTLY = 0.5
+"""The share of a column's values that must be case ids, for it to be the column of them."""
 _ROLES = ("case", "patient", "stay", "text", "time", "split", "image", "prior", "weight")
 _MORE = {
     "characteristics": ("{alter: [gender, age]}", "what changes when only the patient's age or gender changes?"),
@@ -48,7 +50,7 @@ def init(table: Path, *, out: Path | None = None, models: Sequence[str] = (), fo
         f"# Correct what is wrong, then run: palpate check {file.name} && palpate audit {file.name}",
         *entry,
         *_unused(guessed),
-        *_models(named),
+        *_models(named, {name: _case_column(source, table, guessed, file) for name, source in named.items()}),
         *_audits(guessed, named),
     ]
     write_atomically(file, "\n".join(lines) + "\n")
@@ -132,15 +134,36 @@ def _unused(guessed: GuessedTable) -> list[str]:
     return ["# Not used:", *(f"#   {_q(guess.column)}: {guess.why}" for guess in left)] if left else []
 
 
-def _models(named: dict[str, str]) -> list[str]:
+def _case_column(source: str, table: Path, guessed: GuessedTable, file: Path) -> str | None:
+    """The column of a table of scores that holds the case ids, where it is not called as it would be looked for."""
+    cases = [guess.column for guess in guessed.of("case")]
+    scores = file.absolute().parent / source.partition(":")[2]
+    if not source.startswith("predictions:") or not cases or not scores.is_file():
+        return None
+    try:
+        columns, known = sampled(scores), set(sampled(table, guessed.layout)[cases[0]])
+    except InputError:  # `palpate check` says what is wrong with it
+        return None
+    if {"case_id", "input_id", cases[0]} & set(columns):
+        return None
+    shared = {name: len(known & set(cells)) / max(len(set(cells)), 1) for name, cells in columns.items()}
+    best = max(shared, key=lambda name: shared[name], default=None)
+    return best if best is not None and shared[best] > _MOSTLY else None
+
+
+def _models(named: dict[str, str], case: Mapping[str, str | None]) -> list[str]:
     if named:
-        return ["models:", *(f"  {_q(name)}: {_q(source)}" for name, source in named.items())]
+        return ["models:", *(f"  {_q(name)}: {_entry(source, case[name])}" for name, source in named.items())]
     return [
         "models:  # name at least one, as in",
         "  # bert: hf:models/bert              # a transformers checkpoint",
         "  # lr: sklearn:models/lr.skops       # a scikit-learn pipeline",
         "  # vendor: predictions:scores.csv    # probabilities that were computed elsewhere",
     ]
+
+
+def _entry(source: str, case: str | None) -> str:
+    return _q(source) if case is None else f"{{source: {_q(source)}, case: {_q(case)}}}  # its values are case ids"
 
 
 def _audits(guessed: GuessedTable, named: dict[str, str]) -> list[str]:

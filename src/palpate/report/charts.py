@@ -198,7 +198,7 @@ def _heat_legend(prepared: ChartData) -> list[Key]:
     ]
 
 
-def static_svg(spec: dict[str, Any], *, name: str) -> str:
+def static_svg(spec: dict[str, Any], *, name: str, width: int = STATIC_WIDTH) -> str:
     """The chart as an image in the page, for readers without JavaScript and before it has run.
 
     `name` begins the ids inside, which must differ from those of other charts: Vega's own are counted through
@@ -206,7 +206,7 @@ def static_svg(spec: dict[str, Any], *, name: str) -> str:
     """
     # Marks that are there only to be pointed at are of no use in an image.
     layers = [layer for layer in spec["layer"] if layer["mark"].get("opacity") != 0]
-    source = json.dumps(spec | {"width": STATIC_WIDTH, "layer": layers})
+    source = json.dumps(spec | {"width": width, "layer": layers})
     svg: str = vl_convert.vegalite_to_svg(source, allowed_base_urls=[])
     found = list(dict.fromkeys(re.findall(r'id="(\w+)"', svg)))
     for index, identity in enumerate(found):

@@ -114,6 +114,25 @@ def test_differences_are_those_of_the_formulas() -> None:
     assert "sex" not in told
 
 
+def test_a_difference_is_made_without_the_values_that_it_would_tell() -> None:
+    """And says so: over all values it would be another number."""
+    table = frame().with_columns(
+        race=pl.when((pl.col("split") == "test") & (pl.int_range(pl.len()) % 150 == 7))
+        .then(pl.lit("rare"))
+        .otherwise("race")
+    )
+    test, rest = table.filter(pl.col("split") == "test"), table.filter(pl.col("split") != "test")
+    counts = [[part["race"].to_list().count(value) for value in ("a", "b", "c", "rare")] for part in (test, rest)]
+    assert 0 < counts[0][3] < 5
+    least = counts[0][3] + 1
+    rows = lines(shown(check(cohort(table), smallest_cell=least)))
+    told = next(row["Difference to development"] for (name, _), row in rows.items() if name == "race")
+    assert told == f"{by_hand(counts[0][:3], counts[1][:3]):.2f} (without 1 value)"
+    rows = lines(shown(check(cohort(table), smallest_cell=1)))
+    told = next(row["Difference to development"] for (name, _), row in rows.items() if name == "race")
+    assert told == f"{by_hand(*counts):.2f}"
+
+
 def test_equal_sets_are_not_said_to_differ() -> None:
     said = [each for seed in range(10) for each in check(cohort(frame(seed=seed))).findings]
     assert sum("made up differently" in each.sentence for each in said) <= 4  # seven lines, one in twenty by chance

@@ -81,7 +81,10 @@ def test_intersections_hold_the_combinations_that_occur() -> None:
     ("options", "parts"),
     [
         ({"by": ("sex",)}, ["no attribute 'sex'", "ward", "`attributes:`"]),
-        ({"by": ("ward",)}, ["'ward' has 5,000 different values, more than 50 groups", "fewer categories"]),
+        (
+            {"by": ("ward",)},
+            ["'ward' has 5,000 different values in the 5,000 audited cases", "fewer categories"],
+        ),
         (
             {"by": (("age", "hour"),), "most_groups": 8},
             ["age × hour makes 28 groups", "more than 8", "fewer attributes"],

@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from palpate.stats import bootstrap, brier
 from palpate.stats.risks import log_odds
-from palpate.stats.risks.core import CORE, core_replicates
+from palpate.stats.risks.core import CORE, _multiplied, core_replicates
 from palpate.stats.risks.intervals import risk_intervals
 from palpate.stats.risks.logistic import fit_logistic
 from palpate.stats.risks.net_benefit import net_benefit
@@ -97,7 +97,7 @@ def test_replicates_vary_as_refits_on_resampled_patients_do() -> None:
         refits.append(again.point[0, :, 0])
     slow = dict(zip(again.metrics, np.std(refits, axis=0), strict=True))
     for metric in CORE:
-        near = 0.3 if metric in ("e50", "e90", "emax") else 0.15
+        near = {"e50": 0.3, "e90": 0.3, "emax": 0.35}.get(metric, 0.15)
         assert fast[metric] == pytest.approx(slow[metric], rel=near), metric
 
 
@@ -148,8 +148,25 @@ def test_replicates_of_two_models_are_paired_and_repeatable() -> None:
     options = {"threshold": 0.3, "benefit": (0.05, 0.6), "patient": patient, "rng": 5, "n_replicates": 50}
     one = core_replicates(y[:, None], both, **options)  # type: ignore[arg-type]
     again = core_replicates(y[:, None], both, **options)  # type: ignore[arg-type]
-    assert np.array_equal(one.values[0], one.values[1])
+    np.testing.assert_allclose(one.values[0], one.values[1], rtol=1e-9, atol=1e-12)
     assert np.array_equal(one.values, again.values)
+
+
+def test_few_estimates_are_drawn_with_the_covariances_of_their_influences() -> None:
+    influence = np.random.default_rng(0).normal(size=(300, 6)) * np.arange(1, 7)
+    influence[:, 5] += influence[:, 0] * 4
+    moved = np.concatenate(_multiplied([influence[:, :2], influence[:, 2:]], np.random.default_rng(1), 20_000))
+    exact = influence.T @ influence
+    np.testing.assert_allclose(np.cov(moved), exact, atol=0.03 * np.abs(exact).max())
+
+
+def test_many_rows_are_fitted_as_all_of_them_are() -> None:
+    """The fit of many rows starts at that of some of them, and ends where it would have ended."""
+    y, p, _, weight = drawn(120_000)
+    design = np.column_stack([np.ones_like(y), logit(p)])
+    many = fit_logistic(design, y, weight)
+    exact = sm.GLM(y, design, family=sm.families.Binomial(), freq_weights=weight).fit()
+    np.testing.assert_allclose(many.coefficients, exact.params, atol=1e-7)
 
 
 def test_many_patients_in_groups_vary_as_much() -> None:

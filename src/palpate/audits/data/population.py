@@ -89,6 +89,8 @@ class TableLine(NamedTuple):
     """For each part."""
     differences: tuple[Apartness, ...] = ()
     """For each part that is compared."""
+    left_out: int = 0
+    """How many values of a category the differences are made without, because too few patients of a part have them."""
 
 
 class CrowdedAttribute(NamedTuple):
@@ -341,7 +343,8 @@ class _Lines(NamedTuple):
         differences = self.compare(distance, np.isin(code, told), max(2, len(told))) if shown else ()
         for k, value in enumerate(named):
             cells = [self._count(counts[p], k + 1, hidden[p], known=True) for p in range(len(self.parts))]
-            yield TableLine(name, value, tuple(cells), differences if k == 0 else ())
+            without = len(named) - len(told) if differences else 0
+            yield TableLine(name, value, tuple(cells), *((differences, without) if k == 0 else ()))
         if counts[:, 0].any():
             cells = [self._count(counts[p], 0, hidden[p], known=False) for p in range(len(self.parts))]
             all_told = all(cell.n is not None for cell in cells)

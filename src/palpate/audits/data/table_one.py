@@ -53,7 +53,7 @@ def population_block(found: PopulationTable, title: str, smallest_cell: int) -> 
         heads = ["Largest difference"]
     rows: list[tuple[Cell, ...]] = []
     for line in found.lines:
-        numbers = [_size(each.value) for each in line.differences] or [""] * len(heads)
+        numbers = [_size(each.value, line.left_out) for each in line.differences] or [""] * len(heads)
         cells = [_cell(cell, line, smallest_cell) for cell in line.cells]
         rows.append((line.name, line.value or "number", *cells, *numbers))
     for each in found.crowded:
@@ -73,23 +73,26 @@ def _caption(found: PopulationTable, smallest_cell: int) -> str:
     if found.reference is not None:
         told += (
             f" Standardised differences to {found.reference}: the difference over the spread, whatever the number "
-            f"of cases; below {VISIBLE:g} is commonly called balanced."
+            f"of cases, of a category the distance of all its values at once (two multinomials, Yang and Dalton 2012); "
+            f"below {VISIBLE:g} is commonly called balanced."
         )
     elif found.compared:
         told += " The largest standardised difference between two groups stands in the last column."
     if smallest_cell > 1:
         told += (
             f" Counts of fewer than {smallest_cell} patients are not told, nor the one more that would give them away "
-            f"({WITHHELD}); values of fewer patients count as other."
+            f"({WITHHELD}); values of fewer patients count as other. A difference is made without values whose count "
+            "is not told, since it would tell it."
         )
     return told
 
 
-def _size(value: float | None) -> str:
-    """A difference to the two digits that it has."""
+def _size(value: float | None, left_out: int = 0) -> str:
+    """A difference to the two digits that it has, and how many values it is made without."""
     if value is None:
         return ""
-    return "no overlap" if math.isinf(value) else f"{value:.2f}"
+    size = "no overlap" if math.isinf(value) else f"{value:.2f}"
+    return size if not left_out else f"{size} (without {counted(left_out, 'value')})"
 
 
 def _cell(cell: Summary, line: TableLine, smallest_cell: int) -> str:

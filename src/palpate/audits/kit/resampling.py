@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from palpate.audits.kit.scope import Unit
 from palpate.stats import ratio_replicates
-from palpate.stats.precision.influence import FEWEST_OF_A_CLASS, FEWEST_PATIENTS, MOST_RESAMPLED
+from palpate.stats.precision.influence import FEWEST_OF_A_SMALL_CLASS, FEWEST_PATIENTS, MOST_RESAMPLED
 from palpate.stats.score_intervals import defined_error, rate_interval, student_quantile
 
 Correction = Literal["bonferroni", "holm", "benjamini-hochberg"]
@@ -18,7 +18,8 @@ Family = Literal["question", "run"]
 """Which comparisons share one correction: those that answer one question, or all that an audit makes in a run."""
 INTERVALS = (
     f"patients are resampled; above {MOST_RESAMPLED:,.0f} cases x replicates, with at least {FEWEST_PATIENTS:,} "
-    f"patients and {FEWEST_OF_A_CLASS} of each class, replicates are the estimate moved by each patient's influence"
+    f"patients and {FEWEST_OF_A_SMALL_CLASS} of each class, replicates are the estimate moved by each patient's "
+    "influence"
 )
 """What results say about how their replicates were made."""
 FEWEST_FOR_INTERVAL, FEWEST_FOR_TEST = 2, 10

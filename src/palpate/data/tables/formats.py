@@ -35,6 +35,7 @@ from palpate.delimited import (
     not_unicode,
     open_bytes,
     open_text,
+    plain_frame,
 )
 from palpate.errors import CohortError
 from palpate.registry import optional
@@ -160,6 +161,9 @@ def _csv_frame(
     n_rows: int | None = None,
 ) -> pl.DataFrame:
     del lists  # a CSV cell is a string; codes are split later, all at once
+    plain = plain_frame(path, layout) if n_rows is None else None
+    if plain is not None:
+        return plain.select(columns)
     rows = csv_rows(path, layout)
     header = next(rows)
     rows = islice(rows, n_rows)

@@ -105,6 +105,16 @@ def guess_table(path: Path, *, layout: FileLayout | None = None) -> GuessedTable
     return GuessedTable(tuple(found[name] for name in names), layout, frame.height)
 
 
+def sampled(path: Path, layout: FileLayout | None = None) -> dict[str, list[str]]:
+    """The first cells of each column, as text."""
+    layout = layout or _layout(path)
+    form = format_of(path, layout)
+    names = form.columns(path)
+    frame = form.frame(path, names, {}, n_rows=SAMPLE)
+    plain = [name for name in names if not frame[name].dtype.is_nested()]
+    return {name: frame[name].cast(pl.String).drop_nulls().str.strip_chars().to_list() for name in plain}
+
+
 def _layout(path: Path) -> FileLayout:
     """An encoding other than UTF-8, where the file looks like one."""
     layout = FileLayout(named=True)

@@ -15,7 +15,7 @@ count. Without it they are errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -27,7 +27,7 @@ from pydantic import AfterValidator
 from palpate.cases.columns import prediction_ids
 from palpate.cases.edits import Inputs, Ints
 from palpate.cases.hashing import KEY_BYTES, key_of
-from palpate.delimited import FileLayout, check_delimiter, check_encoding, csv_rows
+from palpate.delimited import FileLayout, check_delimiter, check_encoding, csv_rows, find_delimiter, plain_frame
 from palpate.errors import CohortError, ConfigError, ModelError
 from palpate.models import Model, Probabilities
 from palpate.models.options import Options, checked_by, digest, existing, parse_options
@@ -40,6 +40,8 @@ _PLAN = "`palpate plan` writes everything that must be scored"
 _REPORT = "fill it in, or set `missing: report` of the model to count missing scores and go on"
 _NOT_KNOWN = r"(?i)^\s*(?:|na|n/a|#n/a|nan|null|none|nil|missing|\.|-)\s*$"
 _KEY, _ROW = "key", "row"
+_KEYS = {"case_id", INPUT, COHORT, "edited", "text", "image"}
+"""What `palpate plan` writes beside the keys of cases; users add their column to its file."""
 MEDS_KEY, MEDS_PROBABILITY = ("subject_id", "prediction_time"), "predicted_boolean_probability"
 
 
@@ -182,10 +184,10 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     """Read the table and check every cell."""
     source = f"predictions:{target}"
     own, file = check(target, options, folder=folder), existing(target, folder)
-    frame = _read(file, FileLayout(own.encoding, own.delimiter, named=True))
+    names = (own.case,) if isinstance(own.case, str) else own.case
+    frame = _read(file, FileLayout(own.encoding, own.delimiter, named=True), {*names, *_KEYS, *MEDS_KEY})
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
-    names = (own.case,) if isinstance(own.case, str) else own.case
     frame = _of_meds(frame, names, file)
     case = next((name for name in names if name in frame.columns), names[0])
     if case not in frame.columns and INPUT not in frame.columns:
@@ -228,12 +230,12 @@ def _of_meds(frame: pl.DataFrame, cases: Sequence[str], file: Path) -> pl.DataFr
     return frame.select(ids, *others)
 
 
-def _read(file: Path, layout: FileLayout) -> pl.DataFrame:
-    """The table; a CSV file is read as text, so that a wrong cell can be named."""
+def _read(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame:
+    """The table; a CSV file with a wrong cell is read as text, so that it can be named."""
     kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
     try:
         if kind in (".csv", ".csv.gz", ".tsv", ".tsv.gz"):
-            return _read_csv(file, layout)
+            return _read_csv(file, layout, keys)
         if kind in (".jsonl", ".ndjson"):
             return pl.read_ndjson(file, infer_schema_length=None)
         if kind == ".parquet":
@@ -248,9 +250,13 @@ def _read(file: Path, layout: FileLayout) -> pl.DataFrame:
     )
 
 
-def _read_csv(file: Path, layout: FileLayout) -> pl.DataFrame:
-    """All cells as text, with decimal points: a comma in a probability can be nothing else."""
+def _read_csv(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame:
+    """All but the keys as numbers, or all cells as text, with decimal points: a comma in a probability can be nothing
+    else."""
     try:
+        plain = _plain(file, layout, keys)
+        if plain is not None:
+            return plain
         rows = csv_rows(file, layout)
         header = next(rows, [])
         cells = list(zip(*rows, strict=True)) or [()] * len(header)
@@ -265,10 +271,17 @@ def _read_csv(file: Path, layout: FileLayout) -> pl.DataFrame:
     return frame.with_columns(pl.all().str.replace(r"^\s*([01]),([0-9]+)\s*$", "$1.$2"))
 
 
+def _plain(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame | None:
+    """A file without quotes, whose other columns than keys are all numbers; None for any other."""
+    mark = layout.delimiter or find_delimiter(file, layout)
+    with file.open("rb") as stream:
+        names = stream.readline().decode("utf-8", "replace").rstrip("\r\n").split(mark)
+    return plain_frame(file, layout, numbers=set(names) - set(keys))
+
+
 def _label_columns(frame: pl.DataFrame, cases: Sequence[str], own: PredictionsOptions, file: Path) -> tuple[str, ...]:
     """The columns with probabilities: `columns`, else those that `labels` names, else all but the keys."""
-    # `palpate plan` writes `edited`, `text` and `image` beside the keys, and users add their column to its file.
-    keys = (*cases, "case_id", INPUT, COHORT, "edited", "text", "image")
+    keys = {*cases, *_KEYS}
     others = tuple(name for name in frame.columns if name not in keys)
     wanted = own.columns
     if wanted is None and own.labels and set(own.labels) & set(others):

@@ -20,6 +20,8 @@ from palpate.models.text.windows import Frame, Long
 
 _NO_POSITIONS = 512
 """For networks that do not say how many positions they have."""
+_MOST_POSITIONS = 1024
+"""Encoders with more positions read long notes anyway, and a note beyond them would be slow to try."""
 _TOLERANCE = 1e-3
 
 
@@ -122,7 +124,8 @@ def chunk_passes(trial: Trial, *, chunk: int | None, max_tokens: int | None) -> 
 def plain_passes(trial: Trial) -> Passes:
     """The passes of a network that is given rows of tokens; one with code of its own may turn out to read whole notes.
 
-    Such a network is given more tokens than its encoder has positions: a plain one fails then.
+    Such a network is given more tokens than its encoder has positions: a plain one fails then. That is not tried on a
+    GPU, where such a failure ends the process.
     """
     plain = Passes(trial.frame, trial.pad)
     if not has_own_code(trial.network):
@@ -134,6 +137,9 @@ def plain_passes(trial: Trial) -> Passes:
             f"{trial.source}: the checkpoint refuses token ids of the shape [notes, tokens]: {_said(error)}",
             hint="if it takes [notes, chunks, tokens], say how long its chunks are: `chunk: 128`",
         ) from error
+    on_cpu = all(weight.device.type == "cpu" for weight in trial.network.parameters())
+    if not on_cpu or (trial.positions or 0) > _MOST_POSITIONS:
+        return plain
     try:
         return chunk_passes(trial, chunk=None, max_tokens=None)
     except ConfigError:

@@ -116,7 +116,7 @@ def moves_of(problem: Problem, metrics: Sequence[str], point: Floats, settings: 
     return Moves(np.nan_to_num(np.concatenate(list(found.values()), axis=1)), columns, gaps, operating)
 
 
-def replicates_of(moves: Moves, metrics: Sequence[str], point: Floats, moved: Floats) -> Floats:
+def replicates_of(moves: Moves, metrics: Sequence[str], point: Floats, moved: Floats | NDArray[np.float32]) -> Floats:
     """[metric, replicate] from how far each replicate moves each column, [column, replicate]."""
     out = np.empty((len(metrics), moved.shape[1]))
     for k, name in enumerate(metrics):
@@ -125,7 +125,7 @@ def replicates_of(moves: Moves, metrics: Sequence[str], point: Floats, moved: Fl
             off = np.zeros_like(moves.gaps) if name == NOISE else moves.gaps
             out[k] = np.abs(off[:, None] + by).mean(axis=0)
         elif moves.operating is not None and name == OPERATING:
-            out[k] = point[k] + _shifts(moves.operating, moved[moves.columns[name]])
+            out[k] = point[k] + _shifts(moves.operating, moved[moves.columns[name]].astype(np.float64))
         else:
             out[k] = point[k] + moved[moves.columns[name]][0]
         out[k] = np.nan if np.isnan(point[k]) and name != NOISE else out[k]

@@ -5,9 +5,10 @@ Calibration in the large (intercept, O:E), calibration slope, the distances betw
 
 Nothing is refitted. Every estimate has an influence by patient (`logistic`), and a replicate is the estimate moved by
 the influences, each times a standard normal number (the multiplier bootstrap): the same numbers for all models and
-labels, so that differences and means are paired. What is not linear (distances from the curve) is computed from the
-replicates of the curve's coefficients. More than 10,000 patients are put together at random into 10,000 groups, which
-vary as much.
+labels, so that differences and means are paired. Such sums are normal with the influences' own products as covariances,
+and are drawn from these where there are fewer estimates than patients, which is the same and cheap. What is not linear
+(distances from the curve) is computed from the replicates of the curve's coefficients. More than 10,000 patients are
+put together at random into 10,000 groups, which vary as much.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ def core_replicates(
     """The core set of every model and label.
 
     y_true is [n, labels], y_score [models, n, labels] of probabilities, `threshold` [models, labels] (nan without one)
-    and `benefit` the range of thresholds over which net benefit is averaged. Calls with the same integer `rng` and the
-    same patients share their replicates.
+    and `benefit` the range of thresholds over which net benefit is averaged. Calls with the same integer `rng`, models
+    and labels give the same replicates.
     """
     outcome, risk = _inputs.binary(y_true), _inputs.finite(y_score, name="y_score")
     if outcome.ndim != 2 or risk.ndim != 3 or risk.shape[1:] != outcome.shape:
@@ -179,6 +180,9 @@ def _grid(risk: Floats, weight: Floats) -> Floats:
 def _multiplied(influence: Sequence[Floats], g: np.random.Generator, n_replicates: int) -> list[Floats]:
     """How far each replicate moves each estimate, [term, replicate]."""
     stacked = np.concatenate(influence, axis=1)
+    if stacked.shape[1] < len(stacked):
+        # R'R are the sums of products of influences, so R'z varies as the influences times one number for each unit do.
+        stacked = np.asarray(np.linalg.qr(stacked, mode="r"), np.float64)
     moved = np.zeros((stacked.shape[1], n_replicates))
     for first in range(0, len(stacked), _AT_ONCE):
         part = stacked[first : first + _AT_ONCE]

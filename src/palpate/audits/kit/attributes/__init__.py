@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from palpate.audits.kit.scope import audited_cohort, audited_rows, require_text
 from palpate.cases.cohort import Cohort
@@ -28,6 +29,10 @@ _NO_MENTION = "none"
 """The group of a characteristic's definition whose notes say nothing of it."""
 FEW_VALUES = 10
 """A number with more different values than that is cut into ranges; with fewer, each value is a group."""
+
+
+_MOST_MOVED = 0.005
+"""The share of the cases that a rounded quantile may put on the other side; the group says which side it is."""
 
 
 class Cutting(NamedTuple):
@@ -158,10 +163,23 @@ def _levels(audit: str, name: str, column: pl.Series, cutting: Cutting) -> Level
     bounds = [float(bound) for bound in cutting.cuts.get(name, ())]
     if not bounds:
         shares = np.arange(1, cutting.n_quantiles) / cutting.n_quantiles
-        bounds = np.unique(np.quantile(known.to_numpy(), shares, method="higher")).tolist()
-        bounds = [bound for bound in bounds if bound > float(np.min(known.to_numpy()))]
+        bounds = _readable(np.quantile(known.to_numpy(), shares, method="higher"), np.sort(known.to_numpy()))
     code = np.searchsorted(bounds, column.fill_null(0).to_numpy(), side="right")
     return _with_missing(name, _ranges(bounds), np.where(column.is_null().to_numpy(), len(bounds) + 1, code))
+
+
+def _readable(bounds: NDArray[np.float64], ordered: NDArray[np.float64]) -> list[float]:
+    """Quantiles as people would write them, 61.7 for 61.6613: the shortest number that moves next to no case."""
+    found = set()
+    for bound in bounds.tolist():
+        below = np.searchsorted(ordered, bound)
+        for digits in range(-6, 17):
+            short = round(bound, digits)
+            moved = abs(int(np.searchsorted(ordered, short) - below))
+            if short == bound or moved <= _MOST_MOVED * len(ordered):
+                break
+        found.add(float(short))
+    return sorted(bound for bound in found if bound > ordered[0])
 
 
 def cleaned(column: pl.Series) -> pl.Series:
@@ -174,8 +192,8 @@ def _categories(audit: str, name: str, column: pl.Series, cutting: Cutting) -> L
     values = column.drop_nulls().unique().sort().to_list()
     if len(values) > cutting.most_groups:
         raise ConfigError(
-            f"audit '{audit}': attribute '{name}' has {len(values):,} different values, "
-            f"more than {cutting.most_groups} groups",
+            f"audit '{audit}': attribute '{name}' has {len(values):,} different values in the {len(column):,} audited "
+            f"cases, more than {cutting.most_groups} groups",
             hint=cutting.remedy,
             at=("by",),
         )

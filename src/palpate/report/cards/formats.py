@@ -1,0 +1,197 @@
+"""Cards as files: CHAI's XML, JSON, Markdown and Word."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+from xml.etree import ElementTree
+
+from palpate.registry import optional
+from palpate.report.cards.entries import Item
+from palpate.report.cards.items import LEGEND, Card
+
+CHAI = "https://mc.chai.org/v0.2/schema.xsd"
+_REPEATED = ("EHRCompatibility/EHR", "Keywords/Keyword")
+_OPTIONAL = (
+    "EHR", "Keyword", "RegulatoryApproval", "FoundationModels", "Security", "Transparency", "ThirdPartyInformation",
+    "ClinicalTrial", "ReimbursementStatus",
+)  # fmt: skip
+_METRICS = {
+    "UsefulnessUsabilityEfficacy": "To tell patients with the outcome from those without, with risks that are right.",
+    "FairnessEquity": "To be no worse for some patients than for others.",
+    "SafetyReliability": "To behave as expected when words, wording, time or data change.",
+}
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold."""
+
+
+def as_chai(card: Card) -> str:
+    """CHAI's Applied Model Card v0.2. Optional fields that nobody filled are left out; required ones say who must."""
+    ElementTree.register_namespace("", CHAI)
+    root = ElementTree.Element(_tag("AppliedModelCard"))
+    for item in card.items:
+        if item.name.startswith("KeyMetrics/"):
+            _add_metrics(_at(root, item.name), item, card)
+        elif item.name.endswith(_REPEATED):
+            texts = [part.strip() for each in item.statements for part in each.text.split(",") if part.strip()]
+            parent = _at(root, item.name.rpartition("/")[0])
+            for text in texts:
+                _add(parent, item.name.rpartition("/")[2], text)
+        elif item.statements or not item.name.endswith(_OPTIONAL):
+            _at(root, item.name).text = _clean(_with_sources(item))
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _tag(name: str) -> str:
+    return f"{{{CHAI}}}{name}"
+
+
+def _at(root: ElementTree.Element, path: str) -> ElementTree.Element:
+    """The element at a path, made on the way where it is not there."""
+    element = root
+    for name in path.split("/"):
+        found = element.find(_tag(name))
+        element = ElementTree.SubElement(element, _tag(name)) if found is None else found
+    return element
+
+
+def _add(parent: ElementTree.Element, name: str, text: str) -> ElementTree.Element:
+    child = ElementTree.SubElement(parent, _tag(name))
+    child.text = _clean(text)
+    return child
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _with_sources(item: Item) -> str:
+    cited = f"\nSources: {'; '.join(item.sources)}." if item.sources else ""
+    return item.text + cited
+
+
+def _add_metrics(element: ElementTree.Element, item: Item, card: Card) -> None:
+    """One of CHAI's key metrics: every estimate as JSON with its source, and what they mean in words."""
+    _add(element, "MetricGoal", _METRICS[item.name.rpartition("/")[2]])
+    results = ElementTree.SubElement(element, _tag("Results"))
+    for statement in item.statements:
+        result = ElementTree.SubElement(results, _tag("MetricResult"))
+        _add(result, "Label", statement.text)
+        number: dict[str, Any] = dict(statement.number or {}) | {"source": statement.source}
+        _add(result, "ValueJson", json.dumps(number, ensure_ascii=False, allow_nan=False))
+    verdicts = [each.text for each in item.statements if each.number is None]
+    _add(element, "Interpretation", "\n".join(verdicts) or "See the verdicts of the run's scorecard.")
+    _add(element, "TestType", f"palpate {card.manifest.get('palpate')}, retrospective, on the run's cohorts")
+    cohorts = [
+        f"{each['name']}: {each['n']:,} cases of {each['n_patients']:,} patients" for each in card.manifest["cohorts"]
+    ]
+    _add(element, "TestingDataDescription", "; ".join(cohorts))
+    _add(
+        element,
+        "ValidationProcessAndJustification",
+        f"{card.run}. Verdicts follow from intervals and margins stated before.",
+    )
+
+
+def as_json(card: Card) -> str:
+    """The items as data, each with its sources and with what is missing."""
+    items = [
+        {
+            "item": item.name,
+            **({"section": item.section, "asks": item.asks} if item.asks else {}),
+            "text": "\n".join(each.text for each in item.statements) or None,
+            "sources": list(item.sources),
+            "numbers": [{**each.number, "source": each.source} for each in item.statements if each.number],
+            "missing": [each._asdict() for each in item.missing],
+        }
+        for item in card.items
+    ]
+    content = {"card": card.title, "run": card.run, "legend": LEGEND, "items": items}
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_markdown(card: Card) -> str:
+    """A page: a section per part, an item per heading, the sources in small print."""
+    lines = [
+        f"# {card.title}",
+        "",
+        card.run,
+        "",
+        f"*{LEGEND}* {card.n_filled} of {len(card.items)} items are complete.",
+        "",
+    ]
+    section = ""
+    for item in card.items:
+        part, name = _named(item)
+        if part != section:
+            section = part
+            lines += [f"## {section}", ""]
+        lines += [f"### {name}", ""]
+        lines += [f"- {_escaped(each.text)} <sub>{_escaped(each.source)}</sub>" for each in item.statements]
+        lines += [f"- **{_escaped(each.sentence)}**" for each in item.missing]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _named(item: Item) -> tuple[str, str]:
+    """The heading of the part and of the item; CHAI's are paths of element names."""
+    if item.asks:
+        return item.section.capitalize(), f"{item.name}. {item.asks}"
+    part, _, name = item.name.partition("/")
+    return _spaced(part), _spaced(name.replace("/", ": ") or part)
+
+
+def _spaced(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown and HTML take as it is."""
+    safe = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    return re.sub(r"([\\*\[\]|#`])", r"\\\1", safe)
+
+
+def as_docx(card: Card) -> bytes:
+    """The same as a Word document: a table with the item, its text, and its sources or who must write it."""
+    docx = optional("docx", extra="cards", needed_for="cards as Word documents")
+    document = docx.Document()
+    document.core_properties.title, document.core_properties.author = card.title, "palpate"
+    document.add_heading(card.title, 0)
+    document.add_paragraph(card.run)
+    document.add_paragraph(f"{LEGEND} {card.n_filled} of {len(card.items)} items are complete.")
+    for section, items in _sections(card.items):
+        document.add_heading(section, 1)
+        table = document.add_table(rows=1, cols=3, style="Table Grid")
+        for cell, text in zip(table.rows[0].cells, ("Item", "Text", "Source"), strict=True):
+            cell.text = text
+        for item in items:
+            cells = table.add_row().cells
+            cells[0].text, cells[2].text = _clean(_named(item)[1]), _clean("\n".join(item.sources))
+            cells[1].text = _clean("\n".join(each.text for each in item.statements))
+            for each in item.missing:
+                cells[1].add_paragraph().add_run(each.sentence).bold = True
+    out = io.BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def _sections(items: Iterable[Item]) -> Iterable[tuple[str, list[Item]]]:
+    parts: dict[str, list[Item]] = {}
+    for item in items:
+        parts.setdefault(_named(item)[0], []).append(item)
+    return parts.items()
+
+
+WRITERS: dict[tuple[str, str], Callable[[Card], str | bytes]] = {
+    ("chai", ".xml"): as_chai,
+    ("chai", ".json"): as_json,
+    **{(kind, ".md"): as_markdown for kind in ("chai", "tripod-ai", "hti-1", "markdown")},
+    **{(kind, ".docx"): as_docx for kind in ("chai", "tripod-ai", "hti-1", "markdown")},
+    **{(kind, ".json"): as_json for kind in ("tripod-ai", "hti-1", "markdown")},
+}
+"""Which card can be written to which ending; the first of a kind is its default."""
+EXTENSIONS = {"chai": ".xml", "tripod-ai": ".md", "hti-1": ".json", "markdown": ".md"}

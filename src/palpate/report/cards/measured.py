@@ -1,0 +1,280 @@
+"""Sentences from a run's results for one model, each with the row that it comes from.
+
+A number is quoted with its interval, as the report prints it. What the run did not measure is said as such, because an
+empty field would look like an oversight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from palpate.report import typeset
+from palpate.report.cards.entries import Statement
+from palpate.report.cards.facts import EVALUATION_KIND, KINDS
+from palpate.report.scorecard import details_of, margin_of, number_of
+from palpate.results import METRIC_NAMES, AuditResult
+
+CORE = (
+    "auroc", "auprc", "calibration_intercept", "calibration_slope", "oe_ratio", "ici", "brier", "net_benefit",
+    "sensitivity", "specificity", "ppv", "npv",
+)  # fmt: skip
+MOST_LABELS = 5
+SAFETY = ("robustness", "drift", "capabilities", "vocabulary", "context", "evidence")
+BEHAVIOUR = ("characteristics",)
+_FAIR = ("auroc_gap", "equal_opportunity_difference", "equalized_odds_difference", "demographic_parity_difference")
+
+
+class Run:
+    """One model in one run, as the cards see it."""
+
+    def __init__(
+        self,
+        manifest: Mapping[str, Any],
+        results: Iterable[AuditResult],
+        model: str,
+        table1: pl.DataFrame | None = None,
+    ) -> None:
+        self.manifest, self.model, self.table1 = manifest, model, table1
+        self.results = {result.audit: result for result in results}
+
+    def rows(self, audit: str, **equal: str) -> pl.DataFrame:
+        """Estimates of the model that are no differences."""
+        result = self.results.get(audit)
+        if result is None:
+            return pl.DataFrame(schema={"metric": pl.String})
+        found = result.estimates.filter(pl.col("model") == self.model, pl.col("reference").is_null())
+        return found.filter(*(pl.col(name) == value for name, value in equal.items()))
+
+    @property
+    def cohorts(self) -> list[Mapping[str, Any]]:
+        """What the manifest says of each cohort."""
+        return list(self.manifest.get("cohorts") or [])
+
+
+def measure(run: Run, facts: Mapping[str, Any]) -> dict[str, tuple[Statement, ...]]:
+    """Everything that a card may quote, by key; keys are those that the formats' lists use."""
+    kinds = facts.get(EVALUATION_KIND)
+    found = {
+        "test_data": _test_data(run),
+        "validity": _validity(run),
+        "fairness": _fairness(run),
+        "safety": _answers(run, SAFETY, "robustness, drift, capabilities or another audit of its behaviour"),
+        "answers": _answers(run, tuple(run.results), "any audit that answers a question"),
+        "behaviour": _answers(run, BEHAVIOUR, "`characteristics`, which alters age, gender and ethnicity"),
+        "warnings": _warnings(run),
+        "imbalance": _prevalence(run),
+        "thresholds": _thresholds(run),
+        "method": _method(run),
+        "population": _population(run),
+        "development_difference": _development_difference(run),
+        "clusters": _clusters(run),
+        "data_checks": _findings(run, "data", "Data checks"),
+        "recalibration": _findings(run, "recalibration", "Recalibration"),
+    }
+    for kind in KINDS:
+        found[f"validity_{kind}"] = _of_kind(run, kinds, kind, _validity)
+        found[f"fairness_{kind}"] = _of_kind(run, kinds, kind, _fairness)
+        found[f"data_{kind}"] = _of_kind(run, kinds, kind, _test_data)
+    return found
+
+
+def source_of(row: Mapping[str, Any]) -> str:
+    """The row of an estimate, so that anybody can find it."""
+    parts = [f"{name}={row[name]}" for name in ("metric", "model", "label", "group") if row.get(name)]
+    return f"results/{row['audit']}.parquet: {', '.join(parts)}"
+
+
+def _estimate(row: Mapping[str, Any], where: str) -> Statement:
+    name = METRIC_NAMES.get(row["metric"], row["metric"].replace("_", " "))
+    text = f"{name}{where}: {typeset.interval(row['value'], row['low'], row['high'])}"
+    if row["value"] is None:
+        text = f"{name}{where}: not known ({row['reason']})"
+    number = {"name": row["metric"], **{key: row[key] for key in ("value", "low", "high", "level", "n", "n_positive")}}
+    number |= {key: row[key] for key in ("label", "group") if row[key]}
+    return Statement(f"{text}.", source_of(row), number)
+
+
+def _absent(what: str) -> tuple[Statement, ...]:
+    return (Statement(f"Not measured: this run has no {what}.", "manifest.json: audits"),)
+
+
+def _test_data(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, ...]:
+    statements = []
+    for cohort in run.cohorts:
+        if only is not None and cohort["name"] not in only:
+            continue
+        labels = [
+            f"{label['name']} {typeset.integer(label['n_positive'])} ({_share(label, cohort)})"
+            for label in (cohort.get("labels") or [])[:MOST_LABELS]
+        ]
+        more = f" and {cohort['n_labels'] - MOST_LABELS:,} more labels" if cohort["n_labels"] > MOST_LABELS else ""
+        statements.append(
+            Statement(
+                f"Cohort '{cohort['name']}': {typeset.count_of(cohort['n'], 'case')} of "
+                f"{typeset.count_of(cohort['n_patients'], 'patient')}; positive: {', '.join(labels)}{more}.",
+                f"manifest.json: cohorts, {cohort['name']}",
+            )
+        )
+    return tuple(statements)
+
+
+def _share(label: Mapping[str, Any], cohort: Mapping[str, Any]) -> str:
+    return typeset.percent(label["n_positive"] / cohort["n"]) if cohort["n"] else "no cases"
+
+
+def _validity(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, ...]:
+    rows = run.rows("performance")
+    if not rows.height:
+        return _absent("audit `performance` of this model")
+    rows = rows.filter(pl.col("metric").is_in(CORE))
+    if only is not None:
+        rows = rows.filter(pl.col("group").is_in(only))
+    labels = rows["label"].unique(maintain_order=True).to_list()
+    chosen = labels if len(labels) <= MOST_LABELS else labels[:MOST_LABELS]
+    groups = rows["group"].unique(maintain_order=True).to_list()
+    statements = []
+    for label in chosen:
+        for group in groups:
+            own = {row["metric"]: row for row in rows.filter(label=label, group=group).iter_rows(named=True)}
+            where = f", {label}" + (f", cohort {group}" if len(groups) > 1 else "")
+            statements += [_estimate(own[metric], where) for metric in CORE if metric in own]
+    if len(labels) > len(chosen):
+        left = f"{len(labels) - len(chosen):,} more labels are in the results."
+        statements.append(Statement(left, "results/performance.parquet"))
+    return tuple(statements)
+
+
+def _fairness(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, ...]:
+    if "subgroups" not in run.results:
+        return _absent("audit `subgroups`; nothing is known of differences between groups of patients")
+    if only is not None and len(run.cohorts) > 1 and len(only) < len(run.cohorts):
+        named = str(run.manifest.get("audits", {}).get("subgroups", {}).get("cohort") or run.cohorts[0]["name"])
+        if named not in only:
+            return _absent(f"audit `subgroups` of cohort {' or '.join(only)}")
+    rows = run.rows("subgroups", metric="auroc").filter(pl.col("group").str.contains("="))
+    groups = [_estimate(row, f", {row['label']}, {row['group']}") for row in rows.iter_rows(named=True)]
+    gaps = run.rows("subgroups").filter(pl.col("metric").is_in(_FAIR))
+    summaries = [_estimate(row, f", {row['label']}, by {row['group']}") for row in gaps.iter_rows(named=True)]
+    return (*_answers(run, ("subgroups",), "answer"), *groups, *summaries)
+
+
+def _of_kind(run: Run, kinds: Any, kind: str, of: Any) -> tuple[Statement, ...]:
+    """What was measured on cohorts of one kind; which cohort is of which kind only people know."""
+    names = [str(cohort["name"]) for cohort in run.cohorts]
+    if kinds is None:
+        text = (
+            f"This run has numbers, but whether its cases are {kind} data is for the validation team to say "
+            f"(`{EVALUATION_KIND}` of the facts file)."
+        )
+        return (Statement(text, "manifest.json: cohorts"),)
+    of_kind = [name for name in names if (kinds.get(name) if isinstance(kinds, Mapping) else kinds) == kind]
+    if not of_kind:
+        return (Statement(f"Not measured in this run: no cohort is {kind} data.", "manifest.json: cohorts"),)
+    statements: tuple[Statement, ...] = of(run, of_kind)
+    return statements
+
+
+def _answers(run: Run, audits: Sequence[str], needed: str) -> tuple[Statement, ...]:
+    """The model's cells of the scorecard."""
+    statements = []
+    for audit in audits:
+        for answer in run.results[audit].answers if audit in run.results else ():
+            if answer.model == run.model:
+                told = [number_of(answer), margin_of(answer), *details_of(answer)]
+                text = f"{answer.asks} {answer.verdict.capitalize()}: {'; '.join(filter(None, told))}."
+                statements.append(Statement(text, f"scorecard.json: {audit}.{answer.question}, {run.model}"))
+    return tuple(statements) or _absent(needed if needed != "answer" else "answer about groups for this model")
+
+
+def _warnings(run: Run) -> tuple[Statement, ...]:
+    """What was found to be a concern or a caution, and what limits the answers; for all models together."""
+    statements = [
+        Statement(finding.sentence, f"results/{audit}.json: findings")
+        for audit, result in run.results.items()
+        for finding in result.findings
+        if finding.kind in ("concern", "caution", "caveat") and _about(finding.sentence, run)
+    ]
+    return tuple(statements) or (Statement("No audit of this run found a concern, a caution or a caveat.", "results/"),)
+
+
+def _about(sentence: str, run: Run) -> bool:
+    """Whether a finding is about this model, or about no model by name."""
+    others = {str(each["name"]) for each in run.manifest.get("models", [])} - {run.model}
+    words = set(sentence.replace(",", " ").replace(":", " ").replace(".", " ").replace("'s", " ").split())
+    return run.model in words or not others & words
+
+
+def _prevalence(run: Run) -> tuple[Statement, ...]:
+    return tuple(
+        Statement(
+            f"{label['name']} in cohort '{cohort['name']}': {_share(label, cohort)} positive; the cases were audited "
+            "as they are, without resampling of classes.",
+            f"manifest.json: cohorts, {cohort['name']}",
+        )
+        for cohort in run.cohorts
+        for label in (cohort.get("labels") or [])[:MOST_LABELS]
+    )
+
+
+def _thresholds(run: Run) -> tuple[Statement, ...]:
+    rows = run.rows("operating", metric="threshold")
+    statements = [_estimate(row, f", {row['label']}, {row['group']}") for row in rows.iter_rows(named=True)]
+    for model in run.manifest.get("models", []):
+        if model["name"] == run.model and model.get("threshold") is not None:
+            text = f"The model's own threshold: {typeset.number(model['threshold'])}."
+            statements.append(Statement(text, f"manifest.json: models, {run.model}"))
+    return tuple(statements) or _absent("audit `operating` and no threshold that the model states")
+
+
+def _method(run: Run) -> tuple[Statement, ...]:
+    options = run.manifest.get("audits", {}).get("performance", {})
+    units = f"{options.get('n_replicates', 'no')} replicates, resampled by {options.get('unit', 'patient')}"
+    text = (
+        f"Measured with palpate {run.manifest.get('palpate')}, seed {run.manifest.get('seed')}: "
+        f"{', '.join(METRIC_NAMES.get(metric, metric) for metric in CORE)}, with "
+        f"{typeset.percent(options.get('level', 0.95))} intervals ({units}; score intervals where events are few)."
+    )
+    audits = f"Audits: {', '.join(run.results)}."
+    return Statement(text, "manifest.json: audits"), Statement(audits, "manifest.json: audits")
+
+
+def _population(run: Run) -> tuple[Statement, ...]:
+    if run.table1 is None:
+        return _absent("Table 1 (audit `data`)")
+    n = run.table1.height
+    text = f"Table 1 of the report has the audited cases by cohort, split and group, with missing values ({n:,} rows)."
+    return Statement(text, "results/data.table1.parquet"), *_test_data(run)
+
+
+def _development_difference(run: Run) -> tuple[Statement, ...]:
+    if "data" not in run.results:
+        return _absent("audit `data`, which compares development and evaluation")
+    rows = run.results["data"].estimates.filter(pl.col("metric") == "standardised_difference")
+    rows = rows.filter(pl.col("value").is_not_null()).sort(pl.col("value").abs(), descending=True).head(MOST_LABELS)
+    if not rows.height:
+        return _absent("development cases to compare with, or attributes")
+    return tuple(
+        Statement(
+            f"Standardised difference of {row['group']}, development to evaluation: {typeset.number(row['value'])}.",
+            f"results/data.parquet: metric=standardised_difference, group={row['group']}",
+        )
+        for row in rows.iter_rows(named=True)
+    )
+
+
+def _clusters(run: Run) -> tuple[Statement, ...]:
+    if len(run.cohorts) < 2 and "subgroups" not in run.results:
+        return _absent("second cohort and no audit `subgroups`: heterogeneity was not examined")
+    parts = _fairness(run) if "subgroups" in run.results else ()
+    return (*_validity(run), *parts) if len(run.cohorts) > 1 else parts
+
+
+def _findings(run: Run, audit: str, name: str) -> tuple[Statement, ...]:
+    if audit not in run.results:
+        return _absent(f"audit `{audit}`")
+    found = [each for each in run.results[audit].findings if _about(each.sentence, run)]
+    said = tuple(Statement(each.sentence, f"results/{audit}.json: findings") for each in found)
+    return said or (Statement(f"{name}: nothing was found.", f"results/{audit}.json"),)

@@ -1,0 +1,162 @@
+"""What a committee gets on two pages or a few slides: verdicts, who was audited, for whom it is worse, risks, limits.
+
+The same scorecard, tables and charts as the report, fewer of them; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from palpate.report.blocks import view_table
+from palpate.report.charts import draw, static_svg
+from palpate.report.headline import audited
+from palpate.report.html import template_text
+from palpate.report.scorecard import ScorecardView, view_scorecard
+from palpate.results import AuditResult, Chart, Table
+
+CHARTS = (
+    ("performance", "AUROC of each model"),
+    ("subgroups", "AUROC in each group"),
+    ("performance", "Smooth calibration curve"),
+    ("performance", "Net benefit"),
+)
+"""The charts that a committee asks for, by audit and title, in their order."""
+TABLE_ONE = ("data", "Who was audited (Table 1)")
+VERDICT_COLOURS = {
+    "concern": "var(--bad)",
+    "caution": "var(--warning)",
+    "unsettled": "var(--neutral)",
+    "acceptable": "var(--good)",
+}
+MARKS = {"concern": "■", "caution": "▲", "unsettled": "?", "acceptable": "●"}
+"""Beside the word, so that a copy without colours says the same."""
+NO_LIMITS = "No audit told of any."
+_MOST_ROWS, _MOST_COLUMNS, _MOST_LIMITS = 20, 5, 8
+_WIDTH = 380
+"""Of a chart in pixels: narrow, so that its letters can be read at half the width of a page."""
+_COLOUR = re.compile(r"var\(--(\w[\w-]*)\)")
+
+
+class Grid(NamedTuple):
+    """A table as texts; `left_out` counts the rows that did not fit."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int
+
+
+class Picture(NamedTuple):
+    """A chart as PNG, with what a person who can't see it should know."""
+
+    title: str
+    png: bytes
+    width: int
+    height: int
+    legend: tuple[tuple[str, str], ...]
+    """The colour and the name of each series."""
+    description: str
+
+
+class Digest(NamedTuple):
+    """Everything on the two pages."""
+
+    title: str
+    run: str
+    cohorts: tuple[str, ...]
+    scorecard: ScorecardView | None
+    table_one: Grid | None
+    pictures: tuple[Picture, ...]
+    limits: tuple[str, ...]
+
+
+def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult]) -> Digest:
+    """The run in short; what it did not measure is among the limits."""
+    by_name = {result.audit: result for result in results}
+    made = f"Run {str(manifest.get('id'))[:8]}, {str(manifest.get('created'))[:10]}, palpate {manifest.get('palpate')}"
+    cohorts = [
+        f"{each['name']}: {each['n']:,} cases of {each['n_patients']:,} patients"
+        for each in manifest.get("cohorts") or []
+    ]
+    found = {(audit, block.title): block for audit, result in by_name.items() for block in result.blocks}
+    order = audited(manifest)
+    charts = [chart for chart in map(found.get, CHARTS) if isinstance(chart, Chart)]
+    pictures = [picture for chart in charts for picture in _pictures(chart, order)[:1]]
+    first = found.get(TABLE_ONE)
+    grid = _grid(first) if isinstance(first, Table) else None
+    return Digest(
+        str(manifest.get("title") or "Audit"),
+        made,
+        tuple(cohorts),
+        view_scorecard(results, manifest),
+        grid,
+        tuple(pictures),
+        _limits(by_name),
+    )
+
+
+def _limits(results: Mapping[str, AuditResult]) -> tuple[str, ...]:
+    """What limits the answers: caveats and concerns about the data, and what was not asked."""
+    told = [
+        finding.sentence
+        for result in results.values()
+        for finding in result.findings
+        if finding.kind == "caveat" or (finding.kind == "concern" and finding.question is None)
+    ]
+    if "subgroups" not in results:
+        told.append("Not measured: whether it is worse for some groups of patients (no audit `subgroups`).")
+    if len(told) > _MOST_LIMITS:
+        told = [*told[:_MOST_LIMITS], f"{len(told) - _MOST_LIMITS} more are in the report."]
+    return tuple(told)
+
+
+def _grid(table: Table) -> Grid:
+    view = view_table(table)
+    columns = range(min(len(table.columns), _MOST_COLUMNS))
+    rows = [tuple(row[k].text for k in columns) for row in view.rows[:_MOST_ROWS]]
+    head = tuple(table.columns[k].name for k in columns)
+    return Grid(table.title, head, tuple(rows), max(0, len(table.rows) - _MOST_ROWS))
+
+
+@cache
+def _light() -> dict[str, str]:
+    """The colours of a light page, by the names of their variables."""
+    found: dict[str, str] = {}
+    for name, value in re.findall(r"--([\w-]+):\s*(#\w+);", template_text("theme.css")):
+        found.setdefault(name, value)
+    return found
+
+
+def plain_colour(text: str) -> str:
+    """A text in which variables of the style sheet are colours."""
+    return _COLOUR.sub(lambda match: _light().get(match[1], "#000000"), text)
+
+
+def _pictures(chart: Chart, order: Sequence[str]) -> list[Picture]:
+    import vl_convert
+
+    drawing = draw(chart, order=order)
+    made = []
+    for panel in drawing.panels:
+        svg = plain_colour(static_svg(panel.spec, name="panel", width=_WIDTH))
+        png = vl_convert.svg_to_png(svg, scale=2.5)
+        width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
+        legend = tuple((plain_colour(key.colour), key.text) for key in drawing.legend)
+        title = chart.title if not panel.title else f"{chart.title}: {panel.title}"
+        made.append(Picture(title, png, width, height, legend, chart.description))
+    return made
+
+
+def scorecard_cells(scorecard: ScorecardView) -> list[list[tuple[str, str]]]:
+    """Rows of (text, verdict), the question first."""
+    rows = []
+    for question in scorecard.questions:
+        row = [(question.asks, "")]
+        for cell in question.cells:
+            told = "not asked" if cell is None else f"{MARKS[cell.verdict]} {cell.word}\n{cell.number}"
+            row.append((told, "" if cell is None else cell.verdict))
+        rows.append(row)
+    return rows

@@ -1,0 +1,273 @@
+"""Cards: every number is a row of the results, what nobody wrote says who must, and the files are what they claim."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palpate.commands.cards import read_model_card, write_digest, write_facts, write_model_card
+from palpate.errors import ConfigError, InputError
+from palpate.report.cards.entries import Item, Statement
+from palpate.report.cards.facts import known_facts, read_facts
+from palpate.report.cards.formats import as_chai, as_markdown
+from palpate.report.cards.items import Card
+from tests.data.published import SHARED
+from tests.e2e.command_line import CommandLine
+
+CARDS = SHARED / "cards"
+needs_cards = pytest.mark.skipif(not CARDS.is_dir(), reason="the cards' published lists are not beside the project")
+AUDITS = {
+    "data": {},
+    "performance": {"n_replicates": 100},
+    "subgroups": {"by": ["gender"], "n_replicates": 100},
+    "operating": {"n_replicates": 100},
+}
+
+
+def audited(folder: Path, audits: dict[str, Any], *, models: int = 2) -> Path:
+    rng = np.random.default_rng(0)
+    n = 300
+    y = rng.random(n) < 0.3
+    columns = {
+        "id": np.arange(n),
+        "died": y.astype(int),
+        "gender": rng.choice(["f", "m"], n),
+        "split": ["train", "test"] * (n // 2),
+    }
+    pl.DataFrame(columns).write_csv(folder / "cases.csv")
+    for k in range(models):
+        scores = np.clip(0.3 + 0.2 * y + rng.normal(0, 0.15 + 0.1 * k, n), 0, 1)
+        pl.DataFrame({"id": np.arange(n), "died": scores}).write_csv(folder / f"m{k}.csv")
+    config = {
+        "title": "Deaths <after> stays",
+        "cohort": {"file": "cases.csv", "case": "id", "labels": ["died"], "split": "split", "attributes": ["gender"]},
+        "models": {f"m{k}": f"predictions:m{k}.csv" for k in range(models)},
+        "audits": audits,
+    }
+    (folder / "audit.yaml").write_text(yaml.safe_dump(config))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from palpate.commands.audit import audit
+
+    folder = audited(tmp_path_factory.mktemp("job"), AUDITS)
+    audit(folder / "audit.yaml", out=folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one model with `performance` alone."""
+    from palpate.commands.audit import audit
+
+    folder = audited(tmp_path_factory.mktemp("job"), {"performance": {"n_replicates": 100}}, models=1)
+    audit(folder / "audit.yaml", out=folder / "run")
+    return folder / "run"
+
+
+@pytest.mark.parametrize("kind", ["chai", "tripod-ai", "hti-1"])
+def test_every_number_is_a_row_of_the_results(run: Path, kind: str, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.yaml"
+    facts.write_text("evaluation_kind: {cases: external}\n")
+    card = read_model_card(run, kind, model="m1", facts=facts)
+    numbers = [each for item in card.items for each in item.statements if each.number]
+    assert len(numbers) > 10
+    for statement in numbers:
+        assert statement.number is not None
+        file, _, where = statement.source.partition(": ")
+        wanted = dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", where))
+        rows = pl.read_parquet(run / file).filter(
+            pl.col("reference").is_null(), *(pl.col(name) == value for name, value in wanted.items())
+        )
+        assert rows.height == 1, statement.source
+        assert rows["model"][0] == "m1"
+        assert rows.row(0, named=True)["value"] == statement.number["value"]
+        if statement.number["value"] is not None:
+            assert f"{statement.number['value']:.3f}".lstrip("-") in statement.text.replace("\N{MINUS SIGN}", "")
+
+
+def test_nothing_is_made_up(run: Path) -> None:
+    """Without facts, each item is measured, or says who must write it; a fact is quoted and cited."""
+    for kind in ("chai", "tripod-ai", "hti-1"):
+        for item in read_model_card(run, kind, model="m0").items:
+            assert item.statements or item.missing, item.name
+            assert all(
+                each.source.startswith(("results/", "manifest.json", "scorecard.json")) for each in item.statements
+            )
+            assert all(each.who in each.sentence and each.key in known_facts() for each in item.missing)
+
+
+def test_facts_are_quoted_and_cited(run: Path, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.yaml"
+    facts.write_text(
+        "intended_use: |\n  To find <deaths> & more\nkeywords: [death, ward]\nevaluation_kind: local\nversion: 1.10\n"
+    )
+    items = {item.name: item for item in read_model_card(run, "hti-1", model="m0", facts=facts).items}
+    assert items["5"].statements == (Statement("To find <deaths> & more", "facts.yaml: intended_use"),)
+    assert any("AUROC" in each.text for each in items["27"].statements)
+    assert items["21"].statements[0].text == "Not measured in this run: no cohort is internal data."
+    assert read_facts(facts)["version"] == "1.10", "as it is written"
+    chai = as_chai(read_model_card(run, "chai", model="m0", facts=facts))
+    assert chai.count("<Keyword>") == 2
+    assert "To find &lt;deaths&gt; &amp; more" in chai
+
+
+def test_which_data_they_are_only_people_know(run: Path) -> None:
+    items = {item.name: item for item in read_model_card(run, "hti-1", model="m0").items}
+    assert "is for the validation team to say" in items["21"].text
+    assert not any(each.number for each in items["21"].statements)
+
+
+def test_a_run_without_subgroups_says_so(bare: Path) -> None:
+    card = read_model_card(bare, "chai")
+    items = {item.name: item for item in card.items}
+    assert "no audit `subgroups`" in items["KeyMetrics/FairnessEquity"].text
+    assert "no audit `subgroups`" in as_chai(card)
+    assert "Not measured" in items["KeyMetrics/SafetyReliability"].text
+
+
+def test_another_models_findings_are_left_out(run: Path) -> None:
+    text = as_markdown(read_model_card(run, "markdown", model="m0"))
+    assert re.search(r"\bm1 (separates|has a|loses)", text) is None
+
+
+@needs_cards
+@pytest.mark.parametrize("facts", [None, "all"])
+def test_the_chai_card_is_valid(run: Path, bare: Path, tmp_path: Path, facts: str | None) -> None:
+    xmlschema = pytest.importorskip("xmlschema")
+    schema = xmlschema.XMLSchema(str(CARDS / "chai_model_card_v0.2.xsd"), allow="all", defuse="never")
+    file = None
+    if facts:
+        file = tmp_path / "facts.yaml"
+        file.write_text("".join(f'{key}: "a \\a <text> & more"\n' for key in known_facts() if key != "evaluation_kind"))
+    for folder, model in ((run, "m0"), (bare, None)):
+        written = write_model_card(folder, "chai", tmp_path / f"{folder.parent.name}.xml", model=model, facts=file)
+        schema.validate(str(written.file))
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1))
+@settings(max_examples=50)
+def test_any_text_makes_xml_that_can_be_read(text: str) -> None:
+    from xml.etree import ElementTree
+
+    items = (Item("BasicInfo/ModelName", "", "", (Statement(text, "facts.yaml: model_name"),), ()),)
+    card = Card("chai", "m", {"cohorts": []}, items)
+    assert ElementTree.fromstring(as_chai(card)).tag.endswith("AppliedModelCard")
+
+
+@needs_cards
+@pytest.mark.parametrize(
+    ("kind", "file"), [("hti-1", "hti1_predictive_source_attributes.csv"), ("tripod-ai", "tripod_ai_items.csv")]
+)
+def test_the_lists_have_every_published_item(bare: Path, kind: str, file: str) -> None:
+    with (CARDS / file).open(encoding="utf-8") as rows:
+        published = [row[0] for row in csv.reader(rows)][1:]
+    assert [item.name for item in read_model_card(bare, kind).items] == published
+
+
+def test_word_and_json_hold_the_same_items(run: Path, tmp_path: Path) -> None:
+    docx = pytest.importorskip("docx")
+    card = read_model_card(run, "tripod-ai", model="m0")
+    write_model_card(run, "tripod-ai", tmp_path / "t.docx", model="m0")
+    document = docx.Document(io.BytesIO((tmp_path / "t.docx").read_bytes()))
+    cells = [row.cells[1].text for table in document.tables for row in table.rows[1:]]
+    assert len(cells) == len(card.items)
+    assert all(each.sentence in cell for cell, item in zip(cells, card.items, strict=True) for each in item.missing)
+    write_model_card(run, "tripod-ai", tmp_path / "t.json", model="m0")
+    assert len(json.loads((tmp_path / "t.json").read_text())["items"]) == len(card.items)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("intended_used: x\n", "line 1: unknown key `intended_used` in the facts file; did you mean `intended_use`"),
+        ("version: 1\nevaluation_kind: elsewhere\n", "line 2: evaluation_kind is 'elsewhere'; choose one of internal"),
+        ("evaluation_kind: {home: far}\n", "line 1: evaluation_kind is 'far'"),
+        ("version: {a: 1}\n", "line 1: the fact `version` must be a list"),
+        ("", "the file is empty"),
+    ],
+)
+def test_mistakes_in_a_facts_file(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "facts.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read_facts(file)
+
+
+def test_what_is_wrong_with_the_call(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the run has 2 models, and a card is about one; add --model m0"):
+        read_model_card(run, "chai")
+    with pytest.raises(InputError, match="the run has no model 'm9'"):
+        read_model_card(run, "chai", model="m9")
+    with pytest.raises(ConfigError, match=r"a hti-1 card is not written as '\.xml'; end it in"):
+        write_model_card(run, "hti-1", tmp_path / "a.xml", model="m0")
+    with pytest.raises(InputError, match="holds no run"):
+        read_model_card(tmp_path, "chai")
+
+
+def test_an_empty_facts_file_is_written_and_changes_nothing(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "facts.yaml"
+    write_facts(file)
+    assert read_facts(file) == {}
+    assert as_markdown(read_model_card(run, "markdown", model="m0", facts=file)) == as_markdown(
+        read_model_card(run, "markdown", model="m0")
+    )
+    with pytest.raises(InputError, match="exists already"):
+        write_facts(file)
+
+
+def test_from_the_command_line(run: Path, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    palpate = CommandLine(capsys, monkeypatch)
+    ran = palpate("card", run, "--format", "hti-1", "--model", "m0", "--out", tmp_path / "a.json")
+    assert (ran.code, "31 items" in ran.out) == (0, True)
+    assert palpate("card", run, "--format", "chai").code == 2
+
+
+def test_two_pages_and_slides_for_a_committee(
+    run: Path, bare: Path, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    pytest.importorskip("reportlab")
+    pptx = pytest.importorskip("pptx")
+    palpate = CommandLine(capsys, monkeypatch)
+    for folder in (run, bare):
+        assert palpate("export", "pdf", folder, "--out", tmp_path / "a.pdf").code == 0
+        content = (tmp_path / "a.pdf").read_bytes()
+        assert content.startswith(b"%PDF")
+        assert re.search(rb"/Count 2\b", content), "two pages"
+        write_digest(folder, tmp_path / "b.pdf")
+        assert (tmp_path / "b.pdf").read_bytes() == content, "the same run gives the same bytes"
+        assert palpate("export", "pptx", folder, "--out", tmp_path / "a.pptx").code == 0
+    write_digest(run, tmp_path / "a.pptx")
+    slides = list(pptx.Presentation(str(tmp_path / "a.pptx")).slides)
+    titles = [slide.shapes.title.text for slide in slides]
+    assert titles[:2] == ["Deaths <after> stays", "What is known"]
+    assert {"AUROC in each group", "Smooth calibration curve", "Limits"} <= set(titles)
+    text = " ".join(
+        cell.text for slide in slides for shape in slide.shapes if shape.has_table for cell in shape.table.iter_cells()
+    )
+    card = json.loads((run / "scorecard.json").read_text())
+    assert all(row["asks"] in text for row in card)
+    with pytest.raises(ConfigError, match="a digest is a"):
+        write_digest(run, tmp_path / "a.doc")
+
+
+def test_a_digest_without_subgroups_says_so(bare: Path) -> None:
+    from palpate.report.committee import digest
+    from palpate.run.directory import RunDirectory
+
+    directory = RunDirectory(bare)
+    made = digest(directory.read_manifest(), directory.read_results())
+    assert any("no audit `subgroups`" in limit for limit in made.limits)
