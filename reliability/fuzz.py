@@ -157,8 +157,8 @@ def attempt(reader: Reader, content: bytes, folder: Path) -> str | None:
     """What is wrong with how a reader takes a content; None: nothing."""
     file = folder / f"input{reader.suffix}"
     file.write_bytes(content)
-    signal.signal(signal.SIGALRM, _too_slow)
-    signal.alarm(SECONDS)
+    signal.signal(signal.SIGPROF, _too_slow)  # of the processor's time: the machine may be busy
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         reader.read(file)
     except PalpateError as error:
@@ -173,7 +173,7 @@ def attempt(reader: Reader, content: bytes, folder: Path) -> str | None:
         at = own[-1] if own else place
         return f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno} {at.name}"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 

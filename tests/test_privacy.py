@@ -44,6 +44,7 @@ NOT_OF_NOTES = {
     "report.blocks.FigureView": "footnotes",
     "report.blocks.Footnotes": "footnotes",
     "report.chartdata.ChartData": "footnotes",
+    "report.cards.": "a sentence of a card",
     "report.charts.Drawing": "footnotes",
     "report.charts.Key": "a word of a legend",
     "report.findings.FindingView": "a finding",

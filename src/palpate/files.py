@@ -23,7 +23,7 @@ import yaml
 from palpate.errors import ConfigError
 
 HIDDEN = "(hidden)"
-MOST_LEVELS, MOST_NODES = 100, 200_000
+MOST_LEVELS, MOST_NODES = 100, 100_000
 """Of a YAML file: how deeply it may be nested, and how many values it may have."""
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _SECRET = {"token", "password", "passwd", "passphrase", "secret", "credential", "credentials", "auth", "bearer"}
@@ -32,6 +32,8 @@ _KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_COMPUTED = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 """What palpate writes may hold notes, scores or words of notes: nobody but its owner reads it until they say so."""
 
@@ -336,3 +338,22 @@ def without_query(source: str) -> str:
         return source
     address, mark, _ = source.partition("?")
     return f"{re.sub('//[^/@]*@', '//…@', address)}{'?…' if mark else ''}"
+
+
+def as_cell(value: object) -> object:
+    """A cell that a spreadsheet shows instead of computing it: a text that would be a formula gets an apostrophe.
+
+    >>> as_cell("=cmd|' /C calc'!A0"), as_cell("-4.5"), as_cell("- cough"), as_cell(0.5)
+    ("'=cmd|' /C calc'!A0", '-4.5', "'- cough", 0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and _formula(value) else value
+
+
+def from_cell(text: str) -> str:
+    """What `as_cell` was given."""
+    return text[1:] if text.startswith("'") and _formula(text) else text
+
+
+def _formula(text: str) -> bool:
+    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign."""
+    return _COMPUTED.match(text) is not None and _SIGNED.fullmatch(text.lstrip("'")) is None

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from palpate.errors import ConfigError, InputError, RunError, closest
-from palpate.files import write_atomically
+from palpate.files import as_cell, write_atomically
 from palpate.report.history import HistoryLine, HistoryPage, render_history
 from palpate.results import ESTIMATE_SCHEMA, METRIC_NAMES, AuditResult, headline_label
 from palpate.run.directory import RunDirectory
-from palpate.sheets import as_cell
 
 FORMATS = (".html", ".csv")
 _WHOLE = "all"

@@ -17,7 +17,7 @@ from palpate.cases.evidence import COMPLETE, EVIDENCE, NOTES, SUFFICIENT, Eviden
 from palpate.data.annotations import mdace, place_of
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
-from palpate.sheets import from_cell
+from palpate.files import from_cell
 
 _MORE = ("score", "note_id", "code_system", "completeness", "type")
 _SPAN = "a span starts at 0 or later and ends after its start, in characters"
