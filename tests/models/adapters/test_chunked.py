@@ -194,6 +194,15 @@ def test_answers_of_other_shapes(tmp_path: Path, answers: str, ways: bool, notes
     assert "integrated_gradients" in model.explains
 
 
+def test_code_that_cannot_tell_its_attention_is_not_asked_again(tmp_path: Path) -> None:
+    path = chunked_checkpoint(tmp_path, answers="logits")
+    code = (path / "modeling_coder.py").read_text()
+    refuses = "output_attentions=False):\n        if output_attentions:\n            raise ValueError('not here')"
+    (path / "modeling_coder.py").write_text(code.replace("token_type_ids=None):", f"token_type_ids=None, {refuses}"))
+    model = load(path, chunk=16)
+    assert model.explains == ("integrated_gradients", "gradient_x_input", "deeplift")
+
+
 def test_labels_or_classes(tmp_path: Path) -> None:
     """Without problem_type, outputs that attend by themselves are labels; so are those of a multi-label class."""
     nothing: dict[str, Any] = {"problem_type": None}

@@ -207,7 +207,7 @@ def checked_url(url: str, *, allow_remote: bool) -> httpx.URL:
         raise ConfigError(f"'{url}' names no host", hint="a URL is like http://127.0.0.1:8000/predict")
     if parsed.userinfo:
         raise ConfigError(f"the URL of the model at {host} contains a user or password", hint="use `headers`")
-    if not allow_remote and not _is_loopback(host):
+    if not allow_remote and not is_loopback(host):
         raise ConfigError(
             f"{host} is not this machine, and texts would be sent there",
             hint="allow_remote: true permits it",
@@ -215,7 +215,8 @@ def checked_url(url: str, *, allow_remote: bool) -> httpx.URL:
     return parsed
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address stands for this machine."""
     if host == "localhost":
         return True
     try:

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases import scratch
 from palpate.cases.keys import KEY_BYTES, KeyArray, KeyPlaces, as_keys, distinct
 from palpate.errors import InputError
 from palpate.files import make_folder, make_private_file
@@ -123,7 +124,7 @@ class ScoreCache:
     ) -> tuple[NDArray[np.bool_], Scores]:
         """Which keys (distinct ones) are known, and their probabilities (NaN where not)."""
         wanted = as_keys(keys)
-        found, p = np.zeros(len(wanted), dtype=bool), np.full((len(wanted), n_labels), np.nan)
+        found, p = np.zeros(len(wanted), dtype=bool), scratch.filled((len(wanted), n_labels), np.nan)
         try:
             self._look_up(fingerprint, wanted, found, p)
         except (sqlite3.DatabaseError, ValueError) as error:

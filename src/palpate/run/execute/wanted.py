@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases import scratch
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import films
 from palpate.cases.edits import Inputs, Ints, NamesOfRows
@@ -69,7 +70,7 @@ class ScoringTable:
     def text_keys(self) -> KeyArray:
         """The key of every row's text, computed without splicing the text."""
         inputs = self.inputs
-        keys = self.parent_keys[inputs.parent]
+        keys: KeyArray = scratch.taken(self.parent_keys, inputs.parent)
         edited = np.flatnonzero(inputs.n_edits)
         owner = inputs.parent[edited]
         if np.any(owner[1:] < owner[:-1]):
@@ -151,8 +152,10 @@ def gather(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> ScoringTable:
 
 def _joined(parts: Sequence[Ints]) -> Ints:
     """Columns one after the other; a single one is not copied."""
-    column = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.int64)])
-    return column.astype(np.int64, copy=False)
+    if len(parts) == 1:
+        return parts[0].astype(np.int64, copy=False)
+    column: Ints = scratch.empty(sum(map(len, parts)), np.int64)
+    return np.concatenate([*parts, np.zeros(0, np.int64)], out=column)
 
 
 def _check_spans(inputs: Inputs) -> None:
@@ -188,7 +191,7 @@ def want(asked: ScoringTable, model: Model) -> Wanted:
     seen = _seen(asked, model)
     keys = asked.text_keys
     if not seen.all():
-        keys = keys.copy()
+        keys = scratch.taken(keys, np.arange(len(keys)))
         keys[~seen] = asked.parent_keys[asked.inputs.parent[~seen]]
     inputs = asked.inputs if seen.all() else asked.inputs.without_edits(~seen)
     if model.reads == "image":
@@ -198,7 +201,7 @@ def want(asked: ScoringTable, model: Model) -> Wanted:
     rows, code = distinct(keys)
     n_characters = asked.n_characters[rows]
     by = inputs.parent[rows] if model.uses_edits else n_characters
-    return Wanted(inputs, keys[rows], rows, code, seen, np.argsort(by, kind="stable"), n_characters)
+    return Wanted(inputs, scratch.taken(keys, rows), rows, code, seen, np.argsort(by, kind="stable"), n_characters)
 
 
 def _seen(asked: ScoringTable, model: Model) -> NDArray[np.bool_]:
