@@ -31,6 +31,8 @@ NOT_OF_NOTES = {
     "data.hospitals.records.Records": "reasons for dropping a note",
     "data.tables.TableSpec": "names of columns",
     "models.memory.CaseFrame": "names of columns",
+    "models.adapters.python.PythonOptions": "names of files",
+    "models.tables.TableFile": "names of columns",
     "data.cohorts.mdace.MdaceOptions": "which notes to take, one word",
     "models.adapters.chat.ChatOptions": "the template of the question, without a note",
     "audits.vocabulary.Vocabulary": "words that the user lists",

@@ -30,6 +30,11 @@ def as_keys(keys: KeyArray | Sequence[bytes]) -> KeyArray:
     return np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2)
 
 
+def as_bytes(keys: KeyArray) -> list[bytes]:
+    """Keys as bytes, one by one."""
+    return [row.tobytes() for row in keys.astype("<u8", copy=False)]
+
+
 class Distinct(NamedTuple):
     """Which keys are equal."""
 

@@ -34,7 +34,7 @@ from palpate.results import Asked, Attributions
 _DECLARED = (
     *("labels", "fingerprint", "threshold", "reads", "window", "tells_cohorts_apart", "cached", "rows_per_call"),
     *("characters_per_call", "learned_words", "uses_edits", "explains", "may_change", "classes", "may_miss"),
-    *("runs_on", "rounding"),
+    *("runs_on", "rounding", "draws"),
 )
 _DOING = {"load": "loading", "predict": "scoring", "explain": "explaining", "words": "listing its words"}
 _BOOT = "import sys; sys.path += {path!r}; from palpate.models import serve_models; serve_models({parent})"

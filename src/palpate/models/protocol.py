@@ -66,6 +66,10 @@ class Model(ABC):
 
     Scores of such a model are not reused by another run. It may turn out while the model predicts.
     """
+    draws: bool = False
+    """True: the same text may get another prediction when it is asked again, so each case is asked for itself."""
+    asked_here: ClassVar[bool] = False
+    """True: asked by this process alone, whatever the number of workers: it has its own concurrency, and counts."""
     classes: tuple[str, ...] = ()
     """Two classes of which it is not known which is positive: `labels` are both, and one must be the cohort's."""
     explains: tuple[str, ...] = ()

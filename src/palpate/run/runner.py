@@ -33,6 +33,7 @@ from palpate.results import (
     Predictions,
 )
 from palpate.results.verdicts import scorecard
+from palpate.run.answering import spending_of, with_answering
 from palpate.run.checks import (
     cases_with_images,
     check_directory,
@@ -162,7 +163,7 @@ def _run(
         plans, turn = {**plans, **larger}, turn + 1
     out.write_manifest(manifest)
     analysed = [_analyse(job, name, usable[name], progress) for name in plans]
-    results = with_odd_models(analysed, odd_models(job.cohort, plans, predictions))
+    results = with_odd_models(with_answering(analysed, plans, predictions), odd_models(job.cohort, plans, predictions))
     results = with_weights(results, job.audits, plans)
     for result in results:
         out.write_result(result)
@@ -301,7 +302,7 @@ def _score_all(
         for name, part in parts.items():
             predictions[name][member.spec.name] = part
         lasting = {key: n for key, n in scored.counts.items() if key not in ("cached", "scored")}
-        manifest["scoring"][member.spec.name] = lasting
+        manifest["scoring"][member.spec.name] = lasting | spending_of(member.model)
         name, model = member.spec.name, member.model
         for said in (unreliable_cache(name, model), left_out_fact(name, left_out), *noticed(name, model)):
             if said is not None and said not in manifest["facts"]:
@@ -327,6 +328,7 @@ def _by_audit(
             seen=scored.seen[slices[name]],
             threshold=member.model.threshold,
             ensemble=member.ensemble,
+            outcomes=None if scored.outcomes is None else scored.outcomes.take(slices[name], columns),
         )
         parts[name] = explained(name, explainer, plan, part, columns)
     return parts

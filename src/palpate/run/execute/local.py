@@ -17,7 +17,7 @@ from multiprocessing import get_context
 import numpy as np
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ModelDied, ModelError, PalpateError
+from palpate.errors import LimitReached, ModelDied, ModelError, PalpateError
 from palpate.models import Model, ModelSpec, Probabilities, load_here
 from palpate.models.isolation import end_with_parent, exits_are_errors, failure
 from palpate.models.options import REPORT_MISSING
@@ -34,6 +34,8 @@ def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
             p = np.asarray(model.predict(inputs), dtype=np.float64)
     except ModelDied:
         raise
+    except LimitReached as error:
+        raise error.of(name) from None
     except ModelError as error:
         raise error.of(name, None if error.case else _find_culprit(model, inputs)) from error
     except PalpateError:

@@ -23,7 +23,7 @@ from palpate.cases import scratch
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import films
 from palpate.cases.edits import Inputs, Ints, NamesOfRows
-from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, key_of, keys_of_edits
+from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, case_key, key_of, keys_of_edits
 from palpate.cases.keys import KeyArray, as_keys, distinct
 from palpate.errors import InputError
 from palpate.models import Model
@@ -196,7 +196,7 @@ def want(asked: ScoringTable, model: Model) -> Wanted:
     inputs = asked.inputs if seen.all() else asked.inputs.without_edits(~seen)
     if model.reads == "image":
         keys = asked.image_keys
-    elif model.reads == "case":
+    elif model.reads == "case" or model.draws:
         keys = asked.case_keys if seen.all() else case_keys(inputs, keys)
     rows, code = distinct(keys)
     n_characters = asked.n_characters[rows]
@@ -231,14 +231,7 @@ def case_keys(inputs: Inputs, keys: KeyArray) -> KeyArray:
     """For models that look predictions up by case: equal texts of two cases are two inputs."""
     words = keys.astype("<u8", copy=False)
     rows = zip(inputs.cohorts, inputs.case_ids, words, strict=True)
-    return as_keys([_case_key(cohort, case, key.tobytes()) for cohort, case, key in rows])
-
-
-def _case_key(cohort: str, case: str, key: bytes) -> bytes:
-    digest = hashlib.blake2b(key, digest_size=KEY_BYTES)
-    for name in (cohort, case):
-        digest.update(b"\x00" + name.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    return as_keys([case_key(cohort, case, key.tobytes()) for cohort, case, key in rows])
 
 
 def image_keys(files: Sequence[str]) -> list[bytes]:
