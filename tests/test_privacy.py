@@ -34,7 +34,7 @@ NOT_OF_NOTES = {
     "models.adapters.python.PythonOptions": "names of files",
     "models.tables.TableFile": "names of columns",
     "data.cohorts.mdace.MdaceOptions": "which notes to take, one word",
-    "models.adapters.chat.ChatOptions": "the template of the question, without a note",
+    "models.adapters.chat.options.ChatOptions": "the template of the question, without a note",
     "audits.vocabulary.Vocabulary": "words that the user lists",
     "audits.vocabulary.substitutes.SubstituteOptions": "words that the user lists",
     "audits.evidence.Evidence": "a table of positions",
