@@ -50,7 +50,7 @@ def make_project(folder: Path) -> Path:
 
 def start(folder: Path, *, fail_after: int | None = None) -> subprocess.Popen[bytes]:
     """Start the audit in a process group of its own; what it prints is in `FOLDER.said`."""
-    arm = f"import ctypes; ctypes.CDLL(None).failing_arm({str(folder)!r}.encode(), ctypes.c_long({fail_after}))\n"
+    arm = f"import ctypes; ctypes.CDLL(None).failing_arm({f'{folder}/'!r}.encode(), ctypes.c_long({fail_after}))\n"
     count = "import ctypes, pathlib\nn = ctypes.CDLL(None).failing_count()\n"
     count += f"pathlib.Path({str(folder) + '.writes'!r}).write_text(str(n))\n"
     code = "import atexit, sys\nfrom palpate.cli import main\nsys.argv[0] = 'palpate'\n"
