@@ -65,9 +65,9 @@ def reporting_missing(model: Model) -> Model:
     return model
 
 
-def serve_models() -> None:
-    """What runs in the process of an isolated model."""
-    serve(load_here)
+def serve_models(parent: int) -> None:
+    """What runs in the process of an isolated model, which `parent` asks."""
+    serve(load_here, parent)
 
 
 def _find(spec: ModelSpec) -> tuple[Any, str]:
