@@ -112,8 +112,7 @@ def suite_import(
         line = f"{problem}: {len(found_in):,} texts of {templates:,} templates, such as {found_in[0].template}: "
         out.print(f"[yellow]![/yellow] {escape(line + found_in[0].text)}", soft_wrap=True)
     word = f", positive: {escape(positive)}" if positive else ""
-    used = escape(str(file) if file is not None else name)
-    out.print(f"To use it in audit.yaml: capabilities: {{suite: {used}{word}}}", soft_wrap=True)
+    out.print(f"To use it in audit.yaml: capabilities: {{suite: {escape(found.source)}{word}}}", soft_wrap=True)
 
 
 @suite_app.command("suggest")
