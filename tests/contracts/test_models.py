@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -141,7 +142,11 @@ def test_executors_load_devices_and_precisions(name: str, execution: Execution, 
     spec = replace(FACTORIES[name](tmp_path), options={"device": "cpu", "dtype": "bfloat16"})
     model, rows = load_model(spec), np.arange(len(contract.TEXTS))
     calls = Calls(Inputs.from_texts(contract.TEXTS), [rows[:3], rows[3:]])
-    found = sorted(execution.ask(spec, model, calls), key=lambda result: result.number)
+    try:
+        found = sorted(execution.ask(spec, model, calls), key=lambda result: result.number)
+    finally:
+        if "ray" in sys.modules:
+            sys.modules["ray"].shutdown()
     here = list(Execution().ask(spec, model, calls))
     assert len(found) == len(here) == 2
     for one, other in zip(found, here, strict=True):
