@@ -12,7 +12,6 @@ import pytest
 
 from tests.e2e.command_line import CommandLine
 
-
 _MADE: list[Path] = []
 """Where the runs are that the first test made."""
 
