@@ -109,6 +109,7 @@ def test_spec_can_be_sent_to_a_worker(spec: ModelSpec) -> None:
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
+@pytest.mark.slow
 def test_loads_in_a_fresh_process(spec: ModelSpec, model: Model) -> None:
     contract.check_loads_in_a_fresh_process(spec, model)
 
