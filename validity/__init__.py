@@ -22,6 +22,7 @@ AUDITS = (
     "evidence",
     "context",
     "robustness",
+    "answers",
 )
 
 

@@ -7,7 +7,8 @@
     │   ├── RunError        a run directory
     │   └── MissingExtra    an optional dependency is not installed
     └── ModelError          exit 3: a model raised an exception, timed out or returned something invalid
-        └── ModelDied       the process in which it ran has ended
+        ├── ModelDied       the process in which it ran has ended
+        └── LimitReached    it may cost no more, or be asked no more
 
 A failed gate is a result, not an error: the command line exits with 1.
 """
@@ -19,7 +20,7 @@ import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -135,11 +136,19 @@ class ModelError(PalpateError):
 
     def of(self, model: str, case: str | None = None) -> ModelError:
         """The same problem, under the model's name in the run."""
-        return ModelError(self.problem, model=model, case=self.case or case, hint=self.hint)
+        return type(self)(self.problem, model=model, case=self.case or case, hint=self.hint)
 
 
 class ModelDied(ModelError):
     """The process of a model ended; it can be asked no more."""
+
+
+class LimitReached(ModelError):
+    """The run has spent on a model what it may; with a higher limit it can be resumed."""
+
+    def __init__(self, problem: str, *, limit: str = "", **about: Any) -> None:
+        super().__init__(problem, **about)
+        self.limit = limit
 
 
 def closest(word: str, known: Iterable[str], *, all_are: str = "the options are") -> str:

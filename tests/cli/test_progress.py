@@ -12,6 +12,7 @@ def run(*, terminal: bool) -> str:
     with TerminalProgress(Console(file=out, force_terminal=terminal, width=120)) as progress:
         progress.stage("planning")
         progress.begin("bert", 100)
+        progress.advance(0)
         progress.advance(60)
         progress.advance(40)
         progress.begin("xgb", 0)

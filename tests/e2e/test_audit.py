@@ -62,11 +62,8 @@ def test_workers_do_not_change_the_bytes(project: Path, palpate: CommandLine, mo
 
 
 @pytest.mark.cluster
-def test_a_cluster_does_not_change_the_bytes(
-    project: Path, palpate: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_does_not_change_the_bytes(project: Path, palpate: CommandLine) -> None:
     ray = pytest.importorskip("ray")
-    monkeypatch.setenv("PYTHONPATH", str(project))
     for name, executor in (("one", "local"), ("two", "ray")):
         (project / "audit.yaml").write_text(CONFIG + f"executor: {executor}\nworkers: 2\ncache: {name}.sqlite\n")
         ran = palpate("audit", project / "audit.yaml", "--out", project / name)

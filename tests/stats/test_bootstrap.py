@@ -372,3 +372,20 @@ def test_noise_is_how_far_the_bins_of_a_replicate_lie_from_those_of_the_data(wei
             data, drawn = (gaps(y[:, j], s[m, :, j], weight[:, j] * mass) for mass in (np.ones(len(y)), count))
             assert found.values[m, 0, j, r] == pytest.approx(np.abs(drawn - data).mean(), abs=1e-12)
             assert found.values[m, 1, j, r] == pytest.approx(np.abs(drawn).mean(), abs=1e-12)
+
+
+def test_groups_of_cases_are_ranked_as_by_themselves() -> None:
+    """Scores that all labels share are sorted once; ties keep their order."""
+    rng = np.random.default_rng(3)
+    n, masks = 400, rng.random((400, 3)) < 0.5
+    score = np.round(rng.random((2, n)), 1)
+    y = rng.random(n) < 0.3
+    shared = {
+        "y_true": np.broadcast_to(y[:, None], masks.shape),
+        "y_score": np.broadcast_to(score[:, :, None], (2, *masks.shape)),
+    }
+    copied = {name: np.ascontiguousarray(each) for name, each in shared.items()}
+    options = {"patient": np.arange(n) // 2, "rows": masks, "rng": 1, "n_replicates": 40, "threshold": 0.5}
+    found = [bootstrap(**each, metrics=METRICS, **options) for each in (shared, copied)]
+    assert np.array_equal(found[0].point, found[1].point, equal_nan=True)
+    assert np.array_equal(found[0].values, found[1].values, equal_nan=True)

@@ -57,8 +57,16 @@ class ShownNote:
         return f'<p><b>{self.action}</b>{why}</p><pre style="white-space:pre-wrap">{"".join(parts)}</pre>'
 
 
-def alter(text: str, *, contradictory: Literal["skip", "alter"] = "skip", **groups: str | int) -> ShownNote:
+def alter(
+    text: str,
+    *,
+    contradictory: Literal["skip", "alter"] = "skip",
+    sure: Literal["strict", "normal"] = "strict",
+    **groups: str | int,
+) -> ShownNote:
     """Change characteristics of the patient in a note, and nothing else.
+
+    A note of which a second reader is not sure is skipped; `sure="normal"` alters it all the same.
 
     >>> alter("A 60 year old man with his wife.", gender="female").text
     'A 60 year old woman with her husband.'
@@ -68,7 +76,7 @@ def alter(text: str, *, contradictory: Literal["skip", "alter"] = "skip", **grou
     if not groups:
         raise ConfigError("nothing to change", hint='name a characteristic, as gender="female" or age=40')
     wanted = {name: str(group) for name, group in groups.items()}
-    alterer = Alterer(list(wanted), contradictory=contradictory)
+    alterer = Alterer(list(wanted), contradictory=contradictory, sure=sure)
     for name, group in wanted.items():
         alterer.check(name, group)
     outcome = alterer.edits(alterer.plan(text), wanted)

@@ -264,7 +264,7 @@ def arrange(
         return ColumnCheck(frame[source], file=file)
 
     parts = {"cohort": pl.repeat(name, frame.height, dtype=pl.String, eager=True)}
-    parts["case_id"] = ids(column(roles["case_id"])) if "case_id" in roles else _row_numbers(frame.height)
+    parts["case_id"] = ids(column(roles["case_id"])) if "case_id" in roles else row_numbers(frame.height)
     parts["patient_id"] = ids(column(roles["patient_id"])) if "patient_id" in roles else parts["case_id"]
     check_unique(ColumnCheck(parts["case_id"], file=file, name=roles.get("case_id", "case_id")))
     for role, read in READ.items():
@@ -295,7 +295,8 @@ def _weight_facts(weight: NDArray[np.float64], name: str) -> tuple[str, ...]:
     )
 
 
-def _row_numbers(n: int) -> pl.Series:
+def row_numbers(n: int) -> pl.Series:
+    """The ids of cases in a table that has none."""
     return pl.int_range(1, n + 1, eager=True).cast(pl.String)
 
 

@@ -186,13 +186,13 @@ class NamesOfRows(Sequence[str]):
     """
 
     def __init__(self, names: Sequence[str], parent: Ints) -> None:
-        self._names, self._parent = names, parent
+        self.names, self._parent = names, parent
 
     def __len__(self) -> int:
         return len(self._parent)
 
     def __iter__(self) -> Iterator[str]:
-        return (self._names[parent] for parent in self._parent.tolist())
+        return (self.names[parent] for parent in self._parent.tolist())
 
     @overload
     def __getitem__(self, row: int) -> str: ...
@@ -200,8 +200,8 @@ class NamesOfRows(Sequence[str]):
     def __getitem__(self, row: slice) -> NamesOfRows: ...
     def __getitem__(self, row: int | slice) -> str | NamesOfRows:
         if isinstance(row, slice):
-            return NamesOfRows(self._names, self._parent[row])
-        return self._names[int(self._parent[row])]
+            return NamesOfRows(self.names, self._parent[row])
+        return self.names[int(self._parent[row])]
 
 
 @hides("replacements", "parents")

@@ -8,6 +8,7 @@ texts have the same key with a probability below 1e-25. The last step, BLAKE2b, 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from palpate.cases.keys import KEY_BYTES, KeyArray
 
-__all__ = ["KEY_BYTES", "ReplacementHashes", "key_of", "keys_of_edits"]
+__all__ = ["KEY_BYTES", "ReplacementHashes", "case_key", "key_of", "keys_of_edits"]
 
 _BASES = np.asarray([1_702_766_719_842_127_877, 911_382_323_472_349_291], dtype=np.uint64)
 _PRIME = np.uint64((1 << 61) - 1)
@@ -33,6 +34,14 @@ def key_of(text: str) -> bytes:
     key = np.empty((1, 2), dtype=np.uint64)
     _finish(_polynomials(_codes(text)).reshape(1, 2), np.asarray([len(text)]), key)
     return key.astype("<u8").tobytes()
+
+
+def case_key(cohort: str, case: str, key: bytes) -> bytes:
+    """The key of a text in one case: equal texts of two cases are two inputs."""
+    digest = hashlib.blake2b(key, digest_size=KEY_BYTES)
+    for name in (cohort, case):
+        digest.update(b"\x00" + name.encode("utf-8", "surrogatepass"))
+    return digest.digest()
 
 
 def keys_of_edits(

@@ -14,6 +14,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from palpate.cases import scratch
+
 KEY_BYTES = 16
 KeyArray = NDArray[np.uint64]
 """Keys, one row of two words each."""
@@ -26,6 +28,11 @@ def as_keys(keys: KeyArray | Sequence[bytes]) -> KeyArray:
     if isinstance(keys, np.ndarray):
         return keys
     return np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2)
+
+
+def as_bytes(keys: KeyArray) -> list[bytes]:
+    """Keys as bytes, one by one."""
+    return [row.tobytes() for row in keys.astype("<u8", copy=False)]
 
 
 class Distinct(NamedTuple):
@@ -44,11 +51,11 @@ def distinct(keys: KeyArray, *, keys_per_part: int = _KEYS_PER_PART) -> Distinct
     [0, 1, 0]
     """
     n_parts = 1 << max(0, (len(keys) - 1) // keys_per_part).bit_length()
-    first = np.empty(len(keys), dtype=np.int64)
+    first: _Ints = scratch.empty(len(keys), np.int64)
     for part in range(n_parts):
         _mark_first(keys, first, np.uint64(part), np.uint64(n_parts - 1))
-    rows = np.flatnonzero(first == np.arange(len(keys)))
-    _number(first)
+    rows = scratch.empty(_count_first(first), np.int64)
+    _number(first, rows)
     return Distinct(rows, first)
 
 
@@ -111,12 +118,21 @@ def _mark_first(keys: Any, first: Any, part: Any, mask: Any) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
-def _number(first: Any) -> None:
-    """From the first row with the same key to the number of that key, in place."""
+def _count_first(first: Any) -> int:
+    n = 0
+    for row in range(len(first)):
+        n += first[row] == row
+    return n
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _number(first: Any, rows: Any) -> None:
+    """From the first row with the same key to the number of that key, in place; `rows` gets these first rows."""
     n = 0
     for row in range(len(first)):
         if first[row] == row:
             first[row] = n
+            rows[n] = row
             n += 1
         else:
             first[row] = first[first[row]]

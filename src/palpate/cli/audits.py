@@ -27,6 +27,9 @@ def audit(
     only: Only = None,
     resume: Annotated[bool, typer.Option("--resume", help="Finish a run that was stopped.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes that score; default: as configured.")] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Score on a Ray cluster: HOST:PORT, auto, or local.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="AUDIT.OPTION=VALUE", help="Override an option of an audit."),
@@ -46,6 +49,7 @@ def audit(
             only=only or (),
             resume=resume,
             workers=workers,
+            ray=ray,
             overrides=settings or (),
             progress=progress,
         )

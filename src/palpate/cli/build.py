@@ -32,6 +32,10 @@ def synth(
             "--set", metavar="PLANT=STRENGTH", help="Set the strength of a planted effect; 0 turns it off; repeatable."
         ),
     ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(help="Also write the MIMIC-IV side as meds, omop or fhir; repeatable."),
+    ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write a synthetic hospital in the layouts of the real data, with planted flaws and known truth."""
@@ -46,6 +50,7 @@ def synth(
             site=site,
             images=images,
             overrides=settings or (),
+            also=also or (),
             progress=lambda done, total: progress.step("writing patients", done, total),
         )
     out.print(f"Hospital: [bold]{escape(str(folder))}[/bold]; truth.json lists what was planted", soft_wrap=True)
@@ -112,7 +117,8 @@ def train(
     kind: Annotated[
         str,
         typer.Argument(
-            help="tfidf-xgboost, tfidf-logistic, transformer, caml, effective-can, cxr or pretest.", show_default=False
+            help="tfidf-xgboost, tfidf-logistic, transformer, caml, effective-can, plm-icd, cxr or pretest.",
+            show_default=False,
         ),
     ],
     file: Annotated[

@@ -78,8 +78,10 @@ class TerminalProgress:
             self._console.print(f"scoring {model}: {total:,} inputs", highlight=False)
 
     def advance(self, n: int) -> None:
-        """`n` more inputs are scored."""
+        """`n` more inputs are scored; with none so far, there is no pace to tell."""
         self._done += n
+        if self._done == 0:
+            return
         now = time.monotonic()
         rate = self._done / max(now - self._began, 1e-9)
         left = timedelta(seconds=round((self._total - self._done) / rate))

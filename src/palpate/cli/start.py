@@ -93,7 +93,14 @@ def _show_check(found: CheckedConfig, price: float | None) -> None:
         table.add_row(escape(each.name), *(f"{n:,}" for n in numbers), about, f"{each.measured:,}")
     out.print(table)
     for each in seen.models:
-        if each.remote:
+        if each.forecast is not None:
+            ahead = each.forecast
+            cost = "" if ahead.cost is None else f", {ahead.cost:,.4g} at its price"
+            tokens = f"{ahead.input_tokens:,} tokens in and {ahead.output_tokens:,} out"
+            out.print(
+                f"{escape(each.name)} is asked: about {ahead.requests:,} requests, {tokens}{cost}", soft_wrap=True
+            )
+        elif each.remote:
             cost = f", {found.money(price)[each.name]:,.2f} at {price:g} per million" if price is not None else ""
             out.print(f"{escape(each.name)} is an endpoint: about {each.tokens:,} tokens of text{cost}", soft_wrap=True)
     scoring = sum(each.seconds for each in seen.models)

@@ -15,6 +15,7 @@ from palpate.cli.app import Debug, app, err, out
 from palpate.errors import ConfigError
 
 Contradictory = Literal["skip", "alter"]
+Sure = Literal["strict", "normal"]
 
 words_app = typer.Typer(help="Words for clinicians to rate.", no_args_is_help=True)
 app.add_typer(words_app, name="words")
@@ -75,6 +76,9 @@ def alter(
     contradictory: Annotated[
         Contradictory, typer.Option(help="How to treat notes that contradict the new gender.")
     ] = "skip",
+    sure: Annotated[
+        Sure, typer.Option(help="Whether a second reader has to agree (strict), or is not asked (normal).")
+    ] = "strict",
     plain: Annotated[
         bool, typer.Option("--plain", help="Print only the altered note, without marking changes.")
     ] = False,
@@ -84,11 +88,11 @@ def alter(
     if sample is not None:
         if cohort is None or page is None or file is not None or characteristic:
             raise ConfigError("--sample needs --cohort FILE, --to CHARACTERISTIC=GROUP and --out PAGE.html, no note")
-        _review(page, cohort, to or (), sample, split, text, seed, definition or (), contradictory)
+        _review(page, cohort, to or (), sample, split, text, seed, definition or (), contradictory, sure)
         return
     if file is None or cohort is not None or page is not None:
         raise ConfigError("give a note to alter, or --sample N with --cohort FILE and --out PAGE.html")
-    _alter_one(file, characteristic or (), to or (), definition or (), contradictory, plain=plain)
+    _alter_one(file, characteristic or (), to or (), definition or (), contradictory, sure, plain=plain)
 
 
 def _review(
@@ -101,6 +105,7 @@ def _review(
     seed: int,
     definitions: Sequence[Path],
     contradictory: Contradictory,
+    sure: Sure,
 ) -> None:
     from palpate.commands.review import write_review
 
@@ -114,6 +119,7 @@ def _review(
         text=text,
         definitions=definitions,
         contradictory=contradictory,
+        sure=sure,
     )
     out.print(f"{len(drawn.notes)} altered notes are in [bold]{escape(str(page))}[/bold].", soft_wrap=True)
     out.print(
@@ -128,6 +134,7 @@ def _alter_one(
     to: Sequence[str],
     definitions: Sequence[Path],
     contradictory: Contradictory,
+    sure: Sure,
     *,
     plain: bool,
 ) -> None:
@@ -137,7 +144,7 @@ def _alter_one(
     if not characteristics:
         groups = read_groups(to)
         characteristics, to = list(groups), list(groups.values())
-    altered = alter_note(file, characteristics, to, definitions=definitions, contradictory=contradictory)
+    altered = alter_note(file, characteristics, to, definitions=definitions, contradictory=contradictory, sure=sure)
     if plain:
         typer.echo(altered.result.text, nl=False)
     else:

@@ -25,6 +25,7 @@ from palpate.run.conditions import Condition, RunNames, check_labels, parse
 from palpate.run.directory import RunDirectory
 from palpate.run.execute import Execution
 from palpate.run.execute.cache import ScoreCache, default_path
+from palpate.run.execute.cluster import check_target
 from palpate.run.execute.wanted import gather
 from palpate.run.gate import Judgement, judge, junit
 from palpate.run.runner import Job, LoadedModels, ModelEntry, NullProgress, RunProgress, make_plans, run
@@ -52,13 +53,24 @@ def audit(
     only: Sequence[str] = (),
     resume: bool = False,
     workers: int | None = None,
+    ray: str | None = None,
     overrides: Sequence[str] = (),
     progress: RunProgress | None = None,
 ) -> Outcome:
-    """Run a configuration: cohort, models, audits, report, gate. `out` is `NAME-run` beside it by default."""
+    """Run a configuration: cohort, models, audits, report, gate. `out` is `NAME-run` beside it by default.
+
+    `ray` is the address of a Ray cluster to score on, in place of what the configuration says.
+    """
     progress = progress or NullProgress()
     ready = prepare(
-        Path(config), out=out, only=only, resume=resume, workers=workers, overrides=overrides, progress=progress
+        Path(config),
+        out=out,
+        only=only,
+        resume=resume,
+        workers=workers,
+        ray=ray,
+        overrides=overrides,
+        progress=progress,
     )
     return execute(ready.job, ready.directory, ready.conditions, cache=ready.cache, progress=progress)
 
@@ -79,6 +91,7 @@ def prepare(
     only: Sequence[str] = (),
     resume: bool = False,
     workers: int | None = None,
+    ray: str | None = None,
     overrides: Sequence[str] = (),
     progress: RunProgress,
 ) -> ReadyRun:
@@ -105,7 +118,7 @@ def prepare(
         models=_models(settings, folder),
         audits=audits,
         seed=settings.seed,
-        execution=Execution(settings.executor, workers or settings.workers),
+        execution=_execution(settings, workers, ray),
         resume=resume,
         about={
             "title": settings.title or f"Audit of {', '.join(settings.models)}",
@@ -114,6 +127,16 @@ def prepare(
         },
     )
     return ReadyRun(job, directory, conditions, folder / settings.cache if settings.cache else None)
+
+
+def _execution(settings: Config, workers: int | None, ray: str | None) -> Execution:
+    """Where the models run, as the configuration or the command line says; refused if notes may not be sent there."""
+    options = settings.ray if ray is None else settings.ray.model_copy(update={"address": ray})
+    execution = Execution("ray" if ray else settings.executor, workers or settings.workers, options)
+    if execution.executor == "ray":
+        with settings.locating("ray"):
+            check_target(options)
+    return execution
 
 
 def execute(

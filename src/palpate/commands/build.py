@@ -37,9 +37,10 @@ def make_hospital(
     site: Site,
     images: bool,
     overrides: Sequence[str] = (),
+    also: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Truth:
-    """Write a synthetic hospital; `overrides` are `plant=strength`."""
+    """Write a synthetic hospital; `overrides` are `plant=strength`, `also` are standards."""
     from palpate.synthetic import write_hospital
     from palpate.synthetic.plants import Plants
 
@@ -54,7 +55,7 @@ def make_hospital(
         wrong = first_problem(error)
         raise ConfigError(f"--set {wrong.field}: {wrong.problem}", hint="a strength is a number") from None
     return write_hospital(
-        folder, n_patients=n_patients, seed=seed, site=site, plants=plants, images=images, progress=progress
+        folder, n_patients=n_patients, seed=seed, site=site, plants=plants, images=images, progress=progress, also=also
     )
 
 

@@ -90,6 +90,7 @@ def summarise(found: CheckedConfig, price: float | None = None) -> dict[str, Any
                 "to_score": each.to_score,
                 "tokens": each.tokens if each.remote else None,
                 "money": money.get(each.name),
+                "forecast": None if each.forecast is None else each.forecast._asdict(),
                 "estimated_seconds": round(each.seconds, 2),
                 "measured_on": each.measured,
             }

@@ -15,7 +15,7 @@ from palpate.data.annotations.reviews import FORMAT, NoteTable, read_notes
 from palpate.data.tables import read_cohort
 from palpate.errors import CohortError, ConfigError, InputError
 from palpate.files import write_atomically
-from palpate.perturb.characteristics import Alterer, Contradictory, load_definition
+from palpate.perturb.characteristics import Alterer, Contradictory, Sure, load_definition
 from palpate.perturb.characteristics.review import ReviewSample, sample_alterations
 from palpate.report.review import ReviewPage, note_parts, render_review
 
@@ -33,13 +33,14 @@ def write_review(
     text: str = "text",
     definitions: Sequence[Path] = (),
     contradictory: Contradictory = "skip",
+    sure: Sure = "strict",
 ) -> ReviewSample:
     """Write the page for `n` altered notes, drawn at random; only the owner of the file can read it."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"--out {out}: the page is a .html file")
     groups = read_groups(to)
     own = {definition.name: definition for definition in map(load_definition, definitions)}
-    alterer = Alterer([own.get(name, name) for name in groups], contradictory=contradictory)
+    alterer = Alterer([own.get(name, name) for name in groups], contradictory=contradictory, sure=sure)
     for name, group in groups.items():
         alterer.check(name, group)
     notes = _notes(cohort, text=text, split=split)

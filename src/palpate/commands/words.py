@@ -13,7 +13,7 @@ from palpate.cases.edits import splice
 from palpate.commands.build import read_training_cohort
 from palpate.data.lexicons import read_words, write_rating_sheet
 from palpate.errors import ConfigError, InputError
-from palpate.perturb.characteristics import Alteration, Alterer, Contradictory, load_definition
+from palpate.perturb.characteristics import Alteration, Alterer, Contradictory, Sure, load_definition
 from palpate.perturb.words import Choice, check_words
 from palpate.privacy import hides
 
@@ -50,6 +50,7 @@ def alter_note(
     *,
     definitions: Sequence[Path] = (),
     contradictory: Contradictory = "skip",
+    sure: Sure = "strict",
 ) -> AlteredNote:
     """Alter the note in a file to one group, or to one group for each of several characteristics."""
     if len(characteristics) != len(groups):
@@ -68,7 +69,7 @@ def alter_note(
     except UnicodeDecodeError:
         raise InputError("the file is not UTF-8 text", file=file) from None
     own = {definition.name: definition for definition in map(load_definition, definitions)}
-    alterer = Alterer([own.get(name, name) for name in characteristics], contradictory=contradictory)
+    alterer = Alterer([own.get(name, name) for name in characteristics], contradictory=contradictory, sure=sure)
     for name, group in zip(characteristics, groups, strict=True):
         alterer.check(name, group)
     outcome = alterer.edits(alterer.plan(note), dict(zip(characteristics, groups, strict=True)))

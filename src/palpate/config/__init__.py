@@ -27,6 +27,7 @@ from palpate.errors import ConfigError, closest, first_problem
 from palpate.files import YamlNode, read_yaml
 from palpate.models import ModelSpec, check_model
 from palpate.results.verdicts import MARGINS
+from palpate.run.execute.cluster import RayOptions
 
 __all__ = ["DATA", "Config", "ModelConfig", "audit_name", "load_config", "load_tables", "make_audit", "parse_settings"]
 
@@ -105,6 +106,8 @@ class Config(BaseModel):
     """The same seed gives the same bytes."""
     executor: Literal["local", "ray"] = "local"
     """Where models run: on this machine, or on a Ray cluster."""
+    ray: RayOptions = Field(default_factory=RayOptions)
+    """The Ray cluster: its address, and what each worker needs."""
     workers: int = Field(default=1, ge=1)
     """Processes that score."""
     cache: Path | None = None
@@ -151,7 +154,7 @@ class Config(BaseModel):
                     name=name if isinstance(entry.source, str) else f"{name}[{k}]",
                     source=source,
                     folder=str(folder),
-                    options=self._with_case_column(source, entry.options),
+                    options=self._with_tables(source, entry.options),
                     isolate=entry.isolate,
                 )
                 for k, source in enumerate((entry.source,) if isinstance(entry.source, str) else entry.source, start=1)
@@ -159,8 +162,14 @@ class Config(BaseModel):
             for name, entry in self.models.items()
         }
 
-    def _with_case_column(self, source: str, options: dict[str, Any]) -> dict[str, Any]:
-        """A table of predictions may name its cases as the cohort's table does."""
+    def _with_tables(self, source: str, options: dict[str, Any]) -> dict[str, Any]:
+        """A table of predictions may name its cases as the cohort's table does; a model of columns reads that table."""
+        if source.startswith("python:") and options.get("reads") == "columns" and "tables" not in options:
+            kept = ("file", "case", "text", "encoding", "delimiter")
+            tables = {
+                spec.name or name: {key: getattr(spec, key) for key in kept} for name, spec in self.tables().items()
+            }
+            return {**options, "tables": tables}
         own = [spec.case for spec in self.tables().values() if spec.case is not None]
         if not own or not source.startswith("predictions:") or "case" in options:
             return options
@@ -249,7 +258,7 @@ def _explain(error: ValidationError, file: YamlNode) -> ConfigError:
     wrong = first_problem(error)
     hint = None
     if wrong.unknown:
-        known = TableSpec if "cohort" in str(wrong.path[0]) else Config
+        known = TableSpec if "cohort" in str(wrong.path[0]) else RayOptions if wrong.path[0] == "ray" else Config
         hint = closest(str(wrong.path[-1]), known.model_fields, all_are="there are")
     line = file.line_of(wrong.path)
     where = f"line {line}: " if line else ""

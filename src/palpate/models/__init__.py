@@ -27,6 +27,9 @@ __all__ = [
 ISOLATED = ("python",)
 """Schemes whose models run code of the user's, and so get a process of their own unless `isolate: false`."""
 
+REMOTE = ("http", "https")
+"""Schemes whose models run elsewhere already."""
+
 
 def check_model(spec: ModelSpec) -> None:
     """Refuse an unknown scheme, a wrong option or a missing file without reading or running the model."""
@@ -39,7 +42,7 @@ def check_model(spec: ModelSpec) -> None:
 def load_model(spec: ModelSpec) -> Model:
     """Load the model that a spec describes, in a process of its own where that is asked for."""
     scheme, _, target = spec.source.partition(":")
-    isolate = scheme in ISOLATED if spec.isolate is None else spec.isolate
+    isolate = scheme in ISOLATED if spec.isolate is None else spec.isolate and scheme not in REMOTE
     if not isolate or _is_in_memory(scheme, target) or not sys.executable:
         return load_here(spec)
     check_model(spec)

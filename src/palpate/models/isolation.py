@@ -34,6 +34,7 @@ from palpate.results import Asked, Attributions
 _DECLARED = (
     *("labels", "fingerprint", "threshold", "reads", "window", "tells_cohorts_apart", "cached", "rows_per_call"),
     *("characters_per_call", "learned_words", "uses_edits", "explains", "may_change", "classes", "may_miss"),
+    *("runs_on", "rounding", "draws"),
 )
 _DOING = {"load": "loading", "predict": "scoring", "explain": "explaining", "words": "listing its words"}
 _BOOT = "import sys; sys.path += {path!r}; from palpate.models import serve_models; serve_models()"
@@ -53,6 +54,7 @@ class _Answer(NamedTuple):
     traceback: tuple[str, str] = ("", "")
     """Without what the errors say, and with."""
     may_change: str | None = None
+    notices: tuple[str, ...] = ()
 
 
 class IsolatedModel(Model):
@@ -103,7 +105,7 @@ class IsolatedModel(Model):
                 self._busy.clear()
         except (OSError, EOFError, ValueError):
             raise self._died(_DOING.get(what, "reading")) from None
-        vars(self).update(may_change=answer.may_change)
+        vars(self).update(may_change=answer.may_change, notices=answer.notices)
         if answer.error is not None:
             quiet, full = (f"in the model's process:\n{text}" for text in answer.traceback)
             raise answer.error from Elsewhere(quiet, full)
@@ -178,7 +180,8 @@ def _loaded(load: Callable[[ModelSpec], Model], spec: ModelSpec) -> tuple[bytes,
 def _asked(name: str, model: Model | None, what: str, arguments: tuple[Any, ...]) -> bytes:
     try:
         value = getattr(model, what)(*arguments)
-        return pickle.dumps(_Answer(value, may_change=getattr(model, "may_change", None)))
+        told = {name: getattr(model, name) for name in ("may_change", "notices")} if model is not None else {}
+        return pickle.dumps(_Answer(value, **told))
     except BaseException as error:
         return _failure(error, name, what)
 

@@ -66,10 +66,20 @@ class Model(ABC):
 
     Scores of such a model are not reused by another run. It may turn out while the model predicts.
     """
+    draws: bool = False
+    """True: the same text may get another prediction when it is asked again, so each case is asked for itself."""
+    asked_here: ClassVar[bool] = False
+    """True: asked by this process alone, whatever the number of workers: it has its own concurrency, and counts."""
     classes: tuple[str, ...] = ()
     """Two classes of which it is not known which is positive: `labels` are both, and one must be the cohort's."""
     explains: tuple[str, ...] = ()
     """The explanation methods the model offers ("attention"), the preferred one first; empty: it has none."""
+    runs_on: str | None = None
+    """The device and the precision in which it computes ("cuda:0, bfloat16"); None: it does not say."""
+    rounding: float = 1e-6
+    """How far a prediction may move with what else is in its batch; more than this in 16 bit."""
+    notices: tuple[str, ...] = ()
+    """What the user should know once it has predicted ("its batches were halved"); the run says each once."""
 
     @abstractmethod
     def predict(self, inputs: Inputs) -> Probabilities:

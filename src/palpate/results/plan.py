@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -102,6 +103,42 @@ class ModelFacts(NamedTuple):
     may_miss: bool = False
 
 
+class AnswerKind(IntEnum):
+    """What one answer is."""
+
+    ANSWERED = 0
+    REFUSED = 1
+    UNREADABLE = 2
+    NO_CHOICE = 3
+    """The choices have too little of the model's probability."""
+    TOO_LONG = 4
+    """The note is longer than the model can read."""
+
+
+class Outcomes(NamedTuple):
+    """What came of asking about each variant and label; -1 where that is not known."""
+
+    kind: NDArray[np.int8]
+    mass: NDArray[np.float64]
+    """The probability of all choices together; NaN where the answer is not read from log-probabilities."""
+    noise: NDArray[np.float64]
+    """The standard error of the mean of several answers; NaN where there is one."""
+    samples: int = 1
+    """Answers behind each probability."""
+
+    def take(self, rows: NDArray[np.int64] | slice, columns: NDArray[np.int64]) -> Outcomes:
+        """Some variants, and some labels."""
+        kind, mass, noise = self.kind[rows][:, columns], self.mass[rows][:, columns], self.noise[rows][:, columns]
+        return Outcomes(kind, mass, noise, self.samples)
+
+    def spread(self, rows: NDArray[np.int64], n: int) -> Outcomes:
+        """The outcomes at some of `n` rows."""
+        kind = np.full((n, self.kind.shape[1]), -1, np.int8)
+        mass, noise = np.full(kind.shape, np.nan), np.full(kind.shape, np.nan)
+        kind[rows], mass[rows], noise[rows] = self.kind, self.mass, self.noise
+        return Outcomes(kind, mass, noise, self.samples)
+
+
 @dataclass(frozen=True, eq=False)
 class ModelPredictions:
     """One model's predictions for one plan, in the plan's order.
@@ -122,6 +159,8 @@ class ModelPredictions:
     row is not in the plan."""
     attributions: Attributions | None = None
     """What the model says it looked at, where the plan asked: rows of the cohort, and indices into `labels`."""
+    outcomes: Outcomes | None = None
+    """What came of asking a language model, where this is one."""
 
 
 class Predictions(Mapping[str, ModelPredictions]):
@@ -183,6 +222,7 @@ def _mean_of(members: list[ModelPredictions]) -> ModelPredictions:
         ensemble=None,
         visible=np.min(visible, axis=0) if len(visible) == len(members) else None,
         attributions=None,
+        outcomes=None,
     )
 
 

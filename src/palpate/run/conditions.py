@@ -26,6 +26,7 @@ from typing import Any
 
 from palpate.errors import ConfigError, closest
 from palpate.results import ALL_LABELS, MACRO, MICRO
+from palpate.run.answering import ANSWER_METRICS
 from palpate.run.directory import RunDirectory
 
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -111,7 +112,7 @@ class RunNames:
     def check_metric(self, sentence: str, audit: str, metric: str) -> None:
         """Refuse a metric that the audit says it does not have."""
         known = getattr(self.audits.get(audit), "metrics", None)
-        if known is None or metric in known or metric.removesuffix(_SPREAD) in known:
+        if known is None or metric in (*known, *ANSWER_METRICS) or metric.removesuffix(_SPREAD) in known:
             return
         if metric in (getattr(self.audits[audit], "questions", None) or ()):
             raise ConfigError(

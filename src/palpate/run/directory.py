@@ -22,20 +22,20 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from palpate.cases.keys import KeyArray
 from palpate.errors import RunError
 from palpate.files import replacing, write_atomically
-from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, NamesVariants, Plan
+from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.verdicts import Answer
+from palpate.run.tables import prediction_tables, variant_tables, write_parts
 
 SCHEMA = 1
 _BLOCKS: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[AnyBlock, ...])
@@ -50,19 +50,6 @@ def _write_json(path: Path, value: Any) -> None:
 def file_name(model: str) -> str:
     """A model's name as a file name: a member of an ensemble, `bert[2]`, is `bert@2`."""
     return re.sub(r"\[(\d+)\]$", r"@\1", model)
-
-
-def _names(plan: Plan[Any], row: NDArray[np.int64]) -> list[pl.Series]:
-    """The columns in which a plan names what its variants are about, for some rows of them; null without a name."""
-    if not isinstance(plan.memory, NamesVariants):
-        return []
-    columns = []
-    for column, named in plan.memory.variant_names().items():
-        code = np.full(len(plan.variants), -1, dtype=np.int64)
-        code[named.row] = named.code
-        names = pl.Series(column, [*named.names, None], dtype=pl.String)
-        columns.append(names[np.where(code < 0, len(names) - 1, code)[row]])
-    return columns
 
 
 class RunDirectory:
@@ -113,48 +100,11 @@ class RunDirectory:
 
         Replacements that hold text of the notes (`plan.private`) are left out.
         """
-        variants, n_cases = plan.variants, len(plan.cohort)
-        repeat = np.maximum(variants.n_edits, 1)
-        row = np.repeat(np.arange(len(variants)), repeat)
-        edited = np.repeat(variants.n_edits > 0, repeat)
-        columns: dict[str, NDArray[np.int64]] = {}
-        for name in ("start", "end", "replacement"):
-            columns[name] = np.full(len(row), -1, dtype=np.int64)
-            columns[name][edited] = getattr(variants, name)
-        parent = variants.parent[row]
-        ids = plan.cohort.cases.select("cohort", "case_id")
-        own = pl.DataFrame({"row": np.where(parent < n_cases, parent, n_cases)})
-        cases = pl.concat([ids, pl.DataFrame({"cohort": [None], "case_id": [None]}, schema=ids.schema)])
-        replacements = [None] * len(variants.replacements) if plan.private else variants.replacements
-        words = pl.Series([*replacements, None], dtype=pl.String)
-        made = pl.Series([*variants.made, None], dtype=pl.String)
-        groups = pl.Series(variants.group_names, dtype=pl.String)
-        frame = cases[own["row"]].with_columns(
-            pl.Series("variant", row),
-            groups[variants.group[row]].alias("group"),
-            *_names(plan, row),
-            pl.Series("start", columns["start"]).replace(-1, None),
-            pl.Series("end", columns["end"]).replace(-1, None),
-            words[np.where(columns["replacement"] < 0, len(words) - 1, columns["replacement"])].alias("replacement"),
-            made[np.where(parent < n_cases, len(made) - 1, parent - n_cases)].alias("made_text"),
-        )
-        self._write_frame(f"variants/{audit}.parquet", frame)
+        self._write_parts(f"variants/{audit}.parquet", variant_tables(plan))
 
     def write_predictions(self, model: str, parts: Mapping[str, ModelPredictions]) -> None:
         """One model's predictions for all audits that asked for any, in the order of their variants."""
-        asked = {audit: part for audit, part in parts.items() if len(part.p)} or parts
-        frames = [
-            pl.DataFrame(
-                {
-                    "audit": pl.repeat(audit, len(part.p), eager=True),
-                    "variant": np.arange(len(part.p)),
-                    "seen": part.seen,
-                    "p": pl.Series(part.p, dtype=pl.Array(pl.Float64, part.p.shape[1])),
-                }
-            ).filter(np.asarray(~np.isnan(part.p).any(axis=1)))
-            for audit, part in asked.items()
-        ]
-        self._write_frame(f"predictions/{file_name(model)}.parquet", pl.concat(frames))
+        self._write_parts(f"predictions/{file_name(model)}.parquet", prediction_tables(parts))
 
     def read_scores(self, model: str) -> pl.DataFrame | None:
         """A model's probabilities for cases as they are, `cohort`, `case_id`, `p`; None if it has no file."""
@@ -278,6 +228,10 @@ class RunDirectory:
     def _write_frame(self, name: str, frame: pl.DataFrame) -> None:
         with replacing(self.path / name) as scratch:
             frame.write_parquet(scratch)
+
+    def _write_parts(self, name: str, parts: Iterator[pl.DataFrame]) -> None:
+        with replacing(self.path / name) as scratch:
+            write_parts(scratch, parts)
 
     def _read_frame(self, name: str, *, optional: bool = False) -> Any:
         path = self.path / name

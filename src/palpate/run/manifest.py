@@ -42,6 +42,7 @@ def build_manifest(
         "facts": list(cohort.facts),
         "models": [_model_entry(*model) for model in models],
         "packages": installed_versions(PACKAGES),
+        "devices": {spec.name: model.runs_on for spec, model, _ in models if model.runs_on is not None},
         "scoring": {},
     }
     identity = {key: manifest[key] for key in ("palpate", "seed", "audits", "models")}
@@ -61,6 +62,11 @@ def unreliable_cache(name: str, model: Model) -> str | None:
         f"The scores of {name} are not reused by later runs: {model.may_change}. Give the model a version with "
         "`fingerprint:`, and change it with the model, to reuse them."
     )
+
+
+def noticed(name: str, model: Model) -> list[str]:
+    """What a model wants to be known once it has predicted."""
+    return [f"{name}: {notice}." for notice in model.notices]
 
 
 def left_out_fact(name: str, audits: Sequence[str]) -> str | None:

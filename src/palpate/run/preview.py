@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases.edits import Ints
-from palpate.errors import PalpateError
+from palpate.errors import LimitReached, PalpateError
 from palpate.models import Model
+from palpate.models.ledger import AsksForAnswers, Forecast
 from palpate.results import AdaptiveAudit, Audit, ModelPredictions, Plan, Predictions
 from palpate.run.checks import cases_with_images
 from palpate.run.execute import cached_as, cut_calls
@@ -61,6 +62,8 @@ class ModelPreview(NamedTuple):
     """Inputs that the estimate of the time rests on."""
     explained: int
     """Predictions that it is asked to explain, which the time does not include."""
+    forecast: Forecast | None = None
+    """Requests, tokens and cost, of a model that is paid by the answer."""
 
     @property
     def to_score(self) -> int:
@@ -161,7 +164,15 @@ def _model(
         seconds=hashing + seconds / max(1, min(at_once, len(todo))),
         measured=measured,
         explained=explained,
+        forecast=_forecast(model, wanted, todo),
     )
+
+
+def _forecast(model: Model, wanted: Wanted, todo: Ints) -> Forecast | None:
+    """What asking costs, judged by the few texts that were asked about."""
+    if not isinstance(model, AsksForAnswers):
+        return None
+    return model.forecast(len(todo), int(wanted.n_characters[todo].sum()))
 
 
 def _score_sample(name: str, model: Model, wanted: Wanted, todo: Ints, *, most: int | None) -> tuple[float, int]:
@@ -174,7 +185,10 @@ def _score_sample(name: str, model: Model, wanted: Wanted, todo: Ints, *, most: 
     for part in np.array_split(todo, min(STRATA, len(todo))):
         calls = cut_calls(part, model, wanted.n_characters)
         call = calls[len(calls) // 2]
-        pace, rows = _pace(name, model, wanted, call if most is None else call[:most])
+        try:
+            pace, rows = _pace(name, model, wanted, call if most is None else call[:most])
+        except LimitReached:  # a sample may cost no more than the run
+            return total * len(todo) / measured, measured
         total += pace * len(part)
         measured += rows
     return total, measured
@@ -261,6 +275,8 @@ def _leave_out(audits: Mapping[str, Audit], found: RunPreview) -> None:
         if isinstance(audit, AdaptiveAudit) and audit.without_turns() != audit:
             found.notes.append(f"{name} may ask for more once it has seen predictions")
     for model in found.models:
+        if model.forecast is not None and model.forecast.stops is not None:
+            found.notes.append(f"{model.name} would stop at {model.forecast.stops}; a higher limit and --resume go on")
         if model.remote and model.to_score:
             found.notes.append(f"the time of {model.name} is rough: an endpoint is asked for a few texts only")
         if model.explained:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from palpate.cases import scratch
 from palpate.cases.cohort import Cohort
 from palpate.errors import ConfigError
 from palpate.models import Model, ModelSpec, load_model
@@ -32,6 +33,7 @@ from palpate.results import (
     Predictions,
 )
 from palpate.results.verdicts import scorecard
+from palpate.run.answering import spending_of, with_answering
 from palpate.run.checks import (
     cases_with_images,
     check_directory,
@@ -45,7 +47,14 @@ from palpate.run.execute import Execution, Scored, ScoringProgress, score
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.execute.explaining import Explainer, explained
 from palpate.run.execute.wanted import gather
-from palpate.run.manifest import build_manifest, describe_cohorts, left_out_fact, one_cohort_fact, unreliable_cache
+from palpate.run.manifest import (
+    build_manifest,
+    describe_cohorts,
+    left_out_fact,
+    noticed,
+    one_cohort_fact,
+    unreliable_cache,
+)
 from palpate.run.missing import Usable, usable_predictions
 from palpate.run.scores import odd_models, with_odd_models
 from palpate.run.weights import with_weights
@@ -155,7 +164,7 @@ def _run(
         plans, turn = {**plans, **larger}, turn + 1
     out.write_manifest(manifest)
     analysed = [_analyse(job, name, usable[name], progress) for name in plans]
-    results = with_odd_models(analysed, odd_models(job.cohort, plans, predictions))
+    results = with_odd_models(with_answering(analysed, plans, predictions), odd_models(job.cohort, plans, predictions))
     results = with_weights(results, job.audits, plans)
     for result in results:
         out.write_result(result)
@@ -277,13 +286,15 @@ def _score_all(
         )
         spread = scored if rows is None else scored.spread(rows, len(table.inputs))
         asked = {name: plan for name, plan in plans.items() if name not in left_out}
-        parts = _by_audit(member, spread, table.slices, asked, out, progress)
+        explainer = Explainer(member.spec, member.model, out, progress, job.execution, member.visible)
+        parts = _by_audit(member, spread, table.slices, asked, explainer)
         out.write_predictions(member.spec.name, parts)
         for name, part in parts.items():
             predictions[name][member.spec.name] = part
         lasting = {key: n for key, n in scored.counts.items() if key not in ("cached", "scored")}
-        manifest["scoring"][member.spec.name] = lasting
-        for said in (unreliable_cache(member.spec.name, member.model), left_out_fact(member.spec.name, left_out)):
+        manifest["scoring"][member.spec.name] = lasting | spending_of(member.model)
+        name, model = member.spec.name, member.model
+        for said in (unreliable_cache(name, model), left_out_fact(name, left_out), *noticed(name, model)):
             if said is not None and said not in manifest["facts"]:
                 manifest["facts"].append(said)
                 progress.note(said)
@@ -295,20 +306,19 @@ def _by_audit(
     scored: Scored,
     slices: Mapping[str, slice],
     plans: Mapping[str, Plan[Any]],
-    out: RunDirectory,
-    progress: RunProgress,
+    explainer: Explainer,
 ) -> dict[str, ModelPredictions]:
     """One model's predictions, cut into what each audit asked for, with explanations where a plan wants them."""
-    explainer = Explainer(member.spec.name, member.model, out, progress, member.visible)
     parts = {}
     for name, plan in plans.items():
         columns = label_columns(member.spec.name, member.model.labels, plan.labels)
         part = ModelPredictions(
             labels=plan.labels,
-            p=scored.p[slices[name]][:, columns],
+            p=scratch.columns(scored.p[slices[name]], columns),
             seen=scored.seen[slices[name]],
             threshold=member.model.threshold,
             ensemble=member.ensemble,
+            outcomes=None if scored.outcomes is None else scored.outcomes.take(slices[name], columns),
         )
         parts[name] = explained(name, explainer, plan, part, columns)
     return parts

@@ -40,7 +40,8 @@ class OddModel(NamedTuple):
         what = (
             "it tells nobody apart. Check that it reads the right column and that its weights were loaded."
             if self.constant
-            else "decisions, not probabilities. Use its probabilities (`predict_proba`)."
+            else "decisions, not probabilities. Use its probabilities (`predict_proba`, or `parser: logprobs` of "
+            "a chat endpoint)."
         )
         return Finding(sentence=f"{self.reason}{where}: {what}", kind="concern")
 

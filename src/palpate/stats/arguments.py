@@ -62,6 +62,20 @@ class Rows(NamedTuple):
     sizes: NDArray[np.int64]  # [labels, strata]
     draws: NDArray[np.int64]  # [labels, strata]: how many are drawn; by default as many as there are
     shared: bool  # one draw serves all labels
+    orders: dict[int, NDArray[np.int64]] | None
+    """By model, all rows from high score to low, sorted once for groups of cases that stand in place of labels; None
+    where labels have scores of their own."""
+
+    def ranked(self, model: int, label: int) -> NDArray[np.int64]:
+        """The used rows of a label from high score to low, equal ones in their order."""
+        score, used = self.score[model, :, label], self.used[:, label]
+        if self.orders is None:
+            at = np.flatnonzero(used)
+            return at[np.argsort(-score[at], kind="stable")]
+        if model not in self.orders:
+            self.orders[model] = np.argsort(-score, kind="stable")
+        order = self.orders[model]
+        return order[used[order]]
 
 
 def check_rows(
@@ -102,6 +116,7 @@ def check_rows(
         sizes=sizes,
         draws=sizes,
         shared=unit == "patient",
+        orders={} if score.shape[2] > 1 and score.strides[2] == 0 else None,
     )
 
 

@@ -272,6 +272,7 @@ def _used_only(rows: Rows) -> Rows:
         unit=np.broadcast_to(code.astype(np.uint32)[:, None], (code.size, rows.positive.shape[1])),
         sizes=sizes,
         draws=sizes,
+        orders=None if rows.orders is None else {},
     )
 
 
@@ -320,10 +321,10 @@ def _evaluate(rows: Rows, options: BootstrapOptions) -> tuple[NDArray[np.float64
     if options.noisy:
         ranked.gap[:] = walk((GAPS,), DATA)[..., 0]
     point = walk(options.metrics, DATA)
-    fast = "auroc" in options.metrics and _fits_lanes(rows)
+    fast = "auroc" in options.metrics and options.n_replicates > 0 and _fits_lanes(rows)
     slow = [name for name in options.metrics if not (fast and name == "auroc")]
     values = np.empty((n_labels * n_models, len(options.metrics), options.n_replicates))
-    if slow:
+    if slow and options.n_replicates:
         values[:, [options.metrics.index(name) for name in slow]] = walk(slow, everything)
     if fast:
         values[:, options.metrics.index("auroc")] = _aurocs(rows, options, walk)

@@ -22,17 +22,14 @@ class _Problem(NamedTuple):
 
 
 def _problem(rows: Rows, model: int, label: int) -> _Problem:
-    used = rows.used[:, label]
+    used = rows.ranked(model, label)
     score = rows.score[model, used, label]
-    order = np.argsort(-score, kind="stable")
-    score = score[order]
     weight: NDArray[Any] = np.ones(score.size, np.int64)
     if rows.weight is not None:
-        weight = rows.weight[used, label][order]
+        weight = rows.weight[used, label]
     threshold = rows.threshold[model, label]
     above = int(np.searchsorted(-score, -threshold, side="right")) if threshold == threshold else -1
-    positive = rows.positive[used, label][order]
-    return _Problem(rows.unit[used, label][order], positive, score, weight, above)
+    return _Problem(rows.unit[used, label], rows.positive[used, label], score, weight, above)
 
 
 def _problems(rows: Rows) -> list[_Problem]:

@@ -1,5 +1,7 @@
 """The synthetic hospital: the file layouts of MIMIC-III, MIMIC-IV, MIMIC-CXR-JPG, MDACE and SMM4H, with known truth.
 
+MEDS, OMOP and FHIR are written by choice, from the patients of the MIMIC-IV side.
+
     truth = write_hospital(Path("hospital"), n_patients=5000, seed=0, site="a")
 
 Every patient is drawn from its own stream of random numbers, so memory does not grow with the number of patients, the
@@ -13,8 +15,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from palpate.synthetic.layouts.mdace import EvidenceWriter
 from palpate.synthetic.layouts.mimic_cxr import MimicCXR
 from palpate.synthetic.layouts.mimic_iii import MimicIII
 from palpate.synthetic.layouts.mimic_iv import MimicIV
+from palpate.synthetic.layouts.standards import STANDARDS, open_standard
 from palpate.synthetic.patients import simulate
 from palpate.synthetic.patients.findings import findings
 from palpate.synthetic.patients.images import require_pillow
@@ -36,7 +39,7 @@ Progress = Callable[[int, int], None]
 _PARALLEL_FROM = 400
 _MARK = ".synthetic"
 _FILES = ("latent_iii.csv.gz", "latent_iv.csv.gz", "latent_studies.csv.gz", "clinician_ratings.csv", "truth.json")
-_FOLDERS = ("mimic-iii", "mimic-iv", "mimic-cxr-jpg", "mdace", "ade")
+_FOLDERS = ("mimic-iii", "mimic-iv", "mimic-cxr-jpg", "mdace", "ade", *STANDARDS)
 
 __all__ = ["Plants", "Truth", "write_hospital"]
 
@@ -51,9 +54,11 @@ def write_hospital(
     images: bool = True,
     progress: Progress | None = None,
     workers: int = 2,
+    also: Sequence[str] = (),
 ) -> Truth:
     """Write all files of the hospital below `out`: a new or empty folder, or an earlier hospital, which is replaced.
 
+    `also` names standards in whose layouts the MIMIC-IV side is written too, each in a folder of its name.
     `progress(done, total)` is called as patients are written. `workers` changes only the time: with two, the
     MIMIC-IV side is written by a second process.
     """
@@ -62,18 +67,30 @@ def write_hospital(
             f"a hospital can't have {n_patients} patients, seed {seed} and site '{site}'",
             hint="use at least one patient, a seed of 0 or more and site a or b",
         )
+    unknown = next((name for name in also if name not in STANDARDS), None)
+    if unknown is not None:
+        raise InputError(f"'{unknown}' is not a standard", hint=f"choose one of {', '.join(STANDARDS)}")
     plants.check()
     if images:
         require_pillow()
     _clear(out)
     count = _Count(progress, 2 * n_patients)
     if workers > 1 and n_patients >= _PARALLEL_FROM:
-        with _start_worker(out, n_patients, seed, site, plants, images) as worker:
+        with _start_worker(out, n_patients, seed, site, plants, images, also) as worker:
             write_iii(out, n_patients=n_patients, seed=seed, site=site, plants=plants, progress=count.add)
             _follow(worker, count, n_patients)
     else:
         write_iii(out, n_patients=n_patients, seed=seed, site=site, plants=plants, progress=count.add)
-        write_iv(out, n_patients=n_patients, seed=seed, site=site, plants=plants, images=images, progress=count.add)
+        write_iv(
+            out,
+            n_patients=n_patients,
+            seed=seed,
+            site=site,
+            plants=plants,
+            images=images,
+            progress=count.add,
+            also=also,
+        )
     ade.write_posts(out / "ade", n_posts=n_patients, seed=seed, site=site)
     truth.write_ratings(out / "clinician_ratings.csv", seed=seed, site=site)
     values = truth.describe(plants, site=site, seed=seed, n_patients=n_patients)
@@ -109,15 +126,25 @@ def write_iii(
 
 
 def write_iv(
-    out: Path, *, n_patients: int, seed: int, site: Site, plants: Plants, images: bool, progress: Callable[[], None]
+    out: Path,
+    *,
+    n_patients: int,
+    seed: int,
+    site: Site,
+    plants: Plants,
+    images: bool,
+    progress: Callable[[], None],
+    also: Sequence[str] = (),
 ) -> None:
-    """The MIMIC-IV side, with chest X-rays."""
+    """The MIMIC-IV side, with chest X-rays, and in the layouts of standards."""
     intercepts = calibrate(plants, site).intercepts
-    with Tables(out) as tables:
+    with Tables(out) as tables, ExitStack() as stack:
+        standards = [stack.enter_context(closing(open_standard(name, out / name))) for name in dict.fromkeys(also)]
         cxr = MimicCXR(
             tables, out / "mimic-cxr-jpg", findings(plants, site), plants=plants, seed=seed, site=site, pictures=images
         )
-        hospital = MimicIV(tables, cxr, LatentTable(tables, "latent_iv"), seed=seed, site=site)
+        latent = LatentTable(tables, "latent_iv")
+        hospital = MimicIV(tables, cxr, latent, seed=seed, site=site, standards=standards)
         for patient in simulate(n_patients, seed=seed, site=site, source="iv", plants=plants, intercepts=intercepts):
             hospital.add(patient)
             progress()
@@ -156,11 +183,11 @@ def mimic_iv_worker(job: str) -> None:
 
 @contextmanager
 def _start_worker(
-    out: Path, n_patients: int, seed: int, site: Site, plants: Plants, images: bool
+    out: Path, n_patients: int, seed: int, site: Site, plants: Plants, images: bool, also: Sequence[str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     # Not multiprocessing: a script that calls `write_hospital` then needs no `if __name__ == "__main__"`.
     job = {"out": str(out), "n_patients": n_patients, "seed": seed, "site": site, "images": images}
-    job["plants"] = asdict(plants)
+    job |= {"plants": asdict(plants), "also": list(also)}
     with subprocess.Popen([sys.executable, "-c", _WORKER, json.dumps(job)], stdout=subprocess.PIPE) as worker:
         try:
             yield worker

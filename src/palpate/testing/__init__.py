@@ -16,6 +16,7 @@ from palpate.cases.edits import Inputs
 from palpate.models import Model, ModelSpec, Probabilities
 from palpate.models.options import digest
 from palpate.results import Audit, AuditResult
+from palpate.run.answering import ANSWER_METRICS
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.cache import ScoreCache
 from palpate.run.runner import Job, ModelEntry, run
@@ -45,7 +46,7 @@ def run_audit(
 def check_declared(audit: Audit, result: AuditResult) -> None:
     """Refuse results that the audit has not declared, if it declares any: a gate could not be written about them."""
     found = {
-        "metrics": {metric.removesuffix("_sd") for metric in result.estimates["metric"].unique()},
+        "metrics": {metric.removesuffix("_sd") for metric in result.estimates["metric"].unique()} - set(ANSWER_METRICS),
         "questions": {answer.question for answer in result.answers},
     }
     for what, names in found.items():

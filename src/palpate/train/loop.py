@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from palpate.errors import ConfigError
-from palpate.models.networks import device_of
+from palpate.models.devices import Device, device_named
 from palpate.train.options import Progress, TorchOptions, TrainStep
 from palpate.train.resume import ResumeState, TrainingFiles
 
@@ -63,7 +63,8 @@ class Training(ABC):
         progress: Progress,
         max_grad_norm: float | None = None,
     ) -> None:
-        self.device = device_of(options.device)
+        self.computes_on = Device(device_named(options.device), options.dtype)
+        self.device = self.computes_on.name
         self.network = network.to(self.device)
         self.state = ResumeState()
         self._options, self._n_examples, self._seed, self._progress = options, n_examples, seed, progress
@@ -109,16 +110,17 @@ class Training(ABC):
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Mixed precision, if the options ask for it."""
-        if self._options.precision == "float32":
-            return nullcontext()
-        context: AbstractContextManager[Any] = torch.autocast(self.device, dtype=torch.bfloat16)
-        return context
+        return self.computes_on.autocast()
+
+    def tensor(self, array: NDArray[Any]) -> Any:
+        """An array on the device."""
+        return self.computes_on.tensor(array)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
     def run(self) -> TrainingOutcome:
         """Do what is left to do, then give the network the best weights."""
-        devices = [torch.cuda.current_device()] if self.device == "cuda" else []
+        devices = [self.device] if self.computes_on.kind == "cuda" else []
         with torch.random.fork_rng(devices=devices), _deterministic():
             torch.manual_seed(self._seed)
             self.state = self._files.restore(self._optimizer) or self.state

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from palpate.cases.cohort import Cohort
 from palpate.models import Probabilities
+from palpate.models.devices import DeviceOptions
 from palpate.train.notes import split_notes
 
 
@@ -53,15 +54,15 @@ class SeededOptions(TrainOptions):
         return tuple(dict.fromkeys(self.seeds))
 
 
-class TorchOptions(SeededOptions):
+class TorchOptions(SeededOptions, DeviceOptions):
     """Options of a kind that trains a torch network epoch by epoch (`palpate.train.loop`)."""
 
     epochs: int = Field(default=10, ge=1)
     """The most epochs."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16: mixed precision, for processors that support it."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute; auto: on a GPU if there is one."""
+    dtype: Literal["float32", "bfloat16"] = Field(
+        default="float32", validation_alias=AliasChoices("dtype", "precision")
+    )
+    """bfloat16: mixed precision, for devices that support it; the weights stay in single precision."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch during the training; default: torch's own choice."""
     save_steps: int = Field(default=500, ge=1)
@@ -114,7 +115,9 @@ class Option(NamedTuple):
 def describe(kind: type[TrainOptions]) -> tuple[Option, ...]:
     """The options of a kind, its own first."""
     fields = kind.model_fields
-    common = [name for base in (TorchOptions, SeededOptions, TrainOptions) for name in base.__annotations__]
+    common = [
+        name for base in (TorchOptions, DeviceOptions, SeededOptions, TrainOptions) for name in base.__annotations__
+    ]
     names = [name for name in fields if name not in common] + [name for name in common if name in fields]
     return tuple(Option(name, fields[name].default, fields[name].description or "") for name in names)
 

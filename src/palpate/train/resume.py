@@ -60,6 +60,7 @@ class TrainingFiles:
 
     def __init__(self, home: Path, network: Any, device: str) -> None:
         self._home, self._network, self._device = home, network, device
+        self._on_gpu = device.startswith("cuda")
 
     def save(self, state: ResumeState, optimizer: Any) -> None:
         """Record where the training is now."""
@@ -70,7 +71,7 @@ class TrainingFiles:
             "network": self._network.state_dict(),
             "optimizer": optimizer.state_dict(),
             "random": torch.get_rng_state(),
-            "random_gpu": torch.cuda.get_rng_state() if self._device == "cuda" else None,
+            "random_gpu": torch.cuda.get_rng_state(self._device) if self._on_gpu else None,
         }
         self._write("state.pt", content)
 
@@ -87,8 +88,8 @@ class TrainingFiles:
         self._network.load_state_dict(content["network"])
         optimizer.load_state_dict(content["optimizer"])
         torch.set_rng_state(content["random"].cpu())
-        if content["random_gpu"] is not None and self._device == "cuda":
-            torch.cuda.set_rng_state(content["random_gpu"].cpu())
+        if content["random_gpu"] is not None and self._on_gpu:
+            torch.cuda.set_rng_state(content["random_gpu"].cpu(), self._device)
         return ResumeState(**content["state"])
 
     def keep_best(self) -> None:

@@ -171,7 +171,7 @@ def test_the_error_of_the_curve_is_that_of_resampled_patients() -> None:
 # --- the whole audit ----------------------------------------------------------------------------------------------
 
 AUDIT = Characteristics(alter=("age",), ages=tuple(range(40, 70)), observed="none", threshold=0.3, n_replicates=50)
-AUDIT = replace(AUDIT, margins={"shift": 0.1, "flips": 0.1})
+AUDIT = replace(AUDIT, sure="normal", margins={"shift": 0.1, "flips": 0.1})
 
 
 def smokers(n: int = 400, years: tuple[int, ...] = (5, 20, 35, 50)) -> Cohort:

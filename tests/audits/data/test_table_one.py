@@ -282,3 +282,9 @@ def test_the_public_readmission_table() -> None:
     crowded = {name for name in names if raw[name].dtype == pl.String and raw[name].n_unique() > 101}
     told = {name for name, value in found if "different values" in value}
     assert told == crowded == {"diag_1", "diag_2", "diag_3"}
+
+
+def test_an_attribute_whose_values_are_all_rare_is_other() -> None:
+    table = frame(12).with_columns(race=pl.format("r{}", pl.int_range(pl.len())))
+    found = lines(shown(check(cohort(table))))
+    assert [value for name, value in found if name == "race"] == ["other (12 values)"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,15 @@ def test_answers_of_other_shapes(tmp_path: Path, answers: str, ways: bool, notes
     assert "integrated_gradients" in model.explains
 
 
+def test_code_that_cannot_tell_its_attention_is_not_asked_again(tmp_path: Path) -> None:
+    path = chunked_checkpoint(tmp_path, answers="logits")
+    code = (path / "modeling_coder.py").read_text()
+    refuses = "output_attentions=False):\n        if output_attentions:\n            raise ValueError('not here')"
+    (path / "modeling_coder.py").write_text(code.replace("token_type_ids=None):", f"token_type_ids=None, {refuses}"))
+    model = load(path, chunk=16)
+    assert model.explains == ("integrated_gradients", "gradient_x_input", "deeplift")
+
+
 def test_labels_or_classes(tmp_path: Path) -> None:
     """Without problem_type, outputs that attend by themselves are labels; so are those of a multi-label class."""
     nothing: dict[str, Any] = {"problem_type": None}
@@ -204,6 +214,29 @@ def test_labels_or_classes(tmp_path: Path) -> None:
     assert load(other, chunk=16).predict(some).sum(1) == pytest.approx(1)
     given = load(other, chunk=16, problem_type="multi_label_classification")
     np.testing.assert_array_equal(given.predict(some), named.predict(some))
+
+
+def test_the_wrapper_on_the_page_gives_the_same_numbers(
+    tmp_path: Path, notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The class in docs/models.md, around the same checkpoint."""
+    page = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(import torch\n[^`]*class Coder:[^`]*)```", page)
+    path = chunked_checkpoint(tmp_path / "plm-icd")
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    exec(compile(code, "coder.py", "exec"), scope)
+    coder, model = scope["Coder"](chunk=16), load(path, chunk=16)
+    assert tuple(coder.labels) == model.labels
+    np.testing.assert_allclose(coder.predict(notes), model.predict(Inputs.from_texts(notes)), atol=1e-6)
+    asked = Asked(np.arange(len(notes)), np.full(len(notes), 2))
+    found = model.explain(Inputs.from_texts(notes), asked, "attention")
+    for row, pieces in enumerate(coder.explain(notes, model.labels[2])):
+        mine = found.row == row
+        if notes[row].isascii():  # the tokens of an emoji are one piece in `hf:`
+            assert [piece[0] for piece in pieces] == found.start[mine].tolist()
+            np.testing.assert_allclose([piece[2] for piece in pieces], found.score[mine], atol=1e-6)
+        assert sum(piece[2] for piece in pieces) == pytest.approx(found.score[mine].sum(), abs=1e-6)
 
 
 def authors_checkpoint(folder: Path, mode: str, family: str = "Roberta", *, chunk: int = 16) -> tuple[Path, Any]:

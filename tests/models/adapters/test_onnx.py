@@ -217,3 +217,30 @@ def test_weights_in_another_file_are_part_of_the_model(where: str, tmp_path: Pat
     assert not np.allclose(*(model.predict(Inputs.from_texts(TEXTS)) for model in (first, second)))
     assert first.fingerprint != second.fingerprint
     assert load(path, **options).fingerprint == second.fingerprint
+
+
+def test_providers_are_those_of_the_installed_runtime(tmp_path: Path) -> None:
+    tiny_graphs.logistic_file(tmp_path / "model.onnx")
+    plain = load_model(ModelSpec("m", "onnx:model.onnx", str(tmp_path)))
+    named = load_model(ModelSpec("m", "onnx:model.onnx", str(tmp_path), {"providers": ["cpu"]}))
+    assert (plain.runs_on, named.runs_on) == ("CPUExecutionProvider", "CPUExecutionProvider")
+    assert plain.fingerprint == named.fingerprint
+    inputs = Inputs.from_texts(["fever and pain", ""])
+    np.testing.assert_array_equal(plain.predict(inputs), named.predict(inputs))
+    with pytest.raises(ConfigError, match=r"has no 'TensorRT'; it has .*CPUExecutionProvider.* another build"):
+        load_model(ModelSpec("m", "onnx:model.onnx", str(tmp_path), {"providers": ["TensorRT", "CPU"]}))
+    with pytest.raises(ConfigError, match="providers"):
+        load_model(ModelSpec("m", "onnx:model.onnx", str(tmp_path), {"providers": []}))
+
+
+def test_a_provider_that_does_not_start_is_not_replaced_silently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As onnxruntime-gpu does without CUDA's libraries: it lists the provider, and then runs on the CPU."""
+    import onnxruntime
+
+    tiny_graphs.logistic_file(tmp_path / "model.onnx")
+    offered = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: offered)
+    with pytest.raises(ConfigError, match="could not start CUDAExecutionProvider and would use CPU"):
+        load_model(ModelSpec("m", "onnx:model.onnx", str(tmp_path), {"providers": ["CUDA"]}))

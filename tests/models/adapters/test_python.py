@@ -58,8 +58,7 @@ def test_callable_objects_and_attributes_of_objects(tmp_path: Path) -> None:
     module(tmp_path, code)
     assert predict("my_model:scorer", tmp_path)[0, 0] == 0.25
     assert predict("my_model:scorer.other", tmp_path)[0, 0] == 0.75
-    with pytest.raises(ConfigError, match="'Scorer' is not a function"):
-        load("my_model:Scorer", {}, folder=tmp_path)
+    assert predict("my_model:Scorer", tmp_path)[0, 0] == 0.25, "an object of the class is made and called"
 
 
 def test_module_in_a_package(tmp_path: Path) -> None:

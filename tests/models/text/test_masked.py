@@ -146,7 +146,7 @@ def test_no_hits_give_no_words(bert: Path) -> None:
 def test_batches_do_not_change_the_answer(bert: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     hits = find_words(texts, [*TARGETS, "patient", "history"])
     at_once = load_masked(bert).likeliest(texts, hits, 5)
-    monkeypatch.setattr("palpate.models.text.masked._BATCH_TOKENS", 1)
+    monkeypatch.setattr("palpate.models.text.masked.tokens_fitting", lambda *_: 1)
     monkeypatch.setattr("palpate.models.text.masked._NOTES_AT_ONCE", 1)
     assert load_masked(bert).likeliest(texts, hits, 5).tolist() == at_once.tolist()
 

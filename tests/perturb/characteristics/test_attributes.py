@@ -32,8 +32,8 @@ def _read() -> list[Row]:
 
 _ROWS = _read()
 _OTHERS = tuple(name for name in NAMES if name != "gender")
-_ALTERER = Alterer(_OTHERS)
-_BY_CHOICE = Alterer(_OTHERS, contradictory="alter")
+_ALTERER = Alterer(_OTHERS, sure="normal")
+_BY_CHOICE = Alterer(_OTHERS, contradictory="alter", sure="normal")
 _AGES = ("18", "25", "47", "80", "85", "90+")
 
 
@@ -53,7 +53,7 @@ def test_there_are_many() -> None:
 @pytest.mark.parametrize("row", _ROWS, ids=_name)
 def test_altered(row: Row) -> None:
     name, group, text, expected = row
-    altered = alter(text, name, group)
+    altered = alter(text, name, group, sure="normal")
     if expected.startswith("!"):
         assert (altered.action, altered.text) == ("skipped", text)
         assert (altered.reason or "").startswith(expected[1:].strip())
@@ -65,7 +65,7 @@ def test_altered(row: Row) -> None:
 
 @pytest.mark.parametrize("row", [row for row in _ROWS if row.expected.startswith("! contra")], ids=_name)
 def test_contradictions_are_altered_by_choice(row: Row) -> None:
-    altered = alter(row.text, row.characteristic, row.group, contradictory="alter")
+    altered = alter(row.text, row.characteristic, row.group, contradictory="alter", sure="normal")
     assert altered.action in ("changed", "added") or altered.reason == "the mention can't be taken out of its sentence"
 
 

@@ -125,8 +125,9 @@ def test_a_combination_is_skipped_with_the_part_that_is() -> None:
 
 
 def test_a_boy_grows_up() -> None:
-    assert alter("A 9 year old boy", "age", "18").text == "An 18 year old man"
-    assert alter("A 9 year old boy", {"age": "30", "gender": "female"}).text == "A 30 year old woman"
+    assert alter("A 9 year old boy", "age", "18", sure="normal").text == "An 18 year old man"
+    both = {"age": "30", "gender": "female"}
+    assert alter("A 9 year old boy", both, sure="normal").text == "A 30 year old woman"
 
 
 @pytest.mark.parametrize("text", ["3 month old male infant", "A 2-week-old baby girl with jaundice"])

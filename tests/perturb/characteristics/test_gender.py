@@ -13,7 +13,7 @@ import yaml
 from palpate.cases.edits import splice
 from palpate.perturb.characteristics import Alterer, alter
 
-_ALTERER = Alterer(["gender"])
+_ALTERER = Alterer(["gender"], sure="normal")
 
 
 def _read() -> list[tuple[str, str, str]]:
@@ -49,5 +49,5 @@ def test_every_first_name_goes_there_and_back() -> None:
     assert len({*pairs, *pairs.values()}) == 2 * len(pairs) >= 160
     for male, female in pairs.items():
         man, woman = f"{male} Allen is a 57-year-old male.", f"{female} Allen is a 57-year-old female."
-        assert alter(man, "gender", "female").text == woman
-        assert alter(woman, "gender", "male").text == man
+        assert alter(man, "gender", "female", sure="normal").text == woman
+        assert alter(woman, "gender", "male", sure="normal").text == man

@@ -13,7 +13,7 @@ from .real_attributes import GROUPS, is_here, outcomes, read_expected, read_note
 
 pytestmark = pytest.mark.skipif(not is_here(), reason="../shared/data is not here")
 
-_ALTERER = Alterer(tuple(GROUPS))
+_ALTERER = Alterer(tuple(GROUPS), sure="normal")
 
 
 def test_real_attributes_are_altered_as_they_were_read() -> None:

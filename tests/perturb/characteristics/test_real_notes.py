@@ -12,7 +12,7 @@ from palpate.perturb.characteristics import Alterer, EditOutcome
 from .real_notes import ReadNote, digest, is_there, on_one_line, read_notes, texts
 
 pytestmark = pytest.mark.skipif(not is_there(), reason="../shared/data is not here")
-_ALTERER = Alterer(["gender"])
+_ALTERER = Alterer(["gender"], sure="normal")
 _NOTES = read_notes()
 _MOST_WRONG = 0.02
 _MOST_SKIPPED = 0.20

@@ -14,7 +14,7 @@ from palpate.perturb.characteristics import Alterer, FoundCharacteristics
 from .sentences import AGES, ETHNICITIES, Sentence, read_sentences
 
 _SENTENCES = read_sentences()
-_ALTERER = Alterer(["gender", "age", "ethnicity"])
+_ALTERER = Alterer(["gender", "age", "ethnicity"], sure="normal")
 
 
 def _by(option: str, fits: Callable[[str], bool]) -> list[Sentence]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,20 @@ import pytest
 from tests.train.pretest.pretest_cohort import options
 
 
-def test_embeddings_like_one_window_at_a_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", ["Bert", "Roberta", "Mistral"])
+def test_embeddings_like_one_window_at_a_time(family: str, tmp_path: Path) -> None:
+    """The families of the paper's six encoders; Mistral's has no padding token."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     from palpate.train.pretest.encoder import load_encoder
-    from tests.models.tiny_checkpoints import checkpoint, note
+    from tests.models.tiny_checkpoints import checkpoint, note, unigram
 
-    checkpoint(tmp_path, "Bert", max_length=16)
+    more: dict[str, Any] = {}
+    if family == "Mistral":
+        words = unigram(16)
+        words.pad_token = None
+        more = {"tokenizer": words, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 8}
+    checkpoint(tmp_path, family, max_length=16, **more)
     rng = np.random.default_rng(0)
     texts = [note(rng, n) for n in (3, 40, 12, 100)]
     found = load_encoder(tmp_path, options(stride=4)).embed(texts, lambda _: None)

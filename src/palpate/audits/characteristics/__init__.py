@@ -44,7 +44,7 @@ from palpate.audits.kit.scope import (
 from palpate.audits.kit.thresholds import ThresholdRule, check_rule
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Ints
-from palpate.perturb.characteristics import Contradictory, Definition
+from palpate.perturb.characteristics import Contradictory, Definition, Sure
 from palpate.perturb.characteristics.review import AlterationReview
 from palpate.results import ALL_LABELS, AuditResult, Plan, Predictions, estimates_frame
 
@@ -79,6 +79,9 @@ class Characteristics:
     contradictory: Contradictory = "skip"
     """How to treat notes that contradict the new gender (a pregnant man): leave them out (`skip`) or `alter` them all
     the same."""
+    sure: Sure = "strict"
+    """Skip notes of which a second, cruder reader is not sure (`strict`), or alter them all the same (`normal`): more
+    notes, and more wrong alterations."""
     transgender: Literal["groups", "mention"] = "groups"
     """The groups of gender: transgender women, transgender men and non-binary patients (`groups`), or the paper's own
     variant (`mention`), where the word "transgender" is added to the note and nothing else changes."""
@@ -121,14 +124,14 @@ class Characteristics:
 
     def check_options(self) -> None:
         """Refuse a characteristic that is not defined."""
-        note_alterer(self.alter, self.definitions, self.contradictory)
+        note_alterer(self.alter, self.definitions, self.contradictory, self.sure)
 
     def plan(self, cohort: Cohort, rng: np.random.Generator) -> Plan[AlteredNotes]:
         """Every audited note in every group, the notes as written, and the validation split for the threshold."""
         require_text(self.name, cohort)
         main = audited_cohort(self.name, cohort, self.cohort)
         check_rule(self._threshold_rule, cohort)
-        alterer = note_alterer(self.alter, self.definitions, self.contradictory)
+        alterer = note_alterer(self.alter, self.definitions, self.contradictory, self.sure)
         groups = {name: alterer.groups(name) for name in alterer.characteristics}
         if "age" in groups:
             groups["age"] = age_groups(self.ages)

@@ -25,7 +25,7 @@ from palpate.audits.kit.scope import validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Ints, Skip, Variants
 from palpate.errors import ConfigError
-from palpate.perturb.characteristics import NAMES, Alterer, Contradictory, Definition
+from palpate.perturb.characteristics import NAMES, Alterer, Contradictory, Definition, Sure
 from palpate.results import Plan
 
 SKIPPED = "skipped"
@@ -56,7 +56,9 @@ class AlteredNotes(NamedTuple):
     """One per arm."""
 
 
-def note_alterer(alter: Sequence[str], definitions: Sequence[Definition], contradictory: Contradictory) -> Alterer:
+def note_alterer(
+    alter: Sequence[str], definitions: Sequence[Definition], contradictory: Contradictory, sure: Sure = "strict"
+) -> Alterer:
     """The text engine, for the characteristics that `alter` names and no others."""
     own = {definition.name: definition for definition in definitions}
     if len(own) < len(definitions):
@@ -70,7 +72,7 @@ def note_alterer(alter: Sequence[str], definitions: Sequence[Definition], contra
             hint=f"use one of: {', '.join(known)}; define others in `definitions`",
             at=("alter",),
         )
-    return Alterer([own.get(part, part) for part in asked], contradictory=contradictory)
+    return Alterer([own.get(part, part) for part in asked], contradictory=contradictory, sure=sure)
 
 
 def stated_groups(texts: Sequence[str], rows: Ints, alterer: Alterer) -> dict[str, list[str | None]]:

@@ -366,7 +366,12 @@ class _Lines(NamedTuple):
             named = sorted(named, key=_place)
         place = {value: k for k, value in enumerate(named)}
         others = sizes.height - len(named)
-        code = np.asarray([-1 if v is None else place.get(v, len(named)) for v in column.to_list()], np.int64)
+        known = (
+            column.replace_strict(place, default=len(named), return_dtype=pl.Int64)
+            if place
+            else column.is_null().cast(pl.Int64)
+        )
+        code = known.set(column.is_null(), -1).to_numpy().astype(np.int64)
         return [*named, f"{OTHER} ({others:,} values)" if others > 1 else OTHER] if others else named, code
 
     def _hidden(self, part: PopulationPart, code: Ints, n_values: int) -> dict[int, bool]:

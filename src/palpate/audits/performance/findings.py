@@ -230,7 +230,8 @@ def _alarms(analysis: PerformanceAnalysis) -> Iterator[Finding]:
                 "Check that it reads the right column and that its weights were loaded."
                 if constant
                 else f"{model} gives only 0 and 1{_for(analysis, labels)}: decisions, not probabilities. "
-                "Ranking and calibration cannot be judged from them; use its probabilities (`predict_proba`)."
+                "Ranking and calibration cannot be judged from them; use its probabilities (`predict_proba`, or "
+                "`parser: logprobs` of a chat endpoint)."
             )
             yield Finding(sentence=what, kind="concern")
     for model in analysis.models:

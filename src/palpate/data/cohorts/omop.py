@@ -96,7 +96,14 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     if options.descendants:
         need_table(hospital, ANCESTOR, source, "it says which concepts descend from another")
     hospital.progress("reading tables")
-    there = {table.name: hospital.supply(table) for table in (PERSON, VISIT, NOTE, CONDITION, DEATH, PERIOD, ANCESTOR)}
+    wanted = {
+        NOTE: options.text != "leave" or options.cases == "notes",
+        CONDITION: options.outcome == "condition",
+        ANCESTOR: options.descendants,
+        PERIOD: options.observation != "ignore",
+    }
+    tables = (PERSON, VISIT, DEATH, *wanted)
+    there = {table.name: hospital.supply(table, wanted=wanted.get(table, True)) for table in tables}
     if there[PERIOD.name]:
         _check_periods(hospital, merge=options.observation != "respect")
     kinds = {"inpatient": INPATIENT, "all": ()}.get(str(options.visits), ())
@@ -109,7 +116,7 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
         problem = f"nobody has one of the conditions {', '.join(options.conditions)}"
         hint = "check the concept ids, or add their descendants with `--set descendants=true`"
         raise CohortError(problem, file=hospital.source(CONDITION.name), column="condition_concept_id", hint=hint)
-    absent = [name.upper() for name in ("person", "death", "observation_period") if not there[name]]
+    absent = [name.upper() for name in ("person", "death", "observation_period") if name not in hospital.present]
     facts = [f"there is no table {', '.join(absent)}"] if absent else []
     facts.append("dates without a time of day are compared by day; midnight counts as no time of day")
     periods = there[PERIOD.name] and options.observation != "ignore"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -37,51 +36,53 @@ def is_address(source: str) -> bool:
     return source.partition("://")[0].lower() in SCHEMES and "://" in source
 
 
-def fetch_tables(
-    hospital: Hospital, address: str, tables: Sequence[SourceTable], *, schema: str | None
-) -> dict[str, Scan]:
-    """Copy those of the tables that the database has, with the columns that are needed."""
-    place = schema or SCHEMES[address.partition("://")[0].lower()]
-    there = _columns(address, place)
-    scans = {}
-    for table in tables:
-        if table.name not in there:
-            continue
-        name, columns = there[table.name]
+class Database:
+    """The tables of a schema; each is copied when it is asked for."""
+
+    def __init__(self, hospital: Hospital, address: str, schema: str | None) -> None:
+        self._hospital, self._address = hospital, address
+        self._there = _columns(address, schema or SCHEMES[address.partition("://")[0].lower()])
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The tables by name, in lower case."""
+        return frozenset(self._there)
+
+    def copy(self, table: SourceTable) -> Scan:
+        """A table with the columns that are needed, as DuckDB can read it."""
+        schema, name, columns = self._there[table.name]
         wanted = [column for column in columns if column.lower() in (*table.columns, *table.optional)]
         for needed in table.columns:
             if needed not in [column.lower() for column in wanted]:
-                raise missing_column(needed, columns, file=f"table {place}.{name}")
-        hospital.progress(f"copying {name}")
-        scans[table.name] = _copy(hospital, address, table, f"{place}.{name}", wanted)
-    return scans
+                raise missing_column(needed, columns, file=f"table {schema}.{name}")
+        self._hospital.progress(f"copying {name}")
+        return _copy(self._hospital, self._address, table, (schema, name), wanted)
 
 
-def _columns(address: str, schema: str) -> dict[str, tuple[str, list[str]]]:
-    """The tables of a schema by name in lower case: their own spelling, and their columns."""
+def _columns(address: str, schema: str) -> dict[str, tuple[str, str, list[str]]]:
+    """The tables of a schema by name in lower case: schema and name as they are spelled, and their columns."""
     literal = "'" + schema.replace("'", "''") + "'"
     found = _ask(
         address,
-        "SELECT CAST(table_name AS VARCHAR(200)) AS tab, CAST(column_name AS VARCHAR(200)) AS col "
-        f"FROM information_schema.columns WHERE lower(table_schema) = lower({literal}) "
-        "ORDER BY table_name, ordinal_position",
+        "SELECT CAST(table_schema AS VARCHAR(200)) AS place, CAST(table_name AS VARCHAR(200)) AS named, "
+        "CAST(column_name AS VARCHAR(200)) AS col FROM information_schema.columns "
+        f"WHERE lower(table_schema) = lower({literal}) ORDER BY table_name, ordinal_position",
     )
-    there: dict[str, tuple[str, list[str]]] = {}
-    for table, column in found.iter_rows():
-        there.setdefault(table.lower(), (table, []))[1].append(column)
+    there: dict[str, tuple[str, str, list[str]]] = {}
+    for place, table, column in found.iter_rows():
+        there.setdefault(table.lower(), (place, table, []))[2].append(column)
     if not there:
         hint = "name it with `--set database_schema=NAME`"
         raise CohortError(f"the database has no schema '{schema}' with tables that the user may see", hint=hint)
     return there
 
 
-def _copy(hospital: Hospital, address: str, table: SourceTable, name: str, wanted: list[str]) -> Scan:
+def _copy(hospital: Hospital, address: str, table: SourceTable, name: tuple[str, str], wanted: list[str]) -> Scan:
     """One table as Parquet files of some hundred thousand rows each, ordered by its key."""
     folder = hospital.scratch / table.name
     folder.mkdir()
     listed = ", ".join(f'"{column}"' for column in wanted)
-    schema, _, plain = name.partition(".")
-    source = f'"{schema}"."{plain}"'
+    source = ".".join(f'"{part}"' for part in name)
     key = next((f'"{column}"' for column in wanted if column.lower() == table.key), None)
     done = 0
     while True:
@@ -93,7 +94,7 @@ def _copy(hospital: Hospital, address: str, table: SourceTable, name: str, wante
         if key is None or frame.height < ROWS:
             break
     path = "'" + str(folder).replace("'", "''") + "/*.parquet'"
-    return Scan(f"table {name}", tuple(wanted), f"read_parquet({path})")
+    return Scan(f"table {'.'.join(name)}", tuple(wanted), f"read_parquet({path})")
 
 
 def _ask(address: str, query: str) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from palpate.cases.columns import quote
 from palpate.data.hospitals import SUFFIXES, Announce, Hospital, Scan, SourceTable, has_table, in_memory
-from palpate.data.hospitals.databases import fetch_tables, is_address
+from palpate.data.hospitals.databases import Database, is_address
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 
@@ -74,9 +74,13 @@ class OmopHospital(Hospital):
     notes: Path | None = None
     """The file with the notes, where it is all that there is."""
 
-    def supply(self, table: SourceTable) -> bool:
-        """Open a table, or an empty one in its place; whether it is there."""
-        if table.name in self.present:
+    database: Database | None = None
+
+    def supply(self, table: SourceTable, *, wanted: bool = True) -> bool:
+        """Open a table, or an empty one in its place if it is not there or not wanted; whether it was opened."""
+        if table.name in self.present and wanted:
+            if self.database is not None:
+                self.known[table.name] = self.database.copy(table)
             self.attach(table, self.notes)
             return True
         cells = ", ".join(f"NULL::VARCHAR AS {name}" for name in (*table.columns, *table.optional))
@@ -102,7 +106,8 @@ def open_omop(
             _open_scans(hospital, {})
             hospital.present, hospital.notes = frozenset([NOTE.name]), Path(source)
         elif is_address(str(source)):
-            _open_scans(hospital, fetch_tables(hospital, str(source), TABLES, schema=schema))
+            hospital.database = Database(hospital, str(source), schema)
+            hospital.present = hospital.database.names & {table.name for table in TABLES}
         else:
             _open_scans(hospital, _duckdb_tables(hospital, Path(source), schema))
         hospital.connection.execute(f"SET VARIABLE dates = '{dates}'")

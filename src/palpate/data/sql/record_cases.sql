@@ -46,8 +46,8 @@ diagnosed AS (
     WHERE $outcome = 'condition'
     GROUP BY here.case_id
 ),
--- The observation period in which the index lies; death ends it. Without periods, everyone is followed to the end of
--- the data.
+-- The observation period in which the index lies. Who dies is followed to the end, if the data go on for long enough:
+-- else deaths alone would be kept of those who could not be followed. Without periods, the data end for everyone alike.
 followed AS (
     SELECT
         here.case_id,
@@ -67,6 +67,7 @@ judged AS (
         coalesce(diagnosed.after, false) AS had_after,
         coalesce(expired OR not_after(died, moment, $index = 'end'), false) AS dead,
         coalesce(within_days(moment, died, $days), false) AS dies_soon,
+        coalesce(moment.wall::DATE + $days::INTEGER <= (SELECT max(to_day) FROM observed), false) AS in_data,
         NOT $has_periods OR followed.case_id IS NOT NULL AS in_period,
         CASE WHEN $has_periods THEN coalesce(followed.fully, false)
              WHEN moment.timed AND latest.last_start.timed THEN moment.instant <= latest.last_start.instant - to_days($days::INTEGER)
@@ -94,7 +95,7 @@ SELECT
         WHEN $outcome = 'death' AND undated THEN 'undated death'
         WHEN $min_age > 0 AND (age IS NULL OR age < $min_age) THEN 'age'
         WHEN NOT in_period THEN 'unobserved'
-        WHEN $follow AND NOT (fully OR ($has_periods AND dies_soon) OR ($incomplete = 'keep' AND outcome)) THEN 'follow-up'
+        WHEN $follow AND NOT (fully OR ($has_periods AND dies_soon AND in_data) OR ($incomplete = 'keep' AND outcome)) THEN 'follow-up'
         WHEN had_before AND $prevalent = 'drop' THEN 'prevalent'
     END AS dropped
 FROM aged;

@@ -28,7 +28,6 @@ returns the attention of each label over the tokens of a note also explains itse
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,9 +38,10 @@ from pydantic import Field, model_validator
 from palpate.cases.edits import Inputs
 from palpate.models import Model, Probabilities
 from palpate.models.classes import ClassOptions
+from palpate.models.devices import Device, DeviceOptions, check_device, choose, compiled
 from palpate.models.networks import Activation, probabilities_of, require_torch
 from palpate.models.options import checked_by, digest, parse_options
-from palpate.models.text import lengths_of, padded
+from palpate.models.text import padded
 from palpate.models.text.checkpoints import (
     check_checkpoint,
     check_own_code,
@@ -65,6 +65,7 @@ from palpate.models.text.gradients import (
 from palpate.models.text.passes import Passes, embedding_of, logits_of
 from palpate.models.text.reading import Reading, Trial, chunk_passes, plain_passes, reading_of
 from palpate.models.text.rollout import attention_rollout
+from palpate.models.text.sizes import tokens_fitting
 from palpate.models.text.windows import Long, MeanScores, TextWindows, Windows, text_windows
 from palpate.results import Asked, Attributions
 
@@ -75,7 +76,7 @@ _FILES = (".json", ".txt", ".model", ".safetensors")
 _FILES_IF_TRUSTED = (".bin", ".py")
 
 
-class HfOptions(ClassOptions):
+class HfOptions(ClassOptions, DeviceOptions):
     """Options of a checkpoint."""
 
     long: Long | None = None
@@ -93,10 +94,10 @@ class HfOptions(ClassOptions):
     """Sliding: how many tokens two adjacent windows share; default: a quarter of the window."""
     pooling: Literal["mean", "max"] = "mean"
     """Sliding: how the probabilities of a note's windows are combined."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16 is faster on processors that support it, and moves probabilities by about 0.01."""
-    batch_tokens: int = Field(default=4096, ge=1)
-    """Tokens in one forward pass, padding included."""
+    batch_tokens: int | None = Field(default=None, ge=1)
+    """Tokens in one forward pass, padding included; default: 4,096 on a CPU, what fits into memory on a GPU."""
+    compile: bool = False
+    """Compile the network for its device before the first prediction (`torch.compile`), which takes a minute or two."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch, for the whole process; default: torch's own choice."""
     steps: int = Field(default=N_STEPS, ge=2)
@@ -131,7 +132,10 @@ class HfModel(Model):
         self.characters_per_call = None if options.batch_size else _CHARACTERS_PER_CALL
         self.window = windows.reads
         self._network, self._windows, self._passes, self._options = network, windows, passes, options
-        self._activation, self._pad = activation, passes.pad
+        self._activation, self._pad, device = activation, passes.pad, passes.device
+        self._device, self._forward = device, compiled(network, wanted=options.compile)
+        self._budget = options.batch_tokens or tokens_fitting(network, windows.max_tokens, device)
+        self.runs_on, self.rounding = str(device), device.rounding
         # Only fast tokenizers report the offsets of their tokens.
         self.explains = _explains(network, passes) if getattr(windows.tokenizer, "is_fast", False) else ()
 
@@ -142,6 +146,7 @@ class HfModel(Model):
         windows = self._windows.encode(inputs.texts)
         distinct, which = _distinct(windows.ids)
         p_window = self._probabilities(distinct)[which]
+        self.notices = self._device.notices
         return _pool(p_window, windows, self._options.pooling)
 
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -149,7 +154,7 @@ class HfModel(Model):
         return self._windows.visible_ends(texts)
 
     def explain(self, inputs: Inputs, asked: Asked, way: str) -> Attributions:
-        """What speaks for the labels' logits, by gradients or attention; in single precision, whatever `dtype` is."""
+        """What speaks for the labels' logits, by gradients or attention."""
         rows, place = np.unique(asked.row, return_inverse=True)
         texts = inputs.texts
         placed = self._windows.place([texts[row] for row in rows.tolist()])
@@ -167,8 +172,9 @@ class HfModel(Model):
         """A score for each token of each window."""
         limits: dict[str, Any] = {
             "filler": self._pad or 0,
-            "batch_tokens": min(self._options.batch_tokens, BATCH_TOKENS),
+            "batch_tokens": min(self._budget, BATCH_TOKENS),
             "max_rows": self._passes.max_rows,
+            "device": self._device,
         }
         embedding, rows_embedded = embedding_of(self._network), self._passes.rows_embedded
         if way in WAYS:
@@ -200,14 +206,15 @@ class HfModel(Model):
             raise ValueError("this network does not return the attention of its labels")
         first = {"both": 0, 0: 0}.get(self._kept, int(self._network.config.num_labels) - len(self.labels))
         distinct, which = _distinct([list(row) for row in ids])
+        asked_by = dict.fromkeys(field.asked_by, True)
         with torch.inference_mode():
-            for rows in self._passes.batches(self._options.batch_tokens, lengths_of(distinct)):
-                passed = self._passes.tensors([distinct[row] for row in rows])
-                weights = field.weights(self._network(**passed, **dict.fromkeys(field.asked_by, True)))
+            for rows, weights in self._passes.run(
+                distinct, lambda batch: field.weights(self._network(**batch, **asked_by)), self._budget
+            ):
                 place = {row: k for k, row in enumerate(rows.tolist())}
                 for pair in [pair for pair, row in enumerate(which) if row in place]:
                     own = weights[place[which[pair]], labels[pair] + first, : len(ids[pair])]
-                    out[pair] = np.asarray(own.double().numpy())
+                    out[pair] = own.astype(np.float64)
         return out
 
     def words(self) -> Sequence[str]:
@@ -235,13 +242,11 @@ class HfModel(Model):
         return [*frame.before, *([filler] * inside), *frame.after]
 
     def _logit(self, tokens: Any, mask: Any, label: Any) -> Any:
-        import torch
-
         batch = {"input_ids": tokens, "attention_mask": mask}
         if self._windows.frame.has_types:
             types = [self._windows.frame.types(int(n)) for n in mask.sum(1)]
-            batch["token_type_ids"] = torch.from_numpy(padded(types, 0))
-        logits = logits_of(self._network(**self._passes.shaped(batch)))
+            batch["token_type_ids"] = self._device.tensor(padded(types, 0))
+        logits = logits_of(self._network(**self._passes.shaped(batch))).float()
         if self._kept == 0:
             logits = logits.flip(1)
         # `log_odds` counts the labels of two classes from the second.
@@ -260,12 +265,10 @@ class HfModel(Model):
         import torch
 
         logits = np.empty((len(ids), int(self._network.config.num_labels)))
-        low = self._options.dtype == "bfloat16"
-        # Autocast instead of casting the weights: as fast here, and less than half the error.
-        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16) if low else nullcontext():
-            for rows in self._passes.batches(self._options.batch_tokens, lengths_of(ids)):
-                output = self._network(**self._passes.tensors([ids[row] for row in rows]))
-                logits[rows] = logits_of(output).float().numpy()
+        forward = self._forward
+        with torch.inference_mode():
+            for rows, found in self._passes.run(ids, lambda batch: logits_of(forward(**batch)), self._budget):
+                logits[rows] = found
         return logits
 
 
@@ -300,6 +303,7 @@ def check(target: str, options: Mapping[str, Any], *, folder: Path) -> HfOptions
     """The options, if they are right and the folder holds a checkpoint."""
     own = parse_options(HfOptions, f"hf:{target}", options)
     check_checkpoint(folder / Path(target).expanduser(), trust=own.trust)
+    check_device(own)
     return own
 
 
@@ -318,12 +322,13 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     config = load_config(path, trust=own.trust)
     activation_of(config, path, given=own.problem_type)
     tokenizer = load_tokenizer(path, trust=own.trust)
-    network = load_classifier(config, path, trust=own.trust)
+    device = choose(own)
+    network = load_classifier(config, path, trust=own.trust, device=device)
 
     def fingerprint(windows: TextWindows) -> str:
         return _fingerprint(path, own, windows)
 
-    return of_network(network, tokenizer, own, source=source, fingerprint=fingerprint, path=path)
+    return of_network(network, tokenizer, own, source=source, fingerprint=fingerprint, path=path, device=device)
 
 
 def of_network(
@@ -334,8 +339,12 @@ def of_network(
     source: str,
     fingerprint: Callable[[TextWindows], str],
     path: Path | None = None,
+    device: Device | None = None,
 ) -> HfModel:
-    """A classifier and its tokenizer, which are in memory, as a model; `path` is where they came from, for messages."""
+    """A classifier and its tokenizer, which are in memory, as a model; `path` is where they came from, for messages.
+
+    `device` is where the network was placed; default: where it is, in the precision that it has.
+    """
     where = Path(source) if path is None else path
     network = network.eval()
     positions, reading = positions_of(network), reading_of(network, own.long, own.chunk, own.max_tokens)
@@ -345,11 +354,12 @@ def of_network(
         return text_windows(tokenizer, long=reading.long, stride=own.stride, source=source, **most)
 
     windows = windows_of(reading)
-    trial = Trial.of(network, tokenizer, windows.frame, positions=positions, source=source)
+    here = device or Device.of(network)
+    trial = Trial.of(network, tokenizer, windows.frame, positions=positions, source=source, device=here)
     if reading.long == "chunked":
         passes: Passes = chunk_passes(trial, chunk=reading.chunk, max_tokens=reading.max_tokens)
     else:
-        passes = plain_passes(trial) if own.long is None else Passes(trial.frame, trial.pad)
+        passes = plain_passes(trial) if own.long is None else Passes(trial.frame, trial.pad, here)
         windows = windows_of(Reading("chunked", None, own.max_tokens)) if passes.whole_notes else windows
     attends = passes.attention is not None
     activation = activation_of(network.config, where, given=own.problem_type, attends=attends)

@@ -32,7 +32,7 @@ from pydantic import Field
 
 from palpate.cases.edits import Inputs
 from palpate.models import Model, Probabilities
-from palpate.models.adapters.chat import ChatOptions, chat_model, check_chat
+from palpate.models.adapters.chat import ChatOptions, chat_model, chat_url, check_chat
 from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions, checked_url
 from palpate.models.options import REPORT_MISSING, checked_by, digest, parse_options
 from palpate.privacy import hides
@@ -124,40 +124,44 @@ class HttpModel(Model):
         return float(value)
 
 
-def check(target: str, options: Mapping[str, Any], *, folder: Path) -> HttpOptions | ChatOptions:  # noqa: ARG001
+def check(target: str, options: Mapping[str, Any], *, folder: Path) -> HttpOptions | ChatOptions:
     """The options, if they and the address are right; nothing is sent."""
-    return _checked(f"http:{target}", options)
+    return _checked(f"http:{target}", options, folder)
 
 
-def check_https(target: str, options: Mapping[str, Any], *, folder: Path) -> HttpOptions | ChatOptions:  # noqa: ARG001
+def check_https(target: str, options: Mapping[str, Any], *, folder: Path) -> HttpOptions | ChatOptions:
     """The same for `https:`."""
-    return _checked(f"https:{target}", options)
+    return _checked(f"https:{target}", options, folder)
 
 
 @checked_by(check)
-def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:  # noqa: ARG001  (as every loader)
+def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     """The model at `http:TARGET`."""
-    return _load(f"http:{target}", options)
+    return _load(f"http:{target}", options, folder)
 
 
 @checked_by(check_https)
-def load_https(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:  # noqa: ARG001
+def load_https(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     """The model at `https:TARGET`."""
-    return _load(f"https:{target}", options)
+    return _load(f"https:{target}", options, folder)
 
 
-def _checked(url: str, options: Mapping[str, Any]) -> HttpOptions | ChatOptions:
-    chat = options.get("api") == "chat"
-    own = check_chat(url, options) if chat else parse_options(HttpOptions, url, options)
+def _checked(url: str, options: Mapping[str, Any], folder: Path) -> HttpOptions | ChatOptions:
+    own: HttpOptions | ChatOptions
+    if options.get("api") == "chat":
+        own, _ = check_chat(url, options, folder)
+    else:
+        own = parse_options(HttpOptions, url, options)
     checked_url(url, allow_remote=own.allow_remote)
     return own
 
 
-def _load(url: str, options: Mapping[str, Any]) -> Model:
-    own = _checked(url, options)
-    endpoint = Endpoint(url, own)
+def _load(url: str, options: Mapping[str, Any], folder: Path) -> Model:
+    own = _checked(url, options, folder)
     if isinstance(own, ChatOptions):
-        return chat_model(endpoint, own, url)
+        url = chat_url(url)
+        return chat_model(Endpoint(url, own), *check_chat(url, options, folder), url)
+    endpoint = Endpoint(url, own)
     labels = own.labels or _labels_of(endpoint)
     answer_options = {"url": url, "labels": labels, "fingerprint": own.fingerprint}
     return HttpModel(endpoint, own, labels=labels, fingerprint=digest(VERSION, answer_options))

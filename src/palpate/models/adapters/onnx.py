@@ -1,4 +1,4 @@
-"""`onnx:FILE`: a classifier in an ONNX file, run by onnxruntime on the CPU.
+"""`onnx:FILE`: a classifier in an ONNX file, run by onnxruntime on the CPU, or where its option `providers` says.
 
 Two kinds of graph are supported:
 
@@ -17,9 +17,6 @@ The fingerprint covers the files in which a graph keeps its weights ("external d
 
 from __future__ import annotations
 
-import json
-import mmap
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -31,6 +28,7 @@ from pydantic import Field
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, MissingExtra
 from palpate.models import Model, Probabilities
+from palpate.models.adapters.graphs import chosen_output, classes_in, external_data, listed_labels
 from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.networks import probabilities_of
 from palpate.models.options import checked_by, digest, existing, parse_options
@@ -62,6 +60,8 @@ class OnnxOptions(ClassOptions):
     """Graphs that take `input_ids`: tokens in one run, padding included."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of onnxruntime; default: its own choice."""
+    providers: tuple[str, ...] = Field(default=("CPUExecutionProvider",), min_length=1)
+    """Execution providers of onnxruntime in order of preference, such as CUDAExecutionProvider or CUDA for short."""
 
 
 class _OutputColumns(NamedTuple):
@@ -85,7 +85,7 @@ class _Graph:
     def __init__(self, session: Any, options: OnnxOptions, path: Path) -> None:
         self._session = session
         self.inputs = {node.name: node for node in session.get_inputs()}
-        self._output = _chosen_output(session.get_outputs(), options.output, path)
+        self._output = chosen_output(session.get_outputs(), options.output, path)
         self._activation = options.activation
         self.multi_label = any(
             node.name != self._output and not node.type.startswith("tensor(float") and len(node.shape) == 2
@@ -177,6 +177,7 @@ class OnnxModel(Model):
         self.window = reader.window
         self.rows_per_call = own.batch_size or type(self).rows_per_call
         self._reader, self._layout = reader, layout
+        self.runs_on = ", ".join(own.providers)
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Probabilities of the texts, in the order of the rows."""
@@ -196,7 +197,29 @@ def check(target: str, options: Mapping[str, Any], *, folder: Path) -> OnnxOptio
     own = parse_options(OnnxOptions, f"onnx:{target}", options)
     for name in (target, *([own.tokenizer] if own.tokenizer is not None else [])):
         existing(name, folder)
-    return own
+    return own.model_copy(update={"providers": _providers(own.providers, f"onnx:{target}")})
+
+
+def _providers(asked: Sequence[str], source: str) -> tuple[str, ...]:
+    """The providers by their full names, if this onnxruntime has them."""
+    if set(asked) == {"CPUExecutionProvider"}:
+        return tuple(asked)
+    here = {name.casefold(): name for name in _runtime(source).get_available_providers()}
+    found = [here.get(name.casefold()) or here.get(f"{name}ExecutionProvider".casefold()) for name in asked]
+    if None in found:
+        raise ConfigError(
+            f"option 'providers' of {source}: the installed onnxruntime has no '{asked[found.index(None)]}'",
+            hint=f"it has {', '.join(sorted(here.values()))}; GPUs need another build of it (onnxruntime-gpu)",
+        )
+    return tuple(name for name in found if name is not None)
+
+
+def _runtime(source: str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtra("onnx", needed_for=f"the model {source}") from None
+    return onnxruntime
 
 
 @checked_by(check)
@@ -209,7 +232,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     graph = _Graph(session, own, path)
     reader = _reader(graph, own, path, tokenizer, source)
     layout = _layout(reader.run([""]), graph, session.get_modelmeta().custom_metadata_map, own, path)
-    files = [path, *_external_data(path)]
+    files = [path, *external_data(path)]
     files += [file for file in tokenizer.glob("*.*") if file.suffix in (".json", ".txt", ".model")] if tokenizer else []
     answer_options = {
         "output": own.output,
@@ -223,22 +246,26 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
 
 
 def _session(path: Path, own: OnnxOptions) -> Any:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingExtra("onnx", needed_for=f"the model {path.name}") from None
+    onnxruntime = _runtime(path.name)
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4
     settings.use_deterministic_compute = True
     settings.intra_op_num_threads = own.threads or 0
     try:
-        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(str(path), settings, providers=list(own.providers))
     except Exception as error:
         locale = (
             "install the locale that the graph names, or export it with another" if "locale" in str(error) else None
         )
         problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ConfigError(f"onnxruntime can't load the file: {problem}", file=path, hint=locale) from error
+    if own.providers[0] not in session.get_providers():  # it falls back to others without an error
+        raise ConfigError(
+            f"onnxruntime could not start {own.providers[0]} and would use {session.get_providers()[0]}",
+            file=path,
+            hint="its drivers or libraries are missing; name another as `providers`",
+        )
+    return session
 
 
 def _reader(
@@ -277,26 +304,6 @@ def _rows_of_a_run(graph: _Graph, name: str, path: Path) -> int | None:
     return fixed
 
 
-def _chosen_output(outputs: Sequence[Any], asked: str | None, path: Path) -> str:
-    listed = ", ".join(f"{node.name}: {node.type}" for node in outputs)
-    if asked is not None:
-        if asked not in {node.name for node in outputs}:
-            raise ConfigError(f"the graph has no output '{asked}'", file=path, hint=f"its outputs are {listed}")
-        return asked
-    numbers = [node for node in outputs if node.type.startswith(("seq(", "tensor(float", "tensor(double"))]
-    likely = [node for node in numbers if "prob" in node.name.lower()] or [
-        node for node in numbers if node.name == "logits"
-    ]
-    chosen = likely or numbers
-    if len(chosen) != 1:
-        raise ConfigError(
-            f"it is not clear which output holds the probabilities: {listed}",
-            file=path,
-            hint="name it with the option `output`",
-        )
-    return str(chosen[0].name)
-
-
 def _columns(output: Any) -> _OutputColumns:
     """A tensor, the dictionaries of a ZipMap, or a pair of columns for each label."""
     if isinstance(output, list) and output and isinstance(output[0], dict):
@@ -319,9 +326,9 @@ def _in_order(batches: Sequence[NDArray[np.int64]], parts: Sequence[_OutputColum
 def _layout(probe: _OutputColumns, graph: _Graph, metadata: Mapping[str, str], own: OnnxOptions, path: Path) -> _Layout:
     """Which columns are labels, from the graph's metadata and its output for an empty text."""
     n_columns = probe.values.shape[1]
-    listed = _listed(metadata.get("labels"))
+    listed = listed_labels(metadata.get("labels"))
     two_classes = n_columns == 2 and not graph.multi_label and abs(probe.values.sum() - 1) < 1e-3
-    classes = probe.names or (_classes_in(path, n_columns) if two_classes else None)
+    classes = probe.names or (classes_in(path, n_columns) if two_classes else None)
     names_both = own.labels is not None and len(own.labels) == 2 and classes in (None, own.labels)
     if two_classes and not names_both:
         return _of_two_classes(classes, listed, graph, own, path)
@@ -357,43 +364,3 @@ def _of_two_classes(
 def _wrong_number(names: Sequence[str], n_labels: int, path: Path) -> ConfigError:
     problem = f"there are {len(names)} names for {n_labels} labels"
     return ConfigError(problem, file=path, hint="set the option `labels`")
-
-
-def _external_data(path: Path) -> list[Path]:
-    """The files in which the graph keeps its weights: each is the value of a key `location`, as protobuf writes it."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        places = [found.end() for found in re.finditer(rb"\x0a\x08location\x12", data)]
-        names = {_text_at(data, place) for place in places}
-    return [path.parent / name for name in sorted(names) if name and (path.parent / name).is_file()]
-
-
-def _classes_in(path: Path, n_columns: int) -> tuple[str, ...] | None:
-    """The classes that a classifier of the graph lists, as many as there are columns."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        for found in re.finditer(rb"\x0a.classlabels_(?:strings|int64s|ints)", data):
-            names: list[str] = []
-            place = found.end()
-            while data[place : place + 1] in (b"\x4a", b"\x40") and len(names) < n_columns:
-                texts = data[place] == 0x4A
-                names.append(_text_at(data, place + 1) if texts else str(data[place + 1]))
-                place += 2 + (data[place + 1] if texts else 0)
-            if len(names) == n_columns:
-                return tuple(names)
-    return None
-
-
-def _text_at(data: mmap.mmap, place: int) -> str:
-    """A text with its length before it."""
-    size, shift = 0, 0
-    while data[place] & 0x80:
-        size, shift, place = size | (data[place] & 0x7F) << shift, shift + 7, place + 1
-    size |= data[place] << shift
-    return data[place + 1 : place + 1 + size].decode("utf-8", "replace") if size < 4096 else ""
-
-
-def _listed(text: str | None) -> tuple[str, ...] | None:
-    try:
-        names = json.loads(text) if text else None
-    except ValueError:
-        return None
-    return tuple(map(str, names)) if isinstance(names, list) else None

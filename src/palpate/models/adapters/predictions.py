@@ -185,7 +185,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     source = f"predictions:{target}"
     own, file = check(target, options, folder=folder), existing(target, folder)
     names = (own.case,) if isinstance(own.case, str) else own.case
-    frame = _read(file, FileLayout(own.encoding, own.delimiter, named=True), {*names, *_KEYS, *MEDS_KEY})
+    frame = read_file(file, FileLayout(own.encoding, own.delimiter, named=True), {*names, *_KEYS, *MEDS_KEY})
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
     frame = _of_meds(frame, names, file)
@@ -230,7 +230,7 @@ def _of_meds(frame: pl.DataFrame, cases: Sequence[str], file: Path) -> pl.DataFr
     return frame.select(ids, *others)
 
 
-def _read(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame:
+def read_file(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame:
     """The table; a CSV file with a wrong cell is read as text, so that it can be named."""
     kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
     try:

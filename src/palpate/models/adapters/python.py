@@ -1,10 +1,11 @@
-"""`python:package.module:function`: any function that takes a list of texts and returns probabilities.
+"""`python:package.module:function`: any function of a list of texts, or a class with `predict` (`python:module:Class`).
 
-A `model.py` beside `audit.yaml` is found, unless an installed module has its name (`local_code`). The fingerprint
-covers the local modules that are imported and the local files that are read (`palpate.models.reads`) while the module
-is loaded and the function scores one short text, because weights are often read on the first call. Where that does not
-tell all that the predictions depend on, the option `fingerprint` names the version of the model; without it, scores are
-not reused by another run. `isolate: false` runs the function in palpate's own process.
+What a class may have is in `palpate.models.written`. A `model.py` beside `audit.yaml` is found, unless an installed
+module has its name (`local_code`). The fingerprint covers the local modules that are imported and the local files that
+are read (`palpate.models.reads`) while the module is loaded and the function scores one short text, because weights are
+often read on the first call. Where that does not tell all that the predictions depend on, the option `fingerprint`
+names the version of the model; without it, scores are not reused by another run. `isolate: false` runs the function in
+palpate's own process.
 """
 
 from __future__ import annotations
@@ -16,91 +17,86 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
+from pydantic import Field
 
-from palpate.cases.edits import Inputs
-from palpate.errors import ConfigError, ModelError, closest
-from palpate.models import Model, Probabilities, isolation
+from palpate.errors import ConfigError, closest
+from palpate.models import isolation
 from palpate.models.adapters.local_code import serving, stay_on_path
-from palpate.models.options import Options, checked_by, digest, parse_options
+from palpate.models.classes import ClassOptions
+from palpate.models.options import checked_by, digest, parse_options
 from palpate.models.reads import Reads
+from palpate.models.tables import TableFile, TableRows
+from palpate.models.written import WrittenColumnsModel, WrittenModel, names_in, written
 
-VERSION = "python-2"
+VERSION = "python-3"
 _PROBE = ["patient"]
-_LATE = "its code reads another file after the first prediction"
 _from_configs: dict[str, dict[Path, tuple[int, int]]] = {}
 """Top-level modules that came from a configuration's folder: what was read for them, as it was when imported."""
 
 
-class FunctionModel(Model):
-    """A function of texts."""
+class PythonOptions(ClassOptions):
+    """Options of a function or a class."""
 
-    def __init__(
-        self, function: Callable[[list[str]], Any], options: Options, *, source: str, fingerprint: str, reads: Reads
-    ):
-        self.labels = options.labels or ("positive",)
-        self.fingerprint = fingerprint
-        self.rows_per_call = options.batch_size or self.rows_per_call
-        self._function, self._source = function, source
-        self._reads, self._known, self._versioned = reads, reads.files(), options.fingerprint is not None
-        self._look()
-
-    def predict(self, inputs: Inputs) -> Probabilities:
-        """Call the function, `batch_size` texts at a time."""
-        texts, size = inputs.texts, self.rows_per_call
-        with self._reads, serving(self._reads.folder):
-            blocks = [self._call(texts[k : k + size]) for k in range(0, len(texts), size)]
-        self._look()
-        return np.concatenate(blocks) if blocks else np.zeros((0, len(self.labels)))
-
-    def _look(self) -> None:
-        """Say where the predictions may depend on something that the fingerprint does not cover."""
-        if not self._versioned and self.may_change is None:
-            self._reads.look_for_libraries()
-            self.may_change = self._reads.blind or (None if self._reads.files() <= self._known else _LATE)
-
-    def _call(self, texts: list[str]) -> Probabilities:
-        try:
-            values = np.asarray(self._function(texts), dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ModelError(
-                f"the function failed or did not return numbers ({type(error).__name__})", model=self._source
-            ) from error
-        if values.ndim == 1 and len(self.labels) == 1:
-            values = values[:, None]
-        if values.shape != (len(texts), len(self.labels)):
-            raise ModelError(
-                f"the function returned an array of shape {list(values.shape)}, not "
-                f"{[len(texts), len(self.labels)]} (texts, labels)",
-                model=self._source,
-                hint="name one label per column with the option `labels`",
-            )
-        return values
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """What a class is made with: `Risk(**arguments)`; the name of a file beside audit.yaml is given with its path."""
+    reads: Literal["text", "columns"] = "text"
+    """What it is given: a list of texts, or a frame with rows of the cohort's table."""
+    columns: tuple[str, ...] | None = None
+    """With `reads: columns`, the columns that it is given; default: all of them."""
+    frame: Literal["polars", "pandas"] | None = None
+    """With `reads: columns`, the library of the frame; default: pandas if its module imports pandas, else polars."""
+    tables: dict[str, TableFile] = Field(default_factory=dict)
+    """With `reads: columns`, the tables by cohort; default: those of `cohort:` or `cohorts:`."""
 
 
-def check(target: str, options: Mapping[str, Any], *, folder: Path) -> Options:  # noqa: ARG001  (as every check)
+def check(target: str, options: Mapping[str, Any], *, folder: Path) -> PythonOptions:  # noqa: ARG001  (as every check)
     """The options, if they and the form of the target are right."""
     source = f"python:{target}"
     name, colon, attribute = target.partition(":")
     if not colon or not name or not attribute:
         raise ConfigError(f"'{source}' is not of the form python:package.module:function")
-    return parse_options(Options, source, options)
+    own = parse_options(PythonOptions, source, options)
+    if own.reads == "columns" and not own.tables:
+        raise ConfigError(f"option 'tables' of {source}: a model that reads columns needs the table of its cases")
+    return own
 
 
 @checked_by(check)
-def load(target: str, options: Mapping[str, Any], *, folder: Path) -> FunctionModel:
-    """Import the module and find the function."""
+def load(target: str, options: Mapping[str, Any], *, folder: Path) -> WrittenModel:
+    """Import the module and find the function, or make an object of the class."""
     own = check(target, options, folder=folder)
     name, _, attribute = target.partition(":")
-    reads = Reads(folder)
+    reads, table = Reads(folder), None
     with reads, serving(reads.folder):
         module = _import(name, reads)
         reads.own_package(module)
-        function = _function(module, name, attribute)
+        found = _attribute(module, name, attribute)
+        arguments = {key: _found_beside(value, folder) for key, value in own.arguments.items()}
+        made = written(found, own, arguments, name=attribute, file=_file_of(module))
+        if own.reads == "columns":
+            library = own.frame or ("pandas" if _imports_pandas(module) else "polars")
+            table = TableRows(own.tables, own.columns, library, folder=folder)
         with suppress(Exception):  # what is wrong is said when the function is asked in earnest, with the case
-            function(list(_PROBE))
+            answer = made.predict(list(_PROBE) if table is None else table.first())
+            made = made if made.labels else made._replace(labels=names_in(answer))
+    fingerprint = digest(VERSION, _answer_options(target, own), _files(module, name, reads, table))
+    how: dict[str, Any] = {"source": f"python:{target}", "fingerprint": fingerprint, "reads": reads}
+    return WrittenModel(made, own, **how) if table is None else WrittenColumnsModel(made, own, table=table, **how)
+
+
+def _answer_options(target: str, own: PythonOptions) -> dict[str, Any]:
+    """What changes the answers, besides the code."""
+    chosen: dict[str, Any] = {"function": target, "labels": own.labels, "fingerprint": own.fingerprint}
+    more: dict[str, Any] = {"arguments": own.arguments, "positive": own.positive}
+    if own.reads == "columns":
+        more |= {"columns": own.columns, "frame": own.frame}
+    return chosen | {key: value for key, value in more.items() if value}
+
+
+def _files(module: ModuleType, name: str, reads: Reads, table: TableRows | None) -> set[Path]:
+    """The files that the predictions depend on; also noted for when the module is imported again."""
     source = getattr(module, "__file__", None)
     reads.blind = reads.blind or (None if source else "its code is in no file")
     reads.look_for_libraries()
@@ -108,9 +104,31 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> FunctionMo
     files = reads.files() | set(_from_configs.get(top, ())) | ({Path(source)} if source else set())
     if top in _from_configs:
         _from_configs[top] = {file: _stamp(file) for file in files}
-    answer_options = {"function": target, "labels": own.labels, "fingerprint": own.fingerprint}
-    fingerprint = digest(VERSION, answer_options, files)
-    return FunctionModel(function, own, source=f"python:{target}", fingerprint=fingerprint, reads=reads)
+    return files | set(table.files if table is not None else ())
+
+
+def _found_beside(value: Any, folder: Path) -> Any:
+    """An argument that names a file beside audit.yaml, with its path."""
+    if isinstance(value, str) and value and (folder / value).is_file():
+        return str((folder / value).resolve())
+    return value
+
+
+def _attribute(module: ModuleType, name: str, attribute: str) -> Any:
+    found: Any = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    usable = callable(found) or hasattr(found, "predict") or hasattr(found, "predict_proba")
+    return found if usable else _function(module, name, attribute)  # which says what is wrong
+
+
+def _file_of(module: ModuleType) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file) if file else None
+
+
+def _imports_pandas(module: ModuleType) -> bool:
+    return any(getattr(value, "__name__", None) == "pandas" for value in vars(module).values())
 
 
 def load_function(target: str, folder: Path, *, of: str) -> tuple[Callable[..., Any], str]:
@@ -195,8 +213,9 @@ def _modules_under(top: str) -> list[str]:
 
 
 def _modules_of(files: Collection[Path]) -> list[str]:
-    """The modules that were imported from some files."""
-    return [name for name, module in sys.modules.items() if Path(getattr(module, "__file__", None) or "") in files]
+    """The modules that were imported from some files; never the program itself."""
+    found = {name: Path(getattr(module, "__file__", None) or "") for name, module in sys.modules.items()}
+    return [name for name, file in found.items() if file in files and name != "__main__"]
 
 
 def _is_stale(top: str, origin: str | None) -> bool:

@@ -1,6 +1,6 @@
 """palpate's own torch networks, which `palpate train` writes: `coding` reads notes, `vision` reads images.
 
-What every torch network needs is here: the extra that holds torch, the device, threads, and probabilities from logits.
+What every torch network needs is here: the extra that holds torch, threads, and probabilities from logits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from palpate.errors import ConfigError, MissingExtra
+from palpate.errors import MissingExtra
 
 Activation = Literal["softmax", "sigmoid"]
 
@@ -26,16 +26,6 @@ def require_torch(needed_for: str, *also: str) -> None:
             import_module(package)
     except ImportError:
         raise MissingExtra("torch", needed_for=needed_for) from None
-
-
-def device_of(wanted: str) -> str:
-    """`cpu` or `cuda`, for `auto`, `cpu` or `cuda`; `cuda` is refused where there is no GPU."""
-    import torch
-
-    available = torch.cuda.is_available()
-    if wanted == "cuda" and not available:
-        raise ConfigError("torch finds no GPU to use", hint="set device=cpu")
-    return "cuda" if available and wanted != "cpu" else "cpu"
 
 
 @contextmanager

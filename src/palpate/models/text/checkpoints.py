@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from palpate.errors import ConfigError
+from palpate.models.devices import Device
 
 _LOCAL = "nothing is downloaded: give the folder of a transformers checkpoint on this machine"
 
@@ -107,8 +108,10 @@ def _load_part(kind: Any, what: str, path: Path, *, trust: bool) -> Any:
             raise ConfigError(f"{what} can't be loaded: {_first_line(error)}", file=path) from error
 
 
-def load_network(kind: Any, path: Path, *, trust: bool, **more: Any) -> tuple[Any, list[str]]:
-    """The network, in single precision, and the names of the weights that the checkpoint lacks.
+def load_network(
+    kind: Any, path: Path, *, trust: bool, device: Device | None = None, **more: Any
+) -> tuple[Any, list[str]]:
+    """The network on a device, and the names of the weights that the checkpoint lacks.
 
     `kind` is one of the library's `AutoModel...` classes; `more` goes to its `from_pretrained`.
     """
@@ -127,7 +130,7 @@ def load_network(kind: Any, path: Path, *, trust: bool, **more: Any) -> tuple[An
     missing = {str(key) for key in report["missing_keys"]}
     if not more.get("ignore_mismatched_sizes"):
         missing |= {str(key) for key in report["mismatched_keys"]}
-    return network.float(), sorted(missing)
+    return (device or Device()).place(network), sorted(missing)
 
 
 def lacks_weights(missing: list[str], of_what: str, path: Path, *, hint: str) -> ConfigError:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from palpate.errors import ConfigError
 from palpate.models.classes import ClassOptions, positive_of, unclear
+from palpate.models.devices import Device
 from palpate.models.networks import Activation, n_labels_of
 from palpate.models.text.checkpoints import lacks_weights, load_network
 from palpate.models.text.plm_icd import is_plm_icd, load_plm_icd
@@ -22,16 +23,16 @@ class OutputLabels(NamedTuple):
     kept: Literal[0, 1, "both"] = 1
 
 
-def load_classifier(config: Any, path: Path, *, trust: bool) -> Any:
+def load_classifier(config: Any, path: Path, *, trust: bool, device: Device) -> Any:
     """The classifier with all its weights; a head that the file does not contain is never made up."""
     if is_plm_icd(config):
-        return load_plm_icd(config, path, trust=trust)
+        return device.place(load_plm_icd(config, path, trust=trust))
     kind = _kind(config, path, trust=trust)
-    network, missing = load_network(kind, path, trust=trust, config=config)
+    network, missing = load_network(kind, path, trust=trust, device=device, config=config)
     if missing:
         hint = "it would predict at random; give the fine-tuned checkpoint"
         raise lacks_weights(missing, "a sequence classifier", path, hint=hint)
-    return network.eval()
+    return network
 
 
 def _kind(config: Any, path: Path, *, trust: bool) -> Any:

@@ -35,8 +35,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from palpate.errors import MissingExtra
+from palpate.models.devices import Device
 from palpate.models.networks import Activation, n_labels_of
-from palpate.models.text import attention_mask, batches_within, lengths_of, padded
+from palpate.models.text import attention_mask, lengths_of, padded
 from palpate.results import Asked, Attributions, no_attributions
 
 Way = Literal["integrated_gradients", "gradient_x_input", "deeplift"]
@@ -66,6 +67,7 @@ def token_scores(
     n_steps: int = N_STEPS,
     batch_tokens: int = BATCH_TOKENS,
     max_rows: int | None = None,
+    device: Device | None = None,
     rows_embedded: Callable[[int], int] | None = None,
 ) -> list[Floats]:
     """A score for each token of each row; `labels[k]` is the label for which row k is explained.
@@ -74,10 +76,9 @@ def token_scores(
     the module that `forward` calls once, with the ids, and whose output is [n, longest, dimensions]. The
     network must be in eval mode, and rows must not depend on each other. `filler` pads rows; without a `baseline` it
     also stands for every token of the baseline. Rows of similar length share a pass of at most `batch_tokens`. Where
-    the embedding cuts a row into several, in order, `rows_embedded` says into how many.
+    the embedding cuts a row into several, in order, `rows_embedded` says into how many. `device` is where the network
+    was placed; default: as it is, on the CPU.
     """
-    import torch
-
     if way not in (*WAYS, _SIZES):
         raise ValueError(f"unknown gradient method {way!r}; the methods are {', '.join(WAYS)}")
     asked = np.asarray(labels, dtype=np.int64)
@@ -87,16 +88,23 @@ def token_scores(
         raise ValueError("ids, labels and baseline must have the same number of rows, and rows of the same length")
     scores: list[Floats] = [np.zeros(0)] * len(ids)
     whole = _module(forward, network) if way == "deeplift" else forward
+    here = device or Device()
+
+    def attribute(rows: NDArray[np.int64]) -> Any:
+        tokens, empty = (here.tensor(padded([part[row] for row in rows], filler)) for part in (ids, start))
+        if tokens.shape[1] == 0:
+            return tokens
+        further = (here.tensor(attention_mask(lengths[rows])), here.tensor(asked[rows]))
+        at_once = max(here.within(batch_tokens) // tokens.shape[1], len(rows))
+        at_once *= 1 if rows_embedded is None else rows_embedded(tokens.shape[1])
+        return _attribute(whole, embedding, way, tokens, empty, further, n_steps=n_steps, at_once=at_once)
+
     with _with_gradients(embedding):
-        for rows in batches_within(batch_tokens, lengths, max_rows=max_rows):
-            tokens, empty = (torch.from_numpy(padded([part[row] for row in rows], filler)) for part in (ids, start))
-            if tokens.shape[1] == 0:
-                continue
-            further = (torch.from_numpy(attention_mask(lengths[rows])), torch.from_numpy(asked[rows]))
-            at_once = max(batch_tokens // tokens.shape[1], len(rows))
-            at_once *= 1 if rows_embedded is None else rows_embedded(tokens.shape[1])
-            found = _attribute(whole, embedding, way, tokens, empty, further, n_steps=n_steps, at_once=at_once)
-            for row, values in zip(rows.tolist(), found, strict=True):
+        for rows, found in here.passes(lengths, attribute, budget=batch_tokens, max_rows=max_rows):
+            exact = found.astype(np.float64)
+            if exact.ndim == 3:
+                exact = np.linalg.norm(exact, axis=2) if way == _SIZES else exact.sum(axis=2)
+            for row, values in zip(rows.tolist(), exact.reshape(len(rows), -1), strict=True):
                 scores[row] = values[: lengths[row]]
     return scores
 
@@ -143,8 +151,8 @@ def _attribute(
     *,
     n_steps: int,
     at_once: int,
-) -> Floats:
-    """Scores [row, token] of one batch; `at_once` is how many rows, over all steps, a pass may have."""
+) -> Any:
+    """Scores [row, token, dimension] of one batch; `at_once` is how many rows, over all steps, a pass may have."""
     try:
         from captum.attr import LayerDeepLift, LayerGradientXActivation, LayerIntegratedGradients
     except ImportError:
@@ -159,9 +167,7 @@ def _attribute(
         found = LayerIntegratedGradients(forward, embedding).attribute(
             tokens, empty, additional_forward_args=further, n_steps=n_steps, internal_batch_size=at_once
         )
-    found = found.detach().double()
-    scores = found.norm(dim=-1) if way == _SIZES else found.sum(dim=-1)
-    return np.asarray(scores.reshape(len(tokens), -1).numpy())
+    return found
 
 
 def _module(forward: Forward, network: Any) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from palpate.cases.edits import Ints
 from palpate.errors import ConfigError
+from palpate.models.devices import Device, DeviceOptions, choose
 from palpate.models.networks import require_torch
-from palpate.models.text import attention_mask, batches_within, lengths_of, padded
+from palpate.models.text import attention_mask, lengths_of, padded
 from palpate.models.text.checkpoints import (
     check_checkpoint,
     lacks_weights,
@@ -33,13 +34,13 @@ from palpate.models.text.checkpoints import (
     load_tokenizer,
     positions_of,
 )
+from palpate.models.text.sizes import tokens_fitting
 from palpate.models.text.windows import clean
 from palpate.perturb.words import Hits
 from palpate.perturb.words.substitutes import whole_word
 from palpate.perturb.words.tokens import normalise_word
 
 _WORD_MARKS = ("\u0120", "\u2581")
-_BATCH_TOKENS = 4096
 _NOTES_AT_ONCE = 64
 
 
@@ -57,6 +58,7 @@ class MaskedModel:
     before: tuple[int, ...]
     after: tuple[int, ...]
     max_tokens: int
+    device: Device = field(default_factory=Device)
 
     def likeliest(self, texts: Sequence[str], hits: Hits, n: int, *, exclude: Sequence[Ints] = ()) -> Ints:
         """Up to n indices into `words` for each hit, best first, then -1; never one of `exclude[hits.word[i]]`."""
@@ -110,18 +112,20 @@ class MaskedModel:
         """Batches of windows, and the logits of all tokens at the masks."""
         import torch
 
-        lengths = lengths_of(windows)
+        lengths, device = lengths_of(windows), self.device
         # Without a padding token only rows of equal length could share a batch.
         pad = self.tokenizer.pad_token_id
-        max_rows = None if pad is not None else 1
         at = np.asarray(place, dtype=np.int64)
-        for rows in batches_within(_BATCH_TOKENS, lengths, max_rows=max_rows):
-            ids = torch.from_numpy(padded([windows[row] for row in rows], pad or 0))
-            mask = torch.from_numpy(attention_mask(lengths[rows]))
-            with torch.inference_mode(), _only_at(self.network, torch.from_numpy(at[rows])) as cut:
+
+        def forward(rows: Ints) -> Any:
+            ids = device.tensor(padded([windows[row] for row in rows], pad or 0))
+            mask, masks = device.tensor(attention_mask(lengths[rows])), device.tensor(at[rows])
+            with torch.inference_mode(), _only_at(self.network, masks) as cut:
                 logits = self.network(input_ids=ids, attention_mask=mask).logits
-                logits = logits[:, 0] if cut else logits[torch.arange(len(rows)), torch.from_numpy(at[rows])]
-            yield rows, logits.float().numpy()
+                return logits[:, 0] if cut else logits[torch.arange(len(rows), device=logits.device), masks]
+
+        budget = tokens_fitting(self.network, self.max_tokens, device)
+        yield from device.passes(lengths, forward, budget=budget, max_rows=None if pad is not None else 1)
 
     def _by_word(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         """The largest logit of the tokens of each word."""
@@ -166,15 +170,19 @@ def _only_at(network: Any, place: Any) -> Iterator[bool]:
 # --- loading ------------------------------------------------------------------------------------------------
 
 
-def load_masked(target: Path, *, max_tokens: int = 128, trust: bool = False) -> MaskedModel:
+def load_masked(
+    target: Path, *, max_tokens: int = 128, trust: bool = False, options: DeviceOptions | None = None
+) -> MaskedModel:
     """The checkpoint in a folder, with its files, weights and tokenizer checked."""
     source = f"the context model {target}"
     check_checkpoint(target, trust=trust)
     require_torch(source, "transformers")
     import transformers
 
+    device = choose(options or DeviceOptions())
+
     tokenizer = load_tokenizer(target, trust=trust)
-    network, missing = load_network(transformers.AutoModelForMaskedLM, target, trust=trust)
+    network, missing = load_network(transformers.AutoModelForMaskedLM, target, trust=trust, device=device)
     if missing:
         hint = "a classifier has lost its output layer; give the checkpoint that it was made from"
         raise lacks_weights(missing, "a masked language model", target, hint=hint)
@@ -189,7 +197,7 @@ def load_masked(target: Path, *, max_tokens: int = 128, trust: bool = False) -> 
     most = min(max_tokens, positions_of(network) or max_tokens)
     if most < len(before) + len(after) + 1:
         raise ConfigError(f"{source}: max_tokens is {most}, which leaves no room for the word")
-    return MaskedModel(words, word_of, network.eval(), tokenizer, before, after, most)
+    return MaskedModel(words, word_of, network, tokenizer, before, after, most, device)
 
 
 def _vocabulary(tokenizer: Any, n_tokens: int) -> tuple[tuple[str, ...], Ints]:

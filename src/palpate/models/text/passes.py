@@ -14,12 +14,14 @@ no further than its own last chunk: its prediction is the one it gets alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from palpate.models.text import Ints, batches_within
+from palpate.models.devices import Device
+from palpate.models.text import Ints, lengths_of
 from palpate.models.text.windows import Frame
 
 Form = Literal["rows", "filled rows", "chunks"]
@@ -48,23 +50,35 @@ class Passes:
     gradients: bool = True
     """Whether the tokens of a note can be followed from the embedding on."""
 
-    def __init__(self, frame: Frame, pad: int | None) -> None:
-        self.frame, self.pad = frame, pad
+    def __init__(self, frame: Frame, pad: int | None, device: Device | None = None) -> None:
+        self.frame, self.pad, self.device = frame, pad, device or Device()
 
     @property
     def max_rows(self) -> int | None:
         """Without a padding token, models of the GPT family refuse more than one row."""
         return None if self.pad is not None else 1
 
-    def batches(self, budget: int, lengths: Ints) -> Iterator[Ints]:
-        """Which windows share a pass."""
-        return batches_within(budget, lengths, max_rows=self.max_rows)
+    def run(
+        self, ids: Sequence[list[int]], forward: Callable[[dict[str, Any]], Any], budget: int
+    ) -> Iterator[tuple[Ints, NDArray[Any]]]:
+        """Which windows shared a pass, and what the network gave for them."""
+        max_rows = None if self.pad is not None else 1
+        return self.device.passes(
+            self.filled_lengths(lengths_of(ids)),
+            lambda rows: forward(self.tensors([ids[row] for row in rows])),
+            budget=budget,
+            max_rows=max_rows,
+            equal=self.whole_notes,
+        )
+
+    def filled_lengths(self, lengths: Ints) -> Ints:
+        """How many tokens windows have as they are passed."""
+        return lengths
 
     def tensors(self, ids: Sequence[list[int]]) -> dict[str, Any]:
         """The network's inputs for some windows."""
-        import torch
-
-        return {name: torch.from_numpy(array) for name, array in self.frame.batch(ids, self.pad or 0).items()}
+        batch = self.frame.batch(ids, self.pad or 0)
+        return {name: self.device.tensor(array) for name, array in batch.items()}
 
     def shaped(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Tensors [note, token] in the form that the network takes."""
@@ -80,8 +94,10 @@ class ChunkPasses(Passes):
 
     whole_notes: ClassVar[bool] = True
 
-    def __init__(self, frame: Frame, pad: int | None, form: Form, chunk: int | None) -> None:
-        super().__init__(frame, pad)
+    def __init__(
+        self, frame: Frame, pad: int | None, form: Form, chunk: int | None, device: Device | None = None
+    ) -> None:
+        super().__init__(frame, pad, device)
         self.form, self.chunk = form, chunk
         self.embedded: int | None = None
         """How many tokens a row of the embedding has; None: a whole note."""
@@ -91,13 +107,9 @@ class ChunkPasses(Passes):
         """Explanations take one note at a time: others would have to be filled up."""
         return 1
 
-    def batches(self, budget: int, lengths: Ints) -> Iterator[Ints]:
-        """Notes of equal length, once they are filled up to whole chunks."""
-        filled = lengths if self.form == "rows" else np.asarray([self.filled(int(n)) for n in lengths], dtype=np.int64)
-        for length in np.unique(filled)[::-1]:
-            rows = np.flatnonzero(filled == length)
-            for some in batches_within(budget, filled[rows], max_rows=None if self.pad is not None else 1):
-                yield rows[some]
+    def filled_lengths(self, lengths: Ints) -> Ints:
+        """Notes of equal length share a pass, once they are filled up to whole chunks."""
+        return lengths if self.form == "rows" else np.asarray([self.filled(int(n)) for n in lengths], dtype=np.int64)
 
     def tensors(self, ids: Sequence[list[int]]) -> dict[str, Any]:
         """The network's inputs for some notes."""

@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from palpate.errors import ConfigError
+from palpate.models.devices import Device
 from palpate.models.text import Ints
 from palpate.models.text.passes import ChunkPasses, Form, LabelAttention, Passes, embedding_of, logits_of, parts_of
 from palpate.models.text.windows import Frame, Long
 
 _NO_POSITIONS = 512
 """For networks that do not say how many positions they have."""
+_MOST_POSITIONS = 1024
+"""Encoders with more positions read long notes anyway, and a note beyond them would be slow to try."""
 _TOLERANCE = 1e-3
 
 
@@ -70,15 +73,18 @@ class Trial(NamedTuple):
     words: Ints
     """Ids of ordinary tokens."""
     source: str
+    device: Device
 
     @classmethod
-    def of(cls, network: Any, tokenizer: Any, frame: Frame, *, positions: int | None, source: str) -> Trial:
+    def of(
+        cls, network: Any, tokenizer: Any, frame: Frame, *, positions: int | None, source: str, device: Device
+    ) -> Trial:
         """The network with its tokenizer."""
         special = {*tokenizer.all_special_ids, *frame.before, *frame.after}
         size = min(len(tokenizer), int(getattr(network.config, "vocab_size", len(tokenizer))))
         words = np.asarray([token for token in range(size) if token not in special] or [0], dtype=np.int64)
         pad, n_outputs = tokenizer.pad_token_id, int(network.config.num_labels)
-        return cls(network, frame, None if pad is None else int(pad), n_outputs, positions, words, source)
+        return cls(network, frame, None if pad is None else int(pad), n_outputs, positions, words, source, device)
 
     def notes(self, n_tokens: int, n_changed: int = 0) -> list[list[int]]:
         """Two notes of this length; with `n_changed` they differ in that many tokens at their end, else in all."""
@@ -93,7 +99,7 @@ class Trial(NamedTuple):
         """What the network gives, one row per note."""
         import torch
 
-        with torch.inference_mode():
+        with torch.inference_mode(), self.device.autocast():
             found = logits_of(self.network(**passes.tensors(ids), **more))
         if tuple(found.shape) != (len(ids), self.n_outputs):
             raise ValueError(f"it gives {list(found.shape)} for {len(ids)} notes and {self.n_outputs} labels")
@@ -122,9 +128,10 @@ def chunk_passes(trial: Trial, *, chunk: int | None, max_tokens: int | None) -> 
 def plain_passes(trial: Trial) -> Passes:
     """The passes of a network that is given rows of tokens; one with code of its own may turn out to read whole notes.
 
-    Such a network is given more tokens than its encoder has positions: a plain one fails then.
+    Such a network is given more tokens than its encoder has positions: a plain one fails then. That is not tried on a
+    GPU, where such a failure ends the process.
     """
-    plain = Passes(trial.frame, trial.pad)
+    plain = Passes(trial.frame, trial.pad, trial.device)
     if not has_own_code(trial.network):
         return plain
     try:
@@ -134,6 +141,9 @@ def plain_passes(trial: Trial) -> Passes:
             f"{trial.source}: the checkpoint refuses token ids of the shape [notes, tokens]: {_said(error)}",
             hint="if it takes [notes, chunks, tokens], say how long its chunks are: `chunk: 128`",
         ) from error
+    on_cpu = all(weight.device.type == "cpu" for weight in trial.network.parameters())
+    if not on_cpu or (trial.positions or 0) > _MOST_POSITIONS:
+        return plain
     try:
         return chunk_passes(trial, chunk=None, max_tokens=None)
     except ConfigError:
@@ -149,7 +159,7 @@ def _form(trial: Trial, chunk: int | None, n_tokens: int) -> tuple[ChunkPasses |
     wrong = ""
     forms: tuple[Form, ...] = ("rows",) if chunk is None else ("rows", "filled rows", "chunks")
     for form in forms:
-        passes = ChunkPasses(trial.frame, trial.pad, form, chunk)
+        passes = ChunkPasses(trial.frame, trial.pad, form, chunk, trial.device)
         try:
             trial.logits(passes, trial.notes(n_tokens))
         except Exception as error:  # code of the checkpoint: anything can happen
@@ -214,8 +224,11 @@ def _attention(trial: Trial, passes: Passes, ids: list[list[int]]) -> LabelAtten
         *((name,) for name in ("output_attentions", "output_attention") if name in takes),
     ]
     for asked_by in ways:
-        with torch.inference_mode():
-            output = trial.network(**passes.tensors(ids), **dict.fromkeys(asked_by, True))
+        try:
+            with torch.inference_mode(), trial.device.autocast():
+                output = trial.network(**passes.tensors(ids), **dict.fromkeys(asked_by, True))
+        except Exception:  # code of the checkpoint: what it does not return, it does not explain by
+            continue
         for name, part in parts_of(output).items():
             for labels_last in (False, True):
                 if _is_label_attention(part, len(ids), trial.n_outputs, len(ids[0]), labels_last=labels_last):

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palpate.models.text import attention_mask, batches_within, lengths_of, padded
+from palpate.models.devices import Device
+from palpate.models.text import attention_mask, lengths_of, padded
 
 Floats = NDArray[np.float64]
 
@@ -27,20 +28,28 @@ def attention_rollout(
     filler: int = 0,
     batch_tokens: int = 1024,
     max_rows: int | None = None,
+    device: Device | None = None,
 ) -> list[Floats]:
     """A score for each token of each row; those of a row sum to 1."""
     import torch
 
-    lengths = lengths_of(ids)
+    lengths, here = lengths_of(ids), device or Device()
     scores: list[Floats] = [np.zeros(0)] * len(ids)
+
+    def heads(rows: NDArray[np.int64]) -> Any:
+        """[layer, row, 1, to, from]: the mean of the heads."""
+        tokens = here.tensor(padded([ids[row] for row in rows], filler))
+        if tokens.shape[1] == 0:
+            return tokens
+        mask = here.tensor(attention_mask(lengths[rows]))
+        layers = network(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
+        return torch.stack([layer.float().mean(1, keepdim=True) for layer in layers])
+
     with torch.inference_mode(), _telling_attention(network):
-        for rows in batches_within(batch_tokens, lengths, max_rows=max_rows):
-            tokens = torch.from_numpy(padded([ids[row] for row in rows], filler))
-            if tokens.shape[1] == 0:
+        for rows, layers in here.passes(lengths, heads, budget=batch_tokens, max_rows=max_rows):
+            if layers.ndim < 5:
                 continue
-            mask = torch.from_numpy(attention_mask(lengths[rows]))
-            layers = network(input_ids=tokens, attention_mask=mask, output_attentions=True).attentions
-            mixed = roll_out([layer.double().numpy() for layer in layers])
+            mixed = roll_out(list(layers.astype(np.float64)))
             for k, row in enumerate(rows.tolist()):
                 place = 0 if reads_first else int(lengths[row]) - 1
                 scores[row] = mixed[k, place, : lengths[row]]

@@ -15,6 +15,7 @@ gender       the patient's gender: nouns, titles, letters, pronouns, spouses, fi
 definitions  the characteristics that are defined in YAML: ethnicity, weight, insurance, housing, language, wording
 wording      finds and rewrites the words of such a definition
 grammar      articles, removed words and numbers in words
+doubts       the second reader: skips what nobody is sure of
 outcomes     what altering and detecting return
 """
 
@@ -26,6 +27,7 @@ from functools import lru_cache
 from palpate.cases.edits import splice
 from palpate.perturb.characteristics.alterer import NAMES, Alterer, FoundCharacteristics
 from palpate.perturb.characteristics.definitions import Definition, load_definition
+from palpate.perturb.characteristics.doubts import Sure
 from palpate.perturb.characteristics.outcomes import Action, Alteration, Contradictory, Detection, EditOutcome, Mention
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "EditOutcome",
     "FoundCharacteristics",
     "Mention",
+    "Sure",
     "alter",
     "detect",
     "load_definition",
@@ -47,7 +50,7 @@ __all__ = [
 
 def detect(text: str) -> Detection:
     """What a note says about its patient, for all built-in characteristics."""
-    alterer = _alterer(NAMES, "skip")
+    alterer = _alterer(NAMES, "skip", "normal")
     return alterer.detection(alterer.plan(text))
 
 
@@ -57,15 +60,20 @@ def alter(
     group: str | None = None,
     *,
     contradictory: Contradictory = "skip",
+    sure: Sure = "strict",
 ) -> Alteration:
-    """Alter a note to a group of one characteristic, or of several: `{characteristic: group, ...}`."""
+    """Alter a note to a group of one characteristic, or of several: `{characteristic: group, ...}`.
+
+    With `sure="normal"` the second reader (`doubts`) is not asked.
+    """
     if isinstance(characteristic, Mapping):
         wanted: dict[str, str] = dict(characteristic)
-        alterer = _alterer(tuple(wanted), contradictory)
+        alterer = _alterer(tuple(wanted), contradictory, sure)
     elif isinstance(characteristic, Definition):
-        alterer, wanted = Alterer([characteristic], contradictory=contradictory), {characteristic.name: str(group)}
+        alterer = Alterer([characteristic], contradictory=contradictory, sure=sure)
+        wanted = {characteristic.name: str(group)}
     else:
-        alterer, wanted = _alterer((characteristic,), contradictory), {characteristic: str(group)}
+        alterer, wanted = _alterer((characteristic,), contradictory, sure), {characteristic: str(group)}
     for name, one in wanted.items():
         alterer.check(name, one)
     edits, action, reason = alterer.edits(alterer.plan(text), wanted)
@@ -73,5 +81,5 @@ def alter(
 
 
 @lru_cache(maxsize=32)
-def _alterer(names: tuple[str, ...], contradictory: Contradictory) -> Alterer:
-    return Alterer(names, contradictory=contradictory)
+def _alterer(names: tuple[str, ...], contradictory: Contradictory, sure: Sure) -> Alterer:
+    return Alterer(names, contradictory=contradictory, sure=sure)

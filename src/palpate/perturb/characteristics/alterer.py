@@ -20,6 +20,9 @@ from palpate.errors import ConfigError
 from palpate.perturb.characteristics.age import AgeCharacteristic
 from palpate.perturb.characteristics.checks import check, kind_of
 from palpate.perturb.characteristics.definitions import BUILT_IN, Definition, built_in
+from palpate.perturb.characteristics.doubts import NoteDoubts, SecondReader, Sure
+from palpate.perturb.characteristics.doubts import triggers as words_of_doubt
+from palpate.perturb.characteristics.doubts.places import AlteredTo
 from palpate.perturb.characteristics.gender import GenderCharacteristic
 from palpate.perturb.characteristics.grammar import with_articles
 from palpate.perturb.characteristics.outcomes import KEPT, Action, Contradictory, Detection, EditOutcome, skipped
@@ -47,14 +50,20 @@ class FoundCharacteristics(NamedTuple):
     patient: DescribedPatient
     checked: dict[tuple[str, str], str | None]
     """For each characteristic and kind of group that was checked, what is wrong with the altered note."""
+    doubts: NoteDoubts
 
 
 class Alterer:
     """Alters notes in some characteristics: names of built-in ones, or definitions loaded from YAML."""
 
     def __init__(
-        self, characteristics: Iterable[str | Definition] = NAMES, *, contradictory: Contradictory = "skip"
+        self,
+        characteristics: Iterable[str | Definition] = NAMES,
+        *,
+        contradictory: Contradictory = "skip",
+        sure: Sure = "strict",
     ) -> None:
+        self._second = SecondReader(contradictory == "skip") if sure == "strict" else None
         self._by_name = {c.name: c for c in (_make(item, contradictory) for item in characteristics)}
         words: dict[str, list[str]] = {
             "people": sorted(people.OTHERS),
@@ -65,6 +74,8 @@ class Alterer:
         for part in (GenderCharacteristic(), AgeCharacteristic(), *self._by_name.values()):
             for tag, triggers in part.triggers().items():
                 words.setdefault(tag, []).extend(triggers)
+        for tag, triggers in words_of_doubt(self._by_name if self._second else ()).items():
+            words.setdefault(tag, []).extend(triggers)
         self._lexicon = TriggerWords(words)
         self._plain = {
             form[0].upper() + form[1:]: form
@@ -96,7 +107,7 @@ class Alterer:
         """Scan a note, once for all groups."""
         patient = DescribedPatient(self._lexicon.scan(text))
         by_name = {name: one.find(patient) for name, one in self._by_name.items()}
-        return FoundCharacteristics(text, by_name, patient, {})
+        return FoundCharacteristics(text, by_name, patient, {}, NoteDoubts())
 
     def detection(self, found: FoundCharacteristics) -> Detection:
         """What the note says about its patient."""
@@ -115,10 +126,21 @@ class Alterer:
         if not outcome.edits:
             return outcome
         for name, wanted in pairs:
-            wrong = self._read_again(found, name, wanted, outcome, alone=len(pairs) == 1)
+            wrong = self._in_doubt(found, name, wanted, outcome, alone=len(pairs) == 1)
+            wrong = wrong or self._read_again(found, name, wanted, outcome, alone=len(pairs) == 1)
             if wrong:
                 return skipped(wrong if len(pairs) == 1 else f"{name}: {wrong}")
         return outcome
+
+    def _in_doubt(
+        self, found: FoundCharacteristics, name: str, wanted: str, outcome: EditOutcome, *, alone: bool
+    ) -> str | None:
+        """What the second reader is not sure of; of several characteristics, each is asked for its own edits."""
+        own = outcome if alone else self._one(name).outcome(found.by_name[name], wanted)
+        if self._second is None or not own.edits:
+            return None
+        altered = AlteredTo(name, wanted, found.by_name[name], own.edits)
+        return self._second.doubt(found.patient, altered, found.doubts)
 
     def _read_again(
         self, found: FoundCharacteristics, name: str, wanted: str, outcome: EditOutcome, *, alone: bool

@@ -7,18 +7,25 @@ loses at most the calls in flight; and the calls of a resumed run are those of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases import scratch
 from palpate.cases.edits import Ints
-from palpate.cases.keys import KeyArray, KeyPlaces
+from palpate.cases.keys import KeyArray, KeyPlaces, as_bytes
 from palpate.models import Model, ModelSpec
 from palpate.models.isolation import exits_are_errors
+from palpate.models.ledger import AsksForAnswers
+from palpate.results.plan import Outcomes
 from palpate.run.execute.cache import ScoreCache
-from palpate.run.execute.local import Call, CallResult, ask_here, ask_workers
+from palpate.run.execute.calls import CallResult, Calls
+from palpate.run.execute.cluster import RayOptions
+from palpate.run.execute.ledger import AnswerLedger
+from palpate.run.execute.local import ask_here, ask_workers
 from palpate.run.execute.wanted import ScoringTable, Wanted, want
 
 _MOST_ROWS = 4096
@@ -52,12 +59,14 @@ class Scored(NamedTuple):
     seen: NDArray[np.bool_]
     counts: Mapping[str, int]
     """asked, edited, outside_window, distinct; and of those distinct: cached, scored."""
+    outcomes: Outcomes | None = None
+    """What came of asking, of a model whose answers may be none."""
 
     def spread(self, rows: Ints, n: int) -> Scored:
         """The predictions at some of `n` rows; NaN at the others."""
-        p, seen = np.full((n, self.p.shape[1]), np.nan), np.ones(n, dtype=bool)
+        p, seen = scratch.filled((n, self.p.shape[1]), np.nan), np.ones(n, dtype=bool)
         p[rows], seen[rows] = self.p, self.seen
-        return Scored(p, seen, self.counts)
+        return Scored(p, seen, self.counts, None if self.outcomes is None else self.outcomes.spread(rows, n))
 
 
 @dataclass(frozen=True)
@@ -66,16 +75,18 @@ class Execution:
 
     executor: Literal["local", "ray"] = "local"
     n_workers: int = 1
+    ray: RayOptions = field(default_factory=RayOptions)
 
     def ask(
-        self, spec: ModelSpec, model: Model, calls: Iterator[Call], *, call_timeout: float | None
+        self, spec: ModelSpec, model: Model, calls: Calls, *, call_timeout: float | None = None
     ) -> Iterator[CallResult]:
-        """Predictions for the calls, in any order."""
-        if self.executor == "ray":
+        """Predictions or explanations for the calls, in any order."""
+        away = bool(spec.source) and not model.asked_here
+        if self.executor == "ray" and away and len(calls):
             from palpate.run.execute.ray import ask_ray
 
-            return ask_ray(spec, calls, n_workers=self.n_workers, call_timeout=call_timeout)
-        if self.n_workers > 1 and spec.source:
+            return ask_ray(spec, model, calls, options=self.ray, n_workers=self.n_workers, call_timeout=call_timeout)
+        if self.n_workers > 1 and away:
             return ask_workers(spec, calls, n_workers=self.n_workers, call_timeout=call_timeout)
         return ask_here(spec.name, model, calls, call_timeout=call_timeout)
 
@@ -100,20 +111,38 @@ def score(
     if model.cached:
         known, p = cache.get(cached_as(model, run_id), wanted.keys, n_labels)
     else:
-        known, p = np.zeros(n, dtype=bool), np.full((n, n_labels), np.nan)
+        known, p = np.zeros(n, dtype=bool), scratch.filled((n, n_labels), np.nan)
     counts = _counts(asked, wanted, known)
     listed_as = spec.name if not turn else f"{spec.name}~{turn}"
     calls = _calls(listed_as, model, wanted, known, pending)
     progress.begin(spec.name, sum(len(call) for call in calls))
-    todo = (Call(k, wanted.take(positions)) for k, positions in enumerate(calls))
-    for number, answer, may_change in execution.ask(spec, model, todo, call_timeout=call_timeout):
-        positions = calls[number]
-        model.may_change = may_change
-        if model.cached:
-            cache.put(cached_as(model, run_id), wanted.keys[positions], answer)
-        p[positions] = np.where(known[positions, None], p[positions], answer)
-        progress.advance(len(positions))
-    return Scored(p[wanted.distinct], wanted.seen, counts)
+    todo = Calls(wanted.inputs, [wanted.rows[positions] for positions in calls])
+    with _answers(spec, model, cache, run_id):
+        for result in execution.ask(spec, model, todo, call_timeout=call_timeout):
+            positions, answer = calls[result.number], result.p
+            model.may_change = result.may_change
+            model.notices = tuple(dict.fromkeys([*model.notices, *result.notices]))
+            if model.cached:
+                cache.put(cached_as(model, run_id), wanted.keys[positions], answer)
+            p[positions] = np.where(known[positions, None], p[positions], answer)
+            progress.advance(len(positions))
+        outcomes = model.outcomes(as_bytes(wanted.keys)) if isinstance(model, AsksForAnswers) else None
+    whole = None if outcomes is None else outcomes.take(wanted.distinct, np.arange(n_labels))
+    return Scored(scratch.taken(p, wanted.distinct), wanted.seen, counts, whole)
+
+
+@contextmanager
+def _answers(spec: ModelSpec, model: Model, cache: ScoreCache, run_id: str) -> Iterator[None]:
+    """Where a model that is paid by the answer stores its answers."""
+    if not isinstance(model, AsksForAnswers):
+        yield
+        return
+    ledger = AnswerLedger(cache.path, model=cached_as(model, run_id), run=f"{run_id} {spec.name}")
+    model.use(ledger)
+    try:
+        yield
+    finally:
+        ledger.close()
 
 
 def cached_as(model: Model, run_id: str) -> str:

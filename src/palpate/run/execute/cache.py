@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases import scratch
 from palpate.cases.keys import KeyArray, KeyPlaces, as_keys, distinct
 from palpate.errors import InputError
 
@@ -107,7 +108,7 @@ class ScoreCache:
     ) -> tuple[NDArray[np.bool_], Scores]:
         """Which keys (distinct ones) are known, and their probabilities (NaN where not)."""
         wanted = as_keys(keys)
-        found, p = np.zeros(len(wanted), dtype=bool), np.full((len(wanted), n_labels), np.nan)
+        found, p = np.zeros(len(wanted), dtype=bool), scratch.filled((len(wanted), n_labels), np.nan)
         try:
             self._look_up(fingerprint, wanted, found, p)
         except (sqlite3.DatabaseError, ValueError) as error:

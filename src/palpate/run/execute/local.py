@@ -8,38 +8,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import NamedTuple
 
 import numpy as np
 
 from palpate.cases.edits import Inputs
-from palpate.errors import ModelDied, ModelError, PalpateError
+from palpate.errors import LimitReached, ModelDied, ModelError, PalpateError
 from palpate.models import Model, ModelSpec, Probabilities, load_here
 from palpate.models.isolation import end_with_parent, exits_are_errors, failure
 from palpate.models.options import REPORT_MISSING
+from palpate.run.execute.calls import Call, CallResult
+from palpate.run.execute.explanations import checked_explanation
 
 _TOLERANCE = 1e-6
-
-
-class Call(NamedTuple):
-    """One request to a model."""
-
-    number: int
-    inputs: Inputs
-
-
-class CallResult(NamedTuple):
-    """What the model predicted for one request."""
-
-    number: int
-    p: Probabilities
-    may_change: str | None = None
-    """What the model, perhaps a copy in a worker, has noticed by now; see `Model.may_change`."""
 
 
 def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
@@ -49,6 +34,8 @@ def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
             p = np.asarray(model.predict(inputs), dtype=np.float64)
     except ModelDied:
         raise
+    except LimitReached as error:
+        raise error.of(name) from None
     except ModelError as error:
         raise error.of(name, None if error.case else _find_culprit(model, inputs)) from error
     except PalpateError:
@@ -102,20 +89,25 @@ def ask_here(
 ) -> Iterator[CallResult]:
     """One call after the other, in this process."""
     for call in calls:
-        if call_timeout is None:
-            p = checked(name, model, call.inputs)
-        else:
-            p = _within(call_timeout, name, model, call.inputs)
-        yield CallResult(call.number, p, model.may_change)
+        yield answer(name, model, call) if call_timeout is None else _within(call_timeout, name, model, call)
 
 
-def _within(seconds: float, name: str, model: Model, inputs: Inputs) -> Probabilities:
-    """`checked` with a time limit; a thread that hangs is abandoned and ends with the process."""
-    future: Future[Probabilities] = Future()
+def answer(name: str, model: Model, call: Call) -> CallResult:
+    """What the model says to one call, checked."""
+    if call.asked is None:
+        p = checked(name, model, call.inputs)
+        return CallResult(call.number, p, model.may_change, notices=model.notices)
+    found = checked_explanation(name, model, call.inputs, call.asked, call.way)
+    return CallResult(call.number, np.zeros((0, len(model.labels))), model.may_change, found)
+
+
+def _within(seconds: float, name: str, model: Model, call: Call) -> CallResult:
+    """`answer` with a time limit; a thread that hangs is abandoned and ends with the process."""
+    future: Future[CallResult] = Future()
 
     def work() -> None:
         try:
-            future.set_result(checked(name, model, inputs))
+            future.set_result(answer(name, model, call))
         except BaseException as error:  # handed to the waiting thread, which raises it
             future.set_exception(error)
 
@@ -123,7 +115,7 @@ def _within(seconds: float, name: str, model: Model, inputs: Inputs) -> Probabil
     try:
         return future.result(timeout=seconds)
     except FutureTimeout:
-        raise _too_slow(name, seconds, inputs) from None
+        raise _too_slow(name, seconds, call.inputs) from None
 
 
 def _too_slow(name: str, seconds: float, inputs: Inputs) -> ModelError:
@@ -164,32 +156,64 @@ def _threads_per_worker(n_workers: int) -> Iterator[None]:
 def ask_workers(
     spec: ModelSpec, calls: Iterable[Call], *, n_workers: int, call_timeout: float | None = None
 ) -> Iterator[CallResult]:
-    """Calls spread over processes; predictions come as they are ready, in any order."""
+    """Calls spread over processes; predictions come as they are ready, in any order.
+
+    Where a process dies, what was asked and not answered is asked again in new ones. A model that kills them again and
+    again without an answer in between ends the run.
+    """
+    todo, deaths = iter(calls), 0
+    open_calls: dict[int, Call] = {}
+    while True:
+        try:
+            for result in _ask_pool(spec, todo, open_calls, n_workers, call_timeout):
+                deaths = 0
+                yield result
+            return
+        except BrokenExecutor as error:
+            deaths += 1
+            if deaths >= MOST_DEATHS:
+                raise ModelDied(died_again(deaths), model=spec.name, hint="is there enough memory?") from error
+
+
+MOST_DEATHS = 3
+"""So many deaths in a row, without an answer in between, and a model is not tried again."""
+
+
+def died_again(times: int) -> str:
+    """The sentence for a model that no worker survives."""
+    return f"its worker process died {times} times, with no prediction in between"
+
+
+def _ask_pool(
+    spec: ModelSpec, todo: Iterator[Call], open_calls: dict[int, Call], n_workers: int, call_timeout: float | None
+) -> Iterator[CallResult]:
+    """Answers of one set of processes: first to `open_calls`, which others left unanswered, then to the next ones.
+
+    A few calls are in flight at a time, so that memory does not grow with the number of calls.
+    """
     with _threads_per_worker(n_workers):
         pool = ProcessPoolExecutor(n_workers, get_context("spawn"), initializer=_start_worker, initargs=(spec,))
         try:
-            yield from _drain(
-                calls, lambda call: pool.submit(_work, spec.name, call, call_timeout), in_flight=2 * n_workers
-            )
-        except BrokenExecutor as error:
-            raise ModelError("its worker process died", model=spec.name, hint="is there enough memory?") from error
+            waiting = {pool.submit(_work, spec.name, call, call_timeout) for call in open_calls.values()}
+            while True:
+                while len(waiting) < 2 * n_workers and (call := next(todo, None)) is not None:
+                    open_calls[call.number] = call
+                    waiting.add(pool.submit(_work, spec.name, call, call_timeout))
+                if not waiting:
+                    return
+                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for result in _answered(ready):
+                    del open_calls[result.number]
+                    yield result
         finally:
             for process in list((pool._processes or {}).values()):
                 process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _drain(
-    calls: Iterable[Call], submit: Callable[[Call], Future[CallResult]], *, in_flight: int
-) -> Iterator[CallResult]:
-    """Keep a few calls in flight, so that memory does not grow with the number of calls."""
-    waiting: set[Future[CallResult]] = set()
-    todo = iter(calls)
-    while True:
-        while len(waiting) < in_flight and (call := next(todo, None)) is not None:
-            waiting.add(submit(call))
-        if not waiting:
-            return
-        ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        for future in ready:
-            yield future.result()
+def _answered(ready: Iterable[Future[CallResult]]) -> Iterator[CallResult]:
+    """The answers, and only then the first failure: what is answered is kept."""
+    failed = [future for future in ready if future.exception() is not None]
+    yield from (future.result() for future in ready if future not in failed)
+    for future in failed:
+        future.result()

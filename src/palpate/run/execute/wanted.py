@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.cases import scratch
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import films
 from palpate.cases.edits import Inputs, Ints, NamesOfRows
-from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, key_of, keys_of_edits
+from palpate.cases.hashing import KEY_BYTES, ReplacementHashes, case_key, key_of, keys_of_edits
 from palpate.cases.keys import KeyArray, as_keys, distinct
 from palpate.errors import InputError
 from palpate.models import Model
@@ -69,7 +70,7 @@ class ScoringTable:
     def text_keys(self) -> KeyArray:
         """The key of every row's text, computed without splicing the text."""
         inputs = self.inputs
-        keys = self.parent_keys[inputs.parent]
+        keys: KeyArray = scratch.taken(self.parent_keys, inputs.parent)
         edited = np.flatnonzero(inputs.n_edits)
         owner = inputs.parent[edited]
         if np.any(owner[1:] < owner[:-1]):
@@ -151,8 +152,10 @@ def gather(cohort: Cohort, plans: Mapping[str, Plan[Any]]) -> ScoringTable:
 
 def _joined(parts: Sequence[Ints]) -> Ints:
     """Columns one after the other; a single one is not copied."""
-    column = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.int64)])
-    return column.astype(np.int64, copy=False)
+    if len(parts) == 1:
+        return parts[0].astype(np.int64, copy=False)
+    column: Ints = scratch.empty(sum(map(len, parts)), np.int64)
+    return np.concatenate([*parts, np.zeros(0, np.int64)], out=column)
 
 
 def _check_spans(inputs: Inputs) -> None:
@@ -188,17 +191,17 @@ def want(asked: ScoringTable, model: Model) -> Wanted:
     seen = _seen(asked, model)
     keys = asked.text_keys
     if not seen.all():
-        keys = keys.copy()
+        keys = scratch.taken(keys, np.arange(len(keys)))
         keys[~seen] = asked.parent_keys[asked.inputs.parent[~seen]]
     inputs = asked.inputs if seen.all() else asked.inputs.without_edits(~seen)
     if model.reads == "image":
         keys = asked.image_keys
-    elif model.reads == "case":
+    elif model.reads == "case" or model.draws:
         keys = asked.case_keys if seen.all() else case_keys(inputs, keys)
     rows, code = distinct(keys)
     n_characters = asked.n_characters[rows]
     by = inputs.parent[rows] if model.uses_edits else n_characters
-    return Wanted(inputs, keys[rows], rows, code, seen, np.argsort(by, kind="stable"), n_characters)
+    return Wanted(inputs, scratch.taken(keys, rows), rows, code, seen, np.argsort(by, kind="stable"), n_characters)
 
 
 def _seen(asked: ScoringTable, model: Model) -> NDArray[np.bool_]:
@@ -228,14 +231,7 @@ def case_keys(inputs: Inputs, keys: KeyArray) -> KeyArray:
     """For models that look predictions up by case: equal texts of two cases are two inputs."""
     words = keys.astype("<u8", copy=False)
     rows = zip(inputs.cohorts, inputs.case_ids, words, strict=True)
-    return as_keys([_case_key(cohort, case, key.tobytes()) for cohort, case, key in rows])
-
-
-def _case_key(cohort: str, case: str, key: bytes) -> bytes:
-    digest = hashlib.blake2b(key, digest_size=KEY_BYTES)
-    for name in (cohort, case):
-        digest.update(b"\x00" + name.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    return as_keys([case_key(cohort, case, key.tobytes()) for cohort, case, key in rows])
 
 
 def image_keys(files: Sequence[str]) -> list[bytes]:

@@ -45,10 +45,8 @@ class Problem(NamedTuple):
     @classmethod
     def of(cls, rows: Rows, model: int, label: int, group: NDArray[np.int64], n_groups: int) -> Problem:
         """Those of the bootstrap's rows; `group` is of every row."""
-        used = np.flatnonzero(rows.used[:, label])
+        used = rows.ranked(model, label)
         score = rows.score[model, used, label]
-        order = np.argsort(-score, kind="stable")
-        used, score = used[order], score[order]
         threshold = rows.threshold[model, label]
         return cls(
             group=group[used],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from palpate.synthetic.dice import Dice, stream
 from palpate.synthetic.layouts import LatentTable, Tables
 from palpate.synthetic.layouts.mimic_cxr import MimicCXR
 from palpate.synthetic.layouts.mimic_iii import discharge_location, plain, when
+from palpate.synthetic.layouts.standards import RecordedPatient, RecordedStay, StandardWriter
 from palpate.synthetic.notes.discharge import DischargeSummary
 from palpate.synthetic.patients import Stay, SyntheticPatient, population
 from palpate.synthetic.patients.conditions import conditions
@@ -25,7 +27,17 @@ _INSURANCE = {"Government": "Other", "Self Pay": "No charge"}
 class MimicIV:
     """Writes the tables, patient by patient, with their chest X-rays."""
 
-    def __init__(self, tables: Tables, cxr: MimicCXR, latent: LatentTable, *, seed: int, site: Site) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        cxr: MimicCXR,
+        latent: LatentTable,
+        *,
+        seed: int,
+        site: Site,
+        standards: Sequence[StandardWriter] = (),
+    ) -> None:
+        self._standards = standards
         self._tables, self._cxr, self._latent, self._seed, self._site = tables, cxr, latent, seed, site
         self._next_hadm = _FIRST_HADM
         for name in _TABLES:
@@ -53,6 +65,7 @@ class MimicIV:
         )
         race = dice.weighted(population()["recorded_iv"][patient.ethnicity])
         hadms = []
+        recorded = RecordedPatient(subject, patient.gender, race, patient.birth)
         for stay in patient.stays:
             hadm = self._next_hadm
             self._next_hadm += 1
@@ -70,7 +83,11 @@ class MimicIV:
             self._add(
                 "note/discharge", f"{subject}-DS-{number}", subject, hadm, "DS", number, when(day), when(stored), text
             )
+            kept = (stay.admit, stay.discharge, stay.kind, stay.died, tuple(stay.conditions), text)
+            recorded.stays.append(RecordedStay(hadm, *kept))
         self._cxr.add(patient, subject, hadms)
+        for writer in self._standards:
+            writer.add(recorded)
 
     def _admission(self, patient: SyntheticPatient, stay: Stay, subject: int, hadm: int, race: str, dice: Dice) -> None:
         emergency = stay.kind == "EMERGENCY"

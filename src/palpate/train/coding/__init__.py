@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Inputs
 from palpate.errors import CohortError
-from palpate.models.networks import device_of, require_torch, torch_threads
+from palpate.models.devices import Device, check_device, device_named
+from palpate.models.networks import require_torch, torch_threads
 from palpate.models.networks.coding.words import N_SPECIAL, WordWindow, learn_words
 from palpate.models.options import digest
 from palpate.train.coding.evidence import find_evidence, read_table
@@ -38,7 +39,7 @@ LIMITS = (
 def check(options: CodeOptions, _labels: Sequence[str]) -> dict[str, Any]:
     """torch and the evidence table are there; the result depends on the table's bytes."""
     require_torch("training a coding model")
-    device_of(options.device)
+    check_device(options)
     if options.evidence_table is not None:
         read_table(options.evidence_table)
     files = {"evidence": options.evidence_table, "vectors": getattr(options, "vectors", None)}
@@ -93,7 +94,8 @@ def fit_codes(
             progress=task.progress,
         ).run()
         task.progress(TrainStep("validation", 0, 1))
-        model = CodingModel(network.to("cpu"), window, labels=split.labels, fingerprint="")
+        device = Device(device_named(options.device))
+        model = CodingModel(network, window, labels=split.labels, fingerprint="", device=device)
         p = model.predict(Inputs.from_texts(split.validation.texts))
 
     def save(folder: Path, **manifest: Any) -> Path:

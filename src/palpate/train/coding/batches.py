@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.models.devices import Device
 from palpate.models.networks.coding.words import PADDING, WordSequence
 from palpate.models.text import attention_mask, lengths_of, padded
 from palpate.train.coding.evidence import Marked
@@ -35,11 +36,12 @@ class CodingBatch(NamedTuple):
     pairs: EvidencePairs | None
     """None if no note of the batch has evidence."""
 
-    def on(self, device: str) -> CodingBatch:
+    def on(self, device: Device) -> CodingBatch:
         """The same tensors on a device."""
         ids, mask, y, weight, pairs = self
-        moved = None if pairs is None else EvidencePairs(*(part.to(device) for part in pairs))
-        return CodingBatch(ids.to(device), mask.to(device), y.to(device), weight.to(device), moved)
+        moved = None if pairs is None else EvidencePairs(*map(device.move, pairs))
+        ids, mask, y, weight = map(device.move, (ids, mask, y, weight))
+        return CodingBatch(ids, mask, y, weight, moved)
 
 
 class PreparedNotes(NamedTuple):

@@ -73,7 +73,7 @@ class CodingTraining(Training):
 
     def losses(self, rows: Ints) -> tuple[Any, Any]:
         """The loss of the codes and the weighted loss of the evidence."""
-        batch = self._train.batch(rows).on(self.device)
+        batch = self._train.batch(rows).on(self.computes_on)
         network, pairs = self.network, batch.pairs
         with self.autocast():
             encoded = network.read(batch.ids, batch.mask)
@@ -99,7 +99,7 @@ class CodingTraining(Training):
         out = np.empty(notes.y.shape)
         with torch.inference_mode():
             for rows in batches_within(max(_CELLS // notes.y.shape[1], 1), notes.lengths, max_rows=32):
-                batch = notes.batch(rows).on(self.device)
+                batch = notes.batch(rows).on(self.computes_on)
                 out[rows] = self.network(batch.ids, batch.mask).double().cpu().numpy()
         return probabilities_of(out, "sigmoid")
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from palpate.cases.cohort import Cohort
-from palpate.models.networks import device_of, require_torch, torch_threads
+from palpate.models.devices import check_device
+from palpate.models.networks import require_torch, torch_threads
 from palpate.models.networks.vision.layers import load_start, make_network
 from palpate.models.options import digest
 from palpate.train.cxr.images import ImageCases, ImageSplit, split_images, stored_pixels, usable
@@ -25,7 +26,7 @@ from palpate.train.options import FitTask, Fitted, Kind, TrainingData, TrainStep
 def _check(options: CxrTrainOptions, labels: Sequence[str]) -> Mapping[str, Any]:
     """The libraries are there and the checkpoint fits; the result depends on its bytes."""
     require_torch("training a model that reads images", "monai", "PIL")
-    device_of(options.device)
+    check_device(options)
     if options.checkpoint is None:
         return {}
     load_start(make_network(options.shape, len(labels), seed=0), options.shape, options.checkpoint)

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from palpate.models import Probabilities
+from palpate.models.devices import Device
 from palpate.models.networks import probabilities_of
 from palpate.models.networks.vision import logits_of
 from palpate.models.networks.vision.layers import normalise
@@ -90,10 +91,10 @@ class CxrTraining(Training):
 
     def losses(self, rows: Ints) -> list[Any]:
         """The mean of the weighted cross-entropy."""
-        grey = torch.from_numpy(self._train.pixels[rows]).to(self.device).float()[:, None]
+        grey = self.tensor(self._train.pixels[rows]).float()[:, None]
         with self.autocast():
             logits = self.network(normalise(self._augmentation.of(grey, rows), self._shape))
-        y, weight = (self._tensor(values[rows]) for values in (self._train.y, self._train.weight))
+        y, weight = (self.tensor(values[rows].astype(np.float32)) for values in (self._train.y, self._train.weight))
         losses = torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), y, weight, reduction="none")
         return [losses.mean()]
 
@@ -107,11 +108,8 @@ class CxrTraining(Training):
         """Of the validation images, with the weights that the network has now."""
         return probabilities_of(self._validation_logits(), "sigmoid")
 
-    def _tensor(self, values: NDArray[Any]) -> Any:
-        return torch.from_numpy(values.astype(np.float32)).to(self.device)
-
     def _validation_logits(self) -> Floats:
         at_once, pixels = self._own.images_at_once, self._validation.pixels
-        starts = range(0, len(pixels), at_once)
+        starts, in_full = range(0, len(pixels), at_once), Device(self.device)
         parts = (np.array(pixels[k : k + at_once]) for k in starts)
-        return np.concatenate([logits_of(self.network, part, self._shape, self.device) for part in parts])
+        return np.concatenate([logits_of(self.network, part, self._shape, in_full) for part in parts])

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from palpate.cases.cohort import READ, Cohort
 from palpate.errors import CohortError, ConfigError, InputError
 from palpate.files import replacing, write_atomically
+from palpate.models.devices import check_device
 from palpate.models.options import digest, parse_options
 from palpate.train.notes import check_patients
 from palpate.train.options import Progress, TrainStep
@@ -100,6 +101,7 @@ def train_pretest(
     own = parse_options(PretestOptions, "pretest", options or {})
     labels = _labels(cohort, own)
     families = _families(cohort, own)
+    check_device(own)
     job = _digest(cohort, own, families)
     candidates = setups(families, own)
     require_all(candidates)
@@ -307,7 +309,7 @@ def _words(task: LabelTask, found: SearchResult, options: PretestOptions) -> lis
 
 
 def _digest(cohort: Cohort, options: PretestOptions, families: Collection[str]) -> str:
-    chosen = options.model_dump(mode="json", exclude={"threads", "encoders"})
+    chosen = options.model_dump(mode="json", exclude={"threads", "encoders", "device"})
     encoders = []
     if "embeddings" in families:
         from palpate.train.pretest.encoder import encoder_digest

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from palpate.models.devices import Device, choose
 from palpate.models.networks import require_torch
 from palpate.models.options import digest
-from palpate.models.text import batches_within, lengths_of
+from palpate.models.text import lengths_of
 from palpate.models.text.checkpoints import (
     check_checkpoint,
     lacks_weights,
@@ -24,6 +25,7 @@ from palpate.models.text.checkpoints import (
     load_tokenizer,
     positions_of,
 )
+from palpate.models.text.sizes import tokens_fitting
 from palpate.models.text.windows import TextWindows, text_windows
 from palpate.train.pretest.options import PretestOptions
 
@@ -36,6 +38,7 @@ class Encoder(NamedTuple):
     network: Any
     windows: TextWindows
     batch_tokens: int
+    device: Device
 
     def embed(self, texts: Sequence[str], told: Callable[[int], None]) -> NDArray[np.float32]:
         """[note, dimension], each of unit length; `told` is called with the number of notes done."""
@@ -58,22 +61,26 @@ class Encoder(NamedTuple):
         import torch
 
         pad = self.windows.tokenizer.pad_token_id
+
+        def forward(rows: NDArray[np.int64]) -> Any:
+            batch = self.windows.frame.batch([ids[row] for row in rows], pad or 0)
+            tensors = {name: self.device.tensor(array) for name, array in batch.items()}
+            mask = tensors["attention_mask"].unsqueeze(2).float()
+            return (self.network(**tensors).last_hidden_state.float() * mask).sum(1) / mask.sum(1)
+
         out = np.empty((len(ids), int(self.network.config.hidden_size)))
+        limits: dict[str, Any] = {"budget": self.batch_tokens, "max_rows": None if pad is not None else 1}
         with torch.inference_mode():
-            for rows in batches_within(self.batch_tokens, lengths_of(ids), max_rows=None if pad is not None else 1):
-                batch = self.windows.frame.batch([ids[row] for row in rows], pad or 0)
-                mask = batch["attention_mask"]
-                tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
-                hidden = self.network(**tensors).last_hidden_state.float().numpy()
-                out[rows] = np.einsum("wtd,wt->wd", hidden, mask) / mask.sum(axis=1, keepdims=True)
+            for rows, found in self.device.passes(lengths_of(ids), forward, **limits):
+                out[rows] = found
         return out
 
 
 def encoder_digest(path: Path, options: PretestOptions) -> str:
     """A digest of what the vectors of an encoder depend on; the folder is checked."""
     check_checkpoint(path, trust=options.trust)
-    chosen = options.model_dump(include={"max_tokens", "stride"})
-    return digest("pretest-1", chosen, [file for file in path.iterdir() if file.is_file()])
+    chosen = options.model_dump(include={"max_tokens", "stride", "dtype"})
+    return digest("pretest-2", chosen, [file for file in path.iterdir() if file.is_file()])
 
 
 def load_encoder(path: Path, options: PretestOptions) -> Encoder:
@@ -82,8 +89,9 @@ def load_encoder(path: Path, options: PretestOptions) -> Encoder:
     require_torch(source, "transformers")
     import transformers
 
+    device = choose(options)
     tokenizer = load_tokenizer(path, trust=options.trust)
-    network, missing = load_network(transformers.AutoModel, path, trust=options.trust)
+    network, missing = load_network(transformers.AutoModel, path, trust=options.trust, device=device)
     # A checkpoint of another task has no pooling layer, which is not used here.
     missing = [key for key in missing if "pooler" not in key]
     if missing:
@@ -96,4 +104,5 @@ def load_encoder(path: Path, options: PretestOptions) -> Encoder:
         stride=options.stride,
         source=source,
     )
-    return Encoder(network.eval(), windows, options.batch_tokens)
+    budget = options.batch_tokens or tokens_fitting(network, windows.max_tokens, device)
+    return Encoder(network, windows, budget, device)

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from palpate.models.devices import DeviceOptions
 from palpate.train.options import Listed
 
 Family = Literal["bow", "embeddings", "xgboost", "tables"]
@@ -19,7 +20,7 @@ JOB = "pretest job"
 """The attribute that says which training a case's probabilities come from: the `job` of its card."""
 
 
-class PretestOptions(BaseModel):
+class PretestOptions(DeviceOptions):
     """Options of `pretest`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True)
@@ -51,8 +52,8 @@ class PretestOptions(BaseModel):
     """Embeddings: tokens in a window; default: as many as the encoder can read."""
     stride: int | None = Field(default=None, ge=0)
     """Embeddings: how many tokens adjacent windows share; default: a quarter of the window."""
-    batch_tokens: int = Field(default=4096, ge=1)
-    """Embeddings: tokens in one forward pass."""
+    batch_tokens: int | None = Field(default=None, ge=1)
+    """Embeddings: tokens in one forward pass; default: 4,096 on a CPU, what fits into memory on a GPU."""
     trust: bool = False
     """Embeddings: allow pickled weights and code that comes with the checkpoint."""
     columns: Listed[str] | None = Field(default=None, min_length=1)

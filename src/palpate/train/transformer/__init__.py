@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from palpate.cases.edits import Inputs
-from palpate.models.networks import device_of, require_torch, torch_threads
+from palpate.models.devices import check_device
+from palpate.models.networks import require_torch, torch_threads
 from palpate.models.options import digest
 from palpate.models.text.checkpoints import check_checkpoint, quiet
 from palpate.train.notes import Split
@@ -33,7 +34,7 @@ def check_encoder(options: EncoderOptions, what: str) -> dict[str, Any]:
     if path is not None:
         check_checkpoint(path, trust=options.trust)
     require_torch(what, "transformers")
-    device_of(options.device)
+    check_device(options)
     files = [] if path is None else [file for file in path.iterdir() if file.is_file()]
     return {"checkpoint": digest("checkpoint", {}, files)} if files else {}
 
@@ -60,7 +61,7 @@ def _fit(split: Split, options: TransformerOptions, task: FitTask) -> Fitted:
         best, history = training.run()
         checkpoint = _write_checkpoint(task.scratch / "checkpoint", network, tokenizer)
         task.progress(TrainStep("validation", 0, 1))
-        p = _score(checkpoint, split)
+        p = _score(checkpoint, split, options.device)
     facts = {
         "learning_rate": best["learning_rate"],
         "epochs": best["epoch"],
@@ -86,11 +87,11 @@ def _write_checkpoint(folder: Path, network: Any, tokenizer: Any) -> Path:
     return folder
 
 
-def _score(checkpoint: Path, split: Split) -> Any:
+def _score(checkpoint: Path, split: Split, device: str) -> Any:
     """Validation probabilities from the files as an audit will read them, so that the threshold fits them."""
     from palpate.models.adapters import hf
 
-    model = hf.load(checkpoint.name, {"labels": split.labels}, folder=checkpoint.parent)
+    model = hf.load(checkpoint.name, {"labels": split.labels, "device": device}, folder=checkpoint.parent)
     return model.predict(Inputs.from_texts(split.validation.texts))
 
 

@@ -78,11 +78,10 @@ class TransformerTraining(Training):
 
     def _each_loss(self, notes: TokenisedNotes, rows: Ints) -> Any:
         """The weighted cross-entropy of each example, [note, label]."""
-        batch = {name: torch.from_numpy(array).to(self.device) for name, array in notes.batch(rows).items()}
+        batch = {name: self.tensor(array) for name, array in notes.batch(rows).items()}
         with self.autocast():
             logits = self.network(**batch).logits.float()
-        y = torch.from_numpy(notes.y[rows].astype(np.float32)).to(self.device)
-        weight = torch.from_numpy(notes.weight[rows].astype(np.float32)).to(self.device)
+        y, weight = (self.tensor(values[rows].astype(np.float32)) for values in (notes.y, notes.weight))
         if self.network.config.problem_type == "single_label_classification":
             logits = logits[:, 1:] - logits[:, :1]  # cross-entropy over two classes, as one label
         return torch.nn.functional.binary_cross_entropy_with_logits(logits, y, weight=weight, reduction="none")

@@ -57,7 +57,7 @@ class _ByPatient(NamedTuple):
     reason: str | None = None
 
 
-def _rate(hit: Mask, among: Mask, cases: LabelCases, level: float) -> _ByPatient:
+def rate_by_patient(hit: Mask, among: Mask, cases: LabelCases, level: float) -> _ByPatient:
     """The weighted share of `hit` among some cases, with an interval by patient; from the patients' own sums."""
     weight = np.where(among, cases.weight, 0.0)
     total, n = float(weight.sum()), int(among.sum())
@@ -79,7 +79,7 @@ def share_rows(writer: RowWriter, cases: LabelCases, model: str, label: str) -> 
     """The share of missing scores in all, in those with and in those without the label, and the difference."""
     everyone = np.ones(len(cases.missing), bool)
     sides = {SHARE: everyone, IN_POSITIVES: cases.positive, IN_NEGATIVES: ~cases.positive}
-    found = {metric: _rate(cases.missing, among, cases, writer.level) for metric, among in sides.items()}
+    found = {metric: rate_by_patient(cases.missing, among, cases, writer.level) for metric, among in sides.items()}
     for metric, rate in found.items():
         n_positive = int((sides[metric] & cases.positive).sum())
         ends = (rate.low, rate.high)
@@ -120,7 +120,7 @@ def bound_rows(
         yield writer.row(model, metric, label, cases.name, value, n=n, n_positive=n_positive, reason=why)
     if threshold is not None and threshold == threshold:
         flagged = np.where(cases.missing, -1.0, p) >= threshold
-        rate = _rate(flagged, cases.positive, cases, writer.level)
+        rate = rate_by_patient(flagged, cases.positive, cases, writer.level)
         yield writer.row(
             *(model, FOUND, label, cases.name, rate.value),
             n=n,
@@ -150,6 +150,6 @@ def arm_shares(audit: str, plan: Plan[Any], predictions: Predictions, model: str
         everyone = np.ones(len(rows), bool)
         for j, label in enumerate(plan.labels):
             cases = LabelCases(arm, lacking[rows, j], everyone, own, weight[rows])
-            rate = _rate(cases.missing, everyone, cases, writer.level)
+            rate = rate_by_patient(cases.missing, everyone, cases, writer.level)
             ends = (rate.low, rate.high)
             yield writer.row(model, SHARE, label, arm, rate.value, n=rate.n, interval=ends, reason=rate.reason)

@@ -19,6 +19,7 @@ import polars as pl
 
 from palpate.data.hospitals import Announce, Hospital
 from palpate.errors import CohortError
+from palpate.privacy import hides
 
 SUFFIXES = (".ndjson", ".ndjson.gz", ".jsonl", ".jsonl.gz")
 _BATCH = 5_000
@@ -27,6 +28,7 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 Json = Mapping[str, Any]
 
 
+@hides("resource")
 class Line(NamedTuple):
     """A resource, and where it is."""
 

@@ -74,6 +74,6 @@ class LabelAttentionNetwork(nn.Module):  # type: ignore[misc]
     def label_logits(self, ids: Any, mask: Any, label: Any) -> Any:
         """[text]: the logit of one label per text, without computing the others."""
         encoded = self.read(ids, mask)
-        weight = torch.softmax(self.pair_scores(encoded, torch.arange(len(label)), label), 1)
+        weight = torch.softmax(self.pair_scores(encoded, torch.arange(len(label), device=label.device), label), 1)
         gathered = torch.einsum("pn,pnd->pd", weight, encoded.values)
         return (gathered * self.weights[label]).sum(1) + self.bias[label]

@@ -20,12 +20,13 @@ from pydantic import Field
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
 from palpate.models import Model, Probabilities
+from palpate.models.devices import Device, DeviceOptions, changed_by, check_device, choose
 from palpate.models.networks import probabilities_of, require_torch
 from palpate.models.networks.coding import ENCODER, SHAPE_FILE, ChunkedShape, CodingShape, read_shape
 from palpate.models.networks.coding.tokens import TokenWindow, read_tokens
 from palpate.models.networks.coding.words import WORDS_FILE, WordSequence, WordWindow, read_window
 from palpate.models.options import Options, digest, existing, parse_options
-from palpate.models.text import attention_mask, batches_within, padded
+from palpate.models.text import attention_mask, padded
 from palpate.models.text.gradients import ATTENTION, ATTINGRAD, WAYS, attributions_of, gradient_sizes, token_scores
 from palpate.results import Asked, Attributions, no_attributions
 
@@ -34,15 +35,17 @@ WEIGHTS = "model.safetensors"
 _ROWS_PER_CALL = 64
 _CELLS = 4_000_000
 """Words times labels in one pass."""
+_BYTES_PER_CELL = 16
+"""Scores, attention and their products."""
 _PAIR_CELLS = 32_000_000
 """Numbers in one pass of an explanation."""
 
 
-class CodingModelOptions(Options):
+class CodingModelOptions(Options, DeviceOptions):
     """Options of a coding model in an audit."""
 
     batch_tokens: int = Field(default=16_384, ge=1)
-    """Words in one pass, padding included; fewer with thousands of labels."""
+    """Words in one pass, padding included; fewer with thousands of labels, as many as fit into memory on a GPU."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch, for the whole process; default: torch's own choice."""
 
@@ -61,13 +64,17 @@ class CodingModel(Model):
         fingerprint: str,
         batch_tokens: int = 16_384,
         rows_per_call: int | None = None,
+        device: Device | None = None,
     ) -> None:
         self.labels, self.fingerprint = labels, fingerprint
         self.rows_per_call = rows_per_call or _ROWS_PER_CALL
         self.window = window.reads
         self.explains = (*(("tagging",) if network.shape.tags else ()), ATTENTION, *WAYS, ATTINGRAD)
-        self._network, self._window = network.eval(), window
-        self._budget = max(min(batch_tokens, _CELLS // len(labels)), 1)
+        self._device, self._window = device or Device(), window
+        self._network = self._device.place(network)
+        self.runs_on, self.rounding = str(self._device), self._device.rounding
+        cells = max(_CELLS, (self._device.room(network) or 0) // _BYTES_PER_CELL)
+        self._budget = max(min(batch_tokens, cells // len(labels)), 1)
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Probabilities of the texts, in the order of the rows."""
@@ -75,9 +82,14 @@ class CodingModel(Model):
 
         read = self._window.read(inputs.texts)
         logits = np.empty((len(read), len(self.labels)))
+
+        def forward(rows: NDArray[np.int64]) -> Any:
+            return self._network(*self._tensors([read[row] for row in rows]))
+
         with torch.inference_mode():
-            for rows in batches_within(self._budget, n_words_of(read)):
-                logits[rows] = self._network(*self._tensors([read[row] for row in rows])).double().numpy()
+            for rows, found in self._device.passes(n_words_of(read), forward, budget=self._budget):
+                logits[rows] = found
+        self.notices = self._device.notices
         return probabilities_of(logits, "sigmoid")
 
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -102,21 +114,22 @@ class CodingModel(Model):
         places = [offsets[k] for k in which.reshape(-1)]
         ids, label = [one.ids.tolist() for one in pairs], np.asarray(asked.label)
         network, forward = self._network, self._logit
+        limits: dict[str, Any] = {"filler": self._window.padding, "device": self._device}
         if way in WAYS:
             blank = [self._window.blank(row) for row in ids]
-            how: dict[str, Any] = {"way": way, "network": network, "filler": self._window.padding, "baseline": blank}
+            how: dict[str, Any] = {"way": way, "network": network, "baseline": blank, **limits}
             return attributions_of(asked, places, token_scores(forward, network.embedding, ids, label, **how))
         scores = self._looks(read, which.reshape(-1), label, ATTENTION if way == ATTINGRAD else way)
         if way == ATTINGRAD:
-            sizes = gradient_sizes(forward, network.embedding, ids, label, filler=self._window.padding)
+            sizes = gradient_sizes(forward, network.embedding, ids, label, **limits)
             scores = [attention * size for attention, size in zip(scores, sizes, strict=True)]
         return attributions_of(asked, places, scores)
 
     def _tensors(self, read: Sequence[WordSequence]) -> tuple[Any, Any]:
-        return tensors(read, self._window.padding)
+        return tensors(read, self._window.padding, self._device)
 
     def _logit(self, tokens: Any, mask: Any, label: Any) -> Any:
-        return self._network.label_logits(tokens, mask.bool(), label)
+        return self._network.label_logits(tokens, mask.bool(), label).float()
 
     def _looks(
         self, read: list[WordSequence], text: NDArray[np.int64], label: NDArray[np.int64], way: str
@@ -126,28 +139,30 @@ class CodingModel(Model):
 
         out: list[NDArray[np.float64]] = [np.zeros(0)] * len(text)
         lengths = n_words_of(read)
+
+        def forward(rows: NDArray[np.int64]) -> Any:
+            encoded = self._network.read(*self._tensors([read[row] for row in rows]))
+            place = np.full(len(read), -1, dtype=np.int64)
+            place[rows] = np.arange(len(rows))
+            wanted = np.flatnonzero(place[text] >= 0)
+            step = max(_PAIR_CELLS // (encoded.mask.shape[1] * self._network.pair_size), 1)
+            starts = range(0, len(wanted), step)
+            parts = [wanted[first : first + step] for first in starts]
+            return torch.cat([self._pairs(encoded, place[text[part]], label[part], way) for part in parts])
+
         with torch.inference_mode():
-            for rows in batches_within(self._budget, lengths):
-                encoded = self._network.read(*self._tensors([read[row] for row in rows]))
-                place = np.full(len(read), -1, dtype=np.int64)
-                place[rows] = np.arange(len(rows))
-                wanted = np.flatnonzero(place[text] >= 0)
-                step = max(_PAIR_CELLS // (encoded.mask.shape[1] * self._network.pair_size), 1)
-                for first in range(0, len(wanted), step):
-                    pairs = wanted[first : first + step]
-                    found = self._pairs(encoded, place[text[pairs]], label[pairs], way)
-                    for pair, values in zip(pairs.tolist(), found, strict=True):
-                        out[pair] = values[: lengths[text[pair]]]
+            for rows, found in self._device.passes(lengths, forward, budget=self._budget):
+                wanted = np.flatnonzero(np.isin(text, rows))
+                for pair, values in zip(wanted.tolist(), found, strict=True):
+                    out[pair] = values[: lengths[text[pair]]].astype(np.float64)
         return out
 
-    def _pairs(self, encoded: Any, text: NDArray[np.int64], label: NDArray[np.int64], way: str) -> NDArray[np.float64]:
+    def _pairs(self, encoded: Any, text: NDArray[np.int64], label: NDArray[np.int64], way: str) -> Any:
         import torch
 
-        rows, labels = torch.from_numpy(text), torch.from_numpy(label)
-        scores = torch.softmax(self._network.pair_scores(encoded, rows, labels), 1)
-        if way == "tagging":
-            scores = torch.sigmoid(self._network.tags(encoded, scores, rows, labels))
-        return np.asarray(scores.double().numpy())
+        rows, labels = self._device.tensor(text), self._device.tensor(label)
+        scores = torch.softmax(self._network.pair_scores(encoded, rows, labels).float(), 1)
+        return torch.sigmoid(self._network.tags(encoded, scores, rows, labels)) if way == "tagging" else scores
 
 
 def n_words_of(read: Sequence[WordSequence]) -> NDArray[np.int64]:
@@ -155,12 +170,10 @@ def n_words_of(read: Sequence[WordSequence]) -> NDArray[np.int64]:
     return np.fromiter((len(one.ids) for one in read), dtype=np.int64, count=len(read))
 
 
-def tensors(read: Sequence[WordSequence], padding: int) -> tuple[Any, Any]:
+def tensors(read: Sequence[WordSequence], padding: int, device: Device) -> tuple[Any, Any]:
     """A network's inputs for some texts: ids and mask."""
-    import torch
-
     ids = padded([one.ids.tolist() for one in read], padding)
-    return torch.from_numpy(ids), torch.from_numpy(attention_mask(n_words_of(read)).astype(bool))
+    return device.tensor(ids), device.tensor(attention_mask(n_words_of(read)).astype(bool))
 
 
 # --- files ------------------------------------------------------------------------------------------------------
@@ -183,6 +196,7 @@ def write_coding(folder: Path, network: Any, window: WordWindow | TokenWindow) -
 def load_coding(home: Path, labels: tuple[str, ...], options: Mapping[str, Any]) -> CodingModel:
     """The model in a folder, checked: all files exist, and the weights fit the sizes."""
     own = parse_options(CodingModelOptions, f"palpate:{home.name}", options)
+    check_device(own)
     if own.labels is not None and len(own.labels) != len(labels):
         raise ConfigError(f"`labels` names {len(own.labels)} labels, but the model gives {len(labels)}", file=home)
     shape, file = read_shape(home), existing(WEIGHTS, home)
@@ -194,13 +208,15 @@ def load_coding(home: Path, labels: tuple[str, ...], options: Mapping[str, Any])
     if own.threads is not None:
         torch.set_num_threads(own.threads)
     files = [home / SHAPE_FILE, file, *(sorted((home / ENCODER).iterdir()) if chunked else [home / WORDS_FILE])]
+    answer_options = {"labels": own.labels or labels, "fingerprint": own.fingerprint}
     return CodingModel(
         _network(shape, window, len(labels), file),
         window,
         labels=own.labels or labels,
-        fingerprint=digest(VERSION, {"labels": own.labels or labels, "fingerprint": own.fingerprint}, files),
+        fingerprint=digest(VERSION, answer_options | changed_by(own), files),
         batch_tokens=own.batch_tokens,
         rows_per_call=own.batch_size,
+        device=choose(own),
     )
 
 

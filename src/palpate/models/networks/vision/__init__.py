@@ -22,9 +22,10 @@ from palpate.cases.columns import films
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError, ModelError, first_problem
 from palpate.models import Model, Probabilities
-from palpate.models.networks import device_of, probabilities_of, require_torch
+from palpate.models.devices import Device, DeviceOptions, changed_by, check_device, choose
+from palpate.models.networks import probabilities_of, require_torch
 from palpate.models.networks.vision.images import Pixels, read_all
-from palpate.models.networks.vision.layers import VisionShape, make_network, prepare
+from palpate.models.networks.vision.layers import VisionShape, make_network, normalise
 from palpate.models.options import Options, digest, existing, parse_options
 
 VERSION = "vision-1"
@@ -33,13 +34,11 @@ _ROWS_PER_CALL = 256
 Combine = Literal["mean", "max"]
 
 
-class VisionOptions(Options):
+class VisionOptions(Options, DeviceOptions):
     """Options of a trained network in an audit."""
 
     images_at_once: int = Field(default=32, ge=1)
     """Images in one forward pass."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute; auto: a GPU if there is one."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch, for the whole process; default: torch's own choice."""
     combine: Combine = "mean"
@@ -57,8 +56,9 @@ class VisionModel(Model):
     ) -> None:
         self.labels, self.fingerprint, self.shape = labels, fingerprint, shape
         self.rows_per_call = options.batch_size or _ROWS_PER_CALL
-        self._at_once, self._device = options.images_at_once, device_of(options.device)
-        self._network, self._how = network.to(self._device).eval(), options.combine
+        self._at_once, self._device, self._how = options.images_at_once, choose(options), options.combine
+        self._network = self._device.place(network)
+        self.runs_on, self.rounding = str(self._device), self._device.rounding
 
     def predict(self, inputs: Inputs) -> Probabilities:
         """Probabilities of the cases, in the order of the rows; an image that occurs twice is read once."""
@@ -81,6 +81,7 @@ class VisionModel(Model):
             n = min(self._at_once, len(files) - start)
             logits = logits_of(self._network, np.stack([next(images) for _ in range(n)]), self.shape, self._device)
             parts.append(probabilities_of(logits, "sigmoid"))
+        self.notices = self._device.notices
         return np.concatenate(parts)
 
     def visible_ends(self, texts: Sequence[str]) -> NDArray[np.int64]:
@@ -98,18 +99,23 @@ def combined(p: Probabilities, n_films: Sequence[int], how: Combine) -> Probabil
     return mean
 
 
-def logits_of(network: Any, pixels: Pixels, shape: VisionShape, device: str) -> NDArray[np.float64]:
-    """The outputs of a network in evaluation mode, before the sigmoid."""
+def logits_of(network: Any, pixels: Pixels, shape: VisionShape, device: Device) -> NDArray[np.float64]:
+    """The outputs of a network in evaluation mode, before the sigmoid; fewer images at a time where memory runs out."""
     import torch
 
+    one_each = np.ones(len(pixels), dtype=np.int64)
     with torch.inference_mode():
-        out = network(prepare(pixels, shape, device))
-    return np.asarray(out.cpu().numpy(), dtype=np.float64)
+        parts = dict[int, NDArray[np.float64]]()
+        forward = lambda rows: network(normalise(device.tensor(pixels[rows]).float()[:, None], shape))  # noqa: E731
+        for rows, found in device.passes(one_each, forward, budget=len(pixels)):
+            parts |= dict(zip(rows.tolist(), found.astype(np.float64), strict=True))
+    return np.stack([parts[row] for row in range(len(pixels))])
 
 
 def load_vision(home: Path, labels: tuple[str, ...], options: Mapping[str, Any]) -> VisionModel:
     """Read a folder that `palpate train cxr` wrote."""
     own = parse_options(VisionOptions, f"palpate:{home.name}", options)
+    check_device(own)
     shape_file, weights = existing(SHAPE_FILE, home), existing(WEIGHTS_FILE, home)
     require_torch("a model that reads images", "monai", "PIL")
     if own.threads is not None:
@@ -127,7 +133,7 @@ def load_vision(home: Path, labels: tuple[str, ...], options: Mapping[str, Any])
     _load(network, weights)
     named = own.labels or labels
     said = {"labels": named, "fingerprint": own.fingerprint} | ({"combine": "max"} if own.combine == "max" else {})
-    fingerprint = digest(VERSION, said, [shape_file, weights])
+    fingerprint = digest(VERSION, said | changed_by(own), [shape_file, weights])
     return VisionModel(network, shape, labels=named, fingerprint=fingerprint, options=own)
 
 

@@ -56,7 +56,8 @@ def _table() -> dict[str, Any]:
 
 
 @cache
-def _sex_of_word() -> dict[str, str]:
+def sex_of_words() -> dict[str, str]:
+    """The words that show a sex, with the sex."""
     table = _table()
     return {word: sex for sex in ("female", "male") for word in (*table[sex].split(), *table["work"][sex].split())}
 
@@ -84,7 +85,7 @@ def _phrases() -> tuple[tuple[str, str, re.Pattern[str]], ...]:
 @cache
 def sexed_words() -> tuple[str, ...]:
     """The words to scan for."""
-    return (*_sex_of_word(), *dict.fromkeys(first for first, _, _ in _phrases()))
+    return (*sex_of_words(), *dict.fromkeys(first for first, _, _ in _phrases()))
 
 
 @cache
@@ -105,7 +106,7 @@ def find_sexed(patient: DescribedPatient, base: str, of_spouse: Container[int] =
     if counted and not _is_of_birth(patient, counted):
         found["female"] = counted
     for hit in note.hits("sexed"):
-        sex = _sex_of_word().get(hit.word)
+        sex = sex_of_words().get(hit.word)
         if sex is None:
             sex, hit = _phrase(note, hit)
         if sex is None or _IN_KIN.match(note.text, hit.end, note.sentence(hit.start)[1]):

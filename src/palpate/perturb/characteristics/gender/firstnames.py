@@ -75,7 +75,7 @@ class Name(NamedTuple):
 
 
 @cache
-def _pairs() -> dict[str, tuple[str, str]]:
+def names() -> dict[str, tuple[str, str]]:
     """The gender and the counterpart of each name, by its lower-case form."""
     male = _table()["pairs"]
     return {m.lower(): ("male", f) for m, f in male.items()} | {f.lower(): ("female", m) for m, f in male.items()}
@@ -88,18 +88,19 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 @cache
-def _words() -> frozenset[str]:
+def name_words() -> frozenset[str]:
+    """Names that are words too: Mark, Will."""
     return frozenset(str(_table()["words"]).lower().split())
 
 
 def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
-    return {"first_name": tuple(_pairs()), "name": ("name",)}
+    return {"first_name": tuple(names()), "name": ("name",)}
 
 
 def is_first_name(word: str) -> bool:
     """Whether a word is in the list of first names."""
-    return word.lower() in _pairs()
+    return word.lower() in names()
 
 
 BOTH = "the patient's first name and its counterpart are both in the note"
@@ -127,7 +128,7 @@ def find_names(patient: DescribedPatient, base: str) -> tuple[list[Name], str | 
 
 
 def _name(note: ScannedNote, start: int, end: int) -> Name:
-    gender, counterpart = _pairs().get(note.text[start:end].lower(), (None, ""))
+    gender, counterpart = names().get(note.text[start:end].lower(), (None, ""))
     return Name(start, end, gender, counterpart)
 
 
@@ -194,14 +195,14 @@ def _is_somebody(note: ScannedNote, start: int) -> bool:
 def _is_loose(note: ScannedNote, hit: Hit, base: str) -> bool:
     """Whether a first name of the patient's gender belongs to nobody in particular: "do not bother Karen"."""
     text = note.text
-    if hit.word in _words():
+    if hit.word in name_words():
         return False
     if text.islower() or text.isupper():
-        found = _pairs()[hit.word][0] == base and not _is_somebody(note, hit.start)
+        found = names()[hit.word][0] == base and not _is_somebody(note, hit.start)
         return found and not _EPONYM.match(text, hit.end) and not _is_last(text, hit)
     if not text[hit.start].isupper() or text[hit.start : hit.end].isupper():
         return False
-    if _pairs()[hit.word][0] != base or _CAPITAL_BEFORE.search(text, max(0, hit.start - 20), hit.start):
+    if names()[hit.word][0] != base or _CAPITAL_BEFORE.search(text, max(0, hit.start - 20), hit.start):
         return False
     if _EPONYM.match(text, hit.end) or _ARTICLE_BEFORE.search(text, max(0, hit.start - 24), hit.start):
         return False
@@ -221,5 +222,5 @@ def _is_same(note: ScannedNote, hit: Hit, last: str) -> bool:
         return bool(last) and note.text[hit.end : hit.end + 1 + len(last)] == f" {last}" and note.text.islower()
     following = _NAME_NEXT.match(note.text, hit.end)
     if following is None:
-        return hit.word not in _words() or _ACTS.match(note.text, hit.end) is not None
+        return hit.word not in name_words() or _ACTS.match(note.text, hit.end) is not None
     return following.group(1).lower() == last

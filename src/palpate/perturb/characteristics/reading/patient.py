@@ -75,7 +75,7 @@ _EXAM = re.compile(r"\b(?:exam|examination|general|gen|appearance|constitutional
 _THIS = re.compile(r"\b(?:this|is an?|was an?|I['’]m an?|I am an?)\s+(?:[\w,-]+\s+){0,5}$", re.IGNORECASE)
 _INFANT_NEAR = re.compile(r"\b(?:infant|baby|newborn|neonate|old)[\s,]+(?:[A-Za-z-]+\s+){0,2}$", re.IGNORECASE)
 _INFANT_NEXT = re.compile(r"\s+(?:infant|baby|newborn|neonate|twin)\b", re.IGNORECASE)
-_NOT_A_PERSON = re.compile(
+NOT_A_PERSON = re.compile(
     _NAMES_DISEASE
     + r"|[\s-]+(?:gen|genital|genitalia|external|partners?|condoms?|factor|hormones?|connector|adapter|luer|nurses?|"
     r"chaperones?|providers?|physicians?|doctors?|residents?|aides?|driver|officers?|roommates?|friends?|relatives?|visitors?|callers?|"
@@ -329,7 +329,7 @@ class DescribedPatient:
         note, text = self.note, self.note.text
         if self.is_infant and not note.in_family(hit.start) and self._is_newborn(hit):
             return "patient"
-        if _NOT_A_PERSON.match(text, hit.end) or not belongs_to_patient(note, hit.start, hit.end):
+        if NOT_A_PERSON.match(text, hit.end) or not belongs_to_patient(note, hit.start, hit.end):
             return "other"
         if text[hit.end : hit.end + 1] in ("-", "/") or text[hit.start - 1 : hit.start] in ("-", "/"):
             return "other"

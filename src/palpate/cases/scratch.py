@@ -1,0 +1,64 @@
+"""Arrays that may be larger than memory: above a size they are in a temporary file without a name that ends with them.
+
+The system keeps as much of such a file in memory as there is room for, and takes it back where room is needed. They
+hold places, hashes and probabilities, and no text. TMPDIR says where the files are; it should be on a disk.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from palpate.errors import InputError
+
+IN_MEMORY = 1 << 28
+"""Bytes of the largest array that is kept in memory."""
+
+
+def empty(shape: int | tuple[int, ...], dtype: DTypeLike) -> Any:
+    """An array with any content, in memory or in a file.
+
+    >>> empty((3, 2), np.float64).shape
+    (3, 2)
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if size <= IN_MEMORY or not hasattr(os, "posix_fallocate"):
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile(prefix="palpate-") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)  # otherwise a full disk would end the process without a word
+        except OSError as error:
+            where, why = tempfile.gettempdir(), error.strerror
+            hint = "set TMPDIR to a folder on a larger disk"
+            raise InputError(f"no room for {size / 1e9:.1f} GB in {where} ({why})", hint=hint) from None
+        return np.asarray(np.memmap(file, dtype=dtype, mode="r+", shape=shape))
+
+
+def filled(shape: int | tuple[int, ...], value: float) -> Any:
+    """An array of floats that are all the same."""
+    array = empty(shape, np.float64)
+    array[...] = value
+    return array
+
+
+def taken(values: Any, rows: Any) -> Any:
+    """Some rows of an array, as `values[rows]`; without a second copy on the way."""
+    out = empty((len(rows), *values.shape[1:]), values.dtype)
+    np.take(values, rows, axis=0, out=out, mode="clip")  # which does not buffer, unlike the default
+    return out
+
+
+def columns(values: Any, which: Any) -> Any:
+    """Some columns of an array, as `values[:, which]`; all of them in their order are not copied.
+
+    >>> columns(np.eye(2), [1]).tolist()
+    [[0.0], [1.0]]
+    """
+    if np.array_equal(which, np.arange(values.shape[1])):
+        return values
+    out = empty((len(values), len(which)), values.dtype)
+    return np.take(values, which, axis=1, out=out, mode="clip")

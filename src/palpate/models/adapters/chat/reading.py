@@ -1,0 +1,206 @@
+"""From a chat completion to probabilities: which outcome it is, and what it says about each label."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from palpate.models.adapters.chat.options import ChatOptions
+from palpate.models.adapters.chat.refusals import declined, declined_in_words
+from palpate.models.adapters.chat.verdicts import Unreadable, read_choice, without_thoughts
+from palpate.results.plan import AnswerKind
+
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+_FENCED = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
+_EDGES = " \n\r\t▁Ġ\"'*`.,:;!()[]"
+_END_OF_THOUGHT = re.compile(r"</(?:think|thinking|reasoning)>")
+_SHORTEST_PREFIX = 2
+
+
+class AnswerReading(NamedTuple):
+    """What one answer says about one label."""
+
+    p: float
+    """NaN where it says nothing."""
+    outcome: AnswerKind
+    mass: float = math.nan
+    """The probability of all choices together, where log-probabilities tell."""
+    why: str = ""
+    """Why it could not be read, without the answer."""
+
+
+def nothing(outcome: AnswerKind, why: str = "", mass: float = math.nan) -> AnswerReading:
+    """An answer that says nothing."""
+    return AnswerReading(math.nan, outcome, mass, why)
+
+
+class NotAChat(Exception):
+    """The endpoint speaks another protocol; the message says what is missing."""
+
+
+def content_of(answer: Any, *, with_logprobs: bool) -> tuple[Mapping[str, Any], str, Any]:
+    """The choice of a completion, its text, and its log-probabilities."""
+    try:
+        choice = answer["choices"][0]
+        content = choice["message"].get("content")
+        if isinstance(content, list):  # parts, as some servers send them
+            content = "".join(str(part.get("text", "")) for part in content)
+        if not isinstance(content, str | None):
+            raise TypeError
+        if not with_logprobs or declined(choice):
+            return choice, content or "", None
+        tokens = (choice.get("logprobs") or {}).get("content")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise NotAChat("the answer is not a chat completion") from None
+    if not isinstance(tokens, list):
+        raise NotAChat("the answer has no log-probabilities")
+    return choice, content or "", tokens
+
+
+def readings(answer: Any, own: ChatOptions, labels: Sequence[str]) -> list[AnswerReading]:
+    """What an answer says about each label that it was asked about."""
+    choice, content, tokens = content_of(answer, with_logprobs=own.parser == "logprobs")
+    if declined(choice):
+        return [nothing(AnswerKind.REFUSED)] * len(labels)
+    if own.parser == "logprobs":
+        return [read_logprobs(tokens, own)] * len(labels)
+    text = without_thoughts(content)
+    if own.parser == "json":
+        return _from_json(text, own, labels)
+    return [_from_text(text, own)] * len(labels)
+
+
+def _from_text(text: str, own: ChatOptions) -> AnswerReading:
+    refused = declined_in_words(text)
+    if refused and own.parser != "yes-no":  # the numbers of a refusal are not its answer
+        return nothing(AnswerKind.REFUSED)
+    try:
+        return AnswerReading(parsed(text, own.parser, own.choices), AnswerKind.ANSWERED)
+    except Unreadable as problem:
+        return nothing(AnswerKind.REFUSED if refused else AnswerKind.UNREADABLE, str(problem))
+
+
+def parsed(answer: str, parser: str, choices: Mapping[str, float]) -> float:
+    """The probability that an answer states."""
+    if parser == "yes-no":
+        return read_choice(answer, choices)
+    if parser == "number":
+        return read_number(answer)
+    found = re.search(parser, answer)
+    if found is None or found[1] is None:
+        raise Unreadable("the regular expression does not match the answer")
+    return read_number(found[1]) if any(map(str.isdigit, found[1])) else read_choice(found[1], choices)
+
+
+def read_number(answer: str) -> float:
+    """The first number in an answer, if it is a probability; a percentage is a hundredth."""
+    found = _NUMBER.search(answer)
+    if found is None:
+        raise Unreadable("the answer contains no number")
+    behind = answer[found.end() :].lstrip(" *_`")
+    value = float(found[0].replace(",", "."))
+    if behind.startswith(("%", "percent")):
+        value /= 100
+    if behind.startswith("/") or not 0 <= value <= 1:
+        raise Unreadable("the first number in the answer is not a probability")
+    return value
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------
+
+
+def _from_json(text: str, own: ChatOptions, labels: Sequence[str]) -> list[AnswerReading]:
+    found = next(objects(text), None)
+    if found is None:
+        kind = AnswerKind.REFUSED if declined_in_words(text) else AnswerKind.UNREADABLE
+        return [nothing(kind, "the answer contains no JSON object")] * len(labels)
+    named = {str(name).strip().casefold(): value for name, value in found.items()}
+    return [_value(named.get(label.casefold()), label, own) for label in labels]
+
+
+def _value(value: Any, label: str, own: ChatOptions) -> AnswerReading:
+    try:
+        if isinstance(value, bool):
+            return AnswerReading(float(value), AnswerKind.ANSWERED)
+        if isinstance(value, int | float) and 0 <= value <= 1:
+            return AnswerReading(float(value), AnswerKind.ANSWERED)
+        if isinstance(value, str):
+            digits = any(map(str.isdigit, value))
+            return AnswerReading(read_number(value) if digits else read_choice(value, own.choices), AnswerKind.ANSWERED)
+    except Unreadable:
+        pass
+    return nothing(AnswerKind.UNREADABLE, f"the answer's JSON has no probability for '{label}'")
+
+
+def objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects of an answer: in code fences, or anywhere in it."""
+    decoder = json.JSONDecoder()
+    for part in (*_FENCED.findall(text), text):
+        at = part.find("{")
+        while at >= 0:
+            try:
+                found, end = decoder.raw_decode(part, at)
+            except (ValueError, RecursionError):
+                end = at + 1
+            else:
+                if isinstance(found, dict):
+                    yield found
+            at = part.find("{", end)
+
+
+# --- log-probabilities --------------------------------------------------------------------------------------
+
+
+def read_logprobs(tokens: Any, own: ChatOptions) -> AnswerReading:
+    """The mean of the choices' values, weighted by their probability at the first token of the answer."""
+    try:
+        alternatives = _first_token(tokens)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError):
+        return nothing(AnswerKind.UNREADABLE, "the answer has no top_logprobs for its first token")
+    mass = dict.fromkeys(own.choices, 0.0)
+    for token, p in alternatives.items():
+        chosen = _choice_of(token, own.choices)
+        if chosen is not None:
+            mass[chosen] += p
+    total = sum(mass.values())
+    if not 0 <= total <= 1 + 1e-3:
+        return nothing(AnswerKind.UNREADABLE, "the probabilities of the first token do not add up")
+    if total <= 0 or total < own.floor:
+        why = f"the choices have {total:.1%} of the probability of the first token, less than `floor`"
+        return nothing(AnswerKind.NO_CHOICE, why, min(total, 1.0))
+    p = sum(own.choices[word] * part for word, part in mass.items()) / total
+    return AnswerReading(min(max(p, 0.0), 1.0), AnswerKind.ANSWERED, min(total, 1.0))
+
+
+def _first_token(tokens: Any) -> dict[str, float]:
+    """The alternatives for the first token that says anything, with their probabilities."""
+    texts = [str(token["token"]) if "token" in token else "" for token in tokens]
+    thought = _END_OF_THOUGHT.search("".join(texts))
+    begin, passed = 0, 0
+    while thought is not None and begin < len(texts) and passed < thought.end():
+        passed += len(texts[begin])
+        begin += 1
+    at = next((k for k in range(begin, len(texts)) if texts[k].strip(_EDGES)), begin)
+    found = {str(each["token"]): float(each["logprob"]) for each in tokens[at]["top_logprobs"]}
+    if not found:
+        raise ValueError
+    if tokens[at].get("logprob") is not None:
+        found.setdefault(texts[at], float(tokens[at]["logprob"]))
+    if any(math.isnan(value) for value in found.values()):
+        raise ValueError
+    return {token: math.exp(value) for token, value in found.items()}
+
+
+def _choice_of(token: str, choices: Mapping[str, float]) -> str | None:
+    """The choice that a token is, or begins, if it is only one: " Yes", "yes" and "YES" are one, "Ne" begins "Nein"."""
+    word = token.strip(_EDGES)
+    same = [name for name in choices if (name == word if len(name) == 1 else name.casefold() == word.casefold())]
+    if same:
+        return same[0]
+    if len(word) < _SHORTEST_PREFIX:
+        return None
+    begun = [name for name in choices if name.casefold().startswith(word.casefold())]
+    return begun[0] if len(begun) == 1 else None

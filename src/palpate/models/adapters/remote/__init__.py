@@ -1,0 +1,307 @@
+"""JSON requests to a model behind a URL: an overall deadline, bounded retries, a few requests in flight, no leaks.
+
+Notes are patients: a host other than this machine is refused unless `allow_remote: true`, redirects are never
+followed, proxies of the environment are not used, and no error quotes a request, an answer or a header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import os
+import re
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import httpx
+from pydantic import Field
+
+from palpate.errors import ConfigError, ModelError
+from palpate.models.adapters.remote.connections import Connections, TooLarge
+from palpate.models.adapters.remote.pacing import Pacer, asked_to_wait, used_up
+from palpate.models.adapters.remote.said import error_of, shown
+from palpate.models.options import Options
+from palpate.privacy import hides
+
+Work = TypeVar("Work")
+Done = TypeVar("Done")
+
+MAY_CHANGE = "an endpoint can change behind its address"
+_RETRIED = {408, 425, 429, 500, 502, 503, 504}
+_MOST_WAITS = 50
+"""How often one request waits because the server says until when; such a wait is no failure."""
+_NOT_BUSY = ("insufficient_quota", "billing_hard_limit_reached")
+"""With status 429: the account is empty, which no wait mends."""
+_LARGEST_ANSWER = 64 * 2**20
+
+
+class RemoteOptions(Options):
+    """Options of every model behind a URL."""
+
+    timeout: float = Field(default=60.0, gt=0)
+    """Seconds for one request, from connecting to the last byte of the answer."""
+    retries: int = Field(default=3, ge=0)
+    """How often a request is repeated after a time-out, a broken connection, or a status such as 429 or 503."""
+    backoff: float = Field(default=0.5, ge=0)
+    """Seconds before the first repetition, doubled each time."""
+    longest_wait: float = Field(default=600.0, gt=0)
+    """Seconds that a server may ask to be left alone (Retry-After, x-ratelimit-reset-*); the run ends if it asks for
+    more, and `--resume` continues it."""
+    concurrency: int = Field(default=4, ge=1)
+    """Requests in flight at the same time."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Sent with each request; `${NAME}` is replaced from the environment, so that no secret is in the file."""
+    allow_remote: bool = False
+    """Allow texts to leave this machine."""
+
+
+class Status(NamedTuple):
+    """An answer, whatever it says."""
+
+    code: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def good(self) -> bool:
+        """Whether it is an answer to what was asked."""
+        return 200 <= self.code < 300
+
+
+@hides("hidden")
+class Told(NamedTuple):
+    """What may be shown of a server's error: no word of `hidden`, unless it is one of `known`."""
+
+    hidden: Sequence[str] = ()
+    known: Sequence[str] = ()
+
+
+def _nothing() -> None:
+    """What is done before each try, where nothing is counted."""
+
+
+class Endpoint:
+    """One URL, with connections that stay open between requests.
+
+    Requests run on an event loop of the endpoint's own thread, because a deadline that also holds for a server that
+    drips bytes needs cancellation, and because the caller may be in an event loop already (a notebook).
+    """
+
+    def __init__(self, url: str, options: RemoteOptions) -> None:
+        self._url = checked_url(url, allow_remote=options.allow_remote)
+        self.name = str(self._url.copy_with(query=None, fragment=None))
+        """The address as errors show it: a query may contain a key."""
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._headers |= expanded_headers(options.headers)
+        self._options, self._pacer = options, Pacer()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def map(
+        self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work], *, finish: bool = False
+    ) -> list[Done]:
+        """The function's results in order, `concurrency` at a time.
+
+        The first failure cancels the rest; with `finish`, what is in flight is waited for, because it is paid for.
+        """
+        return self._run(self._gather(function, items, finish=finish))
+
+    async def post(self, message: Mapping[str, Any], *, case: str | None) -> Any:
+        """The answer to a JSON message, as parsed JSON; errors name `case` and never quote the message."""
+        status = await self.exchange(message, case=case)
+        if not status.good:
+            raise self.refused(status, case=case)
+        return self.parsed(status, case=case)
+
+    async def exchange(
+        self,
+        message: Mapping[str, Any],
+        *,
+        case: str | None,
+        told: Told | None = None,
+        before: Callable[[], None] = _nothing,
+    ) -> Status:
+        """The answer to a JSON message, also where it is a refusal (400); `before` is called before each try."""
+        return await self._answer("POST", json.dumps(message).encode("ascii"), case, told, before)
+
+    def parsed(self, status: Status, *, case: str | None) -> Any:
+        """The JSON of an answer."""
+        try:
+            return json.loads(status.body)
+        except ValueError:
+            streams = status.body.lstrip().startswith((b"data:", b"event:"))
+            problem = "the answer is a stream of events, not JSON" if streams else "the answer is not JSON"
+            raise self.error(problem, case=case, hint="turn streaming off" if streams else None) from None
+
+    def get(self) -> Status:
+        """The answer to a GET."""
+        return self._run(self._answer("GET", None, None))
+
+    def refused(
+        self, status: Status, *, case: str | None, told: Told | None = None, hint: str | None = None, tries: int = 1
+    ) -> ModelError:
+        """The error for an answer that is none; with `told`, what the server says about it."""
+        problem = f"the endpoint answered with HTTP status {status.code}" + (f" (tried {tries} times)" * (tries > 1))
+        said = "" if told is None else self.said(status, told)
+        return self.error(f'{problem}: "{said.rstrip(".")}"' if said else problem, case=case, hint=hint)
+
+    def said(self, status: Status, told: Told) -> str:
+        """What the server says about an error, without notes and keys."""
+        _, text = error_of(status.body)
+        return shown(text, (*told.hidden, *self._headers.values(), str(self._url)), told.known)
+
+    def error(self, problem: str, *, case: str | None = None, hint: str | None = None) -> ModelError:
+        """An error that names the endpoint."""
+        return ModelError(problem, model=self.name, case=case or None, hint=hint)
+
+    def close(self) -> None:
+        """End the connections and the thread."""
+        if self._loop is not None:
+            self._run(self._connections.close())
+            self._stop()
+            self._thread.join()
+            self._loop = None
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(loop,), name="palpate-http", daemon=True)
+        self._thread.start()
+        self._stop = weakref.finalize(self, loop.call_soon_threadsafe, loop.stop)
+        self._connections = Connections(self._url, self._headers, largest=_LARGEST_ANSWER)
+        return loop
+
+    def _run(self, work: Coroutine[Any, Any, Done]) -> Done:
+        if self._loop is None:
+            self._loop = self._start()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C must not leave requests in flight
+            future.cancel()
+            raise
+
+    async def _gather(
+        self, function: Callable[[Work], Awaitable[Done]], items: Sequence[Work], *, finish: bool
+    ) -> list[Done]:
+        """A few workers that each take the next item; a task per item would cost more than the requests."""
+        todo, results, failed = iter(enumerate(items)), dict[int, Done](), list[Exception]()
+
+        async def work() -> None:
+            for k, item in todo:
+                if failed:
+                    return
+                try:
+                    results[k] = await function(item)
+                except Exception as error:
+                    failed.append(error)
+                    if not finish:
+                        raise
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._options.concurrency, len(items))):
+                    group.create_task(work())
+        except ExceptionGroup:
+            pass
+        if failed:
+            raise failed[0]
+        return [results[k] for k in range(len(items))]
+
+    async def _answer(
+        self,
+        method: str,
+        body: bytes | None,
+        case: str | None,
+        told: Told | None = None,
+        before: Callable[[], None] = _nothing,
+    ) -> Status:
+        """The answer to the first try that gets one; a wait that the server asks for is not counted as a failure."""
+        n, waits, tries = 0, 0, self._options.retries + 1
+        while True:
+            await self._pacer.wait()
+            before()
+            status = await self._try(method, body, case)
+            wait = asked_to_wait(status.headers) if isinstance(status, Status) else 0.0
+            if isinstance(status, Status):
+                self._pause(max(wait if status.code in _RETRIED else 0.0, used_up(status.headers)), case)
+                if status.code not in _RETRIED or (status.code == 429 and error_of(status.body)[0] in _NOT_BUSY):
+                    return status
+            n, waits = (n, waits + 1) if wait > 0 and waits < _MOST_WAITS else (n + 1, waits)
+            if n < tries:
+                await asyncio.sleep(self._options.backoff * 2 ** max(n - 1, 0) if wait == 0 else 0)
+            elif isinstance(status, Status):
+                raise self.refused(status, case=case, told=told, tries=tries)
+            else:
+                raise self.error(f"{status} (tried {tries} times)", case=case)
+
+    def _pause(self, seconds: float, case: str | None) -> None:
+        if seconds > self._options.longest_wait:
+            problem = f"the endpoint asks to be left alone for {seconds:,.0f} s, longer than longest_wait allows"
+            raise self.error(problem, case=case, hint="continue later with --resume; what was scored is kept")
+        self._pacer.pause(seconds)
+
+    async def _try(self, method: str, body: bytes | None, case: str | None) -> Status | str:
+        """One try: an answer, or what went wrong."""
+        try:
+            async with asyncio.timeout(self._options.timeout):
+                status = Status(*await self._connections.request(method, body))
+        except TimeoutError:
+            return f"no answer within {self._options.timeout:g} s"
+        except TooLarge:
+            raise self.error(f"the answer is larger than {_LARGEST_ANSWER >> 20} MB", case=case) from None
+        except (OSError, EOFError) as error:
+            return f"the connection failed ({type(error).__name__})"
+        if 300 <= status.code < 400:
+            redirect = f"the endpoint redirects (HTTP status {status.code}), which is not followed"
+            raise self.error(redirect, case=case, hint="give the final URL")
+        return status
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
+
+
+def checked_url(url: str, *, allow_remote: bool) -> httpx.URL:
+    """The parsed URL, if texts may be sent there."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        raise ConfigError(f"'{url}' is not a URL") from None
+    host = parsed.host
+    if not host:
+        raise ConfigError(f"'{url}' names no host", hint="a URL is like http://127.0.0.1:8000/predict")
+    if parsed.userinfo:
+        raise ConfigError(f"the URL of the model at {host} contains a user or password", hint="use `headers`")
+    if not allow_remote and not is_loopback(host):
+        raise ConfigError(
+            f"{host} is not this machine, and texts would be sent there",
+            hint="allow_remote: true permits it",
+        )
+    return parsed
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address stands for this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def expanded_headers(templates: Mapping[str, str]) -> dict[str, str]:
+    """Headers with the values of environment variables; errors name the header, never its value."""
+    headers = {}
+    for name, template in templates.items():
+        missing = [key for key in re.findall(r"\$\{(\w+)\}", template) if key not in os.environ]
+        if missing:
+            raise ConfigError(f"the header '{name}' needs the environment variable {missing[0]}, which is not set")
+        value = re.sub(r"\$\{(\w+)\}", lambda found: os.environ[found[1]], template)
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not re.fullmatch(r"[ -~\t]*", value):
+            raise ConfigError(f"the header '{name}' contains a character that HTTP does not allow")
+        headers[name] = value
+    return headers

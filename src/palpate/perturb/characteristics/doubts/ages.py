@@ -1,0 +1,244 @@
+"""Ages: words that only some ages allow, whoever's they are, and numbers that may be the age and were not changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
+from typing import NamedTuple
+
+from palpate.cases.edits import Edit
+from palpate.files import read_resource
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import CHILDREN
+
+_OLDEST = 200
+_CHILD = 16
+"""Younger patients' notes are a child's in more ways than can be told."""
+_YEARS_BEFORE_HABIT = 14
+_NUMBER = re.compile(r"\b\d\d(?!\d)")
+_YEARS_LONG = re.compile(
+    r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
+    re.IGNORECASE,
+)
+_AGO = re.compile(r"\b(?:in|over|within|next|every|for\s+the\s+next|q)\s+~?$", re.IGNORECASE)
+_AGE_AFTER = re.compile(
+    r"[\s-]?(?:y\.?/?\s?o\b|yr|years?[\s-]old|y\b|[MFmf]\b|(?:trans|man|woman|male|female|lady|gentleman|RH[MFW])\b)",
+    re.IGNORECASE,
+)
+_YEARS_AFTER = re.compile(r"[\s-]?(?:y|yrs?|years?)[\s-]+(?!ago|history|hx|later|prior)[a-z]", re.IGNORECASE)
+""" "17 year olld", in a note without another age."""
+_AGE_BEFORE = re.compile(
+    r"(?:\b(?:age|aged|ages|turned|turns|turning)\s*[:=]?\s*(?:of\s+)?|\b(?:is|now)\s+)$", re.IGNORECASE
+)
+_UNIT_AFTER = re.compile(
+    r"\s?(?:%|mg|mcg|ml|cc|kg|lb|cm|mm|bpm|units?|min|hrs?|hours?|days?|weeks?|wks?|months?|mos?|/|\.\d|:|pack|py|°|degrees|[CF]\b|in\b|years?\s+(?:ago|of\b|history))",
+    re.IGNORECASE,
+)
+_OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
+_DIGIT_BEFORE = re.compile(r"\d[\s-]?$")
+_PAST = re.compile(r"(?:\bat|@|\bage|\baged)\s*(?:age\s*)?$", re.IGNORECASE)
+_MEASURED = re.compile(
+    r"\b(?:sats?|satting|o2|spo2|hr|rate|ef|bp|temp|bmi|a1c|wt|weight|level|stable|set|running|dilated|pulse|rr|score|gtt|drip|dose|mg|units|"
+    r"looked|pain|volume|flow|peep|fio2|hgb|hct|plts?|inr|glucose|sugars?|cr|measur\w+|peaked|discharge\w*)\b[^.;]{0,14}$",
+    re.IGNORECASE,
+)
+_DECADE = re.compile(r"['’]?s\b")
+_IN_HIS = re.compile(r"\bin\s+(?:his|her|their|the)?\s*(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
+_AT = re.compile(r"\b(?:at|age|aged|@|is|was)\s*(?:age\s*)?$", re.IGNORECASE)
+_BIRTH = re.compile(r"(?:\s+(?:of\s+birth|in|on))?[\s:.)-]*(?:\[\*\*)?(?:[A-Z][a-z]+\s+)?\d[\d/., -]*", re.IGNORECASE)
+_SIBLINGS = frozenset(["brother", "sister", "sibling", "brothers", "sisters", "siblings", "sis", "bro", "twin"])
+_SPOUSES = frozenset(["husband", "wife", "spouse", "partner", "husb", "hubby"])
+
+
+class AgeWord(NamedTuple):
+    """A row of crude.yaml: what must be around its words, and the ages that they allow."""
+
+    low: int
+    high: int
+    kin: tuple[int, int] | None
+    before: re.Pattern[str] | None
+    after: re.Pattern[str] | None
+    not_before: re.Pattern[str] | None
+    not_after: re.Pattern[str] | None
+    not_near: re.Pattern[str] | None
+    either: bool
+
+    def allows(self, note: ScannedNote, hit: Hit) -> tuple[int, int] | None:
+        """The ages that the word allows here; None if it says nothing."""
+        text, (first, last) = note.text, note.sentence(hit.start)
+        low, high = max(first, hit.start - 48), min(last, hit.end + 48)
+        is_before = self.before is not None and self.before.search(text, low, hit.start) is not None
+        is_after = self.after is not None and self.after.match(text, hit.end, high) is not None
+        if (self.before or self.after) and not (is_before or is_after):
+            return None
+        if self.before and self.after and not self.either and not (is_before and is_after):
+            return None
+        if self.not_before and self.not_before.search(text, low, hit.start):
+            return None
+        if self.not_after and self.not_after.match(text, hit.end, high):
+            return None
+        if self.not_near and (note.in_family(hit.start) or self.not_near.search(text, max(first, low), high)):
+            return None
+        if self.kin and any(first <= one.start < last for one in note.hits("kin_age") if one.word in CHILDREN):
+            return self.kin
+        return self.low, self.high
+
+
+@cache
+def _rows() -> dict[str, tuple[AgeWord, ...]]:
+    found: dict[str, list[AgeWord]] = {}
+    for row in read_resource("palpate.perturb.characteristics.doubts", "crude.yaml")["ages"]:
+        keys = ("before", "after", "not_before", "not_after", "not_near")
+        patterns = {key: re.compile(row[key], re.IGNORECASE) if key in row else None for key in keys}
+        kin = (row["kin"][0], row["kin"][1]) if "kin" in row else None
+        one = AgeWord(row["ages"][0], row["ages"][1], kin, either="either" in row, **patterns)
+        for word in row["words"].lower().split():
+            found.setdefault(word, []).append(one)
+    return {word: tuple(rows) for word, rows in found.items()}
+
+
+def triggers() -> dict[str, tuple[str, ...]]:
+    """The words to scan for, by tag."""
+    return {
+        "sure:age": tuple(_rows()),
+        "sure:kin_age": (*_SIBLINGS, *_SPOUSES),
+        "sure:birth": ("dob", "born", "birth", "birthdate"),
+    }
+
+
+class AgeDoubts:
+    """The ages of which the second reader is sure in a note; `edits` are those of any age."""
+
+    def __init__(self, patient: DescribedPatient, edits: Sequence[Edit]) -> None:
+        self._patient, self._note = patient, patient.note
+        own = [(age.start, age.end) for age in patient.own_ages]
+        self._spans = [*own, *((edit.start, edit.end) for edit in edits)]
+
+    def against(self, group: str) -> str | None:
+        """A word that does not allow an age."""
+        years = 90 if group == "90+" else int(group)
+        if self._bounds[0] <= years <= self._bounds[1]:
+            return None
+        return next((f"'{word}' at this age" for word, low, high in self._limits if not low <= years <= high), None)
+
+    @cached_property
+    def _told(self) -> set[int]:
+        return {age.value for age in self._patient.own_ages if age.value is not None and age.style != "decade"}
+
+    @cached_property
+    def _limits(self) -> list[tuple[str, int, int]]:
+        """The words, and the lowest and highest age that they allow."""
+        rows, note = _rows(), self._note
+        found = []
+        for hit in note.hits("sure:age"):
+            for row in rows[hit.word]:
+                allowed = row.allows(note, hit)
+                if allowed:
+                    found.append((hit.word, *allowed))
+        return [*found, *self._long_ago(), *self._of_kin()]
+
+    @cached_property
+    def _bounds(self) -> tuple[int, int]:
+        """The ages that all words allow."""
+        lows, highs = [low for _, low, _ in self._limits], [high for *_, high in self._limits]
+        return max(lows, default=0), min(highs, default=_OLDEST)
+
+    @cached_property
+    def left(self) -> str | None:
+        """What may be the age, and would stay."""
+        if self._told and min(self._told) < _CHILD:
+            return "a child's note"
+        text = self._note.text
+        if any(self._is_unmoved(hit.end) for hit in self._note.hits("sure:birth")):
+            return "a date of birth would stay"
+        if any(self._is_unread(hit) for hit in self._note.hits("year")):
+            return "an age that was not read"
+        for match in self._numbers:
+            start, end = match.span()
+            if text[start - 1 : start] in ("/", ".", "-", ":", "#", "$"):
+                continue
+            if self._may_be_age(int(match.group()), start, end) and not self._is_of_others(start):
+                return "a number that may be the age"
+        return None
+
+    def _is_unread(self, hit: Hit) -> bool:
+        """Whether an age with its unit was not changed: "14-1/2-year-old"."""
+        told = _OLD.match(self._note.text, hit.end) if hit.word not in ("yo",) else True
+        if not told or not _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 3), hit.start):
+            return False
+        near = any(-6 <= start - hit.start <= 0 or hit.start - 6 <= end <= hit.start for start, end in self._spans)
+        return not near and not self._is_of_others(hit.start)
+
+    def _is_unmoved(self, end: int) -> bool:
+        """Whether a date of birth is not moved with the age."""
+        date = _BIRTH.match(self._note.text, end)
+        return date is not None and not any(end <= start <= date.end() for start, _ in self._spans)
+
+    def _may_be_age(self, value: int, start: int, end: int) -> bool:
+        text = self._note.text
+        if value % 10 == 0 and _DECADE.match(text, end):
+            return _IN_HIS.search(text, max(0, start - 24), start) is not None
+        near = any(abs(value - told) <= 1 for told in self._told)
+        if _UNIT_AFTER.match(text, end):
+            return False
+        if not self._told and _YEARS_AFTER.match(text, end):
+            return True
+        if _AGE_AFTER.match(text, end):
+            return near or not self._told
+        return near and _AGE_BEFORE.search(text, max(0, start - 16), start) is not None
+
+    def _is_of_others(self, start: int) -> bool:
+        first, last = self._note.sentence(start)
+        return any(first <= hit.start < last for hit in self._note.hits("people"))
+
+    @cached_property
+    def _numbers(self) -> list[re.Match[str]]:
+        """The numbers of two digits that are not changed."""
+        changed = {start for start, _ in self._spans}
+        return [match for match in _NUMBER.finditer(self._note.text) if match.start() not in changed]
+
+    def _long_ago(self) -> Iterator[tuple[str, int, int]]:
+        """Durations and past ages: a roofer for 30 years, an operation at 45."""
+        for match in self._numbers:
+            if match.group() < "08":
+                continue
+            years = self._duration(match)
+            if years:
+                yield "years", years + _YEARS_BEFORE_HABIT, _OLDEST
+            if "18" <= match.group() < "90" and self._is_past(*match.span()):
+                yield "a past age", int(match.group()), _OLDEST
+
+    def _duration(self, match: re.Match[str]) -> int:
+        """How many years a habit takes at least; 0 if the number is none."""
+        text, start = self._note.text, match.start()
+        long = _YEARS_LONG.match(text, match.end())
+        if long is None or text[start - 1 : start] in ("/", ".", "-") or self._is_of_others(start):
+            return 0
+        packs = long.group("pack") or long.group("py")
+        ago = _AGO.search(text, max(0, start - 16), start)
+        return 0 if ago else int(match.group()) // 2 if packs else int(match.group())
+
+    def _is_past(self, start: int, end: int) -> bool:
+        """Whether a number may be an age in the past: "BSO at 45"."""
+        text = self._note.text
+        lead = _PAST.search(text, max(0, start - 8), start)
+        if lead is None or _UNIT_AFTER.match(text, end):
+            return False
+        return not _MEASURED.search(text, max(0, lead.start() - 24), lead.start()) and not self._is_of_others(start)
+
+    def _of_kin(self) -> Iterator[tuple[str, int, int]]:
+        """The age of a brother or a spouse: not far from the patient's."""
+        text = self._note.text
+        for hit in self._note.hits("sure:kin_age"):
+            _, last = self._note.sentence(hit.start)
+            others = (one.start for one in self._note.hits("people") if one.start >= hit.end)
+            last = min(last, next(others, last), hit.end + 60)
+            for match in _NUMBER.finditer(text, hit.end, last):
+                if _UNIT_AFTER.match(text, match.end()):
+                    continue
+                said = _AT.search(text, hit.end, match.start()) or _AGE_AFTER.match(text, match.end())
+                if said or not text[hit.end : match.start()].strip(" ,("):
+                    years = int(match.group())
+                    yield hit.word, years - 22, years + 22 if hit.word in _SPOUSES else _OLDEST

@@ -1,0 +1,171 @@
+"""A real PostgreSQL with OMOP's tables: read like files; refusals are one sentence; the password is nowhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from palpate.data.cohorts.omop import build_omop
+from tests.data.standards.omop_files import COLUMNS, hospital, write
+from tests.e2e.command_line import CommandLine
+
+pytestmark = pytest.mark.slow
+PASSWORD = "s3cret-of-the-hospital"
+TYPES = {"_id": "bigint", "_date": "date", "_datetime": "timestamp", "year_of_birth": "int"}
+
+
+class Server(NamedTuple):
+    host: str
+    folder: Path
+    """The same tables as files."""
+
+    def address(self, *, password: str = PASSWORD, base: str = "postgres") -> str:
+        return f"postgresql://tester:{password}@{self.host}/{base}"
+
+
+def binaries() -> Path | None:
+    found = shutil.which("initdb")
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: int(p.parent.name), reverse=True)
+    return next(iter(versions), None) or (Path(found).resolve().parent if found else None)
+
+
+def unprivileged() -> dict[str, str]:
+    """PostgreSQL does not run as root."""
+    return {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    place = binaries()
+    if place is None:
+        pytest.skip("PostgreSQL is not installed (Debian's package postgresql)")
+    with tempfile.TemporaryDirectory(prefix="palpate-pg-") as name:
+        folder = Path(name)
+        tables = write(folder / "csv", hospital())
+        (folder / "password").write_text(PASSWORD)
+        data, user = folder / "data", unprivileged()
+        data.mkdir()
+        for path in (folder, data, folder / "password"):
+            path.chmod(0o700)
+            if user:
+                shutil.chown(path, user["user"], user["group"])
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        setup = [
+            "-D",
+            str(data),
+            "-U",
+            "tester",
+            "--auth=scram-sha-256",
+            f"--pwfile={folder / 'password'}",
+            "--no-sync",
+        ]
+        subprocess.run([place / "initdb", *setup], check=True, capture_output=True, cwd="/", **user)  # type: ignore[call-overload]
+        run = [place / "postgres", "-D", str(data), "-h", "127.0.0.1", "-p", str(port), "-k", str(folder), "-F"]
+        with (
+            tempfile.TemporaryFile() as log,
+            subprocess.Popen(run, stdout=log, stderr=log, cwd="/", **user) as running,  # type: ignore[call-overload]
+        ):
+            try:
+                ask = {
+                    **os.environ,
+                    "PGPASSWORD": PASSWORD,
+                    "PGHOST": "127.0.0.1",
+                    "PGPORT": str(port),
+                    "PGUSER": "tester",
+                }
+                _wait(place, ask)
+                _fill(place, ask, tables)
+                yield Server(f"127.0.0.1:{port}", tables)
+            finally:
+                running.terminate()
+
+
+def _wait(place: Path, ask: dict[str, str]) -> None:
+    for _ in range(300):
+        if subprocess.run([place / "pg_isready"], env=ask, capture_output=True, check=False).returncode == 0:
+            return
+        time.sleep(0.1)
+    pytest.fail("PostgreSQL did not start")
+
+
+def _fill(place: Path, ask: dict[str, str], tables: Path) -> None:
+    script = ["CREATE SCHEMA cdm;", "CREATE SCHEMA broken;", "CREATE TABLE broken.person (person_id int);"]
+    script.append("CREATE TABLE broken.visit_occurrence (visit_occurrence_id int, person_id int);")
+    for file in tables.iterdir():
+        kinds = [
+            f"{column} {next((kind for end, kind in TYPES.items() if column.endswith(end)), 'text')}"
+            for column in COLUMNS[file.stem]
+        ]
+        script.append(f"CREATE TABLE cdm.{file.stem} ({', '.join(kinds)});")
+        columns = ", ".join(COLUMNS[file.stem])
+        script.append(f"COPY cdm.{file.stem} ({columns}) FROM STDIN WITH (FORMAT csv, HEADER);")
+        script += [file.read_text().rstrip("\n"), "\\."]
+    text = "\n".join(script) + "\n"
+    psql = [place / "psql", "-d", "postgres", "-q", "-v", "ON_ERROR_STOP=1"]
+    subprocess.run(psql, env=ask, input=text, text=True, check=True, capture_output=True)
+
+
+@pytest.fixture
+def palpate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[CommandLine]:
+    """The command line; afterwards, no file that it wrote has the password."""
+    monkeypatch.chdir(tmp_path)
+    yield CommandLine(capsys, monkeypatch)
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or PASSWORD.encode() not in file.read_bytes(), file
+
+
+def test_the_same_cohort_as_from_files(server: Server, palpate: CommandLine, tmp_path: Path) -> None:
+    ran = palpate(
+        "cohort", "omop", "--source", server.address(), "--out", "omop.parquet", "--set", "database_schema=cdm"
+    )
+    assert ran.code == 0, ran.err
+    assert PASSWORD not in ran.out + ran.err
+    assert palpate("cohort", "omop", "--source", server.folder, "--out", "files/omop.parquet").code == 0
+    import polars as pl
+
+    assert pl.read_parquet("omop.parquet").equals(pl.read_parquet("files/omop.parquet"))
+    assert len(build_omop(server.folder).cohort) == 3
+
+
+def test_the_password_of_the_environment(server: Server, palpate: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALPATE_DB_PASSWORD", PASSWORD)
+    address = f"postgresql://tester@{server.host}/postgres"
+    assert (
+        palpate("cohort", "omop", "--source", address, "--out", "o.parquet", "--set", "database_schema=CDM").code == 0
+    )
+
+
+def test_refusals(server: Server, palpate: CommandLine, tmp_path: Path) -> None:
+    def refused(address: str, *more: str) -> str:
+        ran = palpate("cohort", "omop", "--source", address, "--out", "no.parquet", *more)
+        assert ran.code == 2
+        assert ran.err.count("palpate: ") == 1
+        assert PASSWORD not in ran.out + ran.err
+        assert server.host not in ran.err
+        assert not list(tmp_path.glob("no.*"))
+        return ran.err
+
+    cdm = ("--set", "database_schema=cdm")
+    assert "refused the user or the password" in refused(server.address(password="wrong-" + PASSWORD[::-1]), *cdm)
+    assert "no database of this name" in refused(server.address(base="nothing"), *cdm)
+    assert "has no schema 'public' with tables" in refused(server.address())
+    assert "the table DEATH is missing; it says who died" in refused(server.address(), *cdm, "--set", "outcome=death")
+    broken = ("--set", "database_schema=broken")
+    assert "table broken.visit_occurrence, column 'visit_concept_id': column not found" in refused(
+        server.address(), *broken
+    )
+    gone = f"postgresql://tester:{PASSWORD}@127.0.0.1:1/postgres"
+    assert "can't be reached" in refused(gone, *cdm)
