@@ -63,12 +63,17 @@ class SecondReader(NamedTuple):
         else:
             key = (altered.name, altered.group)
             if key not in known.by_kind:
-                known.by_kind[key] = self._word(patient, altered) or odd_place(patient.note.text, altered.edits)
+                known.by_kind[key] = self._word(patient, altered, known) or odd_place(patient.note.text, altered.edits)
             why = known.by_kind[key]
         return f"{REASON}: {why}" if why else None
 
-    def _word(self, patient: DescribedPatient, altered: AlteredTo) -> str | None:
+    def _word(self, patient: DescribedPatient, altered: AlteredTo, known: NoteDoubts) -> str | None:
         if altered.name != "gender":
             return topics.topic_doubt(patient, altered) if self.contradictions else None
         against = genders.contradiction(patient, altered) if self.contradictions else None
-        return against or genders.left_over(patient, altered)
+        if against:
+            return against
+        alike = ("left over", genders.wording(altered.group))
+        if alike not in known.by_kind:
+            known.by_kind[alike] = genders.left_over(patient, altered)
+        return known.by_kind[alike]

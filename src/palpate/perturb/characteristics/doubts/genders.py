@@ -130,6 +130,11 @@ def triggers() -> dict[str, tuple[str, ...]]:
     }
 
 
+def wording(group: str) -> str:
+    """What a group is worded as: a transgender woman as a woman, with one word more."""
+    return _WORDING.get(group, group)
+
+
 def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
     """A word that may contradict the group: of a sex, or of a transition."""
     group, told = altered.group, altered.found.identity.is_told
@@ -142,17 +147,17 @@ def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
 def left_over(patient: DescribedPatient, altered: AlteredTo) -> str | None:
     """Why it is not sure that all words of the patient were changed, and no others."""
     note, base, edits = patient.note, altered.found.base, altered.edits
-    wording = _WORDING.get(altered.group)
-    if altered.group == "transgender" or base is None or wording == base:
+    worded = _WORDING.get(altered.group)
+    if altered.group == "transgender" or base is None or worded == base:
         return None
     changed = {edit.start for edit in edits if edit.end > edit.start}
     return (
-        _left_words(note, changed, neutral=wording is None)
+        _left_words(note, changed, neutral=worded is None)
         or _left_letters(note, edits)
-        or (_left_names(patient, base, changed) if wording else None)
+        or (_left_names(patient, base, changed) if worded else None)
         or _left_child(patient)
         or _another_person(note, base, edits)
-        or (_verbs(note, edits) if wording is None else None)
+        or (_verbs(note, edits) if worded is None else None)
     )
 
 
