@@ -139,6 +139,9 @@ def test_labels_of_other_kinds(tmp_path: Path) -> None:
     for value, positive in (("integer_value", (0, 1)), ("float_value", (0.0, 1.0)), ("label", (0, 1))):
         times = [(who, days, positive[int(y)]) for who, days, y in TIMES]
         assert labels(build(write(tmp_path / value, events(), times, value=value))) == plain
+    frame = pl.read_parquet(tmp_path / "label" / "task_labels" / "soon" / "0.parquet.parquet")
+    frame.rename({"prediction_time": "index_timestamp"}).write_parquet(tmp_path / "aces.parquet")  # ACES's own names
+    assert labels(build(tmp_path / "label", labels=tmp_path / "aces.parquet")) == plain
     days = [(who, when, [3.5, 12.0][int(y)]) for who, when, y in TIMES]
     assert labels(build(write(tmp_path / "f", events(), days, value="float_value"), above=10)) == plain
     kinds = [(who, when, ["home", "rehab"][int(y)]) for who, when, y in TIMES]

@@ -158,11 +158,13 @@ def read_label_files(files: Sequence[Path]) -> tuple[pl.DataFrame, str]:
     """`subject_id`, `prediction_time` and `value` of every row, and which column the values are from."""
     frames = []
     for file in files:
-        columns = format_of(file).columns(file)
+        frame = pl.read_parquet(file, glob=False) if format_of(file).columns(file) else pl.DataFrame()
+        if "prediction_time" not in frame.columns and "index_timestamp" in frame.columns:
+            frame = frame.rename({"index_timestamp": "prediction_time"})  # as ACES's query itself calls it
+        columns = frame.columns
         for name in ("subject_id", "prediction_time"):
             if name not in columns:
                 raise missing_column(name, columns, file=file)
-        frame = pl.read_parquet(file, glob=False)
         known = [name for name in VALUES if name in columns]
         if not known:
             raise missing_column(VALUES[0], columns, file=file)
