@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # general registry's build brings gigabytes of CUDA libraries.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test check format slow wheel docs screenshot bench validity clean
+.PHONY: demo test check format slow wheel docs screenshot bench validity fuzz clean
 
 demo: $(VENV)/.palpate
 	$(BIN)/palpate demo
@@ -66,3 +66,7 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 
 clean:
 	rm -rf $(VENV) demo build dist
+
+# Broken files for every reader: each is read, or refused with one sentence within ten seconds. FUZZ="--inputs 20000 --seed 7" is shorter.
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m reliability fuzz --keep $(FUZZ)

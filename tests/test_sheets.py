@@ -16,7 +16,7 @@ from palpate.commands.history import History, as_csv
 from palpate.data.annotations.evidence_tables import read_evidence
 from palpate.data.lexicons import read_ratings, read_replacements, read_words, write_rating_sheet
 from palpate.data.suites import import_csv, read_suite, write_cases, write_templates
-from palpate.delimited import as_cell, from_cell
+from palpate.files import as_cell, from_cell
 from palpate.report.history import HistoryLine
 
 ATTACKS = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3+cmd", "@SUM(1)", "\t=1", "\r=1", "＝1+1", "'=1"]

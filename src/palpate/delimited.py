@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, cast
 
 from palpate.errors import CohortError
 
@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 BLOCK = 4 * 2**20
 COPY_HINT = "copy or export the file again"
 ENCODE_HINT = "save the file as UTF-8"
-LONGEST_CELL = 2**31 - 1
+LONGEST_CELL = 2**24
+"""Characters; the longest notes have a hundredth of that."""
+TOO_LONG = f"the cell has more than {LONGEST_CELL:,} characters"
+SPLIT_HINT = "a quote may be missing before it; a note that long must be cut"
+_LONGEST_LINE = 4 * LONGEST_CELL
+MOST_GROWTH, SMALL = 200, 64 * 2**20
+"""How much larger a gzip file may become, and a size up to which that is not looked at."""
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SURROGATE = re.compile("[\ud800-\udfff]")
 _DAMAGED_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -44,10 +50,6 @@ _NOT_WINDOWS = re.compile(rb"[\x81\x8d\x8f\x90\x9d]|[A-Za-z][\x80-\x84\x86-\x89\
 """Bytes that Windows-1252 does not have, or has for a mark that is in no word: in older encodings they are letters."""
 _NOT_PLAIN_STARTS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"sep=", b"SEP=", b"Sep=")
 _EXCEL_SAYS = re.compile(r"sep=(.)(?:\r?\n|$)", re.IGNORECASE)
-
-
-_COMPUTED = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-_SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
 
 
 class FileLayout(NamedTuple):
@@ -87,14 +89,44 @@ def check_delimiter(mark: str) -> str:
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The file's bytes, decompressed."""
     try:
-        with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as raw:
-            yield cast(BinaryIO, raw)
+        with _decompressed(path) if path.name.lower().endswith(".gz") else path.open("rb") as raw:
+            yield raw
     except _DAMAGED_GZIP as error:
         problem = "the gzip file ends too early" if isinstance(error, EOFError) else "the gzip file is damaged"
         raise CohortError(problem, file=path, hint=COPY_HINT) from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise CohortError(f"the file can't be read ({reason})", file=path, hint="check its permissions") from None
+
+
+@contextmanager
+def _decompressed(path: Path) -> Iterator[BinaryIO]:
+    """A gzip file, up to a size that text does not reach: a few megabytes can hold gigabytes of one letter."""
+    with gzip.open(path, "rb") as whole:
+        limit = max(MOST_GROWTH * path.stat().st_size, SMALL)
+        yield cast(BinaryIO, io.BufferedReader(_Limited(whole, limit, path), 2**18))
+
+
+class _Limited(io.RawIOBase):
+    """A stream that refuses to be read beyond a limit."""
+
+    def __init__(self, stream: gzip.GzipFile, limit: int, path: Path) -> None:
+        super().__init__()
+        self._stream, self._limit, self._path, self._read = stream, limit, path, 0
+
+    def readable(self) -> bool:
+        """See `io.RawIOBase`."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """See `io.RawIOBase`."""
+        block = self._stream.read(len(buffer))
+        self._read += len(block)
+        if self._read > self._limit:
+            problem = f"decompressed, the file is more than {MOST_GROWTH} times as large (over {self._limit:,} bytes)"
+            raise CohortError(problem, file=self._path, hint="decompress it yourself if it is what it should be")
+        buffer[: len(block)] = block
+        return len(block)
 
 
 @contextmanager
@@ -184,7 +216,7 @@ def csv_rows(path: Path, layout: FileLayout = AS_IT_IS, *, errors: str = "strict
     mark = layout.delimiter or find_delimiter(path, layout)
     done, width = 0, 0
     with open_text(path, layout, errors=errors) as lines:
-        reader = csv.reader(_without_separator_line(lines), delimiter=mark, strict=True)
+        reader = csv.reader(_without_separator_line(lines, path), delimiter=mark, strict=True)
         while True:
             try:
                 row = next(reader)
@@ -192,7 +224,9 @@ def csv_rows(path: Path, layout: FileLayout = AS_IT_IS, *, errors: str = "strict
                 return
             except UnicodeError:
                 raise _bad_byte(path, layout) from None
-            except csv.Error:
+            except csv.Error as error:
+                if "field limit" in str(error):
+                    raise CohortError(TOO_LONG, file=path, row=done or None, hint=SPLIT_HINT) from None
                 hint = 'double the quotes inside a quoted cell ("")'
                 raise CohortError(
                     "a quote is not closed or not doubled", file=path, row=done or None, hint=hint
@@ -265,12 +299,22 @@ def _is_plain(lines: bytes, mark: str, width: int) -> bool:
     return bool((by_line[:, 0] > starts).all() and (by_line[:, -1] < ends).all())
 
 
-def _without_separator_line(lines: TextIO) -> Iterator[str]:
+def _without_separator_line(lines: TextIO, path: Path) -> Iterator[str]:
     """The lines without `sep=;`, with which Excel is told the delimiter, and without a byte order mark."""
-    first = next(lines, "").removeprefix("\ufeff")
+    whole = bounded_lines(lines, path)
+    first = next(whole, "").removeprefix("\ufeff")
     if not _EXCEL_SAYS.fullmatch(first):
         yield first
-    yield from lines
+    yield from whole
+
+
+def bounded_lines(lines: TextIO, path: Path) -> Iterator[str]:
+    """The lines, none so long that it would fill the memory."""
+    while line := lines.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            hint = "is it a table, with line breaks?"
+            raise CohortError(f"a line has more than {_LONGEST_LINE:,} characters", file=path, hint=hint)
+        yield line
 
 
 def _bad_byte(path: Path, layout: FileLayout) -> CohortError:
@@ -327,28 +371,6 @@ def _widths(path: Path, layout: FileLayout) -> tuple[str | None, dict[str, list[
         whole = records[:-1] if len(head) == _HEAD_CHARACTERS else records
         widths[mark] = [len(row) for row in whole[:_ROWS_LOOKED_AT]]
     return None, widths
-
-
-# --- sheets for people --------------------------------------------------------------------------------------
-
-
-def as_cell(value: object) -> object:
-    """A cell that a spreadsheet shows instead of computing it: a text that would be a formula gets an apostrophe.
-
-    >>> as_cell("=cmd|' /C calc'!A0"), as_cell("-4.5"), as_cell("- cough"), as_cell(0.5)
-    ("'=cmd|' /C calc'!A0", '-4.5', "'- cough", 0.5)
-    """
-    return f"'{value}" if isinstance(value, str) and _formula(value) else value
-
-
-def from_cell(text: str) -> str:
-    """What `as_cell` was given."""
-    return text[1:] if text.startswith("'") and _formula(text) else text
-
-
-def _formula(text: str) -> bool:
-    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign."""
-    return _COMPUTED.match(text) is not None and _SIGNED.fullmatch(text.lstrip("'")) is None
 
 
 def has_surrogate(cell: object) -> bool:

@@ -58,8 +58,8 @@ def _written(value: str) -> str:
 
 
 def _sentence(problem: str, hint: str | None) -> str:
-    """What is wrong and what to do; a hint may be a question."""
-    said = problem.rstrip(".") + (f"; {hint}" if hint else "")
+    """What is wrong and what to do, on one line whatever it quotes; a hint may be a question."""
+    said = " ".join((problem.rstrip(".") + (f"; {hint}" if hint else "")).splitlines())
     return said if said.endswith("?") else f"{said}."
 
 

@@ -23,6 +23,8 @@ import yaml
 from palpate.errors import ConfigError
 
 HIDDEN = "(hidden)"
+MOST_LEVELS, MOST_NODES = 100, 100_000
+"""Of a YAML file: how deeply it may be nested, and how many values it may have."""
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _SECRET = {"token", "password", "passwd", "passphrase", "secret", "credential", "credentials", "auth", "bearer"}
 _SECRET |= {"authorization", "authorisation", "headers", "apikey"}
@@ -30,6 +32,8 @@ _KEYS = {"api", "access", "secret", "private", "signing", "subscription"}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_COMPUTED = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 """What palpate writes may hold notes, scores or words of notes: nobody but its owner reads it until they say so."""
 
@@ -219,25 +223,46 @@ def read_yaml(file: Path, *, needs: str) -> YamlNode:
     return parse_yaml(text, file, needs=needs)
 
 
+def parse_value(text: str) -> Any:
+    """A value as YAML reads it; ValueError where it is not YAML."""
+    try:
+        _refuse_depth(text, Path())
+        return yaml.load(text, Loader=_LOADER)
+    except (yaml.YAMLError, UnicodeError, ConfigError) as error:
+        raise ValueError("not valid YAML") from error
+
+
+def _refuse_depth(text: str, file: Path) -> None:
+    """Refuse what is nested so deeply that reading it would exhaust the stack; the events of the parser need none."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_LEVELS:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            problem = f"line {line}: lists and mappings are nested more than {MOST_LEVELS} levels deep"
+            raise ConfigError(problem, file=file, hint="write it with fewer levels")
+
+
 def parse_yaml(text: str, file: Path, *, needs: str) -> YamlNode:
     """The same for the text of a file that was read already."""
     try:
+        _refuse_depth(text, file)
         loader = _LOADER(text)
         try:
             root = loader.get_single_node()
         finally:
             loader.dispose()
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeError) as error:
         raise _syntax_error(file, text, error) from None
     if root is None:
         raise ConfigError("the file is empty", file=file, hint=f"it needs {needs}")
-    node = _build(root, file, ())
+    node = _build(root, file, (), [MOST_NODES])
     if not isinstance(node.content, dict):
         raise node.error("the file must be a mapping of `key: value` lines", hint=f"it needs {needs}")
     return node
 
 
-def _syntax_error(file: Path, text: str, error: yaml.YAMLError) -> ConfigError:
+def _syntax_error(file: Path, text: str, error: Exception) -> ConfigError:
     """What the YAML parser says in one sentence; tabs, which look like spaces, get a sentence of their own."""
     mark = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark else 1
@@ -253,14 +278,21 @@ def _syntax_error(file: Path, text: str, error: yaml.YAMLError) -> ConfigError:
     return ConfigError(f"line {line}: not valid YAML ({problem})", file=file, hint="put a text with : { [ # in quotes")
 
 
-def _build(node: yaml.Node, file: Path, inside: tuple[int, ...]) -> YamlNode:
-    """A node of the parser with its children; one that contains itself through `&` and `*` is refused."""
+def _build(node: yaml.Node, file: Path, inside: tuple[int, ...], left: list[int]) -> YamlNode:
+    """A node of the parser with its children; one that contains itself through `&` and `*` is refused.
+
+    So are anchors that repeat each other until there are more than `left` values.
+    """
     line = node.start_mark.line + 1
+    left[0] -= 1
+    if left[0] < 0:
+        problem = f"line {line}: the file has more than {MOST_NODES:,} values when its anchors are written out"
+        raise ConfigError(problem, file=file, hint="use fewer `*` references")
     if id(node) in inside:
         raise ConfigError(f"line {line}: an anchor contains itself, a cycle", file=file, hint="write the part out")
     inside = (*inside, id(node))
     if isinstance(node, yaml.SequenceNode):
-        return YamlNode([_build(item, file, inside) for item in node.value], node, file)
+        return YamlNode([_build(item, file, inside, left) for item in node.value], node, file)
     if not isinstance(node, yaml.MappingNode):
         return YamlNode(str(node.value), node, file)
     content: dict[str, YamlNode] = {}
@@ -273,7 +305,7 @@ def _build(node: yaml.Node, file: Path, inside: tuple[int, ...]) -> YamlNode:
         if name in content:
             problem = f"line {at}: `{name}` is given twice, first in line {key_lines[name]}"
             raise ConfigError(problem, file=file, hint="remove one")
-        content[name], key_lines[name] = _build(value, file, inside), at
+        content[name], key_lines[name] = _build(value, file, inside, left), at
     return YamlNode(content, node, file, key_lines)
 
 
@@ -306,3 +338,22 @@ def without_query(source: str) -> str:
         return source
     address, mark, _ = source.partition("?")
     return f"{re.sub('//[^/@]*@', '//…@', address)}{'?…' if mark else ''}"
+
+
+def as_cell(value: object) -> object:
+    """A cell that a spreadsheet shows instead of computing it: a text that would be a formula gets an apostrophe.
+
+    >>> as_cell("=cmd|' /C calc'!A0"), as_cell("-4.5"), as_cell("- cough"), as_cell(0.5)
+    ("'=cmd|' /C calc'!A0", '-4.5', "'- cough", 0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and _formula(value) else value
+
+
+def from_cell(text: str) -> str:
+    """What `as_cell` was given."""
+    return text[1:] if text.startswith("'") and _formula(text) else text
+
+
+def _formula(text: str) -> bool:
+    """Whether a spreadsheet would compute a text, apostrophes before it aside; a number may start with a sign."""
+    return _COMPUTED.match(text) is not None and _SIGNED.fullmatch(text.lstrip("'")) is None

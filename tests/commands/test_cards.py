@@ -22,6 +22,8 @@ from palpate.report.cards.entries import Item, Statement
 from palpate.report.cards.facts import known_facts, read_facts
 from palpate.report.cards.formats import as_chai, as_markdown
 from palpate.report.cards.items import Card
+from palpate.report.cards.measured import Run, measure
+from palpate.results import AuditResult, estimates_frame
 from tests.data.published import SHARED
 from tests.e2e.command_line import CommandLine
 
@@ -129,6 +131,36 @@ def test_which_data_they_are_only_people_know(run: Path) -> None:
     items = {item.name: item for item in read_model_card(run, "hti-1", model="m0").items}
     assert "is for the validation team to say" in items["21"].text
     assert not any(each.number for each in items["21"].statements)
+
+
+def test_the_threshold_of_decisions_is_told(run: Path) -> None:
+    texts = [each.text for item in read_model_card(run, "chai", model="m0").items for each in item.statements]
+    assert any(text.startswith("Decisions at a threshold of 0.") for text in texts)
+    assert any(text.startswith("Decisions in groups: threshold that ") for text in texts)
+
+
+def test_rows_of_another_model_are_not_quoted(run: Path) -> None:
+    items = {item.name: item for item in read_model_card(run, "hti-1", model="m1").items}
+    said = [each for each in items["14"].statements if each.source.startswith("results/data.parquet")]
+    assert len({each.text for each in said}) == len(said)
+    assert all("model=m1" in each.source for each in said)
+
+
+def test_kinds_are_of_cohorts_that_exist(run: Path, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.yaml"
+    facts.write_text("evaluation_kind: {elsewhere: external}\n")
+    with pytest.raises(ConfigError, match="'elsewhere', which is no cohort of the run"):
+        read_model_card(run, "hti-1", model="m0", facts=facts)
+
+
+def test_groups_of_several_cohorts_belong_to_no_single_kind() -> None:
+    subgroups = AuditResult("subgroups", estimates=estimates_frame([]))
+    cohorts = [{"name": name, "n": 10, "n_patients": 9, "n_labels": 0, "labels": []} for name in ("home", "away")]
+    manifest = {"cohorts": cohorts, "audits": {"subgroups": {"cohort": None}}}
+    found = measure(Run(manifest, [subgroups], "m"), {"evaluation_kind": {"home": "internal", "away": "external"}})
+    assert "measured in home and away together, not in away alone" in found["fairness_external"][0].text
+    half = measure(Run(manifest, [subgroups], "m"), {"evaluation_kind": {"home": "internal"}})
+    assert "unless away is: nobody has said" in half["validity_external"][0].text
 
 
 def test_a_run_without_subgroups_says_so(bare: Path) -> None:

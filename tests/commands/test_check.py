@@ -9,7 +9,10 @@ import pytest
 
 from palpate.commands.audit import audit
 from palpate.commands.check import check, duration, size
+from palpate.run.runner import NullProgress
+from tests.contracts.torch_and_remote_models import coding
 from tests.e2e.command_line import CommandLine
+from tests.models.tiny_checkpoints import checkpoint
 
 CONFIG = """
 cohort: {file: notes.csv, labels: [ill]}
@@ -110,3 +113,57 @@ def test_durations(seconds: float, said: str) -> None:
 
 def test_sizes() -> None:
     assert [size(n) for n in (12, 3_400, 5_600_000, 7_890_000_000)] == ["12 bytes", "3.4 kB", "5.6 MB", "7.89 GB"]
+
+
+@pytest.mark.parametrize(("workers", "copies"), [(1, 1), (2, 3)])
+def test_a_network_that_does_not_fit_is_warned_about_before_it_is_loaded(
+    folder: Path, workers: int, copies: int
+) -> None:
+    pytest.importorskip("transformers")
+    checkpoint(folder / "bert", names=["not ill", "ill"])
+    (folder / "audit.yaml").write_text(
+        "cohort: {file: notes.csv, labels: [ill]}\nmodels: {bert: {source: 'hf:bert', labels: [ill]}}\n"
+        "audits: {performance: {n_replicates: 100}}\n"
+    )
+    load_file = pytest.importorskip("safetensors.numpy").load_file
+    weights = sum(tensor.nbytes for tensor in load_file(folder / "bert" / "model.safetensors").values())
+    told = Told()
+    need = check(folder / "audit.yaml", workers=workers, progress=told, free=lambda _: 10**15).needs["bert"]
+    assert weights <= need.weights < 1.02 * weights, "and buffers, which are not in the file"
+    assert told.lines == [stage for stage in told.lines if stage.startswith("stage ")]
+    asked = copies * need.weights + workers * need.passes
+    for room, warned in ((asked, False), (asked - 1, True)):
+        told = Told()
+        check(folder / "audit.yaml", workers=workers, progress=told, free=lambda _, room=room: room)
+        warnings = [line for line in told.lines if line.startswith("bert may not fit into the memory of cpu")]
+        assert bool(warnings) is warned
+    assert told.lines.index(warnings[0]) < told.lines.index("stage loading models")
+
+
+class Told(NullProgress):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def stage(self, text: str) -> None:
+        self.lines.append(f"stage {text}")
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_the_memory_of_networks_is_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    coding(folder, "caml")
+    (folder / "audit.yaml").write_text(
+        "cohort: {file: notes.csv, labels: [ill]}\naudits: {performance: {n_replicates: 100}}\n"
+        "models: {coder: {source: 'palpate:coding', labels: [ill, other]}, answers: 'predictions:scores.csv'}\n"
+    )
+    ran = CommandLine(capsys, monkeypatch)("check", folder / "audit.yaml")
+    assert ran.code == 0
+    kilobytes = (folder / "coding" / "model.safetensors").stat().st_size / 1000
+    assert f"coder runs on cpu, float32: about {kilobytes:.3g} kB of memory for its weights\n" in ran.out
+    assert "answers runs on" not in ran.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,3 +100,24 @@ def test_the_command_shows_and_writes_words(suite: Suite, bert: Path, tmp_path: 
     assert ran.exit_code == 0, ran.output
     assert "of the sentences" in ran.output
     assert len(words.read_text(encoding="utf-8").splitlines()) == 5
+    before = words.read_text(encoding="utf-8")
+    ran = CliRunner().invoke(app, [*given, "--out", str(words), "--device", "CPU", "--dtype", "float32"])
+    assert ran.exit_code == 0, ran.output
+    assert words.read_text(encoding="utf-8") == before
+    with pytest.raises(ConfigError, match="option 'device' of suite suggest: 'gpu' is not auto, cpu, cuda"):
+        CliRunner().invoke(app, [*given, "--device", "gpu"], catch_exceptions=False)
+
+
+def test_the_model_runs_in_16_bit(suite: Suite, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from palpate.models import devices
+
+    placed, place = [], devices.Device.place
+
+    def noted(self: devices.Device, network: Any) -> Any:
+        placed.append(str(self))
+        return place(self, network)
+
+    monkeypatch.setattr(devices.Device, "place", noted)
+    options = devices.DeviceOptions(device="cpu", dtype="bfloat16")
+    assert suggest_values(suite, "effect", bert, n=5, sentences=8, options=options)
+    assert placed == ["cpu, bfloat16"]

@@ -26,6 +26,7 @@ class Broken(KeywordModel):
     def __init__(self, breaks: str) -> None:
         super().__init__({"fever": 1.0})
         self.breaks, self.reading = breaks, False
+        self.rounding = 1.0 if breaks == "rounding" else 1e-6
 
     def predict(self, inputs: Inputs) -> Any:
         self.reading = True
@@ -59,6 +60,7 @@ class Broken(KeywordModel):
         ("odd", "are probabilities"),
         ("float", "float64"),
         ("window", "behind visible_ends"),
+        ("rounding", "no shift could be seen"),
     ],
 )
 def test_models(breaks: str, promise: str) -> None:

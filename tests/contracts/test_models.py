@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 from palpate import registry
 from palpate.cases.edits import Inputs
 from palpate.models import Model, ModelSpec, load_model
+from palpate.run.execute import Execution
+from palpate.run.execute.calls import Calls
 from palpate.testing import model_contract as contract
 from tests.contracts import changed_weights, plain_models, torch_and_remote_models
 
@@ -24,6 +27,10 @@ CHANGES: dict[str, Callable[[Path], Any]] = {}
 for module in MODULES:
     FACTORIES |= module.FACTORIES
     CHANGES |= getattr(module, "CHANGES", {})
+TORCH = [
+    *("hf bert", "palpate caml"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("hf roberta sliding", "palpate effective-can")),
+]
 
 
 def is_remote(spec: ModelSpec) -> bool:
@@ -102,8 +109,49 @@ def test_spec_can_be_sent_to_a_worker(spec: ModelSpec) -> None:
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
+@pytest.mark.slow
 def test_loads_in_a_fresh_process(spec: ModelSpec, model: Model) -> None:
     contract.check_loads_in_a_fresh_process(spec, model)
+
+
+@pytest.mark.parametrize("options", [{"device": "cpu"}, {"device": "auto"}, {"dtype": "bfloat16"}], ids=str)
+@pytest.mark.parametrize("name", TORCH)
+def test_devices_and_precisions(name: str, options: dict[str, str], tmp_path: Path) -> None:
+    given = FACTORIES[name](tmp_path)
+    spec = replace(given, options={**given.options, **options})
+    plain, model = load_model(given), load_model(spec)
+    contract.check_model_contract(model)
+    contract.check_fingerprint_is_stable(spec)
+    inputs = Inputs.from_texts(contract.TEXTS)
+    lowered = "dtype" in options
+    assert (model.fingerprint != plain.fingerprint) is lowered
+    assert model.rounding == (0.03 if lowered else 1e-6)
+    p, p_plain = model.predict(inputs), plain.predict(inputs)
+    np.testing.assert_allclose(p, p_plain, rtol=0, atol=model.rounding)
+    assert np.array_equal(p, p_plain) is not lowered, "16 bit is another computation"
+
+
+@pytest.mark.parametrize(
+    "execution",
+    [
+        pytest.param(Execution("local", 2), marks=pytest.mark.slow, id="workers"),
+        pytest.param(Execution("ray", 1), marks=pytest.mark.cluster, id="ray"),
+    ],
+)
+@pytest.mark.parametrize("name", ["hf bert", "palpate caml"])
+def test_executors_load_devices_and_precisions(name: str, execution: Execution, tmp_path: Path) -> None:
+    spec = replace(FACTORIES[name](tmp_path), options={"device": "cpu", "dtype": "bfloat16"})
+    model, rows = load_model(spec), np.arange(len(contract.TEXTS))
+    calls = Calls(Inputs.from_texts(contract.TEXTS), [rows[:3], rows[3:]])
+    try:
+        found = sorted(execution.ask(spec, model, calls), key=lambda result: result.number)
+    finally:
+        if "ray" in sys.modules:
+            sys.modules["ray"].shutdown()
+    here = list(Execution().ask(spec, model, calls))
+    assert len(found) == len(here) == 2
+    for one, other in zip(found, here, strict=True):
+        np.testing.assert_allclose(one.p, other.p, rtol=0, atol=model.rounding)
 
 
 def test_every_scheme_is_under_contract(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -335,3 +335,26 @@ def test_a_bad_file_of_values(tmp_path: Path, name: str, text: str, message: str
         slot_values(write(tmp_path, text, name))
     with pytest.raises(ConfigError, match="the file can't be read"):
         slot_values(tmp_path / "nowhere.txt")
+
+
+def test_a_folder_is_imported_for_its_one_table(tmp_path: Path) -> None:
+    from palpate.commands.suites import import_suite
+
+    rows = "capability,label,template\nnegation,0,No {x}.\nnegation,0,Not any {x}.\n"
+    (tmp_path / "all.csv").write_text(rows)
+    (tmp_path / "README.md").write_text("about")
+    assert import_suite(str(tmp_path), slots={"x": ["fever"]}).source == str(tmp_path / "all.csv")
+    (tmp_path / "base.csv").write_text("capability,label,template\nnegation,0,No {x}.\n")
+    found = import_suite(str(tmp_path), slots={"x": ["fever"]})
+    assert (found.grouped_by, len(found.suite.templates)) == ("file", 1)
+    (tmp_path / "more.csv").write_text(rows)
+    with pytest.raises(ConfigError, match=r"the folder has all\.csv, more\.csv; name the one file"):
+        import_suite(str(tmp_path))
+
+
+@needs_theirs
+def test_the_papers_own_folder_is_imported_as_it_is() -> None:
+    from palpate.commands.suites import import_suite
+
+    found = import_suite(str(THEIRS))
+    assert (found.n_rows, len(found.suite.templates), found.grouped_by) == (1505, 99, "file")

@@ -233,6 +233,7 @@ def test_demo_tells_two_models_of_equal_auroc_apart(tmp_path: Path, palpate: Com
     assert (tmp_path / "demo" / "run-xrays" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_demo_replaces_its_own_folder_and_no_other(tmp_path: Path, palpate: CommandLine) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "audit.yaml").write_text("mine")

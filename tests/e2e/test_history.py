@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -11,10 +12,24 @@ import pytest
 
 from tests.e2e.command_line import CommandLine
 
+_MADE: list[Path] = []
+"""Where the runs are that the first test made."""
+
 
 @pytest.fixture
-def runs(project: Path, palpate: CommandLine) -> Path:
-    """Three runs, made in March, April and May: the same twice, then with another cohort and one model fewer."""
+def runs(project: Path, palpate: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs, made in March, April and May: the same twice, then with another cohort and one model fewer.
+
+    They are made once; every test has a copy of its own.
+    """
+    if not _MADE:
+        _make_runs(project, palpate)
+        _MADE.append(Path(shutil.copytree(project, tmp_path_factory.mktemp("runs") / "made")))
+    shutil.copytree(_MADE[0], project, dirs_exist_ok=True)
+    return project
+
+
+def _make_runs(project: Path, palpate: CommandLine) -> None:
     for k, name in enumerate(("march", "april", "may")):
         if name == "may":
             table = pl.read_csv(project / "notes.csv")
@@ -26,7 +41,6 @@ def runs(project: Path, palpate: CommandLine) -> Path:
         manifest = json.loads((project / name / "manifest.json").read_text())
         manifest["created"] = f"2026-0{k + 3}-01T08:00:00Z"
         (project / name / "manifest.json").write_text(json.dumps(manifest))
-    return project
 
 
 def test_numbers_in_the_order_in_which_they_were_made(runs: Path, palpate: CommandLine) -> None:

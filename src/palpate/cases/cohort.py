@@ -98,7 +98,14 @@ class Cohort:
     @cached_property
     def texts(self) -> list[str]:
         """The notes, or empty strings if the cohort has none."""
-        return self.cases["text"].to_list() if self.has_text else [""] * len(self)
+        return self.cases["text"].fill_null("").to_list() if self.has_text else [""] * len(self)
+
+    @property
+    def without_text(self) -> tuple[str, ...]:
+        """The cohorts that have no notes, where others may have."""
+        if not self.has_text:
+            return self.names
+        return tuple(name for name in self.names if self.cases.filter(cohort=name)["text"].null_count())
 
     @property
     def has_images(self) -> bool:
@@ -112,7 +119,7 @@ class Cohort:
             return [""] * len(self)
         roots = {name: self.folders.get(name, Path()).absolute() for name in self.names}
         rows = self.cases.select("cohort", "image").iter_rows()
-        return [FILMS.join(str(roots[name] / film) for film in films(image)) for name, image in rows]
+        return [FILMS.join(str(roots[name] / film) for film in films(image)) if image else "" for name, image in rows]
 
     def with_images(self) -> Cohort:
         """Only the cases whose image files exist; `facts` says how many were left out."""

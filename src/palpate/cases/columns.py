@@ -19,6 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import sparse
 
+from palpate.delimited import LONGEST_CELL, SPLIT_HINT, TOO_LONG
 from palpate.errors import CohortError
 
 SPLITS = ("train", "validation", "test")
@@ -128,6 +129,8 @@ def texts(column: ColumnCheck) -> pl.Series:
     text = words(column)
     column.refuse(text.is_null(), "the cell is empty", hint="an empty note can't be audited, so drop the row")
     column.refuse(_is_blank(text), "the cell is blank", hint="a blank note can't be audited, so drop the row")
+    if (text.str.len_bytes() > LONGEST_CELL).any():
+        column.refuse(text.str.len_chars() > LONGEST_CELL, TOO_LONG, hint=SPLIT_HINT)
     return text
 
 

@@ -5,31 +5,60 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import shlex
 import signal
 import sys
+import threading
+from functools import lru_cache
 
 from rich.markup import escape
 
-from palpate.cli import audits, build, cards, codes, evidence, exports, start, suites, words
+from palpate.cli import audits, build, cache, cards, codes, evidence, exports, start, suites, words
 from palpate.cli.app import app, err
 from palpate.errors import PalpateError, traceback_of
 from palpate.files import make_private
 
 __all__ = ["app", "main"]
 
-COMMANDS = (start, audits, cards, build, words, suites, codes, evidence, exports)
+COMMANDS = (start, audits, cards, build, words, suites, codes, evidence, exports, cache)
 """Importing a module of commands adds them to the application."""
 app.registered_commands.sort(key=lambda command: getattr(command.callback, "__module__", "") != start.__name__)
 
 
 DEBUG, WITH_NOTES = "--debug", "--debug-with-notes"
+_STOPPED = 130
 _with_notes = False
 
 
 def _stop(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+@lru_cache(maxsize=1)
+def _heed_signals() -> None:
+    """Let Ctrl-C interrupt the main thread while it waits for a model.
+
+    polars handles SIGINT too, in a way after which the system goes on with the wait, so that Python would hear of the
+    signal only when the model has answered. Python notes each signal in a pipe; a thread that reads it interrupts the
+    wait with another signal, of no other meaning.
+    """
+    if not hasattr(signal, "SIGURG"):
+        return
+    heard, noted = os.pipe()
+    os.set_blocking(noted, False)
+    signal.signal(signal.SIGURG, lambda *_: None)
+    signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
+    main_thread = threading.main_thread().ident or 0
+
+    def interrupt() -> None:
+        while numbers := os.read(heard, 1):
+            if numbers[0] != signal.SIGURG:
+                signal.pthread_kill(main_thread, signal.SIGURG)
+
+    threading.Thread(target=interrupt, daemon=True).start()
 
 
 def main() -> None:
@@ -42,6 +71,7 @@ def main() -> None:
     _with_notes = WITH_NOTES in sys.argv
     sys.argv = [DEBUG if word == WITH_NOTES else word for word in sys.argv]
     signal.signal(signal.SIGTERM, _stop)
+    _heed_signals()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -50,15 +80,36 @@ def main() -> None:
     except PalpateError as error:
         _end(error, str(error), error.exit_code)
     except KeyboardInterrupt as error:
-        _end(error, "stopped; scores are kept, add --resume to continue.", 130)
+        _end(error, _stopped(sys.argv), _STOPPED)
+    except SystemExit as stop:  # Typer turns Ctrl-C into it
+        if stop.code != _STOPPED:
+            raise
+        _end(stop, _stopped(sys.argv), _STOPPED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
-        _end(error, f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}.", 2)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        what = "the disk is full; free some space and run the command again" if full else error.strerror
+        again = " with --resume: what was scored is kept" if full and _audits(sys.argv) else ""
+        _end(error, f"{error.filename or 'a file'}: {what or type(error).__name__}{again}.", 2)
+    except MemoryError as error:
+        _end(error, "there is not enough memory for this; take fewer cases, labels or replicates.", 2)
     except Exception as error:
         name = type(error).__name__
         _end(error, f"internal error ({name}); run the command again with --debug and report the traceback.", 70)
+
+
+def _audits(words: list[str]) -> bool:
+    return words[1:2] == ["audit"]
+
+
+def _stopped(words: list[str]) -> str:
+    """What to say about a command that was stopped: how to go on with it."""
+    if not _audits(words):
+        return "stopped."
+    again = shlex.join(["palpate", *words[1:], *([] if "--resume" in words else ["--resume"])])
+    return f"stopped; what was scored is kept. To go on: {again}"
 
 
 def _end(error: BaseException, sentence: str, code: int) -> None:

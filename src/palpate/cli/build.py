@@ -34,7 +34,7 @@ def synth(
     ] = None,
     also: Annotated[
         list[str] | None,
-        typer.Option(help="Also write the MIMIC-IV side as meds, omop or fhir; repeatable."),
+        typer.Option(help="Also write the MIMIC-IV side as meds, omop, fhir or dicom; repeatable."),
     ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:

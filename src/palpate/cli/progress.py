@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import timedelta
 from types import TracebackType
@@ -19,6 +20,8 @@ from rich.progress import (
 )
 
 _SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_OF_SILENCE = 30.0
+"""A stage that takes longer says that it is still at work."""
 
 
 class TerminalProgress:
@@ -33,6 +36,8 @@ class TerminalProgress:
         self._total = self._done = 0
         self._model = ""
         self._began = self._said = 0.0
+        self._stage, self._staged = "", 0.0
+        self._ended = threading.Event()
 
     def __enter__(self) -> TerminalProgress:
         if self._console.is_terminal:
@@ -47,16 +52,26 @@ class TerminalProgress:
                 transient=True,
             )
             self._bar.start()
+        threading.Thread(target=self._keep_talking, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         if self._bar is not None:
             self._bar.stop()
 
+    def _keep_talking(self) -> None:
+        """While a stage goes on, say so now and then: planning or analysing may take minutes."""
+        while not self._ended.wait(_SECONDS_OF_SILENCE):
+            stage, since = self._stage, time.monotonic() - self._staged
+            if stage and since >= _SECONDS_OF_SILENCE:
+                self._console.print(f"[dim]still {escape(stage)}, for {timedelta(seconds=round(since))}[/dim]")
+
     def stage(self, text: str) -> None:
         """What the run does now."""
+        self._stage, self._staged = text, time.monotonic()
         self._console.print(f"[dim]{text} …[/dim]", highlight=False)
 
     def note(self, text: str) -> None:
@@ -66,6 +81,7 @@ class TerminalProgress:
 
     def begin(self, model: str, total: int) -> None:
         """A model has `total` inputs to score."""
+        self._stage = ""  # the scoring says itself how far it is
         self._model, self._total, self._done = model, total, 0
         self._began = self._said = time.monotonic()
         if total == 0:

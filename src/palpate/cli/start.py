@@ -103,6 +103,10 @@ def _show_check(found: CheckedConfig, price: float | None) -> None:
         elif each.remote:
             cost = f", {found.money(price)[each.name]:,.2f} at {price:g} per million" if price is not None else ""
             out.print(f"{escape(each.name)} is an endpoint: about {each.tokens:,} tokens of text{cost}", soft_wrap=True)
+    for name, need in found.needs.items():
+        batches = f" and {size(need.passes)} for a batch" if need.passes else ""
+        told = f"{escape(name)} runs on {need.device}: about {size(need.weights)} of memory for its weights{batches}"
+        out.print(told, soft_wrap=True)
     scoring = sum(each.seconds for each in seen.models)
     rest = seen.seconds - scoring
     out.print(

@@ -112,8 +112,7 @@ def suite_import(
         line = f"{problem}: {len(found_in):,} texts of {templates:,} templates, such as {found_in[0].template}: "
         out.print(f"[yellow]![/yellow] {escape(line + found_in[0].text)}", soft_wrap=True)
     word = f", positive: {escape(positive)}" if positive else ""
-    used = escape(str(file) if file is not None else name)
-    out.print(f"To use it in audit.yaml: capabilities: {{suite: {used}{word}}}", soft_wrap=True)
+    out.print(f"To use it in audit.yaml: capabilities: {{suite: {escape(found.source)}{word}}}", soft_wrap=True)
 
 
 @suite_app.command("suggest")
@@ -132,13 +131,20 @@ def suite_suggest(
     positive: Positive = None,
     settings: Slots = None,
     trust: Annotated[bool, typer.Option("--trust", help="Load weights that are pickled.")] = False,
+    device: Annotated[str, typer.Option(help="Where the model runs: auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"], typer.Option(help="16 bit takes half the memory.")
+    ] = "float32",
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Suggest words for a slot by a masked language model; read them before you use them."""
     from palpate.commands.suggestions import suggest_values, write_suggestions
+    from palpate.models.devices import DeviceOptions
+    from palpate.models.options import parse_options
 
+    options = parse_options(DeviceOptions, "suite suggest", {"device": device, "dtype": dtype})
     suite = _open(name, positive, settings)
-    found = suggest_values(suite, slot, model, n=n, sentences=sentences, seed=seed, trust=trust)
+    found = suggest_values(suite, slot, model, n=n, sentences=sentences, seed=seed, trust=trust, options=options)
     table = Table("word", "of the sentences", "mean rank", "example", box=None, pad_edge=False)
     for each in found:
         table.add_row(escape(each.word), f"{each.share:.0%}", f"{each.mean_rank:.1f}", escape(each.example))

@@ -143,14 +143,15 @@ def execute(
     job: Job, directory: RunDirectory, conditions: Sequence[Condition], *, cache: Path | None, progress: RunProgress
 ) -> Outcome:
     """Run a job, judge the gate and write the report: where the command line and Python meet."""
-    scores = ScoreCache(cache or default_path())
-    try:
-        results = run(job, directory, scores, progress)
-    finally:
-        scores.close()
-    judgements = _gate(conditions, results, directory)
-    progress.stage("writing the report")
-    return Outcome(directory, results, judgements, report(directory.path))
+    with directory.locked():
+        scores = ScoreCache(cache or default_path())
+        try:
+            results = run(job, directory, scores, progress)
+        finally:
+            scores.close()
+        judgements = _gate(conditions, results, directory)
+        progress.stage("writing the report")
+        return Outcome(directory, results, judgements, report(directory.path))
 
 
 def summarise(outcome: Outcome) -> dict[str, Any]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from palpate.commands.audit import prepare
+from palpate.models import memory_of
+from palpate.models.devices import Device
+from palpate.models.text.sizes import MemoryNeed
 from palpate.run.execute.cache import default_path
 from palpate.run.preview import RunPreview, open_existing, preview
-from palpate.run.runner import NullProgress, RunProgress
+from palpate.run.runner import Job, NullProgress, RunProgress
 
 _PER_AUDIT = 0.5
 """Seconds to lay out the section of an audit in the report, once its charts can be drawn."""
@@ -23,6 +26,8 @@ class CheckedConfig(NamedTuple):
     preview: RunPreview
     cache: Path
     free_disk: int
+    needs: Mapping[str, MemoryNeed]
+    """By name, the memory of the torch models, which is that of their devices."""
 
     def money(self, price: float) -> dict[str, float]:
         """What the endpoints would cost, at a price per million tokens of the texts."""
@@ -36,8 +41,11 @@ def check(
     workers: int | None = None,
     overrides: Sequence[str] = (),
     progress: RunProgress | None = None,
+    free: Callable[[Device], int | None] = Device.free,
 ) -> CheckedConfig:
     """Check a configuration as a run does, load its models, plan its audits, and measure samples of the work.
+
+    Models that may not fit into the memory of their device (`free` says how much is left there) are warned about first.
 
     >>> from palpate.commands.check import check  # doctest: +SKIP
     >>> check("audit.yaml").preview.seconds  # doctest: +SKIP
@@ -46,6 +54,9 @@ def check(
     began = time.perf_counter()
     ready = prepare(Path(config), only=only, resume=True, workers=workers, overrides=overrides, progress=progress)
     reading = time.perf_counter() - began
+    needs = _needs(ready.job)
+    for warning in _too_large(needs, ready.job.execution.n_workers, free):
+        progress.note(warning)
     path = ready.cache or default_path()
     cache = open_existing(path)
     try:
@@ -55,7 +66,31 @@ def check(
             cache.close()
     found.stages = {"reading the cohort": reading, **found.stages}
     found.stages["writing the report"] = _report_seconds(len(ready.job.audits))
-    return CheckedConfig(found, path, shutil.disk_usage(_existing(ready.directory.path)).free)
+    return CheckedConfig(found, path, shutil.disk_usage(_existing(ready.directory.path)).free, needs)
+
+
+def _needs(job: Job) -> dict[str, MemoryNeed]:
+    specs = [spec for entry in job.models if not entry.loaded for spec in entry.specs]
+    found = {spec.name: memory_of(spec) for spec in specs}
+    return {name: need for name, need in found.items() if need is not None}
+
+
+def _too_large(needs: Mapping[str, MemoryNeed], n_workers: int, free: Callable[[Device], int | None]) -> list[str]:
+    """A sentence for each device whose models need more than is free; a worker holds one model at a time."""
+    found = []
+    for device in {need.device.name: need.device for need in needs.values()}.values():
+        own = {name: need for name, need in needs.items() if need.device.name == device.name}
+        largest = max(own.values(), key=lambda need: need.total)
+        asked = sum(need.weights for need in own.values())
+        asked += largest.total * n_workers if n_workers > 1 else max(need.passes for need in own.values())
+        left = free(device)
+        if left is not None and asked > left:
+            in_all = f" in {n_workers} workers and this process" if n_workers > 1 else ""
+            found.append(
+                f"{' and '.join(own)} may not fit into the memory of {device.name}: about {size(asked)}{in_all}, and "
+                f"{size(left)} are free; `dtype: bfloat16` takes about half, fewer workers or another `device` help too"
+            )
+    return found
 
 
 def _report_seconds(n_audits: int) -> float:
@@ -93,6 +128,7 @@ def summarise(found: CheckedConfig, price: float | None = None) -> dict[str, Any
                 "forecast": None if each.forecast is None else each.forecast._asdict(),
                 "estimated_seconds": round(each.seconds, 2),
                 "measured_on": each.measured,
+                "memory": None if (need := found.needs.get(each.name)) is None else need.total,
             }
             for each in seen.models
         ],

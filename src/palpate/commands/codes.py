@@ -30,9 +30,8 @@ from palpate.data.cohorts import BuiltCohort, FlowStep, check_output, write_buil
 from palpate.data.cohorts.mdace_sources import read_billed
 from palpate.data.tables.formats import FORMATS, format_of
 from palpate.data.tables.labels import encode
-from palpate.delimited import as_cell
 from palpate.errors import CohortError, ConfigError
-from palpate.files import replacing
+from palpate.files import as_cell, replacing
 
 System = Literal["auto", "ICD-10-CM", "ICD-10-PCS", "ICD-9-CM", "ICD-9-PCS"]
 CODE_COLUMNS = ("code", "icd_code", "icd10_code", "icd9_code")

@@ -10,6 +10,7 @@ import numpy as np
 
 from palpate.errors import ConfigError
 from palpate.files import write_atomically
+from palpate.models.devices import DeviceOptions
 from palpate.models.text.masked import load_masked
 from palpate.perturb.suites import Suite
 from palpate.perturb.words import Hits
@@ -37,6 +38,7 @@ def suggest_values(
     sentences: int = 200,
     seed: int = 0,
     trust: bool = False,
+    options: DeviceOptions | None = None,
 ) -> list[Suggestion]:
     """The words that fit a slot in most of `sentences` sentences, best first; none that the lexicon has already.
 
@@ -48,7 +50,7 @@ def suggest_values(
             f"suite '{suite.name}' has no slot '{slot}'", hint=f"its slots are: {', '.join(suite.lexicons)}"
         )
     texts, hits = _masked(suite, slot, sentences, seed)
-    model = load_masked(checkpoint, trust=trust)
+    model = load_masked(checkpoint, trust=trust, options=options)
     known = {normalise_word(name) for entry in suite.lexicons[slot].entries for name in entry.names()}
     barred = np.array([k for k, word in enumerate(model.words) if normalise_word(word) in known], dtype=np.int64)
     found = model.likeliest(texts, hits, PER_SENTENCE, exclude=[barred])

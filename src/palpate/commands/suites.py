@@ -31,6 +31,8 @@ class ImportedSuite(NamedTuple):
     suite: Suite
     n_rows: int | None
     grouped_by: str | None
+    source: str
+    """The name or file that an audit takes."""
 
 
 def describe_suites() -> list[SuiteSummary]:
@@ -59,13 +61,16 @@ def import_suite(
 ) -> ImportedSuite:
     """The suite of another group's file; `out` writes its templates with their base template, to check and correct.
 
-    `base` is a file of base templates: each row of a CSV file belongs to the one that is nearest to it.
+    `base` is a file of base templates: each row of a CSV file belongs to the one that is nearest to it. A folder is
+    taken for its one table, and for its base templates if another table's name says that it has them.
     """
+    if Path(name).is_dir():
+        name, base = _tables_of(Path(name), base)
     given = {slot: _values(values) for slot, values in (slots or {}).items()}
     if Path(name).suffix != ".csv":
         if base is not None or out is not None:
             raise ConfigError("base templates are for templates in a CSV file", file=Path(name))
-        return ImportedSuite(read_suite(name, positive=positive, slots=given), None, None)
+        return ImportedSuite(read_suite(name, positive=positive, slots=given), None, None, name)
     if not Path(name).is_file():
         raise ConfigError("suite not found", file=Path(name), hint="give a CSV file of templates")
     found = import_templates(name, lexicons=given, positive=positive, base=base)
@@ -74,7 +79,19 @@ def import_suite(
         if out.suffix != ".csv":
             raise ConfigError(f"templates can't be written as '{out.suffix}'", file=out, hint="end the name in .csv")
         write_templates(suite, out)
-    return ImportedSuite(suite, found.n_rows, found.grouped_by)
+    return ImportedSuite(suite, found.n_rows, found.grouped_by, str(out or name))
+
+
+def _tables_of(folder: Path, base: Path | None) -> tuple[str, Path | None]:
+    """The table of templates in a folder as published, and that of its base templates."""
+    files = sorted(file for file in folder.iterdir() if file.suffix in (".csv", ".jsonl"))
+    bases = [file for file in files if "base" in file.stem.lower()]
+    others = [file for file in files if file not in bases] or bases
+    if len(others) != 1:
+        named = ", ".join(file.name for file in others) or "no CSV or JSONL file"
+        raise ConfigError(f"the folder has {named}", file=folder, hint="name the one file to import")
+    found = bases[0] if len(bases) == 1 and others != bases else None
+    return str(others[0]), base or (found if others[0].suffix == ".csv" else None)
 
 
 def _values(given: object) -> Sequence[str | dict[str, Attribute]]:

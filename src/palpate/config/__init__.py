@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -23,8 +22,9 @@ from pydantic import (
 from palpate import registry
 from palpate.config.audits import OWN, audit_name, make_audit
 from palpate.data.tables import TableSpec
+from palpate.delimited import has_surrogate
 from palpate.errors import ConfigError, closest, first_problem
-from palpate.files import YamlNode, read_yaml
+from palpate.files import YamlNode, parse_value, read_yaml
 from palpate.models import ModelSpec, check_model
 from palpate.results.verdicts import MARGINS
 from palpate.run.execute.cluster import RayOptions
@@ -40,6 +40,13 @@ def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name) or len(name) > 80:
         raise ValueError("a name has at most 80 letters, digits, spaces and . + - _, and starts with a letter or digit")
     return name
+
+
+def _whole_text(text: str) -> str:
+    """A text that can be written: Python has halves of characters (surrogates) that no file can hold."""
+    if has_surrogate(text):
+        raise ValueError("has half of a character, which can't be written")
+    return text
 
 
 Name = Annotated[str, AfterValidator(_check_name)]
@@ -86,7 +93,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    title: str | None = None
+    title: Annotated[str, AfterValidator(_whole_text)] | None = None
     """The title of the report."""
     cohort: Annotated[TableSpec | None, BeforeValidator(_file_only)] = None
     """The table of cases: a file whose columns have palpate's names, or a file and the roles of its columns."""
@@ -234,9 +241,10 @@ def parse_settings(overrides: Sequence[str]) -> dict[str, Any]:
 def _value(override: str, text: str) -> Any:
     """A value of the command line, as YAML reads it."""
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {override}: the value is not valid YAML") from None
+        return parse_value(text)
+    except ValueError:
+        shown = override if len(override) <= 80 else f"{override[:80]}…"
+        raise ConfigError(f"--set {shown}: the value is not valid YAML") from None
 
 
 def _apply(raw: dict[str, Any], override: str) -> None:
@@ -246,10 +254,14 @@ def _apply(raw: dict[str, Any], override: str) -> None:
     audit, dot, option = name.rpartition(".") if name.startswith(OWN) else name.partition(".")
     if not equals or not dot:
         raise ConfigError(f"--set {override}: expected AUDIT.OPTION=VALUE")
-    audits = raw.setdefault("audits", {})
+    audits = raw["audits"] = {} if raw.get("audits") is None else raw["audits"]
+    if not isinstance(audits, dict):
+        raise ConfigError(f"--set {override}: `audits:` of the configuration must be a mapping of `key: value` lines")
     if audit not in (*audits, DATA):
         raise ConfigError(f"--set {override}: the configuration does not have audit '{audit}'")
     given = audits.get(audit)
+    if given is not None and not isinstance(given, dict | bool):
+        raise ConfigError(f"--set {override}: audit '{audit}' of the configuration has no options, but a value")
     audits[audit] = {**(given if isinstance(given, dict) else {}), option: _value(override, value)}
 
 

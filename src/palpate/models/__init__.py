@@ -20,6 +20,7 @@ __all__ = [
     "check_model",
     "load_here",
     "load_model",
+    "memory_of",
     "reporting_missing",
     "serve_models",
 ]
@@ -37,6 +38,13 @@ def check_model(spec: ModelSpec) -> None:
     check = getattr(loader, "check", None)  # a plug-in may have none
     if check is not None:
         check(target, spec.options, folder=Path(spec.folder))
+
+
+def memory_of(spec: ModelSpec) -> Any:
+    """The memory that a torch model would take, as a `MemoryNeed`, without reading it; None: it is none, or unknown."""
+    loader, target = _find(spec)
+    needs = getattr(loader, "needs", None)
+    return None if needs is None else needs(target, spec.options, folder=Path(spec.folder))
 
 
 def load_model(spec: ModelSpec) -> Model:
@@ -65,9 +73,9 @@ def reporting_missing(model: Model) -> Model:
     return model
 
 
-def serve_models() -> None:
-    """What runs in the process of an isolated model."""
-    serve(load_here)
+def serve_models(parent: int) -> None:
+    """What runs in the process of an isolated model, which `parent` asks."""
+    serve(load_here, parent)
 
 
 def _find(spec: ModelSpec) -> tuple[Any, str]:

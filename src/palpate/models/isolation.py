@@ -37,7 +37,7 @@ _DECLARED = (
     *("runs_on", "rounding", "draws"),
 )
 _DOING = {"load": "loading", "predict": "scoring", "explain": "explaining", "words": "listing its words"}
-_BOOT = "import sys; sys.path += {path!r}; from palpate.models import serve_models; serve_models()"
+_BOOT = "import sys; sys.path += {path!r}; from palpate.models import serve_models; serve_models({parent})"
 """The folders that this process searches come last, so that no file in them stands in for one of Python's own."""
 alone = False
 """Whether this process serves one model and nothing else."""
@@ -63,7 +63,9 @@ class IsolatedModel(Model):
     def __init__(self, spec: ModelSpec) -> None:
         self._name, self._lock, self._busy = spec.name, threading.Lock(), threading.Event()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOT.format(path=sys.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-P", "-c", _BOOT.format(path=sys.path, parent=os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         self._end = weakref.finalize(self, _end, self._process, self._busy)
         try:
@@ -144,13 +146,16 @@ def _end(process: subprocess.Popen[bytes], busy: threading.Event) -> None:
             stream.close()  # type: ignore[union-attr]
 
 
-def serve(load: Callable[[ModelSpec], Model]) -> None:
-    """Answer questions until there are no more: first the spec of a model to load, then what it is asked."""
+def serve(load: Callable[[ModelSpec], Model], parent: int) -> None:
+    """Answer questions until there are no more: first the spec of a model to load, then what it is asked.
+
+    `parent` is the process that asks, which may have ended before this one came so far.
+    """
     global alone
     alone = True
     questions, answers = _take_channels()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the other one decides
-    threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(parent,), daemon=True).start()
     served, model = os.getpid(), None
     while True:
         try:

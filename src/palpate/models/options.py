@@ -66,6 +66,16 @@ def checked_by(check: Check) -> Callable[[Load], Load]:
     return add
 
 
+def sized_by(needs: Check) -> Callable[[Load], Load]:
+    """Lets a loader be asked, as `load.needs(...)`, how much memory a model would take, before anything is loaded."""
+
+    def add(load: Load) -> Load:
+        vars(load)["needs"] = needs
+        return load
+
+    return add
+
+
 def existing(target: str, folder: Path) -> Path:
     """A file or folder named in the configuration, resolved against the configuration's own folder."""
     path = folder / Path(target).expanduser()

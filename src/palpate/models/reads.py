@@ -96,13 +96,14 @@ class Reads:
         return {path for path in opened | set(self._modules().values()) if path.is_file()}
 
     def look_for_libraries(self) -> None:
-        """Set `blind` where the model's code came with a library that opens files by itself."""
-        found = {name.partition(".")[0] for name in set(sys.modules) - self._before}
+        """Set `blind` where the model's code came with a library that opens files by itself; its own comes first."""
+        came = {name.partition(".")[0] for name in set(sys.modules) - self._before}
+        own = set()
         for module in self._modules():
             for value in list(vars(module).values()):
                 name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-                found.add(str(name).partition(".")[0])
-        seen = sorted(found & NATIVE)
+                own.add(str(name).partition(".")[0])
+        seen = sorted(own & NATIVE) or sorted(came & NATIVE)
         if seen and self.blind is None:
             self.blind = f"its code uses {seen[0]}, which reads files unseen by palpate"
 

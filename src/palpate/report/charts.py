@@ -212,4 +212,6 @@ def static_svg(spec: dict[str, Any], *, name: str, width: int = STATIC_WIDTH) ->
     for index, identity in enumerate(found):
         svg = svg.replace(f'id="{identity}"', f'id="{name}-{index}"')
         svg = svg.replace(f"url(#{identity})", f"url(#{name}-{index})")
+    # The chart around it is the image, with a description; Vega makes each group of marks one without.
+    svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", svg)
     return re.sub(r"(-?\d+\.\d\d)\d+(?=[^<>]*>)", r"\1", svg)

@@ -22,6 +22,8 @@ def check_directory(out: RunDirectory, *, resume: bool) -> None:
     """Refuse a directory that already holds a run, unless it is to be resumed, and what is no directory."""
     if out.path.exists() and not out.path.is_dir():
         raise RunError("this is a file, not a folder", file=out.path, hint="choose another --out")
+    if resume:
+        out.set_aside_damage()
     if out.exists and not resume:
         raise RunError(
             "this directory already holds a run",
@@ -71,8 +73,9 @@ def check_fit(
     fitted = _check_requests(audits, plans, models)
     repeated = cohort.cases["case_id"].n_unique() < cohort.cases.height
     for name, (model, _) in models.items():
-        if model.reads == "text" and not cohort.has_text:
-            raise ConfigError(f"model '{name}' reads text, but the cohort has none", hint="set `text:` of the cohort")
+        if model.reads == "text" and cohort.without_text:
+            which = "the cohort" if not cohort.has_text else f"cohort '{cohort.without_text[0]}'"
+            raise ConfigError(f"model '{name}' reads text, but {which} has none", hint="set `text:` of the cohort")
         if model.reads == "image":
             _check_images(name, cohort, plans)
         if model.reads == "case" and repeated and not model.tells_cohorts_apart:

@@ -20,9 +20,11 @@ characters that shells and table readers take for patterns.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from palpate.cases.keys import KeyArray
 from palpate.errors import RunError
-from palpate.files import replacing, write_atomically
+from palpate.files import make_folder, replacing, write_atomically
 from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.verdicts import Answer
 from palpate.run.tables import prediction_tables, variant_tables, write_parts
@@ -45,6 +47,19 @@ _FINDINGS: TypeAdapter[tuple[Finding, ...]] = TypeAdapter(tuple[Finding, ...])
 
 def _write_json(path: Path, value: Any) -> None:
     write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def _lock(handle: int) -> bool:
+    """Whether nobody else holds the lock; a system or a file system without locks has none."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return True
+    return True
 
 
 def file_name(model: str) -> str:
@@ -90,8 +105,37 @@ class RunDirectory:
             return json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RunError(f"this directory holds no run ({name} is missing)", file=self.path) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise RunError("the file is damaged", file=path, hint="run the audit again with --resume") from None
+
+    def set_aside_damage(self) -> None:
+        """Rename a manifest that can't be read, so that the run is started anew; scores are in the cache."""
+        try:
+            found = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+            damaged = not isinstance(found, dict) or not isinstance(found.get("fingerprints", {}), dict)
+        except OSError:
+            return
+        except (ValueError, RecursionError):
+            damaged = True
+        if damaged:
+            (self.path / "manifest.json").replace(self.path / "manifest.damaged.json")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """While a run is written here: a second one is refused. The lock is the process's and goes with it."""
+        made = not self.path.exists()
+        make_folder(self.path)
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            if not _lock(handle):
+                hint = "wait for it to end, or choose another --out"
+                raise RunError("another palpate is writing to this directory", file=self.path, hint=hint)
+            yield
+        finally:
+            os.close(handle)
+            if made:
+                with suppress(OSError):  # it holds something
+                    self.path.rmdir()
 
     # -- what was scored ------------------------------------------------------------------
 
@@ -138,8 +182,11 @@ class RunDirectory:
         path = self.path / "pending" / f"{file_name(model)}.npy"
         if not path.is_file():
             return None
-        stored = np.load(path, allow_pickle=False)
-        return np.ascontiguousarray(stored).view("<u8").reshape(-1, 2)  # bytes, if palpate 0.1 wrote them
+        try:
+            stored = np.load(path, allow_pickle=False)
+            return np.ascontiguousarray(stored).view("<u8").reshape(-1, 2)  # bytes, if palpate 0.1 wrote them
+        except (ValueError, EOFError, OSError):  # cut off by a full disk or a crash: what is unscored is listed anew
+            return None
 
     def remove_pending(self) -> None:
         """Forget what was pending: the run has ended."""

@@ -144,8 +144,7 @@ def _run(
 ) -> list[AuditResult]:
     job = replace(job, cohort=cases_with_images(job.cohort, [member.model for member in members]))
     manifest = _start(job, members, out)
-    progress.stage("planning")
-    plans = plan_all(job, members)
+    plans = plan_all(job, members, progress)
     for notice in (notice for plan in plans.values() for notice in plan.notices):
         progress.note(f"Concern: {notice}")
     manifest["cohorts"] = describe_cohorts(job.cohort, plans)
@@ -174,24 +173,35 @@ def _run(
     return results
 
 
-def plan_all(job: Job, members: Sequence[Member]) -> dict[str, Plan[Any]]:
+def plan_all(job: Job, members: Sequence[Member], progress: RunProgress | None = None) -> dict[str, Plan[Any]]:
     """The plans of all audits, if the models can score them."""
-    return _planned(job, members, job.audits, job.cohort)
+    return _planned(job, members, job.audits, job.cohort, progress)
 
 
-def _planned(job: Job, members: Sequence[Member], audits: Mapping[str, Audit], cohort: Cohort) -> dict[str, Plan[Any]]:
+def _planned(
+    job: Job,
+    members: Sequence[Member],
+    audits: Mapping[str, Audit],
+    cohort: Cohort,
+    progress: RunProgress | None = None,
+) -> dict[str, Plan[Any]]:
     knowledge = LoadedModels({each.spec.name: each.model for each in members}, Path(members[0].spec.folder))
-    plans = make_plans(audits, cohort, job.seed, knowledge)
+    plans = make_plans(audits, cohort, job.seed, knowledge, progress)
     known = {each.spec.name: (each.model, each.ensemble) for each in members}
     return check_fit(cohort, audits, plans, known)
 
 
 def make_plans(
-    audits: Mapping[str, Audit], cohort: Cohort, seed: int, knowledge: ModelKnowledge
+    audits: Mapping[str, Audit],
+    cohort: Cohort,
+    seed: int,
+    knowledge: ModelKnowledge,
+    progress: RunProgress | None = None,
 ) -> dict[str, Plan[Any]]:
     """What each audit wants scored."""
     plans = {}
     for name, audit in audits.items():
+        (progress or NullProgress()).stage(f"planning {name}")
         rng = stream(seed, name, "plan")
         if isinstance(audit, PlansWithModels):
             plans[name] = audit.plan_with(cohort, rng, knowledge)

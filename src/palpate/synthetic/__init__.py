@@ -1,6 +1,6 @@
 """The synthetic hospital: the file layouts of MIMIC-III, MIMIC-IV, MIMIC-CXR-JPG, MDACE and SMM4H, with known truth.
 
-MEDS, OMOP and FHIR are written by choice, from the patients of the MIMIC-IV side.
+MEDS, OMOP, FHIR and DICOM are written by choice, from the patients of the MIMIC-IV side.
 
     truth = write_hospital(Path("hospital"), n_patients=5000, seed=0, site="a")
 
@@ -25,6 +25,7 @@ from palpate.files import write_atomically
 from palpate.synthetic import truth
 from palpate.synthetic.calibrate import calibrate
 from palpate.synthetic.layouts import LatentTable, Tables, ade
+from palpate.synthetic.layouts.dicom import require_pydicom
 from palpate.synthetic.layouts.mdace import EvidenceWriter
 from palpate.synthetic.layouts.mimic_cxr import MimicCXR
 from palpate.synthetic.layouts.mimic_iii import MimicIII
@@ -39,7 +40,9 @@ Progress = Callable[[int, int], None]
 _PARALLEL_FROM = 400
 _MARK = ".synthetic"
 _FILES = ("latent_iii.csv.gz", "latent_iv.csv.gz", "latent_studies.csv.gz", "clinician_ratings.csv", "truth.json")
-_FOLDERS = ("mimic-iii", "mimic-iv", "mimic-cxr-jpg", "mdace", "ade", *STANDARDS)
+FILMS = "dicom"
+"""The standard of the pictures; the others are of tables."""
+_FOLDERS = ("mimic-iii", "mimic-iv", "mimic-cxr-jpg", "mdace", "ade", *STANDARDS, FILMS)
 
 __all__ = ["Plants", "Truth", "write_hospital"]
 
@@ -67,12 +70,14 @@ def write_hospital(
             f"a hospital can't have {n_patients} patients, seed {seed} and site '{site}'",
             hint="use at least one patient, a seed of 0 or more and site a or b",
         )
-    unknown = next((name for name in also if name not in STANDARDS), None)
+    unknown = next((name for name in also if name not in (*STANDARDS, FILMS)), None)
     if unknown is not None:
-        raise InputError(f"'{unknown}' is not a standard", hint=f"choose one of {', '.join(STANDARDS)}")
+        raise InputError(f"'{unknown}' is not a standard", hint=f"choose one of {', '.join((*STANDARDS, FILMS))}")
     plants.check()
     if images:
         require_pillow()
+    if FILMS in also:
+        require_pydicom()
     _clear(out)
     count = _Count(progress, 2 * n_patients)
     if workers > 1 and n_patients >= _PARALLEL_FROM:
@@ -139,10 +144,12 @@ def write_iv(
     """The MIMIC-IV side, with chest X-rays, and in the layouts of standards."""
     intercepts = calibrate(plants, site).intercepts
     with Tables(out) as tables, ExitStack() as stack:
-        standards = [stack.enter_context(closing(open_standard(name, out / name))) for name in dict.fromkeys(also)]
-        cxr = MimicCXR(
-            tables, out / "mimic-cxr-jpg", findings(plants, site), plants=plants, seed=seed, site=site, pictures=images
-        )
+        chosen = [name for name in dict.fromkeys(also) if name != FILMS]
+        standards = [stack.enter_context(closing(open_standard(name, out / name))) for name in chosen]
+        films = out / FILMS if FILMS in also else None
+        made = findings(plants, site)
+        folder = out / "mimic-cxr-jpg"
+        cxr = MimicCXR(tables, folder, made, plants=plants, seed=seed, site=site, pictures=images, films=films)
         latent = LatentTable(tables, "latent_iv")
         hospital = MimicIV(tables, cxr, latent, seed=seed, site=site, standards=standards)
         for patient in simulate(n_patients, seed=seed, site=site, source="iv", plants=plants, intercepts=intercepts):

@@ -21,7 +21,7 @@ import numpy as np
 
 from palpate.cases.edits import Edit, Inputs, splice
 from palpate.errors import ConfigError
-from palpate.models import Model, ModelSpec, load_model
+from palpate.models import Model, ModelSpec, Probabilities, load_model
 from palpate.results import Asked, Attributions
 
 TEXTS = (
@@ -50,6 +50,8 @@ EDITS: tuple[tuple[int, tuple[Edit, ...]], ...] = (
     (4, (Edit(5, 5, " and 😀 café"),)),
 )
 """Edits of `TEXTS`: whole words, within words, at both ends, adjacent, words joined."""
+MOST_ROUNDING = 0.03
+"""What a model in 16 bit may state as its `rounding`."""
 
 
 def edited_inputs() -> Inputs:
@@ -113,8 +115,18 @@ def check_rows_are_independent(model: Model) -> None:
     alone = np.concatenate([model.predict(Inputs.from_texts([text])) for text in TEXTS])
     order = [3, 1, 4, 0, 2, 1]
     shuffled = model.predict(Inputs.from_texts([TEXTS[k] for k in order]))
-    expect(np.allclose(alone, together, rtol=0, atol=1e-6), "a text alone has the prediction that it has in a batch")
-    expect(np.allclose(shuffled, together[order], rtol=0, atol=1e-6), "the order of the texts makes no difference")
+    expect(_alike(model, alone, together), "a text alone has the prediction that it has in a batch")
+    expect(_alike(model, shuffled, together[order]), "the order of the texts makes no difference")
+
+
+def _alike(model: Model, p: Probabilities, other: Probabilities) -> bool:
+    """Whether predictions differ by no more than the rounding that the model states."""
+    return bool(np.allclose(p, other, rtol=0, atol=_rounding(model)))
+
+
+def _rounding(model: Model) -> float:
+    expect(0 <= model.rounding <= MOST_ROUNDING, f"`rounding` is at most {MOST_ROUNDING}, or no shift could be seen")
+    return model.rounding
 
 
 def check_edits_are_splices(model: Model) -> None:
@@ -147,7 +159,7 @@ def check_visible_ends(model: Model) -> None:
     for change in ("", " zebra", "fever fever fever. " * 3):
         changed = [text[:end] + change + text[end + 4 :] for text, end in cut]
         after = model.predict(Inputs.from_texts(changed))
-        expect(np.allclose(after, before, rtol=0, atol=1e-6), "an edit behind visible_ends changes nothing")
+        expect(_alike(model, after, before), "an edit behind visible_ends changes nothing")
 
 
 def check_explains(model: Model) -> None:
@@ -182,7 +194,8 @@ def _check_pieces_of_one_pair(model: Model, inputs: Inputs, pair: Asked, found: 
     expect(bool(np.all(alone.start[1:] >= alone.end[:-1])), "pieces do not overlap")
     same = np.flatnonzero((found.row == pair.row[0]) & (found.label == pair.label[0]))[: len(alone.row)]
     places = np.array_equal(found.start[same], alone.start) and np.array_equal(found.end[same], alone.end)
-    scores = places and np.allclose(found.score[same], alone.score, rtol=0, atol=1e-5)
+    largest = float(np.abs(alone.score).max(initial=0))
+    scores = places and np.allclose(found.score[same], alone.score, rtol=0, atol=max(1e-5, _rounding(model) * largest))
     expect(scores, "an explanation does not depend on what else is asked")
 
 
@@ -266,7 +279,7 @@ def check_loads_in_a_fresh_process(spec: ModelSpec, model: Model) -> None:
         answer = np.load(folder / "answer.npz")
         expect(str(answer["fingerprint"]) == model.fingerprint, "a fresh process finds the same fingerprint")
         expect(tuple(answer["labels"]) == model.labels, "a fresh process finds the same labels")
-        same = np.allclose(answer["p"], model.predict(Inputs.from_texts(TEXTS)), rtol=0, atol=1e-6)
+        same = _alike(model, answer["p"], model.predict(Inputs.from_texts(TEXTS)))
         expect(same, "a fresh process makes the same predictions")
 
 

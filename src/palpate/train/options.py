@@ -35,7 +35,7 @@ class TrainOptions(BaseModel):
     """balanced: positives weigh the share of negatives in the training split, negatives the share of positives."""
     target_recall: float | None = Field(default=0.70, gt=0, le=1)
     """The stored threshold is the highest that reaches this recall on validation; None: the one with the best F1."""
-    n_replicates: int = Field(default=1000, ge=0)
+    n_replicates: int = Field(default=1000, ge=0, le=1_000_000)
     """Bootstrap replicates for the model card's intervals; 0: no intervals."""
 
     def repeats(self) -> tuple[int | None, ...]:

@@ -106,6 +106,7 @@ def test_uncertain_labels_by_policy(archive: Path, tmp_path: Path, policy: Any, 
         "accession,ill\nA1,1\nA2,0\nA3,0\n",
         "file,ill\np1/IM1,1\np1/IM2,1\nc.dcm,0\nd.dcm,0\n",
         "name;ill\nIM1;1\nIM2;1\nc;0\nd;0\n",
+        "name,ill\nIM1,1\nIM2,1\nc.dcm,0\nd,0\n",
         "MRN,ill\np1,1\np2,0\n",
     ],
 )
@@ -166,3 +167,26 @@ def test_published_films_as_plain_pydicom_counts_them(tmp_path: Path) -> None:
     assert ages["Covid0000"] == 81
     assert ages["9RG1"] == 64, "from the date of birth"
     assert cohort.cases.filter(pl.col("patient_id") == "9RG1")["view"].to_list() == ["PA"]
+
+
+def test_the_synthetic_hospital_gives_the_same_cases_and_pictures_as_films(tmp_path: Path) -> None:
+    from palpate.models.networks.vision.images import ImageFormat, read_pixels
+    from palpate.synthetic import write_hospital
+
+    hospital = tmp_path / "hospital"
+    write_hospital(hospital, n_patients=25, seed=1, also=["dicom"], workers=1)
+    table = hospital / "mimic-cxr-jpg" / "mimic-cxr-2.0.0-chexpert.csv.gz"
+    cohort = build(hospital / "dicom", table, per="film").cohort
+    written = pl.read_csv(hospital / "mimic-cxr-jpg" / "mimic-cxr-2.0.0-metadata.csv.gz")
+    assert len(cohort) == written.height
+    assert set(cohort.cases["patient_id"]) == set(written["subject_id"].cast(pl.String))
+    truth = pl.read_csv(table).with_columns(case=pl.col("study_id").cast(pl.String))
+    study = [Path(image).parent.name.removeprefix("s") for image in cohort.images]
+    for label in ("Edema", "Pneumonia"):
+        known = dict(truth.select("case", pl.col(label) == 1).fill_null(False).iter_rows())
+        found = cohort.y_true(np.arange(len(cohort)), [label])[:, 0].astype(bool)
+        assert found.tolist() == [known[name] for name in study]
+    for image in cohort.images[:8]:
+        (jpg,) = (hospital / "mimic-cxr-jpg").rglob(f"{Path(image).stem}.jpg")
+        film, picture = (read_pixels(str(file), ImageFormat(64, 16)).astype(float) for file in (image, jpg))
+        assert np.abs(film - picture).mean() < 4, "but for the loss of JPG"

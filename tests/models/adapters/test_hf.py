@@ -46,6 +46,19 @@ def predict(path: Path, texts: list[str], **options: Any) -> np.ndarray:
     return load(path, **options).predict(Inputs.from_texts(texts))
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler on a CPU")
+def test_a_compiled_network_gives_the_same_predictions(bert: Path, notes: list[str]) -> None:
+    model = load(bert, compile=True, device="cpu")
+    calls = []
+    network = model._forward
+    model._forward = lambda **batch: calls.append(1) or network(**batch)
+    got = model.predict(Inputs.from_texts(notes))
+    assert calls
+    assert type(network).__name__ == "OptimizedModule"
+    np.testing.assert_allclose(got, predict(bert, notes), rtol=0, atol=1e-5)
+
+
 def slow(path: Path, texts: list[str], activation: str, pooling: str = "mean", **tokenising: Any) -> np.ndarray:
     """Each text by itself, each window by itself, nothing padded."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)

@@ -85,10 +85,9 @@ def test_an_encoder(folder: Path, notes: list[str]) -> None:
 def test_the_memory_is_known_before_loading(folder: Path, dtype: Any) -> None:
     config, device = load_config(folder, trust=False), Device("cpu", dtype)
     kind = transformers.AutoModelForSequenceClassification
-    need = memory_need(config, kind, folder, device, trust=False, max_tokens=32)
+    need = memory_need(config, lambda: kind.from_config(config), folder, device, longest=32)
     assert need.weights == weight_bytes(device.place(kind.from_pretrained(folder)))
     assert need.passes == 4096 * bytes_per_token(config, 32, dtype) > 0
-    assert need.free is None or need.free > need.total
 
 
 def test_a_7b_encoder_needs_16_bit_on_most_gpus() -> None:
@@ -96,7 +95,7 @@ def test_a_7b_encoder_needs_16_bit_on_most_gpus() -> None:
     config = transformers.MistralConfig(vocab_size=32000, num_key_value_heads=8, intermediate_size=14336)
     needs = {
         dtype: memory_need(
-            config, transformers.AutoModel, Path(), Device("cpu", dtype), trust=False, max_tokens=4096
+            config, lambda: transformers.AutoModel.from_config(config), Path(), Device("cpu", dtype), longest=4096
         ).weights
         for dtype in ("float32", "bfloat16")
     }

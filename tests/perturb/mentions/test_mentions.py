@@ -197,9 +197,12 @@ def test_long_runs_take_no_longer_than_their_length(start: str, run: str) -> Non
     find_mentions(["pneumonia"], ["Pneumonia"], rule="affirmed")
     spent = []
     for times in (5_000, 40_000):
-        begin = time.process_time()
-        find_mentions([start + run * times + "pneumonia"], ["Pneumonia"], rule="affirmed")
-        spent.append(time.process_time() - begin)
+        tries = []
+        for _ in range(2):
+            begin = time.process_time()
+            find_mentions([start + run * times + "pneumonia"], ["Pneumonia"], rule="affirmed")
+            tries.append(time.process_time() - begin)
+        spent.append(min(tries))
     assert spent[1] < 24 * max(spent[0], 0.05)  # 8 times the length: a quadratic search takes 64 times as long
 
 

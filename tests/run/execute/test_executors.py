@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 SPEC = ModelSpec("m", "python:mortal_model:scores", str(FOLDER), {"labels": ["ill"]})
 CLUSTER = pytest.param(Execution("ray", 1), marks=pytest.mark.cluster, id="ray")
 WORKERS = pytest.param(Execution("local", 2), id="workers")
-EXECUTORS = [pytest.param(Execution(), id="here"), CLUSTER]
+EXECUTORS = [pytest.param(Execution(), id="here"), WORKERS, CLUSTER]
 MORTAL = [WORKERS, CLUSTER]
 SLOW = [pytest.param(Execution("local", 2), marks=pytest.mark.slow, id="workers"), CLUSTER]
 

@@ -17,9 +17,9 @@ from palpate.cases.edits import Ints
 from palpate.errors import CohortError, ConfigError
 
 Share = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, lt=2**31)]
 Recall = Annotated[float, Field(gt=0, le=1)]
-Replicates = Annotated[int, Field(ge=100)]
+Replicates = Annotated[int, Field(ge=100, le=1_000_000)]
 Threshold = Annotated[float, Field(ge=0, le=1)] | Literal["auto", "recall", "youden"]
 Unit = Literal["patient", "case"]
 

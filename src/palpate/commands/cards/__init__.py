@@ -8,7 +8,7 @@ from typing import NamedTuple
 from palpate.errors import ConfigError, InputError, closest
 from palpate.files import write_atomically
 from palpate.report.cards.entries import Wells
-from palpate.report.cards.facts import facts_template, read_facts
+from palpate.report.cards.facts import EVALUATION_KIND, facts_template, read_facts
 from palpate.report.cards.formats import EXTENSIONS, WRITERS
 from palpate.report.cards.items import Card, make_card
 from palpate.report.cards.measured import Run, measure
@@ -31,9 +31,20 @@ def read_model_card(run: Path, kind: str, *, model: str | None = None, facts: Pa
     manifest = directory.read_manifest()
     results = directory.read_results()
     known = read_facts(facts) if facts is not None else {}
+    _check_cohorts(known.get(EVALUATION_KIND), [str(each["name"]) for each in manifest.get("cohorts", [])], facts)
     chosen = _model(manifest["models"], model, run)
     measured = measure(Run(manifest, results, chosen, directory.read_table("data", "table1")), known)
     return make_card(kind, chosen, manifest, Wells(measured, known, "facts" if facts is None else facts.name))
+
+
+def _check_cohorts(kinds: object, names: list[str], facts: Path | None) -> None:
+    """Kinds are those of the run's cohorts."""
+    unknown = next((name for name in kinds if name not in names), None) if isinstance(kinds, dict) else None
+    if unknown is not None:
+        hint = closest(unknown, names, all_are="the run's cohorts are")
+        raise ConfigError(
+            f"`{EVALUATION_KIND}` names '{unknown}', which is no cohort of the run", file=facts, hint=hint
+        )
 
 
 def _model(models: list[dict[str, object]], wanted: str | None, run: Path) -> str:

@@ -16,8 +16,8 @@ from palpate.cases.columns import WHOLE_NUMBER, ColumnCheck, ids, missing_column
 from palpate.cases.evidence import COMPLETE, EVIDENCE, NOTES, SUFFICIENT, EvidenceTable, NotesTable
 from palpate.data.annotations import mdace, place_of
 from palpate.data.tables.formats import format_of
-from palpate.delimited import from_cell
 from palpate.errors import CohortError
+from palpate.files import from_cell
 
 _MORE = ("score", "note_id", "code_system", "completeness", "type")
 _SPAN = "a span starts at 0 or later and ends after its start, in characters"

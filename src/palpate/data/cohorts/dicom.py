@@ -27,6 +27,7 @@ from palpate.errors import CohortError
 KEYS = ("study", "film", "accession", "file", "stem", "patient_id")
 ATTRIBUTES = ("age", "gender", "view", "portable", "scanner", "modality", "n_films")
 _MEANS = {"": 0, "0": 0, "0.0": 0, "1": 1, "1.0": 1, "-1": -1, "-1.0": -1, "false": 0, "true": 1}
+_ENDING = r"(?i)\.(?:dcm|dicom|dic|ima)$"
 _DICOM_RATIOS = (0.0, 0.0, 1.0)
 _FILES = {
     "not dicom": ("DICOM files", "not a DICOM file"),
@@ -132,7 +133,7 @@ def _labelled(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -
     twice = ColumnCheck(table[column], file=options.labels)
     filled = table[column] != ""
     twice.refuse(table[column].is_duplicated() & filled, "this row names a case again", hint="give each case one row")
-    known = table.filter(filled).select(pl.col(column).alias("key"), *(pl.col(label) for label in labels))
+    known = table.with_columns(key=_names(table[column], field)).filter(filled).select("key", *labels)
     uncertain = pl.any_horizontal(*(pl.col(label) == -1 for label in labels))
     frontal = pl.col("view").str.to_uppercase().is_in(["PA", "AP"]).fill_null(False)
     reasons = (
@@ -148,14 +149,19 @@ def _labelled(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -
 
 def _named(films: pl.DataFrame, field: str) -> pl.Series:
     """What the films are called in the table of labels."""
-    return films[field] if field != "stem" else films["file"].str.split("/").list.last().str.replace(r"\.[^.]*$", "")
+    return films[field] if field != "stem" else films["file"].str.split("/").list.last().str.replace(_ENDING, "")
+
+
+def _names(column: pl.Series, field: str) -> pl.Series:
+    """What the table calls them, comparable with `_named`: files with their ending or without."""
+    return column if field != "stem" else column.str.replace(_ENDING, "")
 
 
 def _key(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -> tuple[str, str]:
     """The column of the table and the field of the films that share most values."""
     columns = [options.key] if options.key else table.columns
     best = max(
-        ((len(set(table[column]) & (set(_named(films, field)) - {""})), column, field)
+        ((len(set(_names(table[column], field)) & (set(_named(films, field)) - {""})), column, field)
          for field in KEYS for column in columns),
         key=lambda found: found[0],
     )  # fmt: skip

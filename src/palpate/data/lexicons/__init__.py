@@ -15,9 +15,8 @@ import polars as pl
 
 from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote, with_points
 from palpate.data.tables.formats import format_of
-from palpate.delimited import as_cell, from_cell
 from palpate.errors import CohortError, InputError
-from palpate.files import replacing
+from palpate.files import as_cell, from_cell, replacing
 from palpate.perturb.words import Ratings, normalise_word, tokens
 
 WORD, REPLACEMENT = "word", "replacement"

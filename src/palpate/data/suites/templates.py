@@ -10,9 +10,8 @@ from typing import Literal, NamedTuple
 
 from palpate.data.suites.answers import CLASS, EXPECT, LABEL, AnswerReader, read_expectation
 from palpate.data.suites.assembly import NO_RULE, SuiteRow, assemble
-from palpate.delimited import as_cell
 from palpate.errors import ConfigError
-from palpate.files import replacing
+from palpate.files import as_cell, replacing
 from palpate.perturb.suites import suites_folder
 from palpate.perturb.suites.grouping import group_variations, nearest_bases
 from palpate.perturb.suites.lexicons import Attribute, Lexicon, load_lexicon

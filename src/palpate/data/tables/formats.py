@@ -29,6 +29,7 @@ from palpate.delimited import (
     ENCODE_HINT,
     SURROGATE,
     FileLayout,
+    bounded_lines,
     csv_rows,
     has_surrogate,
     not_unicode,
@@ -178,7 +179,8 @@ def _csv_frame(
 def _objects(path: Path, layout: FileLayout) -> Iterator[dict[str, object]]:
     """One object per line."""
     done = 0
-    with open_text(path, layout, newline="\n") as lines:
+    with open_text(path, layout, newline="\n") as stream:
+        lines = bounded_lines(stream, path)
         while True:
             try:
                 line = next(lines)

@@ -40,7 +40,7 @@ from palpate.models import Model, Probabilities
 from palpate.models.classes import ClassOptions
 from palpate.models.devices import Device, DeviceOptions, check_device, choose, compiled
 from palpate.models.networks import Activation, probabilities_of, require_torch
-from palpate.models.options import checked_by, digest, parse_options
+from palpate.models.options import checked_by, digest, parse_options, sized_by
 from palpate.models.text import padded
 from palpate.models.text.checkpoints import (
     check_checkpoint,
@@ -49,7 +49,13 @@ from palpate.models.text.checkpoints import (
     load_tokenizer,
     positions_of,
 )
-from palpate.models.text.classifiers import OutputLabels, activation_of, load_classifier, output_labels
+from palpate.models.text.classifiers import (
+    OutputLabels,
+    activation_of,
+    classifier_without_weights,
+    load_classifier,
+    output_labels,
+)
 from palpate.models.text.gradients import (
     ATTENTION,
     ATTINGRAD,
@@ -65,7 +71,7 @@ from palpate.models.text.gradients import (
 from palpate.models.text.passes import Passes, embedding_of, logits_of
 from palpate.models.text.reading import Reading, Trial, chunk_passes, plain_passes, reading_of
 from palpate.models.text.rollout import attention_rollout
-from palpate.models.text.sizes import tokens_fitting
+from palpate.models.text.sizes import MemoryNeed, memory_need, tokens_fitting
 from palpate.models.text.windows import Long, MeanScores, TextWindows, Windows, text_windows
 from palpate.results import Asked, Attributions
 
@@ -307,6 +313,21 @@ def check(target: str, options: Mapping[str, Any], *, folder: Path) -> HfOptions
     return own
 
 
+def needs(target: str, options: Mapping[str, Any], *, folder: Path) -> MemoryNeed:
+    """The memory that the checkpoint would take, from its configuration."""
+    own, path = check(target, options, folder=folder), folder / Path(target).expanduser()
+    require_torch(f"the model hf:{target}", "transformers")
+    check_own_code(path, trust=own.trust)
+    config = load_config(path, trust=own.trust)
+
+    def build() -> Any:
+        return classifier_without_weights(config, path, trust=own.trust)
+
+    longest = own.chunk or (None if own.long == "chunked" else own.max_tokens)
+    return memory_need(config, build, path, choose(own), longest=longest, batch_tokens=own.batch_tokens)
+
+
+@sized_by(needs)
 @checked_by(check)
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     """The checkpoint in a folder, with its files, task, weights and labels checked."""

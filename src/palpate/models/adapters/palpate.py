@@ -26,7 +26,8 @@ from palpate.errors import ConfigError, MissingExtra, first_problem
 from palpate.files import make_folder, write_atomically
 from palpate.models import Model
 from palpate.models.adapters.sklearn import EstimatorOptions, read_estimator
-from palpate.models.options import Options, checked_by, digest, existing, parse_options
+from palpate.models.devices import DeviceOptions, choose
+from palpate.models.options import Options, checked_by, digest, existing, parse_options, sized_by
 
 VERSION = "palpate-1"
 MANIFEST = "palpate.json"
@@ -69,6 +70,23 @@ def _options_of(kind: Kind) -> type[Options]:
     return EstimatorOptions
 
 
+def needs(target: str, options: Mapping[str, Any], *, folder: Path) -> Any:
+    """The memory that a network would take (`MemoryNeed`); None: the model is no network."""
+    home = existing(target, folder)
+    kind = read_manifest(home).kind
+    if kind == "hf":
+        from palpate.models.adapters import hf
+
+        return hf.needs("checkpoint", options, folder=home)
+    own = parse_options(_options_of(kind), f"palpate:{home.name}", options)
+    if not isinstance(own, DeviceOptions):
+        return None
+    from palpate.models.text.sizes import MemoryNeed, size_of_weights
+
+    return MemoryNeed(size_of_weights(home), 0, choose(own))
+
+
+@sized_by(needs)
 @checked_by(check)
 def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Model:
     """Read the manifest, then the model of its kind."""

@@ -11,7 +11,7 @@ from palpate.models.classes import ClassOptions, positive_of, unclear
 from palpate.models.devices import Device
 from palpate.models.networks import Activation, n_labels_of
 from palpate.models.text.checkpoints import lacks_weights, load_network
-from palpate.models.text.plm_icd import is_plm_icd, load_plm_icd
+from palpate.models.text.plm_icd import is_plm_icd, load_plm_icd, plm_icd_network
 
 _MULTI_LABEL = re.compile("multi_?label", re.IGNORECASE)
 
@@ -33,6 +33,13 @@ def load_classifier(config: Any, path: Path, *, trust: bool, device: Device) -> 
         hint = "it would predict at random; give the fine-tuned checkpoint"
         raise lacks_weights(missing, "a sequence classifier", path, hint=hint)
     return network
+
+
+def classifier_without_weights(config: Any, path: Path, *, trust: bool) -> Any:
+    """The network of a classifier, with weights of any value."""
+    if is_plm_icd(config):
+        return plm_icd_network(config)
+    return _kind(config, path, trust=trust).from_config(config, trust_remote_code=trust)
 
 
 def _kind(config: Any, path: Path, *, trust: bool) -> Any:

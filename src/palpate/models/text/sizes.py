@@ -7,6 +7,7 @@ otherwise is counted by its weights alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,19 +22,13 @@ class MemoryNeed(NamedTuple):
 
     weights: int
     passes: int
+    """The largest batch; 0: not known, and small."""
     device: Device
-    free: int | None
-    """What the device has now; None: not known."""
 
     @property
     def total(self) -> int:
         """Weights and the largest pass."""
         return self.weights + self.passes
-
-    @property
-    def too_much(self) -> bool:
-        """Whether it is more than what is free."""
-        return self.free is not None and self.total > self.free
 
 
 def bytes_per_token(config: Any, longest: int | None, dtype: Dtype = "float32") -> int:
@@ -63,24 +58,37 @@ def tokens_fitting(network: Any, longest: int | None, device: Device) -> int:
 
 
 def memory_need(
-    config: Any, kind: Any, path: Path, device: Device, *, trust: bool, max_tokens: int | None
+    config: Any,
+    build: Callable[[], Any],
+    path: Path,
+    device: Device,
+    *,
+    longest: int | None = None,
+    batch_tokens: int | None = None,
 ) -> MemoryNeed:
-    """What a checkpoint needs, without reading its weights; `kind` is one of the library's `AutoModel...` classes."""
-    weights = _weights(config, kind, device, trust=trust)
-    if weights is None:
-        weights = sum(file.stat().st_size for file in path.iterdir() if file.suffix in (".safetensors", ".bin"))
-    longest = max_tokens or _first(config, "max_position_embeddings", "n_positions") or None
-    tokens = max(USUAL_TOKENS, longest or 0)
-    return MemoryNeed(weights, tokens * bytes_per_token(config, longest, device.dtype), device, device.free())
+    """What a checkpoint needs, without reading its weights; `build` makes its network, with any numbers as weights.
+
+    `longest` is how many tokens attend to each other; default: as many as the configuration has positions.
+    """
+    weights = _weights(build, device)
+    weights = size_of_weights(path) if weights is None else weights
+    longest = longest or _first(config, "chunk_size", "max_position_embeddings", "n_positions") or None
+    tokens = max(batch_tokens or USUAL_TOKENS, longest or 0)
+    return MemoryNeed(weights, tokens * bytes_per_token(config, longest, device.dtype), device)
 
 
-def _weights(config: Any, kind: Any, device: Device, *, trust: bool) -> int | None:
+def size_of_weights(path: Path) -> int:
+    """The bytes of the files of weights in a folder."""
+    return sum(file.stat().st_size for file in path.iterdir() if file.suffix in (".safetensors", ".bin"))
+
+
+def _weights(build: Callable[[], Any], device: Device) -> int | None:
     """The bytes of the weights as they will be held; None: the network can't be built from its configuration alone."""
     import torch
 
     try:
         with torch.device("meta"):
-            network = kind.from_config(config, trust_remote_code=trust)
+            network = build()
         network.float()
         if device.dtype != "float32":
             lower(network, getattr(torch, device.dtype))

@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from palpate.delimited import from_cell, looks_like
+from palpate.delimited import looks_like
 from palpate.errors import ConfigError
+from palpate.files import from_cell
 
 MARKS = (",", ";", "\t")
 """What may separate the cells of a row."""

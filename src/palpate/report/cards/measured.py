@@ -15,7 +15,7 @@ from palpate.report import typeset
 from palpate.report.cards.entries import Statement
 from palpate.report.cards.facts import EVALUATION_KIND, KINDS
 from palpate.report.scorecard import details_of, margin_of, number_of
-from palpate.results import METRIC_NAMES, AuditResult
+from palpate.results import METRIC_NAMES, AuditResult, Table
 
 CORE = (
     "auroc", "auprc", "calibration_intercept", "calibration_slope", "oe_ratio", "ici", "brier", "net_benefit",
@@ -24,7 +24,13 @@ CORE = (
 MOST_LABELS = 5
 SAFETY = ("robustness", "drift", "capabilities", "vocabulary", "context", "evidence")
 BEHAVIOUR = ("characteristics",)
-_FAIR = ("auroc_gap", "equal_opportunity_difference", "equalized_odds_difference", "demographic_parity_difference")
+DECISIONS = "Decisions at the threshold"
+_FAIR = {
+    "auroc_gap": "Largest gap of AUROC between groups, less what chance makes",
+    "equal_opportunity_difference": "Equal opportunity difference",
+    "equalized_odds_difference": "Equalised odds difference",
+    "demographic_parity_difference": "Demographic parity difference",
+}
 
 
 class Run:
@@ -88,7 +94,7 @@ def source_of(row: Mapping[str, Any]) -> str:
 
 
 def _estimate(row: Mapping[str, Any], where: str) -> Statement:
-    name = METRIC_NAMES.get(row["metric"], row["metric"].replace("_", " "))
+    name = METRIC_NAMES.get(row["metric"]) or _FAIR.get(row["metric"]) or row["metric"].replace("_", " ")
     text = f"{name}{where}: {typeset.interval(row['value'], row['low'], row['high'])}"
     if row["value"] is None:
         text = f"{name}{where}: not known ({row['reason']})"
@@ -141,24 +147,52 @@ def _validity(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, .
             own = {row["metric"]: row for row in rows.filter(label=label, group=group).iter_rows(named=True)}
             where = f", {label}" + (f", cohort {group}" if len(groups) > 1 else "")
             statements += [_estimate(own[metric], where) for metric in CORE if metric in own]
+    statements += _decisions(run, only)
     if len(labels) > len(chosen):
         left = f"{len(labels) - len(chosen):,} more labels are in the results."
         statements.append(Statement(left, "results/performance.parquet"))
     return tuple(statements)
 
 
+def _decisions(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, ...]:
+    """At which threshold sensitivity, specificity and the like were measured, and how it was chosen."""
+    blocks = run.results["performance"].blocks if "performance" in run.results else ()
+    table = next((each for each in blocks if isinstance(each, Table) and each.title == DECISIONS), None)
+    if table is None:
+        return ()
+    names = [column.name for column in table.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+    own = [row for row in rows if row.get("Model") == run.model and (only is None or row.get("Cohort") in only)]
+    told = dict.fromkeys((row.get("Label"), row.get("Threshold"), row.get("How it was chosen")) for row in own)
+    return tuple(
+        Statement(
+            f"Decisions{f' about {label}' if label else ''} at a threshold of {typeset.number(value)} ({how}).",
+            f"results/performance.json: {DECISIONS}, {run.model}",
+        )
+        for label, value, how in told
+    )
+
+
 def _fairness(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, ...]:
     if "subgroups" not in run.results:
         return _absent("audit `subgroups`; nothing is known of differences between groups of patients")
-    if only is not None and len(run.cohorts) > 1 and len(only) < len(run.cohorts):
-        named = str(run.manifest.get("audits", {}).get("subgroups", {}).get("cohort") or run.cohorts[0]["name"])
-        if named not in only:
-            return _absent(f"audit `subgroups` of cohort {' or '.join(only)}")
+    audited = run.manifest.get("audits", {}).get("subgroups", {}).get("cohort")
+    measured = [str(audited)] if audited else [str(cohort["name"]) for cohort in run.cohorts]
+    if only is not None and not set(measured) <= set(only):
+        text = (
+            f"Groups were measured in {' and '.join(measured)} together, not in {' and '.join(only)} alone "
+            "(`cohort:` of the audit `subgroups` chooses one)."
+        )
+        return (Statement(text, "manifest.json: audits, subgroups"),)
     rows = run.rows("subgroups", metric="auroc").filter(pl.col("group").str.contains("="))
     groups = [_estimate(row, f", {row['label']}, {row['group']}") for row in rows.iter_rows(named=True)]
-    gaps = run.rows("subgroups").filter(pl.col("metric").is_in(_FAIR))
+    gaps = run.rows("subgroups").filter(pl.col("metric").is_in(list(_FAIR)))
     summaries = [_estimate(row, f", {row['label']}, by {row['group']}") for row in gaps.iter_rows(named=True)]
-    return (*_answers(run, ("subgroups",), "answer"), *groups, *summaries)
+    how = run.results["subgroups"].provenance.get("threshold", {}).get(run.model)
+    told = (
+        (Statement(f"Decisions in groups: threshold that {how}.", "results/subgroups.json: provenance"),) if how else ()
+    )
+    return (*_answers(run, ("subgroups",), "answer"), *groups, *told, *summaries)
 
 
 def _of_kind(run: Run, kinds: Any, kind: str, of: Any) -> tuple[Statement, ...]:
@@ -172,7 +206,9 @@ def _of_kind(run: Run, kinds: Any, kind: str, of: Any) -> tuple[Statement, ...]:
         return (Statement(text, "manifest.json: cohorts"),)
     of_kind = [name for name in names if (kinds.get(name) if isinstance(kinds, Mapping) else kinds) == kind]
     if not of_kind:
-        return (Statement(f"Not measured in this run: no cohort is {kind} data.", "manifest.json: cohorts"),)
+        open_ones = [name for name in names if isinstance(kinds, Mapping) and name not in kinds]
+        unless = f", unless {' or '.join(open_ones)} is: nobody has said of which kind it is" if open_ones else ""
+        return (Statement(f"Not measured in this run: no cohort is {kind} data{unless}.", "manifest.json: cohorts"),)
     statements: tuple[Statement, ...] = of(run, of_kind)
     return statements
 
@@ -190,14 +226,24 @@ def _answers(run: Run, audits: Sequence[str], needed: str) -> tuple[Statement, .
 
 
 def _warnings(run: Run) -> tuple[Statement, ...]:
-    """What was found to be a concern or a caution, and what limits the answers; for all models together."""
+    """What was found to be a concern or a caution, what limits the answers, and what is open."""
     statements = [
         Statement(finding.sentence, f"results/{audit}.json: findings")
         for audit, result in run.results.items()
         for finding in result.findings
         if finding.kind in ("concern", "caution", "caveat") and _about(finding.sentence, run)
     ]
-    return tuple(statements) or (Statement("No audit of this run found a concern, a caution or a caveat.", "results/"),)
+    open_ones = [
+        f"{audit}.{answer.question}"
+        for audit, result in run.results.items()
+        for answer in result.answers
+        if answer.model == run.model and answer.verdict == "unsettled"
+    ]
+    if open_ones:
+        text = f"Not settled by these data: {', '.join(open_ones)}."
+        statements.append(Statement(text, f"scorecard.json: {run.model}"))
+    none = Statement("No audit of this run found a concern, a caution or a caveat.", "scorecard.json, results/*.json")
+    return tuple(statements) or (none,)
 
 
 def _about(sentence: str, run: Run) -> bool:
@@ -226,6 +272,7 @@ def _thresholds(run: Run) -> tuple[Statement, ...]:
         if model["name"] == run.model and model.get("threshold") is not None:
             text = f"The model's own threshold: {typeset.number(model['threshold'])}."
             statements.append(Statement(text, f"manifest.json: models, {run.model}"))
+    statements += _decisions(run)
     return tuple(statements) or _absent("audit `operating` and no threshold that the model states")
 
 
@@ -252,14 +299,15 @@ def _population(run: Run) -> tuple[Statement, ...]:
 def _development_difference(run: Run) -> tuple[Statement, ...]:
     if "data" not in run.results:
         return _absent("audit `data`, which compares development and evaluation")
-    rows = run.results["data"].estimates.filter(pl.col("metric") == "standardised_difference")
+    rows = run.rows("data", metric="standardised_difference").unique("group", maintain_order=True)
     rows = rows.filter(pl.col("value").is_not_null()).sort(pl.col("value").abs(), descending=True).head(MOST_LABELS)
     if not rows.height:
         return _absent("development cases to compare with, or attributes")
     return tuple(
         Statement(
-            f"Standardised difference of {row['group']}, development to evaluation: {typeset.number(row['value'])}.",
-            f"results/data.parquet: metric=standardised_difference, group={row['group']}",
+            f"Standardised difference of {row['group']} between the training split and the audited cases: "
+            f"{typeset.number(row['value'])}.",
+            source_of(row),
         )
         for row in rows.iter_rows(named=True)
     )

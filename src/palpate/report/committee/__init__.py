@@ -106,6 +106,14 @@ def _limits(results: Mapping[str, AuditResult]) -> tuple[str, ...]:
         for finding in result.findings
         if finding.kind == "caveat" or (finding.kind == "concern" and finding.question is None)
     ]
+    open_ones: dict[str, list[str]] = {}
+    for result in results.values():
+        for answer in result.answers:
+            if answer.verdict == "unsettled":
+                open_ones.setdefault(answer.asks, []).append(answer.model)
+    told += [f"Not settled by these data: {asks} ({', '.join(models)})" for asks, models in open_ones.items()]
+    if "performance" not in results:
+        told.append("Not measured: how well it separates patients, and whether its risks are right (no `performance`).")
     if "subgroups" not in results:
         told.append("Not measured: whether it is worse for some groups of patients (no audit `subgroups`).")
     if len(told) > _MOST_LIMITS:
@@ -114,11 +122,15 @@ def _limits(results: Mapping[str, AuditResult]) -> tuple[str, ...]:
 
 
 def _grid(table: Table) -> Grid:
+    """The first two columns, then those of audited cases before the others."""
     view = view_table(table)
-    columns = range(min(len(table.columns), _MOST_COLUMNS))
+    names = [column.name for column in table.columns]
+    rest = sorted(range(2, len(names)), key=lambda k: ("test" not in names[k].split()[-1:], k))
+    columns = sorted([0, 1, *rest[: _MOST_COLUMNS - 2]])
     rows = [tuple(row[k].text for k in columns) for row in view.rows[:_MOST_ROWS]]
-    head = tuple(table.columns[k].name for k in columns)
-    return Grid(table.title, head, tuple(rows), max(0, len(table.rows) - _MOST_ROWS))
+    missing = [names[k] for k in range(len(names)) if k not in columns]
+    title = f"{table.title}, without {', '.join(missing)}" if missing else table.title
+    return Grid(title, tuple(names[k] for k in columns), tuple(rows), max(0, len(table.rows) - _MOST_ROWS))
 
 
 @cache
@@ -145,7 +157,8 @@ def _pictures(chart: Chart, order: Sequence[str]) -> list[Picture]:
         png = vl_convert.svg_to_png(svg, scale=2.5)
         width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
         legend = tuple((plain_colour(key.colour), key.text) for key in drawing.legend)
-        title = chart.title if not panel.title else f"{chart.title}: {panel.title}"
+        more = f" (1 of {len(drawing.panels)}; the others are in the report)" if len(drawing.panels) > 1 else ""
+        title = chart.title if not panel.title else f"{chart.title}: {panel.title}{more}"
         made.append(Picture(title, png, width, height, legend, chart.description))
     return made
 

@@ -20,6 +20,10 @@
     try {
       await window.vegaEmbed(host, spec, options);
       for (const node of still) node.remove();
+      // The chart is one image with a description; Vega names each group of marks as an image without one.
+      for (const mark of host.querySelectorAll("[role], [aria-roledescription]")) {
+        for (const name of ["role", "aria-roledescription", "aria-label"]) mark.removeAttribute(name);
+      }
     } catch (error) {
       host.remove();
       for (const node of still) if (node.style) node.style.display = "";

@@ -13,15 +13,17 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palpate.cases import scratch
-from palpate.cases.keys import KeyArray, KeyPlaces, as_keys, distinct
+from palpate.cases.keys import KEY_BYTES, KeyArray, KeyPlaces, as_keys, distinct
 from palpate.errors import InputError
+from palpate.files import make_folder, make_private_file
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS models (id INTEGER PRIMARY KEY, fingerprint TEXT UNIQUE NOT NULL);
@@ -55,18 +57,22 @@ class ScoreCache:
         self._small: dict[int, int] = {}
         """By model: blocks that were written here since they were last joined."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
+            make_private_file(path)  # SQLite gives its other files the same mode
             self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute("PRAGMA cache_size=-65536")
             self._db.executescript(_SCHEMA)
             self._take_over()
+            self._remember_use()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable(error) from None
 
     def _unusable(self, error: Exception) -> InputError:
         hint = "move it away, or name another with PALPATE_CACHE or `cache:`"
+        if "disk" in str(error):  # "database or disk is full", "disk I/O error"
+            hint = "free some space and add --resume: what was scored before is kept"
         return InputError(f"can't be used as the cache of scores ({error})", file=self.path, hint=hint)
 
     @contextmanager
@@ -95,6 +101,16 @@ class ScoreCache:
     def _has_rows(self) -> bool:
         return bool(self._db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'scores'").fetchone())
 
+    def _remember_use(self) -> None:
+        """Since 0.2 a model has the day on which it was last asked for, so that old ones can be pruned."""
+        if not any(name == "used" for _, name, *_ in self._db.execute("PRAGMA table_info(models)")):
+            with suppress(sqlite3.OperationalError):  # another process was faster
+                self._db.execute("ALTER TABLE models ADD COLUMN used TEXT")
+
+    def _used(self, model: int) -> None:
+        today = datetime.now(UTC).strftime("%Y-%m-%d")
+        self._db.execute("UPDATE models SET used = ? WHERE id = ? AND used IS NOT ?", (today, model, today))
+
     def _insert(self, model: int, keys: bytes, p: bytes, n: int) -> None:
         self._db.execute("INSERT INTO blocks (model, n, keys, p) VALUES (?, ?, ?, ?)", (model, n, keys, p))
 
@@ -119,15 +135,25 @@ class ScoreCache:
         known_as = self._db.execute("SELECT id FROM models WHERE fingerprint = ?", (fingerprint,)).fetchone()
         if known_as is None or not len(wanted):
             return
+        self._used(known_as[0])
         places = KeyPlaces(wanted)
         # The keys of a block come before its probabilities, which are read only where they are needed.
         blocks = self._db.execute("SELECT id, keys FROM blocks WHERE model = ? ORDER BY id", known_as)
+        damaged = []
         for number, keys in blocks:
             rows, at = places.find_new(_keys(keys), found)
             if not len(rows):
                 continue
             (answers,) = self._db.execute("SELECT p FROM blocks WHERE id = ?", (number,)).fetchone()
-            p[at] = np.frombuffer(answers, dtype="<f8").reshape(-1, p.shape[1])[rows]
+            values = probabilities(answers, len(keys) // KEY_BYTES, p.shape[1])
+            if values is None:
+                damaged.append((number,))
+                found[at] = False
+            else:
+                p[at] = values[rows]
+        if damaged:  # scored again
+            with self._transaction():
+                self._db.executemany("DELETE FROM blocks WHERE id = ?", damaged)
 
     def put(self, fingerprint: str, keys: KeyArray | Sequence[bytes], p: Scores) -> None:
         """Store predictions, all or none; the first prediction for a key stays."""
@@ -137,6 +163,7 @@ class ScoreCache:
         values = np.ascontiguousarray(p, dtype="<f8").reshape(len(new), -1)
         try:
             model = self._model(fingerprint)
+            self._used(model)
             with self._transaction():
                 self._insert(model, new.astype("<u8").tobytes(), values.tobytes(), len(new))
             self._small[model] = self._small.get(model, 0) + 1
@@ -167,6 +194,17 @@ class ScoreCache:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def probabilities(blob: bytes, n: int, n_labels: int) -> Scores | None:
+    """The probabilities of a block, or None where they are not as many as they should be, or no probabilities.
+
+    NaN is the answer of a model that may have none.
+    """
+    if len(blob) != 8 * n * n_labels:
+        return None
+    p = np.frombuffer(blob, dtype="<f8").reshape(n, n_labels)
+    return None if bool(np.any((p < 0) | (p > 1))) else p
 
 
 def _keys(blob: bytes) -> KeyArray:

@@ -130,9 +130,10 @@ def _too_slow(name: str, seconds: float, inputs: Inputs) -> ModelError:
 _worker_model: Model | None = None
 
 
-def _start_worker(spec: ModelSpec) -> None:
+def _start_worker(spec: ModelSpec, parent: int) -> None:
     global _worker_model
-    threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
+    # The parent's own number: a parent that was killed while this process booted is not its parent any more.
+    threading.Thread(target=end_with_parent, args=(parent,), daemon=True).start()
     _worker_model = load_here(spec)  # the worker is a process of its own already
 
 
@@ -192,7 +193,9 @@ def _ask_pool(
     A few calls are in flight at a time, so that memory does not grow with the number of calls.
     """
     with _threads_per_worker(n_workers):
-        pool = ProcessPoolExecutor(n_workers, get_context("spawn"), initializer=_start_worker, initargs=(spec,))
+        pool = ProcessPoolExecutor(
+            n_workers, get_context("spawn"), initializer=_start_worker, initargs=(spec, os.getpid())
+        )
         try:
             waiting = {pool.submit(_work, spec.name, call, call_timeout) for call in open_calls.values()}
             while True:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from palpate.synthetic.calibrate import probability
 from palpate.synthetic.dice import Dice, stream
 from palpate.synthetic.layouts import Tables, schemas
+from palpate.synthetic.layouts.dicom import Shot, write_film
 from palpate.synthetic.notes import grammar
 from palpate.synthetic.notes.voice import BLANK
 from palpate.synthetic.patients import Stay, SyntheticPatient, images
@@ -33,10 +34,12 @@ class MimicCXR:
     """Writes the studies, patient by patient."""
 
     def __init__(
-        self, tables: Tables, folder: Path, findings: Findings, *, plants: Plants, seed: int, site: Site, pictures: bool
-    ) -> None:
+        self, tables: Tables, folder: Path, findings: Findings, *, plants: Plants, seed: int, site: Site,
+        pictures: bool, films: Path | None = None,
+    ) -> None:  # fmt: skip
         self._tables, self._folder, self._findings, self._plants = tables, folder, findings, plants
-        self._seed, self._site, self._pictures = seed, site, pictures
+        self._seed, self._site, self._pictures, self._films = seed, site, pictures, films
+        self._patient: SyntheticPatient | None = None
         self._next_study = _FIRST_STUDY
         for name in ("metadata", "chexpert", "split"):
             tables.open(_STEM + name)
@@ -50,6 +53,7 @@ class MimicCXR:
 
     def add(self, patient: SyntheticPatient, subject: int, hadms: list[int]) -> None:
         """Write all studies of a patient, in order of time."""
+        self._patient = patient
         rng = stream(self._seed, SITES[self._site], 1, patient.number, 4)
         dice = Dice(rng)
         split = dice.weighted({"train": 0.8, "validate": 0.1, "test": 0.1})
@@ -81,8 +85,9 @@ class MimicCXR:
             self._predictions(dicom, positive, signal, pretest, rng)
             state = [dicom, study, subject, hadm or "", time, int(prior), ";".join(sorted(history))]
             self._tables.add(LATENT, [*state, *_rounded(probability(pretest)), *_rounded(signal)])
-            if self._pictures:
-                self._picture(dicom, subject, study, signal, pretest, lateral=shown == "LATERAL", number=number)
+            if self._pictures or self._films is not None:
+                drawn = self._drawn(study, signal, pretest, lateral=shown == "LATERAL", number=number)
+                self._save(drawn, dicom, subject, study, time, view=shown, procedure=_PROCEDURES[view])
 
     def _image(self, dicom: str, subject: int, study: int, time: datetime, *, view: str, procedure: str) -> None:
         clock = f"{time:%H%M%S}.{study % 1000:03d}"
@@ -111,17 +116,32 @@ class MimicCXR:
         for model, answer in zip(MODELS, answers, strict=True):
             self._tables.add(f"{_FOLDER}predictions/{model}", [dicom, *_rounded(answer)])
 
-    def _picture(
-        self, dicom: str, subject: int, study: int, signal: Floats, pretest: Floats, *, lateral: bool, number: int
-    ) -> None:
+    def _drawn(self, study: int, signal: Floats, pretest: Floats, *, lateral: bool, number: int) -> NDArray[np.uint8]:
         # A stream of its own: hospitals with and without pictures have the same tables.
         rng = stream(self._seed, SITES[self._site], 1, study, 5 + number)
         standard = self._findings.standard(pretest)
-        drawn = images.draw(
+        return images.draw(
             rng, signal=signal, standard=standard, strength=self._plants.visual_shortcut, lateral=lateral
         )
+
+    def _save(
+        self,
+        drawn: NDArray[np.uint8],
+        dicom: str,
+        subject: int,
+        study: int,
+        time: datetime,
+        *,
+        view: str,
+        procedure: str,
+    ) -> None:
+        """As a JPG in the layout of MIMIC-CXR-JPG, and as a film, each by choice."""
         name = f"p{subject}"
-        images.save(drawn, self._folder / "files" / name[:3] / name / f"s{study}" / f"{dicom}.jpg")
+        if self._pictures:
+            images.save(drawn, self._folder / "files" / name[:3] / name / f"s{study}" / f"{dicom}.jpg")
+        if self._films is not None and self._patient is not None:
+            gender, years = self._patient.gender, min(89, max(0, time.year - self._patient.birth.year))
+            write_film(self._films / name, Shot(dicom, subject, study, time, view, procedure, gender, years), drawn)
 
     def _report(self, subject: int, hadm: int, time: datetime, positive: Booleans, number: int, dice: Dice) -> None:
         said = [cxr_table()["reports"][label] for label, here in zip(labels(), positive, strict=True) if here]

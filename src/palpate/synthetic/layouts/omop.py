@@ -90,9 +90,9 @@ class OmopWriter:
             self._tables.add("CONDITION_OCCURRENCE", (self._tables.next_row("CONDITION_OCCURRENCE"), who, *row))
 
     def close(self) -> None:
-        """Everyone is observed from the first admission to the last one of the hospital, or to their death."""
+        """Everyone is observed from the first admission to the last one of the hospital, or to a death before it."""
         for number, (who, first, death) in enumerate(self._seen, start=1):
-            last = (death or max(first, self._last)).date()
+            last = max(first, min(death or self._last, self._last)).date()
             self._tables.add("OBSERVATION_PERIOD", (number, who, first.date(), last, EHR))
         self._stack.close()
 

@@ -68,7 +68,7 @@ class PretestOptions(DeviceOptions):
     """Halving: the most training cases per fold while a model is chosen."""
     calibration: Literal["auto", "platt", "isotonic"] = "auto"
     """auto: isotonic for XGBoost and Platt's scaling for all others, as in the paper."""
-    n_replicates: int = Field(default=1000, ge=0)
+    n_replicates: int = Field(default=1000, ge=0, le=1_000_000)
     """Bootstrap replicates for the card's intervals; 0: no intervals."""
     seed: int = Field(default=42, ge=0)
     """Seed of the folds, the draws and the classifiers."""

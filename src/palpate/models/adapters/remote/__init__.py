@@ -159,7 +159,6 @@ class Endpoint:
     def close(self) -> None:
         """End the connections and the thread."""
         if self._loop is not None:
-            self._run(self._connections.close())
             self._stop()
             self._thread.join()
             self._loop = None
@@ -168,8 +167,8 @@ class Endpoint:
         loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(loop,), name="palpate-http", daemon=True)
         self._thread.start()
-        self._stop = weakref.finalize(self, loop.call_soon_threadsafe, loop.stop)
         self._connections = Connections(self._url, self._headers, largest=_LARGEST_ANSWER)
+        self._stop = weakref.finalize(self, loop.call_soon_threadsafe, _end, loop, self._connections)
         return loop
 
     def _run(self, work: Coroutine[Any, Any, Done]) -> Done:
@@ -261,7 +260,14 @@ class Endpoint:
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
+    loop.run_until_complete(asyncio.sleep(0))  # what was closed says goodbye
     loop.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, connections: Connections) -> None:
+    """Close the connections and end the thread, also of an endpoint that was dropped without being closed."""
+    connections.close()
+    loop.stop()
 
 
 def checked_url(url: str, *, allow_remote: bool) -> httpx.URL:

@@ -76,11 +76,10 @@ class Connections:
                     connection.close()
                 return answer
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close what is free."""
         while self._free:
-            self._free.pop().close()
-        await asyncio.sleep(0)
+            self._free.pop().writer.transport.abort()
 
     async def _open(self) -> _Connection:
         port = self._url.port or _PORTS[self._url.scheme]

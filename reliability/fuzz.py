@@ -1,0 +1,216 @@
+"""A structured fuzzer of our own: broken files for every reader, and what each of them says.
+
+A reader may succeed or refuse: one sentence (`PalpateError`). Anything else is a finding: another exception, more than
+ten seconds, or memory that grows. What was found is stored in `corpus/`, and the tests read all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import resource
+import signal
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from palpate.errors import PalpateError
+from reliability.readers import BY_NAME, READERS, Reader
+
+CORPUS = Path(__file__).parent / "corpus"
+SECONDS = 10
+_TOKENS = [
+    *(b'"', b"'", b",", b";", b"\t", b"\n", b"\r", b"\r\n", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\\"),
+    *(
+        b"\\ud800",
+        b"\\u0000",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b"{{",
+        b": ",
+        b"- ",
+        b"&a ",
+        b"*a",
+        b"!!binary ",
+        b"!!set ",
+        b"|\n",
+    ),
+    *(b"<<: ", b"? ", b"%", b"#", b"@", b"=cmd", b"null", b"true", b"~", b"NaN", b".nan", b".inf", b"-.inf", b"1e999"),
+    *(b"-1", b"0", b"9223372036854775808", b"1" * 400, b"1_000", b"0x1F", b"1:30", b"2020-13-45", b"2020-01-01"),
+    *(
+        b"\xe2\x80\xa8",
+        b"\xf0\x9f\x98\x80",
+        b"e\xcc\x81",
+        b"\xe2\x80\xae",
+        b"a" * 5000,
+        b"[" * 300,
+        b"{a: " * 300,
+        b"\n" * 50,
+    ),
+    *(
+        b"yes",
+        b"no",
+        b"on",
+        b"{}",
+        b"[]",
+        b'""',
+        b"../../etc/passwd",
+        b"http://h/",
+        b"python:os:system",
+        b"hf:",
+        b"*" * 20,
+    ),
+]
+_VALUES: list[Any] = [None, True, False, 0, -1, 1e308, 2**63, -(2**70), "", "x" * 5000, [], {}, [[]], {"a": None}]
+_VALUES += ["\ud800", "\x00", "NaN", 0.5, [None], {"": {}}]
+
+
+class Finding(NamedTuple):
+    """An input that was neither read nor refused with a sentence."""
+
+    reader: str
+    what: str
+    file: Path
+
+
+def mutate(content: bytes, others: tuple[bytes, ...], dice: random.Random) -> bytes:
+    """One to four changes, of bytes, of lines or cells, or of the values of JSON."""
+    for _ in range(dice.choice((1, 1, 1, 2, 2, 3, 4))):
+        content = dice.choice(_CHANGES)(content, others, dice)
+    return content[: 2**20]
+
+
+def _bytes(content: bytes, others: tuple[bytes, ...], dice: random.Random) -> bytes:  # noqa: ARG001
+    at, to = sorted(dice.randrange(len(content) + 1) for _ in range(2))
+    to = min(to, at + dice.choice((0, 1, 1, 2, 8, 64)))
+    return content[:at] + dice.choice((b"", dice.choice(_TOKENS), dice.randbytes(2), content[at:to] * 2)) + content[to:]
+
+
+def _lines(content: bytes, others: tuple[bytes, ...], dice: random.Random) -> bytes:  # noqa: ARG001
+    lines = content.split(b"\n")
+    at = dice.randrange(len(lines))
+    what = dice.randrange(6)
+    if what == 0:
+        del lines[at]
+    elif what == 1:
+        lines.insert(dice.randrange(len(lines) + 1), lines[at])
+    elif what == 2:
+        dice.shuffle(lines)
+    elif what == 3:
+        cells = lines[at].split(b",")
+        cells[dice.randrange(len(cells))] = dice.choice(_TOKENS)
+        lines[at] = b",".join(cells)
+    elif what == 4:
+        lines[at] = dice.choice((b" ", b"\t", b"    ")) + lines[at]
+    else:
+        key, colon, _ = lines[at].partition(b":")
+        lines[at] = key + colon + b" " + dice.choice(_TOKENS)
+    return b"\n".join(lines)
+
+
+def _splice(content: bytes, others: tuple[bytes, ...], dice: random.Random) -> bytes:
+    other = dice.choice(others)
+    return content[: dice.randrange(len(content) + 1)] + other[dice.randrange(len(other) + 1) :]
+
+
+def _json(content: bytes, others: tuple[bytes, ...], dice: random.Random) -> bytes:
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return _bytes(content, others, dice)
+    return json.dumps(_changed(value, dice)).encode()
+
+
+def _changed(value: Any, dice: random.Random) -> Any:
+    """The value with one of its parts exchanged, dropped or doubled."""
+    if isinstance(value, dict) and value and dice.random() < 0.85:
+        key = dice.choice(list(value))
+        what = dice.random()
+        if what < 0.15:
+            return {k: v for k, v in value.items() if k != key}
+        if what < 0.25:
+            return {**value, dice.choice(("", "x", key.upper())): value[key]}
+        return {**value, key: _changed(value[key], dice)}
+    if isinstance(value, list) and value and dice.random() < 0.85:
+        at = dice.randrange(len(value))
+        return [*value[:at], _changed(value[at], dice), *value[at + dice.choice((0, 1, 1)) :]]
+    return dice.choice(_VALUES)
+
+
+_CHANGES: tuple[Callable[[bytes, tuple[bytes, ...], random.Random], bytes], ...] = (
+    _bytes,
+    _bytes,
+    _lines,
+    _splice,
+    _json,
+)
+
+
+def attempt(reader: Reader, content: bytes, folder: Path) -> str | None:
+    """What is wrong with how a reader takes a content; None: nothing."""
+    file = folder / f"input{reader.suffix}"
+    file.write_bytes(content)
+    signal.signal(signal.SIGPROF, _too_slow)  # of the processor's time: the machine may be busy
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        reader.read(file)
+    except PalpateError as error:
+        return None if "\n" not in str(error) else f"a sentence of several lines: {str(error)[:80]!r}"
+    except MemoryError:
+        return "MemoryError"
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        own = [each for each in traceback.extract_tb(error.__traceback__) if "palpate" in each.filename]
+        at = own[-1] if own else place
+        return f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno} {at.name}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return None
+
+
+def _too_slow(*_: object) -> None:
+    raise TimeoutError
+
+
+def fuzz(n: int, *, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None = None) -> dict[str, Any]:
+    """Try `n` inputs over all readers in turn; returns the counts and the findings, one per kind."""
+    dice, began = random.Random(seed), time.monotonic()
+    readers = [BY_NAME[name] for name in only] or list(READERS)
+    everything = tuple(seed for reader in READERS for seed in reader.seeds)
+    found: dict[tuple[str, str], bytes] = {}
+    tried: Counter[str] = Counter()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with tempfile.TemporaryDirectory(prefix="palpate-fuzz-") as scratch:
+        for k in range(n):
+            reader = readers[k % len(readers)]
+            others = reader.seeds if dice.random() < 0.7 else everything
+            content = mutate(dice.choice(reader.seeds), others, dice)
+            wrong = attempt(reader, content, Path(scratch))
+            tried[reader.name] += 1
+            if wrong is not None:
+                known = found.get((reader.name, wrong))
+                if known is None or len(content) < len(known):
+                    found[reader.name, wrong] = content
+            if k % 10_000 == 9_999:
+                print(f"{k + 1:,} inputs, {len(found)} kinds of findings, {time.monotonic() - began:.0f} s", flush=True)
+    for (name, wrong), content in found.items():
+        print(f"FOUND {name}: {wrong}")
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+            (keep / f"{name.replace(' ', '_')}--{hashlib.sha256(content).hexdigest()[:12]}").write_bytes(content)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {"inputs": n, "readers": len(tried), "findings": sorted(map(str, found)), "grown_mb": grown // 1024}
+
+
+def replay(file: Path, folder: Path) -> str | None:
+    """What a file of the corpus does now."""
+    return attempt(BY_NAME[file.name.partition("--")[0].replace("_", " ")], file.read_bytes(), folder)

@@ -1,0 +1,197 @@
+"""What goes wrong while people run palpate: bad values, damaged files, two runs at once, being stopped."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palpate.config import Config
+from palpate.data.tables import TableSpec, read_cohort
+from palpate.delimited import LONGEST_CELL, csv_rows
+from palpate.errors import CohortError, ConfigError, RunError
+from palpate.files import MOST_LEVELS, parse_yaml
+from palpate.run.directory import RunDirectory
+from tests.e2e.command_line import CommandLine
+
+COHORT = "cohort: {file: cohort.csv, case: case_id, text: text, labels: [sick]}\n"
+MODELS = "models: {m: {source: 'python:scores:f', isolate: false}}\ncache: cache.sqlite\n"
+AUDITS = "audits: {performance: {n_replicates: 100}, data: false}\n"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    rows = "".join(f"c{k},patient {k} is {'ill' if k % 2 else 'well'},{k % 2}\n" for k in range(40))
+    (tmp_path / "cohort.csv").write_text(f"case_id,text,sick\n{rows}")
+    (tmp_path / "notext.csv").write_text("case_id,sick\n" + "".join(f"d{k},{k % 2}\n" for k in range(40)))
+    (tmp_path / "scores.py").write_text("def f(texts):\n    return [0.9 if 'ill' in t else 0.1 for t in texts]\n")
+    (tmp_path / "audit.yaml").write_text(COHORT + MODELS + AUDITS)
+    return tmp_path
+
+
+TWO = "cohorts: {a: {file: cohort.csv, case: case_id, labels: [sick]}, b: {file: notext.csv, labels: [sick]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "said"),
+    [
+        (TWO + MODELS + AUDITS, [], "model 'm' reads text, but cohort 'b' has none"),
+        (COHORT + MODELS + AUDITS, ["--set", "performance.labels=["], "--set performance.labels=[: the value is not"),
+        (COHORT + MODELS + AUDITS, ["--set", 'performance.split="\\uD800"'], "the value is not valid YAML"),
+        (COHORT + MODELS + AUDITS, ["--set", f"performance.labels={'[' * 5000}"], "the value is not valid YAML"),
+        (COHORT + MODELS + "audits: 5\n", ["--set", "performance.split=x"], "`audits:` of the configuration must be"),
+        (COHORT + MODELS + "audits:\n", ["--set", "performance.split=x"], "does not have audit 'performance'"),
+        (COHORT + MODELS + "audits: {performance: 5}\n", ["--set", "performance.split=x"], "has no options, but a"),
+        (COHORT + MODELS + AUDITS.replace("100", "9223372036854775808"), [], "must be at most 1000000"),
+        ('title: "\\uD800"\n' + COHORT + MODELS + AUDITS, [], "line 1: not valid YAML"),
+        (f"a: {'[' * 5000}{']' * 5000}\n", [], "nested more than 100 levels deep"),
+        (f"a: {'{b: ' * 5000}1{'}' * 5000}\n", [], "nested more than 100 levels deep"),
+        (COHORT + MODELS.replace("scores:f", "builtins:eval") + AUDITS, [], "model 'm', case 'c"),
+    ],
+)
+def test_one_sentence_for_what_was_an_internal_error(
+    config: str, options: list[str], said: str, small: Path, palpate: CommandLine
+) -> None:
+    (small / "audit.yaml").write_text(config)
+    ran = palpate("audit", small / "audit.yaml", *options)
+    assert ran.code == (3 if "eval" in config else 2), ran.err
+    assert said in ran.err.replace("\n", " ")
+    assert "Traceback" not in ran.err
+
+
+def test_a_title_that_no_file_can_hold() -> None:
+    with pytest.raises(ValueError, match="half of a character"):
+        Config.model_validate({"title": "\ud800", "cohort": "a.csv", "models": {"m": "x:y"}, "audits": {"data": {}}})
+
+
+def test_anchors_that_multiply() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 12)]
+    with pytest.raises(ConfigError, match="values when its anchors are written out"):
+        parse_yaml("\n".join(lines), Path("bomb.yaml"), needs="`a:`")
+    deep = "[" * MOST_LEVELS + "]" * MOST_LEVELS
+    with pytest.raises(ConfigError, match="nested more than"):
+        parse_yaml(f"a: {deep}", Path("deep.yaml"), needs="`a:`")
+
+
+def test_a_gzip_bomb_is_refused_at_the_limit(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.csv.gz"
+    with gzip.open(file, "wb") as out:
+        out.write(b"case_id,text,sick\n1,")
+        for _ in range(300):
+            out.write(b"a" * 2**20)
+    assert file.stat().st_size < 2**20
+    with pytest.raises(CohortError, match=r"times as large|more than 67,108,864 characters"):
+        list(csv_rows(file))
+    with gzip.open(file, "wb") as out:
+        out.write(b"case_id,text,sick\n" + b"1,a,0\n" * 12_000_000)
+    with pytest.raises(CohortError, match=r"decompressed, the file is more than 200 times as large"):
+        for _ in csv_rows(file):
+            pass
+
+
+def test_a_cell_longer_than_the_limit(tmp_path: Path) -> None:
+    file = tmp_path / "long.csv"
+    file.write_text(f"case_id,text,sick\n1,{'a' * (LONGEST_CELL + 1)},0\n2,b,1\n")
+    with pytest.raises(CohortError, match="the cell has more than 16,777,216 characters"):
+        read_cohort(TableSpec(file=file, text="text", labels=("sick",)), name="c", folder=tmp_path)
+
+
+def test_a_second_run_in_the_directory_is_refused(small: Path, palpate: CommandLine) -> None:
+    with RunDirectory(small / "audit-run").locked():
+        ran = palpate("audit", small / "audit.yaml")
+    assert ran.code == 2
+    assert "another palpate is writing to this directory" in ran.err
+    assert not (small / "audit-run").exists()
+    assert palpate("audit", small / "audit.yaml").code == 0
+    with (
+        RunDirectory(small / "audit-run").locked(),
+        pytest.raises(RunError),
+        RunDirectory(small / "audit-run").locked(),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b'{"a": ' + b"[" * 100_000])
+def test_resume_repairs_a_damaged_manifest(content: bytes, small: Path, palpate: CommandLine) -> None:
+    assert palpate("audit", small / "audit.yaml").code == 0
+    before = (small / "audit-run" / "results" / "performance.parquet").read_bytes()
+    (small / "audit-run" / "manifest.json").write_bytes(content)
+    said = palpate("report", small / "audit-run")
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+    assert palpate("audit", small / "audit.yaml", "--resume").code == 0
+    assert (small / "audit-run" / "results" / "performance.parquet").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01", b"no array"])
+def test_resume_repairs_a_damaged_list_of_what_is_pending(content: bytes, small: Path, palpate: CommandLine) -> None:
+    assert palpate("audit", small / "audit.yaml").code == 0
+    (small / "cache.sqlite").unlink()
+    (small / "audit-run" / "pending").mkdir()
+    (small / "audit-run" / "pending" / "m.npy").write_bytes(content)
+    ran = palpate("audit", small / "audit.yaml", "--resume")
+    assert ran.code == 0, ran.err
+
+
+def test_scores_that_are_no_probabilities_are_made_again(small: Path, palpate: CommandLine) -> None:
+    assert palpate("audit", small / "audit.yaml").code == 0
+    before = (small / "audit-run" / "predictions" / "m.parquet").read_bytes()
+    with sqlite3.connect(small / "cache.sqlite") as db:
+        (number, blob) = db.execute("SELECT id, p FROM blocks").fetchone()
+        wrong = np.frombuffer(blob, dtype="<f8").copy()
+        wrong[0] = 7.0
+        db.execute("UPDATE blocks SET p = ? WHERE id = ?", (wrong.tobytes(), number))
+    assert palpate("audit", small / "audit.yaml", "--resume").code == 0
+    assert (small / "audit-run" / "predictions" / "m.parquet").read_bytes() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_says_how_to_go_on(number: int, small: Path) -> None:
+    slow = (
+        "import time, pathlib\ndef f(texts):\n    pathlib.Path(__file__).with_name('on').touch()\n    time.sleep(60)\n"
+    )
+    (small / "scores.py").write_text(f"{slow}    return [0.5] * len(texts)\n")
+    (small / "audit.yaml").write_text((COHORT + MODELS + AUDITS).replace("isolate: false", "isolate: true"))
+    command = [sys.executable, "-m", "palpate", "audit", str(small / "audit.yaml")]
+    heeding = lambda: signal.signal(number, signal.SIG_DFL)  # noqa: E731  (a background job may ignore it)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heeding) as running:
+        for _ in range(600):
+            if (small / "audit-run" / "pending").exists() or (small / "on").exists():
+                break
+            time.sleep(0.1)
+        running.send_signal(number)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert f"To go on: palpate audit {small / 'audit.yaml'} --resume" in said.replace("\n", "")
+
+
+@pytest.mark.slow
+def test_no_worker_stays_when_the_run_is_killed_while_they_boot(small: Path) -> None:
+    mark = f"PALPATE_BOOT_{os.getpid()}"
+    command = [sys.executable, "-m", "palpate", "audit", str(small / "audit.yaml"), "--workers", "2"]
+    for wait in (1.0, 2.0, 3.0, 4.0, 5.0):
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, mark: "1"}) as running:
+            time.sleep(wait)
+            running.kill()
+    for _ in range(300):
+        left = [each.name for each in Path("/proc").iterdir() if each.name.isdigit() and _has(each, mark)]
+        if not left:
+            break
+        time.sleep(0.1)
+    assert not left
+
+
+def _has(process: Path, mark: str) -> bool:
+    try:
+        return mark.encode() in (process / "environ").read_bytes()
+    except OSError:
+        return False
