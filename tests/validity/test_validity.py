@@ -10,7 +10,7 @@ import pytest
 from validity import AUDITS, Cell
 
 SAMPLES = 80
-"""Simulated data sets per cell. Few miss only small faults of an interval; `make validity` has the whole grid with many."""
+"""Simulated data sets per cell: few miss only small faults; `make validity` has the whole grid with many."""
 WRITTEN = [name for name in AUDITS if (Path(__file__).parents[2] / f"validity/{name}.py").exists()]
 
 
