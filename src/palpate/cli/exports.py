@@ -34,6 +34,9 @@ def meds(
     threshold: Annotated[
         float | None, typer.Option(min=0, max=1, help="From which probability on a case is positive.")
     ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Cases of this split, or all that were scored; default: the audited split.")
+    ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Write a model's predictions in the schema of meds-evaluation.
@@ -42,8 +45,12 @@ def meds(
     """
     from palpate.commands.exports import export_meds
 
-    written = export_meds(run, cohort, file, model=model, label=label, threshold=threshold)
-    out.print(f"Predictions: [bold]{escape(str(file))}[/bold], {written.height:,} rows", soft_wrap=True)
+    written = export_meds(run, cohort, file, model=model, label=label, threshold=threshold, split=split)
+    told = f"{written.predictions.height:,} rows"
+    out.print(f"Predictions: [bold]{escape(str(file))}[/bold], {told}", soft_wrap=True)
+    if written.n_left_out:
+        others = f"{written.n_left_out:,} scored cases of other splits were left out"
+        out.print(f"{others}; `--split all` writes them too.", soft_wrap=True)
 
 
 @export_app.command()

@@ -218,6 +218,44 @@ def test_labels_that_do_not_fit(tmp_path: Path) -> None:
     assert "the split 'mine' is not known" in refused(write(folder, events(), splits={1: "mine"}), "task=soon")
 
 
+def test_times_that_cannot_be_compared(tmp_path: Path) -> None:
+    folder = write(tmp_path / "meds", events())
+    file = folder / "task_labels" / "soon" / "0.parquet.parquet"
+    frame = pl.read_parquet(file)
+    for zone in ("America/New_York", "UTC"):
+        frame.with_columns(pl.col("prediction_time").dt.replace_time_zone(zone)).write_parquet(file)
+        said = f"0.parquet.parquet, column 'prediction_time': the times are in the time zone {zone}, but times of MEDS"
+        assert said in refused(folder)
+    frame.cast({"prediction_time": pl.String}).write_parquet(file)
+    assert "column 'prediction_time': the column holds String, not times" in refused(folder)
+    frame.cast({"subject_id": pl.String}).write_parquet(file)
+    assert "column 'subject_id': the column holds String, not whole numbers" in refused(folder)
+    frame.write_parquet(file)
+    shard = folder / "data" / "train" / "1.parquet"
+    pl.read_parquet(shard).with_columns(pl.col("time").dt.replace_time_zone("UTC")).write_parquet(shard)
+    assert "1.parquet, column 'time': the times are in the time zone UTC" in refused(folder)
+
+
+def test_labels_as_csv(tmp_path: Path) -> None:
+    folder = write(tmp_path / "meds", events())
+    pl.read_parquet(folder / "task_labels" / "soon" / "0.parquet.parquet").write_csv(tmp_path / "soon.csv")
+    assert "soon.csv: labels of MEDS are Parquet files" in refused(folder, f"labels={tmp_path / 'soon.csv'}")
+
+
+def test_splits_that_do_not_fit(tmp_path: Path) -> None:
+    folder = write(tmp_path / "meds", events())
+    file = folder / "metadata" / "subject_splits.parquet"
+    frame = pl.read_parquet(file)
+    twice = pl.DataFrame({"subject_id": [3], "split": ["train"]})
+    pl.concat([frame, twice]).write_parquet(file)
+    assert "subject_splits.parquet, column 'subject_id': subject 3 is in two splits" in refused(folder)
+    pl.concat([frame, frame, twice.with_columns(split=pl.lit(None, pl.String))]).write_parquet(file)
+    assert build(folder).cohort.cases["split"].to_list() == ["train", "train", "validation", "test"]
+    file.write_bytes(file.read_bytes()[:-20])
+    assert "subject_splits.parquet: the file is damaged or is not a Parquet file" in refused(folder)
+    assert len(build(folder, split="draw").cohort) == 4
+
+
 # --- predictions, in and out --------------------------------------------------------------------------------
 
 
@@ -259,3 +297,29 @@ def test_predictions_in_and_out(
     assert again.labels == ("predicted_boolean_probability",)
     assert palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "out.csv").code == 2
     assert "no model 'x'" in palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "o.parquet", "--model", "x").err  # fmt: skip  # noqa: E501
+
+
+def test_only_the_audited_split_is_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    palpate = CommandLine(capsys, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    folder = write(tmp_path / "meds", events(), splits={1: "held_out", 2: "tuning", 3: "tuning"})
+    assert palpate("cohort", "meds", "--source", folder, "--out", "c.parquet").code == 0
+    predictions(tmp_path / "p.parquet", build(folder))
+    Path("audit.yaml").write_text(
+        "cohort: c.parquet\nmodels: {theirs: 'predictions:p.parquet'}\naudits: {performance: {n_replicates: 100}}\n"
+    )
+    ran = palpate("audit", "audit.yaml", "--out", "run")
+    assert ran.code == 0, ran.err
+    for options, subjects, left_out in (
+        ((), [1, 1], "2 scored cases of other splits were left out"),
+        (("--split", "validation"), [2, 3], "2 scored cases of other splits were left out"),
+        (("--split", "all"), [1, 1, 2, 3], ""),
+    ):
+        made = palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "out.parquet", *options)
+        assert pl.read_parquet("out.parquet")["subject_id"].to_list() == subjects, made.err
+        assert left_out in made.out
+        assert bool(left_out) == ("left out" in made.out)
+    wrong = palpate("export", "meds", "run", "--cohort", "c.parquet", "--out", "out.parquet", "--split", "held_out")
+    assert (wrong.code, "the cohort has no case in split 'held_out'; choose one with --split: all, test" in wrong.err) == (2, True), wrong.err  # fmt: skip  # noqa: E501

@@ -17,7 +17,19 @@ from palpate.data.cohorts import BuiltCohort
 from palpate.data.cohorts.omop import OmopOptions, build_omop
 from palpate.data.hospitals.records import NOTE_MARK
 from palpate.testing.reader_contract import check_reader_contract
-from tests.data.standards.omop_files import Row, Tables, dated, hospital, note, period, person, visit, when, write
+from tests.data.standards.omop_files import (
+    ASIAN,
+    Row,
+    Tables,
+    dated,
+    hospital,
+    note,
+    period,
+    person,
+    visit,
+    when,
+    write,
+)
 
 LAST = {"PERSON": [person(99)], "VISIT_OCCURRENCE": [visit(99, 99, 4000, 4001)], "NOTE": [note(99, 99, 4000.5, 99)]}
 
@@ -329,6 +341,20 @@ def test_a_folder_without_notes_gives_a_cohort_without_text(tmp_path: Path) -> N
     built = build(tmp_path)
     assert not built.cohort.has_text
     assert labels(built) == {"1": 1, "2": 0, "3": 0}
+
+
+def test_deaths_of_patients_without_a_row_in_person(tmp_path: Path) -> None:
+    dead: list[Row] = [{"person_id": 1, **dated("death", 10)}, {"person_id": 2, **dated("death", 30)}]
+    tables = hospital() | {"DEATH": dead}
+    expected = {"1": 1, "3": 1}  # visit 2 begins after the death
+    assert labels(build(write(tmp_path / "whole", tables), outcome="death")) == expected
+    tables["PERSON"] = [person(2, **ASIAN), person(9)]
+    some = write(tmp_path / "some", tables)
+    assert labels(build(some, outcome="death")) == {"3": 1}
+    del tables["PERSON"]
+    for built in (build(some, outcome="death", people="any"), build(write(tmp_path / "none", tables), outcome="death")):
+        assert labels(built) == expected
+        assert {step.reason: step.n_dropped for step in built.flow}["died by the index"] == 1
 
 
 def test_labels_of_a_file(tmp_path: Path) -> None:

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from palpate.cases.cohort import Cohort
 from palpate.commands.build import read_training_cohort
-from palpate.errors import CohortError, ConfigError, RunError
+from palpate.errors import CohortError, ConfigError, RunError, closest
 from palpate.files import replacing
 from palpate.run.directory import RunDirectory
 
@@ -27,6 +28,13 @@ MEDS_PREDICTIONS = {
 _THRESHOLD = 0.5
 
 
+class MedsExport(NamedTuple):
+    """What was written, and of how many cases that were scored too the split was not asked for."""
+
+    predictions: pl.DataFrame
+    n_left_out: int
+
+
 def export_meds(
     run: Path,
     cohort: Path,
@@ -35,15 +43,18 @@ def export_meds(
     model: str | None = None,
     label: str | None = None,
     threshold: float | None = None,
-) -> pl.DataFrame:
-    """Write one model's predictions for the cases that a run scored, and return them.
+    split: str | None = None,
+) -> MedsExport:
+    """Write one model's predictions for the cases that a run scored.
 
-    The cohort gives subjects, prediction times and labels. The threshold is the model's own, else 0.5.
+    The cohort gives subjects, prediction times and labels. The threshold is the model's own, else 0.5. `split` is one
+    of the cohort's, or `all`; default: what the run audited, since validation cases are scored for a threshold only.
     """
     if out.suffix.lower() != ".parquet":
         raise ConfigError("predictions of MEDS are written as Parquet", file=out, hint="give a name ending in .parquet")
     directory = RunDirectory(run)
-    chosen = _model(directory.read_manifest(), model, run)
+    manifest = directory.read_manifest()
+    chosen = _model(manifest, model, run)
     labels = tuple(chosen["labels"])
     cases = read_training_cohort(cohort)
     name = _label(cases, label, cohort)
@@ -56,10 +67,13 @@ def export_meds(
     if scores is None or not scores.height:
         raise RunError("the run has no scores of the cohort's own cases", file=run, hint="run the audit `performance`")
     cut = threshold if threshold is not None else chosen.get("threshold") or _THRESHOLD
-    frame = _frame(cases, name, scores, column, cut, cohort)
+    wanted = cases.cases["case_id"][_rows(cases, manifest, split, cohort)]
+    kept = scores["case_id"].is_in(wanted.implode())
+    left_out = scores.filter(~kept & scores["case_id"].is_in(cases.cases["case_id"].implode()))["case_id"].n_unique()
+    frame = _frame(cases, name, scores.filter(kept), column, cut, cohort)
     with replacing(out) as scratch:
         frame.write_parquet(scratch)
-    return frame
+    return MedsExport(frame, left_out)
 
 
 def _model(manifest: dict[str, Any], name: str | None, run: Path) -> dict[str, Any]:
@@ -71,6 +85,19 @@ def _model(manifest: dict[str, Any], name: str | None, run: Path) -> dict[str, A
         return found
     problem = "the run has several models" if name is None else f"the run has no model '{name}'"
     raise ConfigError(problem, file=run, hint=f"choose one with --model: {', '.join(models)}")
+
+
+def _rows(cohort: Cohort, manifest: dict[str, Any], split: str | None, file: Path) -> NDArray[np.int64]:
+    """The cases of a split, or those of any split that an audit of the run was about."""
+    if split is None:
+        splits = {options["split"] for options in manifest["audits"].values() if "split" in options} or {None}
+        return np.unique(np.concatenate([cohort.rows(split=each) for each in splits]))
+    rows = cohort.rows(split=None if split == "all" else split)
+    if not len(rows):
+        known = cohort.cases["split"].drop_nulls().unique().sort().to_list()
+        hint = closest(split, [*known, "all"], all_are="choose one with --split")
+        raise ConfigError(f"the cohort has no case in split '{split}'", file=file, hint=hint)
+    return rows
 
 
 def _label(cohort: Cohort, name: str | None, file: Path) -> str:
@@ -97,5 +124,7 @@ def _frame(cohort: Cohort, label: str, scores: pl.DataFrame, column: int, thresh
     scored = scores.select("case_id").with_columns(p).unique("case_id", maintain_order=True)
     whole = own.join(scored, on="case_id").sort("subject_id", "prediction_time")
     if not whole.height:
-        raise CohortError("the run scored none of the cohort's cases", file=file, hint="give the run's own cohort")
+        raise CohortError(
+            "the run scored none of these cases", file=file, hint="give the run's own cohort, or `--split all`"
+        )
     return whole.with_columns(predicted_boolean_value=pl.col(p.name) >= threshold).select(*MEDS_PREDICTIONS)

@@ -19,6 +19,7 @@ from palpate.data.cohorts import BuiltCohort, FlowStep, refuse_empty, split_case
 from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
 from palpate.data.hospitals import Announce, Hospital, in_memory
 from palpate.data.hospitals.meds import (
+    MedsFiles,
     check_shards,
     find_labels,
     find_meds,
@@ -89,7 +90,7 @@ def build_meds(
             refuse_empty(flow, source)
             frame = whole
         frame, attributes = _with_attributes(hospital, frame)
-    frame, step = _with_splits(frame, labels[0], chosen, read_subject_splits(files))
+    frame, step = _with_splits(frame, labels[0], chosen, files)
     cohort = Cohort.from_frame(frame, labels=labels, name=name, attributes=attributes)
     last = [_step(f"positive for {each}: {int(frame[each].sum()):,}", frame) for each in labels]
     start = FlowStep(
@@ -206,9 +207,10 @@ def _numbers(frame: pl.DataFrame, names: list[str]) -> list[pl.Series]:
 
 
 def _with_splits(
-    frame: pl.DataFrame, label: str, options: MedsOptions, own: pl.DataFrame | None
+    frame: pl.DataFrame, label: str, options: MedsOptions, files: MedsFiles
 ) -> tuple[pl.DataFrame, FlowStep]:
-    if own is None or options.split == "draw" or options.splits is not None:
+    own = read_subject_splits(files) if options.split == "dataset" and options.splits is None else None
+    if own is None:
         positive = frame[label] == 1
         return split_cases(frame, positive, ratios=options.ratios, seed=options.seed, file=options.splits)
     saved = own.select(pl.col("subject_id").cast(pl.String).alias("patient_id"), "split")

@@ -57,6 +57,8 @@ def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[st
     if labels is not None:
         place = labels if labels.exists() else folder / labels
         files = [place] if place.is_file() else _parquet(place) if place.is_dir() else []
+        if place.is_file() and not place.name.lower().endswith(".parquet"):
+            raise CohortError("labels of MEDS are Parquet files", file=labels, hint="write them as .parquet")
         if not files:
             raise CohortError("there are no label files", file=labels, hint="give a .parquet file or a folder of them")
         return task or labels.name.split(".")[0], files
@@ -87,8 +89,9 @@ def check_shards(files: Sequence[Path]) -> int:
         for name in EVENT:
             if name not in columns:
                 raise missing_column(name, columns, file=file)
-        frame = pl.read_parquet(file, columns=["subject_id", "time"], glob=False)
-        _check_types(frame, file)
+        frame = _read(file, ("subject_id", "time"))
+        _check_subjects(frame, file)
+        _check_times(frame, file, "time")
         subject, time = frame["subject_id"], frame["time"]
         if subject.null_count():
             row = int(subject.is_null().arg_true()[0]) + 1
@@ -113,10 +116,21 @@ def check_shards(files: Sequence[Path]) -> int:
 _SORT = "MEDS sorts each shard by subject and time, those without a time first"
 
 
-def _check_types(frame: pl.DataFrame, file: Path) -> None:
-    if not isinstance(frame["time"].dtype, pl.Datetime | pl.Date):
-        problem, hint = f"the column holds {frame['time'].dtype}, not times", "write it as timestamp[us]"
-        raise CohortError(problem, file=file, column="time", hint=hint)
+def _read(file: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    form = format_of(file)
+    return form.frame(file, form.columns(file) if columns is None else columns, {})
+
+
+def _check_times(frame: pl.DataFrame, file: Path, column: str) -> None:
+    kind, hint = frame[column].dtype, "write it as timestamp[us]"
+    if not isinstance(kind, pl.Datetime | pl.Date):
+        raise CohortError(f"the column holds {kind}, not times", file=file, column=column, hint=hint)
+    if isinstance(kind, pl.Datetime) and kind.time_zone is not None:
+        problem = f"the times are in the time zone {kind.time_zone}, but times of MEDS have none"
+        raise CohortError(problem, file=file, column=column, hint="write the local times of the events, without a zone")
+
+
+def _check_subjects(frame: pl.DataFrame, file: Path) -> None:
     if not frame["subject_id"].dtype.is_integer():
         problem, hint = f"the column holds {frame['subject_id'].dtype}, not whole numbers", "write it as int64"
         raise CohortError(problem, file=file, column="subject_id", hint=hint)
@@ -158,7 +172,7 @@ def read_label_files(files: Sequence[Path]) -> tuple[pl.DataFrame, str]:
     """`subject_id`, `prediction_time` and `value` of every row, and which column the values are from."""
     frames = []
     for file in files:
-        frame = pl.read_parquet(file, glob=False) if format_of(file).columns(file) else pl.DataFrame()
+        frame = _read(file)
         if "prediction_time" not in frame.columns and "index_timestamp" in frame.columns:
             frame = frame.rename({"index_timestamp": "prediction_time"})  # as ACES's query itself calls it
         columns = frame.columns
@@ -168,6 +182,8 @@ def read_label_files(files: Sequence[Path]) -> tuple[pl.DataFrame, str]:
         known = [name for name in VALUES if name in columns]
         if not known:
             raise missing_column(VALUES[0], columns, file=file)
+        _check_subjects(frame, file)
+        _check_times(frame, file, "prediction_time")
         kept = frame.select(
             pl.col("subject_id").cast(pl.Int64), pl.col("prediction_time").cast(pl.Datetime("us")), *known
         )
@@ -189,17 +205,23 @@ def read_label_files(files: Sequence[Path]) -> tuple[pl.DataFrame, str]:
 def read_subject_splits(files: MedsFiles) -> pl.DataFrame | None:
     """Each subject's split by palpate's names: of the metadata or of the shards' folders; None without either."""
     if files.splits is not None:
-        frame = pl.read_parquet(files.splits, glob=False)
+        frame = _read(files.splits)
         for name in ("subject_id", "split"):
             if name not in frame.columns:
                 raise missing_column(name, frame.columns, file=files.splits)
-        frame = frame.select(pl.col("subject_id").cast(pl.Int64), pl.col("split").cast(pl.String))
+        _check_subjects(frame, files.splits)
+        frame = frame.select(pl.col("subject_id").cast(pl.Int64), pl.col("split").cast(pl.String)).drop_nulls()
         unknown = frame.filter(~pl.col("split").is_in([*SPLITS, *SPLITS.values()]))
         if unknown.height:
             problem = f"the split '{unknown['split'][0]}' is not known"
             hint = f"MEDS's splits are {', '.join(SPLITS)}; draw others with `--set split=draw`"
             raise CohortError(problem, file=files.splits, column="split", hint=hint)
-        return frame.with_columns(pl.col("split").replace(SPLITS)).unique("subject_id", maintain_order=True)
+        frame = frame.with_columns(pl.col("split").replace(SPLITS)).unique(maintain_order=True)
+        twice = frame["subject_id"].is_duplicated()
+        if twice.any():
+            problem = f"subject {frame.filter(twice)['subject_id'][0]} is in two splits"
+            raise CohortError(problem, file=files.splits, column="subject_id", hint="keep one split for each subject")
+        return frame
     named = {file: next((part for part in file.parts[::-1] if part in SPLITS), None) for file in files.shards}
     if not all(named.values()):
         return None

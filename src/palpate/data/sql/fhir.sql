@@ -7,7 +7,7 @@ CREATE MACRO known_moment(instant, wall, timed) AS
 
 CREATE TABLE people AS
 SELECT
-    id AS person_id, birth, gender, race, ethnicity,
+    id AS person_id, birth, gender, race, ethnicity, true AS listed,
     known_moment(instant, wall, timed) AS died,
     dead AND wall IS NULL AS undated
 FROM staged_patients

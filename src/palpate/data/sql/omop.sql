@@ -17,27 +17,32 @@ WITH deaths AS (
         need_key(person_id, 'death', 'person_id') AS person_id,
         moment(as_date(death_date, 'death', 'death_date'), as_date(death_datetime, 'death', 'death_datetime')) AS died
     FROM death
+),
+persons AS (
+    SELECT
+        need_key(person_id, 'person', 'person_id') AS person_id,
+        coalesce(
+            as_date(birth_datetime, 'person', 'birth_datetime'),
+            -- Of a birth without a month or a day, the middle of what is known.
+            make_date(
+                as_id(year_of_birth, 'person', 'year_of_birth')::INTEGER,
+                coalesce(as_id(month_of_birth, 'person', 'month_of_birth'), 7)::INTEGER,
+                coalesce(as_id(day_of_birth, 'person', 'day_of_birth'),
+                         CASE WHEN month_of_birth IS NULL THEN 1 ELSE 15 END)::INTEGER
+            )::TIMESTAMP
+        ) AS birth,
+        named(gender_concept_id, gender_source_value, 'person', 'gender_concept_id') AS gender,
+        named(race_concept_id, race_source_value, 'person', 'race_concept_id') AS race,
+        named(ethnicity_concept_id, ethnicity_source_value, 'person', 'ethnicity_concept_id') AS ethnicity
+    FROM person
 )
+-- Who died is known of those too who are not in PERSON.
 SELECT
-    need_key(person.person_id, 'person', 'person_id') AS person_id,
-    coalesce(
-        as_date(birth_datetime, 'person', 'birth_datetime'),
-        -- Of a birth without a month or a day, the middle of what is known.
-        make_date(
-            as_id(year_of_birth, 'person', 'year_of_birth')::INTEGER,
-            coalesce(as_id(month_of_birth, 'person', 'month_of_birth'), 7)::INTEGER,
-            coalesce(as_id(day_of_birth, 'person', 'day_of_birth'),
-                     CASE WHEN month_of_birth IS NULL THEN 1 ELSE 15 END)::INTEGER
-        )::TIMESTAMP
-    ) AS birth,
-    named(gender_concept_id, gender_source_value, 'person', 'gender_concept_id') AS gender,
-    named(race_concept_id, race_source_value, 'person', 'race_concept_id') AS race,
-    named(ethnicity_concept_id, ethnicity_source_value, 'person', 'ethnicity_concept_id') AS ethnicity,
-    first_death.died,
+    person_id, birth, gender, race, ethnicity, persons.person_id IS NOT NULL AS listed, first_death.died,
     first_death.person_id IS NOT NULL AND first_death.died IS NULL AS undated
-FROM person
-LEFT JOIN (SELECT person_id, min_by(died, died.instant) AS died FROM deaths GROUP BY person_id) AS first_death
-  ON first_death.person_id = as_key(person.person_id, 'person', 'person_id');
+FROM persons
+FULL JOIN (SELECT person_id, min_by(died, died.instant) AS died FROM deaths GROUP BY person_id) AS first_death
+  USING (person_id);
 
 CREATE TABLE visits AS
 SELECT

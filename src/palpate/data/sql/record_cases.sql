@@ -20,7 +20,7 @@ CREATE TABLE labelled AS
 WITH events AS (
     SELECT
         index_events.*, people.birth, people.gender, people.race, people.ethnicity, people.died, people.undated,
-        people.person_id IS NOT NULL AS known
+        coalesce(people.listed, false) AS known
     FROM index_events LEFT JOIN people USING (person_id)
 ),
 -- A return begins after this visit ended, and is listed after it: two visits of one day are not each other's return.
