@@ -158,7 +158,7 @@ def _duckdb_tables(hospital: Hospital, file: Path, schema: str | None) -> dict[s
     literal = "'" + str(file).replace("'", "''") + "'"
     try:
         hospital.connection.execute(f"ATTACH {literal} AS source (READ_ONLY)")
-    except Exception:
+    except Exception:  # duckdb is optional, so its errors have no names here; their messages may quote the file
         raise CohortError("this is not a DuckDB file", file=file, hint="give a folder, or a DuckDB file") from None
     found = hospital.connection.execute(
         "SELECT schema_name, table_name, list(column_name ORDER BY column_index) FROM duckdb_columns() "
