@@ -92,7 +92,8 @@ def flow_steps(rows: pl.DataFrame, steps: Mapping[str, tuple[str, str]]) -> list
     flow, left = [], rows
     for key, (name, reason) in steps.items():
         kept = left.filter(pl.col("dropped").is_null() | (pl.col("dropped") != key))
-        flow.append(FlowStep(name, kept.height, kept["subject_id"].n_unique(), left.height - kept.height, reason))
+        n_patients = kept["subject_id"].drop_nulls().n_unique()
+        flow.append(FlowStep(name, kept.height, n_patients, left.height - kept.height, reason))
         left = kept
     return flow
 

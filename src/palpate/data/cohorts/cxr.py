@@ -23,6 +23,7 @@ from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty
 from palpate.data.cohorts.splits import Ratios
 from palpate.data.hospitals import Announce, Hospital, open_hospital, sql_name
 from palpate.data.hospitals.mimic import CHEXPERT, METADATA, MIMIC_IV, XRAY_LABELS, attach_xray_tables
+from palpate.data.hospitals.people import normal_gender
 
 CONTEXT_RATIOS = (0.8, 0.1, 0.1)
 PRIOR_MARK = "\n\n===== NEXT NOTE =====\n\n"
@@ -150,6 +151,7 @@ def _cases(hospital: Hospital, options: CxrCohortOptions, cxr_folder: Path) -> p
     folder = pl.concat_str(pl.lit("files/p"), patient.str.slice(0, 2), pl.lit("/p"), patient, pl.lit("/s"), study)
     path = pl.concat_str(folder, pl.lit("/"), "dicom_id", pl.lit(".jpg"))
     return frame.with_columns(
+        normal_gender(),
         case_id=pl.col("dicom_id") if options.per == "image" else study,
         patient_id=patient,
         image=pl.concat_str(pl.lit(f"{root.rstrip('/')}/"), path) if root else path,
