@@ -19,11 +19,10 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
 from palpate.cases.cohort import Cohort
-from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import Ratios
 from palpate.data.hospitals import Announce, Hospital, open_hospital, sql_name
 from palpate.data.hospitals.mimic import CHEXPERT, METADATA, MIMIC_IV, XRAY_LABELS, attach_xray_tables
-from palpate.data.hospitals.people import normal_gender
 
 CONTEXT_RATIOS = (0.8, 0.1, 0.1)
 PRIOR_MARK = "\n\n===== NEXT NOTE =====\n\n"

@@ -17,11 +17,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import FILMS, ColumnCheck, missing_column
-from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import Ratios
 from palpate.data.hospitals import Announce
 from palpate.data.hospitals.films import Film, read_films
-from palpate.data.hospitals.people import normal_gender
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 

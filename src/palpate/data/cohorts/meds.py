@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import prediction_ids
-from palpate.data.cohorts import BuiltCohort, FlowStep, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
 from palpate.data.hospitals import Announce, Hospital, in_memory
 from palpate.data.hospitals.meds import (
@@ -27,7 +27,6 @@ from palpate.data.hospitals.meds import (
     read_label_files,
     read_subject_splits,
 )
-from palpate.data.hospitals.people import normal_gender
 from palpate.data.hospitals.records import Joined, Names, join_texts, pattern
 from palpate.errors import CohortError
 

@@ -10,9 +10,8 @@ from typing import Literal
 
 import polars as pl
 
-from palpate.data.cohorts import FlowStep, flow_steps
+from palpate.data.cohorts import FlowStep, flow_steps, normal_gender
 from palpate.data.hospitals import Hospital, HospitalLayout
-from palpate.data.hospitals.people import normal_gender
 from palpate.errors import CohortError
 
 Kept = Literal["drop", "keep"]

@@ -18,10 +18,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import ColumnCheck, label_matrix
-from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
 from palpate.data.hospitals import Hospital
-from palpate.data.hospitals.people import normal_gender
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 from palpate.privacy import hides
