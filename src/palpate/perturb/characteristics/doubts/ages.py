@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
+from palpate.perturb.characteristics.age.times import GROWN
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import CHILDREN
@@ -17,7 +18,10 @@ _OLDEST = 200
 _CHILD = 16
 """Younger patients' notes are a child's in more ways than can be told."""
 _YEARS_BEFORE_HABIT = 14
-_NUMBER = re.compile(r"\b\d\d(?!\d)")
+_YEARS_BEFORE_EVENT = 4
+""" "Broke his ankle 20 years ago": that may have been in childhood."""
+_NUMBER = re.compile(r"\d\d(?<!\w\d\d)(?!\d)")
+"""A number of two digits; what it starts with is looked for first, so that all other letters are passed over at once."""
 _YEARS_LONG = re.compile(
     r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
     re.IGNORECASE,
@@ -33,7 +37,7 @@ _AGE_BEFORE = re.compile(
     r"(?:\b(?:age|aged|ages|turned|turns|turning)\s*[:=]?\s*(?:of\s+)?|\b(?:is|now)\s+)$", re.IGNORECASE
 )
 _UNIT_AFTER = re.compile(
-    r"\s?(?:%|mg|mcg|ml|cc|kg|lb|cm|mm|bpm|units?|min|hrs?|hours?|days?|weeks?|wks?|months?|mos?|/|\.\d|:|pack|py|°|degrees|[CF]\b|in\b|years?\s+(?:ago|of\b|history))",
+    r"\s?(?:%|u/l|iu|mmol|meq|ng|pg|mg|mcg|ml|cc|kg|lb|cm|mm|bpm|units?|min|hrs?|hours?|days?|weeks?|wks?|months?|mos?|/|\.\d|:|pack|py|°|degrees|[CF]\b|in\b|years?\s+(?:ago|of\b|history))",
     re.IGNORECASE,
 )
 _OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
@@ -41,11 +45,19 @@ _DIGIT_BEFORE = re.compile(r"\d[\s-]?$")
 _PAST = re.compile(r"(?:\bat|@|\bage|\baged)\s*(?:age\s*)?$", re.IGNORECASE)
 _MEASURED = re.compile(
     r"\b(?:sats?|satting|o2|spo2|hr|rate|ef|bp|temp|bmi|a1c|wt|weight|level|stable|set|running|dilated|pulse|rr|score|gtt|drip|dose|mg|units|"
-    r"looked|pain|volume|flow|peep|fio2|hgb|hct|plts?|inr|glucose|sugars?|cr|measur\w+|peaked|discharge\w*)\b[^.;]{0,14}$",
+    r"looked|pain|volume|flow|peep|fio2|hgb|hct|plts?|inr|glucose|sugars?|cr|measur\w+|peaked|discharge\w*|elevated|decreased|increased|normal|low|high|remain\w*|ast|alt|albumin|sodium|potassium|bun|"
+    r"creatinine|h(?:a)?emoglobin|hematocrit|bilirubin|platelets?|pressure|saturat\w+)\b[^.;]{0,14}$",
     re.IGNORECASE,
 )
+_AGO_NEXT = re.compile(r"\s+(?:ago|back|earlier|prior)\b", re.IGNORECASE)
+_WHEN_YOUNG = re.compile(r"\b(?:was|were|since|when|until|till|at|from|by|between)\b[^.;]{0,16}$", re.IGNORECASE)
+_NAMES = frozenset(["young", "cook", "carpenter", "walker", "marine", "miner"])
+"""Words that are last names as well."""
+_NAMED = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Dr)\.?\s+(?:[A-Z][\w'’-]*\s+)?$", re.IGNORECASE)
+_NAME_IS = re.compile(r",?\s+(?:is|was)\s+an?\s+(?:[\w-]+\s+){0,3}\d\d", re.IGNORECASE)
+_FIRST_NAME = re.compile(r"\b[A-Z][a-z]+\s+$")
 _DECADE = re.compile(r"['’]?s\b")
-_IN_HIS = re.compile(r"\bin\s+(?:his|her|their|the)?\s*(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
+_IN_HIS = re.compile(r"\bin\s+(?:(?:his|her|their)\s+)?(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
 _AT = re.compile(r"\b(?:at|age|aged|@|is|was)\s*(?:age\s*)?$", re.IGNORECASE)
 _BIRTH = re.compile(r"(?:\s+(?:of\s+birth|in|on))?[\s:.)-]*(?:\[\*\*)?(?:[A-Z][a-z]+\s+)?\d[\d/., -]*", re.IGNORECASE)
 _SIBLINGS = frozenset(["brother", "sister", "sibling", "brothers", "sisters", "siblings", "sis", "bro", "twin"])
@@ -133,11 +145,15 @@ class AgeDoubts:
         rows, note = _rows(), self._note
         found = []
         for hit in note.hits("sure:age"):
+            if hit.word in _NAMES and _is_name(note.text, hit):
+                continue
             for row in rows[hit.word]:
                 allowed = row.allows(note, hit)
                 if allowed:
                     found.append((hit.word, *allowed))
-        return [*found, *self._long_ago(), *self._of_kin()]
+        limits = [*found, *self._long_ago(), *self._of_kin()]
+        # What the age that the note tells does not allow either says nothing.
+        return [one for one in limits if all(one[1] <= years <= one[2] for years in self._told)]
 
     @cached_property
     def _bounds(self) -> tuple[int, int]:
@@ -167,6 +183,8 @@ class AgeDoubts:
         """Whether an age with its unit was not changed: "14-1/2-year-old"."""
         told = _OLD.match(self._note.text, hit.end) if hit.word not in ("yo",) else True
         if not told or not _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 3), hit.start):
+            return False
+        if _WHEN_YOUNG.search(self._note.text, max(0, hit.start - 32), hit.start):
             return False
         near = any(-6 <= start - hit.start <= 0 or hit.start - 6 <= end <= hit.start for start, end in self._spans)
         return not near and not self._is_of_others(hit.start)
@@ -206,7 +224,7 @@ class AgeDoubts:
                 continue
             years = self._duration(match)
             if years:
-                yield "years", years + _YEARS_BEFORE_HABIT, _OLDEST
+                yield "years", years + self._years_before(match), _OLDEST
             if "18" <= match.group() < "90" and self._is_past(*match.span()):
                 yield "a past age", int(match.group()), _OLDEST
 
@@ -219,6 +237,13 @@ class AgeDoubts:
         packs = long.group("pack") or long.group("py")
         ago = _AGO.search(text, max(0, start - 16), start)
         return 0 if ago else int(match.group()) // 2 if packs else int(match.group())
+
+    def _years_before(self, match: re.Match[str]) -> int:
+        """How old a patient was at least, so many years ago: a habit or a trade needs an adult."""
+        text, (first, last) = self._note.text, self._note.sentence(match.start())
+        long = _YEARS_LONG.match(text, match.end())
+        ago = long and _AGO_NEXT.match(text, long.end())
+        return _YEARS_BEFORE_EVENT if ago and not GROWN.search(text, first, last) else _YEARS_BEFORE_HABIT
 
     def _is_past(self, start: int, end: int) -> bool:
         """Whether a number may be an age in the past: "BSO at 45"."""
@@ -242,3 +267,11 @@ class AgeDoubts:
                 if said or not text[hit.end : match.start()].strip(" ,("):
                     years = int(match.group())
                     yield hit.word, years - 22, years + 22 if hit.word in _SPOUSES else _OLDEST
+
+
+def _is_name(text: str, hit: Hit) -> bool:
+    """Whether a word is the patient's last name: "Vincent Young is a 56-year-old man", "Ms. Cook"."""
+    before = max(0, hit.start - 32)
+    if _NAMED.search(text, before, hit.start) or _NAME_IS.match(text, hit.end):
+        return True
+    return text[hit.start].isupper() and _FIRST_NAME.search(text, before, hit.start) is not None

@@ -33,10 +33,18 @@ _INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNOREC
 _SUBORDINATE = re.compile(
     r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
 )
+_IT_DOES = (
+    r"(?<!had\s)(?<!has\s)(?<!have\s)(?<!got\s)(?<!get\s)it(?=['’]s|\s+(?:had|did|will|would|can|could|may|might|"
+    r"(?!as\b|this\b|his\b|across\b|unless\b|besides\b|always\b)\w+(?:s|ed)\b))"
+)
+""" "It hurts", unlike "takes it off"."""
+_SINCE = r"since(?!\s+(?:and|but|then)\b|\s*[,.]|\s+(?:[\w-]+\s+){1,3}(?:and|but)\b)"
 _OTHER_SUBJECT = re.compile(
-    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since(?!\s+(?:and|but|then)\b|\s*[,.])|while|where|what|whether)\b",
+    rf"\b(?:which|that|who|whom|there|{_IT_DOES}|this|these|he|she|we|i|you|patient|pt|when|if|because|{_SINCE}|while|where|what|whether)\b",
     re.IGNORECASE,
 )
+_THAT = re.compile(r"\bthat\s+$", re.IGNORECASE)
+_OPENS = re.compile(r"(?:he|she)\b", re.IGNORECASE)
 _PATIENT_NEXT = re.compile(r"\s+(?:patient|pt)\b", re.IGNORECASE)
 _SLASHED = re.compile(r"\s?/|[\w]")
 
@@ -153,6 +161,8 @@ def _clause_end(patient: DescribedPatient, start: int) -> int:
     text, (first, last) = patient.note.text, patient.note.sentence(start)
     if not _SUBORDINATE.search(text, max(first, start - 12), start):
         return last
+    if _THAT.search(text, max(first, start - 12), start) and _OPENS.match(text, patient.note.opening(start)):
+        return last  # "she reports that she has pain, but is well": both are hers
     comma = text.find(",", start, last)
     return last if comma < 0 else comma
 
@@ -161,7 +171,7 @@ def _clause_end(patient: DescribedPatient, start: int) -> int:
 def _and() -> re.Pattern[str]:
     """ "And", "but" or a comma, and the word after it that is no adverb."""
     adverbs = "|".join(sorted(_listed("adverbs")))
-    joint = r"(?:,\s*(?:and|but|or|then)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
+    joint = r"(?:,\s*(?:and|but|or|then|however,?)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
     return re.compile(joint + rf"(?:(?:{adverbs})\s+)*(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])", re.IGNORECASE)
 
 
