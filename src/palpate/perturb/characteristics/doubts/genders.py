@@ -173,6 +173,8 @@ def left_over(patient: DescribedPatient, altered: AlteredTo) -> str | None:
     if altered.group == "transgender" or base is None or worded == base:
         return None
     changed = {edit.start for edit in edits if edit.end > edit.start}
+    # All of "(transgender woman)" is taken out at once.
+    changed |= {k for edit in edits if not edit.text for k in range(edit.start, edit.end)}
     return (
         _left_words(note, changed, base, neutral=worded is None)
         or _left_letters(note, edits)
