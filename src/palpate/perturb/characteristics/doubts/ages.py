@@ -15,6 +15,7 @@ from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import CHILDREN
 
 _OLDEST = 200
+_KIN_APART = 18
 _CHILD = 16
 """Younger patients' notes are a child's in more ways than can be told."""
 _YEARS_BEFORE_HABIT = 14
@@ -42,7 +43,9 @@ _UNIT_AFTER = re.compile(
 )
 _OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
 _DIGIT_BEFORE = re.compile(r"\d[\s-]?$")
-_PAST = re.compile(r"(?:\bat|@|\bage|\baged)\s*(?:age\s*)?$", re.IGNORECASE)
+_PAST = re.compile(
+    r"(?:(?:\bat|@|\bage|\baged)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$", re.IGNORECASE
+)
 _MEASURED = re.compile(
     r"\b(?:sats?|satting|o2|spo2|hr|rate|ef|bp|temp|bmi|a1c|wt|weight|level|stable|set|running|dilated|pulse|rr|score|gtt|drip|dose|mg|units|"
     r"looked|pain|volume|flow|peep|fio2|hgb|hct|plts?|inr|glucose|sugars?|cr|measur\w+|peaked|discharge\w*|elevated|decreased|increased|normal|low|high|remain\w*|ast|alt|albumin|sodium|potassium|bun|"
@@ -60,6 +63,15 @@ _DECADE = re.compile(r"['’]?s\b")
 _IN_HIS = re.compile(r"\bin\s+(?:(?:his|her|their)\s+)?(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
 _AT = re.compile(r"\b(?:at|age|aged|@|is|was)\s*(?:age\s*)?$", re.IGNORECASE)
 _BIRTH = re.compile(r"(?:\s+(?:of\s+birth|in|on))?[\s:.)-]*(?:\[\*\*)?(?:[A-Z][a-z]+\s+)?\d[\d/., -]*", re.IGNORECASE)
+_OFFSPRING = frozenset([*CHILDREN, "dtr", "dtrs", "stepson", "stepdaughter"]) - {"child"}
+_COUNTED = re.compile(
+    r"\b(?:no|(?:has|have|had|with|w/|of|and|are|married,?)\s+(?:[a-z]+\s+)?(?:\d+|one|two|three|four|five|six|seven|several|grown|adult|healthy|an?)|"
+    r"married\s+with|(?:\d+|one|two|three|four|five|six)(?:\s+(?:grown|adult|healthy|living))?)\s+(?:[a-z]+\s+)?$",
+    re.IGNORECASE,
+)
+""" "Married with two children"."""
+_AT_HOME = re.compile(r"\s+(?:at|living\s+at)\s+home\b|\s+(?:under|in\s+school)\b", re.IGNORECASE)
+_IN_GENERAL = re.compile(r"['’]?s?\s+(?:hospital|clinic|ward|tylenol|motrin|aspirin)|[\s-]+in[\s-]+law\b", re.IGNORECASE)
 _SIBLINGS = frozenset(["brother", "sister", "sibling", "brothers", "sisters", "siblings", "sis", "bro", "twin"])
 _SPOUSES = frozenset(["husband", "wife", "spouse", "partner", "husb", "hubby"])
 
@@ -116,6 +128,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
     return {
         "sure:age": tuple(_rows()),
         "sure:kin_age": (*_SIBLINGS, *_SPOUSES),
+        "sure:child": ("dtr", "dtrs"),
         "sure:birth": ("dob", "born", "birth", "birthdate"),
     }
 
@@ -248,7 +261,7 @@ class AgeDoubts:
     def _is_past(self, start: int, end: int) -> bool:
         """Whether a number may be an age in the past: "BSO at 45"."""
         text = self._note.text
-        lead = _PAST.search(text, max(0, start - 8), start)
+        lead = _PAST.search(text, max(0, start - 18), start)
         if lead is None or _UNIT_AFTER.match(text, end):
             return False
         return not _MEASURED.search(text, max(0, lead.start() - 24), lead.start()) and not self._is_of_others(start)
@@ -266,7 +279,22 @@ class AgeDoubts:
                 said = _AT.search(text, hit.end, match.start()) or _AGE_AFTER.match(text, match.end())
                 if said or not text[hit.end : match.start()].strip(" ,("):
                     years = int(match.group())
-                    yield hit.word, years - 22, years + 22 if hit.word in _SPOUSES else _OLDEST
+                    yield hit.word, years - _KIN_APART, years + _KIN_APART if hit.word in _SPOUSES else _OLDEST
+        yield from self._of_children()
+
+    def _of_children(self) -> Iterator[tuple[str, int, int]]:
+        """A child who comes along or lives with the patient is of an age that fits; "two children" may be of any."""
+        told = next(iter(self._told), None)
+        if told is None or told < _CHILD:
+            return
+        text = self._note.text
+        for hit in (*self._note.hits("people"), *self._note.hits("sure:child")):
+            if hit.word not in _OFFSPRING or self._note.in_family(hit.start):
+                continue
+            if _COUNTED.search(text, max(0, hit.start - 40), hit.start) and not _AT_HOME.match(text, hit.end):
+                continue
+            if not _IN_GENERAL.match(text, hit.end):
+                yield hit.word, told - _CHILD, told + _CHILD
 
 
 def _is_name(text: str, hit: Hit) -> bool:

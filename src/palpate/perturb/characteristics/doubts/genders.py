@@ -16,7 +16,7 @@ from palpate.perturb.characteristics.gender.firstnames import name_words, names
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, DescribedPatient
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OTHERS
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OF_SOME, OTHERS
 
 _WORDING = {"female": "female", "male": "male", "trans woman": "female", "trans man": "male"}
 _OPPOSITE = {"female": "male", "male": "female"}
@@ -99,6 +99,10 @@ _NO_NAME_WORDS = (
 )
 _NO_NAMES = frozenset(_NO_NAME_WORDS.split())
 _NAMED = re.compile(r"\.?[ \t]+(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z]+")
+_MONTHLY = re.compile(
+    r"\b(?:her|his|their|heavy|heavier|light|irregular|regular|monthly|missed|painful|last|normal\s+menstrual|late)\s+$", re.IGNORECASE
+)
+""" "Her periods", unlike "short periods"."""
 _OF_FORTY = re.compile(r"/\s?40\b")
 _WEEKS = re.compile(r"(?<![\d/.])(?:[4-9]|[1-3]\d|4[0-2])(?:\s?\+\s?\d)?\s?$")
 """ "28+3 /40": weeks of a pregnancy."""
@@ -137,6 +141,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
     return {
         "sure:kin": tuple(_kin()),
         "sure:re": ("re",),
+        "sure:periods": ("periods", "period"),
         "sure:spouse": tuple(_crude()["spouses"].split()),
         "sure:sexed": tuple(_sexed()),
         "sure:transition": tuple(word for word in _crude()["transition"].split() if word.isalpha()),
@@ -196,7 +201,13 @@ def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str 
     for hit in note.hits("sure:sexed"):
         if words.get(hit.word) == against and not _beside_kin(note, hit, child=patient.is_child):
             return hit.word
+    if against == "female" and any(_is_menses(note, hit) for hit in note.hits("sure:periods")):
+        return "periods"
     return _expects(note.text) if against == "female" and not patient.is_child else None
+
+
+def _is_menses(note: ScannedNote, hit: Hit) -> bool:
+    return _MONTHLY.search(note.text, max(0, hit.start - 24), hit.start) is not None
 
 
 def _expects(text: str) -> str | None:
@@ -382,7 +393,7 @@ def _same_gender(note: ScannedNote, hit: Hit, gender: str) -> Iterator[Hit]:
     before = note.sentence(first - 1)[0] if first else 0
     kin, hits = _kin(), note.hits("sure:kin")
     for one in hits[bisect_left(hits, before, key=_start) : bisect_left(hits, hit.start, key=_start)]:
-        if kin[one.word] != gender or note.text[one.end : one.end + 2] in ("'s", "’s"):
+        if kin[one.word] != gender or note.text[one.end : one.end + 2] in ("'s", "’s") or OF_SOME.match(note.text, one.end):
             continue
         if one.start >= first:
             yield one

@@ -203,7 +203,7 @@ def _altered(found: FoundGender, group: str) -> EditOutcome:
         edits += [Edit(end, end, f" {_NOUN[target]}") for _, end in told.nouns if found.base is None]
     elif trans:
         named = f"transgender {_NOUN[target]}"
-        where = places(patient, found.swaps, found.letters, "transgender", after_name=named)
+        where = places(patient, found.swaps, found.letters, "transgender", after_name=named, after_age=named)
         if not where:
             return skipped(NO_MENTION)
         edits += [*where, *identity.without_cis(patient, where)]

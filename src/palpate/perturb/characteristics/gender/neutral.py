@@ -22,7 +22,7 @@ from palpate.perturb.characteristics.reading.people import NOUNS
 WORD = "non-binary"
 NO_WORDING = "a word for the gender that has no non-binary form"
 _NEXT = re.compile(r"\s+[“\"]?(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
-_SHORT_IS = re.compile(r"(?P<is>['’]s)\s+(?P<word>[A-Za-z]+)", re.IGNORECASE)
+_SHORT_IS = re.compile(r"(?P<is>['’]s)\s+[\"“‘]?(?:(?:always|never|just|only|also|not|now|still)\s+)?(?P<word>[A-Za-z]+)", re.IGNORECASE)
 _PARTICIPLE = re.compile(
     r"(?!(?:worri|tir|concern|interest|retir|marri|stress|scar|excit|disappoint|confus|bor|schedul|suppos)ed\b)"
     r"(?:been|had|got|gotten|\w+(?:ed|en))",
@@ -46,6 +46,7 @@ _OTHER_SUBJECT = re.compile(
 _THAT = re.compile(r"\bthat\s+$", re.IGNORECASE)
 _OPENS = re.compile(r"(?:he|she)\b", re.IGNORECASE)
 _PATIENT_NEXT = re.compile(r"\s+(?:patient|pt)\b", re.IGNORECASE)
+_PARTNER_NEXT = re.compile(r"[\s-]+(?:sexual\s+)?partner", re.IGNORECASE)
 _SLASHED = re.compile(r"\s?/|[\w]")
 
 
@@ -77,7 +78,7 @@ def neutral_edits(
         if patient.note.text[swap.start : swap.end].lower() in ("he", "she"):
             edits += _verbs(patient.note.text, swap.start, swap.end, _clause_end(patient, swap.start))
     if not said:
-        edits += places(patient, own, letters, WORD, after_name=WORD)
+        edits += places(patient, own, letters, WORD, after_name=WORD, after_age=f"{WORD} person")
     return sorted(dict.fromkeys(edits))
 
 
@@ -88,7 +89,7 @@ def _is_own(patient: DescribedPatient, swap: Swap) -> bool:
     return (
         known
         and written not in SPOUSE_WORDS
-        and not re.compile(r"[\s-]+(?:sexual\s+)?partner", re.I).match(patient.note.text, swap.end)
+        and not (written in NOUNS and _PARTNER_NEXT.match(patient.note.text, swap.end))
     )
 
 

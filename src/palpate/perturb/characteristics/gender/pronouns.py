@@ -16,7 +16,7 @@ from palpate.files import read_resource
 
 Reading = Literal["him", "his"]
 _NEXT = re.compile(r"\s+([A-Za-z0-9][\w'’/-]*)")
-_QUOTED = re.compile(r"\s+[\"“‘'(]([A-Za-z0-9][\w'’/-]*)")
+_IN_QUOTES = re.compile(r"\s+[\"“‘'(]([A-Za-z0-9][\w'’/-]*)")
 _CALENDAR = re.compile(
     r"\s+(?:week|month|year|night|spring|summer|fall|winter|time|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b(?!['’])",
     re.IGNORECASE,
@@ -130,7 +130,7 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
 
 def his_stands_alone(text: str, start: int, end: int) -> bool:
     """Whether "his" at this position means hers: nothing follows that it could own."""
-    after = _QUOTED.match(text, end) or _NEXT.match(text, end)
+    after = _IN_QUOTES.match(text, end) or _NEXT.match(text, end)
     if after is None:
         return not _MASKED.match(text, end)
     return after.group(1).lower() in _FUNCTION or _ONE_OF.search(text, max(0, start - 24), start) is not None
