@@ -1,4 +1,4 @@
-"""What holds with both readers (`sure: strict`, the default): on made-up notes, and on the development notes where present.
+"""What holds with both readers (`sure: strict`, the default): on made-up notes, and on real ones where present.
 
 The altered note read again says the target; nothing outside of the edits changes; A then B is B.
 """
@@ -63,8 +63,8 @@ def _says(altered: str, name: str, group: str) -> bool:
 def _is_lost(text: str, name: str, first: str, second: str) -> bool:
     """Whether the first alteration loses what the second needs.
 
-    A non-binary patient has the spouse and the first name of the note, which the other gender changes; Mrs. becomes Mr.,
-    and Mr. becomes Ms.
+    A non-binary patient has the spouse and the first name of the note, which the other gender changes; Mrs. becomes
+    Mr., and Mr. becomes Ms.
     """
     if name != "gender":
         return False
@@ -90,7 +90,9 @@ def _check(text: str) -> list[bool]:
                 again = _STRICT.edits(between, (name, second))
                 if again.action != "skipped":
                     after = splice(note, again.edits)
-                    same.append(after == altered[second] or (first == "none" and after.split() == altered[second].split()))
+                    same.append(
+                        after == altered[second] or (first == "none" and after.split() == altered[second].split())
+                    )
     return same
 
 
@@ -103,7 +105,7 @@ def test_made_up_notes(first: str, second: str) -> None:
 
 @pytest.mark.skipif(not real_attributes.is_here(), reason="../shared/data is not here")
 def test_development_notes() -> None:
-    """In 1 of 400 pairs at most, the first group takes away what the second needs: whose "his office" is, of two men."""
+    """In 1 of 400 pairs at most, the first group takes away what the second needs: of two men, whose "his" is."""
     notes = [text for text in real_attributes.read_notes().values() if len(text) < 1500]
     same = [one for text in notes[::4] for one in _check(text)]
     assert len(same) > 300

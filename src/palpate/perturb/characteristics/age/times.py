@@ -150,7 +150,7 @@ def birth_years(note: ScannedNote, present: int | None) -> list[BirthYear]:
     if not births or present is None:
         return []
     ends = {birth.end for birth in births}
-    dates = {told.year for told in _told_years(note.text) if told.dated and told.end not in ends}
+    dates = {told.year for told in told_years(note.text) if told.dated and told.end not in ends}
     if not dates:
         return [replace(birth, age=present) for birth in births]
     found = ((birth, _told_age({year - birth.year for year in dates}, present)) for birth in births)
@@ -259,7 +259,7 @@ def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
 
 
 @lru_cache(maxsize=2)
-def _told_years(text: str) -> tuple[ToldYear, ...]:
+def told_years(text: str) -> tuple[ToldYear, ...]:
     """The years in a text, which both limits and dates of birth ask for."""
     return tuple(_find_years(text))
 
@@ -284,7 +284,7 @@ def _find_years(text: str) -> Iterator[ToldYear]:
 
 def _years(note: ScannedNote) -> Iterator[AgeLimit]:
     """Years that the patient has lived through, by the year of the note."""
-    found = _told_years(note.text)
+    found = told_years(note.text)
     if not found:
         return
     latest = max(told.year for told in found)

@@ -9,20 +9,21 @@ from typing import NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
-from palpate.perturb.characteristics.age.times import GROWN
+from palpate.perturb.characteristics.age.times import GROWN, told_years
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import CHILDREN
 
 _OLDEST = 200
 _KIN_APART = 18
+_THESE_DAYS = 2024
 _CHILD = 16
 """Younger patients' notes are a child's in more ways than can be told."""
 _YEARS_BEFORE_HABIT = 14
-_YEARS_BEFORE_EVENT = 4
+_YEARS_BEFORE_ILLNESS, _YEARS_BEFORE_EVENT = 8, 4
 """ "Broke his ankle 20 years ago": that may have been in childhood."""
 _NUMBER = re.compile(r"\d\d(?<!\w\d\d)(?!\d)")
-"""A number of two digits; what it starts with is looked for first, so that all other letters are passed over at once."""
+"""A number of two digits; what it starts with is looked for first, so that other letters are passed over at once."""
 _YEARS_LONG = re.compile(
     r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
     re.IGNORECASE,
@@ -44,7 +45,8 @@ _UNIT_AFTER = re.compile(
 _OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
 _DIGIT_BEFORE = re.compile(r"\d[\s-]?$")
 _PAST = re.compile(
-    r"(?:(?:\bat|@|\bage|\baged)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$", re.IGNORECASE
+    r"(?:(?:\bat|@|\bage|\baged)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$",
+    re.IGNORECASE,
 )
 _MEASURED = re.compile(
     r"\b(?:sats?|satting|o2|spo2|hr|rate|ef|bp|temp|bmi|a1c|wt|weight|level|stable|set|running|dilated|pulse|rr|score|gtt|drip|dose|mg|units|"
@@ -71,7 +73,9 @@ _COUNTED = re.compile(
 )
 """ "Married with two children"."""
 _AT_HOME = re.compile(r"\s+(?:at|living\s+at)\s+home\b|\s+(?:under|in\s+school)\b", re.IGNORECASE)
-_IN_GENERAL = re.compile(r"['’]?s?\s+(?:hospital|clinic|ward|tylenol|motrin|aspirin)|[\s-]+in[\s-]+law\b", re.IGNORECASE)
+_IN_GENERAL = re.compile(
+    r"['’]?s?\s+(?:hospital|clinic|ward|tylenol|motrin|aspirin)|[\s-]+in[\s-]+law\b", re.IGNORECASE
+)
 _SIBLINGS = frozenset(["brother", "sister", "sibling", "brothers", "sisters", "siblings", "sis", "bro", "twin"])
 _SPOUSES = frozenset(["husband", "wife", "spouse", "partner", "husb", "hubby"])
 
@@ -164,7 +168,7 @@ class AgeDoubts:
                 allowed = row.allows(note, hit)
                 if allowed:
                     found.append((hit.word, *allowed))
-        limits = [*found, *self._long_ago(), *self._of_kin()]
+        limits = [*found, *self._long_ago(), *self._of_kin(), *self._of_years()]
         # What the age that the note tells does not allow either says nothing.
         return [one for one in limits if all(one[1] <= years <= one[2] for years in self._told)]
 
@@ -281,6 +285,15 @@ class AgeDoubts:
                     years = int(match.group())
                     yield hit.word, years - _KIN_APART, years + _KIN_APART if hit.word in _SPOUSES else _OLDEST
         yield from self._of_children()
+
+    def _of_years(self) -> Iterator[tuple[str, int, int]]:
+        """A year that was long ago if an undated note is of these days: "HIV (dx in 1998)"."""
+        years = told_years(self._note.text)
+        if any(year.dated for year in years):
+            return
+        for year in years:
+            if not self._is_of_others(year.start):
+                yield "a year", _THESE_DAYS - year.year + _YEARS_BEFORE_ILLNESS, _OLDEST
 
     def _of_children(self) -> Iterator[tuple[str, int, int]]:
         """A child who comes along or lives with the patient is of an age that fits; "two children" may be of any."""

@@ -57,11 +57,19 @@ _NO_SPOUSE = re.compile(r"\s+(?:diet|bread|free|foods?|q\d|well|exclusively)\b",
 """A gluten-free diet; breastfeeding."""
 _HAS_ED = re.compile(r"\b(?:has|with|w/|for)\s+ED\b")
 _NAME_NEXT = re.compile(r"\.?[ \t]+[A-Z]")
-_TO_SOMETHING = re.compile(r"(?:\s+(?:back|over))?\s+(?:to(?!\s+(?:an?\s+)?(?:fe)?male\b)|of|off|from|into|home|zone|point|clinic|care|plan|period)\b", re.IGNORECASE)
-_SCAN_NEXT = re.compile(r"\s+(?:ANGIO|IMAG|SPECT|SCAN|ENTERO|VENO|CHOLANG|ARTHRO|BRAIN|HEAD|NECK|SPINE|CERVICAL|LUMBAR|THORACIC|ABDOMEN|PELVIS|KNEE|SHOULDER|HIP|OF|WITH|W/|CONTRAST)", re.IGNORECASE)
+_TO_SOMETHING = re.compile(
+    r"(?:\s+(?:back|over))?\s+(?:to(?!\s+(?:an?\s+)?(?:fe)?male\b)|of|off|from|into|home|zone|point|clinic|care|plan|period)\b",
+    re.IGNORECASE,
+)
+_SCAN_NEXT = re.compile(
+    r"\s+(?:ANGIO|IMAG|SPECT|SCAN|ENTERO|VENO|CHOLANG|ARTHRO|BRAIN|HEAD|NECK|SPINE|CERVICAL|LUMBAR|THORACIC|ABDOMEN|PELVIS|KNEE|SHOULDER|HIP|OF|WITH|W/|CONTRAST)",
+    re.IGNORECASE,
+)
 """What follows MR in capitals, a scan and not a title."""
 _TITLED = re.compile(r"\.[ \t]+[A-Z]{2,}\b")
-_AS_TOLD = re.compile(r"\b(?:according\s+to|per|as\s+per)\s+(?:(?:his|her|the|pt['’]?s|patient['’]?s)\s+)?$", re.IGNORECASE)
+_AS_TOLD = re.compile(
+    r"\b(?:according\s+to|per|as\s+per)\s+(?:(?:his|her|the|pt['’]?s|patient['’]?s)\s+)?$", re.IGNORECASE
+)
 _TOLD_BY = re.compile(
     r"(?:-in-law)?\s+(?:also\s+)?(?:reports?|reported|states?|stated|says?|said|notes?|noted|noticed|found|saw|thinks?|feels|is\s+(?:worried|concerned)|"
     r"describes?|mentions?|confirms?|denies|brought|brings)\b",
@@ -99,8 +107,17 @@ _NO_NAME_WORDS = (
 )
 _NO_NAMES = frozenset(_NO_NAME_WORDS.split())
 _NAMED = re.compile(r"\.?[ \t]+(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z]+")
+_OF_A_SEX = {
+    "female": re.compile(
+        r"women['’]?s(?=\s+(?:shelter|health|clinic|hospital|cent(?:er|re)|unit|prison|refuge)\b)", re.IGNORECASE
+    ),
+    "male": re.compile(
+        r"(?<!wo)men['’]?s(?=\s+(?:shelter|health|clinic|cent(?:er|re)|unit|prison|shed)\b)", re.IGNORECASE
+    ),
+}
 _MONTHLY = re.compile(
-    r"\b(?:her|his|their|heavy|heavier|light|irregular|regular|monthly|missed|painful|last|normal\s+menstrual|late)\s+$", re.IGNORECASE
+    r"\b(?:her|his|their|heavy|heavier|light|irregular|regular|monthly|missed|painful|last|normal\s+menstrual|late)\s+$",
+    re.IGNORECASE,
 )
 """ "Her periods", unlike "short periods"."""
 _OF_FORTY = re.compile(r"/\s?40\b")
@@ -201,6 +218,9 @@ def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str 
     for hit in note.hits("sure:sexed"):
         if words.get(hit.word) == against and not _beside_kin(note, hit, child=patient.is_child):
             return hit.word
+    place = _OF_A_SEX[against].search(note.text)
+    if place:
+        return place.group()
     if against == "female" and any(_is_menses(note, hit) for hit in note.hits("sure:periods")):
         return "periods"
     return _expects(note.text) if against == "female" and not patient.is_child else None
@@ -393,7 +413,11 @@ def _same_gender(note: ScannedNote, hit: Hit, gender: str) -> Iterator[Hit]:
     before = note.sentence(first - 1)[0] if first else 0
     kin, hits = _kin(), note.hits("sure:kin")
     for one in hits[bisect_left(hits, before, key=_start) : bisect_left(hits, hit.start, key=_start)]:
-        if kin[one.word] != gender or note.text[one.end : one.end + 2] in ("'s", "’s") or OF_SOME.match(note.text, one.end):
+        if (
+            kin[one.word] != gender
+            or note.text[one.end : one.end + 2] in ("'s", "’s")
+            or OF_SOME.match(note.text, one.end)
+        ):
             continue
         if one.start >= first:
             yield one

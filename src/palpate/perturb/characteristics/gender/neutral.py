@@ -22,13 +22,19 @@ from palpate.perturb.characteristics.reading.people import NOUNS
 WORD = "non-binary"
 NO_WORDING = "a word for the gender that has no non-binary form"
 _NEXT = re.compile(r"\s+[“\"]?(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
-_SHORT_IS = re.compile(r"(?P<is>['’]s)\s+[\"“‘]?(?:(?:always|never|just|only|also|not|now|still)\s+)?(?P<word>[A-Za-z]+)", re.IGNORECASE)
+_SHORT_IS = re.compile(
+    r"(?P<is>['’]s)\s+[\"“‘]?(?:(?:always|never|just|only|also|not|now|still)\s+)?(?P<word>[A-Za-z]+)", re.IGNORECASE
+)
 _PARTICIPLE = re.compile(
     r"(?!(?:worri|tir|concern|interest|retir|marri|stress|scar|excit|disappoint|confus|bor|schedul|suppos)ed\b)"
     r"(?:been|had|got|gotten|\w+(?:ed|en))",
     re.IGNORECASE,
 )
 """What makes 's a "has": "she's gained weight", unlike "she's worried"."""
+_STATE_ENDS = re.compile(
+    r"\s*(?:[,.;\n]|$)|\s+(?:and|but|about|by|at|that|to|because|when|for|w/|with)\b", re.IGNORECASE
+)
+"""What follows a state ("she's agitated, pulling at clothes") and hardly an object ("she's gained weight")."""
 _INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNORECASE)
 _SUBORDINATE = re.compile(
     r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
@@ -137,7 +143,7 @@ def _verbs(text: str, start: int, end: int, last: int) -> list[Edit]:
         return [Edit(*inverted.span("verb"), like(verb, _table()["verbs"][verb.lower()]))]
     short = _SHORT_IS.match(text, end, last)
     if short:
-        have = _PARTICIPLE.fullmatch(short.group("word")) is not None
+        have = _PARTICIPLE.fullmatch(short.group("word")) is not None and not _STATE_ENDS.match(text, short.end())
         mark = short.group("is")[0]
         return [Edit(*short.span("is"), mark + ("ve" if have else "re")), *_others(text, short.end(), last)]
     position = end

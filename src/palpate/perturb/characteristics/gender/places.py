@@ -55,9 +55,7 @@ def places(
         if swap.weight and text[swap.start : swap.end].lower() in NOUNS:
             return [_at_noun(patient, swap.start, swap.end, word, spaced=True)]
     return (
-        _at_patient(patient, word)
-        or _at_title_or_role(patient, swaps, word, after_name)
-        or _at_age(patient, after_age)
+        _at_patient(patient, word) or _at_title_or_role(patient, swaps, word, after_name) or _at_age(patient, after_age)
     )
 
 

@@ -16,6 +16,7 @@ from palpate.files import read_resource
 
 Reading = Literal["him", "his"]
 _NEXT = re.compile(r"\s+([A-Za-z0-9][\w'’/-]*)")
+_KEEPS = re.compile(r"\b(?:keep(?:s|ing)?|kept)\s+$", re.IGNORECASE)
 _IN_QUOTES = re.compile(r"\s+[\"“‘'(]([A-Za-z0-9][\w'’/-]*)")
 _CALENDAR = re.compile(
     r"\s+(?:week|month|year|night|spring|summer|fall|winter|time|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b(?!['’])",
@@ -101,7 +102,7 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
     if after is None:
         return "his" if _MASKED.match(text, end) else "him"
     word = after.group(1).lower()
-    if word in _FUNCTION:
+    if word in _FUNCTION or (word == "company" and _KEEPS.search(text, max(0, start - 9), start)):
         return "him"
     if word in _OWNED:
         return "his"
