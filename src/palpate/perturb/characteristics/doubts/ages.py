@@ -287,13 +287,15 @@ class AgeDoubts:
         yield from self._of_children()
 
     def _of_years(self) -> Iterator[tuple[str, int, int]]:
-        """A year that was long ago if an undated note is of these days: "HIV (dx in 1998)"."""
+        """Years of an adult ("laminectomies in 1990"), and what is long ago if an undated note is of these days."""
         years = told_years(self._note.text)
-        if any(year.dated for year in years):
-            return
+        dated = any(year.dated for year in years)
+        now = max((year.year for year in years), default=0) if dated else _THESE_DAYS
         for year in years:
-            if not self._is_of_others(year.start):
-                yield "a year", _THESE_DAYS - year.year + _YEARS_BEFORE_ILLNESS, _OLDEST
+            first, last = self._note.sentence(year.start)
+            grown = GROWN.search(self._note.text, first, last)
+            if (grown or not dated) and year.year < now and not self._is_of_others(year.start):
+                yield "a year", now - year.year + (_CHILD if grown else _YEARS_BEFORE_ILLNESS), _OLDEST
 
     def _of_children(self) -> Iterator[tuple[str, int, int]]:
         """A child who comes along or lives with the patient is of an age that fits; "two children" may be of any."""
