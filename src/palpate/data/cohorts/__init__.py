@@ -36,6 +36,15 @@ KINDS = {
 """The options and the builder of each kind, in the module of the same name."""
 
 
+GENDERS = {
+    **dict.fromkeys(("f", "female", "woman"), "F"),
+    **dict.fromkeys(("m", "male", "man"), "M"),
+    **dict.fromkeys(("o", "other"), "other"),
+    **dict.fromkeys(("u", "unk", "unknown"), "unknown"),
+}
+"""Spellings of gender in lower case, and their form in a cohort."""
+
+
 class FlowStep(NamedTuple):
     """One step of a flow table: what is left after it, how many rows it dropped, and why."""
 
@@ -92,7 +101,8 @@ def flow_steps(rows: pl.DataFrame, steps: Mapping[str, tuple[str, str]]) -> list
     flow, left = [], rows
     for key, (name, reason) in steps.items():
         kept = left.filter(pl.col("dropped").is_null() | (pl.col("dropped") != key))
-        flow.append(FlowStep(name, kept.height, kept["subject_id"].n_unique(), left.height - kept.height, reason))
+        n_patients = kept["subject_id"].drop_nulls().n_unique()
+        flow.append(FlowStep(name, kept.height, n_patients, left.height - kept.height, reason))
         left = kept
     return flow
 
@@ -104,7 +114,8 @@ def refuse_empty(flow: Sequence[FlowStep], folder: str | Path) -> None:
     last = next(step for step in flow if step.n_cases == 0)
     dropped = f"{last.n_dropped:,} row{'' if last.n_dropped == 1 else 's'}"
     why = f"it dropped the last {dropped}: {last.reason}" if last.reason else "no rows"
-    raise CohortError(f"no cases are left after the step '{last.name}' ({why})", file=folder, hint="check the tables")
+    hint = "change the option, or check the tables" if "`" in last.reason else "check the tables"
+    raise CohortError(f"no cases are left after the step '{last.name}' ({why})", file=folder, hint=hint)
 
 
 def split_cases(
@@ -125,6 +136,16 @@ def split_cases(
     return kept, FlowStep(
         f"split from {file.name}", kept.height, n_patients, n_dropped, "patient not in the split file"
     )
+
+
+def normal_gender(column: str = "gender") -> pl.Expr:
+    """Genders in one form, whatever the layout, so that groups of two hospitals can be compared.
+
+    MIMIC and DICOM have letters, FHIR and OMOP words, MEDS either; what is not in `GENDERS` stays as it is.
+    """
+    said = pl.col(column).cast(pl.String).str.strip_chars()
+    known = said.str.to_lowercase().replace_strict(GENDERS, default=None, return_dtype=pl.String)
+    return pl.coalesce(known, said).alias(column)
 
 
 def side_files(out: Path) -> tuple[Path, Path]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import ColumnCheck, label_matrix
-from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
 from palpate.data.hospitals import Hospital
 from palpate.data.tables.formats import format_of
@@ -27,9 +27,11 @@ from palpate.privacy import hides
 
 NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
 """The separator between two notes of a case; it belongs to neither."""
+NOTES_ALONE = "notes alone need labels: `--set cases=notes --set outcome=file --set labels=FILE`"
 ATTRIBUTES = ("age", "gender", "race", "ethnicity")
 NOTES = {**dict.fromkeys(("case_id", "note_id", "category"), pl.String()), "start": pl.Int64(), "end": pl.Int64()}
 _BLOCK = 20_000
+_NO_NOTE = "no note by the index (see `grace_hours`)"
 
 
 def listed(value: object) -> object:
@@ -128,6 +130,8 @@ class Records(NamedTuple):
     """Columns of the table `measured` (`case_id`, ...), which `prepare` makes from `labelled`."""
     start: tuple[FlowStep, ...] = ()
     """What the reader has left out before."""
+    first_notes: tuple[FlowStep, ...] = ()
+    """The same of notes."""
     prepare: Callable[[Hospital, tuple[str, ...]], None] = lambda _hospital, _attributes: None
 
 
@@ -158,7 +162,8 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
     hospital.run("record_cases", settings)
     rows = hospital.frame("SELECT person_id AS subject_id, dropped FROM labelled")
     start = () if options.cases == "notes" else records.start
-    flow = [*start, FlowStep(options.cases if options.cases == "notes" else records.visits, rows.height, _count(rows))]
+    first = FlowStep(options.cases if options.cases == "notes" else records.visits, rows.height, _count(rows))
+    flow = [*(start or [first])]
     flow += flow_steps(rows, _case_steps(options, records))
     refuse_empty(flow, records.source)
     hospital.progress("choosing notes")
@@ -215,7 +220,7 @@ def _case_steps(options: RecordOptions, records: Records) -> dict[str, tuple[str
     days, end = options.days, options.index
     by_visit, follow = options.cases == "visits", options.outcome != "file" and options.observation != "ignore"
     steps = {
-        "kind": (by_visit, f"visits of the wanted kind ({kinds})", "another kind of visit"),
+        "kind": (by_visit, f"visits of the wanted kind ({kinds})", "another kind of visit (see `visits`)"),
         "person": (
             records.has_people and options.people == "known",
             "patients who are known",
@@ -247,18 +252,20 @@ def _note_flow(hospital: Hospital, records: Records, options: RecordOptions) -> 
         "late": ("notes written by the index", f"written {late}" if options.keeps_same_day else late),
         "copy": ("notes in a text", "a copy of another note of the case, or not the one that was asked for"),
     }
-    return [FlowStep("notes", rows.height, _count(rows)), *flow_steps(rows, steps)]
+    first = records.first_notes or [FlowStep("notes", rows.height, _count(rows))]
+    return [*first, *flow_steps(rows, steps)]
 
 
 def _cases(hospital: Hospital, records: Records) -> pl.DataFrame:
     """The kept cases without their texts, sorted by patient and time."""
     further = "".join(f', measured."{each}"' for each in records.attributes)
     joined = "LEFT JOIN measured USING (case_id)" if records.attributes else ""
-    return hospital.frame(
+    rows = hospital.frame(
         "SELECT kept.case_id, person_id AS patient_id, moment.wall AS time, age, gender, race, ethnicity, "
         f"outcome::INTEGER AS outcome{further} FROM kept {joined} "
         "ORDER BY length(person_id), person_id, moment.instant, length(kept.case_id), kept.case_id"
     )
+    return rows.with_columns(normal_gender())
 
 
 def _texts(hospital: Hospital, records: Records, options: RecordOptions) -> Joined | None:
@@ -322,7 +329,7 @@ def _spans(case: str, ids: Sequence[str], texts: Sequence[str]) -> Iterator[tupl
 def _with_texts(frame: pl.DataFrame, texts: pl.DataFrame) -> tuple[pl.DataFrame, FlowStep]:
     whole = frame.join(texts, on="case_id", maintain_order="left")
     dropped = frame.height - whole.height
-    step = FlowStep("cases with a note", whole.height, whole["patient_id"].n_unique(), dropped, "no note by the index")
+    step = FlowStep("cases with a note", whole.height, whole["patient_id"].n_unique(), dropped, _NO_NOTE)
     return whole, step
 
 

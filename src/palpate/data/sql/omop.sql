@@ -1,21 +1,26 @@
 -- OMOP CDM 5.3 and 5.4: `people`, `visits`, `notes`, `conditions` and `observed`, from the tables of the same names.
 -- Parameters: $visit_kinds (concept ids; empty: all), $classes, $types (concept ids; empty: all),
--- $titles (a regular expression, or NULL), $concepts (concept ids), $descendants.
+-- $titles (a regular expression, or NULL), $concepts (concept ids), $descendants, $race (source, concept).
 
 CREATE MACRO named(concept, source, tab, col) AS
     CASE as_id(concept, tab, col)
-        WHEN 8507 THEN 'male' WHEN 8532 THEN 'female'
+        WHEN 8507 THEN 'male' WHEN 8532 THEN 'female' WHEN 8521 THEN 'other' WHEN 8551 THEN 'unknown'
         WHEN 8527 THEN 'White' WHEN 8516 THEN 'Black or African American' WHEN 8515 THEN 'Asian'
         WHEN 8557 THEN 'Native Hawaiian or Other Pacific Islander' WHEN 8657 THEN 'American Indian or Alaska Native'
         WHEN 8522 THEN 'Other Race' WHEN 38003563 THEN 'Hispanic or Latino' WHEN 38003564 THEN 'Not Hispanic or Latino'
         -- 0 means that the source's value has no concept: the value itself is what is known.
         ELSE coalesce(source, CASE WHEN as_id(concept, tab, col) > 0 THEN 'concept ' || as_id(concept, tab, col) END) END;
 
+-- What the source says, if that is words and no code such as 5 or W; else what the concept is called.
+CREATE MACRO in_words(concept, source, wanted, tab, col) AS
+    CASE WHEN wanted = 'source' AND regexp_matches(source, '\pL\pL') THEN source
+         ELSE named(concept, source, tab, col) END;
+
 CREATE TABLE people AS
 WITH deaths AS (
     SELECT
         need_key(person_id, 'death', 'person_id') AS person_id,
-        moment(as_date(death_date, 'death', 'death_date'), as_date(death_datetime, 'death', 'death_datetime')) AS died
+        moment(death_date, death_datetime, 'death', 'death_date', 'death_datetime') AS died
     FROM death
 ),
 persons AS (
@@ -32,8 +37,8 @@ persons AS (
             )::TIMESTAMP
         ) AS birth,
         named(gender_concept_id, gender_source_value, 'person', 'gender_concept_id') AS gender,
-        named(race_concept_id, race_source_value, 'person', 'race_concept_id') AS race,
-        named(ethnicity_concept_id, ethnicity_source_value, 'person', 'ethnicity_concept_id') AS ethnicity
+        in_words(race_concept_id, race_source_value, $race, 'person', 'race_concept_id') AS race,
+        in_words(ethnicity_concept_id, ethnicity_source_value, $race, 'person', 'ethnicity_concept_id') AS ethnicity
     FROM person
 )
 -- Who died is known of those too who are not in PERSON.
@@ -48,14 +53,8 @@ CREATE TABLE visits AS
 SELECT
     need_key(visit_occurrence_id, 'visit_occurrence', 'visit_occurrence_id') AS visit_id,
     need_key(person_id, 'visit_occurrence', 'person_id') AS person_id,
-    moment(
-        as_date(visit_start_date, 'visit_occurrence', 'visit_start_date'),
-        as_date(visit_start_datetime, 'visit_occurrence', 'visit_start_datetime')
-    ) AS began,
-    moment(
-        as_date(visit_end_date, 'visit_occurrence', 'visit_end_date'),
-        as_date(visit_end_datetime, 'visit_occurrence', 'visit_end_datetime')
-    ) AS ended,
+    moment(visit_start_date, visit_start_datetime, 'visit_occurrence', 'visit_start_date', 'visit_start_datetime') AS began,
+    moment(visit_end_date, visit_end_datetime, 'visit_occurrence', 'visit_end_date', 'visit_end_datetime') AS ended,
     len($visit_kinds) = 0
         OR list_contains($visit_kinds, as_id(visit_concept_id, 'visit_occurrence', 'visit_concept_id')) AS wanted,
     -- Patient died.
@@ -68,7 +67,7 @@ WITH cells AS (
         need_key(note_id, 'note', 'note_id') AS note_id,
         need_key(person_id, 'note', 'person_id') AS person_id,
         nullif(as_key(visit_occurrence_id, 'note', 'visit_occurrence_id'), '0') AS visit_id,
-        moment(as_date(note_date, 'note', 'note_date'), as_date(note_datetime, 'note', 'note_datetime')) AS written,
+        moment(note_date, note_datetime, 'note', 'note_date', 'note_datetime') AS written,
         as_id(note_class_concept_id, 'note', 'note_class_concept_id') AS class,
         as_id(note_type_concept_id, 'note', 'note_type_concept_id') AS type,
         coalesce(nullif(note_title, '0'), note_source_value, '') AS title,
@@ -100,10 +99,7 @@ WITH sought AS (
 )
 SELECT
     need_key(person_id, 'condition_occurrence', 'person_id') AS person_id,
-    moment(
-        as_date(condition_start_date, 'condition_occurrence', 'condition_start_date'),
-        as_date(condition_start_datetime, 'condition_occurrence', 'condition_start_datetime')
-    ) AS began
+    moment(condition_start_date, condition_start_datetime, 'condition_occurrence', 'condition_start_date', 'condition_start_datetime') AS began
 FROM condition_occurrence
 SEMI JOIN sought
   ON sought.concept = as_id(condition_concept_id, 'condition_occurrence', 'condition_concept_id');

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,6 +15,8 @@ from palpate.report.cards.entries import Item
 from palpate.report.cards.items import LEGEND, Card
 
 CHAI = "https://mc.chai.org/v0.2/schema.xsd"
+_MEASURED = ("results/", "manifest.json", "scorecard.json")
+"""How sources in a run begin."""
 _REPEATED = ("EHRCompatibility/EHR", "Keywords/Keyword")
 _OPTIONAL = (
     "EHR", "Keyword", "RegulatoryApproval", "FoundationModels", "Security", "Transparency", "ThirdPartyInformation",
@@ -26,6 +29,7 @@ _METRICS = {
 }
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold."""
+_FAR_RIGHT = re.compile("^ {4,}")
 
 
 def as_chai(card: Card) -> str:
@@ -38,9 +42,11 @@ def as_chai(card: Card) -> str:
         elif item.name.endswith(_REPEATED):
             texts = [part.strip() for each in item.statements for part in each.text.split(",") if part.strip()]
             parent = _at(root, item.name.rpartition("/")[0])
+            _cite(parent, item)
             for text in texts:
                 _add(parent, item.name.rpartition("/")[2], text)
         elif item.statements or not item.name.endswith(_OPTIONAL):
+            _cite(_at(root, item.name.rpartition("/")[0]) if "/" in item.name else root, item)
             _at(root, item.name).text = _clean(_with_sources(item))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
@@ -70,8 +76,20 @@ def _clean(text: str) -> str:
 
 
 def _with_sources(item: Item) -> str:
-    cited = f"\nSources: {'; '.join(item.sources)}." if item.sources else ""
-    return item.text + cited
+    """The text; what was measured cites its rows in it, so that they survive where comments do not."""
+    return item.text if _is_written(item) else f"{item.text}\nSources: {'; '.join(item.sources)}."
+
+
+def _is_written(item: Item) -> bool:
+    """Whether people wrote all of it: a name must stay a name, so its source is in a comment."""
+    return not any(each.source.startswith(_MEASURED) for each in item.statements)
+
+
+def _cite(parent: ElementTree.Element, item: Item) -> None:
+    """A comment with the source of what people wrote."""
+    if item.sources and _is_written(item):
+        cited = re.sub("-(?=-|$)", "- ", _clean(f" {item.name.rpartition('/')[2]} is from {'; '.join(item.sources)} "))
+        parent.append(ElementTree.Comment(cited))
 
 
 def _add_metrics(element: ElementTree.Element, item: Item, card: Card) -> None:
@@ -131,7 +149,7 @@ def as_markdown(card: Card) -> str:
             section = part
             lines += [f"## {section}", ""]
         lines += [f"### {name}", ""]
-        lines += [f"- {_escaped(each.text)} <sub>{_escaped(each.source)}</sub>" for each in item.statements]
+        lines += [_bullet(each.text, f"<sub>{_escaped(each.source)}</sub>") for each in item.statements]
         lines += [f"- **{_escaped(each.sentence)}**" for each in item.missing]
         lines.append("")
     return "\n".join(lines)
@@ -147,6 +165,18 @@ def _named(item: Item) -> tuple[str, str]:
 
 def _spaced(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+
+
+def _bullet(text: str, source: str) -> str:
+    """A statement as a list item; the lines of one that has several stay lines, with the source below them."""
+    lines = [_escaped(line).rstrip() for line in text.strip("\n").split("\n")]
+    if len(lines) == 1:
+        return f"- {lines[0]} {source}"
+    # Two blanks at the end of a line break it; four at its start would make it code.
+    kept = [f"  {'' if k == 0 else _FAR_RIGHT.sub('   ', line)}" for k, line in enumerate(lines)]
+    kept[0] = f"- {lines[0]}"
+    broken = [f"{line}  " if line.strip() and after.strip() else line.rstrip() for line, after in pairwise([*kept, ""])]
+    return "\n".join([*broken, "", f"  {source}"])
 
 
 def _escaped(text: str) -> str:
