@@ -81,7 +81,7 @@ _SINCE_AGE = re.compile(r"[\s,]+(?:ever\s+)?since\s+(?:the\s+)?age\s+(?:of\s+)?(
 _PACKS = re.compile(r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*$")
 _QUIT_AGO = re.compile(r"[\w\s,;(-]{0,20}?\bquit\s+~?(?P<years>\d{1,2})\s?(?:y|yrs?|years?)\b", re.IGNORECASE)
 """ "40py (quit 8y)"."""
-_WED = re.compile(r"\b(?:his|her|their)\s+(?:late\s+)?(?:wife|husband|spouse|partner)\s+of\s+$", re.IGNORECASE)
+_WED = re.compile(r"\b(?:late\s+)?(?:wife|husband|spouse|partner)\s+of\s+$", re.IGNORECASE)
 """ "Lost his wife of 32 years": the years are the patient's too."""
 _OVER = re.compile(
     r"\b(?:RFs?|risk\s+factors?)\b[^.;\n]{0,40}(?:>=?|≥|over\s)\s?(?P<age>[3-8]\d)(?=\s*(?:[,;.\n]|yo\b|years|$))"

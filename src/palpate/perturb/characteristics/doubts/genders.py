@@ -1,4 +1,4 @@
-"""Genders: words of a gender that were not changed, pronouns that may be another person's, words that show a sex."""
+"""Genders: words of a gender that were not changed, and pronouns that may be another person's."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any
 
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
+from palpate.perturb.characteristics.doubts import sexes
 from palpate.perturb.characteristics.doubts.places import AlteredTo
-from palpate.perturb.characteristics.gender.anatomy import sex_of_words
 from palpate.perturb.characteristics.gender.firstnames import name_words, names
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, DescribedPatient
 from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OF_SOME, OTHERS
 
-_WORDING = {"female": "female", "male": "male", "trans woman": "female", "trans man": "male"}
-_OPPOSITE = {"female": "male", "male": "female"}
 _TRADES = {
     "male": frozenset(["waiter", "actor", "chairman", "salesman", "policeman", "serviceman", "businessman"]),
     "female": frozenset(["waitress", "actress"]),
@@ -57,15 +55,18 @@ _NO_SPOUSE = re.compile(r"\s+(?:diet|bread|free|foods?|q\d|well|exclusively)\b",
 """A gluten-free diet; breastfeeding."""
 _HAS_ED = re.compile(r"\b(?:has|with|w/|for)\s+ED\b")
 _NAME_NEXT = re.compile(r"\.?[ \t]+[A-Z]")
-_TO_SOMETHING = re.compile(
-    r"(?:\s+(?:back|over))?\s+(?:to(?!\s+(?:an?\s+)?(?:fe)?male\b)|of|off|from|into|home|zone|point|clinic|care|plan|period)\b",
-    re.IGNORECASE,
-)
 _SCAN_NEXT = re.compile(
     r"\s+(?:ANGIO|IMAG|SPECT|SCAN|ENTERO|VENO|CHOLANG|ARTHRO|BRAIN|HEAD|NECK|SPINE|CERVICAL|LUMBAR|THORACIC|ABDOMEN|PELVIS|KNEE|SHOULDER|HIP|OF|WITH|W/|CONTRAST)",
     re.IGNORECASE,
 )
 """What follows MR in capitals, a scan and not a title."""
+_PARENT_IS = re.compile(
+    r"\b(?:stay[\s-]at[\s-]home|single|new|first[\s-]time|working|foster|adoptive|expectant|proud|busy|is\s+an?)\s+$",
+    re.IGNORECASE,
+)
+_TRADE = re.compile(
+    r"\b(?:lunch|cleaning|dinner|tea|bag|repair|delivery|maintenance|garbage|sales|mail|line|best)\s+$", re.IGNORECASE
+)
 _TITLED = re.compile(r"\.[ \t]+[A-Z]{2,}\b")
 _AS_TOLD = re.compile(
     r"\b(?:according\s+to|per|as\s+per)\s+(?:(?:his|her|the|pt['’]?s|patient['’]?s)\s+)?$", re.IGNORECASE
@@ -107,24 +108,6 @@ _NO_NAME_WORDS = (
 )
 _NO_NAMES = frozenset(_NO_NAME_WORDS.split())
 _NAMED = re.compile(r"\.?[ \t]+(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z]+")
-_OF_A_SEX = {
-    "female": re.compile(
-        r"women['’]?s(?=\s+(?:shelter|health|clinic|hospital|cent(?:er|re)|unit|prison|refuge)\b)", re.IGNORECASE
-    ),
-    "male": re.compile(
-        r"(?<!wo)men['’]?s(?=\s+(?:shelter|health|clinic|cent(?:er|re)|unit|prison|shed)\b)", re.IGNORECASE
-    ),
-}
-_MONTHLY = re.compile(
-    r"\b(?:her|his|their|heavy|heavier|light|irregular|regular|monthly|missed|painful|last|normal\s+menstrual|late)\s+$",
-    re.IGNORECASE,
-)
-""" "Her periods", unlike "short periods"."""
-_OF_FORTY = re.compile(r"/\s?40\b")
-_WEEKS = re.compile(r"(?<![\d/.])(?:[4-9]|[1-3]\d|4[0-2])(?:\s?\+\s?\d)?\s?$")
-""" "28+3 /40": weeks of a pregnancy."""
-_GRAVIDA = re.compile(r"[Gg]\s?\d{1,2}\s?[Pp]\s?\d")
-_NOT_TIED = re.compile(r"(?<![\w.])")
 _PATIENT_OPENS = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|mr|mrs|ms|miss)\b", re.IGNORECASE)
 _VERB = re.compile(
     r"\b(?:and|but|or|then|also|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>is|has|was|does|denies|reports|states|says|takes|lives|works|uses|feels|"
@@ -147,51 +130,25 @@ def _kin() -> dict[str, str]:
     return {**dict.fromkeys(OTHERS, "either"), **told, **GENDER_OF_KIN}
 
 
-@cache
-def _sexed() -> dict[str, str]:
-    crude = {word: sex for sex, words in _crude()["sexed"].items() for word in words.lower().split() if word.isalpha()}
-    return {**sex_of_words(), **crude}
-
-
 def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
         "sure:kin": tuple(_kin()),
         "sure:re": ("re",),
-        "sure:periods": ("periods", "period"),
         "sure:spouse": tuple(_crude()["spouses"].split()),
-        "sure:sexed": tuple(_sexed()),
-        "sure:transition": tuple(word for word in _crude()["transition"].split() if word.isalpha()),
+        **sexes.triggers(),
     }
 
 
 def wording(group: str) -> str:
     """What a group is worded as: a transgender woman as a woman, with one word more."""
-    return _WORDING.get(group, group)
-
-
-def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
-    """A word that may contradict the group: of a sex, or of a transition."""
-    group, told = altered.group, altered.found.identity.is_told
-    if (group not in ("female", "male") or told) and any(
-        _is_of_transition(patient.note, hit, told=told) for hit in patient.note.hits("sure:transition")
-    ):
-        return "a word of a transition"
-    sexed = _sexed_word(patient, group, altered.found.base)
-    return f"'{sexed}' shows a sex" if sexed else None
-
-
-def _is_of_transition(note: ScannedNote, hit: Hit, *, told: bool) -> bool:
-    """Whether a word tells of a gender: patients are transitioned to tablets, and hearts need spironolactone."""
-    if hit.word.startswith("spiro"):
-        return told
-    return not hit.word.startswith("transition") or _TO_SOMETHING.match(note.text, hit.end) is None
+    return sexes.WORDING.get(group, group)
 
 
 def left_over(patient: DescribedPatient, altered: AlteredTo) -> str | None:
     """Why it is not sure that all words of the patient were changed, and no others."""
     note, base, edits = patient.note, altered.found.base, altered.edits
-    worded = _WORDING.get(altered.group)
+    worded = sexes.WORDING.get(altered.group)
     if altered.group == "transgender" or base is None or worded == base:
         return None
     changed = {edit.start for edit in edits if edit.end > edit.start}
@@ -202,50 +159,10 @@ def left_over(patient: DescribedPatient, altered: AlteredTo) -> str | None:
         or _left_letters(note, edits)
         or (_left_names(patient, base, changed) if worded else None)
         or _left_child(patient)
+        or _left_role(note, base, edits)
         or _another_person(note, base, edits)
         or (_verbs(note, edits) if worded is None else None)
     )
-
-
-def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str | None:
-    """A word that shows a sex that does not fit the group, unless a relative is near."""
-    note, target = patient.note, _WORDING.get(group)
-    if target is None or (base == target and group in ("female", "male")):
-        return None
-    trans = group in ("trans woman", "trans man")
-    against = target if trans else _OPPOSITE[target]
-    words = _sexed()
-    for hit in note.hits("sure:sexed"):
-        if words.get(hit.word) == against and not _beside_kin(note, hit, child=patient.is_child):
-            return hit.word
-    place = _OF_A_SEX[against].search(note.text)
-    if place:
-        return place.group()
-    if against == "female" and any(_is_menses(note, hit) for hit in note.hits("sure:periods")):
-        return "periods"
-    return _expects(note.text) if against == "female" and not patient.is_child else None
-
-
-def _is_menses(note: ScannedNote, hit: Hit) -> bool:
-    return _MONTHLY.search(note.text, max(0, hit.start - 24), hit.start) is not None
-
-
-def _expects(text: str) -> str | None:
-    """What tells of a pregnancy in figures: 28/40, G2P1."""
-    for match in _OF_FORTY.finditer(text):
-        weeks = _WEEKS.search(text, max(0, match.start() - 8), match.start())
-        if weeks:
-            return text[weeks.start() : match.end()]
-    births = (match for match in _GRAVIDA.finditer(text) if _NOT_TIED.match(text, match.start()))
-    return next((match.group() for match in births), None)
-
-
-def _beside_kin(note: ScannedNote, hit: Hit, *, child: bool) -> bool:
-    """Whether a word may be a relative's: in a family history, after a relative; in a child's note, the mother's."""
-    if child or note.in_family(hit.start):
-        return child or note.in_family(hit.start)
-    first, _ = note.sentence(hit.start)
-    return any(first <= one.start < hit.start and one.word in OTHERS for one in note.hits("people"))
 
 
 def _left_words(note: ScannedNote, changed: set[int], base: str, *, neutral: bool) -> str | None:
@@ -256,7 +173,7 @@ def _left_words(note: ScannedNote, changed: set[int], base: str, *, neutral: boo
     for hit in (*note.hits("noun"), *note.hits("role")):
         if hit.word in OTHERS or _is_inside(hit, changed) or NOT_A_PERSON.match(note.text, hit.end):
             continue
-        if hit.word in _TRADES[_OPPOSITE[base]]:
+        if hit.word in _TRADES[sexes.OPPOSITE[base]]:
             continue  # a woman who is a waiter may be a man who is one
         if not (note.in_family(hit.start) or _has_person(note, hit, "either", far=False)):
             return f"'{note.text[hit.start : hit.end]}' would stay"
@@ -273,6 +190,16 @@ def _left_words(note: ScannedNote, changed: set[int], base: str, *, neutral: boo
         if hit.start not in changed and not note.in_family(hit.start) and not _NO_SPOUSE.match(note.text, hit.end):
             return f"'{hit.word}' would stay"
     return None
+
+
+def _left_role(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str | None:
+    """A parent who is the patient ("a stay at home dad"), or a trade that has no other gender ("a lunch lady")."""
+    text = note.text
+    for hit in note.hits("people"):
+        if GENDER_OF_KIN.get(hit.word) == base and _PARENT_IS.search(text, max(0, hit.start - 24), hit.start):
+            return f"'{hit.word}' would stay"
+    trades = (_TRADE.search(text, max(0, edit.start - 14), edit.start) for edit in edits)
+    return next((f"'{match.group().strip()}' before the word" for match in trades if match), None)
 
 
 def _left_child(patient: DescribedPatient) -> str | None:

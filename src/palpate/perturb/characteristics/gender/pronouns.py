@@ -134,7 +134,10 @@ def his_stands_alone(text: str, start: int, end: int) -> bool:
     after = _IN_QUOTES.match(text, end) or _NEXT.match(text, end)
     if after is None:
         return not _MASKED.match(text, end)
-    return after.group(1).lower() in _FUNCTION or _ONE_OF.search(text, max(0, start - 24), start) is not None
+    return (
+        after.group(1).lower() in (*_FUNCTION, "done", "replaced", "fixed", "removed")
+        or _ONE_OF.search(text, max(0, start - 24), start) is not None
+    )
 
 
 def _before_number(text: str, end: int, verb: str) -> Reading | None:
