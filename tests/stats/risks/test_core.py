@@ -97,8 +97,10 @@ def test_replicates_vary_as_refits_on_resampled_patients_do() -> None:
         refits.append(again.point[0, :, 0])
     slow = dict(zip(again.metrics, np.std(refits, axis=0), strict=True))
     for metric in CORE:
-        near = {"e50": 0.3, "e90": 0.3, "emax": 0.35}.get(metric, 0.15)
-        assert fast[metric] == pytest.approx(slow[metric], rel=near), metric
+        # Of ten data sets the ratio was 0.90 to 1.11; that of Emax 1.03 to 1.68 (mean 1.23), as a resample often lacks
+        # the most extreme risk, where the curve varies most. Its interval is too long rather than too short.
+        low, high = (0.9, 1.45) if metric == "emax" else (0.85, 1.15)
+        assert low < fast[metric] / slow[metric] < high, metric
 
 
 def test_distances_are_those_of_the_curve_row_by_row() -> None:
