@@ -55,7 +55,7 @@ class Evidence:
 
     name: ClassVar[str] = "evidence"
     unweighted_because: ClassVar[str] = (
-        "it is about the charts whose evidence was marked, and the weights of a cohort do not tell how those were chosen"
+        "it is about the charts whose evidence was marked, and the weights do not tell how those were chosen"
     )
     metrics: ClassVar[tuple[str, ...]] = METRICS
     questions: ClassVar[tuple[str, ...]] = ("pointing", "faithfulness")
