@@ -14,8 +14,8 @@ from palpate.audits.performance.populations import MEASURED, PROBABILITY, RANKIN
 from palpate.cases.edits import Ints
 from palpate.results import MACRO, MICRO
 from palpate.stats import NOISE, THRESHOLD_METRICS, bootstrap, macro_average
-from palpate.stats.precision.pooled import pooled_decisions, pooled_metrics
 from palpate.stats.precision import Weighing
+from palpate.stats.precision.pooled import pooled_decisions, pooled_metrics
 
 
 def macro_replicates(
