@@ -89,7 +89,7 @@ def thresholds_on(
     on_validation: bool,
     weight: NDArray[np.float64] | None = None,
 ) -> Thresholds:
-    """Thresholds of all models and labels, on the rows that they are chosen on: of each model, y_score is [row, label]."""
+    """Thresholds of all models and labels, on the rows that they are chosen on; each y_score is [row, label]."""
     where = "the validation split" if on_validation else "the audited cases themselves"
     out = np.full((len(predictions), y_true.shape[1]), np.nan)
     origin = {}
