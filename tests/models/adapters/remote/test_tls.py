@@ -98,7 +98,8 @@ def test_any_other_certificate_is_refused_before_a_note_is_sent(
     with pytest.raises(ModelError, match=said) as caught:
         model.predict(Inputs.from_texts([NOTE]))
     assert "tried" not in str(caught.value), "trying again mends nothing"
-    assert NOTE not in str(caught.value) and server.n_requests == 0
+    assert NOTE not in str(caught.value)
+    assert server.n_requests == 0
     model.close()
 
 
