@@ -158,7 +158,7 @@ def check_executor(spec: ModelSpec, execution: Execution) -> None:
     model.close()
     assert len(found) == len(here) == 2
     for one, other in zip(found, here, strict=True):
-        atol = model.rounding if spec.source.startswith("hf:") or spec.name == "caml" else 0.0
+        atol = model.rounding if spec.source.startswith("hf:") or spec.name == "coding" else 0.0
         np.testing.assert_allclose(one.p, other.p, rtol=0, atol=atol)
 
 
