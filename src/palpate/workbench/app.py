@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from palpate.errors import PalpateError
 from palpate.files import make_folder
-from palpate.workbench import access, people, runs
+from palpate.workbench import access, people, runs, whatif, words
 from palpate.workbench.guard import Guard
 from palpate.workbench.log import ActionLog
 from palpate.workbench.options import BenchOptions
@@ -25,7 +25,7 @@ from palpate.workbench.people import Register
 from palpate.workbench.sections import Bench, BenchSection, Door, Visit
 from palpate.workbench.store import BenchStore
 
-SECTIONS: Sequence[BenchSection] = (runs.SECTION, access.SECTION)
+SECTIONS: Sequence[BenchSection] = (runs.SECTION, words.SECTION, whatif.SECTION, access.SECTION)
 """In the order of the navigation."""
 
 
