@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,17 +29,17 @@ cache: scores.sqlite
 WORDS = ("fever", "cough", "stable", "pneumonia", "sepsis", "fall", "walks", "aspirin", "pain", "sleeps")
 
 
-def notes_table(n: int = 240, seed: int = 0) -> pl.DataFrame:
+def notes_table(n: int = 240, seed: int = 0, words: Sequence[str] = WORDS) -> pl.DataFrame:
     """Notes of men and women in which some words raise and others lower the chance of the label."""
     rng = np.random.default_rng(seed)
-    there = rng.random((n, len(WORDS))) < 0.4
-    weights = np.asarray([1.6, 0.3, -1.2, 1.4, 1.8, 0.6, -0.8, 0.1, 0.2, -0.5])
+    there = rng.random((n, len(words))) < min(0.4, 8 / len(words))
+    weights = np.resize([1.6, 0.3, -1.2, 1.4, 1.8, 0.6, -0.8, 0.1, 0.2, -0.5], len(words))
     chance = 1 / (1 + np.exp(-(-1.2 + there @ weights)))
     who = [("man", "He"), ("woman", "She")]
     texts = []
     for row in range(n):
         kind, pronoun = who[row % 2]
-        said = ", ".join(word for word, here in zip(WORDS, there[row], strict=True) if here)
+        said = ", ".join(word for word, here in zip(words, there[row], strict=True) if here)
         texts.append(f"{40 + row % 45} year old {kind} with a secretnote{row}. Findings: {said}. {pronoun} is home.")
     return pl.DataFrame(
         {
@@ -52,10 +52,10 @@ def notes_table(n: int = 240, seed: int = 0) -> pl.DataFrame:
     )
 
 
-def make_project(folder: Path) -> Path:
+def make_project(folder: Path, words: Sequence[str] = WORDS) -> Path:
     """A cohort, two trained models, a configuration and a finished run."""
-    notes_table().write_csv(folder / "notes.csv")
-    (folder / "words.csv").write_text("word\n" + "\n".join(WORDS) + "\n")
+    notes_table(words=words).write_csv(folder / "notes.csv")
+    (folder / "words.csv").write_text("word\n" + "\n".join(words) + "\n")
     (folder / "audit.yaml").write_text(CONFIG)
     cases = read_training_cohort(folder / "audit.yaml")
     train("tfidf-logistic", cases, folder / "models" / "lr", {})

@@ -17,6 +17,7 @@ do not load the whole page. Nothing is loaded from elsewhere. Texts of notes are
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from palpate.errors import ConfigError
@@ -56,6 +57,7 @@ def serve(
     from palpate.workbench.access import link
     from palpate.workbench.app import make_bench, make_server
     from palpate.workbench.runs import shelf_of
+    from palpate.workbench.whatif import warm_up
 
     bench = make_bench(options)
     shelf_of(bench)
@@ -64,4 +66,5 @@ def serve(
         if name == COORDINATOR or name.lower() not in known:
             tell(name, link(options.origin, bench.register.add(name, roles, options.days, replace=True)))
     bench.log.write("started", host=options.host, port=options.port, notes=options.show_notes)
+    threading.Thread(target=warm_up, args=(bench,), daemon=True).start()
     make_server(bench).run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from palpate.workbench.guard import cookie_name
+from palpate.workbench.guard import cookie_name, tries_of
 from palpate.workbench.pages import static_files
 from palpate.workbench.people import COORDINATOR, ROLES, read_roles
 from palpate.workbench.sections import BenchSection, Door, Visit
@@ -28,7 +28,9 @@ def _enter(visit: Visit) -> Response:
     opened = bench.register.enter(visit.field("token", longest=LONGEST_TOKEN))
     if opened is None:
         client = visit.request.client
-        bench.log.write("refused", why="link", address=client.host if client else "")
+        address = client.host if client else ""
+        tries_of(bench).take(address)
+        bench.log.write("refused", why="link", address=address)
         return visit.page("enter.html.j2", status=403, wrong=True)
     key, session = opened
     bench.log.write("entered", who=session.person.name)

@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from palpate.errors import PalpateError
 from palpate.files import make_folder
-from palpate.workbench import access, alterations, evidence, people, runs, words
+from palpate.workbench import access, alterations, evidence, people, runs, whatif, words
 from palpate.workbench.guard import Guard
 from palpate.workbench.log import ActionLog
 from palpate.workbench.options import BenchOptions
@@ -25,7 +25,14 @@ from palpate.workbench.people import Register
 from palpate.workbench.sections import Bench, BenchSection, Door, Visit
 from palpate.workbench.store import BenchStore
 
-SECTIONS: Sequence[BenchSection] = (runs.SECTION, words.SECTION, alterations.SECTION, evidence.SECTION, access.SECTION)
+SECTIONS: Sequence[BenchSection] = (
+    runs.SECTION,
+    words.SECTION,
+    evidence.SECTION,
+    alterations.SECTION,
+    whatif.SECTION,
+    access.SECTION,
+)
 """In the order of the navigation."""
 
 

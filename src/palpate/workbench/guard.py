@@ -36,7 +36,7 @@ PER_PERSON = (30.0, 120)
 PER_ADDRESS = (200.0, 2_000)
 """Requests per second in the long run, and at once; several people may share an address, behind a proxy."""
 TRIES = (0.2, 20)
-"""Attempts to enter."""
+"""Wrong links; right ones are not counted, because a whole clinic may come from one address."""
 _MOST_KNOWN = 10_000
 
 
@@ -47,14 +47,18 @@ class Allowance:
         self._per_second, self._most = per_second, most
         self._left: dict[str, tuple[float, float]] = {}
 
-    def take(self, who: str) -> bool:
-        """Whether one more is allowed."""
+    def left(self, who: str) -> float:
+        """How many more are allowed now."""
         now = time.monotonic()
+        left, since = self._left.get(who, (float(self._most), now))
+        return min(self._most, left + (now - since) * self._per_second)
+
+    def take(self, who: str) -> bool:
+        """Whether one more is allowed, which is then taken."""
         if len(self._left) > _MOST_KNOWN:
             self._left.clear()
-        left, since = self._left.get(who, (float(self._most), now))
-        left = min(self._most, left + (now - since) * self._per_second)
-        self._left[who] = (max(left - 1, 0.0), now)
+        left = self.left(who)
+        self._left[who] = (max(left - 1, 0.0), time.monotonic())
         return left >= 1
 
 
@@ -71,7 +75,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, bench: Bench, door_of: Callable[[Scope], Door | None]) -> None:
         self._app, self._bench, self._door_of = app, bench, door_of
-        self._people, self._addresses, self._tries = Allowance(*PER_PERSON), Allowance(*PER_ADDRESS), Allowance(*TRIES)
+        self._people, self._addresses = Allowance(*PER_PERSON), Allowance(*PER_ADDRESS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, read what it sends, and pass it on."""
@@ -105,7 +109,7 @@ class Guard:
         door = self._door_of(scope)
         if door is None:
             raise RefusedRequest(404, "path")
-        if door.public and not self._tries.take(address):
+        if door.public and tries_of(self._bench).left(address) < 1:
             raise RefusedRequest(429, "rate")
         self._check_origin(headers)
         if session is None and not door.public:
@@ -134,6 +138,11 @@ class Guard:
             door=None if door is None else door.path,
             address=(scope.get("client") or ("", 0))[0],
         )
+
+
+def tries_of(bench: Bench) -> Allowance:
+    """How many wrong links each address may still try."""
+    return bench.kept("tries", lambda: Allowance(*TRIES))
 
 
 def cookie_name(*, https: bool) -> str:

@@ -93,6 +93,10 @@
     keys.checked = !storage.get(KEYS);
     keys.addEventListener("change", () => storage.set(KEYS, keys.checked ? "" : "off"));
   }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) document.querySelector(button.dataset.into).value = document.querySelector(button.dataset.copy).value;
+  });
   document.addEventListener("change", (event) => {
     const form = event.target.form;
     if (form && event.target.dataset.sends !== undefined) form.requestSubmit();
