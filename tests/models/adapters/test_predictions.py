@@ -218,6 +218,12 @@ def test_a_case_without_a_row_is_missing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(tmp_path, missing="report").predict(inputs()), [[0.5], [np.nan]])
 
 
+def test_ids_that_lost_their_leading_zeros_are_told(tmp_path: Path) -> None:
+    table(tmp_path, "case_id,x\n1,0.5\n2,0.1\n")
+    with pytest.raises(ModelError, match=r"it has '1': its ids have lost their leading zeros"):
+        read(tmp_path).predict(inputs(case_ids=("001", "002")))
+
+
 @pytest.mark.parametrize("cell", ["high", "1.5", "-0.1", "inf", "0,5,1"])
 def test_wrong_scores_are_errors_even_where_missing_ones_are_reported(cell: str, tmp_path: Path) -> None:
     table(tmp_path, f'case_id,x\nc1,0.5\nc2,"{cell}"\n')

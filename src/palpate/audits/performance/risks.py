@@ -172,7 +172,7 @@ def _line(
         curve = fit_curve(y, risk, weight, rarer)
         if not curve.fit.known:
             return SmoothLine(grid, Band(*[np.full(_POINTS, np.nan)] * 3))
-        influence = curve_influences(curve, y, risk, weight, unit, n_units)
+        influence = curve_influences(curve, y, weight, unit, n_units)
         band = curve_band(curve, influence, grid, float(student_quantile(max(rarer - 1, 1), level)))
         found.append(Band(curve.at(grid), *band))
     value, below, above = (np.stack(each) for each in zip(*found, strict=True))

@@ -38,6 +38,7 @@ INPUT = "input_id"
 COHORT = "cohort"
 _PLAN = "`palpate plan` writes everything that must be scored"
 _REPORT = "fill it in, or set `missing: report` of the model to count missing scores and go on"
+_MISSING = f"{_PLAN}; with `missing: report` of the model, missing scores are counted and the audit goes on"
 _NOT_KNOWN = r"(?i)^\s*(?:|na|n/a|#n/a|nan|null|none|nil|missing|\.|-)\s*$"
 _KEY, _ROW = "key", "row"
 _SCORES_PER_CALL = 4_194_304
@@ -174,8 +175,17 @@ class PredictionsModel(Model):
             f"the file has no prediction for {what}{more}",
             model=self._source,
             case=inputs.case_ids[row] or None,
-            hint=f"{_PLAN}; with `missing: report` of the model, missing scores are counted and the audit goes on",
+            hint=self._without_zeros(inputs, row) or _MISSING,
         )
+
+    def _without_zeros(self, inputs: Inputs, row: int) -> str | None:
+        """What to do where a spreadsheet has made 7 of the id 00007."""
+        given = pl.Series([inputs.case_ids[row]], dtype=pl.String)
+        short = given.str.replace("^0+([0-9])", "$1")
+        names = pl.Series([inputs.cohorts[row]], dtype=pl.String) if self._by_cohort else None
+        if short[0] == given[0] or self._cases.find(short, names)[0] < 0:
+            return None
+        return f"it has '{short[0]}': its ids have lost their leading zeros, so write that column as text"
 
 
 def check(target: str, options: Mapping[str, Any], *, folder: Path) -> PredictionsOptions:
