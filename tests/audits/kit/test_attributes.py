@@ -28,6 +28,15 @@ def test_quartiles_are_told_in_the_digits_that_matter() -> None:
     assert np.abs(np.bincount(code) / len(ages) - 0.25).max() < 0.011
 
 
+def test_every_spelling_of_a_missing_value_is_one_group() -> None:
+    race = ["A", "NA", "n/a", "", " ", "NULL", ".", "?", "-", "NaN", None, "None", "Unknown", "Nan Province"]
+    frame = pl.DataFrame({"text": ["a note"] * len(race), "ill": [0] * len(race), "race": race})
+    cohort = Cohort.from_frame(frame, labels=["ill"], attributes=["race"])
+    found = attribute_levels("subgroups", cohort, np.arange(len(race)), ["race"], HOW)["race"]
+    assert list(found.names) == ["A", "Nan Province", "None", "Unknown", "missing"], "none and unknown are answers"
+    assert [found.names[k] for k in found.code[1:11]] == ["missing"] * 10
+
+
 def test_whole_numbers_stay_as_they_are() -> None:
     names, _ = levels([float(k) for k in range(40)])
     assert names == ["under 10", "10 to under 20", "20 to under 30", "30 and over"]

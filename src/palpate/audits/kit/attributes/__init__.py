@@ -31,6 +31,8 @@ FEW_VALUES = 10
 """A number with more different values than that is cut into ranges; with fewer, each value is a group."""
 
 
+_NOT_KNOWN = ("", "na", "n/a", "#n/a", "nan", "null", ".", "-", "?")
+"""How tables spell a missing value; "none", "unknown" and "other" are answers."""
 _MOST_MOVED = 0.005
 """The share of the cases that a rounded quantile may put on the other side; the group says which side it is."""
 
@@ -183,9 +185,9 @@ def _readable(bounds: NDArray[np.float64], ordered: NDArray[np.float64]) -> list
 
 
 def cleaned(column: pl.Series) -> pl.Series:
-    """Strings without spaces around them; an empty one is missing."""
+    """Strings without spaces around them; an empty one, and a mark such as NA, is missing."""
     text = column.cast(pl.String).str.strip_chars()
-    return text.set(text == "", None)
+    return text.set(text.str.to_lowercase().is_in(_NOT_KNOWN).fill_null(False), None)
 
 
 def _categories(audit: str, name: str, column: pl.Series, cutting: Cutting) -> Levels:
