@@ -184,6 +184,7 @@ def test_notes_are_shown_only_if_asked_and_never_kept(project: Path, tmp_path: P
         pages += [boss.get(f"/alterations/{sample}/notes/0"), boss.get(f"/alterations/{sample}/progress")]
         assert ("secretnote" in "".join(page.text for page in pages)) is show
         assert (mark(ann, sample, 0, "right") == 200) is show
+        assert ("read a note" in served.logged()) is show
         kept = b"".join(path.read_bytes() for path in served.options.home.rglob("*") if path.is_file())
         assert b"secretnote" not in kept
 

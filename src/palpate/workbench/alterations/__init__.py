@@ -84,6 +84,7 @@ def _review_page(visit: Visit) -> Response:
         "entry": secrets.token_hex(8),
         "said": visit.query("said") if visit.query("said") in _SAID else "",
     }
+    visit.log("read a note", sample=sample.id, item=at)
     return visit.page("alterations/one.html.j2" if visit.is_part else "alterations/review.html.j2", **values)
 
 
@@ -211,6 +212,7 @@ def _read_note(visit: Visit) -> Response:
     given = marks.all_marks(bench.store, sample.id)
     by = [(each, given[each.id][place]) for each in _reviewers(bench, given) if place in given.get(each.id, {})]
     parts = shown_note(bench, sample, place)
+    visit.log("read a note", sample=sample.id, item=place)
     return visit.page("alterations/note.html.j2", sample=sample, place=place, parts=parts, by=by)
 
 

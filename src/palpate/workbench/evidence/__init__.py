@@ -108,6 +108,7 @@ def _page(visit: Visit, *, judge: bool) -> Response:
         "entry": secrets.token_hex(8),
         "said": visit.query("said") if visit.query("said") in _SAID else "",
     }
+    visit.log("read a note", set=found.id, item=at)
     return visit.page("evidence/one.html.j2" if visit.is_part else "evidence/review.html.j2", **values)
 
 
