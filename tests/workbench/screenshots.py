@@ -113,7 +113,7 @@ def take_reviews(page: Page, served: Served, docs: Path) -> None:
             for side in marked.values()
         )
     ]
-    charts = combine(*sides, {})
+    charts = combine(sides[0], sides[1], {})
     make_set(served.bench.store, "Discharge summaries of March", charts.notes, charts.spans)
     page.goto(f"{served.url}/evidence/1?at=1")
     page.keyboard.press("x")

@@ -143,8 +143,12 @@ def got_chart(content: bytes) -> dict[str, Any]:
 def test_cas_json_is_imported_and_comes_back(served: Served, tmp_path: Path) -> None:
     boss, ann = served.member("Boss", "coordinator"), served.member("Ann", "coder")
     layer = "custom.Code"
-    document = write_json(TEXT, [LayerSpan(one.begin, one.end, layer, {"icd": one.code}) for one in CODED])
-    answer = sent(boss, {"coder_file": ("../../dis charge<b>.json", document.encode())})
+    spans = [LayerSpan(one.begin, one.end, layer, {"icd": one.code, "sure": "yes"}) for one in CODED]
+    files = {"coder_file": ("../../dis charge<b>.json", write_json(TEXT, spans).encode())}
+    refused = sent(boss, files)
+    assert refused.status_code == 400
+    assert "choose one with the field layer and the field feature" in refused.text
+    answer = sent(boss, files, layer="Code", feature="icd")
     assert answer.status_code == 200, answer.text
     number = int(str(answer.url.path).split("/")[2])
     for at in range(3):
@@ -267,6 +271,10 @@ def test_wrong_input_is_refused(served: Served, tmp_path: Path) -> None:
         answer = sent(boss, {"coder_file": (name, content)})
         assert answer.status_code == 400, (name, content[:20])
         assert "/tmp" not in answer.text
+    for damage in ({"end": 10**30}, {"code": "\ud800"}, {"end": -1}, {"code_system": "ICD-99"}):
+        broken = got_chart(packed(tmp_path / "one", chart(*CODED, text=None)))
+        broken["notes"][0]["annotations"][0].update(damage)
+        assert sent(boss, {"coder_file": ("a.json", json.dumps(broken).encode())}).status_code == 400, damage
     assert sent(boss, {"coder_file": ("a.zip", early), "model_file": ("b.zip", late)}).status_code == 400
     assert sent(boss, {"coder_file": ("a.json", b" " * 50_000_000)}).status_code == 413
     assert sent(boss, {}).status_code == 400
@@ -282,7 +290,7 @@ def test_paths_in_a_zip_lead_nowhere(served: Served, tmp_path: Path) -> None:
         content = json.dumps(got_chart(packed(tmp_path / "one", chart(*CODED))))
         made.writestr("../../../../tmp/Inpatient/ICD-10/escaped-ICD-10.json", content)
         made.writestr("/etc/palpate/other.json", json.dumps({"hadm_id": 9, "notes": []}))
-    read = imports.read_file("a.zip", out.getvalue(), by_model=False, code_system="CPT", annotator="")
+    read = imports.read_file("a.zip", out.getvalue(), imports.ReadHow(), by_model=False)
     assert [(one.note.chart, one.note.system, one.note.setting) for one in read] == [("7", "ICD-10", "Inpatient")]
     assert not Path("/etc/palpate").exists()
     assert not Path("/tmp/Inpatient").exists()

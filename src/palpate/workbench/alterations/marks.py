@@ -67,7 +67,7 @@ class AlteredSample(NamedTuple):
         return len(self.saved["marks"])
 
 
-class AlteredNote(NamedTuple):
+class KeptAlteration(NamedTuple):
     """A note of a sample: its row in the cohort, its edits, and the key of what they make of it."""
 
     row: int
@@ -124,11 +124,11 @@ def samples(store: BenchStore, number: int | None = None) -> list[AlteredSample]
     ]
 
 
-def note_of(store: BenchStore, sample: int, place: int) -> AlteredNote:
+def note_of(store: BenchStore, sample: int, place: int) -> KeptAlteration:
     """One note of a sample."""
     row = store.read("SELECT * FROM alterations_notes WHERE sample = ? AND place = ?", (sample, place))[0]
     edits = tuple(Edit(int(start), int(end), str(text)) for start, end, text in json.loads(row["edits"]))
-    return AlteredNote(row["row"], edits, row["altered"])
+    return KeptAlteration(row["row"], edits, row["altered"])
 
 
 def close_sample(store: BenchStore, sample: int, *, closed: bool) -> None:

@@ -83,10 +83,9 @@ def _page(visit: Visit, *, judge: bool) -> Response:
         return visit.go(f"/evidence/{found.id}/progress")
     given = _own(visit, found, judge)
     at = int(asked) if asked.isdecimal() and int(asked) in places else _next(places, given, -1)
-    spans = decisions.items_of_set(store, found.id)
-    span = spans[at]
+    beside = decisions.items_of_set(store, found.id, place=at)
+    span = next(each for each in beside if each.place == at)
     note = decisions.notes_of_set(store, found.id, span.note)[0]
-    beside = [each for each in spans if each.note == span.note]
     said = given.get(at)
     kept = (span.begin, span.end, span.code) if said is None else (said.begin, said.end, said.code)
     here = places.index(at)
@@ -127,7 +126,7 @@ def _others(visit: Visit, found: EvidenceSet, at: int) -> list[tuple[str, SpanDe
 
 def _span(visit: Visit, found: EvidenceSet) -> ProposedSpan:
     at = visit.number("at", low=0, high=found.n - 1)
-    return decisions.items_of_set(visit.bench.store, found.id)[at]
+    return next(each for each in decisions.items_of_set(visit.bench.store, found.id, place=at) if each.place == at)
 
 
 def _enter(visit: Visit, found: EvidenceSet, place: int, given: SpanDecision, *, judge: bool) -> None:
@@ -233,9 +232,9 @@ def _make(visit: Visit) -> Response:
             raise InputError("this run has no spans of the evidence audit and this model")
         charts = imports.read_run(shelf_of(bench).paths[name], model, code_system=system, texts=texts)
     else:
-        how = {"code_system": system, "annotator": visit.field("annotator", longest=80)}
-        coders = _files(visit, "coder_file", by_model=False, **how)
-        models = _files(visit, "model_file", by_model=True, **how)
+        how = imports.ReadHow(system, *(visit.field(name, longest=200) for name in ("annotator", "layer", "feature")))
+        coders = _files(visit, "coder_file", how, by_model=False)
+        models = _files(visit, "model_file", how, by_model=True)
         if not coders and not models:
             raise InputError("no file was chosen")
         charts = imports.combine(coders, models, texts)
@@ -244,12 +243,12 @@ def _make(visit: Visit) -> Response:
     return visit.go(f"/evidence/{number}/progress")
 
 
-def _files(visit: Visit, field: str, **how: Any) -> list[imports.MarkedNote]:
+def _files(visit: Visit, field: str, how: imports.ReadHow, *, by_model: bool) -> list[imports.MarkedNote]:
     try:
         name, content = visit.file(field)
     except InputError:
         return []
-    return imports.read_file(name, content, **how)
+    return imports.read_file(name, content, how, by_model=by_model)
 
 
 def reviewed(bench: Bench, number: int) -> ReviewedCharts:

@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS evidence_entries (
     UNIQUE (number, person, judge, entry),
     FOREIGN KEY (number, place) REFERENCES evidence_items(number, place)
 ) STRICT;
+CREATE INDEX IF NOT EXISTS evidence_of_notes ON evidence_items (number, note);
 CREATE INDEX IF NOT EXISTS evidence_of_coders ON evidence_entries (number, judge, person, place, id);
 """
 _CURRENT = """
@@ -51,6 +52,7 @@ SELECT * FROM evidence_entries AS one WHERE number = ? AND judge = ? AND undone 
     SELECT max(id) FROM evidence_entries AS same WHERE same.number = one.number AND same.judge = one.judge
     AND same.person = one.person AND same.place = one.place AND same.undone = 0)
 """
+_NOTE_OF = "SELECT note FROM evidence_items WHERE number = ? AND place = ?"
 
 
 @hides("text")
@@ -165,9 +167,10 @@ def notes_of_set(store: BenchStore, number: int, place: int | None = None) -> li
     return [ReviewedNote(*tuple(row)[1:]) for row in rows]
 
 
-def items_of_set(store: BenchStore, number: int) -> list[ProposedSpan]:
-    """The proposed spans of a set, by chart, note and position."""
-    rows = store.read("SELECT * FROM evidence_items WHERE number = ? ORDER BY place", (number,))
+def items_of_set(store: BenchStore, number: int, *, place: int | None = None) -> list[ProposedSpan]:
+    """The proposed spans of a set, by chart, note and position; with `place`, those of the same note."""
+    which, values = ("", [number]) if place is None else (f" AND note = ({_NOTE_OF})", [number, number, place])
+    rows = store.read(f"SELECT * FROM evidence_items WHERE number = ?{which} ORDER BY place", values)
     return [ProposedSpan(*tuple(row)[1:]) for row in rows]
 
 

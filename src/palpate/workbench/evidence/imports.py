@@ -22,9 +22,13 @@ LARGEST = 20_000_000
 """Bytes of the files that are sent."""
 LARGEST_UNPACKED, MOST_FILES = 100_000_000, 5_000
 MOST_NOTES, MOST_SPANS = 10_000, 50_000
+LONGEST_NOTE = 10**9
+"""Characters, where the text is not here."""
 _AUDIT = "evidence"
 _SIDES = {CODER: "coders", MODEL: "model"}
 """As the audit names them."""
+_OPTION = re.compile(r"--(\w+)")
+"""Options of the command line are fields of the page."""
 _NOT_IN_A_NAME = re.compile(r"[^\w .-]+")
 
 
@@ -43,9 +47,18 @@ class ImportedCharts(NamedTuple):
     spans: list[ProposedSpan]
 
 
-def read_file(name: str, content: bytes, *, by_model: bool, code_system: str, annotator: str) -> list[MarkedNote]:
+class ReadHow(NamedTuple):
+    """What a file does not say itself: the code system, and of an annotation project whose spans, and which."""
+
+    code_system: str = "ICD-10-CM"
+    annotator: str = ""
+    layer: str = ""
+    feature: str = ""
+
+
+def read_file(name: str, content: bytes, how: ReadHow, *, by_model: bool) -> list[MarkedNote]:
     """The notes of a file that was sent; what is wrong with it is said without the place where it was unpacked."""
-    if code_system not in CODE_SYSTEMS:
+    if how.code_system not in CODE_SYSTEMS:
         raise InputError("unknown code system", hint=f"use one of {', '.join(CODE_SYSTEMS)}")
     plain = _NOT_IN_A_NAME.sub("_", PurePosixPath(name.replace("\\", "/")).name)[-80:].strip(". ")
     ending = Path(plain).suffix.lower()
@@ -61,9 +74,10 @@ def read_file(name: str, content: bytes, *, by_model: bool, code_system: str, an
             path.write_bytes(content)
             if ending == ".json" and _is_mdace(content):
                 return list(_of_charts([mdace.read_chart(path)]))
-            return list(_of_project(path, code_system, annotator.strip() or None))
+            return list(_of_project(path, how))
         except InputError as error:
-            raise InputError(error.problem, row=error.row, column=error.column, hint=error.hint) from None
+            hint = None if error.hint is None else _OPTION.sub(r"the field \1", error.hint)
+            raise InputError(error.problem, row=error.row, column=error.column, hint=hint) from None
 
 
 def _unpacked(content: bytes) -> dict[str, bytes]:
@@ -113,12 +127,13 @@ def _of_charts(charts: Iterator[AnnotatedChart] | Sequence[AnnotatedChart]) -> I
             yield MarkedNote((f"{names[0]} {chart.system or ''}".strip(), names[1]), kept, note.annotations)
 
 
-def _of_project(path: Path, code_system: str, annotator: str | None) -> Iterator[MarkedNote]:
+def _of_project(path: Path, how: ReadHow) -> Iterator[MarkedNote]:
     """The documents of an INCEpTION export, or one: each is a chart of one note."""
-    found = import_evidence(path, annotator=annotator, code_system=code_system)
+    annotator, layer, feature = (value.strip() or None for value in how[1:])
+    found = import_evidence(path, annotator=annotator, layer=layer, feature=feature, code_system=how.code_system)
     spans: dict[str, list[Annotation]] = {}
     for row in found.evidence.iter_rows(named=True):
-        span = Annotation(row["start"], row["end"], row["label"], code_system, row["type"] or "Human")
+        span = Annotation(row["start"], row["end"], row["label"], how.code_system, row["type"] or "Human")
         spans.setdefault(row["case_id"], []).append(span)
     for case, text in found.cases.select("case_id", "text").iter_rows():
         yield MarkedNote((case, case), ReviewedNote(0, case, case, text=text), tuple(spans.get(case, ())))
@@ -168,8 +183,12 @@ def checked_charts(notes: list[ReviewedNote], spans: list[ProposedSpan]) -> Impo
         raise InputError(f"a review has at most {MOST_NOTES:,} notes and {MOST_SPANS:,} spans")
     for span in spans:
         note = notes[span.note]
-        if note.text is not None and span.end > len(note.text):
+        if span.end > (LONGEST_NOTE if note.text is None else len(note.text)):
             raise InputError(f"a span of note {note.note} of chart {note.chart} goes beyond its text")
+    try:
+        "".join(str(part) for one in (*notes, *spans) for part in one).encode()
+    except UnicodeEncodeError:
+        raise InputError("the charts hold half a character (a lone surrogate), which is no text") from None
     return ImportedCharts(notes, spans)
 
 
