@@ -343,7 +343,7 @@ def test_a_digest_without_subgroups_says_so(bare: Path) -> None:
 
 
 def test_every_panel_of_a_chart_is_drawn() -> None:
-    """Five labels are five panels of calibration: all on slides, four and a sentence on the page."""
+    """Five labels are five panels of calibration: all are on slides and on the page."""
     from palpate.report.committee import digest, panels_of
     from palpate.report.committee.pdf import as_pdf
     from palpate.report.committee.slides import as_pptx
@@ -368,4 +368,25 @@ def test_every_panel_of_a_chart_is_drawn() -> None:
     assert [(chart, len(own), left) for chart, own, left in panels_of(made.pictures, 4)] == [(title, 4, 1)]
     page = as_pdf(made)
     assert re.search(rb"/Count 2\b", page)
-    assert page.count(b"/Subtype /Image") - page.count(b"/SMask") == 4
+    assert page.count(b"/Subtype /Image") - page.count(b"/SMask") == 5
+
+
+def test_a_forest_of_many_groups_is_drawn_by_attribute() -> None:
+    from palpate.report.committee import digest
+    from palpate.report.committee.slides import as_pptx
+    from palpate.results import Axis, Chart
+
+    pptx = pytest.importorskip("pptx")
+    names = [f"age={k}" for k in range(9)] + ["gender=F", "gender=M"]
+    rows = tuple({"group": name, "value": 0.6, "low": 0.5, "high": 0.7 + k / 50} for k, name in enumerate(names))
+    title = "AUROC in each group"
+    axes = {"x": Axis(field="value", title="AUROC"), "y": Axis(field="group", title="Group")}
+    chart = Chart(kind="forest", title=title, caption="", description="AUROC.", data=rows, **axes)
+    made = digest({}, [AuditResult(audit="subgroups", estimates=estimates_frame([]), blocks=(chart,))])
+    assert [each.title for each in made.pictures] == [f"{title}: age", f"{title}: gender"]
+    assert made.pictures[0].height > made.pictures[1].height
+    slides = [s for s in pptx.Presentation(io.BytesIO(as_pptx(made))).slides if title in s.shapes.title.text]
+    assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [2]
+    few = chart.model_copy(update={"data": rows[-4:]})
+    short = digest({}, [AuditResult(audit="subgroups", estimates=estimates_frame([]), blocks=(few,))])
+    assert [each.title for each in short.pictures] == [title]

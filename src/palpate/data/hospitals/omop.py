@@ -130,7 +130,7 @@ def open_omop(
 def need_table(hospital: OmopHospital, table: SourceTable, source: Source, why: str) -> None:
     """Refuse a source without a table, and say what the table is needed for."""
     if table.name not in hospital.present:
-        listed = ", ".join(sorted(hospital.present)) or "none of OMOP's"
+        listed = ", ".join(sorted(hospital.present)) or "none of OMOP's (.parquet, .csv or .csv.gz)"
         name, hint = table.name.upper(), f"palpate found {listed}"
         if hospital.present == {NOTE.name}:
             hint += f"; {NOTES_ALONE}"
@@ -162,7 +162,8 @@ def _parts(folder: Path) -> dict[str, Scan]:
     scans = {}
     for place in sorted(folder.iterdir()):
         name = place.name.lower().removesuffix(".parquet")
-        files = sorted(place.glob("*.parquet")) if place.is_dir() and name in wanted else []
+        inside = sorted(place.iterdir()) if place.is_dir() and name in wanted else []
+        files = [file for file in inside if file.name.lower().endswith(".parquet")]
         if files:
             listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
             scans[name] = Scan(place, format_of(files[0]).columns(files[0]), f"read_parquet([{listed}])")
