@@ -181,8 +181,10 @@ def _too_slow(*_: object) -> None:
     raise TimeoutError
 
 
-def fuzz(n: int, *, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None = None) -> dict[str, Any]:
-    """Try `n` inputs over all readers in turn; returns the counts and the findings, one per kind."""
+def fuzz(
+    n: int, *, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None = None, minutes: float = 600.0
+) -> dict[str, Any]:
+    """Try `n` inputs over all readers in turn, or as many as the time allows; the counts and the findings by kind."""
     dice, began = random.Random(seed), time.monotonic()
     readers = [BY_NAME[name] for name in only] or list(READERS)
     everything = tuple(seed for reader in READERS for seed in reader.seeds)
@@ -191,6 +193,8 @@ def fuzz(n: int, *, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory(prefix="palpate-fuzz-") as scratch:
         for k in range(n):
+            if k % 1000 == 0 and time.monotonic() > began + 60 * minutes:
+                break
             reader = readers[k % len(readers)]
             others = reader.seeds if dice.random() < 0.7 else everything
             content = mutate(dice.choice(reader.seeds), others, dice)
@@ -208,7 +212,8 @@ def fuzz(n: int, *, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None
             keep.mkdir(parents=True, exist_ok=True)
             (keep / f"{name.replace(' ', '_')}--{hashlib.sha256(content).hexdigest()[:12]}").write_bytes(content)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"inputs": n, "readers": len(tried), "findings": sorted(map(str, found)), "grown_mb": grown // 1024}
+    counts = {"inputs": tried.total(), "readers": len(tried), "grown_mb": grown // 1024}
+    return {**counts, "seconds": round(time.monotonic() - began), "findings": sorted(map(str, found))}
 
 
 def replay(file: Path, folder: Path) -> str | None:

@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 
 import polars as pl
 
+from palpate.data.tables.growth import check_parquet, check_workbook
 from palpate.delimited import (
     AS_IT_IS,
     BLOCK,
@@ -297,6 +298,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
 
 def _parquet_columns(layout: FileLayout, path: Path) -> tuple[str, ...]:
     del layout  # the file says all
+    check_parquet(path)
     with _parquet_errors(path):
         return tuple(pl.read_parquet_schema(path))
 
@@ -322,6 +324,7 @@ def _excel_sheet(layout: FileLayout, path: Path, *, header: int | None = 0, n_ro
     fastexcel = optional("fastexcel", extra="excel", needed_for=f"reading {path.name}")
     try:
         path.open("rb").close()  # fastexcel tells an unreadable file from a damaged one only by its message
+        check_workbook(path)
         book = fastexcel.read_excel(path)
         sheet = book.sheet_names[0] if layout.sheet is None else layout.sheet
         if isinstance(sheet, int) and 1 <= sheet <= len(book.sheet_names):
