@@ -31,10 +31,10 @@ def _parser() -> argparse.ArgumentParser:
 def _tried(chosen: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     """What a trial found, and whether it is bad."""
     if chosen.trial == "fuzz":
-        from reliability.fuzz import CORPUS, fuzz
+        from reliability.fuzz import CORPUS, fuzz_apart
 
         keep = CORPUS if chosen.keep else None
-        found = fuzz(chosen.inputs, seed=chosen.seed, only=tuple(chosen.only), keep=keep, minutes=chosen.minutes)
+        found = fuzz_apart(chosen.inputs, seed=chosen.seed, only=tuple(chosen.only), keep=keep, minutes=chosen.minutes)
         return found, bool(found["findings"])
     if chosen.trial == "kills":
         from reliability.kills import kill_runs

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ from typing import Any
 from reliability.runs import Failure, digest, left_alone, make_project, scratch_folder, start, writes_of
 
 _KINDS = {"full": (errno.ENOSPC, False), "error": (errno.EIO, True)}
+_BATCH = 64
+"""Few calls, so that not all writes are those of the cache."""
 
 
 def fail_writes(tries: int | None = None, *, seed: int = 0, minutes: float = 600.0) -> dict[str, Any]:
@@ -30,18 +33,19 @@ def fail_writes(tries: int | None = None, *, seed: int = 0, minutes: float = 600
     wrong: list[str] = []
     with scratch_folder() as place:
         expected = left_alone(place)
-        folder = make_project(place / "count")
+        folder = make_project(place / "count", batch=_BATCH)
         start(folder, failure=Failure(10**9)).ended()
         total = writes_of(folder)
         step = max(1, total // (tries or total))
-        for first in range(seed % step, total, step):
-            for kind, (number, alone) in _KINDS.items():
-                if time.monotonic() < began + 60 * minutes:
-                    folder = make_project(place / f"{kind}{first}")
-                    code, found = _tried(folder, Failure(first, number, alone), expected)
-                    codes[f"{kind}: exit {code}"] += 1
-                    wrong += [f"{kind}, write {first}: {each}" for each in found]
-                    shutil.rmtree(folder)
+        todo = [(first, kind) for first in range(seed % step, total, step) for kind in _KINDS]
+        random.Random(seed).shuffle(todo)
+        for first, kind in todo:
+            if time.monotonic() < began + 60 * minutes:
+                folder = make_project(place / f"{kind}{first}", batch=_BATCH)
+                code, found = _tried(folder, Failure(first, *_KINDS[kind]), expected)
+                codes[f"{kind}: exit {code}"] += 1
+                wrong += [f"{kind}, write {first}: {each}" for each in found]
+                shutil.rmtree(folder)
     return {"writes": total, "tried": codes.total(), "exit_codes": dict(sorted(codes.items())), "wrong": wrong}
 
 

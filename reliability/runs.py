@@ -31,7 +31,7 @@ def f(texts):
     return [min(1.0, 0.1 + 0.2 * ("fever" in t) + 0.3 * ("ill" in t)) for t in texts]
 """
 _CONFIG = """cohort: {file: notes.csv, case: case_id, text: text, labels: [sick], attributes: [sex]}
-models: {m: {source: "python:scores:f", isolate: false, batch_size: 16, fingerprint: "1"}}
+models: {m: {source: "python:scores:f", isolate: false, batch_size: BATCH, fingerprint: "1"}}
 cache: cache.sqlite
 audits:
   performance: {n_replicates: 100}
@@ -92,15 +92,15 @@ def scratch_folder() -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def make_project(folder: Path) -> Path:
-    """A small audit."""
+def make_project(folder: Path, *, batch: int = 16) -> Path:
+    """A small audit, whose model is asked `batch` notes at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     dice = random.Random(0)
     told = ([dice.choice(["fever", "cough"]), dice.choice(["ill", "well"])] for _ in range(60))
     rows = [f"c{k},patient {k} has {one} and is {two},{k % 2},{'mf'[k % 2]}" for k, (one, two) in enumerate(told)]
     (folder / "notes.csv").write_text("case_id,text,sick,sex\n" + "\n".join(rows) + "\n")
     (folder / "scores.py").write_text(_MODEL)
-    (folder / "audit.yaml").write_text(_CONFIG)
+    (folder / "audit.yaml").write_text(_CONFIG.replace("BATCH", str(batch)))
     return folder
 
 

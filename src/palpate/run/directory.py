@@ -35,6 +35,7 @@ from pydantic import TypeAdapter, ValidationError
 from palpate.cases.keys import KeyArray
 from palpate.errors import RunError
 from palpate.files import make_folder, remove_scratch, replacing, write_atomically
+from palpate.panics import panics_are_errors
 from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.verdicts import Answer
 from palpate.run.tables import prediction_tables, variant_tables, write_parts
@@ -290,8 +291,9 @@ class RunDirectory:
         if optional and not path.is_file():
             return None
         try:
-            return pl.read_parquet(path, glob=False, hive_partitioning=False)
-        except (FileNotFoundError, pl.exceptions.PolarsError):
+            with panics_are_errors(path):
+                return pl.read_parquet(path, glob=False, hive_partitioning=False)
+        except (OSError, pl.exceptions.PolarsError):
             raise RunError(
                 "the file is missing or damaged", file=path, hint="run the audit again with --resume"
             ) from None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +18,7 @@ from palpate.data.tables import growth
 from palpate.data.tables.formats import format_of
 from palpate.data.tables.growth import check_parquet, check_workbook
 from palpate.errors import CohortError
+from palpate.panics import panics_are_errors
 from tests.data.tables.workbooks import write_workbook
 
 TOO_LARGE = "decompressed, the file is more than 200 times as large"
@@ -100,3 +104,39 @@ def test_a_footer_that_promises_more_than_it_has(kind: int, tmp_path: Path) -> N
     footer = bytes([0x29, 0xF0 | kind, *[0xFF] * 7, 0x7F])  # field 2: a list of 2**56 values
     file.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     check_parquet(file)
+
+
+READ = """
+import pathlib, sys
+from palpate.data.tables.formats import format_of
+file = pathlib.Path(sys.argv[1])
+try:
+    format_of(file).frame(file, format_of(file).columns(file), {})
+except Exception as error:
+    sys.exit(f"palpate: {error}")
+"""
+
+
+def test_a_file_for_which_polars_aborts_is_one_sentence() -> None:
+    file = Path(__file__).with_name("aborts.parquet")  # one byte was changed
+    ran = subprocess.run([sys.executable, "-c", READ, str(file)], capture_output=True, text=True)
+    assert ran.returncode in (1, 2)
+    assert ran.stderr.startswith(f"palpate: {file}: the file is damaged")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_a_panic_is_an_error_and_shows_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(pl.exceptions.ComputeError, match="damaged"), panics_are_errors(tmp_path):
+        _panic()
+    assert capfd.readouterr() == ("", "")
+
+
+def _panic() -> None:
+    os.write(2, b"thread panicked at fever")
+    raise pl.exceptions.PanicException("left == right")
+
+
+def test_what_others_print_meanwhile_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with panics_are_errors(tmp_path):
+        os.write(2, b"a warning")
+    assert capfd.readouterr().err == "a warning"

@@ -39,6 +39,7 @@ from palpate.delimited import (
     plain_frame,
 )
 from palpate.errors import CohortError
+from palpate.panics import panics_are_errors
 from palpate.registry import optional
 
 BATCH_ROWS = 2_000
@@ -291,8 +292,9 @@ def _scalar(value: object) -> str | None:
 def _parquet_errors(path: Path) -> Iterator[None]:
     """Name the file in errors of polars, which say only what is wrong inside it."""
     try:
-        yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
+        with panics_are_errors(path):
+            yield
+    except (pl.exceptions.PolarsError, OSError, ValueError):
         raise CohortError("the file is damaged or is not a Parquet file", file=path, hint=COPY_HINT) from None
 
 
