@@ -127,6 +127,18 @@ def test_facts_are_quoted_and_cited(run: Path, tmp_path: Path) -> None:
     assert "To find &lt;deaths&gt; &amp; more" in chai
 
 
+def test_facts_of_several_lines_stay_lines(run: Path, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.yaml"
+    facts.write_text("intended_use: |\n  To call patients:\n  - by nurses\n  - within *a* week\n\n  Not at night.\n")
+    page = as_markdown(read_model_card(run, "markdown", model="m0", facts=facts))
+    wanted = [
+        *("- To call patients:  ", "  - by nurses  ", "  - within \\*a\\* week", "", "  Not at night.", ""),
+        "  <sub>facts.yaml: intended_use</sub>",
+    ]
+    assert "\n".join(wanted) in page
+    assert "To call patients:\n- by nurses" in as_chai(read_model_card(run, "chai", model="m0", facts=facts))
+
+
 def test_which_data_they_are_only_people_know(run: Path) -> None:
     items = {item.name: item for item in read_model_card(run, "hti-1", model="m0").items}
     assert "is for the validation team to say" in items["21"].text
@@ -303,3 +315,32 @@ def test_a_digest_without_subgroups_says_so(bare: Path) -> None:
     directory = RunDirectory(bare)
     made = digest(directory.read_manifest(), directory.read_results())
     assert any("no audit `subgroups`" in limit for limit in made.limits)
+
+
+def test_every_panel_of_a_chart_is_drawn() -> None:
+    """Five labels are five panels of calibration: all on slides, four and a sentence on the page."""
+    from palpate.report.committee import digest, panels_of
+    from palpate.report.committee.pdf import as_pdf
+    from palpate.report.committee.slides import as_pptx
+    from palpate.results import Axis, Chart
+
+    pptx = pytest.importorskip("pptx")
+    pytest.importorskip("reportlab")
+    names = [f"label {k}" for k in range(5)]
+    title = "Smooth calibration curve"
+    points = tuple(
+        {"x": x, "y": x * (k + 1) / 5, "model": "m", "panel": name} for k, name in enumerate(names) for x in (0.0, 1.0)
+    )
+    axes = {"x": Axis(field="x", title="risk"), "y": Axis(field="y", title="observed")}
+    about = {"title": title, "caption": "", "description": "Risks.", "series": "model", "facet": "panel"}
+    chart = Chart(kind="line", data=points, **axes, **about)  # type: ignore[arg-type]
+    made = digest({}, [AuditResult(audit="performance", estimates=estimates_frame([]), blocks=(chart,))])
+    assert [each.title for each in made.pictures] == [f"{title}: {name}" for name in names]
+    slides = [s for s in pptx.Presentation(io.BytesIO(as_pptx(made))).slides if title in s.shapes.title.text]
+    assert [s.shapes.title.text for s in slides] == [title, f"{title} (continued)"]
+    assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [4, 1]
+    assert [shape.text_frame.text for shape in slides[1].shapes if shape.has_text_frame][1] == "label 4"
+    assert [(chart, len(own), left) for chart, own, left in panels_of(made.pictures, 4)] == [(title, 4, 1)]
+    page = as_pdf(made)
+    assert re.search(rb"/Count 2\b", page)
+    assert page.count(b"/Subtype /Image") - page.count(b"/SMask") == 4

@@ -16,14 +16,14 @@ from functools import lru_cache
 
 from rich.markup import escape
 
-from palpate.cli import audits, build, cache, cards, codes, evidence, exports, start, suites, words
+from palpate.cli import audits, build, cache, cards, codes, evidence, exports, serve, start, suites, words
 from palpate.cli.app import app, err
 from palpate.errors import PalpateError, traceback_of
 from palpate.files import make_private
 
 __all__ = ["app", "main"]
 
-COMMANDS = (start, audits, cards, build, words, suites, codes, evidence, exports, cache)
+COMMANDS = (start, audits, cards, build, words, suites, codes, evidence, exports, serve, cache)
 """Importing a module of commands adds them to the application."""
 app.registered_commands.sort(key=lambda command: getattr(command.callback, "__module__", "") != start.__name__)
 

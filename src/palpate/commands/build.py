@@ -71,7 +71,7 @@ def build_cohort(
     found = find_kind(kind)
     options = parse_options(found.options, f"cohort '{kind}'", parse_settings(overrides))
     check_output(out)
-    # A path would make one slash of the two in an address.
+    # A path would make one slash of the two in an address, and messages quote paths.
     at_address = "://" in str(source)
     if at_address and kind != "omop":
         raise ConfigError(f"a cohort '{kind}' is not read from an address", hint="give the folder with its files")

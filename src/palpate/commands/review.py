@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from palpate import __version__
 from palpate.cases.edits import splice
@@ -43,7 +44,7 @@ def write_review(
     alterer = Alterer([own.get(name, name) for name in groups], contradictory=contradictory, sure=sure)
     for name, group in groups.items():
         alterer.check(name, group)
-    notes = _notes(cohort, text=text, split=split)
+    notes = read_note_table(cohort, text=text, split=split)
     sample = sample_alterations(notes.texts, notes.patients, alterer, groups, n=n, rng=np.random.default_rng(seed))
     if not sample.notes:
         most = next(iter(sample.reasons), "all notes say it already")
@@ -85,7 +86,7 @@ def read_groups(to: Sequence[str]) -> dict[str, str]:
     return groups
 
 
-def _notes(path: Path, *, text: str, split: str | None) -> NoteTable:
+def read_note_table(path: Path, *, text: str = "text", split: str | None = None) -> NoteTable:
     """The notes of a table, or of the first cohort in an `audit.yaml`, which gives the roles of its columns."""
     if path.suffix not in (".yaml", ".yml"):
         return read_notes(path, text=text, split=split)
@@ -95,7 +96,8 @@ def _notes(path: Path, *, text: str, split: str | None) -> NoteTable:
     if not cohort.has_text or not len(rows):
         raise CohortError(f"cohort '{name}' has no notes in split '{split or 'test'}'", file=path)
     texts = cohort.texts
-    return NoteTable([texts[row] for row in rows.tolist()], cohort.patients[rows].tolist())
+    cases = cohort.cases["case_id"].cast(pl.String).gather(rows).to_list()
+    return NoteTable([texts[row] for row in rows.tolist()], cohort.patients[rows].tolist(), cases=cases)
 
 
 def _facts(sample: ReviewSample, n: int, cohort: str, seed: int, names_patients: bool) -> list[str]:

@@ -44,6 +44,10 @@ def archive(tmp_path: Path) -> Path:
     film("f.dcm", "p2", "4", "AP", BurnedInAnnotation="YES")
     film("g.dcm", "p2", "4", "AP", pixels=False)
     film("h.dcm", "", "4", "AP")
+    film("i.dcm", "p3", "5", "AP", Modality="MR")
+    film("j.dcm", "p3", "5", "AP", SamplesPerPixel=3, PhotometricInterpretation="RGB", PlanarConfiguration=0)
+    film("k.dcm", "p3", "5", "AP", PhotometricInterpretation="PALETTE COLOR")
+    film("l.dcm", "p3", "5", "AP", Rows=9)
     (folder / "copy.dcm").write_bytes((folder / "c.dcm").read_bytes())
     (folder / "notes.txt").write_text("not a film")
     (folder / "DICOMDIR").write_bytes(b"")
@@ -78,11 +82,33 @@ def test_a_study_is_one_case_with_all_of_its_films(archive: Path, tmp_path: Path
     assert dropped == {
         "DICOM files": 1,
         "films with pixels": 1,
+        "films with all of their pixels": 1,
+        "films in grey": 2,
         "films of one frame": 1,
         "films without burned-in annotations": 1,
         "films with a patient": 1,
         "each film once": 1,
+        "modality: CR, DX, DR, XR, RG, MG, PX, IO": 1,
     }
+    assert [step.n_patients for step in built.flow[:2]] == [3, 3], "an empty PatientID is nobody"
+
+
+def test_other_kinds_of_pictures_by_choice(archive: Path, tmp_path: Path) -> None:
+    table = labels(tmp_path, TABLE + "1.2.5,1,,w\n")
+    assert "1.2.5" in build(archive, table, modalities="dx,mr").cohort.cases["case_id"]
+    assert "1.2.5" in build(archive, table, modalities="all").cohort.cases["case_id"]
+    assert "1.2.5" not in build(archive, table).cohort.cases["case_id"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_film_that_is_cut_short(packed: bool, archive: Path, tmp_path: Path) -> None:
+    syntax = pydicom.uid.RLELossless if packed else None
+    for cut in (0, 20):
+        write_film(archive / "z.dcm", STORED, compress=syntax, cut=cut, StudyInstanceUID="1.2.9")
+        built = build(archive, labels(tmp_path, TABLE + "1.2.9,1,,w\n"))
+        dropped = {step.name: step.n_dropped for step in built.flow}
+        assert dropped["films with all of their pixels"] == 1 + bool(cut)
+        assert ("1.2.9" in built.cohort.cases["case_id"]) == (not cut)
 
 
 def test_each_film_by_itself_and_frontal_views_only(archive: Path, tmp_path: Path) -> None:
@@ -162,7 +188,8 @@ def test_published_films_as_plain_pydicom_counts_them(tmp_path: Path) -> None:
     headers = {path.name: pydicom.dcmread(path, stop_before_pixels=True) for path in DICOM.glob("*.dcm")}
     rows = "".join(f"{header.StudyInstanceUID},1\n" for header in headers.values())
     cohort = build(DICOM, labels(tmp_path, f"uid,ill\n{rows}")).cohort
-    assert set(cohort.cases["patient_id"]) == {header.PatientID for header in headers.values()}
+    films_of = {header.PatientID for header in headers.values() if header.Modality != "MR"}
+    assert set(cohort.cases["patient_id"]) == films_of
     ages = dict(cohort.cases.select("patient_id", "age").iter_rows())
     assert ages["Covid0000"] == 81
     assert ages["9RG1"] == 64, "from the date of birth"

@@ -47,7 +47,7 @@ def test_a_small_export(tmp_path: Path) -> None:
     assert texts(built) == {"e1": "Note d1.", "e2": "Note d2.", "e3": "Note d3."}
     cases = built.cohort.cases
     assert [at.isoformat() for at in cases["time"]] == ["2030-01-06T12:00:00", "2030-01-21T12:00:00", "2030-01-06T12:00:00"]  # fmt: skip  # noqa: E501
-    assert cases["gender"].to_list() == ["female", "female", "male"]
+    assert cases["gender"].to_list() == ["F", "F", "M"]
     assert (cases["race"].to_list(), cases["age"].to_list()) == (["White"] * 3, [79, 79, 79])
 
 
@@ -68,7 +68,16 @@ def test_files_as_exports_have_them(tmp_path: Path) -> None:
     (folder / "manifest.json").write_text("{}")
     assert build(folder).cohort.fingerprint == expected
     write(folder, rows[5:], name="again.ndjson")  # the same resources once more
-    assert build(folder).cohort.fingerprint == expected
+    write(folder, rows[1:2], name="patients.ndjson")
+    again = build(folder)
+    assert again.cohort.fingerprint == expected
+    counted = {step.name: (step.n_cases, step.n_dropped) for step in again.flow}
+    assert counted["patients in the files"] == (4, 0)
+    assert counted["patients with different ids"] == (3, 1)
+    assert counted["encounters in the files"] == (6, 0)
+    assert counted["encounters with different ids"] == (4, 2)
+    assert counted["notes in the files"] == (6, 0)
+    assert counted["notes with different ids"] == (counted["notes"][0], 3)
 
 
 @pytest.mark.parametrize(

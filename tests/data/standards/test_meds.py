@@ -90,7 +90,7 @@ def test_a_small_data_set(tmp_path: Path) -> None:
     assert list(labels(built).values()) == [1, 0, 0, 1]
     cases = built.cohort.cases
     assert cases["split"].to_list() == ["train", "train", "validation", "test"]
-    assert cases["gender"].to_list() == ["F", "F", "male", None]
+    assert cases["gender"].to_list() == ["F", "F", "M", None]
     assert cases["race"].to_list() == ["WHITE//OTHER", "WHITE//OTHER", None, None]
     assert cases["age"].to_list() == [79, 79, None, None]
     assert built.cohort.labels == ("soon",)
@@ -98,6 +98,27 @@ def test_a_small_data_set(tmp_path: Path) -> None:
     assert set(build(tmp_path, last=1).cohort.texts) == {"Second.", "Third.", "Other.", "Lonely."}
     assert "First." not in texts(build(tmp_path, window_days=12))["1/2030-01-21T12:00:00"]
     assert build(tmp_path, notes="lab//*").cohort.texts == ["positive"]
+
+
+def test_several_values_at_once_are_joined_and_counted(tmp_path: Path) -> None:
+    """Whatever their order in the shard; two spellings of one gender are one value, and a later code stands alone."""
+    more: list[Event] = [
+        *[(1, None, "GENDER//M", None, None), (1, None, "RACE//ASIAN", None, None)],
+        *[(2, None, "GENDER//M", None, None), (2, None, "HEIGHT", 99.5, None)],
+        *[(3, None, "GENDER//F", None, None), (3, 0, "GENDER//M", None, None)],
+    ]
+    for rows in (events() + more, more + events()):
+        built = build(write(tmp_path, rows), attributes="GENDER,SEX,RACE,HEIGHT")
+        cases = built.cohort.cases
+        assert cases["gender"].to_list() == ["F, M", "F, M", "M", "M"]
+        assert cases["race"].to_list() == ["ASIAN, WHITE//OTHER"] * 2 + [None, None]
+        assert cases["height"].to_list() == [None, None, 99.5, None]
+        said = [step.name for step in built.flow if "several values" in step.name]
+        assert said == [
+            "gender: 1 subject with several values at once, joined by commas",
+            "height: 1 subject with several values at once, the lowest is used",
+            "race: 1 subject with several values at once, joined by commas",
+        ]
 
 
 def test_the_contract_of_readers(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import shutil
 from datetime import date, datetime, timedelta
@@ -52,12 +53,48 @@ def test_a_small_hospital(tmp_path: Path) -> None:
     assert texts(built) == {"1": f"Note 11.{NOTE_MARK}Note 12.", "2": "Note 21.", "3": "Note 31."}
     cases = built.cohort.cases
     assert cases["time"].to_list() == [when(5), when(20), when(5)]
-    assert cases["gender"].to_list() == ["female", "female", "male"]
+    assert cases["gender"].to_list() == ["F", "F", "M"]
     assert cases["race"].to_list() == ["White", "White", "asian"]  # no concept: what the source says
     assert cases["age"].to_list() == [79, 79, 79]  # born in the middle of 1950
     assert built.tables["notes"].filter(pl.col("note_id") == "12").row(0) == (
         *("1", "12", ""), 8 + len(NOTE_MARK), 16 + len(NOTE_MARK)
     )  # fmt: skip
+
+
+def test_race_in_the_words_of_the_source_or_of_the_concept(tmp_path: Path) -> None:
+    tables = hospital()
+    said = [{"race_source_value": "WHITE - RUSSIAN"}, {**ASIAN, "gender_concept_id": 8521}, {"race_source_value": "5"}]
+    tables["PERSON"] = [person(who, **more) for who, more in zip((1, 2, 9), said, strict=True)]
+    tables["PERSON"][0]["gender_concept_id"], tables["PERSON"][0]["gender_source_value"] = 0, "Female"
+    folder = write(tmp_path, tables)
+    cases = build(folder, observation="ignore").cohort.cases.unique("patient_id", maintain_order=True)
+    assert cases["race"].to_list() == ["WHITE - RUSSIAN", "asian", "White"]  # 5 is a code, not words
+    assert cases["gender"].to_list() == ["F", "other", "F"]
+    cases = build(folder, observation="ignore", race="concept").cohort.cases.unique("patient_id", maintain_order=True)
+    assert cases["race"].to_list() == ["White", "asian", "White"]
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_other_delimiters_and_a_byte_order_mark(mark: str, tmp_path: Path) -> None:
+    expected = build(write(tmp_path / "commas", hospital())).cohort.fingerprint
+    for file in write(tmp_path / "other", hospital()).iterdir():
+        with file.open(encoding="utf-8", newline="") as lines:
+            rows = list(csv.reader(lines))
+        with file.open("w", encoding="utf-8-sig", newline="") as out:
+            if file.stem == "NOTE" and mark == ";":
+                out.write("sep=;\r\n")
+            csv.writer(out, delimiter=mark).writerows(rows)
+    assert build(tmp_path / "other").cohort.fingerprint == expected
+
+
+def test_a_folder_whose_notes_have_another_name(tmp_path: Path) -> None:
+    folder = write(tmp_path / "omop", hospital())
+    expected = build(folder).cohort.fingerprint
+    (folder / "NOTE.csv").rename(folder / "export of notes.csv")
+    (folder / "readme.csv").write_text("what,is\nthis\n")
+    built = build(folder)
+    assert built.cohort.fingerprint == expected
+    assert "the notes are in export of notes.csv, which has NOTE's columns" in built.cohort.facts
 
 
 def test_the_contract_of_readers(tmp_path: Path) -> None:
@@ -333,7 +370,7 @@ def test_careless_cells(tmp_path: Path) -> None:
     built = build(write(tmp_path, tables, encoding="utf-8-sig"))
     assert texts(built)["1"] == f'First line,\nsecond "line".{NOTE_MARK}Note 12.'
     assert built.cohort.cases["age"].to_list() == [None, None, 79]
-    assert built.cohort.cases["gender"].to_list() == [None, None, "male"]
+    assert built.cohort.cases["gender"].to_list() == [None, None, "M"]
 
 
 def test_a_folder_without_notes_gives_a_cohort_without_text(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -57,6 +58,37 @@ def test_overlapping_observation_periods(tmp_path: Path) -> None:
     assert len(built.cohort) == 3
 
 
+@pytest.mark.parametrize("observation", ["respect", "merge"])
+def test_a_period_that_ends_before_it_starts(observation: str, tmp_path: Path) -> None:
+    tables = hospital() | {"OBSERVATION_PERIOD": [period(1, 1, 0, 600), period(2, 2, 50, 0)]}
+    message = refused(write(tmp_path / "omop", tables), tmp_path, f"observation={observation}")
+    assert "OBSERVATION_PERIOD.csv, row 2, column 'observation_period_end_date': the period ends before" in message
+
+
+def test_two_files_that_could_be_the_notes(tmp_path: Path) -> None:
+    folder = write(tmp_path / "omop", hospital())
+    shutil.copy(folder / "NOTE.csv", folder / "b.csv")
+    (folder / "NOTE.csv").rename(folder / "a.csv")
+    assert "several files could be the table NOTE: a.csv, b.csv; name one of them NOTE" in refused(folder, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["mysql", "sqlserver", "jdbc:postgresql", "postgresql+psycopg2"])
+def test_a_database_that_is_not_read_is_not_quoted(kind: str, tmp_path: Path) -> None:
+    message = refused(f"{kind}://me:secret@host:1/base", tmp_path)
+    assert message.startswith("addresses of this kind of database are not read; give postgresql://user@host")
+    assert "secret" not in message
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mssql"])
+def test_a_server_that_does_not_answer(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """At once, without a driver's own lines, and with the hint for this kind of database."""
+    message = refused(f"{kind}://me:secret@127.0.0.1:1/base", tmp_path)
+    assert message.startswith(f"the server can't be reached; check the address {kind}://user@host:port/database")
+    assert "can't be reached" in refused(f"{kind}://me:secret@nowhere.invalid/base", tmp_path)
+    assert "the address can't be read" in refused(f"{kind}://me:secret@host:port/base", tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_missing_tables_and_columns(tmp_path: Path) -> None:
     folder = write(tmp_path / "omop", hospital())
     message = refused(folder, tmp_path, "outcome=death")
@@ -64,7 +96,9 @@ def test_missing_tables_and_columns(tmp_path: Path) -> None:
     text = (folder / "NOTE.csv").read_text()
     (folder / "NOTE.csv").write_text(text.replace("note_text", "note_texts", 1))
     assert "NOTE.csv, column 'note_text': column not found" in refused(folder, tmp_path)
-    assert "the table VISIT_OCCURRENCE is missing" in refused(folder / "NOTE.csv", tmp_path)
+    message = refused(folder / "NOTE.csv", tmp_path)
+    assert "the table VISIT_OCCURRENCE is missing" in message
+    assert "notes alone need labels: `--set cases=notes --set outcome=file --set labels=FILE`" in message
     assert "folder or file not found" in refused(tmp_path / "no", tmp_path)
     (tmp_path / "no.duckdb").write_text("nothing")
     assert "this is not a DuckDB file" in refused(tmp_path / "no.duckdb", tmp_path)

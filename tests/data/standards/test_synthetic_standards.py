@@ -19,7 +19,7 @@ SOURCES = {
     "fhir": ("fhir", "fhir", ()),
     "meds": ("meds", "meds", ("last=1",)),
 }
-COLUMNS = ["patient_id", "time", "split", "text", "attribute:gender", "label:readmission"]
+COLUMNS = ["patient_id", "time", "split", "text", "attribute:gender", "attribute:race", "label:readmission"]
 
 
 @pytest.fixture(scope="module", params=[80, pytest.param(600, marks=pytest.mark.slow)])
@@ -32,8 +32,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def cohort(folder: Path, name: str) -> pl.DataFrame:
-    frame = pl.read_parquet(folder / f"{name}.parquet").sort("patient_id", "time")
-    return frame.with_columns(pl.col("attribute:gender").replace({"female": "F", "male": "M"}))
+    """MIMIC calls the race ethnicity, as its third version did."""
+    names = {"attribute:ethnicity": "attribute:race"} if name == "mimic" else {}
+    return pl.read_parquet(folder / f"{name}.parquet").rename(names).sort("patient_id", "time")
 
 
 @pytest.mark.parametrize("name", ["omop", "fhir", "meds"])
@@ -41,6 +42,8 @@ def test_the_same_cases_labels_and_notes_as_mimic(folder: Path, name: str) -> No
     expected, found = cohort(folder, "mimic"), cohort(folder, name)
     assert expected.height > 80
     assert 0.02 < expected["label:readmission"].mean() < 0.5  # type: ignore[operator]
+    assert expected["attribute:gender"].unique().sort().to_list() == ["F", "M"]
+    assert "WHITE" in expected["attribute:race"]
     assert found.select(COLUMNS).equals(expected.select(COLUMNS))
     if name != "meds":
         assert found["case_id"].to_list() == expected["case_id"].to_list()

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from palpate.cases import columns
 from palpate.cases.columns import ColumnCheck, missing_column
 from palpate.data.tables.formats import format_of
@@ -31,6 +33,8 @@ class NoteTable(NamedTuple):
     patients: Sequence[object]
     names_patients: bool = True
     """Otherwise each note counts as a patient."""
+    cases: Sequence[str] = ()
+    """The notes' names, where they have any."""
 
 
 def read_notes(path: Path, *, text: str = "text", split: str | None = None) -> NoteTable:
@@ -41,7 +45,8 @@ def read_notes(path: Path, *, text: str = "text", split: str | None = None) -> N
         raise missing_column(text, names, file=path)
     if split is not None and "split" not in names:
         raise missing_column("split", names, file=path)
-    frame = form.frame(path, [name for name in dict.fromkeys((text, "patient_id", "split")) if name in names], {})
+    wanted_columns = dict.fromkeys((text, "patient_id", "split", "case_id"))
+    frame = form.frame(path, [name for name in wanted_columns if name in names], {})
     frame = frame.with_columns(columns.texts(ColumnCheck(frame[text], file=path)).alias(text))
     if "split" in names:
         wanted, known = split or "test", columns.splits(ColumnCheck(frame["split"], file=path))
@@ -52,7 +57,8 @@ def read_notes(path: Path, *, text: str = "text", split: str | None = None) -> N
     if not frame.height:
         raise CohortError("the table has no rows", file=path, hint="give one row per note")
     patients = frame["patient_id"].to_list() if "patient_id" in names else range(frame.height)
-    return NoteTable(frame[text].to_list(), patients, "patient_id" in names)
+    cases = frame["case_id"].cast(pl.String).fill_null("").to_list() if "case_id" in names else ()
+    return NoteTable(frame[text].to_list(), patients, "patient_id" in names, cases)
 
 
 def read_review(path: Path) -> AlterationReview:

@@ -37,6 +37,15 @@ KINDS = {
 """The options and the builder of each kind, in the module of the same name."""
 
 
+GENDERS = {
+    **dict.fromkeys(("f", "female", "woman"), "F"),
+    **dict.fromkeys(("m", "male", "man"), "M"),
+    **dict.fromkeys(("o", "other"), "other"),
+    **dict.fromkeys(("u", "unk", "unknown"), "unknown"),
+}
+"""Spellings of gender in lower case, and their form in a cohort."""
+
+
 class FlowStep(NamedTuple):
     """One step of a flow table: what is left after it, how many rows it dropped, and why."""
 
@@ -93,7 +102,8 @@ def flow_steps(rows: pl.DataFrame, steps: Mapping[str, tuple[str, str]]) -> list
     flow, left = [], rows
     for key, (name, reason) in steps.items():
         kept = left.filter(pl.col("dropped").is_null() | (pl.col("dropped") != key))
-        flow.append(FlowStep(name, kept.height, kept["subject_id"].n_unique(), left.height - kept.height, reason))
+        n_patients = kept["subject_id"].drop_nulls().n_unique()
+        flow.append(FlowStep(name, kept.height, n_patients, left.height - kept.height, reason))
         left = kept
     return flow
 
@@ -126,6 +136,16 @@ def split_cases(
     return kept, FlowStep(
         f"split from {file.name}", kept.height, n_patients, n_dropped, "patient not in the split file"
     )
+
+
+def normal_gender(column: str = "gender") -> pl.Expr:
+    """Genders in one form, whatever the layout, so that groups of two hospitals can be compared.
+
+    MIMIC and DICOM have letters, FHIR and OMOP words, MEDS either; what is not in `GENDERS` stays as it is.
+    """
+    said = pl.col(column).cast(pl.String).str.strip_chars()
+    known = said.str.to_lowercase().replace_strict(GENDERS, default=None, return_dtype=pl.String)
+    return pl.coalesce(known, said).alias(column)
 
 
 def side_files(out: Path) -> tuple[Path, Path]:

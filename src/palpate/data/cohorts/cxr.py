@@ -19,7 +19,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 
 from palpate.cases.cohort import Cohort
-from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import Ratios
 from palpate.data.hospitals import Announce, Hospital, open_hospital, sql_name
 from palpate.data.hospitals.mimic import CHEXPERT, METADATA, MIMIC_IV, XRAY_LABELS, attach_xray_tables
@@ -150,6 +150,7 @@ def _cases(hospital: Hospital, options: CxrCohortOptions, cxr_folder: Path) -> p
     folder = pl.concat_str(pl.lit("files/p"), patient.str.slice(0, 2), pl.lit("/p"), patient, pl.lit("/s"), study)
     path = pl.concat_str(folder, pl.lit("/"), "dicom_id", pl.lit(".jpg"))
     return frame.with_columns(
+        normal_gender(),
         case_id=pl.col("dicom_id") if options.per == "image" else study,
         patient_id=patient,
         image=pl.concat_str(pl.lit(f"{root.rstrip('/')}/"), path) if root else path,

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import FILMS, ColumnCheck, missing_column
-from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import Ratios
 from palpate.data.hospitals import Announce
 from palpate.data.hospitals.films import Film, read_films
@@ -26,6 +26,8 @@ from palpate.errors import CohortError
 
 KEYS = ("study", "film", "accession", "file", "stem", "patient_id")
 ATTRIBUTES = ("age", "gender", "view", "portable", "scanner", "modality", "n_films")
+MODALITIES = ("CR", "DX", "DR", "XR", "RG", "MG", "PX", "IO")
+"""Radiographs: computed, digital and scanned ones, of the breast, panoramic and inside the mouth."""
 _MEANS = {"": 0, "0": 0, "0.0": 0, "1": 1, "1.0": 1, "-1": -1, "-1.0": -1, "false": 0, "true": 1}
 _ENDING = r"(?i)\.(?:dcm|dicom|dic|ima)$"
 _DICOM_RATIOS = (0.0, 0.0, 1.0)
@@ -33,10 +35,13 @@ _FILES = {
     "not dicom": ("DICOM files", "not a DICOM file"),
     "damaged": ("DICOM files with a readable header", "the header is damaged"),
     "no pixels": ("films with pixels", "the file has no pixels"),
+    "cut short": ("films with all of their pixels", "the file has fewer pixels than its header says"),
     "frames": ("films of one frame", "the file has several frames"),
+    "colour": ("films in grey", "the picture is in colour"),
     "burned in": ("films without burned-in annotations", "annotations in the picture may name the patient"),
     "no patient": ("films with a patient", "PatientID is empty"),
     "copy": ("each film once", "another file has the same SOPInstanceUID"),
+    "modality": ("modality: {modalities}", "another kind of picture (`modalities`)"),
     "view": ("views: {views}", "not a frontal view"),
     "no labels": ("films with labels", "not in the table of labels"),
     "uncertain": ("uncertain labels: {uncertain}", "a label is uncertain"),
@@ -62,6 +67,8 @@ class DicomOptions(BaseModel):
     """What a case is: a study with all of its films, or each film."""
     views: Literal["all", "frontal"] = "all"
     """`frontal`: only films with view position PA or AP."""
+    modalities: Annotated[tuple[str, ...], BeforeValidator(_listed)] = MODALITIES
+    """Which kinds of pictures are films, by DICOM's codes; one without a code is kept. `all`: every kind."""
     uncertain: Literal["zeros", "ones", "ignore"] = "zeros"
     """What -1 means: 0, 1, or that the case is left out."""
     ratios: Ratios = _DICOM_RATIOS
@@ -82,8 +89,8 @@ def build_dicom(
     say(f"reading headers in {source.name}")
     films = _with_paths(pl.DataFrame(list(read_films(source)), schema=_SCHEMA, orient="row"), source)
     films, labels = _labelled(films, table, options)
-    flow = [FlowStep("files", films.height, films["subject_id"].n_unique())]
-    said = options.model_dump()
+    flow = [FlowStep("files", films.height, films["subject_id"].drop_nulls().n_unique())]
+    said = {**options.model_dump(), "modalities": ", ".join(options.modalities)}
     flow += flow_steps(films, {key: (text.format(**said), why) for key, (text, why) in _FILES.items()})
     refuse_empty(flow, source)
     frame = _cases(films.filter(pl.col("dropped").is_null()), labels, options)
@@ -107,7 +114,7 @@ def _with_paths(films: pl.DataFrame, source: Path) -> pl.DataFrame:
     file = pl.Series("file", [Path(file).relative_to(source).as_posix() for file in films["file"]])
     copy = films["dropped"].is_null() & films["film"].is_duplicated() & ~films["film"].is_first_distinct()
     dropped = pl.when(copy).then(pl.lit("copy")).otherwise("dropped").alias("dropped")
-    return films.with_columns(path, file, dropped, subject_id="patient_id")
+    return films.with_columns(path, file, dropped, subject_id=pl.col("patient_id").replace("", None))
 
 
 # --- labels ------------------------------------------------------------------------------------------------
@@ -135,9 +142,12 @@ def _labelled(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -
     twice.refuse(table[column].is_duplicated() & filled, "this row names a case again", hint="give each case one row")
     known = table.with_columns(key=_names(table[column], field)).filter(filled).select("key", *labels)
     uncertain = pl.any_horizontal(*(pl.col(label) == -1 for label in labels))
+    kinds = [kind.upper() for kind in options.modalities]
+    film = pl.col("modality").str.to_uppercase().is_in(kinds) | pl.col("modality").is_null() | pl.lit("ALL" in kinds)
     frontal = pl.col("view").str.to_uppercase().is_in(["PA", "AP"]).fill_null(False)
     reasons = (
         pl.when(pl.col("dropped").is_not_null()).then("dropped")
+        .when(~film).then(pl.lit("modality"))
         .when(pl.lit(options.views == "frontal") & ~frontal).then(pl.lit("view"))
         .when(pl.col(labels[0]).is_null()).then(pl.lit("no labels"))
         .when(pl.lit(options.uncertain == "ignore") & uncertain).then(pl.lit("uncertain"))
@@ -217,4 +227,4 @@ def _cases(films: pl.DataFrame, labels: tuple[str, ...], options: DicomOptions) 
             image=pl.col("path").str.join(FILMS),
             n_films=pl.len(),
         ).with_columns(case_id="study")  # fmt: skip
-    return frame.select("case_id", "patient_id", "time", "image", *ATTRIBUTES, *labels)
+    return frame.with_columns(normal_gender()).select("case_id", "patient_id", "time", "image", *ATTRIBUTES, *labels)

@@ -68,8 +68,9 @@ def build_fhir(
         kinds = {"inpatient": INPATIENT, "all": ()}.get(str(chosen.visits), tuple(chosen.visits))
         hospital.run("fhir", {"visit_kinds": [kind.upper() for kind in kinds], "superseded": chosen.superseded})
         facts = ("times with an offset are compared in UTC, dates without a time by day",)
-        start = _encounters(hospital)
-        records = Records(source, staging.n_rows["patients"] > 0, False, _NOTE_STEPS, "encounters", facts, start=start)
+        records = Records(source, staging.n_rows["patients"] > 0, False, _NOTE_STEPS, "encounters", facts)
+        notes = _once(hospital, "documents", "person_id", "resource, id", "notes")
+        records = records._replace(start=_encounters(hospital), first_notes=notes)
         if chosen.observations:
             records = records._replace(prepare=_measure, attributes=_attributes(hospital))
         return build_cases(hospital, records, chosen, name)
@@ -91,14 +92,29 @@ def _need(staging: Staging, source: Path, options: FhirOptions) -> None:
             raise CohortError(f"the files have no {what}", file=source, hint=hint)
 
 
+def _once(hospital: Hospital, table: str, patient: str, key: str, name: str) -> tuple[FlowStep, ...]:
+    """How many resources of a type the files have, and how many of them are the same one again."""
+    rows = hospital.frame(
+        f"SELECT {patient} AS subject_id, "
+        f"CASE WHEN row_number() OVER (PARTITION BY {key} ORDER BY line DESC) > 1 THEN 'again' END AS dropped "
+        f"FROM staged_{table}"
+    )
+    if not rows.height:
+        return ()
+    step = {"again": (f"{name} with different ids", "the same id occurs again; what was written last counts")}
+    first = FlowStep(f"{name} in the files", rows.height, rows["subject_id"].drop_nulls().n_unique())
+    return (first, *flow_steps(rows, step))
+
+
 def _encounters(hospital: Hospital) -> tuple[FlowStep, ...]:
-    """How many encounters there are, and how many of them never were."""
+    """How many patients and encounters there are, and how many of these never were."""
     rows = hospital.frame(
         "SELECT person_id AS subject_id, "
         "CASE WHEN status IN ('entered-in-error', 'cancelled', 'planned') THEN 'no' END AS dropped FROM encounters"
     )
     step = {"no": ("encounters that took place", "the status is entered-in-error, cancelled or planned")}
-    return (FlowStep("encounters in the files", rows.height, rows["subject_id"].n_unique()), *flow_steps(rows, step))
+    patients = _once(hospital, "patients", "id", "id", "patients")
+    return (*patients, *_once(hospital, "encounters", "person_id", "id", "encounters"), *flow_steps(rows, step))
 
 
 def _stage(staging: Staging, files: list[Path], options: FhirOptions, progress: Announce) -> None:

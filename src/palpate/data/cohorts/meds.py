@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import prediction_ids
-from palpate.data.cohorts import BuiltCohort, FlowStep, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
 from palpate.data.hospitals import Announce, Hospital, in_memory
 from palpate.data.hospitals.meds import (
@@ -89,7 +89,7 @@ def build_meds(
             flow.append(_step("labels with a note", whole, frame.height - whole.height, reason))
             refuse_empty(flow, source)
             frame = whole
-        frame, attributes = _with_attributes(hospital, frame)
+        frame, attributes, several = _with_attributes(hospital, frame)
     frame, step = _with_splits(frame, labels[0], chosen, files)
     cohort = Cohort.from_frame(frame, labels=labels, name=name, attributes=attributes)
     last = [_step(f"positive for {each}: {int(frame[each].sum()):,}", frame) for each in labels]
@@ -101,7 +101,9 @@ def build_meds(
     )
     facts = (*cohort.facts, "times have no time zone and are compared as they are; the prediction time is included")
     return BuiltCohort(
-        Cohort(cohort.cases, cohort.labels, cohort.y, cohort.attributes, facts), (start, *flow, step, *last), tables
+        Cohort(cohort.cases, cohort.labels, cohort.y, cohort.attributes, facts),
+        (start, *flow, *several, step, *last),
+        tables,
     )
 
 
@@ -182,21 +184,44 @@ def _notes(hospital: Hospital, options: MedsOptions, source: Path) -> Joined | N
     raise CohortError(f"no event of {', '.join(options.notes)} has text", file=source, hint=hint)
 
 
-def _with_attributes(hospital: Hospital, frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Age at the prediction time, and what the headings say."""
+def _with_attributes(hospital: Hospital, frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str], list[FlowStep]]:
+    """Age at the prediction time, what the headings say, and how many subjects have several values at once."""
     hospital.progress("reading attributes")
     hospital.run("meds_attributes")
     ages = hospital.frame(
         "SELECT case_id, CASE WHEN birth <= prediction_time THEN datesub('year', birth, prediction_time) END AS age "
         "FROM labels LEFT JOIN births USING (subject_id)"
     )
-    told = hospital.frame("SELECT case_id, name, value FROM told")
+    told, several = _one_value(hospital.frame("SELECT case_id, subject_id, name, value FROM told"), frame)
     wide = told.pivot("name", index="case_id", values="value") if told.height else told.select("case_id")
     whole = frame.join(ages, on="case_id", how="left", maintain_order="left")
     whole = whole.join(wide, on="case_id", how="left", maintain_order="left")
     names = [each for each in ("age", *wide.columns[1:]) if whole[each].null_count() < whole.height]
     unused = [each for each in ("age", *wide.columns[1:]) if each not in names]
-    return whole.drop("subject_id", *unused).with_columns(_numbers(whole, names)), names
+    return whole.drop("subject_id", *unused).with_columns(_numbers(whole, names)), names, several
+
+
+def _one_value(told: pl.DataFrame, frame: pl.DataFrame) -> tuple[pl.DataFrame, list[FlowStep]]:
+    """Each case's value of each attribute; of several at the same time, all with commas, or the lowest number."""
+    gender = pl.when(pl.col("name") == "gender").then(normal_gender("value")).otherwise("value").alias("value")
+    number = pl.col("value").cast(pl.Float64, strict=False)
+    told = told.filter(pl.col("case_id").is_in(frame["case_id"].implode())).with_columns(gender).unique()
+    told = told.with_columns(numeric=number.is_not_null().all().over("name"), number=number)
+    one = told.sort("name", "case_id", "number", "value").group_by("name", "case_id", maintain_order=True).agg(
+        pl.when(pl.col("numeric").first()).then(pl.col("value").first()).otherwise(pl.col("value").str.join(", ")),
+        pl.len().alias("n"),
+        pl.col("subject_id", "numeric").first(),
+    )  # fmt: skip
+    many = one.filter(pl.col("n") > 1).group_by("name", "numeric", maintain_order=True)
+    steps = [
+        _step(
+            f"{name}: {n:,} subject{'' if n == 1 else 's'} with several values at once, "
+            f"{'the lowest is used' if numeric else 'joined by commas'}",
+            frame,
+        )
+        for name, numeric, n in many.agg(pl.col("subject_id").n_unique()).iter_rows()
+    ]
+    return one.select("case_id", "name", "value"), steps
 
 
 def _numbers(frame: pl.DataFrame, names: list[str]) -> list[pl.Series]:

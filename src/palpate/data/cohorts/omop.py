@@ -55,6 +55,9 @@ class OmopOptions(RecordOptions):
     """Whether `conditions` stand for their descendants in CONCEPT_ANCESTOR too."""
     evidence: Concepts = ()
     """Concepts in NOTE_NLP whose spans are evidence for the outcome; default: `conditions`."""
+    race: Literal["source", "concept"] = "source"
+    """Race and ethnicity in the source's own words (`race_source_value`; the concept's name where there are none), or
+    as the concept's name, which puts different spellings into one group."""
     dates: Literal["mdy", "dmy"] = "mdy"
     """How 7/8/2039 is read: 8 July or 7 August."""
     database_schema: str | None = None
@@ -105,29 +108,38 @@ def _stage(hospital: OmopHospital, source: Source, options: OmopOptions, concept
     tables = (PERSON, VISIT, DEATH, *wanted)
     there = {table.name: hospital.supply(table, wanted=wanted.get(table, True)) for table in tables}
     if there[PERIOD.name]:
-        _check_periods(hospital, merge=options.observation != "respect")
+        _check_periods(hospital, merge=options.observation == "merge")
     kinds = {"inpatient": INPATIENT, "all": ()}.get(str(options.visits), ())
     if not isinstance(options.visits, str):
         kinds = _concepts(options.visits)
     settings = {"visit_kinds": list(kinds), "classes": list(options.classes), "types": list(options.types)}
     more = {"titles": pattern(options.titles), "concepts": list(concepts), "descendants": options.descendants}
+    more["race"] = options.race
     hospital.run("omop", {**settings, **more})
     if options.outcome == "condition" and not hospital.frame("SELECT count(*) AS n FROM conditions").item():
         problem = f"nobody has one of the conditions {', '.join(options.conditions)}"
         hint = "check the concept ids, or add their descendants with `--set descendants=true`"
         raise CohortError(problem, file=hospital.source(CONDITION.name), column="condition_concept_id", hint=hint)
+    facts = [] if hospital.notes is None else [f"the notes are in {hospital.notes.name}, which has NOTE's columns"]
     absent = [name.upper() for name in ("person", "death", "observation_period") if name not in hospital.present]
-    facts = [f"there is no table {', '.join(absent)}"] if absent else []
+    facts += [f"there is no table {', '.join(absent)}"] if absent else []
     facts.append("dates without a time of day are compared by day; midnight counts as no time of day")
     periods = there[PERIOD.name] and options.observation != "ignore"
     return Records(shown(source), there[PERSON.name], periods, _NOTE_STEPS, "rows of VISIT_OCCURRENCE", tuple(facts))
 
 
 def _check_periods(hospital: OmopHospital, *, merge: bool) -> None:
-    """Refuse a patient's overlapping observation periods, which the CDM forbids."""
+    """Refuse periods that end before they start, and overlapping ones of a patient, which the CDM forbids."""
+    start, end = "observation_period_start_date", "observation_period_end_date"
+    hospital.refuse_rows(
+        PERIOD.name,
+        f"parsed_date({end}) < parsed_date({start})",
+        end,
+        "the period ends before it starts",
+        "correct the dates, or use `--set observation=ignore`",
+    )
     if merge:
         return
-    start, end = "observation_period_start_date", "observation_period_end_date"
     hospital.refuse_rows(
         PERIOD.name,
         f"parsed_date({start}) <= max(parsed_date({end})) OVER (PARTITION BY person_id "

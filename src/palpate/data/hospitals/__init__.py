@@ -7,6 +7,7 @@ they quote the line that could not be read, and that line may be a note.
 
 from __future__ import annotations
 
+import codecs
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ import polars as pl
 
 from palpate.cases.columns import missing_column, quote
 from palpate.data.tables.formats import Format, check_complete, format_of
-from palpate.delimited import FileLayout
+from palpate.delimited import DELIMITERS, FileLayout, open_bytes
 from palpate.errors import CohortError
 from palpate.registry import optional
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
 MEMORY_LIMIT = "2800MB"
 LONGEST_ROW = 16 * 2**20
+_LONGEST_HEADER = 2**16
 TYPES: dict[str, pl.DataType] = {
     "VARCHAR": pl.String(),
     "VARCHAR[]": pl.List(pl.String()),
@@ -320,6 +322,11 @@ def has_table(folder: Path, table: SourceTable) -> bool:
     return True
 
 
+def table_columns(file: Path) -> tuple[str, ...]:
+    """The columns of a table's file, as they are spelled."""
+    return _format(file).columns(file)
+
+
 def sql_name(column: str) -> str:
     """A column's name in SQL."""
     return column.lower().replace(" ", "_")
@@ -350,8 +357,26 @@ def _refuse_numbers(file: Path, columns: Mapping[str, str]) -> None:
 
 
 def _format(file: Path) -> Format:
-    """The file's format; a hospital's tables have commas, as DuckDB is told."""
-    return format_of(file, FileLayout(delimiter=None if file.name.lower().endswith(".parquet") else ","))
+    """The file's format, with the delimiter that DuckDB is told too."""
+    return format_of(file, FileLayout(delimiter=_cut(file).mark))
+
+
+class _Cut(NamedTuple):
+    """What separates the cells of a CSV file, and how many lines stand before its header."""
+
+    mark: str | None
+    skipped: int
+
+
+def _cut(file: Path) -> _Cut:
+    """The mark that cuts the header most often: columns of hospitals' tables have none of them in their names."""
+    if file.name.lower().endswith(".parquet") or not file.is_file():
+        return _Cut(None, 0)
+    with open_bytes(file) as content:
+        first, second = content.readline(_LONGEST_HEADER), content.readline(_LONGEST_HEADER)
+    says = first.removeprefix(codecs.BOM_UTF8).strip().lower().startswith(b"sep=")  # as Excel is told the delimiter
+    header = second if says else first
+    return _Cut(max(DELIMITERS, key=lambda mark: header.count(mark.encode())), int(says))
 
 
 def _scan(file: Path) -> str:
@@ -359,11 +384,13 @@ def _scan(file: Path) -> str:
     path = _literal("".join(f"[{c}]" if c in "*?[" else c for c in str(file)))
     if file.name.lower().endswith(".parquet"):
         return f"read_parquet({path}, hive_partitioning = false)"
+    cut = _cut(file)
     names = ", ".join(f"{_literal(column)}: 'VARCHAR'" for column in _format(file).columns(file))
     # One thread per file: if a thread starts in the middle, a line break inside a note looks like the end of a row.
     return (
-        f"read_csv({path}, columns = {{{names}}}, auto_detect = false, header = true, delim = ',', quote = '\"', "
-        f"escape = '\"', parallel = false, strict_mode = true, hive_partitioning = false, "
+        f"read_csv({path}, columns = {{{names}}}, auto_detect = false, header = true, skip = {cut.skipped}, "
+        f"delim = {_literal(cut.mark or ',')}, quote = '\"', escape = '\"', parallel = false, strict_mode = true, "
+        f"hive_partitioning = false, "
         f"max_line_size = {LONGEST_ROW})"
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -22,26 +23,54 @@ from palpate.registry import optional
 PASSWORD = "PALPATE_DB_PASSWORD"
 SCHEMES = {"postgresql": "public", "postgres": "public", "mssql": "dbo"}
 """What addresses begin with, and the schema that is looked into unless another one is named."""
+PORTS = {"postgresql": 5432, "postgres": 5432, "mssql": 1433}
 ROWS = 200_000
+_UNREACHABLE = "the server can't be reached"
+_PATIENCE = 10.0
 _PROBLEMS = (
     (r"password|authentication|login failed|role .* does not exist", "the database refused the user or the password"),
     (r"database .* does not exist|cannot open database", "the server has no database of this name"),
     (r"permission denied", "the user may not read the table"),
-    (r"refused|could not connect|connection|timed? ?out|resolve|lookup|unreachable", "the server can't be reached"),
+    (r"refused|could not connect|connection|timed? ?out|resolve|lookup|unreachable", _UNREACHABLE),
 )
 
 
 def is_address(source: str) -> bool:
-    """Whether a source is the address of a database."""
-    return source.partition("://")[0].lower() in SCHEMES and "://" in source
+    """Whether a source is the address of a database, of whatever kind."""
+    return "://" in source
+
+
+def scheme(address: str) -> str:
+    """What an address begins with."""
+    return address.partition("://")[0].lower()
+
+
+def check_address(address: str) -> None:
+    """Refuse a kind of database that is not read, and a server that does not answer, before a driver tries for long."""
+    kind = scheme(address)
+    if kind not in SCHEMES:
+        known = "postgresql://user@host:port/database or mssql://user@host:port/database"
+        raise CohortError("addresses of this kind of database are not read", hint=f"give {known}, or export the tables")
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port or PORTS[kind]
+    except ValueError:
+        raise CohortError("the address can't be read", hint=_hint(kind)) from None
+    if host is None or "," in host:  # a local socket, or several servers, which only the driver understands
+        return
+    try:
+        socket.create_connection((host, port), timeout=_PATIENCE).close()
+    except (OSError, UnicodeError):
+        raise CohortError(_UNREACHABLE, hint=_hint(kind)) from None
 
 
 class Database:
     """The tables of a schema; each is copied when it is asked for."""
 
     def __init__(self, hospital: Hospital, address: str, schema: str | None) -> None:
+        check_address(address)
         self._hospital, self._address = hospital, address
-        self._there = _columns(address, schema or SCHEMES[address.partition("://")[0].lower()])
+        self._there = _columns(address, schema or SCHEMES[scheme(address)])
 
     @property
     def names(self) -> frozenset[str]:
@@ -98,6 +127,8 @@ def _copy(hospital: Hospital, address: str, table: SourceTable, name: tuple[str,
 
 
 def _ask(address: str, query: str) -> pl.DataFrame:
+    # ConnectorX's pool of connections writes a line of its own for each attempt, unless it is told not to.
+    os.environ.setdefault("RUST_LOG", "off")
     connectorx: Any = optional("connectorx", extra="databases", needed_for="reading a database (ConnectorX)")
     try:
         frame: pl.DataFrame = connectorx.read_sql(_with_password(address), query, return_type="polars")
@@ -105,7 +136,7 @@ def _ask(address: str, query: str) -> pl.DataFrame:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | CohortError):
             raise
-        raise _refusal(str(error)) from None
+        raise _refusal(str(error), scheme(address)) from None
     return frame
 
 
@@ -119,10 +150,13 @@ def _with_password(address: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{parts.username}:{quote(password, safe='')}@{host}"))
 
 
-def _refusal(message: str) -> CohortError:
+def _refusal(message: str, kind: str) -> CohortError:
     """What went wrong, in palpate's words: a driver's may quote the address."""
-    hint = f"check the address postgresql://user@host:port/database, and the password in {PASSWORD}"
     for sign, problem in _PROBLEMS:
         if re.search(sign, message, re.IGNORECASE):
-            return CohortError(problem, hint=hint)
-    return CohortError("the database did not answer the query", hint=hint)
+            return CohortError(problem, hint=_hint(kind))
+    return CohortError("the database did not answer the query", hint=_hint(kind))
+
+
+def _hint(kind: str) -> str:
+    return f"check the address {kind}://user@host:port/database, and the password in {PASSWORD}"

@@ -10,7 +10,7 @@ from typing import Literal
 
 import polars as pl
 
-from palpate.data.cohorts import FlowStep, flow_steps
+from palpate.data.cohorts import FlowStep, flow_steps, normal_gender
 from palpate.data.hospitals import Hospital, HospitalLayout
 from palpate.errors import CohortError
 
@@ -97,4 +97,4 @@ def join_cases(hospital: Hospital, texts: pl.DataFrame, *, time: str, columns: S
     frame = hospital.frame(f"SELECT {listed} FROM labelled WHERE dropped IS NULL")
     frame = frame.join(texts, on="hadm_id").sort("subject_id", "admittime", "hadm_id")
     names = {"case_id": pl.col("hadm_id").cast(pl.String), "patient_id": pl.col("subject_id").cast(pl.String)}
-    return frame.with_columns(**names).drop("hadm_id", "subject_id", "admittime")
+    return frame.with_columns(normal_gender(), **names).drop("hadm_id", "subject_id", "admittime")

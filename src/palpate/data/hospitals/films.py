@@ -1,11 +1,12 @@
 """The headers of DICOM films in a folder: whose film it is, of which study, and how it was taken.
 
-A file is a film if it has pixels in one frame and does not say that annotations are burned into them; what is wrong
-with another file is its `dropped`. Values of a header are never quoted in messages: they may be a name.
+A file is a film if it has all pixels of one grey frame and does not say that annotations are burned into them; what is
+wrong with another file is its `dropped`. Values of a header are never quoted in messages: they may be a name.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +21,15 @@ _TAGS = (
     "SOPInstanceUID", "StudyInstanceUID", "AccessionNumber", "PatientID", "PatientAge", "PatientBirthDate",
     "PatientSex", "StudyDate", "StudyTime", "Modality", "ViewPosition", "Manufacturer", "ManufacturerModelName",
     "StationName", "StudyDescription", "SeriesDescription", "ProtocolName", "PerformedProcedureStepDescription",
-    "NumberOfFrames", "BurnedInAnnotation", "Rows", "SpecificCharacterSet",
+    "NumberOfFrames", "BurnedInAnnotation", "Rows", "Columns", "SamplesPerPixel", "BitsAllocated",
+    "PhotometricInterpretation", "SpecificCharacterSet",
 )  # fmt: skip
 _PORTABLE = re.compile(r"\b(?:portable|port|mobile|bedside|bed side)\b", re.IGNORECASE)
 _DESCRIPTIONS = ("StudyDescription", "SeriesDescription", "ProtocolName", "PerformedProcedureStepDescription")
 _PIXELS = (b"\xe0\x7f\x10\x00", b"\x7f\xe0\x00\x10")
+_ITEM, _END = b"\xfe\xff\x00\xe0", b"\xfe\xff\xdd\xe0"
+_UNDEFINED = 0xFFFFFFFF
+_GREY = ("MONOCHROME1", "MONOCHROME2")
 _YEARS = {"": 1.0, "Y": 1.0, "M": 1 / 12, "W": 7 / 365.25, "D": 1 / 365.25}
 
 
@@ -72,8 +77,8 @@ def read_header(path: Path) -> Film:
     try:
         with path.open("rb") as stream:
             header = dcmread(stream, stop_before_pixels=True, specific_tags=list(_TAGS), force=_named(path))
-            has_pixels = _at_pixels(stream, header)
-        return _film(path, header, has_pixels) if len(header) else Film(str(path), "not dicom")
+            lacking = _lacking(stream, header)
+        return _film(path, header, lacking) if len(header) else Film(str(path), "not dicom")
     except InvalidDicomError:
         return Film(str(path), "not dicom")
     except OSError as error:
@@ -87,32 +92,63 @@ def _named(path: Path) -> bool:
     return path.suffix.lower() in (".dcm", ".dicom", ".dic", ".ima")
 
 
-def _at_pixels(stream: BinaryIO, header: Any) -> bool:
-    """Whether reading stopped at the pixels; in a deflated file, whether the header says their size."""
+def _lacking(stream: BinaryIO, header: Any) -> str | None:
+    """What is wrong with the pixels, at which reading stopped; of a deflated file, the header alone can tell."""
     meta = getattr(header, "file_meta", {})
     syntax = meta.get("TransferSyntaxUID") if meta else None
     if syntax is not None and syntax.is_deflated:
-        return "Rows" in header
-    return stream.read(4) in _PIXELS
+        return None if "Rows" in header else "no pixels"
+    if stream.read(4) not in _PIXELS:
+        return "no pixels"
+    implicit, little = header.original_encoding
+    stream.read(0 if implicit else 4)
+    declared = int.from_bytes(stream.read(4), "little" if little else "big")
+    there = os.fstat(stream.fileno()).st_size - stream.tell()
+    if declared == _UNDEFINED:
+        return None if _all_items(stream) else "cut short"
+    needed = [header.get(tag) for tag in ("Rows", "Columns", "BitsAllocated")]
+    if not all(needed):
+        return "no pixels"
+    rows, columns, bits = map(int, needed)
+    return None if min(declared, there) * 8 >= rows * columns * bits else "cut short"
 
 
-def _film(path: Path, header: Any, has_pixels: bool) -> Film:
-    dropped = None
-    if not has_pixels:
-        dropped = "no pixels"
-    elif int(_text(header, "NumberOfFrames") or 1) > 1:
-        dropped = "frames"
-    elif (_text(header, "BurnedInAnnotation") or "").upper() == "YES":
-        dropped = "burned in"
-    elif _text(header, "PatientID") is None:
-        dropped = "no patient"
+def _all_items(stream: BinaryIO) -> bool:
+    """Whether compressed pixels go on to their end: items, each with its length, and a mark after the last."""
+    size = os.fstat(stream.fileno()).st_size
+    while True:
+        tag, length = stream.read(4), int.from_bytes(stream.read(4), "little")
+        if tag == _END:
+            return True
+        if tag != _ITEM or stream.tell() + length > size:
+            return False
+        stream.seek(length, os.SEEK_CUR)
+
+
+def _unusable(header: Any, lacking: str | None) -> str | None:
+    """Why a file is no film that can be used."""
+    if lacking is not None:
+        return lacking
+    if int(_text(header, "NumberOfFrames") or 1) > 1:
+        return "frames"
+    if (
+        int(header.get("SamplesPerPixel") or 1) > 1
+        or (_text(header, "PhotometricInterpretation") or _GREY[0]) not in _GREY
+    ):
+        return "colour"
+    if (_text(header, "BurnedInAnnotation") or "").upper() == "YES":
+        return "burned in"
+    return "no patient" if _text(header, "PatientID") is None else None
+
+
+def _film(path: Path, header: Any, lacking: str | None) -> Film:
     said = [text for text in (_text(header, tag) for tag in _DESCRIPTIONS) if text]
     devices = [text for text in (_text(header, "ManufacturerModelName"), _text(header, "StationName")) if text]
     maker = [text for text in (_text(header, "Manufacturer"), _text(header, "ManufacturerModelName")) if text]
     taken = _time(_text(header, "StudyDate"), _text(header, "StudyTime"))
     return Film(
         file=str(path),
-        dropped=dropped,
+        dropped=_unusable(header, lacking),
         film=_text(header, "SOPInstanceUID") or path.name,
         study=_text(header, "StudyInstanceUID") or "",
         accession=_text(header, "AccessionNumber") or "",

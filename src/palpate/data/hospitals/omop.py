@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Literal
 
 from palpate.cases.columns import quote
-from palpate.data.hospitals import SUFFIXES, Announce, Hospital, Scan, SourceTable, has_table, in_memory
+from palpate.data.hospitals import (
+    SUFFIXES,
+    Announce,
+    Hospital,
+    Scan,
+    SourceTable,
+    has_table,
+    in_memory,
+    sql_name,
+    table_columns,
+)
 from palpate.data.hospitals.databases import Database, is_address
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
@@ -72,7 +82,7 @@ class OmopHospital(Hospital):
 
     present: frozenset[str] = frozenset()
     notes: Path | None = None
-    """The file with the notes, where it is all that there is."""
+    """The file with the notes, where it is all that there is, or has another name than the table."""
 
     database: Database | None = None
 
@@ -81,7 +91,7 @@ class OmopHospital(Hospital):
         if table.name in self.present and wanted:
             if self.database is not None:
                 self.known[table.name] = self.database.copy(table)
-            self.attach(table, self.notes)
+            self.attach(table, self.notes if table is NOTE else None)
             return True
         cells = ", ".join(f"NULL::VARCHAR AS {name}" for name in (*table.columns, *table.optional))
         self.connection.execute(f"CREATE VIEW {table.name} AS SELECT * FROM (SELECT {cells}) WHERE false")
@@ -102,12 +112,13 @@ def open_omop(
         if folder is not None:
             _open_scans(hospital, _parts(folder))
             hospital.present |= {table.name for table in TABLES if has_table(folder, table)}
-        elif is_table(Path(source)):
-            _open_scans(hospital, {})
-            hospital.present, hospital.notes = frozenset([NOTE.name]), Path(source)
+            _find_notes(hospital, folder)
         elif is_address(str(source)):
             hospital.database = Database(hospital, str(source), schema)
             hospital.present = hospital.database.names & {table.name for table in TABLES}
+        elif is_table(Path(source)):
+            _open_scans(hospital, {})
+            hospital.present, hospital.notes = frozenset([NOTE.name]), Path(source)
         else:
             _open_scans(hospital, _duckdb_tables(hospital, Path(source), schema))
         hospital.connection.execute(f"SET VARIABLE dates = '{dates}'")
@@ -119,8 +130,10 @@ def need_table(hospital: OmopHospital, table: SourceTable, source: Source, why: 
     """Refuse a source without a table, and say what the table is needed for."""
     if table.name not in hospital.present:
         listed = ", ".join(sorted(hospital.present)) or "none of OMOP's"
-        name = table.name.upper()
-        raise CohortError(f"the table {name} is missing; {why}", file=shown(source), hint=f"palpate found {listed}")
+        name, hint = table.name.upper(), f"palpate found {listed}"
+        if hospital.present == {NOTE.name}:
+            hint += "; notes alone need labels: `--set cases=notes --set outcome=file --set labels=FILE`"
+        raise CohortError(f"the table {name} is missing; {why}", file=shown(source), hint=hint)
 
 
 def shown(source: Source) -> Source:
@@ -145,6 +158,28 @@ def _parts(folder: Path) -> dict[str, Scan]:
             listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
             scans[name] = Scan(place, format_of(files[0]).columns(files[0]), f"read_parquet([{listed}])")
     return scans
+
+
+def _find_notes(hospital: OmopHospital, folder: Path) -> None:
+    """Take a file with the columns of NOTE for that table, where no file has its name; of several, none."""
+    if NOTE.name in hospital.present:
+        return
+    files = [file for file in sorted(folder.iterdir()) if is_table(file) and file.is_file()]
+    found = [file for file in files if _fits(file, NOTE)]
+    if len(found) > 1:
+        listed = ", ".join(file.name for file in found)
+        hint = "name one of them NOTE, or give the file itself as the source"
+        raise CohortError(f"several files could be the table NOTE: {listed}", file=folder, hint=hint)
+    if found:
+        hospital.notes, hospital.present = found[0], hospital.present | {NOTE.name}
+
+
+def _fits(file: Path, table: SourceTable) -> bool:
+    try:
+        columns = {sql_name(column) for column in table_columns(file)}
+    except CohortError:  # not a table, whatever its name says
+        return False
+    return columns >= set(table.columns)
 
 
 def _open_scans(hospital: OmopHospital, scans: Mapping[str, Scan]) -> None:

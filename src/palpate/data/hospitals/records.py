@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from palpate.cases.cohort import Cohort
 from palpate.cases.columns import ColumnCheck, label_matrix
-from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, refuse_empty, split_cases
+from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps, normal_gender, refuse_empty, split_cases
 from palpate.data.cohorts.splits import VOCABULARY_RATIOS, Ratios
 from palpate.data.hospitals import Hospital
 from palpate.data.tables.formats import format_of
@@ -128,6 +128,8 @@ class Records(NamedTuple):
     """Columns of the table `measured` (`case_id`, ...), which `prepare` makes from `labelled`."""
     start: tuple[FlowStep, ...] = ()
     """What the reader has left out before."""
+    first_notes: tuple[FlowStep, ...] = ()
+    """The same of notes."""
     prepare: Callable[[Hospital, tuple[str, ...]], None] = lambda _hospital, _attributes: None
 
 
@@ -247,18 +249,19 @@ def _note_flow(hospital: Hospital, records: Records, options: RecordOptions) -> 
         "late": ("notes written by the index", f"written {late}" if options.keeps_same_day else late),
         "copy": ("notes in a text", "a copy of another note of the case, or not the one that was asked for"),
     }
-    return [FlowStep("notes", rows.height, _count(rows)), *flow_steps(rows, steps)]
+    return [*records.first_notes, FlowStep("notes", rows.height, _count(rows)), *flow_steps(rows, steps)]
 
 
 def _cases(hospital: Hospital, records: Records) -> pl.DataFrame:
     """The kept cases without their texts, sorted by patient and time."""
     further = "".join(f', measured."{each}"' for each in records.attributes)
     joined = "LEFT JOIN measured USING (case_id)" if records.attributes else ""
-    return hospital.frame(
+    rows = hospital.frame(
         "SELECT kept.case_id, person_id AS patient_id, moment.wall AS time, age, gender, race, ethnicity, "
         f"outcome::INTEGER AS outcome{further} FROM kept {joined} "
         "ORDER BY length(person_id), person_id, moment.instant, length(kept.case_id), kept.case_id"
     )
+    return rows.with_columns(normal_gender())
 
 
 def _texts(hospital: Hospital, records: Records, options: RecordOptions) -> Joined | None:

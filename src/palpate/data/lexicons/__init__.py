@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from palpate.cases.columns import NUMBER, ColumnCheck, missing_column, quote, with_points
 from palpate.data.tables.formats import format_of
@@ -100,8 +101,15 @@ def read_replacements(path: Path) -> dict[str, tuple[str, ...]]:
     return {one: tuple(others) for one, others in offered.items()}
 
 
-def write_rating_sheet(path: Path, words: Sequence[str], raters: Sequence[str], *, overwrite: bool = False) -> None:
-    """Write an empty sheet for clinicians: one row per word, one empty column per rater.
+def write_rating_sheet(
+    path: Path,
+    words: Sequence[str],
+    raters: Sequence[str],
+    *,
+    scores: NDArray[np.float64] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a sheet for clinicians: one row per word, one column per rater, empty where `scores` has none (NaN).
 
     It starts with a byte order mark, without which Excel garbles accents; `read_ratings` accepts it.
     """
@@ -114,7 +122,11 @@ def write_rating_sheet(path: Path, words: Sequence[str], raters: Sequence[str], 
     with replacing(path) as scratch, scratch.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.writer(file, lineterminator="\n", delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         writer.writerow(map(as_cell, [WORD, *names]))
-        writer.writerows([as_cell(" ".join(word.split())), *[""] * len(names)] for word in words)
+        given = np.full((len(words), len(names)), np.nan) if scores is None else scores
+        for word, row in zip(words, given.tolist(), strict=True):
+            writer.writerow(
+                [as_cell(" ".join(word.split())), *("" if score != score else f"{score:.12g}" for score in row)]
+            )
 
 
 # --- cells --------------------------------------------------------------------------------------------------

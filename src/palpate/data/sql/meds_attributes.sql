@@ -1,4 +1,5 @@
--- What is known of each case by its prediction time: the time of birth, and the last code under each heading.
+-- What is known of each case by its prediction time: the time of birth, and what was last said under each heading,
+-- several values where they were said at the same time.
 -- `headings` (heading, name) lists the codes of attributes. A code without a time is static: it always counts.
 
 CREATE TABLE births AS
@@ -14,8 +15,8 @@ FROM events JOIN headings
   ON upper(events.code) = headings.heading OR starts_with(upper(events.code), headings.heading || '//');
 
 CREATE TABLE told AS
-SELECT labels.case_id, headed.name, headed.value
+SELECT DISTINCT labels.case_id, labels.subject_id, headed.name, headed.value
 FROM labels JOIN headed
   ON headed.subject_id = labels.subject_id AND (headed.time IS NULL OR headed.time <= labels.prediction_time)
-QUALIFY row_number() OVER (
-    PARTITION BY labels.case_id, headed.name ORDER BY headed.time DESC NULLS LAST, headed.value) = 1;
+WHERE headed.value IS NOT NULL
+QUALIFY rank() OVER (PARTITION BY labels.case_id, headed.name ORDER BY headed.time DESC NULLS LAST) = 1;

@@ -1,15 +1,20 @@
 -- OMOP CDM 5.3 and 5.4: `people`, `visits`, `notes`, `conditions` and `observed`, from the tables of the same names.
 -- Parameters: $visit_kinds (concept ids; empty: all), $classes, $types (concept ids; empty: all),
--- $titles (a regular expression, or NULL), $concepts (concept ids), $descendants.
+-- $titles (a regular expression, or NULL), $concepts (concept ids), $descendants, $race (source, concept).
 
 CREATE MACRO named(concept, source, tab, col) AS
     CASE as_id(concept, tab, col)
-        WHEN 8507 THEN 'male' WHEN 8532 THEN 'female'
+        WHEN 8507 THEN 'male' WHEN 8532 THEN 'female' WHEN 8521 THEN 'other' WHEN 8551 THEN 'unknown'
         WHEN 8527 THEN 'White' WHEN 8516 THEN 'Black or African American' WHEN 8515 THEN 'Asian'
         WHEN 8557 THEN 'Native Hawaiian or Other Pacific Islander' WHEN 8657 THEN 'American Indian or Alaska Native'
         WHEN 8522 THEN 'Other Race' WHEN 38003563 THEN 'Hispanic or Latino' WHEN 38003564 THEN 'Not Hispanic or Latino'
         -- 0 means that the source's value has no concept: the value itself is what is known.
         ELSE coalesce(source, CASE WHEN as_id(concept, tab, col) > 0 THEN 'concept ' || as_id(concept, tab, col) END) END;
+
+-- What the source says, if that is words and no code such as 5 or W; else what the concept is called.
+CREATE MACRO in_words(concept, source, wanted, tab, col) AS
+    CASE WHEN wanted = 'source' AND regexp_matches(source, '\pL\pL') THEN source
+         ELSE named(concept, source, tab, col) END;
 
 CREATE TABLE people AS
 WITH deaths AS (
@@ -32,8 +37,8 @@ persons AS (
             )::TIMESTAMP
         ) AS birth,
         named(gender_concept_id, gender_source_value, 'person', 'gender_concept_id') AS gender,
-        named(race_concept_id, race_source_value, 'person', 'race_concept_id') AS race,
-        named(ethnicity_concept_id, ethnicity_source_value, 'person', 'ethnicity_concept_id') AS ethnicity
+        in_words(race_concept_id, race_source_value, $race, 'person', 'race_concept_id') AS race,
+        in_words(ethnicity_concept_id, ethnicity_source_value, $race, 'person', 'ethnicity_concept_id') AS ethnicity
     FROM person
 )
 -- Who died is known of those too who are not in PERSON.

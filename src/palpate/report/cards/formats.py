@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -26,6 +27,7 @@ _METRICS = {
 }
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold."""
+_FAR_RIGHT = re.compile("^ {4,}")
 
 
 def as_chai(card: Card) -> str:
@@ -131,7 +133,7 @@ def as_markdown(card: Card) -> str:
             section = part
             lines += [f"## {section}", ""]
         lines += [f"### {name}", ""]
-        lines += [f"- {_escaped(each.text)} <sub>{_escaped(each.source)}</sub>" for each in item.statements]
+        lines += [_bullet(each.text, f"<sub>{_escaped(each.source)}</sub>") for each in item.statements]
         lines += [f"- **{_escaped(each.sentence)}**" for each in item.missing]
         lines.append("")
     return "\n".join(lines)
@@ -147,6 +149,18 @@ def _named(item: Item) -> tuple[str, str]:
 
 def _spaced(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+
+
+def _bullet(text: str, source: str) -> str:
+    """A statement as a list item; the lines of one that has several stay lines, with the source below them."""
+    lines = [_escaped(line).rstrip() for line in text.strip("\n").split("\n")]
+    if len(lines) == 1:
+        return f"- {lines[0]} {source}"
+    # Two blanks at the end of a line break it; four at its start would make it code.
+    kept = [f"  {'' if k == 0 else _FAR_RIGHT.sub('   ', line)}" for k, line in enumerate(lines)]
+    kept[0] = f"- {lines[0]}"
+    broken = [f"{line}  " if line.strip() and after.strip() else line.rstrip() for line, after in pairwise([*kept, ""])]
+    return "\n".join([*broken, "", f"  {source}"])
 
 
 def _escaped(text: str) -> str:

@@ -6,8 +6,9 @@ The same scorecard, tables and charts as the report, fewer of them; nothing is c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from palpate.report.blocks import view_table
@@ -34,7 +35,7 @@ VERDICT_COLOURS = {
 MARKS = {"concern": "■", "caution": "▲", "unsettled": "?", "acceptable": "●"}
 """Beside the word, so that a copy without colours says the same."""
 NO_LIMITS = "No audit told of any."
-_MOST_ROWS, _MOST_COLUMNS, _MOST_LIMITS = 20, 5, 8
+_MOST_ROWS, _MOST_COLUMNS, _MOST_LIMITS = 32, 5, 8
 _WIDTH = 380
 """Of a chart in pixels: narrow, so that its letters can be read at half the width of a page."""
 _COLOUR = re.compile(r"var\(--(\w[\w-]*)\)")
@@ -59,6 +60,8 @@ class Picture(NamedTuple):
     legend: tuple[tuple[str, str], ...]
     """The colour and the name of each series."""
     description: str
+    chart: str
+    """The title of the chart of which it is a panel, the only one or one of several."""
 
 
 class Digest(NamedTuple):
@@ -84,7 +87,7 @@ def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult]) -> Diges
     found = {(audit, block.title): block for audit, result in by_name.items() for block in result.blocks}
     order = audited(manifest)
     charts = [chart for chart in map(found.get, CHARTS) if isinstance(chart, Chart)]
-    pictures = [picture for chart in charts for picture in _pictures(chart, order)[:1]]
+    pictures = [picture for chart in charts for picture in _pictures(chart, order)]
     first = found.get(TABLE_ONE)
     grid = _grid(first) if isinstance(first, Table) else None
     return Digest(
@@ -157,10 +160,15 @@ def _pictures(chart: Chart, order: Sequence[str]) -> list[Picture]:
         png = vl_convert.svg_to_png(svg, scale=2.5)
         width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
         legend = tuple((plain_colour(key.colour), key.text) for key in drawing.legend)
-        more = f" (1 of {len(drawing.panels)}; the others are in the report)" if len(drawing.panels) > 1 else ""
-        title = chart.title if not panel.title else f"{chart.title}: {panel.title}{more}"
-        made.append(Picture(title, png, width, height, legend, chart.description))
+        title = chart.title if not panel.title else f"{chart.title}: {panel.title}"
+        made.append(Picture(title, png, width, height, legend, chart.description, chart.title))
     return made
+
+
+def panels_of(pictures: Iterable[Picture], most: int) -> list[tuple[str, list[Picture], int]]:
+    """Each chart's title, the first of its panels, and how many others it has."""
+    charts = [(title, list(own)) for title, own in groupby(pictures, key=lambda each: each.chart)]
+    return [(title, own[:most], len(own[most:])) for title, own in charts]
 
 
 def scorecard_cells(scorecard: ScorecardView) -> list[list[tuple[str, str]]]:

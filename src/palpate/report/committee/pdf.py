@@ -14,11 +14,15 @@ from palpate.report.committee import (
     Digest,
     Grid,
     Picture,
+    panels_of,
     plain_colour,
     scorecard_cells,
 )
 from palpate.report.scorecard import ScorecardView
 
+_COLUMN, _TALLEST = 3.3, 7.5
+"""Inches: how wide and how tall a chart may be."""
+_MOST_PANELS = 4
 NO_ANSWERS = "No audit of this run answers a question of the scorecard."
 
 
@@ -85,7 +89,7 @@ class _Pages:
 
     def grid(self, grid: Grid) -> list[Any]:
         rows = [[self.text(text, self._small) for text in row] for row in (grid.head, *grid.rows)]
-        more = [self.text(f"{grid.left_out} more rows are in the report.", self._small)] if grid.left_out else []
+        more = [self.text(f"{_more(grid.left_out, 'row')} in the report.", self._small)] if grid.left_out else []
         return [self.text(grid.title, self._heading), self._table(rows, first=1.6), *more]
 
     def _table(self, rows: list[list[Any]], *, first: float) -> Any:
@@ -102,17 +106,26 @@ class _Pages:
         return table
 
     def pictures(self, pictures: Iterable[Picture]) -> list[Any]:
-        """Two charts in a row, each with its legend."""
-        cells = [[self.text(each.title, self._small), self._image(each), self._legend(each)] for each in pictures]
-        rows = [[*cells[k : k + 2], *([""] if len(cells) == k + 1 else [])] for k in range(0, len(cells), 2)]
-        if not rows:
+        """The charts in two columns of about the same height, each with its legend; of many panels, the first."""
+        columns: list[list[Any]] = [[], []]
+        heights = [0.0, 0.0]
+        for title, panels, left_out in panels_of(pictures, _MOST_PANELS):
+            for picture in panels:
+                k = heights.index(min(heights))
+                gap = [self._platypus.Spacer(1, 8)] if columns[k] else []
+                columns[k] += [*gap, self.text(picture.title, self._small), self._image(picture), self._legend(picture)]
+                heights[k] += _COLUMN * picture.height / picture.width + 0.4
+            if left_out:
+                told = f"{title}: {_more(left_out, 'panel')} in the report and the slides."
+                columns[heights.index(max(heights))].append(self.text(told, self._small))
+        if not any(columns):
             return [self.text("The run has none of the charts that belong here.")]
-        table = self._platypus.Table(rows, colWidths=[3.5 * self._units.inch] * 2)
+        table = self._platypus.Table([columns], colWidths=[3.5 * self._units.inch] * 2)
         table.setStyle(self._platypus.TableStyle([("VALIGN", (0, 0), (-1, -1), "TOP")]))
         return [self.text("How good, and for whom", self._heading), table]
 
     def _image(self, picture: Picture) -> Any:
-        width = min(3.3, 2.9 * picture.width / picture.height) * self._units.inch
+        width = min(_COLUMN, _TALLEST * picture.width / picture.height) * self._units.inch
         return self._platypus.Image(io.BytesIO(picture.png), width=width, height=width * picture.height / picture.width)
 
     def _legend(self, picture: Picture) -> Any:
@@ -138,6 +151,10 @@ class _Pages:
             story += [*([self._platypus.PageBreak()] if story else []), fitted]
         document.build(story)
         return out.getvalue()
+
+
+def _more(n: int, what: str) -> str:
+    return f"1 more {what} is" if n == 1 else f"{n:,} more {what}s are"
 
 
 def _font() -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from palpate.registry import optional
-from palpate.report.committee import NO_LIMITS, Digest, Picture, scorecard_cells
+from palpate.report.committee import NO_LIMITS, Digest, Picture, panels_of, scorecard_cells
+
+_PANELS = 4
+"""On a slide."""
 
 
 def as_pptx(digest: Digest) -> bytes:
@@ -23,8 +27,9 @@ def as_pptx(digest: Digest) -> bytes:
         _table_slide(
             show, digest.table_one.title, list(digest.table_one.head), [list(row) for row in digest.table_one.rows]
         )
-    for picture in digest.pictures:
-        _picture_slide(show, picture)
+    for title, panels, _ in panels_of(digest.pictures, len(digest.pictures)):
+        for start in range(0, len(panels), _PANELS):
+            _picture_slide(show, f"{title} (continued)" if start else title, panels[start : start + _PANELS])
     slide = show.slides.add_slide(show.slide_layouts[1])
     slide.shapes.title.text = "Limits"
     slide.placeholders[1].text = "\n".join(digest.limits) or NO_LIMITS
@@ -57,18 +62,27 @@ def _table_slide(show: Any, title: str, head: list[str], rows: list[list[str]]) 
                 _sized(cell.text_frame, 11)
 
 
-def _picture_slide(show: Any, picture: Picture) -> None:
-    """A chart with its legend below and its description as the picture's alternative text."""
-    from pptx.util import Inches
+def _picture_slide(show: Any, title: str, panels: Sequence[Picture]) -> None:
+    """A chart with its legend below and its description as alternative text; up to four panels in two columns."""
+    from pptx.util import Inches, Pt
 
     slide = show.slides.add_slide(show.slide_layouts[5])
-    slide.shapes.title.text = picture.title
-    width = min(9.0, 4.6 * picture.width / picture.height)
-    shape = slide.shapes.add_picture(io.BytesIO(picture.png), Inches(5 - width / 2), Inches(1.4), width=Inches(width))
-    shape._element.nvPicPr.cNvPr.set("descr", picture.description)
+    slide.shapes.title.text = title
+    across, down = min(2, len(panels)), -(-len(panels) // 2)
+    broad, tall = 9.0 / across, 5.0 / down
+    for k, picture in enumerate(panels):
+        left, top = 0.5 + broad * (k % 2), 1.5 + tall * (k // 2)
+        width = min(broad - 0.1, (tall - 0.35) * picture.width / picture.height)
+        at = Inches(left + (broad - width) / 2)
+        shape = slide.shapes.add_picture(io.BytesIO(picture.png), at, Inches(top + 0.3), width=Inches(width))
+        shape._element.nvPicPr.cNvPr.set("descr", f"{picture.title}. {picture.description}")
+        if len(panels) > 1 or picture.title != title:
+            box = slide.shapes.add_textbox(Inches(left), Inches(top - 0.05), Inches(broad), Inches(0.3))
+            box.text_frame.text = picture.title.removeprefix(f"{title.removesuffix(' (continued)')}: ")
+            box.text_frame.paragraphs[0].font.size = Pt(12)
     box = slide.shapes.add_textbox(Inches(0.5), Inches(6.6), Inches(9), Inches(0.6))
     box.text_frame.word_wrap = True
-    _legend_runs(box.text_frame.paragraphs[0], picture)
+    _legend_runs(box.text_frame.paragraphs[0], panels[0])
 
 
 def _legend_runs(paragraph: Any, picture: Picture) -> None:

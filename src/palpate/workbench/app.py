@@ -1,0 +1,116 @@
+"""The application: the guard around the doors of all sections. A new section is one more name in `SECTIONS`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+from palpate.errors import PalpateError
+from palpate.files import make_folder
+from palpate.workbench import access, people, runs, whatif, words
+from palpate.workbench.guard import Guard
+from palpate.workbench.log import ActionLog
+from palpate.workbench.options import BenchOptions
+from palpate.workbench.pages import PageTexts, page_templates
+from palpate.workbench.people import Register
+from palpate.workbench.sections import Bench, BenchSection, Door, Visit
+from palpate.workbench.store import BenchStore
+
+SECTIONS: Sequence[BenchSection] = (runs.SECTION, words.SECTION, whatif.SECTION, access.SECTION)
+"""In the order of the navigation."""
+
+
+def make_bench(options: BenchOptions) -> Bench:
+    """Check the options, open the file of entries, and find the runs."""
+    options.check()
+    home = make_folder(options.home)
+    store = BenchStore(home / "entries.sqlite", [people.SCHEMA, *(each.schema for each in SECTIONS if each.schema)])
+    texts = PageTexts()
+    log = ActionLog(home / "actions.jsonl")
+    return Bench(options, store, Register(store), log, texts, page_templates(texts), SECTIONS)
+
+
+def make_app(bench: Bench) -> Guard:
+    """The application as a server runs it."""
+    doors = [door for section in bench.sections for door in section.doors]
+    routes = [Route(door.path, _endpoint(bench, door), methods=[door.method]) for door in doors]
+
+    def door_of(scope: Scope) -> Door | None:
+        for door, route in zip(doors, routes, strict=True):
+            if route.matches(scope)[0] == Match.FULL:
+                return door
+        return None
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        for section in bench.shared.values():
+            if hasattr(section, "close"):
+                section.close()
+        bench.store.close()
+
+    handlers = {HTTPException: _not_there(bench)}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), bench, door_of)
+
+
+def make_server(bench: Bench) -> uvicorn.Server:
+    """The server; it writes no log of its own, because paths and errors may hold anything."""
+    options = bench.options
+    config = uvicorn.Config(
+        make_app(bench),
+        host=options.host,
+        port=options.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=options.behind_proxy,
+        forwarded_allow_ips="127.0.0.1" if options.behind_proxy else None,
+        ssl_certfile=options.certificate,
+        ssl_keyfile=options.key,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=5,
+        limit_concurrency=500,
+    )
+    return uvicorn.Server(config)
+
+
+def _endpoint(bench: Bench, door: Door) -> Callable[[Request], Awaitable[Response]]:
+    """What Starlette calls for a door; the work is done in a thread."""
+
+    async def answer(request: Request) -> Response:
+        visit = Visit(bench, request)
+        session = request.state.session
+        if not door.public and session is None:
+            return visit.go("/enter")
+        if door.roles and not door.public and not session.person.may(door.roles):
+            visit.log("refused", why="role", door=door.path)
+            return visit.page("problem.html.j2", status=403, problem=bench.texts("refused.role"))
+        try:
+            return await run_in_threadpool(door.opens, visit)
+        except PalpateError as error:
+            return visit.page("problem.html.j2", status=400, problem=str(error))
+        except HTTPException:
+            raise
+        except Exception as error:
+            # Its text may quote a note, and the server would print it: the log has its kind only.
+            bench.log.write("failed", why=type(error).__name__, door=door.path)
+            return HTMLResponse(bench.render("refused.html.j2", why=bench.texts("refused.failed")), 500)
+
+    return answer
+
+
+def _not_there(bench: Bench) -> Callable[[Request, Exception], Response]:
+    def answer(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return HTMLResponse(bench.render("refused.html.j2", why=bench.texts("refused.path")), status)
+
+    return answer

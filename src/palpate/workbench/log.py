@@ -1,0 +1,61 @@
+"""The log of actions: who did what, when, and what was refused. It never has text of notes, words or reasons.
+
+One line of JSON per action, in a file that only its owner can read. Values are names, numbers and fixed words:
+
+    {"at": "2026-11-17T16:08:03Z", "did": "entered", "who": "Dr. A"}
+    {"at": "2026-11-17T16:08:26Z", "did": "refused", "why": "host", "who": null, "door": "/runs"}
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from palpate.files import make_folder, make_private_file
+
+LARGEST = 20_000_000
+"""Bytes after which the log is set aside as `actions.1.jsonl` and begun anew, so that nobody can fill the disk."""
+_LONGEST = 120
+
+
+class ActionLog:
+    """Writes the log.
+
+    >>> import tempfile
+    >>> log = ActionLog(Path(tempfile.mkdtemp()) / "actions.jsonl")
+    >>> log.write("rated", who="Dr. A", item=3)
+    >>> [(line["did"], line["who"], line["item"]) for line in log.lines()]
+    [('rated', 'Dr. A', 3)]
+    """
+
+    def __init__(self, path: Path) -> None:
+        make_folder(path.parent)
+        make_private_file(path)
+        self.path = path
+        self._lock = threading.Lock()
+
+    def write(self, did: str, **values: str | int | float | bool | None) -> None:
+        """Add a line; texts are cut, and what would break a line is escaped."""
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        shown = {key: value[:_LONGEST] if isinstance(value, str) else value for key, value in values.items()}
+        line = json.dumps({"at": at, "did": did, **shown}) + "\n"
+        with self._lock:
+            if self.path.stat().st_size > LARGEST:
+                self.path.replace(self.path.with_name("actions.1.jsonl"))
+                make_private_file(self.path)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line)
+
+    def lines(self, last: int = 200) -> list[dict[str, Any]]:
+        """The last lines, newest first."""
+        return list(self._newest(last))
+
+    def _newest(self, last: int) -> Iterator[dict[str, Any]]:
+        with self._lock:
+            written = self.path.read_text(encoding="utf-8").splitlines()
+        for line in reversed(written[-last:]):
+            yield json.loads(line)

@@ -1,0 +1,154 @@
+"""The runs that the workbench was started with, or made itself; found by a short name, never by a path from outside."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from palpate.config import load_config
+from palpate.errors import InputError, RunError
+from palpate.report.html import render
+from palpate.report.scorecard import ScorecardView, view_scorecard
+from palpate.results import AuditResult
+from palpate.run.directory import RunDirectory
+from palpate.workbench.options import BenchOptions
+
+_NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
+_TEXT_TABLES = ("texts",)
+"""Tables of results that hold notes."""
+
+
+class ShelvedRun(NamedTuple):
+    """A run as the pages show it."""
+
+    name: str
+    path: Path
+    manifest: Mapping[str, Any]
+    results: Sequence[AuditResult]
+
+    @property
+    def title(self) -> str:
+        """What the run is called in its report."""
+        return str(self.manifest.get("title") or self.name)
+
+    @property
+    def models(self) -> list[str]:
+        """The models, an ensemble as one."""
+        entries = self.manifest.get("models") or []
+        return list(dict.fromkeys(str(entry.get("ensemble") or entry.get("name")) for entry in entries))
+
+    @property
+    def has_text(self) -> bool:
+        """Whether its results hold text of notes."""
+        return bool(self.manifest.get("include_text"))
+
+    def scorecard(self) -> ScorecardView | None:
+        """Questions x models."""
+        return view_scorecard(self.results, self.manifest)
+
+
+class RunShelf:
+    """All runs by name; one is read when it is first looked at, and again when it has changed."""
+
+    def __init__(self, options: BenchOptions) -> None:
+        self._show_notes = options.show_notes
+        self._paths: dict[str, Path] = {}
+        self._read: dict[str, tuple[float, ShelvedRun]] = {}
+        self._reports: dict[str, tuple[float, str]] = {}
+        self._lock = threading.Lock()
+        for path in options.runs:
+            self.add(path)
+        for path in sorted((options.home / "runs").glob("*/manifest.json")):
+            self.add(path.parent)
+
+    def add(self, path: Path) -> str:
+        """Put a run on the shelf; returns its name here."""
+        if not path.is_dir():
+            raise RunError("this is not a run directory", file=path)
+        RunDirectory(path).read_manifest()
+        whole = path.absolute()
+        stem = _NOT_IN_A_NAME.sub("-", whole.name if whole.name != "run" else f"{whole.parent.name}-run").strip(".-")
+        with self._lock:
+            known = next((name for name, other in self._paths.items() if other == whole), None)
+            if known is not None:
+                return known
+            names = (f"{stem or 'run'}{'' if k == 1 else f'-{k}'}" for k in range(1, len(self._paths) + 2))
+            name = next(each for each in names if each not in self._paths)
+            self._paths[name] = whole
+            return name
+
+    @property
+    def paths(self) -> Mapping[str, Path]:
+        """Where the runs are, by name."""
+        return dict(self._paths)
+
+    def get(self, name: str) -> ShelvedRun | None:
+        """A run, or None where there is none of this name."""
+        path = self._paths.get(name)
+        if path is None:
+            return None
+        changed = (path / "manifest.json").stat().st_mtime
+        with self._lock:
+            if name not in self._read or self._read[name][0] != changed:
+                directory = RunDirectory(path)
+                run = ShelvedRun(name, path, directory.read_manifest(), directory.read_results())
+                self._read[name] = (changed, run)
+            return self._read[name][1]
+
+    def all(self) -> tuple[list[ShelvedRun], list[str]]:
+        """The runs that can be read, newest first, and a sentence for each other."""
+        found, problems = [], []
+        for name in self._paths:
+            try:
+                run = self.get(name)
+            except (InputError, OSError) as error:
+                problems.append(f"{name}: {_without_folders(error)}")
+            else:
+                found += [run] if run is not None else []
+        return sorted(found, key=lambda run: str(run.manifest.get("created") or ""), reverse=True), problems
+
+    def report(self, run: ShelvedRun) -> str:
+        """The report; without text of notes unless notes may be shown."""
+        file = run.path / "report.html"
+        if file.is_file() and (self._show_notes or not run.has_text):
+            return file.read_text(encoding="utf-8")
+        changed = (run.path / "manifest.json").stat().st_mtime
+        if run.name not in self._reports or self._reports[run.name][0] != changed:
+            manifest = {**run.manifest, "include_text": run.has_text and self._show_notes}
+            html = render(manifest, run.results, gate=RunDirectory(run.path).read_gate())
+            self._reports[run.name] = (changed, html)
+        return self._reports[run.name][1]
+
+    def files(self, run: ShelvedRun) -> list[str]:
+        """What may be downloaded: results, scorecard, gate; with text only if notes may be shown."""
+        return sorted(self._files(run))
+
+    def _files(self, run: ShelvedRun) -> Iterator[str]:
+        shown = self._show_notes or not run.has_text
+        for name in ("manifest.json", "scorecard.json", "gate.json", "junit.xml"):
+            if (run.path / name).is_file():
+                yield name
+        if shown and (run.path / "report.html").is_file():
+            yield "report.html"
+        for file in (run.path / "results").glob("*.*"):
+            with_text = file.suffix == ".json" or any(file.stem.endswith(f".{name}") for name in _TEXT_TABLES)
+            if file.is_file() and not file.name.startswith(".") and (shown or not with_text):
+                yield f"results/{file.name}"
+
+
+def _without_folders(error: Exception) -> str:
+    """An error's sentence without the machine's paths."""
+    return error.problem if isinstance(error, InputError) else "cannot be read"
+
+
+def find_config(options: BenchOptions) -> Path | None:
+    """The configuration that was named, or the one beside the first run: `NAME.yaml` of `NAME-run`, or `audit.yaml`."""
+    if options.config is not None:
+        load_config(options.config)
+        return options.config
+    first = options.runs[0].absolute()
+    names = [first.name.removesuffix("-run"), "audit"] if first.name.endswith("-run") else ["audit"]
+    return next((file for name in names if (file := first.parent / f"{name}.yaml").is_file()), None)

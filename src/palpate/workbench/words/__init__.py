@@ -1,0 +1,251 @@
+"""Rate words: what raters see (one word at a time, or a ranked list), and what the coordinator sees.
+
+Nobody sees another's scores: a rater's pages are about the rater alone, and the coordinator's show counts and
+agreement. The sheet that is exported is the one that the audit `vocabulary` reads.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from palpate.data.lexicons import read_words, write_rating_sheet
+from palpate.errors import InputError
+from palpate.workbench.jobs import can_run, jobs_of, run_again
+from palpate.workbench.notes import notes_of
+from palpate.workbench.people import COORDINATOR, RATER
+from palpate.workbench.runs import attachment, shelf_of
+from palpate.workbench.sections import Bench, BenchSection, Door, Visit
+from palpate.workbench.words import ratings
+from palpate.workbench.words.ratings import WordSheet
+
+_AUDIT = "vocabulary"
+_BOTH = (COORDINATOR, RATER)
+_LONGEST_LIST = 100_000
+
+
+def _sheet(visit: Visit) -> WordSheet:
+    found = ratings.sheet_of(visit.bench.store, int(visit.path["sheet"]))
+    if found is None:
+        raise HTTPException(404)
+    return found
+
+
+# --- raters -------------------------------------------------------------------------------------------------
+
+
+def _list(visit: Visit) -> Response:
+    store, person = visit.bench.store, visit.person
+    found = ratings.sheets(store)
+    is_rater, is_coordinator = RATER in person.roles, COORDINATOR in person.roles
+    return visit.page(
+        "words/sheets.html.j2",
+        sheets=[(sheet, len(ratings.scores_of(store, sheet.id, person.id))) for sheet in found],
+        is_rater=is_rater,
+        is_coordinator=is_coordinator,
+        runs=_runs_with_words(visit.bench) if is_coordinator else [],
+        instruction=visit.bench.texts("words.instruction"),
+    )
+
+
+def _rate_page(visit: Visit) -> Response:
+    sheet, person = _sheet(visit), visit.person
+    scores = ratings.scores_of(visit.bench.store, sheet.id, person.id)
+    order = ratings.own_order(sheet, person.id)
+    asked = visit.query("at")
+    at = int(asked) if asked.isdecimal() and int(asked) < len(order) else _next(order, scores, -1)
+    notes = notes_of(visit.bench)
+    values: dict[str, Any] = {
+        "sheet": sheet,
+        "at": at,
+        "word": sheet.words[order[at]],
+        "score": scores.get(order[at]),
+        "done": len(scores),
+        "scale": range(ratings.LOW, ratings.HIGH + 1),
+        "entry": secrets.token_hex(8),
+        "examples": () if notes is None else notes.examples(sheet.words[order[at]]),
+        "said": visit.query("said") if visit.query("said") in ("saved", "undone", "nothing") else "",
+    }
+    return visit.page("words/one.html.j2" if visit.is_part else "words/rate.html.j2", **values)
+
+
+def _next(order: list[int], scores: dict[int, float], after: int) -> int:
+    """The next word without a score, from here on and then from the start; the last one where all have one."""
+    here = [k for k, place in enumerate(order) if place not in scores]
+    return next((k for k in here if k > after), here[0] if here else len(order) - 1)
+
+
+def _rate(visit: Visit) -> Response:
+    sheet, person, store = _sheet(visit), visit.person, visit.bench.store
+    order = ratings.own_order(sheet, person.id)
+    at = visit.number("at", low=0, high=len(order) - 1)
+    score = visit.number("score", low=ratings.LOW, high=ratings.HIGH)
+    ratings.rate(store, sheet, person.id, {order[at]: float(score)}, visit.field("entry", longest=64))
+    visit.log("rated", sheet=sheet.id, item=order[at])
+    following = _next(order, ratings.scores_of(store, sheet.id, person.id), at)
+    return visit.go(f"/words/{sheet.id}?at={following}&said=saved")
+
+
+def _undo(visit: Visit) -> Response:
+    sheet, person = _sheet(visit), visit.person
+    place = ratings.undo(visit.bench.store, sheet, person.id)
+    visit.log("took back", sheet=sheet.id, item=place)
+    if visit.field("where") == "list":
+        return visit.go(f"/words/{sheet.id}/list")
+    at = 0 if place is None else ratings.own_order(sheet, person.id).index(place)
+    return visit.go(f"/words/{sheet.id}?at={at}&said={'nothing' if place is None else 'undone'}")
+
+
+def _list_page(visit: Visit) -> Response:
+    sheet, person = _sheet(visit), visit.person
+    scores = ratings.scores_of(visit.bench.store, sheet.id, person.id)
+    order = ratings.ranking(sheet, person.id, scores)
+    moved = visit.query("moved")
+    values: dict[str, Any] = {
+        "sheet": sheet,
+        "rows": [(place, sheet.words[place], scores.get(place)) for place in order],
+        "ranked": len(scores) == len(order),
+        "entry": secrets.token_hex(8),
+        "moved": int(moved) if moved.isdecimal() else -1,
+        "how": visit.query("how") if visit.query("how") in ("up", "down", "to") else "",
+    }
+    return visit.page("words/order.html.j2" if visit.is_part else "words/list.html.j2", **values)
+
+
+def _move(visit: Visit) -> Response:
+    sheet, person, store = _sheet(visit), visit.person, visit.bench.store
+    last = len(sheet.words) - 1
+    place = visit.number("place", low=0, high=last)
+    order = ratings.ranking(sheet, person.id, ratings.scores_of(store, sheet.id, person.id))
+    here, how = order.index(place), visit.field("how", longest=10)
+    if how == "to":
+        there = visit.number("to", low=1, high=last + 1) - 1
+    else:
+        there = max(here - 1, 0) if how == "up" else min(here + 1, last)
+    order.insert(there, order.pop(here))
+    ratings.rate(store, sheet, person.id, ratings.spaced(order), visit.field("entry", longest=64))
+    visit.log("ranked", sheet=sheet.id, item=place)
+    return visit.go(f"/words/{sheet.id}/list?moved={place}&how={how if how in ('up', 'down') else 'to'}")
+
+
+# --- the coordinator ----------------------------------------------------------------------------------------
+
+
+def _runs_with_words(bench: Bench) -> list[str]:
+    return [run.name for run in shelf_of(bench).all()[0] if _AUDIT in (run.manifest.get("audits") or {})]
+
+
+def _words_of_run(bench: Bench, name: str) -> list[str]:
+    """The words that a run's audit scored, those that clinicians rated first."""
+    run = shelf_of(bench).get(name)
+    result = None if run is None else next((each for each in run.results if each.audit == _AUDIT), None)
+    if result is None:
+        raise InputError("this run has no audit of words")
+    rows = result.estimates.filter(metric="sensitivity")
+    return [str(word) for word in rows["group"].unique(maintain_order=True).to_list()]
+
+
+def _make(visit: Visit) -> Response:
+    source = visit.field("source", longest=20)
+    if source == "run":
+        words = _words_of_run(visit.bench, visit.field("run", longest=200))
+    elif source == "file":
+        words = _words_of_file(*visit.file("file"))
+    else:
+        words = [line for line in visit.field("words", longest=_LONGEST_LIST).splitlines() if line.strip()]
+    instruction = " ".join(visit.field("instruction", longest=2_000).split())
+    title = visit.field("title", longest=200)
+    number = ratings.make_sheet(visit.bench.store, title, instruction or visit.bench.texts("words.instruction"), words)
+    visit.log("made a sheet", sheet=number, words=len(words))
+    return visit.go(f"/words/{number}/progress")
+
+
+def _words_of_file(name: str, content: bytes) -> list[str]:
+    """The words of a sheet or a list, read as the audit reads it."""
+    ending = next((each for each in (".csv", ".tsv", ".txt", ".jsonl") if name.lower().endswith(each)), None)
+    if ending is None:
+        raise InputError("a list of words is a .csv, .tsv, .jsonl or .txt file")
+    with tempfile.TemporaryDirectory(prefix="palpate-") as folder:
+        path = Path(folder) / f"words{ending}"
+        path.write_bytes(content)
+        try:
+            return list(read_words(path))
+        except InputError as error:
+            raise InputError(error.problem, row=error.row, column=error.column, hint=error.hint) from None
+
+
+def _progress(visit: Visit) -> Response:
+    sheet, bench = _sheet(visit), visit.bench
+    raters, table = ratings.table_of(bench.store, sheet)
+    done = {person: int((table[:, k] == table[:, k]).sum()) for k, person in enumerate(raters)}
+    people = [each for each in bench.register.everybody() if RATER in each.roles or each.id in done]
+    jobs = [job for job in jobs_of(bench).jobs if job.audit == _AUDIT]
+    values: dict[str, Any] = {
+        "sheet": sheet,
+        "people": [(person, done.get(person.id, 0)) for person in people],
+        "agreement": ratings.agreement(table),
+        "can_run": can_run(bench, _AUDIT),
+        "job": jobs[-1] if jobs else None,
+    }
+    return visit.page("words/agreement.html.j2" if visit.is_part else "words/progress.html.j2", **values)
+
+
+def _close(visit: Visit) -> Response:
+    sheet = _sheet(visit)
+    ratings.close_sheet(visit.bench.store, sheet.id, closed=not sheet.closed)
+    visit.log("closed a sheet" if not sheet.closed else "opened a sheet", sheet=sheet.id)
+    return visit.go(f"/words/{sheet.id}/progress")
+
+
+def write_sheet(bench: Bench, sheet: WordSheet, path: Path) -> None:
+    """The ratings so far as the sheet that the audit reads; a rater without a score has no column."""
+    raters, table = ratings.table_of(bench.store, sheet)
+    if not raters:
+        raise InputError("nobody has rated a word of this sheet yet")
+    names = {person.id: person.name for person in bench.register.everybody()}
+    write_rating_sheet(path, sheet.words, [names[rater] for rater in raters], scores=table, overwrite=True)
+
+
+def _export(visit: Visit) -> Response:
+    sheet = _sheet(visit)
+    with tempfile.TemporaryDirectory(prefix="palpate-") as folder:
+        path = Path(folder) / "ratings.csv"
+        write_sheet(visit.bench, sheet, path)
+        content = path.read_bytes()
+    visit.log("exported ratings", sheet=sheet.id)
+    return Response(content, media_type="text/csv", headers=attachment(f"ratings-{sheet.id}.csv"))
+
+
+def _audit(visit: Visit) -> Response:
+    sheet = _sheet(visit)
+    path = visit.bench.options.home.absolute() / f"ratings-{sheet.id}.csv"
+    write_sheet(visit.bench, sheet, path)
+    run_again(visit.bench, _AUDIT, {"raters": str(path)})
+    visit.log("started an audit", audit=_AUDIT, sheet=sheet.id)
+    return visit.go(f"/words/{sheet.id}/progress")
+
+
+_ONLY = (COORDINATOR,)
+SECTION = BenchSection(
+    "words",
+    (
+        Door("GET", "/words", _list, roles=_BOTH),
+        Door("POST", "/words", _make, roles=_ONLY, largest=2_000_000),
+        Door("GET", "/words/{sheet:int}", _rate_page, roles=(RATER,)),
+        Door("POST", "/words/{sheet:int}/rate", _rate, roles=(RATER,)),
+        Door("POST", "/words/{sheet:int}/undo", _undo, roles=(RATER,)),
+        Door("GET", "/words/{sheet:int}/list", _list_page, roles=(RATER,)),
+        Door("POST", "/words/{sheet:int}/move", _move, roles=(RATER,)),
+        Door("GET", "/words/{sheet:int}/progress", _progress, roles=_ONLY),
+        Door("POST", "/words/{sheet:int}/close", _close, roles=_ONLY),
+        Door("GET", "/words/{sheet:int}/ratings.csv", _export, roles=_ONLY),
+        Door("POST", "/words/{sheet:int}/audit", _audit, roles=_ONLY),
+    ),
+    roles=_BOTH,
+    schema=ratings.SCHEMA,
+)

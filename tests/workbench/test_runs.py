@@ -1,0 +1,85 @@
+"""The pages of runs: what they show is what the run has."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from palpate.commands.audit import audit
+from palpate.commands.history import as_csv, history
+from palpate.workbench.options import BenchOptions
+from palpate.workbench.shelf import RunShelf, find_config
+
+from .server import Served
+
+
+def test_the_list_the_scorecard_and_the_report(served: Served, project: Path) -> None:
+    member = served.member("Ann", "viewer")
+    name = f"{project.name}-run"
+    assert f"/runs/of/{name}" in member.get("/runs").text
+    page = member.get(f"/runs/of/{name}").text
+    assert "Does it separate patients better than chance?" in page
+    report = member.get(f"/runs/of/{name}/report")
+    assert report.text == (project / "run" / "report.html").read_text(encoding="utf-8")
+    assert "sandbox allow-scripts" in report.headers["content-security-policy"]
+    assert report.headers["cache-control"] == "no-store"
+
+
+def test_runs_side_by_side_and_over_time(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "run", tmp_path / "later")
+    with Served(project / "run", tmp_path / "later", folder=tmp_path / "bench") as served:
+        member = served.member("Ann", "viewer")
+        page = member.get("/runs/compare", params={"run": [f"{project.name}-run", "later"]}).text
+        assert page.count('<th scope="col">') == 5  # the question, and two models of two runs
+        assert member.get("/runs/compare").status_code == 400
+        assert member.get("/runs/compare", params={"run": "nothing"}).status_code == 404
+        table = member.get("/runs/history/table", params={"metric": "auroc", "model": "lr"}).text
+        assert table.count("\n") == 3
+        assert "History of AUROC" in member.get("/runs/history/page").text
+        wrong = member.get("/runs/history", params={"metric": "auroK"}).text
+        assert "no run has a metric" in wrong
+    assert as_csv(history([project / "run"])).startswith("run,")
+
+
+def test_notes_in_a_report_are_shown_only_if_asked(project: Path, tmp_path: Path) -> None:
+    text = (project / "audit.yaml").read_text() + "include_text: true\n"
+    (project / "text.yaml").write_text(text)
+    run = audit(project / "text.yaml", out=tmp_path / "run").run.path
+    secret = "secretnote"
+    for show in (False, True):
+        with Served(run, folder=tmp_path / f"bench{show}", show_notes=show) as served:
+            member = served.member("Ann", "viewer")
+            name = f"{tmp_path.name}-run"
+            shown = [member.get(f"/runs/of/{name}").text, member.get(f"/runs/of/{name}/report").text]
+            files = [member.get(f"/runs/of/{name}/files/{each}").content for each in served_files(served, name)]
+            assert (secret in "".join(shown)) is False or show
+            assert any(secret.encode() in each for each in files) is False or show
+            assert secret not in served.logged()
+
+
+def served_files(served: Served, name: str) -> list[str]:
+    shelf = RunShelf(served.options)
+    run = shelf.get(name)
+    assert run is not None
+    return shelf.files(run)
+
+
+def test_a_configuration_is_found_beside_the_run(tmp_path: Path, project: Path) -> None:
+    assert find_config(BenchOptions(runs=(project / "run",))) == project / "audit.yaml"
+    (tmp_path / "mine.yaml").write_text("")
+    assert find_config(BenchOptions(runs=(tmp_path / "mine-run",))) == tmp_path / "mine.yaml"
+    assert find_config(BenchOptions(runs=(tmp_path / "other",))) is None
+
+
+@pytest.mark.parametrize("damage", ["", "{"])
+def test_a_damaged_run_does_not_hide_the_others(project: Path, tmp_path: Path, damage: str) -> None:
+    shutil.copytree(project / "run", tmp_path / "broken")
+    for file in (tmp_path / "broken" / "results").glob("*.json"):
+        file.write_text(damage)
+    with Served(project / "run", tmp_path / "broken", folder=tmp_path / "bench") as served:
+        page = served.member("Ann", "viewer").get("/runs").text
+        assert "broken: the file is damaged" in page
+        assert str(tmp_path) not in page
+        assert f"{project.name}-run" in page

@@ -1,0 +1,167 @@
+"""What if: the pages' numbers are the models' own, changes do what they say, and nothing is stored unless asked."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import palpate
+from palpate.cases.edits import splice
+from palpate.errors import InputError
+from palpate.workbench.whatif import compare, highlights
+from palpate.workbench.whatif.answers import ModelAnswer, WordWeights, word_spans
+from palpate.workbench.whatif.changes import WantedChange, change_note, difference_edits, sentences
+from palpate.workbench.whatif.playground import fill_template
+
+from .server import Member, Served
+
+NOTE = "63 year old man with cough and sepsis. Temp 98.6. He is Stable.\nFever since Monday"
+
+
+def numbers(page: str) -> list[float]:
+    return [float(found) for found in re.findall(r'data-p="([^"]+)"', page)]
+
+
+def ask(member: Member, **fields: object) -> str:
+    answer = member.send("/whatif", note=NOTE, **fields)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def test_the_answers_are_those_of_the_models(served: Served, project: Path) -> None:
+    member = served.member("Ann", "viewer")
+    page = ask(member, word="fever", replacement="chills", to="gender=female", sentence="temp", highlights="1")
+    changed = "63 year old woman with cough and sepsis. She is Stable.\nChills since Monday"
+    wanted = []
+    for name in ("lr", "small"):
+        model = palpate.load_model(f"palpate:{project}/models/{name}")
+        wanted += model.predict([NOTE, changed]).ravel().tolist()
+    assert numbers(page) == wanted  # to the last bit
+    assert "The word was changed in 1 places" in page
+    assert "Sentence 2 was left out" in page
+    assert "What lr looks at" in page
+
+
+def test_nothing_is_stored_unless_asked(served: Served) -> None:
+    ann, bob = served.member("Ann", "viewer"), served.member("Bob", "viewer")
+    ask(ann, word="fever", replacement="chills")
+    stored = b"".join(path.read_bytes() for path in served.options.home.iterdir())
+    assert b"sepsis" not in stored
+    ann.send("/whatif/keep", title="Mine", note=NOTE, changed="other")
+    assert "Mine" in ann.get("/whatif").text
+    assert "since Monday" in ann.get("/whatif/kept/1").text
+    assert bob.get("/whatif/kept/1").status_code == 404
+    assert bob.send("/whatif/kept/1/forget").status_code == 404
+    ann.send("/whatif/kept/1/forget")
+    assert ann.get("/whatif/kept/1").status_code == 404
+    assert "sepsis" not in served.logged()
+
+
+@pytest.mark.parametrize("show", [False, True])
+def test_notes_of_the_cohort_are_chosen_only_if_shown(project: Path, tmp_path: Path, show: bool) -> None:
+    with Served(project / "run", folder=tmp_path / "bench", show_notes=show) as served:
+        member = served.member("Ann", "viewer")
+        assert ("secretnote2" in member.get("/whatif?case=c2").text) is show
+        assert "secretnote" not in served.logged()
+        if show:
+            assert member.get("/whatif?case=nobody").status_code == 400
+            assert "secretnote" in member.get("/whatif?case=random").text
+
+
+def test_script_in_a_note_is_text(served: Served) -> None:
+    member = served.member("Ann", "viewer")
+    page = member.send("/whatif", note="<script>alert(1)</script> fever", word="fever", replacement="<img src=x>").text
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "&lt;img src=x&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"note": " "}, "write or choose a note"),
+        ({"to": "gender=robot"}, "no group"),
+        ({"to": "shoes=red"}, "unknown characteristic"),
+        ({"sentence": "99"}, "has 4 sentences"),
+        ({"sentence": "unicorn"}, "no sentence"),
+        ({"threshold": "2"}, "from 0 to 1"),
+        ({"threshold": "nan"}, "from 0 to 1"),
+        ({"note": "x" * 100_001}, "more than 100,000"),
+    ],
+)
+def test_what_is_wrong_is_said(served: Served, fields: dict[str, str], says: str) -> None:
+    answer = served.member("Ann", "viewer").send("/whatif", **{"note": NOTE, **fields})
+    assert answer.status_code == 400
+    assert says in answer.text
+
+
+def test_thresholds_and_crossings() -> None:
+    answer = ModelAnswer("m", ("a", "b"), np.asarray([[0.4, 0.9], [0.6, 0.2]]), 0.5, False, 0.01)
+    rows = compare([answer, answer._replace(problem="no")])
+    assert [(row.label, row.crossing) for row in rows] == [("a", "up"), ("b", "down")]
+    assert rows[0].change == pytest.approx(0.2)
+    many = ModelAnswer("m", tuple("abcdefghijklmno"), np.zeros((2, 15)), 0.5, False, 0.0)
+    assert len(compare([many])) == 10
+
+
+def test_a_word_that_matters_is_highlighted(served: Served) -> None:
+    from palpate.workbench.whatif import models_of
+
+    found = models_of(served.bench).weights("lr", NOTE, 0)
+    assert found is not None
+    words = {NOTE[s:e]: score for s, e, score in zip(found.start, found.end, found.score, strict=True)}
+    model = served.bench.shared["models"]
+    for word in ("sepsis", "Stable"):
+        with_it, without = model.ask([NOTE, NOTE.replace(word, "")])[0].p[:, 0]
+        assert words[word] == pytest.approx(with_it - without)
+    assert words["sepsis"] > 0 > words["Stable"]
+    assert models_of(served.bench).weights("nobody", NOTE, 0) is None
+
+
+@given(st.text(max_size=80))
+def test_pieces_make_the_text_again(text: str) -> None:
+    start, end = word_spans(text)
+    score = np.linspace(-1, 1, len(start))
+    assert "".join(part.text for part in highlights(text, WordWeights("occlusion", start, end, score))) == text
+
+
+@given(st.text(alphabet="ab. \n", max_size=40), st.text(alphabet="ab. \n", max_size=40))
+def test_differences_turn_one_text_into_the_other(note: str, changed: str) -> None:
+    assert splice(note, difference_edits(note, changed)) == changed
+
+
+@given(st.text(alphabet="aB1. \n!?", max_size=60))
+def test_sentences_do_not_overlap(text: str) -> None:
+    found = sentences(text)
+    assert all(a < b <= c for (a, b), (c, _) in pairwise(found))
+    covered = "".join(text[a:b] for a, b in found)
+    assert sum(c.isalnum() for c in covered) == sum(c.isalnum() for c in text)
+
+
+def test_changes_are_made_one_after_the_other() -> None:
+    changed = change_note(NOTE, WantedChange(word="COUGH", replacement="fall", characteristic="age", group="80"))
+    assert changed.text.startswith("80 year old man with fall and sepsis")
+    assert [key for key, _ in changed.told] == ["replaced", "changed"]
+
+
+def test_a_template_is_filled_and_answered(served: Served, project: Path) -> None:
+    member = served.member("Ann", "viewer")
+    form = {"suite": "ade", "template": "[He|She] has {finding}.", "own": "finding: fever, sepsis"}
+    page = member.send("/whatif/templates", **form).text
+    texts = ["He has fever.", "He has sepsis.", "She has fever.", "She has sepsis."]
+    assert fill_template(form["template"], "ade", form["own"]) == texts
+    model = palpate.load_model(f"palpate:{project}/models/lr")
+    for text, p in zip(texts, model.predict(texts).ravel(), strict=True):
+        assert f'<th scope="row">{text}</th>' in page
+        assert f"{p:.3f}" in page
+    for wrong in ({"template": "{nothing}"}, {"template": ""}, {"own": "no colon"}, {"suite": "../x"}):
+        assert member.send("/whatif/templates", **{**form, **wrong}).status_code == 400
+    assert len(fill_template("I took {drug} and {effect}.", "ade", "")) == 60
+    with pytest.raises(InputError):
+        fill_template("{a}", "ade", "")
