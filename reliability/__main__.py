@@ -1,4 +1,4 @@
-"""`python -m reliability fuzz|kills|disks|soak|supply`: see the modules, which are imported when they are asked for."""
+"""`python -m reliability fuzz|kills|disks|soak|supply|lock|weaknesses`: see the modules, imported when asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -24,7 +25,15 @@ def _parser() -> argparse.ArgumentParser:
     for trial in (fuzzing, killing, failing):
         trial.add_argument("--seed", type=int, default=0)
         trial.add_argument("--minutes", type=float, default=600.0, help="end after so many")
-    trials.add_parser("supply", help="what is installed: build/sbom.json and build/licences.txt")
+    soaking = trials.add_parser(
+        "soak", help="run after run in one process: memory, files, processes and ports stay as they are"
+    )
+    soaking.add_argument("--minutes", type=float, default=60.0)
+    supplying = trials.add_parser("supply", help="what is installed: build/sbom.json and build/licences.txt")
+    supplying.add_argument("--out", type=Path, default=Path("build"))
+    locking = trials.add_parser("lock", help="hashes of the development environment: requirements/dev.txt")
+    locking.add_argument("--torch", default="torch", help="the requirement for torch, such as torch==2.13.0")
+    trials.add_parser("weaknesses", help="known weaknesses of what is in the lock, by pip-audit")
     return parser
 
 
@@ -46,9 +55,17 @@ def _tried(chosen: argparse.Namespace) -> tuple[dict[str, Any], bool]:
 
         found = fail_writes(chosen.tries, seed=chosen.seed, minutes=chosen.minutes)
         return found, bool(found["wrong"])
-    from reliability.supply import write_supply
+    if chosen.trial == "soak":
+        from reliability.soak import soak
 
-    return write_supply(), False
+        found = soak(chosen.minutes)
+        return found, bool(found["wrong"])
+    from reliability.supply import look_up_weaknesses, write_lock, write_supply
+
+    if chosen.trial == "weaknesses":
+        found = look_up_weaknesses()
+        return found, bool(found["weaknesses"])
+    return (write_lock(chosen.torch) if chosen.trial == "lock" else write_supply(chosen.out)), False
 
 
 def main() -> int:

@@ -252,8 +252,8 @@ def fuzz_apart(
 
     The next process goes on after such a file.
     """
-    began, first, ended, findings = time.monotonic(), 0, 0, []
-    grown = 0
+    began, first, ended, grown = time.monotonic(), 0, 0, 0
+    findings: list[str] = []
     with tempfile.TemporaryDirectory(prefix="palpate-fuzz-") as scratch:
         place, out = Path(scratch) / "place", Path(scratch) / "out"
         while first < n and (left := minutes - (time.monotonic() - began) / 60) > 0:

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import shutil
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def _frame(content: bytes) -> pl.DataFrame | None:
     return frame
 
 
-def _as_parquet(columns: dict[str, list[object]]) -> bytes:
+def _as_parquet(columns: Mapping[str, object]) -> bytes:
     out, frame = io.BytesIO(), _frame(json.dumps(columns).encode())
     if frame is not None:
         frame.write_parquet(out)

@@ -38,6 +38,7 @@ def kill_runs(n: int, *, way: str = "local", seed: int = 0, minutes: float = 600
                 differ += 1
                 shutil.copytree(folder, Path("build") / "different" / f"{way}{runs}", dirs_exist_ok=True)
             runs += 1
+            print(f"{stages.total()} kills, {runs} runs, {differ} differences, {orphans} orphans", flush=True)
             shutil.rmtree(folder)
     counts = {"kills": stages.total(), "runs": runs, "differences": differ, "orphans": orphans}
     return {"way": way, **counts, "exit_codes": dict(codes), "killed_while": dict(stages)}

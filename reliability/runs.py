@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 _MODEL = """
 import time
@@ -37,7 +38,7 @@ audits:
   performance: {n_replicates: 100}
   vocabulary: {words: [fever, ill], n_replicates: 100, filters: [unigram]}
 """
-_SECONDS_TO_END = 300
+_SECONDS_TO_END = 1800
 ALONE = "alone"
 
 
@@ -167,12 +168,8 @@ def _know_scripts(made: str) -> None:
 
     from palpate.report.html import chart_scripts
 
-    make = vl_convert.javascript_bundle
-    vl_convert.javascript_bundle = lambda _: made
-    try:
+    with patch.object(vl_convert, "javascript_bundle", return_value=made):
         chart_scripts()
-    finally:
-        vl_convert.javascript_bundle = make
 
 
 def left_alone(place: Path, options: Sequence[str] = ()) -> dict[str, str]:

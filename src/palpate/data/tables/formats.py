@@ -143,6 +143,8 @@ def _csv_columns(layout: FileLayout, path: Path) -> tuple[str, ...]:
     header = next(csv_rows(path, layout), None)
     if header is None:
         raise CohortError("the file is empty", file=path, hint="give a table with a header and one row per case")
+    if not any(header):
+        raise CohortError("the header names no column", file=path, hint="name the columns in the first row")
     return _distinct([name for name in header if name], path)
 
 
