@@ -6,7 +6,7 @@ Three ways to score the same notes with the same network, on one machine, taking
     palpate   `load_model` and `predict`, in calls of `rows_per_call` texts sorted by characters, tokenising included
     arrival   batches of 32 in the order of arrival, padded to the longest, tokenised beforehand
 
-Claims: palpate takes at most 1.05 times as long as bare, at least 1.4 times less than arrival, and gives the same
+Claims: palpate takes at most 1.03 times as long as bare, at least 1.4 times less than arrival, and gives the same
 numbers as bare to 1e-5. Exit code 1 if not.
 
 Time is processor time of all threads, and torch has one: other work on the machine then counts little. Claims are on
@@ -36,7 +36,7 @@ BUDGET = 4096
 FIXED_ROWS = 32
 ROWS_PER_CALL = 48
 """Far fewer than the default, so that a small set of notes takes several calls."""
-MOST_SLOWER, LEAST_FASTER, MOST_DIFFERENT = 1.05, 1.4, 1e-5
+MOST_SLOWER, LEAST_FASTER, MOST_DIFFERENT = 1.03, 1.4, 1e-5
 
 
 def make_notes(n: int, rng: np.random.Generator) -> list[str]:

@@ -67,6 +67,14 @@ def test_every_option_says_what_it_is(schema: dict[str, Any]) -> None:
     assert set(audits) == set(project["entry-points"]["palpate.audits"])
 
 
+def test_options_of_every_adapter_are_there(schema: dict[str, Any]) -> None:
+    known = schema["properties"]["models"]["additionalProperties"]["anyOf"][2]["properties"]
+    of_chat = {"api", "prompt", "system", "parser", "choices", "samples", "refusal", "max_cost", "max_requests"}
+    assert of_chat | {"retries", "concurrency", "ca", "chunk", "providers", "arguments"} <= set(known)
+    assert [name for name in of_chat if not known[name].get("description")] == []
+    assert {part["const"] for part in known["api"]["anyOf"]} == {"probabilities", "chat"}
+
+
 @pytest.mark.parametrize("content", examples())
 def test_the_pages_show_what_is_valid(content: dict[str, Any], schema: dict[str, Any]) -> None:
     whole = {"models": {"m": "hf:m"}, "audits": {"performance": None}, **content}
@@ -89,6 +97,8 @@ def test_the_pages_show_what_is_valid(content: dict[str, Any], schema: dict[str,
         {"sed": 3},
         {"seed": -1},
         {"executor": "slurm"},
+        {"models": {"m": {"source": "http://127.0.0.1/v1", "api": "talk"}}},
+        {"models": {"m": {"source": "http://127.0.0.1/v1", "api": "chat", "samples": 0}}},
     ],
 )
 def test_mistakes_are_found(change: dict[str, Any], schema: dict[str, Any]) -> None:

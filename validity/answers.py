@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from palpate.audits.kit.resampling import mean_with_interval
 from palpate.audits.kit.rows import RowWriter
-from palpate.audits.performance.measures import METRICS, Measuring, Population, measure_labels
+from palpate.audits.performance.measures import measure_labels
+from palpate.audits.performance.populations import METRICS, Measuring, Population, ScoreTable
 from palpate.results.plan import AnswerKind, Outcomes
 from palpate.run.answering import REFUSED, AskedArms, outcome_shares, refusal_differences
 from validity import COVERAGE, FALSE_ALARMS, Cell
@@ -68,7 +69,7 @@ def _metric_cells(setting: Setting, k: int, n_samples: int, seed: int) -> Iterat
 def _measured(setting: Setting, k: int, rng: np.random.Generator, n: int, threshold: float, replicates: int):  # type: ignore[no-untyped-def]
     """The audit's own measures, each sample a label of one population."""
     y_true, p, patient = draw(setting, rng, n)
-    scores = _asked(p, k, rng)
+    scores = ScoreTable(list(_asked(p, k, rng)))
     limits = np.full((2, n), threshold)
     population = Population("simulated", y_true.astype(np.uint8), scores, limits, patient, int(rng.integers(2**60)))
     measuring = Measuring(0.95, 10, "patient", _REPLICATES, "resample")

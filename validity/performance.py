@@ -28,7 +28,8 @@ from palpate.audits.kit.metrics import MetricReplicates
 from palpate.audits.kit.missing.shares import DIFFERENCE, SHARE, LabelCases, share_rows
 from palpate.audits.kit.rows import RowWriter
 from palpate.audits.performance import Performance
-from palpate.audits.performance.measures import METRICS, Labels, Measuring, Population, measure, measure_labels
+from palpate.audits.performance.measures import Labels, measure, measure_labels
+from palpate.audits.performance.populations import METRICS, Measuring, Population, ScoreTable
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, ModelPredictions, Predictions
 from validity import COVERAGE, FALSE_ALARMS, WRONG_VERDICTS, Cell
@@ -126,7 +127,8 @@ def part_of(setting: Setting, rng: np.random.Generator, n_samples: int, threshol
         y_true, y_score, patient = draw(setting, rng, n_samples)
         weight = setting.weights(y_true[:, 0], rng)
     limits = np.full((2, n_samples), threshold)
-    population = Population("simulated", y_true.astype(np.uint8), y_score, limits, patient, int(rng.integers(2**60)))
+    scores, drawn = ScoreTable(list(y_score)), int(rng.integers(2**60))
+    population = Population("simulated", y_true.astype(np.uint8), scores, limits, patient, drawn)
     population = population._replace(weight=weight)
     names = [str(k) for k in range(n_samples)]
     how = replace(_MEASURING, method="influence" if setting.shape == "influence" else "resample")
@@ -277,7 +279,7 @@ def _average_cells(n_samples: int, seed: int) -> Iterator[Cell]:
     def population(rng: np.random.Generator, n_patients: int, threshold: Floats) -> Population:
         drawn = [draw(Setting(n_patients, share, 0.8, 1), rng, 1) for share in shares]
         y_true = np.concatenate([y for y, _, _ in drawn], axis=1).astype(np.uint8)
-        y_score = np.concatenate([p for _, p, _ in drawn], axis=2)
+        y_score = ScoreTable(list(np.concatenate([p for _, p, _ in drawn], axis=2)))
         return Population("simulated", y_true, y_score, threshold, np.arange(n_patients), int(rng.integers(2**60)))
 
     threshold = np.tile(shares, (2, 1))

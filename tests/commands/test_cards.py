@@ -139,6 +139,30 @@ def test_facts_of_several_lines_stay_lines(run: Path, tmp_path: Path) -> None:
     assert "To call patients:\n- by nurses" in as_chai(read_model_card(run, "chai", model="m0", facts=facts))
 
 
+def test_what_people_wrote_is_in_the_element_alone(run: Path, tmp_path: Path) -> None:
+    """A system that reads the card finds a name in ModelName, and its source beside it."""
+    facts = tmp_path / "facts--1-.yaml"
+    facts.write_text("model_name: Watch\nkeywords: [death, ward]\nknown_risks: Few\n")
+    chai = as_chai(read_model_card(run, "chai", model="m0", facts=facts))
+    assert "<!-- ModelName is from facts- -1-.yaml: model_name -->\n    <ModelName>Watch</ModelName>" in chai
+    assert "<!-- Keyword is from facts- -1-.yaml: keywords -->\n      <Keyword>death</Keyword>" in chai
+    risks = chai.partition("<KnownRisksAndLimitations>")[2].partition("</")[0]
+    assert risks.startswith("Few\n")
+    assert "Sources: facts--1-.yaml: known_risks; results/" in risks
+
+
+def test_numbers_of_groups_are_in_one_item_and_questions_in_words(run: Path) -> None:
+    items = {item.name: item for item in read_model_card(run, "tripod-ai", model="m0").items}
+    with_groups = [name for name, item in items.items() if any("gender=f" in each.source for each in item.statements)]
+    assert with_groups == ["23a"]
+    assert "Groups by gender were compared" in items["14"].text
+    assert "Groups by gender were compared" in items["12d"].text
+    assert "differences between centres were not examined" in items["12d"].text
+    assert items["23a"].statements[0].text.startswith("Does it separate patients better than chance?")
+    assert "95% intervals" in items["12e"].text
+    assert "subgroups." not in items["26"].text
+
+
 def test_which_data_they_are_only_people_know(run: Path) -> None:
     items = {item.name: item for item in read_model_card(run, "hti-1", model="m0").items}
     assert "is for the validation team to say" in items["21"].text
@@ -154,6 +178,7 @@ def test_the_threshold_of_decisions_is_told(run: Path) -> None:
 def test_rows_of_another_model_are_not_quoted(run: Path) -> None:
     items = {item.name: item for item in read_model_card(run, "hti-1", model="m1").items}
     said = [each for each in items["14"].statements if each.source.startswith("results/data.parquet")]
+    assert [each.text for each in said if "of gender between the training split and the audited cases" in each.text]
     assert len({each.text for each in said}) == len(said)
     assert all("model=m1" in each.source for each in said)
 
@@ -318,7 +343,7 @@ def test_a_digest_without_subgroups_says_so(bare: Path) -> None:
 
 
 def test_every_panel_of_a_chart_is_drawn() -> None:
-    """Five labels are five panels of calibration: all on slides, four and a sentence on the page."""
+    """Five labels are five panels of calibration: all are on slides and on the page."""
     from palpate.report.committee import digest, panels_of
     from palpate.report.committee.pdf import as_pdf
     from palpate.report.committee.slides import as_pptx
@@ -343,4 +368,25 @@ def test_every_panel_of_a_chart_is_drawn() -> None:
     assert [(chart, len(own), left) for chart, own, left in panels_of(made.pictures, 4)] == [(title, 4, 1)]
     page = as_pdf(made)
     assert re.search(rb"/Count 2\b", page)
-    assert page.count(b"/Subtype /Image") - page.count(b"/SMask") == 4
+    assert page.count(b"/Subtype /Image") - page.count(b"/SMask") == 5
+
+
+def test_a_forest_of_many_groups_is_drawn_by_attribute() -> None:
+    from palpate.report.committee import digest
+    from palpate.report.committee.slides import as_pptx
+    from palpate.results import Axis, Chart
+
+    pptx = pytest.importorskip("pptx")
+    names = [f"age={k}" for k in range(9)] + ["gender=F", "gender=M"]
+    rows = tuple({"group": name, "value": 0.6, "low": 0.5, "high": 0.7 + k / 50} for k, name in enumerate(names))
+    title = "AUROC in each group"
+    axes = {"x": Axis(field="value", title="AUROC"), "y": Axis(field="group", title="Group")}
+    chart = Chart(kind="forest", title=title, caption="", description="AUROC.", data=rows, **axes)
+    made = digest({}, [AuditResult(audit="subgroups", estimates=estimates_frame([]), blocks=(chart,))])
+    assert [each.title for each in made.pictures] == [f"{title}: age", f"{title}: gender"]
+    assert made.pictures[0].height > made.pictures[1].height
+    slides = [s for s in pptx.Presentation(io.BytesIO(as_pptx(made))).slides if title in s.shapes.title.text]
+    assert [sum(shape.shape_type == 13 for shape in slide.shapes) for slide in slides] == [2]
+    few = chart.model_copy(update={"data": rows[-4:]})
+    short = digest({}, [AuditResult(audit="subgroups", estimates=estimates_frame([]), blocks=(few,))])
+    assert [each.title for each in short.pictures] == [title]

@@ -83,7 +83,7 @@ def test_zero_stays_zero_and_nobody_is_undefined():
     ("above", "below", "over", "message"),
     [
         (np.ones((3, 1)), np.ones((2, 1)), None, "same patients"),
-        (np.ones((3, 1)), np.full((3, 1), 0.5), None, "whole numbers"),
+        (np.ones((3, 1)), np.full((3, 1), -1.0), None, "negative"),
         (np.ones((3, 2)), np.ones((3, 1)), None, "denominator for each"),
         (np.ones((3, 1)), np.ones((3, 1)), [1], "denominator for each"),
         (np.full((3, 1), np.nan), np.ones((3, 1)), None, "finite"),
@@ -92,6 +92,13 @@ def test_zero_stays_zero_and_nobody_is_undefined():
 def test_wrong_arguments(above, below, over, message):
     with pytest.raises(ValueError, match=message):
         resampled_ratios(above, below, np.ones((5, 3)), over=over)
+
+
+def test_weights_are_resampled_as_they_are():
+    rng = np.random.default_rng(3)
+    values, weight, drawn = rng.normal(size=(40, 2)), rng.random((40, 1)), rng.integers(0, 3, (7, 40))
+    found = resampled_ratios(values * weight, weight, drawn, over=[0, 0])
+    np.testing.assert_allclose(found, ((drawn @ (values * weight)) / (drawn @ weight)).T, rtol=1e-12)
 
 
 def test_wrong_counts():

@@ -16,9 +16,11 @@ from pydantic import TypeAdapter, ValidationError
 from palpate.cases.cohort import Cohort
 from palpate.config import load_tables, parse_settings
 from palpate.data.tables import TableSpec, read_cohort
-from palpate.errors import ConfigError, first_problem
+from palpate.errors import CohortError, ConfigError, first_problem
 from palpate.models.options import parse_options
 
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".7z", ".rar")
+_MOST_ARCHIVES = 100
 COHORT = "cohort."
 """Before a setting that is meant for the table, where the model has an option of the same name."""
 
@@ -75,9 +77,19 @@ def build_cohort(
     at_address = "://" in str(source)
     if at_address and kind != "omop":
         raise ConfigError(f"a cohort '{kind}' is not read from an address", hint="give the folder with its files")
+    if not at_address:
+        _refuse_archive(Path(source))
     built = found.build(source if at_address else Path(source), options=options, name=out.stem, progress=say)
     write_built_cohort(built, out)
     return built
+
+
+def _refuse_archive(source: Path) -> None:
+    """Refuse a zip file or the like, and a folder that holds nothing else."""
+    files = [source] if source.is_file() else sorted(source.iterdir())[:_MOST_ARCHIVES] if source.is_dir() else []
+    packed = [file for file in files if file.name.lower().endswith(ARCHIVES)]
+    if packed and len(packed) == len(files):
+        raise CohortError("this is an archive", file=packed[0], hint="unpack it, and give the folder with its files")
 
 
 def describe_kind(kind: str) -> list[tuple[str, str, str]]:

@@ -159,13 +159,27 @@ def _model(shared: Schema, plug_ins: bool) -> Schema:
     entry = _object(ModelConfig, shared, required=["source"], extra=True)
     entry["properties"]["source"] = {"anyOf": [source, seeds]}
     for scheme in _names("models", plug_ins):
-        options = get_type_hints(getattr(registry.find("models", scheme), "check", None) or (lambda: None)).get(
-            "return"
-        )
-        if isinstance(options, type) and issubclass(options, BaseModel):
+        for options in _options_of(registry.find("models", scheme)):
             for name, schema in _object(options, shared, required=[])["properties"].items():
-                entry["properties"].setdefault(name, schema)
+                known = entry["properties"].setdefault(name, schema)
+                entry["properties"][name] = _either(known, schema)
     return {"anyOf": [source, seeds, entry]}
+
+
+def _options_of(load: Any) -> list[type[BaseModel]]:
+    """The options of an adapter; an endpoint has one kind for probabilities and one for chat."""
+    said = get_type_hints(getattr(load, "check", None) or (lambda: None)).get("return")
+    return [kind for kind in (get_args(said) or (said,)) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
+def _either(one: Schema, other: Schema) -> Schema:
+    """What an option may be where two adapters have it; the description is that of the first."""
+    text = one.get("description")
+    bare = [{key: part for key, part in each.items() if key != "description"} for each in (one, other)]
+    allowed: list[Schema] = []
+    for each in bare:
+        allowed += [part for part in (each["anyOf"] if set(each) == {"anyOf"} else [each]) if part not in allowed]
+    return {**_described(text), **(allowed[0] if len(allowed) == 1 else {"anyOf": allowed})}
 
 
 def _audits(shared: Schema, plug_ins: bool) -> Schema:

@@ -162,6 +162,8 @@ def _run(
             break
         plans, turn = {**plans, **larger}, turn + 1
     out.write_manifest(manifest)
+    for member in members:
+        member.model.close()  # what a model holds is not needed any more, and the analysis may need its memory
     analysed = [_analyse(job, name, usable[name], progress) for name in plans]
     results = with_odd_models(with_answering(analysed, plans, predictions), odd_models(job.cohort, plans, predictions))
     results = with_weights(results, job.audits, plans)

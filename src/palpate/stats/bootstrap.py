@@ -210,7 +210,15 @@ def _chunks(rows: Rows, options: BootstrapOptions) -> Iterator[tuple[slice, Rows
     step = max(1, min(_ROWS_PER_CHUNK // (n * n_models), _VALUES_PER_CHUNK // n_values))
     for low in range(0, n_labels, step):
         part = slice(low, min(low + step, n_labels))
-        yield part, _some_labels(rows, part)
+        yield part, _by_label(_some_labels(rows, part))
+
+
+def _by_label(rows: Rows) -> Rows:
+    """The same rows, with the scores of a label side by side in memory: they are sorted label by label."""
+    if rows.orders is not None or rows.score.shape[2] == 1:
+        return rows
+    score = np.ascontiguousarray(rows.score.transpose(0, 2, 1)).transpose(0, 2, 1)
+    return rows._replace(score=score, positive=np.asfortranarray(rows.positive))
 
 
 def _every_label(rows: Rows, options: BootstrapOptions) -> Replicates:

@@ -27,17 +27,32 @@ class Units(NamedTuple):
 
     code: NDArray[np.int64]
     size: NDArray[np.int64]
+    weight: Floats | None = None
+    """[row]; None where all rows count alike."""
+
+    @property
+    def mass(self) -> Floats:
+        """What the rows of each unit weigh together: how many there are, where they count alike."""
+        return self.size.astype(np.float64) if self.weight is None else sum_by_unit(np.ones(len(self.code)), self)
+
+    @property
+    def n_counted(self) -> int:
+        """How many units have a row that counts."""
+        return int((self.mass > 0).sum())
 
 
-def units_of(patient: ArrayLike) -> Units:
-    """Units, numbered in the order of their names."""
+def units_of(patient: ArrayLike, weight: Floats | None = None) -> Units:
+    """Units, numbered in the order of their names; `weight` is that of each row."""
     _, code, size = np.unique(np.asarray(patient), return_inverse=True, return_counts=True)
-    return Units(code.astype(np.int64), size.astype(np.int64))
+    return Units(code.astype(np.int64), size.astype(np.int64), weight)
 
 
 def sum_by_unit(values: ArrayLike, units: Units) -> Floats:
-    """[row, ...] values summed over the rows of each unit: [unit, ...]."""
-    table = np.asarray(values, np.float64)[np.argsort(units.code, kind="stable")]
+    """[row, ...] values, times the rows' weights, summed over the rows of each unit: [unit, ...]."""
+    order = np.argsort(units.code, kind="stable")
+    table = np.asarray(values, np.float64)[order]
+    if units.weight is not None:
+        table = table * units.weight[order].reshape(-1, *[1] * (table.ndim - 1))
     if len(units.size) == len(table):
         return table
     starts = np.concatenate([[0], np.cumsum(units.size)[:-1]]).astype(np.int64)
@@ -54,7 +69,7 @@ def ratio_replicates(
 ) -> Floats:
     """Bootstrap replicates of sum(numerator) / sum(denominator), [ratio, replicate]; nan where the denominator is 0.
 
-    `numerator` is [patients, ratios], one row per patient. `denominator` is [patients, denominators] of whole numbers,
+    `numerator` is [patients, ratios], one row per patient. `denominator` is [patients, denominators], never below 0,
     and `over` says which denominator each ratio has; by default ratio k has denominator k. Calls with the same integer
     `rng` and the same number of patients use the same resamples, which are those of `bootstrap` for one row per
     patient.
@@ -81,7 +96,7 @@ def resampled_ratios(
     For many ratios that are computed in parts, so that patients are drawn only once. Counts may have any integer type;
     a replicate draws as many patients as there are.
 
-    The result does not depend on the number of threads: numerators are rounded to 52 bits of the largest sum that can
+    The result does not depend on the number of threads: numbers are rounded to 52 bits of the largest sum that can
     occur, so that every sum is exact whatever its order.
     """
     above, below = finite(numerator, name="numerator"), finite(denominator, name="denominator")
@@ -90,8 +105,8 @@ def resampled_ratios(
         raise ValueError("numerator and denominator must be [patients, ratios] with the same patients")
     if drawn.ndim != 2 or drawn.shape[1] != above.shape[0]:
         raise ValueError("counts must be [replicates, patients]")
-    if bool(np.any(below != np.rint(below))):
-        raise ValueError("denominator must contain whole numbers")
+    if bool(np.any(below < 0)):
+        raise ValueError("denominator must not be negative")
     index = np.arange(above.shape[1]) if over is None else np.asarray(over, np.int64)
     if index.shape != (above.shape[1],) or (index.size and not 0 <= index.min() <= index.max() < below.shape[1]):
         raise ValueError("`over` must name a denominator for each ratio")
@@ -102,11 +117,15 @@ def resampled_ratios(
         return out
     above, below = above[active], below[active]
     whole, scale = _whole(above, float(drawn.shape[1]))
+    if bool(np.any(below != np.rint(below))):  # weights
+        whole_below, scale_below = _whole(below, float(drawn.shape[1]))
+    else:
+        whole_below, scale_below = below, np.ones(below.shape[1])
     step = max(1, _BYTES_PER_CHUNK // (8 * max(active.size, above.shape[1])))
     for first in range(0, len(drawn), step):
         rows = drawn[first : first + step]
         some = (rows if active.size == drawn.shape[1] else rows[:, active]).astype(np.float64)
-        share = (some @ below)[:, index]
+        share = ((some @ whole_below) / scale_below)[:, index]
         total = (some @ whole) / scale
         np.divide(total.T, share.T, out=out[:, first : first + step], where=share.T > 0)
     return out

@@ -24,6 +24,10 @@ def binary(y_true: ArrayLike, *, name: str = "y_true") -> NDArray[np.bool_]:
     values = np.asarray(y_true)
     if values.dtype == np.bool_:
         return values
+    if values.dtype == np.uint8:  # what cohorts hold; a copy as floats would be eight times as large
+        if bool(np.any(values > 1)):
+            raise ValueError(f"{name} must contain only 0 and 1")
+        return np.asarray(values == 1)
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError):

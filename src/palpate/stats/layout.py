@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from palpate.stats.arguments import Rows
 from palpate.stats.inputs import Floats
 from palpate.stats.kernels.lanes import Crossed
 from palpate.stats.kernels.walks import Ranked
+
+_FEW = 100_000
+"""Rows of all problems together up to which threads do not pay."""
 
 
 class _Problem(NamedTuple):
@@ -33,8 +38,12 @@ def _problem(rows: Rows, model: int, label: int) -> _Problem:
 
 
 def _problems(rows: Rows) -> list[_Problem]:
-    n_models, _, n_labels = rows.score.shape
-    return [_problem(rows, model, label) for label in range(n_labels) for model in range(n_models)]
+    n_models, n, n_labels = rows.score.shape
+    every = [(model, label) for label in range(n_labels) for model in range(n_models)]
+    if n * len(every) < _FEW or rows.orders is not None:
+        return [_problem(rows, *each) for each in every]
+    with ThreadPoolExecutor(get_num_threads()) as pool:  # sorting lets other threads run
+        return list(pool.map(lambda each: _problem(rows, *each), every))
 
 
 def _starts(parts: list[NDArray[Any]]) -> NDArray[np.int64]:

@@ -8,8 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from palpate.audits.characteristics import Characteristics
 from palpate.audits.characteristics.plan import AlteredNotes
 from palpate.audits.kit.scope import sample_patients
+from palpate.cases.cohort import Cohort
 from palpate.cases.edits import splice
 from palpate.errors import ConfigError
 from palpate.results import Plan
@@ -81,3 +83,28 @@ def test_a_sample_of_patients_is_whole() -> None:
     assert sample_patients("characteristics", cohort, test, 10_000, np.random.default_rng(0)).tolist() == test.tolist()
     with pytest.raises(ConfigError, match="a single patient has more notes"):
         sample_patients("characteristics", cohort, test, 1, np.random.default_rng(0))
+
+
+def test_several_processes_make_the_same_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte for byte, with the order of replacements, reasons and skips."""
+    texts = [
+        "68 year old woman with chest pain. She quit smoking in 1985.",
+        "The patient is a 24 year old Hispanic man. His wife came.",
+        "Mr. Smith, 3 days old.",
+        "No age and no name here.",
+        "A 55 y/o white female, pregnant at 19, G2P1.",
+        "87F with dementia, daughter aged 50.",
+        "Prostate cancer in a 61-year-old gentleman of Asian descent.",
+    ]
+    table = pl.DataFrame({"case_id": [str(k) for k in range(7)], "text": texts, "ill": [0, 1] * 3 + [0]})
+    cohort = Cohort.from_frame(table, labels=["ill"], name="home")
+    plans = []
+    for fewest in (2_000, 2):
+        monkeypatch.setattr("palpate.audits.characteristics.plan.FEWEST_FOR_PROCESSES", fewest)
+        monkeypatch.setattr("palpate.audits.characteristics.plan.NOTES_PER_PART", 2)
+        monkeypatch.setattr("palpate.cases.parallel.n_cores", lambda: 2)
+        plans.append(Characteristics(contradictory="alter").plan(cohort, np.random.default_rng(0)))
+    here, elsewhere = (
+        [*map(vars, (plan.variants, *plan.memory.arms)), plan.skips, plan.memory.original] for plan in plans
+    )
+    np.testing.assert_equal(elsewhere, here)

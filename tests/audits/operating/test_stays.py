@@ -93,6 +93,22 @@ def test_predictions_after_the_event_do_not_count() -> None:
     assert find(result, "sensitivity", "t")["value"] is None
 
 
+def test_a_stay_has_the_outcome_though_only_its_row_at_the_event_has_the_label() -> None:
+    cohort, p, frame = stays()
+    at = pl.col("time") == pl.col("time").max().over("stay_id")
+    told = frame.with_columns(
+        event=pl.when(pl.col("ill") == 1).then(pl.col("time").max().over("stay_id").dt.to_string("iso:strict")),
+        ill=pl.when(at).then(pl.col("ill")).otherwise(0),
+    )
+    cohort = Cohort.from_frame(told.drop("risk"), labels=["ill"], attributes=["event"])
+    result = run(Operating(thresholds={"t": T}, event_time="event", **QUICK), cohort, {"m": p})
+    expected = slow(told)
+    ill, flagged = np.asarray(expected["ill"]), np.asarray(expected["flagged"])
+    row = find(result, "sensitivity", "t")
+    assert row["n_positive"] == ill.sum() > 20
+    assert row["value"] == pytest.approx(flagged[ill].mean())
+
+
 def test_two_models_in_stays_that_both_flag() -> None:
     cohort, p, _ = stays()
     weak = np.clip(p * 0.8, 0, 1)

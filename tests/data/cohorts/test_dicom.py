@@ -133,6 +133,7 @@ def test_uncertain_labels_by_policy(archive: Path, tmp_path: Path, policy: Any, 
         "file,ill\np1/IM1,1\np1/IM2,1\nc.dcm,0\nd.dcm,0\n",
         "name;ill\nIM1;1\nIM2;1\nc;0\nd;0\n",
         "name,ill\nIM1,1\nIM2,1\nc.dcm,0\nd,0\n",
+        "name,ill\nim1.DCM,1\nim2.DCM,1\nC.DCM,0\nD.DCM,0\n",
         "MRN,ill\np1,1\np2,0\n",
     ],
 )

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -159,7 +160,13 @@ def test_refusals(server: Server, palpate: CommandLine, tmp_path: Path) -> None:
         return ran.err
 
     cdm = ("--set", "database_schema=cdm")
-    assert "refused the user or the password" in refused(server.address(password="wrong-" + PASSWORD[::-1]), *cdm)
+    wrong = server.address(password="wrong-" + PASSWORD[::-1])
+    # In a process of its own, for a driver's own lines pass Python by.
+    command = [sys.executable, "-m", "palpate", "cohort", "omop", "--source", wrong, "--out", "no.parquet", *cdm]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("palpate: the database refused the user or the password; check the address postgresql")
+    assert ran.stderr.count("\n") == 1
     assert "no database of this name" in refused(server.address(base="nothing"), *cdm)
     assert "has no schema 'public' with tables" in refused(server.address())
     assert "the table DEATH is missing; it says who died" in refused(server.address(), *cdm, "--set", "outcome=death")

@@ -77,7 +77,7 @@ def test_files_as_exports_have_them(tmp_path: Path) -> None:
     assert counted["encounters in the files"] == (6, 0)
     assert counted["encounters with different ids"] == (4, 2)
     assert counted["notes in the files"] == (6, 0)
-    assert counted["notes with different ids"] == (counted["notes"][0], 3)
+    assert counted["notes with different ids"] == (3, 3)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,10 @@ def test_damaged_and_empty_folders(tmp_path: Path) -> None:
         return str(caught.value)
 
     assert "folder not found" in refused(tmp_path / "no")
-    assert "there is no .ndjson file" in refused(tmp_path)
+    assert "there is no .ndjson file; give the folder" in refused(tmp_path)
+    (tmp_path / "bundle.json").write_text("{}")
+    assert "there is no .ndjson file; write one resource per line" in refused(tmp_path)
+    assert "this is not a .ndjson file" in refused(tmp_path / "bundle.json")
     folder = write(tmp_path / "zipped", hospital(), name="a.ndjson.gz")
     whole = (folder / "a.ndjson.gz").read_bytes()
     (folder / "a.ndjson.gz").write_bytes(whole[: len(whole) // 2])
@@ -266,10 +269,22 @@ def test_damaged_and_empty_folders(tmp_path: Path) -> None:
     (folder / "a.ndjson.gz").write_bytes(gzip.compress(b'{"eventId": "kickoff"}\n'))
     assert "no file has a resource that palpate reads" in refused(folder)
     notes = write(tmp_path / "notes", [document("d1", 1, when(0), "e1")])
-    assert "the files have no Encounter" in refused(notes)
+    assert "the files have no Encounter; export this type too; notes alone need labels: `--set" in refused(notes)
+    bundle = {"resourceType": "Bundle", "entry": [{"resource": patient(1)}]}
+    assert "all.ndjson, row 1: the line is a Bundle; write one" in refused(write(tmp_path / "bundle", [bundle]))
+    (tmp_path / "bundle" / "all.ndjson").write_text(json.dumps(bundle, indent=1))
+    assert "row 1: the line is not JSON; write one resource per line" in refused(tmp_path / "bundle")
     assert "the files have no Patient" in refused(notes, cases="notes", outcome="death")
     assert "no Condition with one of I50" in refused(write(tmp_path / "x", hospital()), outcome="condition", conditions="I50")  # fmt: skip  # noqa: E501
     assert "'Media' holds no notes" in refused(notes, resources="Media")
+
+
+def test_one_file_and_a_cohort_that_is_left_empty(tmp_path: Path) -> None:
+    file = write(tmp_path, hospital()) / "all.ndjson"
+    assert build(file).cohort.fingerprint == build(tmp_path).cohort.fingerprint
+    with pytest.raises(InputError) as caught:
+        build(file, visits="EMER")
+    assert "(it dropped the last 4 rows: another kind of visit (see `visits`)); change the option" in str(caught.value)
 
 
 def test_a_patient_without_anything_else(tmp_path: Path) -> None:

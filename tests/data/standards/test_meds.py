@@ -121,6 +121,13 @@ def test_several_values_at_once_are_joined_and_counted(tmp_path: Path) -> None:
         ]
 
 
+def test_names_in_capitals(tmp_path: Path) -> None:
+    expected = build(write(tmp_path / "a", events())).cohort.fingerprint
+    for file in write(tmp_path / "b", events()).rglob("data/*/1.parquet"):
+        file.rename(file.with_name("1.PARQUET"))
+    assert build(tmp_path / "b").cohort.fingerprint == expected
+
+
 def test_the_contract_of_readers(tmp_path: Path) -> None:
     assert len(check_reader_contract(build, write(tmp_path / "meds", events()))) == 4
 

@@ -87,6 +87,22 @@ def test_other_delimiters_and_a_byte_order_mark(mark: str, tmp_path: Path) -> No
     assert build(tmp_path / "other").cohort.fingerprint == expected
 
 
+def test_offsets_from_utc(tmp_path: Path) -> None:
+    """Compared in UTC, whatever the clocks show; `time` is what the clock of the index showed."""
+    tables = hospital()
+    for rows in tables.values():
+        for row in rows:
+            row |= {name: f"{at.isoformat()}Z" for name, at in row.items() if isinstance(at, datetime)}
+    plain = build(write(tmp_path / "plain", hospital())).cohort.fingerprint
+    assert build(write(tmp_path / "utc", tables)).cohort.fingerprint == plain
+    tables["NOTE"][0]["note_datetime"] = "2030-01-06T10:00:00-05:00"  # three hours after the end of visit 1, in UTC
+    tables["NOTE"][1]["note_datetime"] = "2030-01-06 13:00:00 +0530"  # before it
+    built = build(write(tmp_path / "mixed", tables))
+    assert texts(built)["1"] == "Note 12."
+    assert built.cohort.cases["time"][0] == when(5)
+    assert "times have offsets from UTC and are compared in UTC" in built.cohort.facts
+
+
 def test_a_folder_whose_notes_have_another_name(tmp_path: Path) -> None:
     folder = write(tmp_path / "omop", hospital())
     expected = build(folder).cohort.fingerprint

@@ -117,6 +117,25 @@ def test_persons_of_notes_that_nobody_knows(tmp_path: Path) -> None:
     assert next(step for step in built.flow if step.name == "patients who are known").n_dropped == 2
 
 
+def test_archives_and_folders_above(tmp_path: Path) -> None:
+    folder = write(tmp_path / "deep" / "omop", hospital())
+    assert f"VISIT_OCCURRENCE is missing; it says which visits there were; it is in {folder}: give" in refused(
+        tmp_path / "deep", tmp_path
+    )
+    packed = Path(shutil.make_archive(str(tmp_path / "zipped" / "omop"), "zip", folder))
+    for source in (packed, packed.parent):
+        assert (
+            refused(source, tmp_path) == f"{packed}: this is an archive; unpack it, and give the folder with its files."
+        )
+
+
+def test_times_with_offsets_and_without(tmp_path: Path) -> None:
+    tables = hospital()
+    tables["NOTE"][0]["note_datetime"] = "2030-01-03 12:00:00-05:00"
+    message = refused(write(tmp_path / "omop", tables), tmp_path)
+    assert "some times have an offset from UTC, such as -05:00 or Z, and others have none; write all" in message
+
+
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from palpate.cases.edits import Inputs
 from palpate.errors import ConfigError
-from palpate.models import ModelSpec, load_model
+from palpate.models import ModelSpec, load_here, load_model
 from palpate.results import Asked
 from palpate.testing import model_contract as contract
 from tests.models.chunked_checkpoints import chunked_checkpoint, direct
@@ -237,6 +237,14 @@ def test_the_wrapper_on_the_page_gives_the_same_numbers(
             assert [piece[0] for piece in pieces] == found.start[mine].tolist()
             np.testing.assert_allclose([piece[2] for piece in pieces], found.score[mine], atol=1e-6)
         assert sum(piece[2] for piece in pieces) == pytest.approx(found.score[mine].sum(), abs=1e-6)
+    (tmp_path / "coder.py").write_text(code, encoding="utf-8")
+    named = load_here(ModelSpec("own", "python:coder:Coder", str(tmp_path), {"arguments": {"chunk": 16}}))
+    assert (named.labels, named.explains, named.window) == (model.labels, ("attention",), None)
+    np.testing.assert_array_equal(named.predict(Inputs.from_texts(notes)), coder.predict(notes))
+    own = named.explain(Inputs.from_texts(notes), asked, "attention")
+    plain = np.isin(found.row, [row for row, text in enumerate(notes) if text.isascii()])
+    np.testing.assert_array_equal(own.start[np.isin(own.row, found.row[plain])], found.start[plain])
+    np.testing.assert_allclose(own.score[np.isin(own.row, found.row[plain])], found.score[plain], atol=1e-6)
 
 
 def authors_checkpoint(folder: Path, mode: str, family: str = "Roberta", *, chunk: int = 16) -> tuple[Path, Any]:

@@ -14,7 +14,7 @@ from palpate.stats import bootstrap, brier
 from palpate.stats.risks import log_odds
 from palpate.stats.risks.core import CORE, _multiplied, core_replicates
 from palpate.stats.risks.intervals import risk_intervals
-from palpate.stats.risks.logistic import fit_logistic
+from palpate.stats.risks.logistic import fit_logistic, logistic_slopes
 from palpate.stats.risks.net_benefit import net_benefit
 from palpate.stats.risks.smooth import fit_curve, weighted_quantiles
 from palpate.stats.score_intervals import Counts, class_units, cluster_sizes, metric_intervals
@@ -97,8 +97,10 @@ def test_replicates_vary_as_refits_on_resampled_patients_do() -> None:
         refits.append(again.point[0, :, 0])
     slow = dict(zip(again.metrics, np.std(refits, axis=0), strict=True))
     for metric in CORE:
-        near = {"e50": 0.3, "e90": 0.3, "emax": 0.35}.get(metric, 0.15)
-        assert fast[metric] == pytest.approx(slow[metric], rel=near), metric
+        # Of ten data sets the ratio was 0.90 to 1.11; that of Emax 1.03 to 1.68 (mean 1.23), as a resample often lacks
+        # the most extreme risk, where the curve varies most. Its interval is too long rather than too short.
+        low, high = (0.9, 1.45) if metric == "emax" else (0.85, 1.15)
+        assert low < fast[metric] / slow[metric] < high, metric
 
 
 def test_distances_are_those_of_the_curve_row_by_row() -> None:
@@ -167,6 +169,19 @@ def test_many_rows_are_fitted_as_all_of_them_are() -> None:
     many = fit_logistic(design, y, weight)
     exact = sm.GLM(y, design, family=sm.families.Binomial(), freq_weights=weight).fit()
     np.testing.assert_allclose(many.coefficients, exact.params, atol=1e-7)
+
+
+def test_one_pass_gives_loss_gradient_and_information() -> None:
+    """More rows than one block, against the plain formulas."""
+    g = np.random.default_rng(2)
+    design, y, weight, shift = g.normal(size=(9_001, 3)), g.random(9_001).round(), g.random(9_001), g.normal(size=9_001)
+    at = np.asarray([0.5, -2.0, 9.0])
+    loss, gradient, information = logistic_slopes(design, y, weight, shift, at)
+    predictor = design @ at + shift
+    fitted = expit(predictor)
+    assert loss == pytest.approx(weight @ (np.logaddexp(0.0, predictor) - y * predictor), rel=1e-12)
+    np.testing.assert_allclose(gradient, design.T @ (weight * (y - fitted)), rtol=1e-9)
+    np.testing.assert_allclose(information, design.T @ (design * (weight * fitted * (1 - fitted))[:, None]), rtol=1e-9)
 
 
 def test_many_patients_in_groups_vary_as_much() -> None:

@@ -37,6 +37,7 @@ from palpate.audits.kit.scope import (
     audited_cohort,
     audited_labels,
     audited_rows,
+    counted_rows,
     require_text,
     sample_patients,
     training_rows,
@@ -61,9 +62,8 @@ class Characteristics:
     """
 
     name: ClassVar[str] = "characteristics"
-    unweighted_because: ClassVar[str] = (
-        "it compares each note with altered copies of itself, and averages over the notes"
-    )
+    unweighted_because: ClassVar[str] = ""
+    weighted_except: ClassVar[str] = "what the training data show and shares of edits outside a window"
     metrics: ClassVar[tuple[str, ...]] = METRICS
     beside_models: ClassVar[tuple[str, ...]] = (TRAINING,)
 
@@ -138,7 +138,7 @@ class Characteristics:
         if "gender" in groups and self.transgender == "mention":
             groups["gender"] = ("female", "male", MENTION)
         specs = arm_specs(self.alter, groups)
-        audited = audited_rows(self.name, cohort, main, self.split)
+        audited = counted_rows(cohort, audited_rows(self.name, cohort, main, self.split))
         rows = sample_patients(self.name, cohort, audited, self.max_notes, rng)
         labels = audited_labels(
             self.name, cohort, self.labels, rows=rows, most_common=self.most_common, reserved=(ALL_LABELS,)

@@ -38,8 +38,8 @@ class NoteSet(NamedTuple):
 
     holds: Bools
     """[note, comparison]"""
-    counts: Ints
-    """[unit, comparison] how many notes of each unit."""
+    counts: Floats
+    """[unit, comparison] how many notes of each unit, or what they weigh."""
 
     @property
     def n_notes(self) -> Ints:
@@ -89,7 +89,7 @@ class AgeSets(NamedTuple):
             aged[:, :-2] & aged[:, 1:-1] & aged[:, 2:],
             aged[:, :-3] & aged[:, 1:-2] & aged[:, 2:-1] & aged[:, 3:],
         )
-        sets = (NoteSet(holds, sum_by_unit(holds, units).astype(np.int64)) for holds in parts)
+        sets = (NoteSet(holds, sum_by_unit(holds, units)) for holds in parts)
         return cls(units, reference, *sets)
 
     @property
@@ -107,9 +107,9 @@ class AgeSets(NamedTuple):
     @property
     def fewest(self) -> tuple[Ints, Floats]:
         """[group] the patients of the curve's thinnest step up to an age, and how many with equal notes they equal."""
-        counts = self.steps.counts.astype(np.float64)
+        counts = self.steps.counts
         equal = counts.sum(axis=0) ** 2 / np.maximum((counts**2).sum(axis=0), 1.0)
-        base = self.levels.counts[:, self.reference].astype(np.float64)
+        base = self.levels.counts[:, self.reference]
         units = _thinnest(self.steps.n_units, self.levels.n_units[self.reference], self.reference)
         worth = _thinnest(equal, base.sum() ** 2 / max(float((base**2).sum()), 1.0), self.reference)
         return units.astype(np.int64), np.maximum(worth, 1.0)
@@ -175,7 +175,7 @@ def measure_ages(
     base = sets.levels.counts[:, [sets.reference]]
     spread = MeanArrays.of(sums.base[:, None], units, counts=base).spread
     spread = np.where(spread > 0, spread, 1.0)  # alike for all patients: any change is possible
-    at_base = sums.base.sum(axis=0) / max(int(base.sum()), 1)
+    at_base = sums.base.sum(axis=0) / (float(base.sum()) or 1.0)
     moved = _added_up(_means(sums.steps, sets.steps), sets.reference)
     lost = _added_up(lost_without(sums.steps, units, sets.steps.counts).swapaxes(0, 1), sets.reference)
     lost_base = lost_without(sums.base[:, None], units, base)
@@ -222,7 +222,8 @@ class _Chain(NamedTuple):
 
 
 def _means(sums: Floats, notes: NoteSet) -> Floats:
-    return np.asarray(sums.sum(axis=0) / np.maximum(notes.n_notes, 1)[:, None])
+    total = notes.counts.sum(axis=0)
+    return np.asarray(sums.sum(axis=0) / np.where(total > 0, total, 1.0)[:, None])
 
 
 def _added_up(steps: Floats, reference: int) -> Floats:

@@ -98,7 +98,7 @@ def measure_arm(
 
     `of_training` are the settings for the training patients, who are resampled with a seed of their own.
     """
-    units = _units(plan, arm.rows, resampling)
+    units = _units(plan, arm.rows, resampling)._replace(weight=plan.cohort.weights_of(arm.rows))
     ages = age_run(arm.groups) if arm.name == "age" else NO_YEARS
     years = _years(arm, ages)
     sets = None if arm.possible is None else AgeSets.of(arm.possible, arm.reference, years, units)
@@ -129,7 +129,7 @@ def measure_arm(
     return ArmMeasures(
         arm=arm,
         training=training,
-        n_units=len(units.size),
+        n_units=units.n_counted,
         models=models,
         roughness=_roughness(models, predictions) if models and run is not None else {},
         run=run,

@@ -159,7 +159,7 @@ def measure_model(
         return MeanArrays.of(values, units, spread)
 
     replicates = _replicates(sums.moved, units, resampling) if run is not None or observed is not None else None
-    point = sums.moved.sum(axis=0) / units.size.sum()
+    point = sums.moved.sum(axis=0) / units.mass.sum()
     return ModelMeasures(
         mean_probability=mean(sums.base[:, None] + sums.moved),
         as_written=mean((sums.base + sums.written)[:, None]),
@@ -182,7 +182,7 @@ def _replicates(moved: Floats, units: Units, resampling: Resampling) -> Floats:
     values = np.zeros((columns.shape[1], resampling.n_replicates))
     values[used] = ratio_replicates(
         columns[:, used],
-        units.size[:, None],
+        units.mass[:, None],
         over=np.zeros(len(used), np.int64),
         rng=resampling.seed,
         n_replicates=resampling.n_replicates,

@@ -24,11 +24,14 @@ from palpate.audits.characteristics.observed import ObservedGroups
 from palpate.audits.kit.scope import validation_rows
 from palpate.cases.cohort import Cohort
 from palpate.cases.edits import Edit, Ints, Skip, Variants
+from palpate.cases.parallel import each_part
 from palpate.errors import ConfigError
 from palpate.perturb.characteristics import NAMES, Alterer, Contradictory, Definition, Sure
 from palpate.results import Plan
 
 SKIPPED = "skipped"
+FEWEST_FOR_PROCESSES, NOTES_PER_PART = 2_000, 250
+"""Notes from which several processes pay, and how many one gets at a time."""
 FEWEST_AGES = 2
 """A note that can be written at one age only compares nothing."""
 
@@ -77,8 +80,19 @@ def note_alterer(
 
 def stated_groups(texts: Sequence[str], rows: Ints, alterer: Alterer) -> dict[str, list[str | None]]:
     """The group that each note gives its patient, for each characteristic; None where it says nothing."""
-    present = [alterer.detection(alterer.plan(texts[row])).present for row in rows.tolist()]
+    parts = [([texts[row] for row in some], alterer) for some in _parts(rows)]
+    present = [each for found in each_part(_present, parts) for each in found]
     return {part: [each[part] for each in present] for part in alterer.characteristics}
+
+
+def _present(texts: Sequence[str], alterer: Alterer) -> list[Mapping[str, str | None]]:
+    return [alterer.detection(alterer.plan(text)).present for text in texts]
+
+
+def _parts(rows: Ints) -> list[list[int]]:
+    """The rows in parts for several processes; few of them are one part, which this process does."""
+    size = len(rows) if len(rows) < FEWEST_FOR_PROCESSES else NOTES_PER_PART
+    return [rows[first : first + size].tolist() for first in range(0, len(rows), max(size, 1))]
 
 
 @dataclass
@@ -125,6 +139,21 @@ class _ArmVariants:
                 self.edits.extend((start, end, replacements.setdefault(text, len(replacements))))
         return None
 
+    def extend(self, more: _ArmVariants, places: Ints) -> None:
+        """Take over what was collected from later notes, whose replacements have these places here."""
+        self.rows += more.rows
+        self.n_edits += more.n_edits
+        edits = np.frombuffer(more.edits, np.int64).reshape(-1, 3).copy()
+        edits[:, 2] = places[edits[:, 2]]
+        self.edits.frombytes(edits.tobytes())
+        self.actions += more.actions
+        self.possible += more.possible
+        self.left_out.update(more.left_out)
+        self.partly.update(more.partly)
+        for reason, counts in more.reasons.items():
+            known = self.reasons.setdefault(reason, np.zeros_like(counts))
+            known += counts
+
     def arm(self, reference: int, first: int, n_notes: int) -> Arm:
         """The finished arm, whose variants begin at `first`."""
         rows = np.asarray(self.rows, dtype=np.int64)
@@ -145,6 +174,28 @@ class _ArmVariants:
         )
 
 
+class _AlteredPart(NamedTuple):
+    """What was made of some of the notes."""
+
+    parts: list[_ArmVariants]
+    replacements: list[str]
+    skips: list[Skip]
+
+
+def _altered(rows: Sequence[int], texts: Sequence[str], specs: Sequence[ArmSpec], alterer: AltersNotes) -> _AlteredPart:
+    """Some notes in every group of every arm; in a process of its own where there are many."""
+    parts = [_ArmVariants(spec) for spec in specs]
+    replacements: dict[str, int] = {}
+    skips: list[Skip] = []
+    for row, text in zip(rows, texts, strict=True):
+        found = alterer.plan(text)
+        for part in parts:
+            reason = part.add(row, alterer, found, replacements)
+            if reason is not None:
+                skips.append(Skip(row, f"{part.spec.name}: {reason}"))
+    return _AlteredPart(parts, list(replacements), skips)
+
+
 def alter_notes(
     cohort: Cohort,
     rows: Ints,
@@ -159,12 +210,12 @@ def alter_notes(
     texts, parts = cohort.texts, [_ArmVariants(spec) for spec in specs]
     replacements: dict[str, int] = {}
     skips: list[Skip] = []
-    for row in rows.tolist():
-        found = alterer.plan(texts[row])
-        for part in parts:
-            reason = part.add(row, alterer, found, replacements)
-            if reason is not None:
-                skips.append(Skip(row, f"{part.spec.name}: {reason}"))
+    asked = [(some, [texts[row] for row in some], tuple(specs), alterer) for some in _parts(rows)]
+    for made in each_part(_altered, asked):
+        places = np.asarray([replacements.setdefault(text, len(replacements)) for text in made.replacements], np.int64)
+        for part, more in zip(parts, made.parts, strict=True):
+            part.extend(more, places)
+        skips += made.skips
     arms: list[Arm] = []
     for part, reference in zip(parts, references, strict=True):
         arms.append(part.arm(reference, arms[-1].stop if arms else 0, len(rows)))

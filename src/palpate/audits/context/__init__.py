@@ -53,7 +53,9 @@ class Context:
     """
 
     name: ClassVar[str] = "context"
-    unweighted_because: ClassVar[str] = "it matches and re-weights the cases by their own pre-test probabilities"
+    unweighted_because: ClassVar[str] = (
+        "by matching and re-weighting it makes a population of its own, in which history and outcome are independent"
+    )
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, *OTHER_METRICS)
     questions: ClassVar[tuple[str, ...]] = ("held_equal", "high_risk")
     beside_models: ClassVar[tuple[str, ...]] = (PRETEST, MODEL_AND_HISTORY, EVERYBODY)

@@ -54,7 +54,9 @@ class Evidence:
     """
 
     name: ClassVar[str] = "evidence"
-    unweighted_because: ClassVar[str] = "it compares marked evidence chart by chart, and averages over the charts"
+    unweighted_because: ClassVar[str] = (
+        "it is about the charts whose evidence was marked, and the weights do not tell how those were chosen"
+    )
     metrics: ClassVar[tuple[str, ...]] = METRICS
     questions: ClassVar[tuple[str, ...]] = ("pointing", "faithfulness")
 

@@ -8,6 +8,9 @@ this interval implies, so that test and interval agree at every level, corrected
 exact interval of as many independent notes as would vary as much as the patients do (Korn and Graubard 1998); 0 of n
 has a real width.
 
+Where cases have sampling weights, a note counts as its weight does, in sums and in how many notes there are: the number
+of patients that would be worth as much (`n`) is then Kish's.
+
 A mean of numbers that are all alike (no prediction changes at all) says nothing about a patient who was not seen. As
 for a share of 0, at most q^2 / (n + q^2) of the patients are otherwise; what changes in those is taken to be as large
 as the spread of the predictions between patients.
@@ -55,18 +58,18 @@ class MeanArrays(NamedTuple):
 
     @classmethod
     def of(
-        cls, sums: Floats, units: Units, scale: Floats | float = 0.0, counts: NDArray[np.int64] | None = None
+        cls, sums: Floats, units: Units, scale: Floats | float = 0.0, counts: NDArray[np.number] | None = None
     ) -> MeanArrays:
         """From what the notes of each unit sum to, [unit, ...].
 
-        `counts` is how many notes of each unit are in each mean, [unit, mean], where the means are over different
-        notes; by default all of the unit's notes are in all.
+        `counts` is how many notes of each unit are in each mean (or what they weigh), [unit, mean], where the means are
+        over different notes; by default all of the unit's notes are in all.
         """
         size = _sizes(sums, units, counts)
-        n_notes = np.maximum(size.sum(axis=0), 1.0)
+        n_notes = _total(size)
         value = sums.sum(axis=0) / n_notes
         rest = _rest(sums, value, size, n_notes)
-        n = n_notes**2 / np.maximum((size**2).sum(axis=0), 1.0)
+        n = n_notes**2 / _total(size**2)
         return cls.from_rest(value, rest, (size > 0).sum(axis=0), n, scale, n_notes)
 
     @classmethod
@@ -133,7 +136,7 @@ class ShareArrays(NamedTuple):
     """Patients, less 1."""
 
     @classmethod
-    def of(cls, sums: Floats, units: Units, counts: NDArray[np.int64] | None = None) -> ShareArrays:
+    def of(cls, sums: Floats, units: Units, counts: NDArray[np.number] | None = None) -> ShareArrays:
         """From how many notes of each unit count, [unit, ...]; `counts` are those that might, as in `MeanArrays.of`."""
         mean = MeanArrays.of(sums, units, counts=counts)
         share = np.clip(mean.value, 0.0, 1.0)
@@ -144,7 +147,7 @@ class ShareArrays(NamedTuple):
         variance = mean.error**2 + np.maximum(spread / mean.n - mean.error**2, 0.0) / (1.0 + seen)
         n = mean.n.copy()
         np.divide(spread, variance, out=n, where=(mean.error > 0) & (spread > 0))
-        return cls(share, np.minimum(n, np.maximum(size.sum(axis=0), 1.0)), mean.n - 1.0)
+        return cls(share, np.minimum(n, np.maximum(_total(size), 1.0)), mean.n - 1.0)
 
     def ends(self, outside: float | Floats) -> Interval:
         """The interval that misses the share with probability `outside`."""
@@ -156,22 +159,28 @@ class ShareArrays(NamedTuple):
         return Interval(np.where(self.value <= 0.0, 0.0, low), np.where(self.value >= 1.0, 1.0, high))
 
 
-def lost_without(sums: Floats, units: Units, counts: NDArray[np.int64]) -> Floats:
+def lost_without(sums: Floats, units: Units, counts: NDArray[np.number]) -> Floats:
     """What each mean loses without a unit, [unit, ...]; see `MeanArrays.of`."""
     size = _sizes(sums, units, counts)
-    n_notes = np.maximum(size.sum(axis=0), 1.0)
+    n_notes = _total(size)
     return np.asarray(_rest(sums, sums.sum(axis=0) / n_notes, size, n_notes) / n_notes)
 
 
-def _sizes(sums: Floats, units: Units, counts: NDArray[np.int64] | None) -> Floats:
-    """How many notes of each unit are in each mean, with as many axes as `sums`."""
-    size = units.size if counts is None else counts
-    return size.reshape(*size.shape, *[1] * (sums.ndim - size.ndim)).astype(np.float64)
+def _sizes(sums: Floats, units: Units, counts: NDArray[np.number] | None) -> Floats:
+    """How many notes of each unit are in each mean, or what they weigh, with as many axes as `sums`."""
+    size = units.mass if counts is None else counts.astype(np.float64)
+    return size.reshape(*size.shape, *[1] * (sums.ndim - size.ndim))
+
+
+def _total(size: Floats) -> Floats:
+    """Over the units; 1 where there is nothing, so that it divides."""
+    total = size.sum(axis=0)
+    return np.asarray(np.where(total > 0, total, 1.0))
 
 
 def _rest(sums: Floats, value: Floats, size: Floats, n_notes: Floats) -> Floats:
     """What the mean loses without a unit, as in a jackknife: a unit with many notes hides its own deviation."""
-    return np.asarray((sums - value * size) / np.maximum(1.0 - size / n_notes, 1.0 / n_notes))
+    return np.asarray((sums - value * size) / np.maximum(1.0 - size / n_notes, 1.0 / np.maximum(n_notes, 1.0)))
 
 
 class NoteCounts(NamedTuple):

@@ -47,6 +47,13 @@ def audited_rows(audit: str, cohort: Cohort, name: str, split: str) -> Ints:
     return rows
 
 
+def counted_rows(cohort: Cohort, rows: Ints) -> Ints:
+    """Without the cases whose sampling weight is 0, which no number would count; raises where that is all of them."""
+    if cohort.weights is None or cohort.weights_of(rows) is None:
+        return rows
+    return np.asarray(rows[cohort.weights[rows] > 0])
+
+
 def sample_patients(audit: str, cohort: Cohort, rows: Ints, max_notes: int | None, rng: np.random.Generator) -> Ints:
     """All rows, or those of patients drawn at random until the next one does not fit into `max_notes`."""
     if max_notes is None or len(rows) <= max_notes:

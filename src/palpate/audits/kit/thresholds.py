@@ -6,8 +6,9 @@ bring its own, and a user may give a number. All audits that speak of decisions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from palpate.results import ModelPredictions, Plan
 from palpate.stats import recall_threshold, youden_threshold
 
 Rows = slice | Ints
+_AT_ONCE = 2_000_000
+"""Scores that are copied at a time."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def decide_thresholds(
     on_validation = len(parent[validation]) > 0
     chosen = validation if on_validation else main
     y_true = plan.cohort.y_true(parent[chosen], plan.labels)
-    y_score = np.stack([answers.p[chosen] for answers in predictions.values()])
+    y_score = [answers.p[chosen] for answers in predictions.values()]
     weight = plan.cohort.weights_of(parent[chosen])
     return thresholds_on(predictions, y_true, y_score, rule=rule, on_validation=on_validation, weight=weight)
 
@@ -80,13 +83,13 @@ def decide_thresholds(
 def thresholds_on(
     predictions: Mapping[str, ModelPredictions],
     y_true: NDArray[np.uint8],
-    y_score: NDArray[np.float64],
+    y_score: Sequence[NDArray[np.float64]] | NDArray[np.float64],
     *,
     rule: ThresholdRule,
     on_validation: bool,
     weight: NDArray[np.float64] | None = None,
 ) -> Thresholds:
-    """Every model's threshold for every label, from the rows that it is chosen on: y_score is [model, row, label]."""
+    """Thresholds of all models and labels, on the rows that they are chosen on; each y_score is [row, label]."""
     where = "the validation split" if on_validation else "the audited cases themselves"
     out = np.full((len(predictions), y_true.shape[1]), np.nan)
     origin = {}
@@ -101,12 +104,22 @@ def thresholds_on(
             continue
         reaches = f"reaches {rule.target_recall:.0%} recall" if own == "recall" else "maximises Youden's index"
         origin[name] = f"{reaches} on {where}"
-        for j in range(y_true.shape[1]):
-            y, p = y_true[:, j], y_score[m, :, j]
-            out[m, j] = (
-                recall_threshold(y, p, recall=rule.target_recall, weight=weight)
-                if own == "recall"
-                else youden_threshold(y, p, weight=weight)
-            )
+        find = partial(recall_threshold, recall=rule.target_recall) if own == "recall" else youden_threshold
+        out[m] = _each_label(y_true, y_score[m], partial(find, weight=weight))
     chosen_here = frozenset(name for name, how in origin.items() if how.endswith(where) and not on_validation)
     return Thresholds(out, origin, chosen_here)
+
+
+def _each_label(
+    y_true: NDArray[np.uint8],
+    y_score: NDArray[np.float64],
+    find: Callable[[NDArray[np.uint8], NDArray[np.float64]], float],
+) -> list[float]:
+    """A threshold for each label; some labels at a time are copied, so that those of one are side by side in memory."""
+    step = max(1, _AT_ONCE // max(len(y_true), 1))
+    found: list[float] = []
+    for low in range(0, y_true.shape[1], step):
+        part = slice(low, low + step)
+        columns = zip(np.ascontiguousarray(y_true[:, part].T), np.ascontiguousarray(y_score[:, part].T), strict=True)
+        found += [find(y, p) for y, p in columns]
+    return found

@@ -41,11 +41,15 @@ class Decided(NamedTuple):
     @classmethod
     def of(cls, plan: Plan[AlertPlan], predictions: Predictions, rows: StayRows, combine: str) -> Decided:
         """A stay's risk is the highest of its predictions, or the first; its sampling weight is that of the first."""
-        y_true = rows.highest(plan.cohort.y_true(plan.variants.parent, plan.labels).astype(np.float64)).astype(np.uint8)
+        cases = plan.variants.parent
+        _, stay = np.unique(plan.cohort.stays[cases], return_inverse=True)
+        y_true = np.zeros((stay.max(initial=-1) + 1, len(plan.labels)), np.uint8)
+        # Of all rows: those at the event, which may be the only ones with the label, have no decision any more.
+        np.maximum.at(y_true, stay, plan.cohort.y_true(cases, plan.labels))
         y_score = np.stack([answers.p for answers in predictions.scored.values()])
         scores = rows.highest(y_score) if combine == "max" else rows.first(y_score)
-        weight = plan.cohort.weights_of(plan.variants.parent[rows.order[rows.start]])
-        return cls(y_true, scores, rows.patient, weight)
+        first = rows.order[rows.start]
+        return cls(y_true[stay[first]], scores, rows.patient, plan.cohort.weights_of(cases[first]))
 
 
 class AlertSampling(NamedTuple):

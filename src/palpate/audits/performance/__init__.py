@@ -33,18 +33,9 @@ from palpate.audits.performance.answers import CHANCE, PerformanceAnalysis, perf
 from palpate.audits.performance.blocks import performance_blocks
 from palpate.audits.performance.estimates import SameThreshold, mean_of_one, performance_rows
 from palpate.audits.performance.findings import performance_findings
-from palpate.audits.performance.measures import (
-    METRICS,
-    PROBABILITY,
-    RANKING,
-    Labels,
-    Measuring,
-    calibration_curves,
-    measure,
-    odd_scores,
-    populations_of,
-)
+from palpate.audits.performance.measures import Labels, calibration_curves, measure, odd_scores
 from palpate.audits.performance.plan import HeldOut, counted_cases, kept_cases, plan_cases
+from palpate.audits.performance.populations import METRICS, PROBABILITY, RANKING, Measuring, populations_of
 from palpate.audits.performance.risks import core_curves, with_core
 from palpate.cases.cohort import Cohort
 from palpate.results import MACRO, MICRO, AuditResult, Plan, Predictions, estimates_frame

@@ -23,7 +23,7 @@ from palpate.audits.kit.tables import (
 )
 from palpate.audits.kit.wording import number
 from palpate.audits.performance.answers import PerformanceAnalysis
-from palpate.audits.performance.measures import PROBABILITY, RANKING
+from palpate.audits.performance.populations import PROBABILITY, RANKING
 from palpate.audits.performance.risk_blocks import risk_blocks
 from palpate.results import MACRO, METRIC_NAMES, MICRO, Axis, Chart, Column, Estimate, Table
 from palpate.stats import THRESHOLD_METRICS

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from palpate.audits.kit.metrics import MetricReplicates, class_units, member_places
 from palpate.audits.kit.resampling import FEWEST_FOR_TEST
 from palpate.audits.kit.risks import BenefitRange, CaseRisks, RiskReplicates, measure_risks, risk_average
-from palpate.audits.performance.measures import MOST_CURVES, Labels, MeasuredAll, Measuring, Population, most_frequent
+from palpate.audits.performance.measures import MOST_CURVES, Labels, MeasuredAll, most_frequent
+from palpate.audits.performance.populations import Measuring, Population
 from palpate.cases.edits import Ints
 from palpate.results import Predictions
 from palpate.stats.risks import rarer_units, unit_codes
@@ -78,7 +79,7 @@ def _cases(population: Population, columns: Ints, measuring: Measuring) -> CaseR
     return CaseRisks(
         population.name,
         population.y_true[:, columns],
-        population.y_score[:, :, columns],
+        population.y_score.of(columns),
         population.threshold[:, columns],
         population.patient,
         population.seed,
@@ -133,7 +134,7 @@ def core_curves(
     risks, worth = [], []
     for population in populations:
         for j in (int(j) for j in most_frequent(populations[0].y_true, MOST_CURVES)):
-            y_true, y_score = population.y_true[:, j], population.y_score[:, :, j]
+            y_true, y_score = population.y_true[:, j], population.y_score.label(j)
             for model, own in zip(predictions.compared, members, strict=True):
                 line = _line(population, y_true, y_score[own], measuring, level)
                 spread = risk_distribution(y_true, y_score[own].mean(axis=0), n_bins=_BINS, weight=population.weight)
@@ -171,7 +172,7 @@ def _line(
         curve = fit_curve(y, risk, weight, rarer)
         if not curve.fit.known:
             return SmoothLine(grid, Band(*[np.full(_POINTS, np.nan)] * 3))
-        influence = curve_influences(curve, y, risk, weight, unit, n_units)
+        influence = curve_influences(curve, y, weight, unit, n_units)
         band = curve_band(curve, influence, grid, float(student_quantile(max(rarer - 1, 1), level)))
         found.append(Band(curve.at(grid), *band))
     value, below, above = (np.stack(each) for each in zip(*found, strict=True))

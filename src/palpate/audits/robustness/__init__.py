@@ -26,6 +26,7 @@ from palpate.audits.kit.scope import (
     audited_cohort,
     audited_labels,
     audited_rows,
+    counted_rows,
     require_text,
     sample_patients,
 )
@@ -51,9 +52,8 @@ class Robustness:
     """
 
     name: ClassVar[str] = "robustness"
-    unweighted_because: ClassVar[str] = (
-        "it compares each note with altered copies of itself, and averages over the notes"
-    )
+    unweighted_because: ClassVar[str] = ""
+    weighted_except: ClassVar[str] = "shares of edits outside a window"
     metrics: ClassVar[tuple[str, ...]] = METRICS
 
     perturb: tuple[str, ...] | None = None
@@ -110,7 +110,7 @@ class Robustness:
         if not self.doses or list(self.doses) != sorted(set(self.doses)):
             raise ConfigError("audit 'robustness', option 'doses': give shares of the words, the smallest first")
         seed = int(rng.integers(2**63))
-        audited = audited_rows(self.name, cohort, main, self.split)
+        audited = counted_rows(cohort, audited_rows(self.name, cohort, main, self.split))
         rows = sample_patients(self.name, cohort, audited, self.max_notes, rng)
         labels = audited_labels(
             self.name, cohort, self.labels, rows=rows, most_common=self.most_common, reserved=(ALL_LABELS,)

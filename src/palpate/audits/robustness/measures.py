@@ -91,7 +91,8 @@ def measure_perturbation(
 ) -> PerturbedMeasures:
     """All models in one arm; `threshold` is [scored model, label]."""
     rows = arm.rows
-    units = units_of(plan.cohort.patients[rows] if unit == "patient" else np.arange(len(rows)))
+    patients = plan.cohort.patients[rows] if unit == "patient" else np.arange(len(rows))
+    units = units_of(patients, plan.cohort.weights_of(rows))
     sums: dict[str, ChangeSums] = {}
     if len(rows):
         original, expects = plan.memory.original[rows], arm.perturbation.expects
@@ -102,7 +103,7 @@ def measure_perturbation(
             sums[name] = ChangeSums.mean([sums[member] for member in members])
     return PerturbedMeasures(
         arm,
-        len(units.size),
+        units.n_counted,
         {name: ChangeMeasures.of(each, units) for name, each in sums.items()},
         {name: _window(answers, arm) for name, answers in predictions.scored.items()},
     )

@@ -106,7 +106,7 @@ class Vocabulary:
 
     name: ClassVar[str] = "vocabulary"
     unweighted_because: ClassVar[str] = (
-        "it compares each note with altered copies of itself, and averages over the notes"
+        "a word's score is about notes that contain the word, which are drawn for the word and not for the population"
     )
     metrics: ClassVar[tuple[str, ...]] = METRICS
     questions: ClassVar[tuple[str, ...]] = ("agreement", "spurious")

@@ -115,7 +115,8 @@ def refuse_empty(flow: Sequence[FlowStep], folder: str | Path) -> None:
     last = next(step for step in flow if step.n_cases == 0)
     dropped = f"{last.n_dropped:,} row{'' if last.n_dropped == 1 else 's'}"
     why = f"it dropped the last {dropped}: {last.reason}" if last.reason else "no rows"
-    raise CohortError(f"no cases are left after the step '{last.name}' ({why})", file=folder, hint="check the tables")
+    hint = "change the option, or check the tables" if "`" in last.reason else "check the tables"
+    raise CohortError(f"no cases are left after the step '{last.name}' ({why})", file=folder, hint=hint)
 
 
 def split_cases(

@@ -139,7 +139,11 @@ def _labelled(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -
     labels = _label_columns(table, column, options)
     twice = ColumnCheck(table[column], file=options.labels)
     filled = table[column] != ""
-    twice.refuse(table[column].is_duplicated() & filled, "this row names a case again", hint="give each case one row")
+    twice.refuse(
+        _names(table[column], field).is_duplicated() & filled,
+        "this row names a case again",
+        hint="give each case one row",
+    )
     known = table.with_columns(key=_names(table[column], field)).filter(filled).select("key", *labels)
     uncertain = pl.any_horizontal(*(pl.col(label) == -1 for label in labels))
     kinds = [kind.upper() for kind in options.modalities]
@@ -159,12 +163,17 @@ def _labelled(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -
 
 def _named(films: pl.DataFrame, field: str) -> pl.Series:
     """What the films are called in the table of labels."""
-    return films[field] if field != "stem" else films["file"].str.split("/").list.last().str.replace(_ENDING, "")
+    return films[field] if field != "stem" else _stems(films["file"].str.split("/").list.last())
 
 
 def _names(column: pl.Series, field: str) -> pl.Series:
-    """What the table calls them, comparable with `_named`: files with their ending or without."""
-    return column if field != "stem" else column.str.replace(_ENDING, "")
+    """What the table calls them, comparable with `_named`."""
+    return column if field != "stem" else _stems(column)
+
+
+def _stems(names: pl.Series) -> pl.Series:
+    """Names of files with their ending or without, in capitals or not."""
+    return names.str.replace(_ENDING, "").str.to_lowercase()
 
 
 def _key(films: pl.DataFrame, table: pl.DataFrame, options: DicomOptions) -> tuple[str, str]:

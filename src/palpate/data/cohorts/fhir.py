@@ -16,7 +16,7 @@ from palpate.data.cohorts import BuiltCohort, FlowStep, flow_steps
 from palpate.data.hospitals import Announce, Hospital, in_memory
 from palpate.data.hospitals.fhir import Line, Staging, find_files, read_resources, resources
 from palpate.data.hospitals.fhir.attachments import text_of
-from palpate.data.hospitals.records import Names, RecordOptions, Records, build_cases, pattern
+from palpate.data.hospitals.records import NOTES_ALONE, Names, RecordOptions, Records, build_cases, pattern
 from palpate.errors import CohortError
 
 INPATIENT = ("IMP", "ACUTE", "NONAC", "INPATIENT")
@@ -89,6 +89,8 @@ def _need(staging: Staging, source: Path, options: FhirOptions) -> None:
     for table, (asked, what) in needed.items():
         if asked and not staging.n_rows[table]:
             hint = "export this type too, or choose other options"
+            if table == "encounters" and staging.n_rows["documents"]:
+                hint = f"export this type too; {NOTES_ALONE}"
             raise CohortError(f"the files have no {what}", file=source, hint=hint)
 
 

@@ -288,6 +288,7 @@ def in_memory() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
             connection.execute(f"SET temp_directory = {_literal(scratch)}")
             # Each thread holds a row group of notes, and more threads hardly speed up decompression.
             connection.execute("SET threads = 1")
+            connection.execute("SET TimeZone = 'UTC'")  # a column with a zone is told the same on every machine
             connection.execute("SET enable_progress_bar = false")
             yield connection, Path(scratch)
         finally:

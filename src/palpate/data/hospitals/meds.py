@@ -49,7 +49,7 @@ def find_meds(folder: Path) -> MedsFiles:
 
 
 def _parquet(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*.parquet") if file.is_file())
+    return sorted(file for file in folder.rglob("*") if file.name.lower().endswith(".parquet") and file.is_file())
 
 
 def find_labels(folder: Path, labels: Path | None, task: str | None) -> tuple[str, list[Path]]:

@@ -24,6 +24,7 @@ from palpate.data.hospitals import (
     table_columns,
 )
 from palpate.data.hospitals.databases import Database, is_address
+from palpate.data.hospitals.records import NOTES_ALONE
 from palpate.data.tables.formats import format_of
 from palpate.errors import CohortError
 
@@ -129,11 +130,19 @@ def open_omop(
 def need_table(hospital: OmopHospital, table: SourceTable, source: Source, why: str) -> None:
     """Refuse a source without a table, and say what the table is needed for."""
     if table.name not in hospital.present:
-        listed = ", ".join(sorted(hospital.present)) or "none of OMOP's"
+        listed = ", ".join(sorted(hospital.present)) or "none of OMOP's (.parquet, .csv or .csv.gz)"
         name, hint = table.name.upper(), f"palpate found {listed}"
         if hospital.present == {NOTE.name}:
-            hint += "; notes alone need labels: `--set cases=notes --set outcome=file --set labels=FILE`"
+            hint += f"; {NOTES_ALONE}"
+        elif isinstance(source, Path) and (deeper := _deeper(source, table)):
+            hint = f"it is in {deeper}: give that folder"
         raise CohortError(f"the table {name} is missing; {why}", file=shown(source), hint=hint)
+
+
+def _deeper(folder: Path, table: SourceTable) -> Path | None:
+    """A folder below that has the table."""
+    below = sorted(place for place in folder.iterdir() if place.is_dir()) if folder.is_dir() else []
+    return next((place for place in below if has_table(place, table)), None)
 
 
 def shown(source: Source) -> Source:
@@ -153,7 +162,8 @@ def _parts(folder: Path) -> dict[str, Scan]:
     scans = {}
     for place in sorted(folder.iterdir()):
         name = place.name.lower().removesuffix(".parquet")
-        files = sorted(place.glob("*.parquet")) if place.is_dir() and name in wanted else []
+        inside = sorted(place.iterdir()) if place.is_dir() and name in wanted else []
+        files = [file for file in inside if file.name.lower().endswith(".parquet")]
         if files:
             listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
             scans[name] = Scan(place, format_of(files[0]).columns(files[0]), f"read_parquet([{listed}])")

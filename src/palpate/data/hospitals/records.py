@@ -27,9 +27,11 @@ from palpate.privacy import hides
 
 NOTE_MARK = "\n\n===== NEXT NOTE =====\n\n"
 """The separator between two notes of a case; it belongs to neither."""
+NOTES_ALONE = "notes alone need labels: `--set cases=notes --set outcome=file --set labels=FILE`"
 ATTRIBUTES = ("age", "gender", "race", "ethnicity")
 NOTES = {**dict.fromkeys(("case_id", "note_id", "category"), pl.String()), "start": pl.Int64(), "end": pl.Int64()}
 _BLOCK = 20_000
+_NO_NOTE = "no note by the index (see `grace_hours`)"
 
 
 def listed(value: object) -> object:
@@ -160,7 +162,8 @@ def build_cases(hospital: Hospital, records: Records, options: RecordOptions, na
     hospital.run("record_cases", settings)
     rows = hospital.frame("SELECT person_id AS subject_id, dropped FROM labelled")
     start = () if options.cases == "notes" else records.start
-    flow = [*start, FlowStep(options.cases if options.cases == "notes" else records.visits, rows.height, _count(rows))]
+    first = FlowStep(options.cases if options.cases == "notes" else records.visits, rows.height, _count(rows))
+    flow = [*(start or [first])]
     flow += flow_steps(rows, _case_steps(options, records))
     refuse_empty(flow, records.source)
     hospital.progress("choosing notes")
@@ -217,7 +220,7 @@ def _case_steps(options: RecordOptions, records: Records) -> dict[str, tuple[str
     days, end = options.days, options.index
     by_visit, follow = options.cases == "visits", options.outcome != "file" and options.observation != "ignore"
     steps = {
-        "kind": (by_visit, f"visits of the wanted kind ({kinds})", "another kind of visit"),
+        "kind": (by_visit, f"visits of the wanted kind ({kinds})", "another kind of visit (see `visits`)"),
         "person": (
             records.has_people and options.people == "known",
             "patients who are known",
@@ -249,7 +252,8 @@ def _note_flow(hospital: Hospital, records: Records, options: RecordOptions) -> 
         "late": ("notes written by the index", f"written {late}" if options.keeps_same_day else late),
         "copy": ("notes in a text", "a copy of another note of the case, or not the one that was asked for"),
     }
-    return [*records.first_notes, FlowStep("notes", rows.height, _count(rows)), *flow_steps(rows, steps)]
+    first = records.first_notes or [FlowStep("notes", rows.height, _count(rows))]
+    return [*first, *flow_steps(rows, steps)]
 
 
 def _cases(hospital: Hospital, records: Records) -> pl.DataFrame:
@@ -325,7 +329,7 @@ def _spans(case: str, ids: Sequence[str], texts: Sequence[str]) -> Iterator[tupl
 def _with_texts(frame: pl.DataFrame, texts: pl.DataFrame) -> tuple[pl.DataFrame, FlowStep]:
     whole = frame.join(texts, on="case_id", maintain_order="left")
     dropped = frame.height - whole.height
-    step = FlowStep("cases with a note", whole.height, whole["patient_id"].n_unique(), dropped, "no note by the index")
+    step = FlowStep("cases with a note", whole.height, whole["patient_id"].n_unique(), dropped, _NO_NOTE)
     return whole, step
 
 

@@ -11,11 +11,17 @@ CREATE MACRO slashed(cell) AS
          ELSE try_strptime(cell, [
              '%m/%d/%Y', '%m/%d/%Y %H:%M', '%m/%d/%Y %H:%M:%S', '%m/%d/%Y %I:%M %p', '%m/%d/%Y %I:%M:%S %p']) END;
 
--- An offset from UTC is not applied: the time stays what the hospital's clock showed.
+-- What the hospital's clock showed: an offset from UTC is not applied here, but in `in_utc`.
 CREATE MACRO parsed_date(cell) AS
     CASE WHEN regexp_matches(cell, '^\d{4}-\d{2}-\d{2}') THEN try_cast(cell AS TIMESTAMP)
          WHEN regexp_matches(cell, '^\d{8}$') THEN try_strptime(cell, '%Y%m%d')
          ELSE slashed(cell) END;
+
+CREATE MACRO has_offset(cell) AS coalesce(regexp_matches(cell, '\d{2}:\d{2}.*(Z|[+-]\d{2}(:?\d{2})?)$'), false);
+
+CREATE MACRO in_utc(cell) AS
+    CASE WHEN has_offset(cell)
+         THEN make_timestamp(epoch_us(try_cast(regexp_replace(cell, '\s+([+-]\d{2})', '\1') AS TIMESTAMPTZ))) END;
 
 CREATE MACRO is_date(cell) AS parsed_date(cell) IS NOT NULL;
 
@@ -23,11 +29,14 @@ CREATE MACRO as_date(cell, tab, col) AS
     CASE WHEN cell IS NULL THEN NULL
          ELSE coalesce(parsed_date(cell), error('palpate|date|' || tab || '|' || col)::TIMESTAMP) END;
 
-CREATE MACRO moment(day, at_time) AS
+-- From the cells of a date and of a time, of which either may be empty.
+CREATE MACRO moment(day, at_time, tab, day_col, time_col) AS
     CASE WHEN coalesce(at_time, day) IS NOT NULL THEN {
-        'instant': coalesce(at_time, day),
-        'wall': coalesce(at_time, day),
-        'timed': coalesce(at_time, day) <> date_trunc('day', coalesce(at_time, day))
+        'instant': coalesce(in_utc(at_time), as_date(at_time, tab, time_col), as_date(day, tab, day_col)),
+        'wall': coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col)),
+        'timed': coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col))
+            <> date_trunc('day', coalesce(as_date(at_time, tab, time_col), as_date(day, tab, day_col))),
+        'zoned': has_offset(at_time)
     } END;
 
 -- Whether a is not after b; `same_day` decides where only the days are known and are the same.

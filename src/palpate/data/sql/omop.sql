@@ -20,7 +20,7 @@ CREATE TABLE people AS
 WITH deaths AS (
     SELECT
         need_key(person_id, 'death', 'person_id') AS person_id,
-        moment(as_date(death_date, 'death', 'death_date'), as_date(death_datetime, 'death', 'death_datetime')) AS died
+        moment(death_date, death_datetime, 'death', 'death_date', 'death_datetime') AS died
     FROM death
 ),
 persons AS (
@@ -53,14 +53,8 @@ CREATE TABLE visits AS
 SELECT
     need_key(visit_occurrence_id, 'visit_occurrence', 'visit_occurrence_id') AS visit_id,
     need_key(person_id, 'visit_occurrence', 'person_id') AS person_id,
-    moment(
-        as_date(visit_start_date, 'visit_occurrence', 'visit_start_date'),
-        as_date(visit_start_datetime, 'visit_occurrence', 'visit_start_datetime')
-    ) AS began,
-    moment(
-        as_date(visit_end_date, 'visit_occurrence', 'visit_end_date'),
-        as_date(visit_end_datetime, 'visit_occurrence', 'visit_end_datetime')
-    ) AS ended,
+    moment(visit_start_date, visit_start_datetime, 'visit_occurrence', 'visit_start_date', 'visit_start_datetime') AS began,
+    moment(visit_end_date, visit_end_datetime, 'visit_occurrence', 'visit_end_date', 'visit_end_datetime') AS ended,
     len($visit_kinds) = 0
         OR list_contains($visit_kinds, as_id(visit_concept_id, 'visit_occurrence', 'visit_concept_id')) AS wanted,
     -- Patient died.
@@ -73,7 +67,7 @@ WITH cells AS (
         need_key(note_id, 'note', 'note_id') AS note_id,
         need_key(person_id, 'note', 'person_id') AS person_id,
         nullif(as_key(visit_occurrence_id, 'note', 'visit_occurrence_id'), '0') AS visit_id,
-        moment(as_date(note_date, 'note', 'note_date'), as_date(note_datetime, 'note', 'note_datetime')) AS written,
+        moment(note_date, note_datetime, 'note', 'note_date', 'note_datetime') AS written,
         as_id(note_class_concept_id, 'note', 'note_class_concept_id') AS class,
         as_id(note_type_concept_id, 'note', 'note_type_concept_id') AS type,
         coalesce(nullif(note_title, '0'), note_source_value, '') AS title,
@@ -105,10 +99,7 @@ WITH sought AS (
 )
 SELECT
     need_key(person_id, 'condition_occurrence', 'person_id') AS person_id,
-    moment(
-        as_date(condition_start_date, 'condition_occurrence', 'condition_start_date'),
-        as_date(condition_start_datetime, 'condition_occurrence', 'condition_start_datetime')
-    ) AS began
+    moment(condition_start_date, condition_start_datetime, 'condition_occurrence', 'condition_start_date', 'condition_start_datetime') AS began
 FROM condition_occurrence
 SEMI JOIN sought
   ON sought.concept = as_id(condition_concept_id, 'condition_occurrence', 'condition_concept_id');

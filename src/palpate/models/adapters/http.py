@@ -33,7 +33,7 @@ from pydantic import Field
 from palpate.cases.edits import Inputs
 from palpate.models import Model, Probabilities
 from palpate.models.adapters.chat import ChatOptions, chat_model, chat_url, check_chat
-from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions, checked_url
+from palpate.models.adapters.remote import MAY_CHANGE, Endpoint, RemoteOptions, checked_url, tls_context
 from palpate.models.options import REPORT_MISSING, checked_by, digest, parse_options
 from palpate.privacy import hides
 
@@ -152,7 +152,7 @@ def _checked(url: str, options: Mapping[str, Any], folder: Path) -> HttpOptions 
         own, _ = check_chat(url, options, folder)
     else:
         own = parse_options(HttpOptions, url, options)
-    checked_url(url, allow_remote=own.allow_remote)
+    tls_context(checked_url(url, allow_remote=own.allow_remote), own.ca, folder or Path())
     return own
 
 
@@ -160,8 +160,8 @@ def _load(url: str, options: Mapping[str, Any], folder: Path) -> Model:
     own = _checked(url, options, folder)
     if isinstance(own, ChatOptions):
         url = chat_url(url)
-        return chat_model(Endpoint(url, own), *check_chat(url, options, folder), url)
-    endpoint = Endpoint(url, own)
+        return chat_model(Endpoint(url, own, folder), *check_chat(url, options, folder), url)
+    endpoint = Endpoint(url, own, folder)
     labels = own.labels or _labels_of(endpoint)
     answer_options = {"url": url, "labels": labels, "fingerprint": own.fingerprint}
     return HttpModel(endpoint, own, labels=labels, fingerprint=digest(VERSION, answer_options))

@@ -38,8 +38,11 @@ INPUT = "input_id"
 COHORT = "cohort"
 _PLAN = "`palpate plan` writes everything that must be scored"
 _REPORT = "fill it in, or set `missing: report` of the model to count missing scores and go on"
+_MISSING = f"{_PLAN}; with `missing: report` of the model, missing scores are counted and the audit goes on"
 _NOT_KNOWN = r"(?i)^\s*(?:|na|n/a|#n/a|nan|null|none|nil|missing|\.|-)\s*$"
 _KEY, _ROW = "key", "row"
+_SCORES_PER_CALL = 4_194_304
+"""Rows x labels that are looked up at a time: copies of them need little memory, and progress is seen."""
 _KEYS = {"case_id", INPUT, COHORT, "edited", "text", "image"}
 """What `palpate plan` writes beside the keys of cases; users add their column to its file."""
 MEDS_KEY, MEDS_PROBABILITY = ("subject_id", "prediction_time"), "predicted_boolean_probability"
@@ -121,7 +124,6 @@ class PredictionsModel(Model):
 
     reads: ClassVar[Literal["text", "case", "image"]] = "case"
     cached: ClassVar[bool] = False
-    rows_per_call = 1_048_576
 
     def __init__(
         self,
@@ -137,6 +139,7 @@ class PredictionsModel(Model):
     ) -> None:
         self.labels, self.fingerprint = labels, fingerprint
         self._values, self._cases, self._inputs = values, cases, inputs
+        self.rows_per_call = max(1, _SCORES_PER_CALL // max(len(labels), 1))
         self._by_cohort, self._source = by_cohort, source
         self.tells_cohorts_apart = by_cohort or not cases.table.height
         self.may_miss = may_miss
@@ -157,6 +160,10 @@ class PredictionsModel(Model):
             return self._values[found]
         return np.where(found[:, None] < 0, np.nan, self._values[found])
 
+    def close(self) -> None:
+        """Let go of the table."""
+        self._values = np.empty((0, len(self.labels)))
+
     def _check_found(self, inputs: Inputs, found: Ints) -> None:
         missing = np.flatnonzero(found < 0)
         if not len(missing):
@@ -168,8 +175,17 @@ class PredictionsModel(Model):
             f"the file has no prediction for {what}{more}",
             model=self._source,
             case=inputs.case_ids[row] or None,
-            hint=f"{_PLAN}; with `missing: report` of the model, missing scores are counted and the audit goes on",
+            hint=self._without_zeros(inputs, row) or _MISSING,
         )
+
+    def _without_zeros(self, inputs: Inputs, row: int) -> str | None:
+        """What to do where a spreadsheet has made 7 of the id 00007."""
+        given = pl.Series([inputs.case_ids[row]], dtype=pl.String)
+        short = given.str.replace("^0+([0-9])", "$1")
+        names = pl.Series([inputs.cohorts[row]], dtype=pl.String) if self._by_cohort else None
+        if short[0] == given[0] or self._cases.find(short, names)[0] < 0:
+            return None
+        return f"it has '{short[0]}': its ids have lost their leading zeros, so write that column as text"
 
 
 def check(target: str, options: Mapping[str, Any], *, folder: Path) -> PredictionsOptions:
@@ -185,7 +201,9 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     source = f"predictions:{target}"
     own, file = check(target, options, folder=folder), existing(target, folder)
     names = (own.case,) if isinstance(own.case, str) else own.case
-    frame = read_file(file, FileLayout(own.encoding, own.delimiter, named=True), {*names, *_KEYS, *MEDS_KEY})
+    keys = {*names, *_KEYS, *MEDS_KEY}
+    wanted = None if own.columns is None else {*keys, MEDS_PROBABILITY, *own.columns}
+    frame = read_file(file, FileLayout(own.encoding, own.delimiter, named=True), keys, wanted)
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
     frame = _of_meds(frame, names, file)
@@ -204,7 +222,7 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     relevant |= {name: said for name in ("encoding", "delimiter") if (said := getattr(own, name)) is not None}
     return PredictionsModel(
         own.labels or columns,
-        np.column_stack([_probabilities(frame[name], file, may_miss=report) for name in columns]),
+        _values(frame, columns, file, may_miss=report),
         cases=cases,
         inputs=inputs,
         by_cohort=COHORT in frame.columns,
@@ -230,8 +248,13 @@ def _of_meds(frame: pl.DataFrame, cases: Sequence[str], file: Path) -> pl.DataFr
     return frame.select(ids, *others)
 
 
-def read_file(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame:
-    """The table; a CSV file with a wrong cell is read as text, so that it can be named."""
+def read_file(
+    file: Path, layout: FileLayout, keys: Collection[str], wanted: Collection[str] | None = None
+) -> pl.DataFrame:
+    """The table; a CSV file with a wrong cell is read as text, so that it can be named.
+
+    Of a Parquet file only the `wanted` columns are read, where that says which.
+    """
     kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
     try:
         if kind in (".csv", ".csv.gz", ".tsv", ".tsv.gz"):
@@ -239,7 +262,8 @@ def read_file(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataF
         if kind in (".jsonl", ".ndjson"):
             return pl.read_ndjson(file, infer_schema_length=None)
         if kind == ".parquet":
-            return pl.read_parquet(file, glob=False)
+            there = pl.read_parquet_schema(file)
+            return pl.read_parquet(file, glob=False, columns=[c for c in there if wanted is None or c in wanted])
     except (pl.exceptions.PolarsError, OSError) as error:
         problem = "has no rows" if isinstance(error, pl.exceptions.NoDataError) or not file.stat().st_size else None
         raise ConfigError(problem or f"can't be read as {kind}", file=file) from error
@@ -299,6 +323,14 @@ def _label_columns(frame: pl.DataFrame, cases: Sequence[str], own: PredictionsOp
             hint="choose the columns with `columns`",
         )
     return columns
+
+
+def _values(frame: pl.DataFrame, columns: Sequence[str], file: Path, *, may_miss: bool) -> Probabilities:
+    """The columns of probabilities, [row, label]; one column at a time, so that no second table is in memory."""
+    out = np.empty((frame.height, len(columns)))
+    for j, name in enumerate(columns):
+        out[:, j] = _probabilities(frame[name], file, may_miss=may_miss)
+    return out
 
 
 def _probabilities(column: pl.Series, file: Path, *, may_miss: bool) -> Probabilities:

@@ -15,6 +15,8 @@ from palpate.report.cards.entries import Item
 from palpate.report.cards.items import LEGEND, Card
 
 CHAI = "https://mc.chai.org/v0.2/schema.xsd"
+_MEASURED = ("results/", "manifest.json", "scorecard.json")
+"""How sources in a run begin."""
 _REPEATED = ("EHRCompatibility/EHR", "Keywords/Keyword")
 _OPTIONAL = (
     "EHR", "Keyword", "RegulatoryApproval", "FoundationModels", "Security", "Transparency", "ThirdPartyInformation",
@@ -40,9 +42,11 @@ def as_chai(card: Card) -> str:
         elif item.name.endswith(_REPEATED):
             texts = [part.strip() for each in item.statements for part in each.text.split(",") if part.strip()]
             parent = _at(root, item.name.rpartition("/")[0])
+            _cite(parent, item)
             for text in texts:
                 _add(parent, item.name.rpartition("/")[2], text)
         elif item.statements or not item.name.endswith(_OPTIONAL):
+            _cite(_at(root, item.name.rpartition("/")[0]) if "/" in item.name else root, item)
             _at(root, item.name).text = _clean(_with_sources(item))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
@@ -72,8 +76,20 @@ def _clean(text: str) -> str:
 
 
 def _with_sources(item: Item) -> str:
-    cited = f"\nSources: {'; '.join(item.sources)}." if item.sources else ""
-    return item.text + cited
+    """The text; what was measured cites its rows in it, so that they survive where comments do not."""
+    return item.text if _is_written(item) else f"{item.text}\nSources: {'; '.join(item.sources)}."
+
+
+def _is_written(item: Item) -> bool:
+    """Whether people wrote all of it: a name must stay a name, so its source is in a comment."""
+    return not any(each.source.startswith(_MEASURED) for each in item.statements)
+
+
+def _cite(parent: ElementTree.Element, item: Item) -> None:
+    """A comment with the source of what people wrote."""
+    if item.sources and _is_written(item):
+        cited = re.sub("-(?=-|$)", "- ", _clean(f" {item.name.rpartition('/')[2]} is from {'; '.join(item.sources)} "))
+        parent.append(ElementTree.Comment(cited))
 
 
 def _add_metrics(element: ElementTree.Element, item: Item, card: Card) -> None:

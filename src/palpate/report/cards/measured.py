@@ -25,6 +25,7 @@ MOST_LABELS = 5
 SAFETY = ("robustness", "drift", "capabilities", "vocabulary", "context", "evidence")
 BEHAVIOUR = ("characteristics",)
 DECISIONS = "Decisions at the threshold"
+DEVELOPMENT = "development"
 _FAIR = {
     "auroc_gap": "Largest gap of AUROC between groups, less what chance makes",
     "equal_opportunity_difference": "Equal opportunity difference",
@@ -46,12 +47,12 @@ class Run:
         self.manifest, self.model, self.table1 = manifest, model, table1
         self.results = {result.audit: result for result in results}
 
-    def rows(self, audit: str, **equal: str) -> pl.DataFrame:
-        """Estimates of the model that are no differences."""
+    def rows(self, audit: str, *, reference: str | None = None, **equal: str) -> pl.DataFrame:
+        """Estimates of the model: those that are no differences, or differences to a reference."""
         result = self.results.get(audit)
         if result is None:
             return pl.DataFrame(schema={"metric": pl.String})
-        found = result.estimates.filter(pl.col("model") == self.model, pl.col("reference").is_null())
+        found = result.estimates.filter(pl.col("model") == self.model, pl.col("reference").eq_missing(reference))
         return found.filter(*(pl.col(name) == value for name, value in equal.items()))
 
     @property
@@ -77,6 +78,8 @@ def measure(run: Run, facts: Mapping[str, Any]) -> dict[str, tuple[Statement, ..
         "population": _population(run),
         "development_difference": _development_difference(run),
         "clusters": _clusters(run),
+        "cluster_method": _cluster_method(run),
+        "fairness_method": _fairness_method(run),
         "data_checks": _findings(run, "data", "Data checks"),
         "recalibration": _findings(run, "recalibration", "Recalibration"),
     }
@@ -89,7 +92,7 @@ def measure(run: Run, facts: Mapping[str, Any]) -> dict[str, tuple[Statement, ..
 
 def source_of(row: Mapping[str, Any]) -> str:
     """The row of an estimate, so that anybody can find it."""
-    parts = [f"{name}={row[name]}" for name in ("metric", "model", "label", "group") if row.get(name)]
+    parts = [f"{name}={row[name]}" for name in ("metric", "model", "label", "group", "reference") if row.get(name)]
     return f"results/{row['audit']}.parquet: {', '.join(parts)}"
 
 
@@ -132,6 +135,13 @@ def _share(label: Mapping[str, Any], cohort: Mapping[str, Any]) -> str:
 
 
 def _validity(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, ...]:
+    """The verdicts, where they are about these cohorts, and the numbers."""
+    told = only is None or {str(cohort["name"]) for cohort in run.cohorts} <= set(only)
+    answers = _answers(run, ("performance",), "") if told else ()
+    return (*(each for each in answers if each.source.startswith("scorecard")), *_numbers(run, only))
+
+
+def _numbers(run: Run, only: Sequence[str] | None = None) -> tuple[Statement, ...]:
     rows = run.rows("performance")
     if not rows.height:
         return _absent("audit `performance` of this model")
@@ -234,13 +244,13 @@ def _warnings(run: Run) -> tuple[Statement, ...]:
         if finding.kind in ("concern", "caution", "caveat") and _about(finding.sentence, run)
     ]
     open_ones = [
-        f"{audit}.{answer.question}"
-        for audit, result in run.results.items()
+        answer.asks
+        for result in run.results.values()
         for answer in result.answers
         if answer.model == run.model and answer.verdict == "unsettled"
     ]
     if open_ones:
-        text = f"Not settled by these data: {', '.join(open_ones)}."
+        text = f"Not settled by these data: {' '.join(open_ones)}"
         statements.append(Statement(text, f"scorecard.json: {run.model}"))
     none = Statement("No audit of this run found a concern, a caution or a caveat.", "scorecard.json, results/*.json")
     return tuple(statements) or (none,)
@@ -282,7 +292,7 @@ def _method(run: Run) -> tuple[Statement, ...]:
     text = (
         f"Measured with palpate {run.manifest.get('palpate')}, seed {run.manifest.get('seed')}: "
         f"{', '.join(METRIC_NAMES.get(metric, metric) for metric in CORE)}, with "
-        f"{typeset.percent(options.get('level', 0.95))} intervals ({units}; score intervals where events are few)."
+        f"{100 * options.get('level', 0.95):g}% intervals ({units}; score intervals where events are few)."
     )
     audits = f"Audits: {', '.join(run.results)}."
     return Statement(text, "manifest.json: audits"), Statement(audits, "manifest.json: audits")
@@ -299,7 +309,9 @@ def _population(run: Run) -> tuple[Statement, ...]:
 def _development_difference(run: Run) -> tuple[Statement, ...]:
     if "data" not in run.results:
         return _absent("audit `data`, which compares development and evaluation")
-    rows = run.rows("data", metric="standardised_difference").unique("group", maintain_order=True)
+    rows = run.rows("data", metric="standardised_difference", reference=DEVELOPMENT).unique(
+        "group", maintain_order=True
+    )
     rows = rows.filter(pl.col("value").is_not_null()).sort(pl.col("value").abs(), descending=True).head(MOST_LABELS)
     if not rows.height:
         return _absent("development cases to compare with, or attributes")
@@ -313,11 +325,31 @@ def _development_difference(run: Run) -> tuple[Statement, ...]:
     )
 
 
+def _fairness_method(run: Run) -> tuple[Statement, ...]:
+    """By what groups were made and what was compared; the numbers are results."""
+    if "subgroups" not in run.results:
+        return _absent("audit `subgroups`; nothing is known of differences between groups of patients")
+    by = run.manifest.get("audits", {}).get("subgroups", {}).get("by") or ()
+    made = f" by {', '.join(map(str, by))}" if by else ""
+    measures = ", ".join(name[0].lower() + name[1:] for name in _FAIR.values())
+    text = f"Groups{made} were compared: AUROC in each with its interval, risks and decisions in each, {measures}."
+    return (Statement(text, "manifest.json: audits, subgroups"),)
+
+
+def _cluster_method(run: Run) -> tuple[Statement, ...]:
+    names = [str(cohort["name"]) for cohort in run.cohorts]
+    text = "One cohort was audited; differences between centres were not examined, unless they are among the groups."
+    if len(names) > 1:
+        text = f"Each of the cohorts {', '.join(names)} was measured by itself."
+    return Statement(text, "manifest.json: cohorts"), *_fairness_method(run)
+
+
 def _clusters(run: Run) -> tuple[Statement, ...]:
+    """What was measured in each cohort, and the verdicts about groups, whose numbers are with those of fairness."""
     if len(run.cohorts) < 2 and "subgroups" not in run.results:
         return _absent("second cohort and no audit `subgroups`: heterogeneity was not examined")
-    parts = _fairness(run) if "subgroups" in run.results else ()
-    return (*_validity(run), *parts) if len(run.cohorts) > 1 else parts
+    parts = _answers(run, ("subgroups",), "answer") if "subgroups" in run.results else ()
+    return (*_numbers(run), *parts) if len(run.cohorts) > 1 else parts
 
 
 def _findings(run: Run, audit: str, name: str) -> tuple[Statement, ...]:

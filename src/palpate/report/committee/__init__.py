@@ -35,7 +35,7 @@ VERDICT_COLOURS = {
 MARKS = {"concern": "■", "caution": "▲", "unsettled": "?", "acceptable": "●"}
 """Beside the word, so that a copy without colours says the same."""
 NO_LIMITS = "No audit told of any."
-_MOST_ROWS, _MOST_COLUMNS, _MOST_LIMITS = 32, 5, 8
+_MOST_ROWS, _MOST_COLUMNS, _MOST_LIMITS, _MOST_GROUPS = 32, 5, 8, 8
 _WIDTH = 380
 """Of a chart in pixels: narrow, so that its letters can be read at half the width of a page."""
 _COLOUR = re.compile(r"var\(--(\w[\w-]*)\)")
@@ -87,7 +87,7 @@ def digest(manifest: Mapping[str, Any], results: Sequence[AuditResult]) -> Diges
     found = {(audit, block.title): block for audit, result in by_name.items() for block in result.blocks}
     order = audited(manifest)
     charts = [chart for chart in map(found.get, CHARTS) if isinstance(chart, Chart)]
-    pictures = [picture for chart in charts for picture in _pictures(chart, order)]
+    pictures = [picture for chart in charts for part in _parts(chart) for picture in _pictures(part, order)]
     first = found.get(TABLE_ONE)
     grid = _grid(first) if isinstance(first, Table) else None
     return Digest(
@@ -150,8 +150,37 @@ def plain_colour(text: str) -> str:
     return _COLOUR.sub(lambda match: _light().get(match[1], "#000000"), text)
 
 
-def _pictures(chart: Chart, order: Sequence[str]) -> list[Picture]:
+class _Part(NamedTuple):
+    """A chart, or the groups of one attribute in it."""
+
+    chart: Chart
+    name: str = ""
+
+
+def _parts(chart: Chart) -> list[_Part]:
+    """A forest of many groups by attribute, on the same axis, so that its letters can be read on a page."""
+    names = [str(row.get(chart.y.field, "")) for row in chart.data]
+    if (
+        chart.kind != "forest"
+        or chart.facet
+        or len(set(names)) <= _MOST_GROUPS
+        or not all("=" in name for name in names)
+    ):
+        return [_Part(chart)]
+    numbers = [row[key] for row in chart.data for key in (chart.x.field, "low", "high") if row.get(key) is not None]
+    axis = chart.x.model_copy(update={"low": min(numbers), "high": max(numbers)}) if numbers else chart.x
+    by = dict.fromkeys(name.partition("=")[0] for name in names)
+    rows = {
+        each: tuple(r for r, name in zip(chart.data, names, strict=True) if name.partition("=")[0] == each)
+        for each in by
+    }
+    return [_Part(chart.model_copy(update={"x": axis, "data": own}), each) for each, own in rows.items()]
+
+
+def _pictures(part: _Part, order: Sequence[str]) -> list[Picture]:
     import vl_convert
+
+    chart = part.chart
 
     drawing = draw(chart, order=order)
     made = []
@@ -160,7 +189,8 @@ def _pictures(chart: Chart, order: Sequence[str]) -> list[Picture]:
         png = vl_convert.svg_to_png(svg, scale=2.5)
         width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
         legend = tuple((plain_colour(key.colour), key.text) for key in drawing.legend)
-        title = chart.title if not panel.title else f"{chart.title}: {panel.title}"
+        named = ", ".join(filter(None, (part.name, panel.title)))
+        title = f"{chart.title}: {named}" if named else chart.title
         made.append(Picture(title, png, width, height, legend, chart.description, chart.title))
     return made
 

@@ -22,7 +22,7 @@ from palpate.report.scorecard import ScorecardView
 
 _COLUMN, _TALLEST = 3.3, 7.5
 """Inches: how wide and how tall a chart may be."""
-_MOST_PANELS = 4
+_MOST_PANELS = 6
 NO_ANSWERS = "No audit of this run answers a question of the scorecard."
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from palpate.registry import optional
 from palpate.report.committee import NO_LIMITS, Digest, Picture, panels_of, scorecard_cells
 
-_PANELS = 4
-"""On a slide."""
+_PANELS, _TALL_PANELS, _TALL = 4, 2, 1.0
+"""On a slide: how many, how many tall ones, and what is tall."""
 
 
 def as_pptx(digest: Digest) -> bytes:
@@ -28,8 +28,9 @@ def as_pptx(digest: Digest) -> bytes:
             show, digest.table_one.title, list(digest.table_one.head), [list(row) for row in digest.table_one.rows]
         )
     for title, panels, _ in panels_of(digest.pictures, len(digest.pictures)):
-        for start in range(0, len(panels), _PANELS):
-            _picture_slide(show, f"{title} (continued)" if start else title, panels[start : start + _PANELS])
+        most = _TALL_PANELS if any(each.height > _TALL * each.width for each in panels) else _PANELS
+        for start in range(0, len(panels), most):
+            _picture_slide(show, f"{title} (continued)" if start else title, panels[start : start + most])
     slide = show.slides.add_slide(show.slide_layouts[1])
     slide.shapes.title.text = "Limits"
     slide.placeholders[1].text = "\n".join(digest.limits) or NO_LIMITS

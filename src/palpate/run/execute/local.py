@@ -62,7 +62,7 @@ def checked(name: str, model: Model, inputs: Inputs) -> Probabilities:
             case=_case(inputs, row),
             hint=REPORT_MISSING if np.isnan(value) else None,
         )
-    return np.clip(p, 0.0, 1.0)
+    return p if p.size and p.min() >= 0.0 and p.max() <= 1.0 else np.clip(p, 0.0, 1.0)
 
 
 def _case(inputs: Inputs, row: int) -> str:

@@ -6,6 +6,7 @@ them (Kish 1965). Intervals take that number of rows, and as large a part of the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from palpate.stats.arguments import Unit
 from palpate.stats.inputs import Floats, divide
+
+_AT_ONCE = 8_000_000
+"""Cases x labels that are counted at a time."""
 
 
 class Weighing(NamedTuple):
@@ -127,25 +131,39 @@ def class_units(
 
     `rows`, [case, label], says which cases count; by default all.
     """
-    names, code = np.unique(np.asarray(patient), return_inverse=True)
     counts = np.zeros((2, y_true.shape[1]), np.int64)
-    for j in range(y_true.shape[1]):
-        for k, side in enumerate(_sides(y_true, j, rows)):
-            if unit == "case":
-                counts[k, j] = side.sum()
-            else:
-                seen = np.zeros(len(names), bool)
-                seen[code[side]] = True
-                counts[k, j] = seen.sum()
+    order, first = _by_patient(patient, unit)
+    for part in _label_blocks(y_true):
+        for k, side in enumerate(_sides(y_true, part, rows)):
+            if first is None:
+                counts[k, part] = side.sum(axis=0)
+            elif len(first):
+                counts[k, part] = np.logical_or.reduceat(side[order], first, axis=0).sum(axis=0)
     return counts
 
 
+def _by_patient(patient: ArrayLike, unit: Unit) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """The rows by patient, and where each patient's begin; None where the case is the unit."""
+    ids = np.asarray(patient)
+    if unit == "case":
+        return np.arange(len(ids)), None
+    order = np.argsort(ids, kind="stable")
+    first = np.flatnonzero(np.append(True, ids[order][1:] != ids[order][:-1])[: len(ids)])
+    return order, first
+
+
+def _label_blocks(y_true: NDArray[np.uint8]) -> Iterator[slice]:
+    """Labels some at a time, so that thousands of them need little memory."""
+    step = max(1, _AT_ONCE // max(len(y_true), 1))
+    yield from (slice(low, low + step) for low in range(0, y_true.shape[1], step))
+
+
 def _sides(
-    y_true: NDArray[np.uint8], label: int, rows: NDArray[np.bool_] | None
+    y_true: NDArray[np.uint8], part: slice, rows: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The rows with a label, and those without it."""
-    positive = y_true[:, label].astype(bool)
-    return (positive, ~positive) if rows is None else (positive & rows[:, label], ~positive & rows[:, label])
+    """The rows with each of some labels, and those without it."""
+    positive = y_true[:, part].astype(bool)
+    return (positive, ~positive) if rows is None else (positive & rows[:, part], ~positive & rows[:, part])
 
 
 def cluster_sizes(
@@ -160,13 +178,13 @@ def cluster_sizes(
     With weights, [case], the rows that an effective patient has of the effective rows.
     """
     sizes = np.ones((2, y_true.shape[1]))
-    if unit == "case":
-        return sizes
-    names, code = np.unique(np.asarray(patient), return_inverse=True)
-    for j in range(y_true.shape[1]):
-        for k, side in enumerate(_sides(y_true, j, rows)):
-            own = None if weight is None else weight[side]
-            each = np.bincount(code[side], weights=own, minlength=len(names)).astype(np.float64)
-            squares = each.sum() if own is None else (own**2).sum()
-            sizes[k, j] = (each**2).sum() / squares if squares > 0 else 0.0
+    order, first = _by_patient(patient, unit)
+    if first is None or not len(first):
+        return sizes if first is None else np.zeros_like(sizes)
+    for part in _label_blocks(y_true):
+        for k, side in enumerate(_sides(y_true, part, rows)):
+            mass = side[order] if weight is None else side[order] * weight[order, None]
+            each = np.add.reduceat(mass, first, axis=0, dtype=np.float64)
+            squares = each.sum(axis=0) if weight is None else (mass**2).sum(axis=0)
+            sizes[k, part] = np.divide((each**2).sum(axis=0), squares, out=np.zeros(len(squares)), where=squares > 0)
     return sizes

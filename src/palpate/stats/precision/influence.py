@@ -14,14 +14,16 @@ prevalence), and in time and memory linear in the rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from palpate.stats.arguments import Rows
 from palpate.stats.inputs import Floats
-from palpate.stats.precision.moves import Moves, Problem, Settings, moves_of, replicates_of
+from palpate.stats.precision.moves import Moves, Problem, Settings, moves_of, replicates_of, within_classes
 
 GROUPS = 5_000
 FEWEST_PATIENTS, FEWEST_OF_A_CLASS, FEWEST_OF_A_SMALL_CLASS = 1_000, 30, 100
@@ -30,6 +32,8 @@ affordable."""
 MOST_RESAMPLED, AFFORDABLE = 4e7, 2.5e8
 """Rows x replicates up to which a metric is always resampled (4,000 rows 10,000 times), and up to which it can be."""
 _AT_ONCE = 500
+_COLUMNS, _MOST_VALUES = 160, 60_000_000
+"""About how many columns and steps a model's label has, and how many of their replicates are kept at a time."""
 
 
 def can_stand_for_resamples(rows: Rows, n_replicates: int) -> NDArray[np.bool_]:
@@ -62,20 +66,35 @@ def influence_replicates(
     rng = np.random.default_rng([seed, 0x1F])
     order = rng.permutation(int(rows.sizes[0].sum()))
     n_groups = min(GROUPS, 2 * ((len(order) + 1) // 2))
-    made: list[Moves] = []
-    for j in range(n_labels):
-        code = _groups(rows, j, order, n_groups)
-        sizes = np.bincount(code, minlength=n_groups)
-        for m in range(n_models):
-            moves = moves_of(Problem.of(rows, m, j, code, n_groups), metrics, point[m, :, j], settings)
-            made.append(moves if rows.shared else moves._replace(by_group=_within_classes(moves.by_group, sizes)))
-    ends = np.cumsum([moves.by_group.shape[1] for moves in made])[:-1]
-    moved = np.split(_multiplied(np.concatenate([moves.by_group for moves in made], axis=1), rng, n_replicates), ends)
     values = np.empty((n_models, len(metrics), n_labels, n_replicates))
-    for k, (moves, by) in enumerate(zip(made, moved, strict=True)):
-        m, j = k % n_models, k // n_models
-        values[m, :, j] = replicates_of(moves, metrics, point[m, :, j], by)
+    step = max(1, _MOST_VALUES // (_COLUMNS * n_models * max(n_replicates, 1)))
+    for low in range(0, n_labels, step):
+        labels = range(low, min(low + step, n_labels))
+        made = [moves for j in labels for moves in _moves(rows, j, metrics, point, settings, order, n_groups)]
+        # Every part of the labels meets the same random numbers.
+        moved = _multiplied(made, deepcopy(rng), n_replicates)
+        for k, (moves, by, steps) in enumerate(moved):
+            m, j = k % n_models, low + k // n_models
+            values[m, :, j] = replicates_of(moves, metrics, point[m, :, j], by, steps)
     return values
+
+
+def _moves(
+    rows: Rows,
+    label: int,
+    metrics: Sequence[str],
+    point: Floats,
+    settings: Settings,
+    order: NDArray[np.int64],
+    n_groups: int,
+) -> Iterator[Moves]:
+    """Of each model, for one label."""
+    code = _groups(rows, label, order, n_groups)
+    sizes = np.bincount(code, minlength=n_groups)
+    for m in range(len(rows.score)):
+        problem = Problem.of(rows, m, label, code, n_groups)
+        moves = moves_of(problem, metrics, point[m, :, label], settings)
+        yield moves if rows.shared else within_classes(moves, sizes)
 
 
 def _groups(rows: Rows, label: int, order: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
@@ -87,23 +106,24 @@ def _groups(rows: Rows, label: int, order: NDArray[np.int64], n_groups: int) -> 
     return np.asarray(order[unit] % half + half * (unit >= rows.sizes[label, 0]))
 
 
-def _within_classes(by_group: Floats, sizes: NDArray[np.int64]) -> Floats:
-    """Where rows are drawn within each class: what a class adds in all does not vary."""
-    out = by_group.copy()
-    half = len(sizes) // 2
-    for part in (slice(0, half), slice(half, 2 * half)):
-        out[part] -= (sizes[part] / max(int(sizes[part].sum()), 1))[:, None] * by_group[part].sum(axis=0)
-    return out
-
-
-def _multiplied(moves: Floats, rng: np.random.Generator, n_replicates: int) -> NDArray[np.float32]:
-    """The sum of all influences, each times a standard normal number: [column, replicate]."""
+def _multiplied(
+    made: Sequence[Moves], rng: np.random.Generator, n_replicates: int
+) -> Iterator[tuple[Moves, NDArray[np.float32], NDArray[np.float32]]]:
+    """The sums of influences, each times a standard normal number, [column, replicate]: of columns, and of steps."""
     # Single precision: a replicate then differs by a millionth of its standard error.
-    moved = np.zeros((moves.shape[1], n_replicates), np.float32)
-    scale = np.sqrt((moves**2).sum(axis=0))
-    some = (moves / np.where(scale > 0, scale, 1.0)).astype(np.float32)
-    for first in range(0, len(moves), _AT_ONCE):
-        part = some[first : first + _AT_ONCE]
-        moved += part.T @ rng.standard_normal((len(part), n_replicates), np.float32)
+    columns = np.concatenate([moves.by_group for moves in made], axis=1)
+    scale = np.sqrt((columns**2).sum(axis=0))
+    some = (columns / np.where(scale > 0, scale, 1.0)).astype(np.float32)
+    none = csr_array((0, len(columns)), dtype=np.float32)
+    each = [none if moves.operating is None else moves.operating.steps for moves in made]
+    steps = vstack(each, format="csc")
+    moved = np.zeros((columns.shape[1], n_replicates), np.float32)
+    stepped = np.zeros((steps.shape[0], n_replicates), np.float32)
+    for first in range(0, len(columns), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        drawn = rng.standard_normal((len(some[part]), n_replicates), np.float32)
+        moved += some[part].T @ drawn
+        stepped += steps[:, part] @ drawn
     moved *= scale.astype(np.float32)[:, None]
-    return moved
+    ends = [np.cumsum(sizes)[:-1] for sizes in ([m.by_group.shape[1] for m in made], [s.shape[0] for s in each])]
+    return zip(made, np.split(moved, ends[0]), np.split(stepped, ends[1]), strict=True)

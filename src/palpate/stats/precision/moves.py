@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from palpate.stats.arguments import NOISE, Rows
 from palpate.stats.inputs import Floats, divide
@@ -73,20 +74,39 @@ class Problem(NamedTuple):
 
 
 class _Operating(NamedTuple):
-    """The curve around the wanted specificity, from high thresholds to low."""
+    """The curve around the wanted specificity, from high thresholds to low.
+
+    Between two points lie few rows, so how far groups move a point is told by the first point and by steps to the next.
+    """
 
     sensitivity: Floats
     false_alarms: Floats
     wanted: float
     dense: bool
     """Whether scores lie between the points, so that the curve between them is a line and not a step."""
+    steps: csr_array
+    """What the rows up to a point add since the point before, [side and point, group]: the share of a class."""
+    held: Floats
+    """What each step adds in all for rows that are drawn within classes, [side and point, class]; 0 for others."""
+
+    def moved(self, columns: Floats, steps: Floats) -> Floats:
+        """How far replicates move the points, [side and point, replicate], from those of what they are made of: of each
+        side its first point and its class, then the two classes that are drawn from."""
+        n = len(self.sensitivity)
+        steps = steps - self.held @ columns[4:]
+        sides = []
+        for side, share in enumerate((self.sensitivity, self.false_alarms)):
+            first, of_class = columns[2 * side : 2 * side + 2]
+            along = np.cumsum(steps[side * n : (side + 1) * n], axis=0)
+            sides.append(first + along - (share - share[0])[:, None] * of_class)
+        return np.concatenate(sides)
 
 
 class Moves(NamedTuple):
     """How far each group moves what metrics are made of."""
 
     by_group: Floats
-    """[group, column]"""
+    """[group, column]; those of the curve are what `_Operating.moved` needs."""
     columns: dict[str, slice]
     gaps: Floats
     """Of the calibration bins, on the data."""
@@ -114,8 +134,24 @@ def moves_of(problem: Problem, metrics: Sequence[str], point: Floats, settings: 
     return Moves(np.nan_to_num(np.concatenate(list(found.values()), axis=1)), columns, gaps, operating)
 
 
-def replicates_of(moves: Moves, metrics: Sequence[str], point: Floats, moved: Floats | NDArray[np.float32]) -> Floats:
-    """[metric, replicate] from how far each replicate moves each column, [column, replicate]."""
+def within_classes(moves: Moves, sizes: NDArray[np.int64]) -> Moves:
+    """Where rows are drawn within each class, half of the groups each: what a class adds in all does not vary."""
+    out, half = moves.by_group.copy(), len(sizes) // 2
+    operating = moves.operating
+    held = np.zeros((0, 2)) if operating is None else operating.held.copy()
+    for side, part in enumerate((slice(0, half), slice(half, 2 * half))):
+        shares = sizes[part] / max(int(sizes[part].sum()), 1)
+        out[part] -= shares[:, None] * moves.by_group[part].sum(axis=0)
+        if operating is not None:
+            held[:, side] = operating.steps[:, part].sum(axis=1)
+            out[part, moves.columns[OPERATING].start + 4 + side] = shares
+    return moves._replace(by_group=out, operating=None if operating is None else operating._replace(held=held))
+
+
+def replicates_of(
+    moves: Moves, metrics: Sequence[str], point: Floats, moved: NDArray[np.float32], steps: NDArray[np.float32]
+) -> Floats:
+    """[metric, replicate] from how far each replicate moves each column and each step, [column, replicate]."""
     out = np.empty((len(metrics), moved.shape[1]))
     for k, name in enumerate(metrics):
         if name in (ERROR, NOISE):
@@ -123,7 +159,8 @@ def replicates_of(moves: Moves, metrics: Sequence[str], point: Floats, moved: Fl
             off = np.zeros_like(moves.gaps) if name == NOISE else moves.gaps
             out[k] = np.abs(off[:, None] + by).mean(axis=0)
         elif moves.operating is not None and name == OPERATING:
-            out[k] = point[k] + _shifts(moves.operating, moved[moves.columns[name]].astype(np.float64))
+            columns = moved[moves.columns[name]].astype(np.float64)
+            out[k] = point[k] + _shifts(moves.operating, moves.operating.moved(columns, steps.astype(np.float64)))
         else:
             out[k] = point[k] + moved[moves.columns[name]][0]
         out[k] = np.nan if np.isnan(point[k]) and name != NOISE else out[k]
@@ -239,17 +276,26 @@ def _curve(problem: Problem, wanted: float) -> tuple[_Operating, Floats]:
     low = max(int(np.searchsorted(rate, wanted - _REACH * spread)) - 1, 0)
     high = min(int(np.searchsorted(rate, wanted + _REACH * spread, side="right")), len(rate) - 1)
     points = np.unique(np.append(np.linspace(low, high, _MOST_POINTS + 1).astype(np.int64), at))
-    moved = np.zeros((problem.n_groups, 2, len(points)))
-    sums, done = [np.zeros(problem.n_groups), np.zeros(problem.n_groups)], 0
-    for k, run in enumerate(points):
-        part = slice(done, int(problem.first[run]))
-        done = int(problem.first[run])
-        for side, (values, of_class, n) in enumerate(((positive, of_up, n_up), (negative, of_down, n_down))):
-            sums[side] += problem.sums(values, part)
-            moved[:, side, k] = (sums[side] - (hits, alarms)[side][run] / n * of_class) / n
+    columns = np.zeros((problem.n_groups, 6))
+    steps = []
+    for side, (values, of_class, n) in enumerate(((positive, of_up, n_up), (negative, of_down, n_down))):
+        start = slice(0, int(problem.first[points[0]]))
+        share = (hits, alarms)[side][points[0]] / n
+        columns[:, 2 * side] = (problem.sums(values, start) - share * of_class) / n
+        columns[:, 2 * side + 1] = of_class / n
+        steps.append(_steps(problem, values / n, points))
     dense = high - low + 1 > len(points)
-    found = _Operating(hits[points] / n_up, rate[points], wanted, dense)
-    return found, moved.reshape(problem.n_groups, -1)
+    held = np.zeros((2 * len(points), 2))
+    found = _Operating(hits[points] / n_up, rate[points], wanted, dense, vstack(steps, format="csr"), held)
+    return found, columns
+
+
+def _steps(problem: Problem, values: Floats, points: NDArray[np.int64]) -> csr_array:
+    """What the rows between two points of the curve add, [point, group]; nothing for the first."""
+    rows = slice(int(problem.first[points[0]]), int(problem.first[points[-1]]))
+    point = np.searchsorted(problem.first[points], np.arange(rows.start, rows.stop), side="right")
+    entries = (values[rows].astype(np.float32), (point, problem.group[rows]))
+    return csr_array(entries, shape=(len(points), problem.n_groups))
 
 
 def _shifts(curve: _Operating, moved: Floats) -> Floats:

@@ -58,7 +58,7 @@ HIDDEN = (*(f"{name}_noise" for name in DISTANCES), FOUND, FALSE_ALARMS, RANGE_F
 """What intervals are made from: the distances between the curves of replicates and of the data; the shares of all rows
 that are found and that are false alarms at the threshold; what is found over the range of thresholds and the price of
 its false alarms; the odds of the threshold; the mean variance of an outcome."""
-_AT_ONCE, _GRID = 1_000, 200
+_AT_ONCE, _GRID, _NOTHING = 1_000, 200, 1e-12
 _LINEAR = 7
 """Columns of an influence before those of the curve."""
 
@@ -155,7 +155,7 @@ def _measure(
             influences(line, spline_terms(x, np.zeros(0)), y, weight, unit, n_units)[:, 1],
             off * np.sqrt(n_units / max(n_units - 1.0, 1.0)),
             moves,
-            curve_influences(curve, y, risk, weight, unit, n_units),
+            curve_influences(curve, y, weight, unit, n_units),
         ]
     )
     return _CoreFit(
@@ -181,14 +181,22 @@ def _multiplied(influence: Sequence[Floats], g: np.random.Generator, n_replicate
     """How far each replicate moves each estimate, [term, replicate]."""
     stacked = np.concatenate(influence, axis=1)
     if stacked.shape[1] < len(stacked):
-        # R'R are the sums of products of influences, so R'z varies as the influences times one number for each unit do.
-        stacked = np.asarray(np.linalg.qr(stacked, mode="r"), np.float64)
+        stacked = _root(stacked)
     moved = np.zeros((stacked.shape[1], n_replicates))
     for first in range(0, len(stacked), _AT_ONCE):
         part = stacked[first : first + _AT_ONCE]
         moved += part.T @ g.standard_normal((len(part), n_replicates))
     ends = np.cumsum([each.shape[1] for each in influence])[:-1]
     return np.split(moved, ends)
+
+
+def _root(influence: Floats) -> Floats:
+    """R, [term, term], with the same sums of products R'R: R'z varies as influences times a number for each unit do."""
+    scale = np.sqrt((influence**2).sum(axis=0))
+    unit = influence / np.where(scale > 0, scale, 1.0)
+    size, direction = np.linalg.eigh(unit.T @ unit)
+    size[size < _NOTHING * max(float(size[-1]), 0.0)] = 0.0  # rounding, which would tell equal models apart
+    return np.asarray(np.sqrt(size)[:, None] * direction.T * scale)
 
 
 def _point(found: _CoreFit) -> Floats:
@@ -215,4 +223,9 @@ def _replicates(found: _CoreFit, moved: Floats) -> Floats:
 
 def _distances(gap: Floats) -> Floats:
     """ICI, E50, E90 and Emax of gaps [grid, replicate]."""
-    return np.stack([gap.mean(axis=0), *np.quantile(gap, (0.5, 0.9), axis=0), gap.max(axis=0)])
+    ranked = np.sort(gap.T, axis=1)  # much faster than numpy's quantiles, which are these
+    at = np.asarray((0.5, 0.9)) * (ranked.shape[1] - 1)
+    below = np.floor(at).astype(np.int64)
+    above = np.minimum(below + 1, ranked.shape[1] - 1)
+    half, most = (ranked[:, below] + (at - below) * (ranked[:, above] - ranked[:, below])).T
+    return np.stack([gap.mean(axis=0), half, most, ranked[:, -1]])

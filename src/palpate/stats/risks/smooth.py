@@ -45,6 +45,8 @@ class SmoothCurve(NamedTuple):
     knots: Floats
     """Of the log odds; empty where the curve is a straight line."""
     fit: LogisticFit
+    terms: Floats
+    """Of the rows that it was fitted to: `spline_terms`."""
 
     def at(self, risk: ArrayLike) -> Floats:
         """The observed share at predicted risks."""
@@ -58,21 +60,22 @@ class SmoothCurve(NamedTuple):
 
 def spline_terms(x: Floats, knots: Floats) -> Floats:
     """The terms of a restricted cubic spline, [row, term]: 1, x, and one for each knot but the last two."""
-    plain = np.stack([np.ones_like(x), x], axis=-1)
+    plain = [np.ones_like(x), x]
     if knots.size < 3:
-        return plain
+        return np.stack(plain).T
     scale = (knots[-1] - knots[0]) ** 2
     before, last = knots[-2], knots[-1]
 
     def cubed(knot: float) -> Floats:
-        return np.asarray(np.maximum(x - knot, 0.0) ** 3)
+        over = np.maximum(x - knot, 0.0)
+        return np.asarray(over * over * over)
 
     ends = [cubed(float(before)), cubed(float(last))]
     terms = [
         (cubed(float(k)) - ends[0] * (last - k) / (last - before) + ends[1] * (before - k) / (last - before)) / scale
         for k in knots[:-2]
     ]
-    return np.concatenate([plain, np.stack(terms, axis=-1)], axis=-1)
+    return np.stack([*plain, *terms]).T
 
 
 def weighted_quantiles(values: Floats, weight: Floats, shares: Sequence[float] | Floats) -> Floats:
@@ -80,9 +83,12 @@ def weighted_quantiles(values: Floats, weight: Floats, shares: Sequence[float] |
 
     A row of weight 2 counts as two rows. Without weights these are numpy's quantiles by `averaged_inverted_cdf`.
     """
-    used = weight > 0
-    order = np.argsort(values[used], kind="stable")
-    values, reached = values[used][order], np.cumsum(weight[used][order])
+    if values.size and bool((weight == weight[0]).all()):
+        values, reached = np.sort(values), np.cumsum(weight)
+    else:
+        used = weight > 0
+        order = np.argsort(values[used], kind="stable")
+        values, reached = values[used][order], np.cumsum(weight[used][order])
     wanted, rounding = np.asarray(shares, np.float64) * reached[-1], 1e-9 * reached[-1]
     last = len(values) - 1
     first = np.searchsorted(reached, wanted - rounding).clip(0, last)
@@ -96,11 +102,18 @@ def fit_curve(y: Floats, risk: Floats, weight: Floats, n_rarer: int) -> SmoothCu
     wanted = next((k for k, fewest in FEWEST_FOR_KNOTS.items() if n_rarer >= fewest), 0)
     for k in range(wanted, 2, -1):
         knots = np.unique(weighted_quantiles(x, weight, KNOTS[k]))
-        if len(knots) == k and len(np.unique(x[weight > 0])) > k:
-            fit = fit_logistic(spline_terms(x, knots), y, weight)
+        if len(knots) == k and _has_more(x[weight > 0], k):
+            terms = spline_terms(x, knots)
+            fit = fit_logistic(terms, y, weight)
             if fit.known:
-                return SmoothCurve(knots, fit)
-    return SmoothCurve(np.zeros(0), fit_line(x, y, weight))
+                return SmoothCurve(knots, fit, terms)
+    none = np.zeros(0)
+    return SmoothCurve(none, fit_line(x, y, weight), spline_terms(x, none))
+
+
+def _has_more(values: Floats, k: int) -> bool:
+    """Whether there are more than k different values; a few of them often tell."""
+    return len(np.unique(values[: 10 * k])) > k or len(np.unique(values)) > k
 
 
 def fit_line(x: Floats, y: Floats, weight: Floats) -> LogisticFit:
@@ -110,16 +123,14 @@ def fit_line(x: Floats, y: Floats, weight: Floats) -> LogisticFit:
     return fit_logistic(spline_terms(x, np.zeros(0)), y, np.zeros_like(weight) if flat else weight)
 
 
-def curve_influences(
-    curve: SmoothCurve, y: Floats, risk: Floats, weight: Floats, unit: NDArray[np.int64], n_units: int
-) -> Floats:
+def curve_influences(curve: SmoothCurve, y: Floats, weight: Floats, unit: NDArray[np.int64], n_units: int) -> Floats:
     """How much each unit moves each coefficient of the curve, [unit, term]."""
-    return influences(curve.fit, spline_terms(log_odds(risk), curve.knots), y, weight, unit, n_units)
+    return influences(curve.fit, curve.terms, y, weight, unit, n_units)
 
 
 def calibration_errors(curve: SmoothCurve, risk: Floats, weight: Floats) -> CalibrationErrors:
-    """The distances between predicted risks and the curve, over the rows."""
-    gap = np.abs(curve.at(risk) - risk)
+    """The distances between the curve and the predicted risks that it was fitted to."""
+    gap = np.abs(curve.fit.fitted - risk)
     if not np.isfinite(gap).all():
         return CalibrationErrors(*[np.asarray(np.nan)] * 4)
     half, most = weighted_quantiles(gap, weight, (0.5, 0.9))

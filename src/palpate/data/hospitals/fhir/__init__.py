@@ -26,6 +26,7 @@ SUFFIXES = (".ndjson", ".ndjson.gz", ".jsonl", ".jsonl.gz")
 _BATCH = 5_000
 _KINDS = (bool, int, float, date)
 """What a cell can be that is no text."""
+_ONE_PER_LINE = "write one resource per line, as a bulk export does; a Bundle or an indented .json file is not read"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 Json = Mapping[str, Any]
@@ -46,12 +47,17 @@ class Line(NamedTuple):
 
 
 def find_files(folder: Path) -> list[Path]:
-    """The files of an export, in the folder or below it."""
+    """The files of an export, in the folder or below it; or the one file that was named."""
+    if folder.is_file() and folder.name.lower().endswith(SUFFIXES):
+        return [folder]
     if not folder.is_dir():
-        raise CohortError("folder not found", file=folder, hint="give the folder with the .ndjson files")
+        problem = "this is not a .ndjson file" if folder.is_file() else "folder not found"
+        raise CohortError(problem, file=folder, hint="give the folder with the .ndjson files")
     files = sorted(file for file in folder.rglob("*") if file.name.lower().endswith(SUFFIXES) and file.is_file())
     if not files:
-        raise CohortError("there is no .ndjson file", file=folder, hint="give the folder of a FHIR bulk export")
+        bundles = any(folder.rglob("*.json"))
+        hint = _ONE_PER_LINE if bundles else "give the folder of a FHIR bulk export"
+        raise CohortError("there is no .ndjson file", file=folder, hint=hint)
     return files
 
 
@@ -67,6 +73,8 @@ def read_resources(files: Iterable[Path], kinds: Iterable[str], progress: Announ
                     _parse(raw, file, number)  # a file of another type is at least JSON, and not cut off
                 continue
             resource = _parse(raw, file, number)
+            if isinstance(resource, dict) and resource.get("resourceType") == "Bundle":
+                raise CohortError("the line is a Bundle", file=file, row=number, hint=_ONE_PER_LINE)
             if isinstance(resource, dict) and resource.get("resourceType") in wanted:
                 yield Line(resource, file, number)
 
@@ -76,7 +84,8 @@ def _parse(raw: bytes, file: Path, number: int) -> Any:
     try:
         return json.loads(text) if text else None
     except ValueError:
-        hint = "export the file again: it may be cut off"
+        opened = text in (b"{", b"[", b"{}", b"[{")
+        hint = _ONE_PER_LINE if opened else "export the file again: it may be cut off"
         raise CohortError("the line is not JSON", file=file, row=number, hint=hint) from None
     except RecursionError:
         raise CohortError("the line is nested too deeply", file=file, row=number, hint="export it again") from None

@@ -11,9 +11,11 @@ import ipaddress
 import json
 import os
 import re
+import ssl
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
@@ -35,6 +37,8 @@ _MOST_WAITS = 50
 """How often one request waits because the server says until when; such a wait is no failure."""
 _NOT_BUSY = ("insufficient_quota", "billing_hard_limit_reached")
 """With status 429: the account is empty, which no wait mends."""
+_OTHER_HOST = (62, 64)
+"""OpenSSL's numbers for a certificate of another host name or address."""
 _LARGEST_ANSWER = 64 * 2**20
 
 
@@ -56,6 +60,8 @@ class RemoteOptions(Options):
     """Sent with each request; `${NAME}` is replaced from the environment, so that no secret is in the file."""
     allow_remote: bool = False
     """Allow texts to leave this machine."""
+    ca: str | None = None
+    """A file with the certificates (PEM) of the authority that signed the endpoint's, in place of the public ones."""
 
 
 class Status(NamedTuple):
@@ -90,8 +96,9 @@ class Endpoint:
     drips bytes needs cancellation, and because the caller may be in an event loop already (a notebook).
     """
 
-    def __init__(self, url: str, options: RemoteOptions) -> None:
+    def __init__(self, url: str, options: RemoteOptions, folder: Path | None = None) -> None:
         self._url = checked_url(url, allow_remote=options.allow_remote)
+        self._tls = tls_context(self._url, options.ca, folder or Path())
         self.name = str(self._url.copy_with(query=None, fragment=None))
         """The address as errors show it: a query may contain a key."""
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -167,7 +174,7 @@ class Endpoint:
         loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(loop,), name="palpate-http", daemon=True)
         self._thread.start()
-        self._connections = Connections(self._url, self._headers, largest=_LARGEST_ANSWER)
+        self._connections = Connections(self._url, self._headers, self._tls, largest=_LARGEST_ANSWER)
         self._stop = weakref.finalize(self, loop.call_soon_threadsafe, _end, loop, self._connections)
         return loop
 
@@ -250,12 +257,40 @@ class Endpoint:
             return f"no answer within {self._options.timeout:g} s"
         except TooLarge:
             raise self.error(f"the answer is larger than {_LARGEST_ANSWER >> 20} MB", case=case) from None
+        except ssl.SSLCertVerificationError as error:
+            raise self._not_trusted(error, case) from None
         except (OSError, EOFError) as error:
             return f"the connection failed ({type(error).__name__})"
         if 300 <= status.code < 400:
             redirect = f"the endpoint redirects (HTTP status {status.code}), which is not followed"
             raise self.error(redirect, case=case, hint="give the final URL")
         return status
+
+    def _not_trusted(self, error: ssl.SSLCertVerificationError, case: str | None) -> ModelError:
+        """Why nothing was sent; no repetition mends it."""
+        if error.verify_code in _OTHER_HOST:
+            problem = f"the endpoint's certificate is not for {self._url.host}"
+            return self.error(problem, case=case, hint="give the host name that the certificate names")
+        problem = f"the endpoint's certificate is not trusted ({error.verify_message})"
+        return self.error(problem, case=case, hint="name the certificates of your own authority with `ca: FILE`")
+
+
+def tls_context(url: httpx.URL, authority: str | None, folder: Path) -> ssl.SSLContext | None:
+    """What an endpoint's certificate is checked against; certificates as httpx trusts them, whatever the environment
+    says, or those of a file."""
+    if url.scheme != "https":
+        if authority is not None:
+            raise ConfigError("`ca` is for https, and the URL is http", at=("ca",))
+        return None
+    if authority is None:
+        return httpx.create_ssl_context(trust_env=False)
+    file = folder / Path(authority).expanduser()
+    if not file.is_file():
+        raise ConfigError("the file of certificates is not found", file=file, at=("ca",))
+    try:
+        return ssl.create_default_context(cafile=str(file))
+    except ssl.SSLError:
+        raise ConfigError("holds no certificate (PEM)", file=file, at=("ca",)) from None
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -45,13 +45,9 @@ class _Connection(NamedTuple):
 class Connections:
     """Connections to one address; those that are free are used again."""
 
-    def __init__(self, url: httpx.URL, headers: Mapping[str, str], *, largest: int) -> None:
-        self._url, self._largest = url, largest
+    def __init__(self, url: httpx.URL, headers: Mapping[str, str], tls: ssl.SSLContext | None, *, largest: int) -> None:
+        self._url, self._tls, self._largest = url, tls, largest
         self._free: list[_Connection] = []
-        # Certificates as httpx trusts them, whatever the environment says.
-        self._tls: ssl.SSLContext | None = None
-        if url.scheme == "https":
-            self._tls = httpx.create_ssl_context(trust_env=False)
         lines = {"Host": url.netloc.decode("ascii"), **headers}
         self._head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 

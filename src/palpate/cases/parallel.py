@@ -1,0 +1,129 @@
+"""Work on many notes in several processes: the same function on parts of the work, its results in their order.
+
+Not multiprocessing: a script that calls palpate then needs no `if __name__ == "__main__"`. Notes go through pipes and
+are in no file. A process that fails, for whatever reason, changes nothing: its part is done here, and fails here.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from queue import SimpleQueue
+from typing import IO, Any
+
+_WORKER = "import sys; sys.path[:] = sys.argv[1:]; from palpate.cases.parallel import serve; serve()"
+_SIZE = struct.Struct("<Q")
+_AHEAD = 2
+"""Parts for each process that are done before they are asked for: results do not pile up."""
+
+
+def n_cores() -> int:
+    """How many processor cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
+
+
+def each_part(
+    function: Callable[..., Any], parts: Sequence[tuple[Any, ...]], *, n_processes: int | None = None
+) -> Iterator[Any]:
+    """`function(*part)` for each part, in order; `function` is one that can be imported, and parts can be pickled.
+
+    >>> list(each_part(pow, [(2, 3), (3, 2)], n_processes=1))
+    [8, 9]
+    """
+    n = min(n_processes or n_cores(), len(parts))
+    if n <= 1:
+        yield from (function(*part) for part in parts)
+        return
+    idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+    with ExitStack() as stack, ThreadPoolExecutor(n) as pool:
+        for _ in range(n):
+            idle.put(stack.enter_context(_started()))
+
+        def work(part: tuple[Any, ...]) -> Any:
+            process = idle.get()
+            try:
+                return _asked(process, function, part)
+            except (OSError, EOFError, pickle.PickleError, AttributeError, TypeError):
+                process.kill()
+                return function(*part)
+            finally:
+                idle.put(process)
+
+        waiting = [pool.submit(work, part) for part in parts[: _AHEAD * n]]
+        try:
+            for k in range(len(parts)):
+                found = waiting[k].result()
+                if len(waiting) < len(parts):
+                    waiting.append(pool.submit(work, parts[len(waiting)]))
+                yield found
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            raise
+
+
+def serve() -> None:
+    """The other process: do what comes, until nothing more does; what this prints goes to standard error."""
+    asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            function, part = pickle.loads(_receive(asked))
+            answer = pickle.dumps(function(*part), protocol=pickle.HIGHEST_PROTOCOL)
+        except EOFError:
+            return
+        except BaseException:  # told by the process that asked, which does the part again
+            answer = b""
+        _send(answers, answer)
+
+
+@contextmanager
+def _started() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that waits for work, and ends with the block."""
+    command = [sys.executable, "-c", _WORKER, *sys.path]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        yield process
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        for stream in (process.stdin, process.stdout):
+            with suppress(OSError):
+                stream.close()  # type: ignore[union-attr]
+        process.wait()
+
+
+def _asked(process: subprocess.Popen[bytes], function: Callable[..., Any], part: tuple[Any, ...]) -> Any:
+    if process.stdin is None or process.stdout is None:
+        raise EOFError
+    _send(process.stdin, pickle.dumps((function, part), protocol=pickle.HIGHEST_PROTOCOL))
+    answer = _receive(process.stdout)
+    if not answer:
+        raise EOFError
+    return pickle.loads(answer)
+
+
+def _send(stream: IO[bytes], message: bytes) -> None:
+    stream.write(_SIZE.pack(len(message)) + message)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> bytes:
+    head = stream.read(_SIZE.size)
+    if len(head) < _SIZE.size:
+        raise EOFError
+    (size,) = _SIZE.unpack(head)
+    message = stream.read(size)
+    if len(message) < size:
+        raise EOFError
+    return message

@@ -1,0 +1,52 @@
+"""Parts of the work in processes of their own, against the same in this one."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from palpate.cases.parallel import each_part, n_cores
+
+
+def where(k: int) -> tuple[int, int]:
+    return k * k, os.getpid()
+
+
+def fails_elsewhere(parent: int, k: int) -> int:
+    if os.getpid() != parent and k == 2:
+        raise ValueError("only here")
+    return -k
+
+
+def dies_elsewhere(parent: int, k: int) -> int:
+    if os.getpid() != parent:
+        os._exit(1)
+    return -k
+
+
+def always_fails(k: int) -> int:
+    raise ValueError(f"part {k}")
+
+
+def test_results_are_in_order_and_made_elsewhere() -> None:
+    found = list(each_part(where, [(k,) for k in range(9)], n_processes=2))
+    assert [value for value, _ in found] == [k * k for k in range(9)]
+    assert os.getpid() not in {process for _, process in found}
+    assert n_cores() >= 1
+
+
+def test_one_process_is_this_one() -> None:
+    assert list(each_part(where, [(3,)])) == [(9, os.getpid())]
+    assert list(each_part(where, [])) == []
+
+
+def test_what_fails_elsewhere_is_done_here() -> None:
+    for function in (fails_elsewhere, dies_elsewhere):
+        parts = [(os.getpid(), k) for k in range(5)]
+        assert list(each_part(function, parts, n_processes=2)) == [0, -1, -2, -3, -4]
+
+
+def test_an_error_is_that_of_the_function() -> None:
+    with pytest.raises(ValueError, match="part 0"):
+        list(each_part(always_fails, [(k,) for k in range(4)], n_processes=2))
