@@ -28,9 +28,8 @@ from palpate.data.codes.gem_tables import (
 )
 from palpate.data.cohorts import BuiltCohort, FlowStep, check_output, write_built_cohort
 from palpate.data.cohorts.mdace_sources import read_billed
-from palpate.data.tables.formats import FORMATS, format_of
+from palpate.data.tables.formats import FORMATS, escaped, format_of
 from palpate.data.tables.labels import encode
-from palpate.data.tables.sheets import escaped
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
 

@@ -33,9 +33,9 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from palpate.cases.keys import KeyArray
+from palpate.cases.panics import panics_are_errors
 from palpate.errors import RunError
 from palpate.files import make_folder, remove_scratch, replacing, write_atomically
-from palpate.panics import panics_are_errors
 from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.verdicts import Answer
 from palpate.run.tables import prediction_tables, variant_tables, write_parts

@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from palpate.cases.panics import panics_are_errors
 from palpate.data.tables import growth
 from palpate.data.tables.formats import format_of
 from palpate.data.tables.growth import check_parquet, check_workbook
 from palpate.errors import CohortError
-from palpate.panics import panics_are_errors
 from tests.data.tables.workbooks import write_workbook
 
 TOO_LARGE = "decompressed, the file is more than 200 times as large"

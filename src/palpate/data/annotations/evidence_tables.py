@@ -15,8 +15,7 @@ import polars as pl
 from palpate.cases.columns import WHOLE_NUMBER, ColumnCheck, ids, missing_column, words
 from palpate.cases.evidence import COMPLETE, EVIDENCE, NOTES, SUFFICIENT, EvidenceTable, NotesTable
 from palpate.data.annotations import mdace, place_of
-from palpate.data.tables.formats import format_of
-from palpate.data.tables.sheets import unescaped
+from palpate.data.tables.formats import format_of, unescaped
 from palpate.errors import CohortError
 
 _MORE = ("score", "note_id", "code_system", "completeness", "type")

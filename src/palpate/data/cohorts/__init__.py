@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from palpate.cases.cohort import Cohort
 from palpate.data.cohorts.splits import assign_splits, read_splits
 from palpate.data.tables import write_cohort
-from palpate.data.tables.sheets import escaped
+from palpate.data.tables.formats import escaped
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
 from palpate.privacy import hides

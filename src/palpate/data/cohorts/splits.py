@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator
 
 from palpate.cases.columns import SPLITS, ColumnCheck, check_one_split, ids, missing_column, splits
-from palpate.data.tables.formats import format_of
-from palpate.data.tables.sheets import unescaped
+from palpate.data.tables.formats import format_of, unescaped
 from palpate.errors import ConfigError
 
 VOCABULARY_RATIOS = (0.70, 0.15, 0.15)

@@ -16,7 +16,7 @@ import polars as pl
 import yaml
 
 from palpate.data.lexicons.noun_phrases import MOST_TOKENS, Tagger, load_tagger, reject_tags, reject_words
-from palpate.data.tables.sheets import escaped
+from palpate.data.tables.formats import escaped
 from palpate.errors import InputError
 from palpate.files import replacing, write_atomically
 from palpate.registry import optional

@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 
 import polars as pl
 
+from palpate.cases.panics import panics_are_errors
 from palpate.data.tables.growth import check_parquet, check_workbook
 from palpate.delimited import (
     AS_IT_IS,
@@ -39,7 +40,7 @@ from palpate.delimited import (
     plain_frame,
 )
 from palpate.errors import CohortError
-from palpate.panics import panics_are_errors
+from palpate.files import as_cell, from_cell
 from palpate.registry import optional
 
 BATCH_ROWS = 2_000
@@ -107,6 +108,23 @@ def check_complete(file: Path) -> None:
         form = format_of(file)
         form.frame(file, form.columns(file)[:1], {})
         raise CohortError("a quote is not closed", file=file, hint=COPY_HINT)
+
+
+# --- sheets for people --------------------------------------------------------------------------------------
+
+
+def escaped(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table to be written as CSV: in a spreadsheet, a text that would be computed is shown (`palpate.files.as_cell`).
+
+    >>> escaped(pl.DataFrame({"word": ["=1+1", "fever"]}))["word"].to_list()
+    ["'=1+1", 'fever']
+    """
+    return frame.with_columns(pl.col(pl.String).map_elements(as_cell, return_dtype=pl.String))
+
+
+def unescaped(frame: pl.DataFrame) -> pl.DataFrame:
+    """What `escaped` was given."""
+    return frame.with_columns(pl.col(pl.String).map_elements(from_cell, return_dtype=pl.String))
 
 
 # --- rows of strings ----------------------------------------------------------------------------------------
