@@ -38,6 +38,7 @@ format: $(VENV)/.dev
 
 screenshot: demo $(VENV)/.dev
 	$(BIN)/python -m tests.report.screenshot demo/run/report.html docs/report.png
+	$(BIN)/python -m tests.workbench.screenshots demo docs
 
 # Without the experiments, which take an hour or need public data: ade_*, nih_*, evidence_learning, *_power; same_results compares runs.
 bench: $(VENV)/.dev

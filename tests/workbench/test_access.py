@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import socket
+import ssl
+import subprocess
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
+from palpate import workbench
 from palpate.errors import ConfigError
+from palpate.workbench.app import SECTIONS
 from palpate.workbench.guard import Allowance
 from palpate.workbench.options import BenchOptions
+from palpate.workbench.pages import PageTexts
 from tests.e2e.command_line import CommandLine
 
 from .server import Served
@@ -203,3 +211,50 @@ def test_the_command_line_says_what_is_wrong(palpate: CommandLine, tmp_path: Pat
     ):
         ran = palpate(*words)
         assert (ran.code, says in " ".join(ran.err.split())) == (2, True), ran.err
+
+
+def test_behind_a_proxy_only_its_name_is_answered(project: Path, tmp_path: Path) -> None:
+    options = {"behind_proxy": True, "address": "https://bench.example"}
+    with Served(project / "run", folder=tmp_path / "bench", **options) as served:
+        member = served.anybody({"origin": "https://bench.example", "host": "bench.example"})
+        answer = member.post("/enter", data={"token": served.token("Ann", "viewer")}, follow_redirects=False)
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-palpate=")
+        assert all(word in cookie for word in ("Secure", "HttpOnly", "SameSite=strict", "Path=/"))
+        assert "max-age" in answer.headers["strict-transport-security"]
+        assert served.anybody().get("/enter").status_code == 421  # past the proxy
+
+
+def test_with_tls_files_it_speaks_https(project: Path, tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run([openssl, *words, *subject, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    with Served(project / "run", folder=tmp_path / "bench", certificate=cert, key=key) as served:
+        url = f"https://localhost:{served.port}"
+        trusted = ssl.create_default_context(cafile=str(cert))
+        with httpx.Client(base_url=url, verify=trusted, trust_env=False, headers={"origin": url}) as client:
+            answer = client.post("/enter", data={"token": served.token("Ann", "viewer")})
+            assert answer.headers["set-cookie"].startswith("__Host-palpate=")
+            assert "Runs" in client.get("/runs").text
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"http://localhost:{served.port}/enter", trust_env=False)
+
+
+def test_every_sentence_of_the_templates_is_in_the_texts() -> None:
+    texts, here = PageTexts(), Path(workbench.__file__).parent
+    used = set()
+    for file in (here / "templates").rglob("*.j2"):
+        used |= set(re.findall(r"""\bt\(["']([\w.]+)["'][,)]""", file.read_text(encoding="utf-8")))
+    assert used - texts.keys() == set()
+    assert len(used) > 100
+    for section in SECTIONS:
+        assert {f"{section.name}.name", f"{section.name}.about"} <= texts.keys()
+
+
+def test_another_language_is_refused_until_it_is_there() -> None:
+    with pytest.raises(ConfigError, match="no texts in language"):
+        PageTexts("xx")

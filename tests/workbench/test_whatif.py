@@ -43,7 +43,7 @@ def test_the_answers_are_those_of_the_models(served: Served, project: Path) -> N
         model = palpate.load_model(f"palpate:{project}/models/{name}")
         wanted += model.predict([NOTE, changed]).ravel().tolist()
     assert numbers(page) == wanted  # to the last bit
-    assert "The word was changed in 1 places" in page
+    assert "Places where the word was changed: 1." in page
     assert "Sentence 2 was left out" in page
     assert "What lr looks at" in page
 

@@ -19,6 +19,7 @@ from palpate.workbench.shelf import find_config
 
 _AROUND = 90
 """Characters shown on each side of a word."""
+_BLANKS = re.compile(r"\s+")
 _MOST_SEARCHED = 5_000
 """Notes that are searched for a word's examples."""
 
@@ -59,7 +60,7 @@ class BenchNotes:
             if hit is None:
                 continue
             before, after = text[max(hit.start() - _AROUND, 0) : hit.start()], text[hit.end() : hit.end() + _AROUND]
-            yield WordInContext(" ".join(before.split()), hit[0], " ".join(after.split()))
+            yield WordInContext(_BLANKS.sub(" ", before), _BLANKS.sub(" ", hit[0]), _BLANKS.sub(" ", after))
             n -= 1
             if not n:
                 return

@@ -8,6 +8,7 @@ checks the roles. A door that raises an `InputError` shows its sentence.
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -77,6 +78,7 @@ class Bench:
     sections: Sequence[BenchSection]
     shared: dict[str, Any] = field(default_factory=dict)
     """What sections keep in memory, by their name: runs, models, notes."""
+    making: threading.RLock = field(default_factory=threading.RLock)
 
     def render(self, template: str, **values: Any) -> str:
         """A page as HTML."""
@@ -85,7 +87,9 @@ class Bench:
     def kept(self, name: str, make: Callable[[], T]) -> T:
         """Something that is made once."""
         if name not in self.shared:
-            self.shared[name] = make()
+            with self.making:
+                if name not in self.shared:
+                    self.shared[name] = make()
         found: T = self.shared[name]
         return found
 

@@ -65,18 +65,8 @@ class Alterer:
     ) -> None:
         self._second = SecondReader(contradictory == "skip") if sure == "strict" else None
         self._by_name = {c.name: c for c in (_make(item, contradictory) for item in characteristics)}
-        words: dict[str, list[str]] = {
-            "people": sorted(people.OTHERS),
-            "patient": list(people.PATIENT),
-            "family": ["family", "fh", "fhx", "famhx", "fam"],
-        }
-        # Ages and nouns identify the patient, whatever is altered.
-        for part in (GenderCharacteristic(), AgeCharacteristic(), *self._by_name.values()):
-            for tag, triggers in part.triggers().items():
-                words.setdefault(tag, []).extend(triggers)
-        for tag, triggers in words_of_doubt(self._by_name if self._second else ()).items():
-            words.setdefault(tag, []).extend(triggers)
-        self._lexicon = TriggerWords(words)
+        self._lexicon = _lexicon(self._by_name.values(), words_of_doubt(self._by_name if self._second else ()))
+        self._again = {name: _lexicon([one], {}) for name, one in self._by_name.items()}
         self._plain = {
             form[0].upper() + form[1:]: form
             for one in self._by_name.values()
@@ -155,7 +145,7 @@ class Alterer:
             as_worded = self.edits(found, (name, worded))
             if as_worded.reason and as_worded.reason.startswith("check"):
                 return as_worded.reason
-        wrong = check(found.patient, outcome.edits, one, wanted, self._lexicon)
+        wrong = check(found.patient, outcome.edits, one, wanted, self._again[name])
         if alone:
             found.checked[key] = wrong
         return wrong
@@ -229,6 +219,21 @@ def _both(first: tuple[int, Edit], second: tuple[int, Edit]) -> tuple[int, Edit]
         if one.text.endswith(_YOUTH) and other.text in _ADULTS.values():
             return order, one._replace(text=one.text.removesuffix(_YOUTH) + "person")
     return min(first, second)
+
+
+def _lexicon(parts: Iterable[Characteristic], doubts: Mapping[str, tuple[str, ...]]) -> TriggerWords:
+    """The words to scan for: of some characteristics, and of those who are spoken of."""
+    words: dict[str, list[str]] = {
+        "people": sorted(people.OTHERS),
+        "patient": list(people.PATIENT),
+        "family": ["family", "fh", "fhx", "famhx", "fam"],
+    }
+    # Ages and nouns identify the patient, whatever is altered.
+    triggers = [part.triggers() for part in (GenderCharacteristic(), AgeCharacteristic(), *parts)]
+    for tags in (*triggers, doubts):
+        for tag, some in tags.items():
+            words.setdefault(tag, []).extend(some)
+    return TriggerWords(words)
 
 
 def _make(item: str | Definition, contradictory: Contradictory) -> Characteristic:

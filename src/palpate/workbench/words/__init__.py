@@ -60,6 +60,9 @@ def _rate_page(visit: Visit) -> Response:
     asked = visit.query("at")
     at = int(asked) if asked.isdecimal() and int(asked) < len(order) else _next(order, scores, -1)
     notes = notes_of(visit.bench)
+    examples = () if notes is None else notes.examples(sheet.words[order[at]])
+    if examples:
+        visit.log("read parts of notes", sheet=sheet.id, item=order[at], notes=len(examples))
     values: dict[str, Any] = {
         "sheet": sheet,
         "at": at,
@@ -68,7 +71,7 @@ def _rate_page(visit: Visit) -> Response:
         "done": len(scores),
         "scale": range(ratings.LOW, ratings.HIGH + 1),
         "entry": secrets.token_hex(8),
-        "examples": () if notes is None else notes.examples(sheet.words[order[at]]),
+        "examples": examples,
         "said": visit.query("said") if visit.query("said") in ("saved", "undone", "nothing") else "",
     }
     return visit.page("words/one.html.j2" if visit.is_part else "words/rate.html.j2", **values)

@@ -44,7 +44,7 @@ _FITS = {
     "adolescent": (10, 19), "child": (0, 17), "toddler": (0, 4), "youth": (0, 25),
 }  # fmt: skip
 _NOUN_NEAR = re.compile(
-    rf"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b)[\w-]+){{0,3}}?[\s,]+(?:{PERSON}|[MF]|"
+    rf"(?:[\s-]+aged)?(?:[\s,]+(?!with\b|and\b|who\b|in\b|is\b|was\b)[\w-]+){{0,3}}?[\s,]+(?:{PERSON}|[MF]|"
     r"subject|person|individual|adult)\b",
     re.IGNORECASE,
 )
@@ -226,7 +226,7 @@ class AgeCharacteristic:
         if not edits:
             return KEPT
         if found.years is not None:
-            edits += [birth.moved(years - found.years) for birth in found.births]
+            edits += [birth.moved(years) for birth in found.births]
         return EditOutcome(with_articles(text, edits), "added" if found.present is None else "changed")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -44,13 +44,15 @@ _FOR_DECADES = re.compile(
 _PACK_YEARS = re.compile(
     r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*(?:packs?|pks?|p)\.?[\s-]*(?:per[\s-]*)?$", re.IGNORECASE
 )
-_GROWN = re.compile(
+GROWN = re.compile(
     r"\b(?:smok\w+|tobacco|cigar\w*|packs?|ppd|drink\w*|drank|alcohol\w*|etoh|beers?|married|marriage|husband|wife|"
     r"widow\w*|divorc\w+|work\w*|employ\w+|career|sober|heroin|cocaine|methadone|drugs?|teach\w+|served?|military|"
     r"army|navy|graduat\w+|college|degree|hysterectomy|prostat\w+|vasectomy|CABG|stents?|infarction|MI|bypass|"
     r"\w*laminectom\w+|discectom\w+|fusions?|arthroplasty|replacements?|job|kyphoplasty)\b",
     re.IGNORECASE,
 )
+"""What an adult does."""
+_WEDDED = re.compile(r"\b(?:married|marriage|wedding|husband|wife|widow\w*|divorc\w+)\b", re.IGNORECASE)
 _BIRTHS = re.compile(
     r"\b(?:childbirth|C-?section|cesarean|delivered|delivery|gave\s+birth|pregnan\w+|miscarr\w+)\b", re.IGNORECASE
 )
@@ -79,14 +81,16 @@ _SINCE_AGE = re.compile(r"[\s,]+(?:ever\s+)?since\s+(?:the\s+)?age\s+(?:of\s+)?(
 _PACKS = re.compile(r"(?<![\d./-])(?P<packs>\d{1,3})\+?[\s-]*$")
 _QUIT_AGO = re.compile(r"[\w\s,;(-]{0,20}?\bquit\s+~?(?P<years>\d{1,2})\s?(?:y|yrs?|years?)\b", re.IGNORECASE)
 """ "40py (quit 8y)"."""
-_WED = re.compile(r"\b(?:his|her|their)\s+(?:late\s+)?(?:wife|husband|spouse|partner)\s+of\s+$", re.IGNORECASE)
+_WED = re.compile(r"\b(?:late\s+)?(?:wife|husband|spouse|partner)\s+of\s+$", re.IGNORECASE)
 """ "Lost his wife of 32 years": the years are the patient's too."""
 _OVER = re.compile(
     r"\b(?:RFs?|risk\s+factors?)\b[^.;\n]{0,40}(?:>=?|≥|over\s)\s?(?P<age>[3-8]\d)(?=\s*(?:[,;.\n]|yo\b|years|$))"
 )
 """An age among risk factors: "RFs: F, >50"."""
+_WED_AT, _GROWN_AT = 17, 12
 _FIRST_PACK = 15
 """Who has smoked N pack-years has hardly smoked more than two packs a day, from this age on."""
+_MASKED = 90
 _FIRST_DIGITAL = 2010
 """A note without a date is read as if it were of this year or later."""
 _BORN = re.compile(
@@ -114,11 +118,13 @@ class BirthYear:
     start: int
     end: int
     year: int
+    age: int = 0
+    """The age that it tells."""
 
-    def moved(self, by: int) -> Edit:
-        """The edit that makes the patient older by some years."""
+    def moved(self, years: int) -> Edit:
+        """The edit that makes it tell another age."""
         width = self.end - self.start
-        return Edit(self.start, self.end, f"{(self.year - by) % 10**width:0{width}d}")
+        return Edit(self.start, self.end, f"{(self.year - years + self.age) % 10**width:0{width}d}")
 
 
 def time_words() -> dict[str, tuple[str, ...]]:
@@ -144,9 +150,21 @@ def birth_years(note: ScannedNote, present: int | None) -> list[BirthYear]:
     if not births or present is None:
         return []
     ends = {birth.end for birth in births}
-    dates = (told.year for told in _told_years(note.text) if told.dated and told.end not in ends)
-    latest = max(dates, default=None)
-    return [birth for birth in births if latest is None or abs(latest - birth.year - present) <= 1]
+    dates = {told.year for told in told_years(note.text) if told.dated and told.end not in ends}
+    if not dates:
+        return [replace(birth, age=present) for birth in births]
+    found = ((birth, _told_age({year - birth.year for year in dates}, present)) for birth in births)
+    return [replace(birth, age=age) for birth, age in found if age is not None]
+
+
+def _told_age(passed: set[int], present: int) -> int | None:
+    """The age that a birth so many years before the dates of a note tells; None if it is not the one in the note.
+
+    Ages over 90 are masked, and read as 90.
+    """
+    if any(abs(years - present) <= 1 for years in passed):
+        return present
+    return max(passed) if present == _MASKED and max(passed) > _MASKED else None
 
 
 def _births(note: ScannedNote) -> list[BirthYear]:
@@ -205,6 +223,13 @@ def _durations(note: ScannedNote) -> Iterator[AgeLimit]:
         yield AgeLimit("a duration", years + 12)
 
 
+def _years_before(told: str, *, childhood: int = 0) -> int:
+    """How old a patient is at least when what a sentence tells of begins."""
+    if _WEDDED.search(told):
+        return _WED_AT
+    return _GROWN_AT if GROWN.search(told) else childhood
+
+
 def _decades(note: ScannedNote) -> Iterator[AgeLimit]:
     """Decades that the patient has lived through: "2 decades ago"; "for decades" are two or more."""
     text = note.text
@@ -225,8 +250,8 @@ def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
     yield AgeLimit("a duration", years)
     if _MENOPAUSE.search(told) and ago:
         yield AgeLimit("a duration", years + 38)
-    elif _GROWN.search(told):
-        yield AgeLimit("a duration", years + 12)
+    elif GROWN.search(told):
+        yield AgeLimit("a duration", years + _years_before(told))
     else:
         yield AgeLimit("a duration", years if _FROM_BIRTH.search(told) else years + 10 * (years > 9))
     if _BIRTHS.search(told) and ago:
@@ -234,7 +259,7 @@ def _limits_of(years: int, told: str, *, ago: bool) -> Iterator[AgeLimit]:
 
 
 @lru_cache(maxsize=2)
-def _told_years(text: str) -> tuple[ToldYear, ...]:
+def told_years(text: str) -> tuple[ToldYear, ...]:
     """The years in a text, which both limits and dates of birth ask for."""
     return tuple(_find_years(text))
 
@@ -259,7 +284,7 @@ def _find_years(text: str) -> Iterator[ToldYear]:
 
 def _years(note: ScannedNote) -> Iterator[AgeLimit]:
     """Years that the patient has lived through, by the year of the note."""
-    found = _told_years(note.text)
+    found = told_years(note.text)
     if not found:
         return
     latest = max(told.year for told in found)
@@ -273,4 +298,4 @@ def _years(note: ScannedNote) -> Iterator[AgeLimit]:
         if note.text[first:last].count("\n") > 2:
             last = told.end
         yield AgeLimit("a year long past", passed)
-        yield AgeLimit("a year long past", passed + (12 if _GROWN.search(note.text, first, last) else 5))
+        yield AgeLimit("a year long past", passed + _years_before(note.text[first:last], childhood=5))

@@ -5,7 +5,8 @@ This one is the opposite: it knows many words (crude.yaml), asks only whether on
 changed, and hardly asks whose it is. A note in which it finds one is skipped with the reason "not sure". Both have to
 agree before a note counts as altered, so an error of one of them is not enough.
 
-genders  words of a gender that were not changed, pronouns beside another person of the same gender, words of a sex
+genders  words of a gender that were not changed, pronouns beside another person of the same gender
+sexes    words of a sex, and of a transition
 ages     words that only some ages allow, and numbers that may be the age
 topics   words of the ethnicity, the weight, a home, an insurance, a language
 places   what stands around an edit
@@ -19,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from palpate.perturb.characteristics.doubts import ages, genders, topics
+from palpate.perturb.characteristics.doubts import ages, genders, sexes, topics
 from palpate.perturb.characteristics.doubts.places import AlteredTo, odd_place
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 
@@ -70,7 +71,7 @@ class SecondReader(NamedTuple):
     def _word(self, patient: DescribedPatient, altered: AlteredTo, known: NoteDoubts) -> str | None:
         if altered.name != "gender":
             return topics.topic_doubt(patient, altered) if self.contradictions else None
-        against = genders.contradiction(patient, altered) if self.contradictions else None
+        against = sexes.contradiction(patient, altered) if self.contradictions else None
         if against:
             return against
         alike = ("left over", genders.wording(altered.group))

@@ -9,15 +9,21 @@ from typing import NamedTuple
 
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
+from palpate.perturb.characteristics.age.times import GROWN, told_years
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import CHILDREN
 
-_OLDEST = 200
+_YOUNGEST, _OLDEST = 18, 200
+_KIN_APART = 18
+_THESE_DAYS = 2024
 _CHILD = 16
 """Younger patients' notes are a child's in more ways than can be told."""
 _YEARS_BEFORE_HABIT = 14
-_NUMBER = re.compile(r"\b\d\d(?!\d)")
+_YEARS_BEFORE_ILLNESS, _YEARS_BEFORE_EVENT = 8, 4
+""" "Broke his ankle 20 years ago": that may have been in childhood."""
+_NUMBER = re.compile(r"\d\d(?<!\w\d\d)(?!\d)")
+"""A number of two digits; what it starts with is looked for first, so that other letters are passed over at once."""
 _YEARS_LONG = re.compile(
     r"\+?[\s-]*(?P<pack>p(?:ac)?k?[\s/-]*)?(?:yrs?|years?|y)\b(?![\s-]*(?:old|o\b|of\s+age)|/?o)|(?P<py>[\s-]?py\b)",
     re.IGNORECASE,
@@ -33,21 +39,45 @@ _AGE_BEFORE = re.compile(
     r"(?:\b(?:age|aged|ages|turned|turns|turning)\s*[:=]?\s*(?:of\s+)?|\b(?:is|now)\s+)$", re.IGNORECASE
 )
 _UNIT_AFTER = re.compile(
-    r"\s?(?:%|mg|mcg|ml|cc|kg|lb|cm|mm|bpm|units?|min|hrs?|hours?|days?|weeks?|wks?|months?|mos?|/|\.\d|:|pack|py|°|degrees|[CF]\b|in\b|years?\s+(?:ago|of\b|history))",
+    r"\s?(?:%|u/l|iu|mmol|meq|ng|pg|mg|mcg|ml|cc|kg|lb|cm|mm|bpm|units?|min|hrs?|hours?|days?|weeks?|wks?|months?|mos?|/|\.\d|:|pack|py|°|degrees|[CF]\b|in\b|years?\s+(?:ago|of\b|history))",
     re.IGNORECASE,
 )
 _OLD = re.compile(r"[\s-]*old\b", re.IGNORECASE)
 _DIGIT_BEFORE = re.compile(r"\d[\s-]?$")
-_PAST = re.compile(r"(?:\bat|@|\bage|\baged)\s*(?:age\s*)?$", re.IGNORECASE)
-_MEASURED = re.compile(
-    r"\b(?:sats?|satting|o2|spo2|hr|rate|ef|bp|temp|bmi|a1c|wt|weight|level|stable|set|running|dilated|pulse|rr|score|gtt|drip|dose|mg|units|"
-    r"looked|pain|volume|flow|peep|fio2|hgb|hct|plts?|inr|glucose|sugars?|cr|measur\w+|peaked|discharge\w*)\b[^.;]{0,14}$",
+_PAST = re.compile(
+    r"(?:(?:\bat|@|\bage|\baged)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$",
     re.IGNORECASE,
 )
+_PAST_ENDS = ("at", "@", "age", "aged", "to", "-", "–", "until", "till", "through")
+"""How all that the pattern matches ends: a look at the word tells that nearly all numbers are no past age."""
+_MEASURED = re.compile(
+    r"\b(?:sats?|satting|o2|spo2|hr|rate|ef|bp|temp|bmi|a1c|wt|weight|level|stable|set|running|dilated|pulse|rr|score|gtt|drip|dose|mg|units|"
+    r"looked|pain|volume|flow|peep|fio2|hgb|hct|plts?|inr|glucose|sugars?|cr|measur\w+|peaked|discharge\w*|elevated|decreased|increased|normal|low|high|remain\w*|ast|alt|albumin|sodium|potassium|bun|"
+    r"creatinine|h(?:a)?emoglobin|hematocrit|bilirubin|platelets?|pressure|saturat\w+)\b[^.;]{0,14}$",
+    re.IGNORECASE,
+)
+_AGO_NEXT = re.compile(r"\s+(?:ago|back|earlier|prior)\b", re.IGNORECASE)
+_WHEN_YOUNG = re.compile(r"\b(?:was|were|since|when|until|till|at|from|by|between)\b[^.;]{0,16}$", re.IGNORECASE)
+_NAMES = frozenset(["young", "cook", "carpenter", "walker", "marine", "miner"])
+"""Words that are last names as well."""
+_NAMED = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Dr)\.?\s+(?:[A-Z][\w'’-]*\s+)?$", re.IGNORECASE)
+_NAME_IS = re.compile(r",?\s+(?:is|was)\s+an?\s+(?:[\w-]+\s+){0,3}\d\d", re.IGNORECASE)
+_FIRST_NAME = re.compile(r"\b[A-Z][a-z]+\s+$")
 _DECADE = re.compile(r"['’]?s\b")
-_IN_HIS = re.compile(r"\bin\s+(?:his|her|their|the)?\s*(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
+_IN_HIS = re.compile(r"\bin\s+(?:(?:his|her|their)\s+)?(?:early|mid|late)?[\s-]*$", re.IGNORECASE)
 _AT = re.compile(r"\b(?:at|age|aged|@|is|was)\s*(?:age\s*)?$", re.IGNORECASE)
 _BIRTH = re.compile(r"(?:\s+(?:of\s+birth|in|on))?[\s:.)-]*(?:\[\*\*)?(?:[A-Z][a-z]+\s+)?\d[\d/., -]*", re.IGNORECASE)
+_OFFSPRING = frozenset([*CHILDREN, "dtr", "dtrs", "stepson", "stepdaughter"]) - {"child"}
+_COUNTED = re.compile(
+    r"\b(?:no|(?:has|have|had|with|w/|of|and|are|married,?)\s+(?:[a-z]+\s+)?(?:\d+|one|two|three|four|five|six|seven|several|grown|adult|healthy|an?)|"
+    r"married\s+with|(?:\d+|one|two|three|four|five|six)(?:\s+(?:grown|adult|healthy|living))?)\s+(?:[a-z]+\s+)?$",
+    re.IGNORECASE,
+)
+""" "Married with two children"."""
+_AT_HOME = re.compile(r"\s+(?:at|living\s+at)\s+home\b|\s+(?:under|in\s+school)\b", re.IGNORECASE)
+_IN_GENERAL = re.compile(
+    r"['’]?s?\s+(?:hospital|clinic|ward|tylenol|motrin|aspirin)|[\s-]+in[\s-]+law\b", re.IGNORECASE
+)
 _SIBLINGS = frozenset(["brother", "sister", "sibling", "brothers", "sisters", "siblings", "sis", "bro", "twin"])
 _SPOUSES = frozenset(["husband", "wife", "spouse", "partner", "husb", "hubby"])
 
@@ -104,6 +134,7 @@ def triggers() -> dict[str, tuple[str, ...]]:
     return {
         "sure:age": tuple(_rows()),
         "sure:kin_age": (*_SIBLINGS, *_SPOUSES),
+        "sure:child": ("dtr", "dtrs"),
         "sure:birth": ("dob", "born", "birth", "birthdate"),
     }
 
@@ -133,11 +164,15 @@ class AgeDoubts:
         rows, note = _rows(), self._note
         found = []
         for hit in note.hits("sure:age"):
+            if hit.word in _NAMES and _is_name(note.text, hit):
+                continue
             for row in rows[hit.word]:
                 allowed = row.allows(note, hit)
                 if allowed:
                     found.append((hit.word, *allowed))
-        return [*found, *self._long_ago(), *self._of_kin()]
+        limits = [*found, *self._long_ago(), *self._of_kin(), *self._of_years()]
+        # What the age that the note tells does not allow either says nothing.
+        return [one for one in limits if all(one[1] <= years <= one[2] for years in self._told)]
 
     @cached_property
     def _bounds(self) -> tuple[int, int]:
@@ -167,6 +202,8 @@ class AgeDoubts:
         """Whether an age with its unit was not changed: "14-1/2-year-old"."""
         told = _OLD.match(self._note.text, hit.end) if hit.word not in ("yo",) else True
         if not told or not _DIGIT_BEFORE.search(self._note.text, max(0, hit.start - 3), hit.start):
+            return False
+        if _WHEN_YOUNG.search(self._note.text, max(0, hit.start - 32), hit.start):
             return False
         near = any(-6 <= start - hit.start <= 0 or hit.start - 6 <= end <= hit.start for start, end in self._spans)
         return not near and not self._is_of_others(hit.start)
@@ -206,7 +243,7 @@ class AgeDoubts:
                 continue
             years = self._duration(match)
             if years:
-                yield "years", years + _YEARS_BEFORE_HABIT, _OLDEST
+                yield "years", years + self._years_before(match), _OLDEST
             if "18" <= match.group() < "90" and self._is_past(*match.span()):
                 yield "a past age", int(match.group()), _OLDEST
 
@@ -220,10 +257,19 @@ class AgeDoubts:
         ago = _AGO.search(text, max(0, start - 16), start)
         return 0 if ago else int(match.group()) // 2 if packs else int(match.group())
 
+    def _years_before(self, match: re.Match[str]) -> int:
+        """How old a patient was at least, so many years ago: a habit or a trade needs an adult."""
+        text, (first, last) = self._note.text, self._note.sentence(match.start())
+        long = _YEARS_LONG.match(text, match.end())
+        ago = long and _AGO_NEXT.match(text, long.end())
+        return _YEARS_BEFORE_EVENT if ago and not GROWN.search(text, first, last) else _YEARS_BEFORE_HABIT
+
     def _is_past(self, start: int, end: int) -> bool:
         """Whether a number may be an age in the past: "BSO at 45"."""
         text = self._note.text
-        lead = _PAST.search(text, max(0, start - 8), start)
+        if not text[max(0, start - 18) : start].rstrip().lower().endswith(_PAST_ENDS):
+            return False
+        lead = _PAST.search(text, max(0, start - 18), start)
         if lead is None or _UNIT_AFTER.match(text, end):
             return False
         return not _MEASURED.search(text, max(0, lead.start() - 24), lead.start()) and not self._is_of_others(start)
@@ -241,4 +287,40 @@ class AgeDoubts:
                 said = _AT.search(text, hit.end, match.start()) or _AGE_AFTER.match(text, match.end())
                 if said or not text[hit.end : match.start()].strip(" ,("):
                     years = int(match.group())
-                    yield hit.word, years - 22, years + 22 if hit.word in _SPOUSES else _OLDEST
+                    yield hit.word, years - _KIN_APART, years + _KIN_APART if hit.word in _SPOUSES else _OLDEST
+        yield from self._of_children()
+
+    def _of_years(self) -> Iterator[tuple[str, int, int]]:
+        """Years of an adult ("laminectomies in 1990"), and what is long ago if an undated note is of these days."""
+        years = told_years(self._note.text)
+        dated = any(year.dated for year in years)
+        now = max((year.year for year in years), default=0) if dated else _THESE_DAYS
+        for year in years:
+            if now - year.year + _CHILD <= _YOUNGEST:
+                continue
+            first, last = self._note.sentence(year.start)
+            grown = GROWN.search(self._note.text, first, last)
+            if (grown or not dated) and not self._is_of_others(year.start):
+                yield "a year", now - year.year + (_CHILD if grown else _YEARS_BEFORE_ILLNESS), _OLDEST
+
+    def _of_children(self) -> Iterator[tuple[str, int, int]]:
+        """A child who comes along or lives with the patient is of an age that fits; "two children" may be of any."""
+        told = next(iter(self._told), None)
+        if told is None or told < _CHILD:
+            return
+        text = self._note.text
+        for hit in (*self._note.hits("people"), *self._note.hits("sure:child")):
+            if hit.word not in _OFFSPRING or self._note.in_family(hit.start):
+                continue
+            if _COUNTED.search(text, max(0, hit.start - 40), hit.start) and not _AT_HOME.match(text, hit.end):
+                continue
+            if not _IN_GENERAL.match(text, hit.end):
+                yield hit.word, told - _CHILD, told + _CHILD
+
+
+def _is_name(text: str, hit: Hit) -> bool:
+    """Whether a word is the patient's last name: "Vincent Young is a 56-year-old man", "Ms. Cook"."""
+    before = max(0, hit.start - 32)
+    if _NAMED.search(text, before, hit.start) or _NAME_IS.match(text, hit.end):
+        return True
+    return text[hit.start].isupper() and _FIRST_NAME.search(text, before, hit.start) is not None

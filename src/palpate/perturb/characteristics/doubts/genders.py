@@ -1,24 +1,27 @@
-"""Genders: words of a gender that were not changed, pronouns that may be another person's, words that show a sex."""
+"""Genders: words of a gender that were not changed, and pronouns that may be another person's."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from palpate.cases.edits import Edit
 from palpate.files import read_resource
+from palpate.perturb.characteristics.doubts import sexes
 from palpate.perturb.characteristics.doubts.places import AlteredTo
-from palpate.perturb.characteristics.gender.anatomy import sex_of_words
 from palpate.perturb.characteristics.gender.firstnames import name_words, names
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, DescribedPatient
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OTHERS
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, NOUNS, OF_SOME, OTHERS
 
-_WORDING = {"female": "female", "male": "male", "trans woman": "female", "trans man": "male"}
-_OPPOSITE = {"female": "male", "male": "female"}
+_TRADES = {
+    "male": frozenset(["waiter", "actor", "chairman", "salesman", "policeman", "serviceman", "businessman"]),
+    "female": frozenset(["waitress", "actress"]),
+}
 _NEAR = 2
 """In how many sentences before a pronoun its person is looked for."""
 _SPOUSE_WORDS = "wife husband spouse partner husb hubby missus girlfriend boyfriend gf bf fiance fiancee ex"
@@ -52,6 +55,22 @@ _NO_SPOUSE = re.compile(r"\s+(?:diet|bread|free|foods?|q\d|well|exclusively)\b",
 """A gluten-free diet; breastfeeding."""
 _HAS_ED = re.compile(r"\b(?:has|with|w/|for)\s+ED\b")
 _NAME_NEXT = re.compile(r"\.?[ \t]+[A-Z]")
+_SCAN_NEXT = re.compile(
+    r"\s+(?:ANGIO|IMAG|SPECT|SCAN|ENTERO|VENO|CHOLANG|ARTHRO|BRAIN|HEAD|NECK|SPINE|CERVICAL|LUMBAR|THORACIC|ABDOMEN|PELVIS|KNEE|SHOULDER|HIP|OF|WITH|W/|CONTRAST)",
+    re.IGNORECASE,
+)
+"""What follows MR in capitals, a scan and not a title."""
+_PARENT_IS = re.compile(
+    r"\b(?:stay[\s-]at[\s-]home|single|new|first[\s-]time|working|foster|adoptive|expectant|proud|busy|is\s+an?)\s+$",
+    re.IGNORECASE,
+)
+_TRADE = re.compile(
+    r"\b(?:lunch|cleaning|dinner|tea|bag|repair|delivery|maintenance|garbage|sales|mail|line|best)\s+$", re.IGNORECASE
+)
+_TITLED = re.compile(r"\.[ \t]+[A-Z]{2,}\b")
+_AS_TOLD = re.compile(
+    r"\b(?:according\s+to|per|as\s+per)\s+(?:(?:his|her|the|pt['’]?s|patient['’]?s)\s+)?$", re.IGNORECASE
+)
 _TOLD_BY = re.compile(
     r"(?:-in-law)?\s+(?:also\s+)?(?:reports?|reported|states?|stated|says?|said|notes?|noted|noticed|found|saw|thinks?|feels|is\s+(?:worried|concerned)|"
     r"describes?|mentions?|confirms?|denies|brought|brings)\b",
@@ -89,9 +108,7 @@ _NO_NAME_WORDS = (
 )
 _NO_NAMES = frozenset(_NO_NAME_WORDS.split())
 _NAMED = re.compile(r"\.?[ \t]+(?P<first>[A-Z][a-z]+)[ \t]+(?:[A-Z]\.?[ \t]+)?[A-Z][a-z]+")
-_WEEKS = re.compile(
-    r"(?<![\d/.])(?:[4-9]|[1-3]\d|4[0-2])(?:\s?\+\s?\d)?\s?/\s?40\b|(?<![\w.])[Gg]\s?\d{1,2}\s?[Pp]\s?\d"
-)
+_PATIENT_OPENS = re.compile(r"(?:(?:the|this)\s+)?(?:patient|pt|mr|mrs|ms|miss)\b", re.IGNORECASE)
 _VERB = re.compile(
     r"\b(?:and|but|or|then|also|,)\s+(?:also\s+|then\s+|now\s+|still\s+)?(?P<verb>is|has|was|does|denies|reports|states|says|takes|lives|works|uses|feels|"
     r"wants|needs|drinks|smokes|appears|presents|complains|remains|continues|endorses|admits|notes|describes|gets|sees|plans|agrees|"
@@ -113,81 +130,42 @@ def _kin() -> dict[str, str]:
     return {**dict.fromkeys(OTHERS, "either"), **told, **GENDER_OF_KIN}
 
 
-@cache
-def _sexed() -> dict[str, str]:
-    crude = {word: sex for sex, words in _crude()["sexed"].items() for word in words.lower().split() if word.isalpha()}
-    return {**sex_of_words(), **crude}
-
-
 def triggers() -> dict[str, tuple[str, ...]]:
     """The words to scan for, by tag."""
     return {
         "sure:kin": tuple(_kin()),
         "sure:re": ("re",),
         "sure:spouse": tuple(_crude()["spouses"].split()),
-        "sure:sexed": tuple(_sexed()),
-        "sure:transition": tuple(word for word in _crude()["transition"].split() if word.isalpha()),
+        **sexes.triggers(),
     }
 
 
 def wording(group: str) -> str:
     """What a group is worded as: a transgender woman as a woman, with one word more."""
-    return _WORDING.get(group, group)
-
-
-def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
-    """A word that may contradict the group: of a sex, or of a transition."""
-    group, told = altered.group, altered.found.identity.is_told
-    if (group not in ("female", "male") or told) and patient.note.hits("sure:transition"):
-        return "a word of a transition"
-    sexed = _sexed_word(patient, group, altered.found.base)
-    return f"'{sexed}' shows a sex" if sexed else None
+    return sexes.WORDING.get(group, group)
 
 
 def left_over(patient: DescribedPatient, altered: AlteredTo) -> str | None:
     """Why it is not sure that all words of the patient were changed, and no others."""
     note, base, edits = patient.note, altered.found.base, altered.edits
-    worded = _WORDING.get(altered.group)
+    worded = sexes.WORDING.get(altered.group)
     if altered.group == "transgender" or base is None or worded == base:
         return None
     changed = {edit.start for edit in edits if edit.end > edit.start}
+    # All of "(transgender woman)" is taken out at once.
+    changed |= {k for edit in edits if not edit.text for k in range(edit.start, edit.end)}
     return (
-        _left_words(note, changed, neutral=worded is None)
+        _left_words(note, changed, base, neutral=worded is None)
         or _left_letters(note, edits)
         or (_left_names(patient, base, changed) if worded else None)
         or _left_child(patient)
+        or _left_role(note, base, edits)
         or _another_person(note, base, edits)
         or (_verbs(note, edits) if worded is None else None)
     )
 
 
-def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str | None:
-    """A word that shows a sex that does not fit the group, unless a relative is near."""
-    note, target = patient.note, _WORDING.get(group)
-    if target is None or (base == target and group in ("female", "male")):
-        return None
-    trans = group in ("trans woman", "trans man")
-    against = target if trans else _OPPOSITE[target]
-    words = _sexed()
-    for hit in note.hits("sure:sexed"):
-        if words.get(hit.word) == against and not _beside_kin(note, hit, child=patient.is_child):
-            return hit.word
-    if against == "female":
-        weeks = _WEEKS.search(note.text)
-        if weeks and not patient.is_child:
-            return weeks.group()
-    return None
-
-
-def _beside_kin(note: ScannedNote, hit: Hit, *, child: bool) -> bool:
-    """Whether a word may be a relative's: in a family history, after a relative; in a child's note, the mother's."""
-    if child or note.in_family(hit.start):
-        return child or note.in_family(hit.start)
-    first, _ = note.sentence(hit.start)
-    return any(first <= one.start < hit.start and one.word in OTHERS for one in note.hits("people"))
-
-
-def _left_words(note: ScannedNote, changed: set[int], *, neutral: bool) -> str | None:
+def _left_words(note: ScannedNote, changed: set[int], base: str, *, neutral: bool) -> str | None:
     """A pronoun, noun, title or word for a spouse that was not changed, and that nobody else explains."""
     for hit, gender in pronouns(note):
         if hit.start not in changed and not _has_person(note, hit, gender, spouse=neutral):
@@ -195,19 +173,34 @@ def _left_words(note: ScannedNote, changed: set[int], *, neutral: bool) -> str |
     for hit in (*note.hits("noun"), *note.hits("role")):
         if hit.word in OTHERS or _is_inside(hit, changed) or NOT_A_PERSON.match(note.text, hit.end):
             continue
+        if hit.word in _TRADES[sexes.OPPOSITE[base]]:
+            continue  # a woman who is a waiter may be a man who is one
         if not (note.in_family(hit.start) or _has_person(note, hit, "either", far=False)):
             return f"'{note.text[hit.start : hit.end]}' would stay"
     for hit in note.hits("title"):
         in_capitals = note.text[hit.start : hit.end].isupper() and not note.is_in_capitals(hit.start)
         named = hit.start not in changed and _NAME_NEXT.match(note.text, hit.end)
-        if in_capitals and note.text[hit.end : hit.end + 1] != ".":
+        if in_capitals and not _TITLED.match(note.text, hit.end):
             continue  # mitral regurgitation, multiple sclerosis
+        if hit.word == "mr" and _SCAN_NEXT.match(note.text, hit.end):
+            continue
         if named and not _has_person(note, hit, "either", far=False):
             return f"'{note.text[hit.start : hit.end]}' would stay"
     for hit in () if neutral else (*note.hits("spouse"), *note.hits("sure:spouse")):
         if hit.start not in changed and not note.in_family(hit.start) and not _NO_SPOUSE.match(note.text, hit.end):
             return f"'{hit.word}' would stay"
     return None
+
+
+def _left_role(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str | None:
+    """A parent who is the patient ("a stay at home dad"), or a trade that has no other gender ("a lunch lady")."""
+    text = note.text
+    for hit in note.hits("people"):
+        if GENDER_OF_KIN.get(hit.word) == base and _PARENT_IS.search(text, max(0, hit.start - 24), hit.start):
+            return f"'{hit.word}' would stay"
+    nouns = (edit for edit in edits if text[edit.start : edit.end].lower() in NOUNS)
+    trades = (_TRADE.search(text, max(0, edit.start - 14), edit.start) for edit in nouns)
+    return next((f"'{match.group().strip()}' before the word" for match in trades if match), None)
 
 
 def _left_child(patient: DescribedPatient) -> str | None:
@@ -333,6 +326,8 @@ def _is_told_of(note: ScannedNote, one: Hit, hit: Hit, *, is_object: bool) -> bo
     text = note.text
     if _TELLS.search(text, max(one.end, hit.start - 24), hit.start):
         return True
+    if text[one.end : hit.start].strip() == "," and _AS_TOLD.search(text, max(0, one.start - 32), one.start):
+        return True
     if hit.word in ("his", "he", "she", "hers") or not is_object:
         return False
     if note.sentence_number(one.start) != note.sentence_number(hit.start):
@@ -343,19 +338,26 @@ def _is_told_of(note: ScannedNote, one: Hit, hit: Hit, *, is_object: bool) -> bo
 def _same_gender(note: ScannedNote, hit: Hit, gender: str) -> Iterator[Hit]:
     """Other people of the gender before a pronoun in its sentence, and those who open the sentence before."""
     first, _ = note.sentence(hit.start)
-    kin = _kin()
-    for one in note.hits("sure:kin"):
-        if one.start >= hit.start:
-            return
-        if kin[one.word] != gender or note.text[one.end : one.end + 2] in ("'s", "’s"):
+    before = note.sentence(first - 1)[0] if first else 0
+    kin, hits = _kin(), note.hits("sure:kin")
+    for one in hits[bisect_left(hits, before, key=_start) : bisect_left(hits, hit.start, key=_start)]:
+        if (
+            kin[one.word] != gender
+            or note.text[one.end : one.end + 2] in ("'s", "’s")
+            or OF_SOME.match(note.text, one.end)
+        ):
             continue
         if one.start >= first:
             yield one
-        elif note.sentence_number(hit.start) - note.sentence_number(one.start) == 1:
-            opening = note.opening(one.start)
-            told_by = _TOLD_BY.match(note.text, one.end) or _ACCOMPANIED.search(note.text, opening, one.start)
-            if one.start - opening <= 12 and not told_by:
-                yield one
+            continue
+        opening = note.opening(one.start)
+        told_by = _TOLD_BY.match(note.text, one.end) or _ACCOMPANIED.search(note.text, opening, one.start)
+        if one.start - opening <= 12 and not told_by:
+            yield one
+
+
+def _start(hit: Hit) -> int:
+    return hit.start
 
 
 def _verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
@@ -364,6 +366,8 @@ def _verbs(note: ScannedNote, edits: Sequence[Edit]) -> str | None:
         if edit.text.lower() != "they":
             continue
         _, last = note.sentence(edit.start)
+        if _PATIENT_OPENS.match(note.text, note.opening(edit.start)):
+            continue  # "the patient says that they have pain, but denies fever"
         for match in _VERB.finditer(note.text, edit.end, last):
             if not any(one.start == match.start("verb") for one in edits):
                 return f"'{match.group('verb')}' after they"

@@ -38,7 +38,8 @@ _TIED = re.compile(
 )
 """What belongs to a word that was taken out: "Irish descent", "retirement village"."""
 _IN_A_ROLE = re.compile(
-    r"\s+(?:[\w-]+\s+){0,2}(?:\w+(?:ologist|ician|iatrist|keeper|ant)|soph\w*|freshm[ae]n|senior|junior|worker|student|smoker|drinker|driver|teacher|nurse|vet|veteran|truckie|tradie|labou?rer|farmer|engineer|manager|"
+    r"\s+(?:(?!(?:who|with|on|in|at|and|is|was|has|had|for|to|of|by|from|an?|the|became|develop\w+|present\w+|receiv\w+|taking)\b)[\w-]+\s+){0,2}"
+    r"(?:\w+(?:ologist|ician|iatrist|keeper)|(?:account|assist|consult|attend|serv|immigr)ant|soph\w*|freshm[ae]n|senior|junior|worker|student|smoker|drinker|driver|teacher|nurse|vet|veteran|truckie|tradie|labou?rer|farmer|engineer|manager|"
     r"builder|carpenter|mechanic|plumber|electrician|chef|cook|waiter|officer|soldier|athlete|runner|player|professor|accountant|lawyer|"
     r"attorney|physician|doctor|resident|inmate|prisoner|refugee|immigrant|retiree|pensioner|diabetic|alcoholic|user|abuser|victim|"
     r"passenger|pedestrian|cyclist|rider|biker|jockey|farmhand|clerk|cashier|secretary|receptionist|executive|salesperson|scientist|"

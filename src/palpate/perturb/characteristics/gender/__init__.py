@@ -189,7 +189,8 @@ def _altered(found: FoundGender, group: str) -> EditOutcome:
     patient, told = found.patient, found.identity
     if group == neutral.WORD:
         removed = [Edit(start, end, "") for start, end in told.removals]
-        neutral_edits = neutral.neutral_edits(patient, found.swaps, found.letters, found.base or "")
+        swaps = [swap for swap in found.swaps if not told.removes(swap.start)]
+        neutral_edits = neutral.neutral_edits(patient, swaps, found.letters, found.base or "")
         if isinstance(neutral_edits, str):
             return skipped(f"ambiguous: {neutral_edits}")
         if told.nouns or not any(neutral.WORD in edit.text.lower() for edit in neutral_edits):
@@ -202,7 +203,7 @@ def _altered(found: FoundGender, group: str) -> EditOutcome:
         edits += [Edit(end, end, f" {_NOUN[target]}") for _, end in told.nouns if found.base is None]
     elif trans:
         named = f"transgender {_NOUN[target]}"
-        where = places(patient, found.swaps, found.letters, "transgender", after_name=named)
+        where = places(patient, found.swaps, found.letters, "transgender", after_name=named, after_age=named)
         if not where:
             return skipped(NO_MENTION)
         edits += [*where, *identity.without_cis(patient, where)]

@@ -22,22 +22,37 @@ from palpate.perturb.characteristics.reading.people import NOUNS
 WORD = "non-binary"
 NO_WORDING = "a word for the gender that has no non-binary form"
 _NEXT = re.compile(r"\s+[“\"]?(?P<word>[A-Za-z]+(?:n['’]t)?)(?![\w'’])")
-_SHORT_IS = re.compile(r"(?P<is>['’]s)\s+(?P<word>[A-Za-z]+)", re.IGNORECASE)
+_SHORT_IS = re.compile(
+    r"(?P<is>['’]s)\s+[\"“‘]?(?:(?:always|never|just|only|also|not|now|still)\s+)?(?P<word>[A-Za-z]+)", re.IGNORECASE
+)
 _PARTICIPLE = re.compile(
     r"(?!(?:worri|tir|concern|interest|retir|marri|stress|scar|excit|disappoint|confus|bor|schedul|suppos)ed\b)"
     r"(?:been|had|got|gotten|\w+(?:ed|en))",
     re.IGNORECASE,
 )
 """What makes 's a "has": "she's gained weight", unlike "she's worried"."""
+_STATE_ENDS = re.compile(
+    r"\s*(?:[,.;\n]|$)|\s+(?:and|but|about|by|at|that|to|because|when|for|w/|with)\b", re.IGNORECASE
+)
+"""What follows a state ("she's agitated, pulling at clothes") and hardly an object ("she's gained weight")."""
 _INVERTED = re.compile(r"\b(?P<verb>is|was|has|does)\s+(?:not\s+)?$", re.IGNORECASE)
 _SUBORDINATE = re.compile(
     r"\b(?:when|whenever|if|while|because|after|before|until|since|as|where|that|which)\s+$", re.IGNORECASE
 )
+_IT_DOES = (
+    r"(?<!had\s)(?<!has\s)(?<!have\s)(?<!got\s)(?<!get\s)it(?=['’]s|\s+(?:had|did|will|would|can|could|may|might|"
+    r"(?!as\b|this\b|his\b|across\b|unless\b|besides\b|always\b)\w+(?:s|ed)\b))"
+)
+""" "It hurts", unlike "takes it off"."""
+_SINCE = r"since(?!\s+(?:and|but|then)\b|\s*[,.]|\s+(?:[\w-]+\s+){1,3}(?:and|but)\b)"
 _OTHER_SUBJECT = re.compile(
-    r"\b(?:which|that|who|whom|there|it|this|these|he|she|we|i|you|patient|pt|when|if|because|since(?!\s+(?:and|but|then)\b|\s*[,.])|while|where|what|whether)\b",
+    rf"\b(?:which|that|who|whom|there|{_IT_DOES}|this|these|he|she|we|i|you|patient|pt|when|if|because|{_SINCE}|while|where|what|whether)\b",
     re.IGNORECASE,
 )
+_THAT = re.compile(r"\bthat\s+$", re.IGNORECASE)
+_OPENS = re.compile(r"(?:he|she)\b", re.IGNORECASE)
 _PATIENT_NEXT = re.compile(r"\s+(?:patient|pt)\b", re.IGNORECASE)
+_PARTNER_NEXT = re.compile(r"[\s-]+(?:sexual\s+)?partner", re.IGNORECASE)
 _SLASHED = re.compile(r"\s?/|[\w]")
 
 
@@ -69,7 +84,7 @@ def neutral_edits(
         if patient.note.text[swap.start : swap.end].lower() in ("he", "she"):
             edits += _verbs(patient.note.text, swap.start, swap.end, _clause_end(patient, swap.start))
     if not said:
-        edits += places(patient, own, letters, WORD, after_name=WORD)
+        edits += places(patient, own, letters, WORD, after_name=WORD, after_age=f"{WORD} person")
     return sorted(dict.fromkeys(edits))
 
 
@@ -80,7 +95,7 @@ def _is_own(patient: DescribedPatient, swap: Swap) -> bool:
     return (
         known
         and written not in SPOUSE_WORDS
-        and not re.compile(r"[\s-]+(?:sexual\s+)?partner", re.I).match(patient.note.text, swap.end)
+        and not (written in NOUNS and _PARTNER_NEXT.match(patient.note.text, swap.end))
     )
 
 
@@ -128,7 +143,7 @@ def _verbs(text: str, start: int, end: int, last: int) -> list[Edit]:
         return [Edit(*inverted.span("verb"), like(verb, _table()["verbs"][verb.lower()]))]
     short = _SHORT_IS.match(text, end, last)
     if short:
-        have = _PARTICIPLE.fullmatch(short.group("word")) is not None
+        have = _PARTICIPLE.fullmatch(short.group("word")) is not None and not _STATE_ENDS.match(text, short.end())
         mark = short.group("is")[0]
         return [Edit(*short.span("is"), mark + ("ve" if have else "re")), *_others(text, short.end(), last)]
     position = end
@@ -153,6 +168,8 @@ def _clause_end(patient: DescribedPatient, start: int) -> int:
     text, (first, last) = patient.note.text, patient.note.sentence(start)
     if not _SUBORDINATE.search(text, max(first, start - 12), start):
         return last
+    if _THAT.search(text, max(first, start - 12), start) and _OPENS.match(text, patient.note.opening(start)):
+        return last  # "she reports that she has pain, but is well": both are hers
     comma = text.find(",", start, last)
     return last if comma < 0 else comma
 
@@ -161,7 +178,7 @@ def _clause_end(patient: DescribedPatient, start: int) -> int:
 def _and() -> re.Pattern[str]:
     """ "And", "but" or a comma, and the word after it that is no adverb."""
     adverbs = "|".join(sorted(_listed("adverbs")))
-    joint = r"(?:,\s*(?:and|but|or|then)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
+    joint = r"(?:,\s*(?:and|but|or|then|however,?)?|\b(?:and|but|or|nor|then))\s+(?:not\s+)?"
     return re.compile(joint + rf"(?:(?:{adverbs})\s+)*(?P<verb>[a-z]+?(?:n['’]t)?)(?![\w'’])", re.IGNORECASE)
 
 

@@ -17,14 +17,25 @@ ROLE_WORDS = frozenset((*ROLES.split(), *PARENTS))
 _NAME = re.compile(r"\.?\s+(?:\[\*\*[^\]]*\]|_{2,}|[A-Z][\w'’-]*(?:[ \t]+[A-Z][\w-]+)?)(?!['’\w])")
 _LOWER = re.compile(r"\s+[a-z]")
 _AFTER_LETTER = re.compile(r"\)|\.(?=\s+[a-z])|\s?/\s?\d{1,3}(?:\s?(?:y/?o|y)\b)?")
+_PHRASE_ENDS = re.compile(
+    r"\s*(?:[,.;)\n]|$)|\s+(?:with|w/?|who|here|s/p|c/o|p/w|presents?|presenting|presented|seen|admitted|in|on|is|was|has)\b",
+    re.IGNORECASE,
+)
+"""What may follow "84yo transgender woman"."""
 _ANY = re.compile(r"\b(?:any|every|each|no|another|other|per)\s+$", re.IGNORECASE)
 """Patients in general: "not every patient", "in any patient"."""
 
 
 def places(
-    patient: DescribedPatient, swaps: list[Swap], letters: list[tuple[int, int]], word: str, *, after_name: str
+    patient: DescribedPatient,
+    swaps: list[Swap],
+    letters: list[tuple[int, int]],
+    word: str,
+    *,
+    after_name: str,
+    after_age: str,
 ) -> list[Edit]:
-    """The edits that put `word` into the note; `after_name` is written after a name if only that is there."""
+    """The edits that put `word` into the note; `after_name` and `after_age` are written where only that is there."""
     text = patient.note.text
     told = {s.start for s in swaps if s.weight}
     nouns = {d.noun: d.place for d in patient.descriptions if d.noun and d.noun[0] in told}
@@ -43,7 +54,15 @@ def places(
             return [_after(text, swap.end, word)]
         if swap.weight and text[swap.start : swap.end].lower() in NOUNS:
             return [_at_noun(patient, swap.start, swap.end, word, spaced=True)]
-    return _at_patient(patient, word) or _at_title_or_role(patient, swaps, word, after_name)
+    return (
+        _at_patient(patient, word) or _at_title_or_role(patient, swaps, word, after_name) or _at_age(patient, after_age)
+    )
+
+
+def _at_age(patient: DescribedPatient, phrase: str) -> list[Edit]:
+    """ "84yo transgender woman, hard of hearing", in a note that tells the gender by pronouns only."""
+    bare = (one.age.tail for one in patient.places if one.age and not one.noun)
+    return [Edit(tail, tail, f" {phrase}") for tail in bare if _PHRASE_ENDS.match(patient.note.text, tail)][:1]
 
 
 def _at_patient(patient: DescribedPatient, word: str) -> list[Edit]:

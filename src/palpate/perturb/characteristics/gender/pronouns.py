@@ -16,6 +16,8 @@ from palpate.files import read_resource
 
 Reading = Literal["him", "his"]
 _NEXT = re.compile(r"\s+([A-Za-z0-9][\w'’/-]*)")
+_KEEPS = re.compile(r"\b(?:keep(?:s|ing)?|kept)\s+$", re.IGNORECASE)
+_IN_QUOTES = re.compile(r"\s+[\"“‘'(]([A-Za-z0-9][\w'’/-]*)")
 _CALENDAR = re.compile(
     r"\s+(?:week|month|year|night|spring|summer|fall|winter|time|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b(?!['’])",
     re.IGNORECASE,
@@ -100,7 +102,7 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
     if after is None:
         return "his" if _MASKED.match(text, end) else "him"
     word = after.group(1).lower()
-    if word in _FUNCTION:
+    if word in _FUNCTION or (word == "company" and _KEEPS.search(text, max(0, start - 9), start)):
         return "him"
     if word in _OWNED:
         return "his"
@@ -129,10 +131,13 @@ def read_her(text: str, start: int, end: int) -> Reading | None:
 
 def his_stands_alone(text: str, start: int, end: int) -> bool:
     """Whether "his" at this position means hers: nothing follows that it could own."""
-    after = _NEXT.match(text, end)
+    after = _IN_QUOTES.match(text, end) or _NEXT.match(text, end)
     if after is None:
         return not _MASKED.match(text, end)
-    return after.group(1).lower() in _FUNCTION or _ONE_OF.search(text, max(0, start - 24), start) is not None
+    return (
+        after.group(1).lower() in (*_FUNCTION, "done", "replaced", "fixed", "removed")
+        or _ONE_OF.search(text, max(0, start - 24), start) is not None
+    )
 
 
 def _before_number(text: str, end: int, verb: str) -> Reading | None:

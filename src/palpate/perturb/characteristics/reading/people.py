@@ -82,7 +82,7 @@ def means_patient(text: str, start: int, end: int) -> bool:
 
 _HEADS = sorted((OTHERS | SIDES) - {"family", "relative", "relatives", "fam"})
 _HEAD = re.compile(
-    r"(?:(?:[\t\x20-]|\n(?=[\t\x20]*(?-i:[a-z])))+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b|as\b|w\b|here\b|lives\b|seen\b|brought\b|accompanied\b|per\b)[A-Za-z-]+)"
+    r"(?:(?:[\t\x20-]|\n(?=[\t\x20]*(?-i:[a-z])))+(?!with\b|who\b|and\b|has\b|is\b|was\b|presents?\b|history\b|whose\b|in\b|for\b|at\b|to\b|of\b|by\b|as\b|w\b|here\b|lives\b|seen\b|brought\b|accompanied\b|per\b|on\b|an?\b|from\b|after\b|had\b|due\b|taking\b|using\b|since\b|referred\b|admitted\b|transferred\b)[A-Za-z-]+)"
     r"{0,3}?(?:[ \t-]|\n(?=[ \t]*(?-i:[a-z])))+(?:" + "|".join(_HEADS) + rf")\b(?!['’]s\b)(?!\s+of\s+{SOME})",
     re.IGNORECASE,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from palpate.cases.edits import Edit
+from palpate.perturb.characteristics.gender.words import like
 from palpate.perturb.characteristics.grammar import taken_out
 from palpate.perturb.characteristics.reading import ScannedNote
 from palpate.perturb.characteristics.wording.found import FoundWords, WordedMention
@@ -42,7 +43,7 @@ def removed(found: FoundWords, place: WordedMention) -> Edit | None:
         if home.has_company:
             return Edit(start - 1, end, "")
         alone = home.verb == start - 1 and _STOPS_HERE.match(text, end)
-        return Edit(start, end, "locally") if alone else None
+        return Edit(start, end, like(note.text[start:end], "locally")) if alone else None
     return None if kind in ("predicate", "phrase", "header", "descent") else taken_out(note, start, end)
 
 

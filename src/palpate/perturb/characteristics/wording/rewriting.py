@@ -77,7 +77,7 @@ def put_in(patient: DescribedPatient, description: Description, word: str, *, la
     noun = text[slice(*description.noun)] if description.noun else ""
     at = (patient.before_transgender if last else patient.before_ethnicity)(description.place)
     opens = at == patient.note.opening(at)
-    if noun.isupper() and len(noun) > 1:
+    if (noun.isupper() and len(noun) > 1) or patient.note.is_in_capitals(at):
         word = word.upper()
     elif opens:
         word = word[0].upper() + word[1:]

@@ -1,0 +1,127 @@
+"""Sexes: words that only one sex allows, and words of a transition, whoever's they are."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from palpate.files import read_resource
+from palpate.perturb.characteristics.doubts.places import AlteredTo
+from palpate.perturb.characteristics.gender.anatomy import sex_of_words
+from palpate.perturb.characteristics.reading import Hit, ScannedNote
+from palpate.perturb.characteristics.reading.patient import DescribedPatient
+from palpate.perturb.characteristics.reading.people import OTHERS
+
+WORDING = {"female": "female", "male": "male", "trans woman": "female", "trans man": "male"}
+"""What each group is worded as."""
+OPPOSITE = {"female": "male", "male": "female"}
+_PLACE = re.compile(
+    r"['’]?s?\s+(?:shelter|health|clinic|hospital|cent(?:er|re)|unit|prison|refuge|shed)\b", re.IGNORECASE
+)
+""" "A women's shelter"."""
+_WORN = re.compile(r"\b(?:her|his|their|an?|wedding|the)\s+$", re.IGNORECASE)
+""" "Her dress", unlike "can dress"."""
+_TO_SOMETHING = re.compile(
+    r"(?:\s+(?:back|over))?\s+(?:to(?!\s+(?:an?\s+)?(?:fe)?male\b)|of|off|from|into|home|zone|point|clinic|care|plan|period)\b",
+    re.IGNORECASE,
+)
+_MONTHLY = re.compile(
+    r"\b(?:her|his|their|heavy|heavier|light|irregular|regular|monthly|missed|painful|last|normal\s+menstrual|late)\s+$",
+    re.IGNORECASE,
+)
+""" "Her periods", unlike "short periods"."""
+_OF_FORTY = re.compile(r"/\s?40\b")
+_WEEKS = re.compile(r"(?<![\d/.])(?:[4-9]|[1-3]\d|4[0-2])(?:\s?\+\s?\d)?\s?$")
+""" "28+3 /40": weeks of a pregnancy."""
+_GRAVIDA = re.compile(r"[Gg]\s?\d{1,2}\s?[Pp]\s?\d")
+_NOT_TIED = re.compile(r"(?<![\w.])")
+
+
+@cache
+def _crude() -> dict[str, Any]:
+    table: dict[str, Any] = read_resource("palpate.perturb.characteristics.doubts", "crude.yaml")
+    return table
+
+
+@cache
+def _sexed() -> dict[str, str]:
+    crude = {word: sex for sex, words in _crude()["sexed"].items() for word in words.lower().split() if word.isalpha()}
+    return {**sex_of_words(), **crude}
+
+
+def triggers() -> dict[str, tuple[str, ...]]:
+    """The words to scan for, by tag."""
+    return {
+        "sure:periods": ("periods", "period"),
+        "sure:ward": ("women", "womens", "men", "mens"),
+        "sure:dress": ("dress", "skirt"),
+        "sure:sexed": tuple(_sexed()),
+        "sure:transition": tuple(word for word in _crude()["transition"].split() if word.isalpha()),
+    }
+
+
+def contradiction(patient: DescribedPatient, altered: AlteredTo) -> str | None:
+    """A word that may contradict the group: of a sex, or of a transition."""
+    group, told = altered.group, altered.found.identity.is_told
+    if (group not in ("female", "male") or told) and any(
+        _is_of_transition(patient.note, hit, told=told) for hit in patient.note.hits("sure:transition")
+    ):
+        return "a word of a transition"
+    sexed = _sexed_word(patient, group, altered.found.base)
+    return f"'{sexed}' shows a sex" if sexed else None
+
+
+def _is_of_transition(note: ScannedNote, hit: Hit, *, told: bool) -> bool:
+    """Whether a word tells of a gender: patients are transitioned to tablets, and hearts need spironolactone."""
+    if hit.word.startswith("spiro"):
+        return told
+    return not hit.word.startswith("transition") or _TO_SOMETHING.match(note.text, hit.end) is None
+
+
+def _sexed_word(patient: DescribedPatient, group: str, base: str | None) -> str | None:
+    """A word that shows a sex that does not fit the group, unless a relative is near."""
+    note, target = patient.note, WORDING.get(group)
+    if target is None or (base == target and group in ("female", "male")):
+        return None
+    trans = group in ("trans woman", "trans man")
+    against = target if trans else OPPOSITE[target]
+    words = _sexed()
+    for hit in note.hits("sure:sexed"):
+        if words.get(hit.word) == against and not _beside_kin(note, hit, child=patient.is_child):
+            return hit.word
+    of_place = "women" if against == "female" else "men"
+    for hit in note.hits("sure:ward"):
+        if hit.word.removesuffix("s") == of_place and _PLACE.match(note.text, hit.end):
+            return f"{of_place}'s"
+    if against == "female" and any(_is_menses(note, hit) for hit in note.hits("sure:periods")):
+        return "periods"
+    if against == "female" and any(_is_worn(note, hit) for hit in note.hits("sure:dress")):
+        return "dress"
+    return _expects(note.text) if against == "female" and not patient.is_child else None
+
+
+def _is_menses(note: ScannedNote, hit: Hit) -> bool:
+    return _MONTHLY.search(note.text, max(0, hit.start - 24), hit.start) is not None
+
+
+def _is_worn(note: ScannedNote, hit: Hit) -> bool:
+    return _WORN.search(note.text, max(0, hit.start - 10), hit.start) is not None
+
+
+def _expects(text: str) -> str | None:
+    """What tells of a pregnancy in figures: 28/40, G2P1."""
+    for match in _OF_FORTY.finditer(text):
+        weeks = _WEEKS.search(text, max(0, match.start() - 8), match.start())
+        if weeks:
+            return text[weeks.start() : match.end()]
+    births = (match for match in _GRAVIDA.finditer(text) if _NOT_TIED.match(text, match.start()))
+    return next((match.group() for match in births), None)
+
+
+def _beside_kin(note: ScannedNote, hit: Hit, *, child: bool) -> bool:
+    """Whether a word may be a relative's: in a family history, after a relative; in a child's note, the mother's."""
+    if child or note.in_family(hit.start):
+        return child or note.in_family(hit.start)
+    first, _ = note.sentence(hit.start)
+    return any(first <= one.start < hit.start and one.word in OTHERS for one in note.hits("people"))
