@@ -16,7 +16,7 @@ from palpate.perturb.characteristics.gender.firstnames import name_words, names
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, DescribedPatient
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OF_SOME, OTHERS
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, NOUNS, OF_SOME, OTHERS
 
 _TRADES = {
     "male": frozenset(["waiter", "actor", "chairman", "salesman", "policeman", "serviceman", "businessman"]),
@@ -198,7 +198,8 @@ def _left_role(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str | Non
     for hit in note.hits("people"):
         if GENDER_OF_KIN.get(hit.word) == base and _PARENT_IS.search(text, max(0, hit.start - 24), hit.start):
             return f"'{hit.word}' would stay"
-    trades = (_TRADE.search(text, max(0, edit.start - 14), edit.start) for edit in edits)
+    nouns = (edit for edit in edits if text[edit.start : edit.end].lower() in NOUNS)
+    trades = (_TRADE.search(text, max(0, edit.start - 14), edit.start) for edit in nouns)
     return next((f"'{match.group().strip()}' before the word" for match in trades if match), None)
 
 
