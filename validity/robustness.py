@@ -14,13 +14,15 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
 from palpate import Cohort
+from palpate.audits.kit.paired import MeanArrays, ShareArrays
 from palpate.audits.robustness import Robustness
 from palpate.audits.robustness.plan import PerturbedNotes
 from palpate.results import AuditResult, ModelPredictions, Plan, Predictions
 from palpate.results.verdicts import MARGINS
+from palpate.stats.clustered import sum_by_unit, units_of
 from validity import COVERAGE, WRONG_VERDICTS, Cell
 
 Floats = NDArray[np.float64]
@@ -35,6 +37,10 @@ DENIALS = replace(TYPOS, perturb=("denial_added", "denial_removed"))
 PLANTED = (("a typo", TYPOS, "typos"), ("a brand name", BRANDS, "brands"), ("an added denial", DENIALS, "denial_added"))
 
 
+WEIGHTS = ("one in ten stands for eight", "a long tail", "by risk", "a factor of 2")
+_FLIPS_ABOVE = 1.9
+
+
 def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     """Coverage of the planted sizes, false alarms, robust models, planted ones, and verdicts at the margin."""
     rng = np.random.default_rng(seed)
@@ -42,6 +48,7 @@ def cells(n_samples: int, seed: int, *, thin: bool = False) -> Iterator[Cell]:
     yield from _false_alarms(n_samples, rng, thin=thin)
     yield from _robust(n_samples, rng, (700,) if thin else (700, 2000))
     yield from _wrong_verdicts(n_samples, rng, (300,) if thin else (60, 300, 1000))
+    yield from weighted_cells(n_samples, rng, (300,) if thin else (60, 300))
 
 
 class Bench:
@@ -189,3 +196,40 @@ def _wrong_verdicts(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[
             for verdict in ("acceptable", "concern"):
                 rate = said.count(verdict) / n_samples
                 yield Cell(f'wrong "{verdict}"', f"{n} patients, {name}", rate, n_samples, at_most=WRONG_VERDICTS)
+
+
+def weighted_cells(n_samples: int, rng: Rng, sizes: Sequence[int]) -> Iterator[Cell]:
+    """Sampling weights: a mean change and a share of flips that hang on the patient, as who is sampled may do."""
+    flips = float(ndtr(-_FLIPS_ABOVE / np.sqrt(2.0)))
+    for n in sizes:
+        for notes in (1, 3):
+            for kind in WEIGHTS:
+                held = []
+                for _ in range(n_samples):
+                    own, weight = _sampled(kind, n, rng)
+                    patient = np.repeat(np.arange(len(own)), notes)
+                    units = units_of(patient, (weight / weight.mean())[patient])
+                    noise = rng.normal(size=(2, len(patient)))
+                    change = 0.02 + 0.05 * (own[patient] + 0.7 * noise[0])
+                    mean = MeanArrays.of(sum_by_unit(change, units)[:, None], units, 1.0)
+                    share = ShareArrays.of(sum_by_unit(own[patient] + noise[1] > _FLIPS_ABOVE, units)[:, None], units)
+                    for found, truth in ((mean, 0.02), (share, flips)):
+                        low, high = found.ends(0.05)
+                        held.append(bool(low[0] <= truth <= high[0]))
+                rates = np.reshape(held, (-1, 2)).mean(axis=0)
+                setting = f"{n} patients with {notes} {'note' if notes == 1 else 'notes'}, sampling weights: {kind}"
+                yield Cell("coverage of a change, weighted", setting, float(rates[0]), n_samples, COVERAGE)
+                yield Cell("coverage of flips, weighted", setting, float(rates[1]), n_samples, COVERAGE)
+
+
+def _sampled(kind: str, n: int, rng: Rng) -> tuple[Floats, Floats]:
+    """What is particular to each sampled patient, and its weight."""
+    if kind == "by risk":
+        own = rng.normal(size=6 * n)
+        chance = (1.0 + 4.0 * np.argsort(np.argsort(own)) / len(own)) / 18.0
+        taken = rng.random(len(own)) < chance
+        return own[taken], 1.0 / chance[taken]
+    own = rng.normal(size=n)
+    if kind == "one in ten stands for eight":
+        return own, np.where(rng.random(n) < 0.1, 8.0, 1.0)
+    return own, rng.gamma(0.7, size=n) if kind == "a long tail" else np.exp(rng.uniform(0.0, np.log(2.0), n))

@@ -310,6 +310,8 @@ def _score_all(
             if said is not None and said not in manifest["facts"]:
                 manifest["facts"].append(said)
                 progress.note(said)
+        if not any(isinstance(audit, AdaptiveAudit) for audit in job.audits.values()):
+            model.close()  # nothing more is asked, and what it holds may be as large as all of its answers
     return {name: Predictions(parts) for name, parts in predictions.items()}
 
 

@@ -17,7 +17,7 @@ from starlette.types import Scope
 from palpate.config import load_config
 from palpate.errors import PalpateError
 from palpate.files import make_folder
-from palpate.workbench import access, people, runs, whatif, words
+from palpate.workbench import access, alterations, evidence, people, runs, whatif, words
 from palpate.workbench.guard import Guard
 from palpate.workbench.log import ActionLog
 from palpate.workbench.options import BenchOptions
@@ -26,7 +26,14 @@ from palpate.workbench.people import Register
 from palpate.workbench.sections import Bench, BenchSection, Door, Visit
 from palpate.workbench.store import BenchStore
 
-SECTIONS: Sequence[BenchSection] = (runs.SECTION, words.SECTION, whatif.SECTION, access.SECTION)
+SECTIONS: Sequence[BenchSection] = (
+    runs.SECTION,
+    words.SECTION,
+    evidence.SECTION,
+    alterations.SECTION,
+    whatif.SECTION,
+    access.SECTION,
+)
 """In the order of the navigation."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,19 @@ def test_every_spelling_of_a_missing_value_is_one_group() -> None:
     found = attribute_levels("subgroups", cohort, np.arange(len(race)), ["race"], HOW)["race"]
     assert list(found.names) == ["A", "Nan Province", "None", "Unknown", "missing"], "none and unknown are answers"
     assert [found.names[k] for k in found.code[1:11]] == ["missing"] * 10
+
+
+@pytest.mark.parametrize("point", [".", ","])
+def test_numbers_with_marks_among_them_are_numbers(point: str) -> None:
+    def found(values: list[str]) -> list[str]:
+        frame = pl.DataFrame({"text": ["a note"] * len(values), "ill": [0] * len(values), "age": values})
+        cohort = Cohort.from_frame(frame, labels=["ill"], attributes=["age"])
+        return list(attribute_levels("subgroups", cohort, np.arange(len(values)), ["age"], HOW)["age"].names)
+
+    ages = [f"{k}{point}5" for k in range(20, 60)]
+    assert found([*ages, "NA", "n/a", ""]) == ["under 30", "30 to under 40", "40 to under 50", "50 and over", "missing"]
+    assert "007" in found([f"00{k}" for k in range(8)] + ["NA"]), "an id is not a number"
+    assert "40 or so" in found([*ages, "NA", "40 or so"])
 
 
 def test_whole_numbers_stay_as_they_are() -> None:

@@ -58,6 +58,23 @@ def test_every_format_reads_the_same(tmp_path: Path) -> None:
         assert read(tmp_path, name).predict(inputs()).tolist() == [[0.1, 1.0], [0.2, 0.0]]
 
 
+def test_of_parquet_only_the_named_columns_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame({"case_id": ["c1", "c2"], "x": [0.1, 0.2], "comment": ["a", "b"], "y": [1, 0]})
+    frame.write_parquet(tmp_path / "p.parquet")
+    seen: list[list[str]] = []
+    plain = pl.read_parquet
+
+    def watched(*args: Any, columns: list[str], **more: Any) -> pl.DataFrame:
+        seen.append(columns)
+        return plain(*args, columns=columns, **more)
+
+    monkeypatch.setattr(pl, "read_parquet", watched)
+    assert read(tmp_path, "p.parquet", columns=["y"]).predict(inputs()).tolist() == [[1.0], [0.0]]
+    assert seen == [["case_id", "y"]]
+    with pytest.raises(ConfigError, match="column not found"):
+        read(tmp_path, "p.parquet", columns=["z"])
+
+
 def test_numeric_case_ids(tmp_path: Path) -> None:
     pl.DataFrame({"case_id": [7, 8], "x": [0.1, 0.2]}).write_parquet(tmp_path / "p.parquet")
     assert read(tmp_path, "p.parquet").predict(inputs(case_ids=("8", "7"))).tolist() == [[0.2], [0.1]]

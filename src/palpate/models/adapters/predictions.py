@@ -201,7 +201,9 @@ def load(target: str, options: Mapping[str, Any], *, folder: Path) -> Prediction
     source = f"predictions:{target}"
     own, file = check(target, options, folder=folder), existing(target, folder)
     names = (own.case,) if isinstance(own.case, str) else own.case
-    frame = read_file(file, FileLayout(own.encoding, own.delimiter, named=True), {*names, *_KEYS, *MEDS_KEY})
+    keys = {*names, *_KEYS, *MEDS_KEY}
+    wanted = None if own.columns is None else {*keys, MEDS_PROBABILITY, *own.columns}
+    frame = read_file(file, FileLayout(own.encoding, own.delimiter, named=True), keys, wanted)
     if not frame.height:
         raise ConfigError("has no rows", file=file, hint=_PLAN)
     frame = _of_meds(frame, names, file)
@@ -246,8 +248,13 @@ def _of_meds(frame: pl.DataFrame, cases: Sequence[str], file: Path) -> pl.DataFr
     return frame.select(ids, *others)
 
 
-def read_file(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataFrame:
-    """The table; a CSV file with a wrong cell is read as text, so that it can be named."""
+def read_file(
+    file: Path, layout: FileLayout, keys: Collection[str], wanted: Collection[str] | None = None
+) -> pl.DataFrame:
+    """The table; a CSV file with a wrong cell is read as text, so that it can be named.
+
+    Of a Parquet file only the `wanted` columns are read, where that says which.
+    """
     kind = "".join(file.suffixes[-2:] if file.suffix == ".gz" else file.suffixes[-1:]).lower()
     try:
         if kind in (".csv", ".csv.gz", ".tsv", ".tsv.gz"):
@@ -255,7 +262,8 @@ def read_file(file: Path, layout: FileLayout, keys: Collection[str]) -> pl.DataF
         if kind in (".jsonl", ".ndjson"):
             return pl.read_ndjson(file, infer_schema_length=None)
         if kind == ".parquet":
-            return pl.read_parquet(file, glob=False)
+            there = pl.read_parquet_schema(file)
+            return pl.read_parquet(file, glob=False, columns=[c for c in there if wanted is None or c in wanted])
     except (pl.exceptions.PolarsError, OSError) as error:
         problem = "has no rows" if isinstance(error, pl.exceptions.NoDataError) or not file.stat().st_size else None
         raise ConfigError(problem or f"can't be read as {kind}", file=file) from error

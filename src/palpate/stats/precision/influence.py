@@ -32,7 +32,7 @@ affordable."""
 MOST_RESAMPLED, AFFORDABLE = 4e7, 2.5e8
 """Rows x replicates up to which a metric is always resampled (4,000 rows 10,000 times), and up to which it can be."""
 _AT_ONCE = 500
-_COLUMNS, _MOST_VALUES = 160, 60_000_000
+_COLUMNS, _MOST_VALUES = 160, 30_000_000
 """About how many columns and steps a model's label has, and how many of their replicates are kept at a time."""
 
 

@@ -153,6 +153,7 @@ def _said(cohort: Cohort, rows: Ints, names: Sequence[str]) -> dict[str, pl.Seri
 
 
 def _levels(audit: str, name: str, column: pl.Series, cutting: Cutting) -> Levels:
+    column = _without_marks(column)
     if not column.dtype.is_numeric():
         if name in cutting.cuts:
             raise ConfigError(
@@ -188,6 +189,17 @@ def cleaned(column: pl.Series) -> pl.Series:
     """Strings without spaces around them; an empty one, and a mark such as NA, is missing."""
     text = column.cast(pl.String).str.strip_chars()
     return text.set(text.str.to_lowercase().is_in(_NOT_KNOWN).fill_null(False), None)
+
+
+def _without_marks(column: pl.Series) -> pl.Series:
+    """Numbers, where a column is text only because some of its cells are marks such as NA; else the column."""
+    if column.dtype != pl.String:
+        return column
+    text = cleaned(column)
+    if text.null_count() in (column.null_count(), len(text)) or text.str.contains("^0[0-9]").any():  # ids, not numbers
+        return column
+    number = text.str.replace("^(-?[0-9]+),([0-9]+)$", "$1.$2").cast(pl.Float64, strict=False)
+    return column if number.null_count() > text.null_count() or not number.is_finite().all() else number
 
 
 def _categories(audit: str, name: str, column: pl.Series, cutting: Cutting) -> Levels:

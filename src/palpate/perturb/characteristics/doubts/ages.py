@@ -14,7 +14,7 @@ from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import DescribedPatient
 from palpate.perturb.characteristics.reading.people import CHILDREN
 
-_OLDEST = 200
+_YOUNGEST, _OLDEST = 18, 200
 _KIN_APART = 18
 _THESE_DAYS = 2024
 _CHILD = 16
@@ -48,6 +48,8 @@ _PAST = re.compile(
     r"(?:(?:\bat|@|\bage|\baged)\s*(?:age\s*)?|\bages?\s*\d\d\s*(?:to|-|–|until|till|through)\s*(?:age\s*)?)$",
     re.IGNORECASE,
 )
+_PAST_ENDS = ("at", "@", "age", "aged", "to", "-", "–", "until", "till", "through")
+"""How all that the pattern matches ends: a look at the word tells that nearly all numbers are no past age."""
 _MEASURED = re.compile(
     r"\b(?:sats?|satting|o2|spo2|hr|rate|ef|bp|temp|bmi|a1c|wt|weight|level|stable|set|running|dilated|pulse|rr|score|gtt|drip|dose|mg|units|"
     r"looked|pain|volume|flow|peep|fio2|hgb|hct|plts?|inr|glucose|sugars?|cr|measur\w+|peaked|discharge\w*|elevated|decreased|increased|normal|low|high|remain\w*|ast|alt|albumin|sodium|potassium|bun|"
@@ -265,6 +267,8 @@ class AgeDoubts:
     def _is_past(self, start: int, end: int) -> bool:
         """Whether a number may be an age in the past: "BSO at 45"."""
         text = self._note.text
+        if not text[max(0, start - 18) : start].rstrip().lower().endswith(_PAST_ENDS):
+            return False
         lead = _PAST.search(text, max(0, start - 18), start)
         if lead is None or _UNIT_AFTER.match(text, end):
             return False
@@ -292,9 +296,11 @@ class AgeDoubts:
         dated = any(year.dated for year in years)
         now = max((year.year for year in years), default=0) if dated else _THESE_DAYS
         for year in years:
+            if now - year.year + _CHILD <= _YOUNGEST:
+                continue
             first, last = self._note.sentence(year.start)
             grown = GROWN.search(self._note.text, first, last)
-            if (grown or not dated) and year.year < now and not self._is_of_others(year.start):
+            if (grown or not dated) and not self._is_of_others(year.start):
                 yield "a year", now - year.year + (_CHILD if grown else _YEARS_BEFORE_ILLNESS), _OLDEST
 
     def _of_children(self) -> Iterator[tuple[str, int, int]]:

@@ -16,7 +16,7 @@ from palpate.perturb.characteristics.gender.firstnames import name_words, names
 from palpate.perturb.characteristics.gender.owners import pronouns
 from palpate.perturb.characteristics.reading import Hit, ScannedNote
 from palpate.perturb.characteristics.reading.patient import NOT_A_PERSON, DescribedPatient
-from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, OF_SOME, OTHERS
+from palpate.perturb.characteristics.reading.people import GENDER_OF_KIN, NOUNS, OF_SOME, OTHERS
 
 _TRADES = {
     "male": frozenset(["waiter", "actor", "chairman", "salesman", "policeman", "serviceman", "businessman"]),
@@ -41,6 +41,8 @@ _OWN_KIN = re.compile(
     r"\s+(?:own\s+|older\s+|younger\s+|late\s+|elderly\s+|twin\s+|[\d-]+[\s-]?(?:y/?o|year[\s-]old)\s+)?(?P<word>[a-z]+)",
     re.IGNORECASE,
 )
+_OF_PATIENT = re.compile(r"\d|\bwhose\b", re.IGNORECASE)
+""" "63F whose aunt had cancer" opens with the patient."""
 _ACCOMPANIED = re.compile(
     r"\b(?:with|w|by|and|of|from|to|for|per|lives|live|via)\W*(?:his|her|the|their|pt['’]?s|patient['’]?s)?\s*$",
     re.IGNORECASE,
@@ -198,7 +200,8 @@ def _left_role(note: ScannedNote, base: str, edits: Sequence[Edit]) -> str | Non
     for hit in note.hits("people"):
         if GENDER_OF_KIN.get(hit.word) == base and _PARENT_IS.search(text, max(0, hit.start - 24), hit.start):
             return f"'{hit.word}' would stay"
-    trades = (_TRADE.search(text, max(0, edit.start - 14), edit.start) for edit in edits)
+    nouns = (edit for edit in edits if text[edit.start : edit.end].lower() in NOUNS)
+    trades = (_TRADE.search(text, max(0, edit.start - 14), edit.start) for edit in nouns)
     return next((f"'{match.group().strip()}' before the word" for match in trades if match), None)
 
 
@@ -351,6 +354,7 @@ def _same_gender(note: ScannedNote, hit: Hit, gender: str) -> Iterator[Hit]:
             continue
         opening = note.opening(one.start)
         told_by = _TOLD_BY.match(note.text, one.end) or _ACCOMPANIED.search(note.text, opening, one.start)
+        told_by = told_by or _OF_PATIENT.search(note.text, opening, one.start)
         if one.start - opening <= 12 and not told_by:
             yield one
 
