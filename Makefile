@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # general registry's build brings gigabytes of CUDA libraries.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test check format slow wheel docs screenshot bench validity fuzz clean
+.PHONY: demo test check format slow wheel docs screenshot bench validity fuzz soak supply clean
 
 demo: $(VENV)/.palpate
 	$(BIN)/palpate demo
@@ -56,9 +56,15 @@ $(VENV)/.palpate: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable ".[demo]"
 	touch $@
 
+# LOCKED=1: exactly the files of requirements/dev.txt, by their hashes (Python 3.11 on Linux x86-64).
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+ifdef LOCKED
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements/dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+else
 	$(BIN)/pip install --quiet "$(TORCH)"
 	$(BIN)/pip install --quiet --editable ".[dev]"
+endif
 	touch $@ $(VENV)/.palpate
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
@@ -71,3 +77,13 @@ clean:
 # Broken files for every reader: each is read, or refused with one sentence within ten seconds. FUZZ="--inputs 20000 --seed 7" is shorter.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m reliability fuzz --keep $(FUZZ)
+
+# Run after run in one process for an hour (SOAK=600 minutes): memory, files, processes and ports stay as they are.
+soak: $(VENV)/.dev
+	$(BIN)/python -m reliability soak --minutes $(or $(SOAK),60)
+
+# For a release: the packages, what they are made of (CycloneDX), their licences and known weaknesses, in dist.
+supply: $(VENV)/.dev
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m reliability supply --out dist
+	$(BIN)/python -m reliability weaknesses

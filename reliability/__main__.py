@@ -1,4 +1,4 @@
-"""`python -m reliability fuzz|kills|full-disk|supply`: see the modules."""
+"""`python -m reliability fuzz|kills|disks|soak|supply|lock|weaknesses`: see the modules, imported when asked for."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import argparse
 import json
 import os
 import sys
-
-from reliability.fuzz import CORPUS, fuzz
-from reliability.runs import fill_disks, kill_runs, with_failing_writes
-from reliability.supply import write_supply
+from pathlib import Path
+from typing import Any
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -17,34 +15,67 @@ def _parser() -> argparse.ArgumentParser:
     trials = parser.add_subparsers(dest="trial", required=True)
     fuzzing = trials.add_parser("fuzz", help="broken files for every reader")
     fuzzing.add_argument("--inputs", type=int, default=1_000_000)
-    fuzzing.add_argument("--seed", type=int, default=0)
     fuzzing.add_argument("--only", action="append", default=[])
     fuzzing.add_argument("--keep", action="store_true", help="store what is found in the corpus")
     killing = trials.add_parser("kills", help="kill -9 at random instants, and resume")
     killing.add_argument("--kills", type=int, default=1000)
-    killing.add_argument("--seed", type=int, default=0)
-    filling = trials.add_parser("full-disk", help="no room from the k-th write on, for every k; needs a C compiler")
-    filling.add_argument("--tries", type=int, default=None)
-    trials.add_parser("supply", help="what is installed: build/sbom.json and build/licences.txt")
+    killing.add_argument("--way", choices=("local", "workers", "ray"), default="local")
+    failing = trials.add_parser("disks", help="a full disk or an error from each write on; needs a C compiler")
+    failing.add_argument("--tries", type=int, default=None, help="of so many writes, spread over all")
+    for trial in (fuzzing, killing, failing):
+        trial.add_argument("--seed", type=int, default=0)
+        trial.add_argument("--minutes", type=float, default=600.0, help="end after so many")
+    soaking = trials.add_parser(
+        "soak", help="run after run in one process: memory, files, processes and ports stay as they are"
+    )
+    soaking.add_argument("--minutes", type=float, default=60.0)
+    supplying = trials.add_parser("supply", help="what is installed: build/sbom.json and build/licences.txt")
+    supplying.add_argument("--out", type=Path, default=Path("build"))
+    locking = trials.add_parser("lock", help="hashes of the development environment: requirements/dev.txt")
+    locking.add_argument("--torch", default="torch", help="the requirement for torch, such as torch==2.13.0")
+    trials.add_parser("weaknesses", help="known weaknesses of what is in the lock, by pip-audit")
     return parser
+
+
+def _tried(chosen: argparse.Namespace) -> tuple[dict[str, Any], bool]:
+    """What a trial found, and whether it is bad."""
+    if chosen.trial == "fuzz":
+        from reliability.fuzz import CORPUS, fuzz_apart
+
+        keep = CORPUS if chosen.keep else None
+        found = fuzz_apart(chosen.inputs, seed=chosen.seed, only=tuple(chosen.only), keep=keep, minutes=chosen.minutes)
+        return found, bool(found["findings"])
+    if chosen.trial == "kills":
+        from reliability.kills import kill_runs
+
+        found = kill_runs(chosen.kills, way=chosen.way, seed=chosen.seed, minutes=chosen.minutes)
+        return found, bool(found["differences"] or found["orphans"])
+    if chosen.trial == "disks":
+        from reliability.disks import fail_writes
+
+        found = fail_writes(chosen.tries, seed=chosen.seed, minutes=chosen.minutes)
+        return found, bool(found["wrong"])
+    if chosen.trial == "soak":
+        from reliability.soak import soak
+
+        found = soak(chosen.minutes)
+        return found, bool(found["wrong"])
+    from reliability.supply import look_up_weaknesses, write_lock, write_supply
+
+    if chosen.trial == "weaknesses":
+        found = look_up_weaknesses()
+        return found, bool(found["weaknesses"])
+    return (write_lock(chosen.torch) if chosen.trial == "lock" else write_supply(chosen.out)), False
 
 
 def main() -> int:
     """Run one of the trials; exits with 1 if it found something."""
     chosen = _parser().parse_args()
-    if chosen.trial == "fuzz":
-        found = fuzz(chosen.inputs, seed=chosen.seed, only=tuple(chosen.only), keep=CORPUS if chosen.keep else None)
-        bad = bool(found["findings"])
-    elif chosen.trial == "kills":
-        found = kill_runs(chosen.kills, seed=chosen.seed)
-        bad = bool(found["differences"])
-    elif chosen.trial == "supply":
-        found, bad = write_supply(), False
-    elif "LD_PRELOAD" not in os.environ:
+    if chosen.trial == "disks" and "LD_PRELOAD" not in os.environ:
+        from reliability.disks import with_failing_writes
+
         return with_failing_writes(sys.argv[1:])
-    else:
-        found = fill_disks(chosen.tries)
-        bad = bool(found["wrong"])
+    found, bad = _tried(chosen)
     print(json.dumps(found, indent=1))
     return 1 if bad else 0
 

@@ -11,10 +11,11 @@ import json
 import random
 import resource
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from reliability.readers import BY_NAME, READERS, Reader
 
 CORPUS = Path(__file__).parent / "corpus"
 SECONDS = 10
+_REFUSED = 2
 _TOKENS = [
     *(b'"', b"'", b",", b";", b"\t", b"\n", b"\r", b"\r\n", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\\"),
     *(
@@ -124,8 +126,19 @@ def _json(content: bytes, others: tuple[bytes, ...], dice: random.Random) -> byt
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        return _bytes(content, others, dice)
+        return _json_line(content, others, dice)
     return json.dumps(_changed(value, dice)).encode()
+
+
+def _json_line(content: bytes, others: tuple[bytes, ...], dice: random.Random) -> bytes:
+    """One line of JSON Lines changed."""
+    lines = content.split(b"\n")
+    at = dice.randrange(len(lines))
+    try:
+        lines[at] = json.dumps(_changed(json.loads(lines[at]), dice)).encode()
+    except (ValueError, RecursionError):
+        return _bytes(content, others, dice)
+    return b"\n".join(lines)
 
 
 def _changed(value: Any, dice: random.Random) -> Any:
@@ -181,36 +194,98 @@ def _too_slow(*_: object) -> None:
     raise TimeoutError
 
 
-def fuzz(n: int, *, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None = None) -> dict[str, Any]:
-    """Try `n` inputs over all readers in turn; returns the counts and the findings, one per kind."""
-    dice, began = random.Random(seed), time.monotonic()
-    readers = [BY_NAME[name] for name in only] or list(READERS)
+def _in_turn(readers: list[Reader]) -> list[Reader]:
+    """The readers in the order in which they get inputs, slow ones more rarely."""
+    quick, slow = ([reader for reader in readers if reader.slow is kind] for kind in (False, True))
+    return quick * (20 if slow and quick else 1) + slow
+
+
+def fuzz(
+    n: int,
+    *,
+    seed: int = 0,
+    only: tuple[str, ...] = (),
+    keep: Path | None = None,
+    minutes: float = 600.0,
+    first: int = 0,
+    place: Path | None = None,
+) -> dict[str, Any]:
+    """Try the inputs from `first` to `n`, over all readers in turn, or as many as the time allows.
+
+    The counts, and the findings by kind. `place` always has the number of the input that is tried.
+    """
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    readers = _in_turn([BY_NAME[name] for name in only] or list(READERS))
     everything = tuple(seed for reader in READERS for seed in reader.seeds)
     found: dict[tuple[str, str], bytes] = {}
-    tried: Counter[str] = Counter()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    k = first
     with tempfile.TemporaryDirectory(prefix="palpate-fuzz-") as scratch:
-        for k in range(n):
-            reader = readers[k % len(readers)]
+        while k < n and time.monotonic() < began + 60 * minutes:
+            if place is not None:
+                place.write_text(str(k))
+            dice, reader = random.Random(f"{seed} {k}"), readers[k % len(readers)]
             others = reader.seeds if dice.random() < 0.7 else everything
             content = mutate(dice.choice(reader.seeds), others, dice)
             wrong = attempt(reader, content, Path(scratch))
-            tried[reader.name] += 1
-            if wrong is not None:
-                known = found.get((reader.name, wrong))
-                if known is None or len(content) < len(known):
-                    found[reader.name, wrong] = content
-            if k % 10_000 == 9_999:
-                print(f"{k + 1:,} inputs, {len(found)} kinds of findings, {time.monotonic() - began:.0f} s", flush=True)
-    for (name, wrong), content in found.items():
-        print(f"FOUND {name}: {wrong}")
-        if keep is not None:
-            keep.mkdir(parents=True, exist_ok=True)
-            (keep / f"{name.replace(' ', '_')}--{hashlib.sha256(content).hexdigest()[:12]}").write_bytes(content)
+            if wrong is not None and (reader.name, wrong) not in found:
+                found[reader.name, wrong] = content
+                print(f"FOUND {reader.name}: {wrong}", flush=True)
+                _keep(reader, content, keep)
+            k += 1
+            if k % 10_000 == 0:
+                print(f"{k:,} inputs, {time.monotonic() - began:.0f} s", flush=True)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"inputs": n, "readers": len(tried), "findings": sorted(map(str, found)), "grown_mb": grown // 1024}
+    counts = {"inputs": k - first, "readers": len(set(readers)), "grown_mb": grown // 1024}
+    return {**counts, "seconds": round(time.monotonic() - began), "findings": sorted(map(str, found))}
+
+
+def _keep(reader: Reader, content: bytes, folder: Path | None) -> None:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{reader.name.replace(' ', '_')}--{hashlib.sha256(content).hexdigest()[:12]}").write_bytes(content)
+
+
+def fuzz_apart(
+    n: int, *, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None = None, minutes: float = 600.0
+) -> dict[str, Any]:
+    """`fuzz` in a process of its own: some damaged files make polars abort it, which is no finding if it says so.
+
+    The next process goes on after such a file.
+    """
+    began, first, ended, grown = time.monotonic(), 0, 0, 0
+    findings: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="palpate-fuzz-") as scratch:
+        place, out = Path(scratch) / "place", Path(scratch) / "out"
+        while first < n and (left := minutes - (time.monotonic() - began) / 60) > 0:
+            asked = {"n": n, "seed": seed, "only": list(only), "minutes": left, "first": first, "place": str(place)}
+            asked |= {"keep": None if keep is None else str(keep), "out": str(out)}
+            ran = subprocess.run([sys.executable, "-m", "reliability.fuzz", json.dumps(asked)], stderr=subprocess.PIPE)
+            reached = int(place.read_text())
+            if ran.returncode == 0:
+                told = json.loads(out.read_text())
+                findings, grown, first = [*findings, *told["findings"]], max(grown, told["grown_mb"]), reached + 1
+            else:
+                ended, first = ended + 1, reached + 1
+                said = ran.stderr.decode("utf-8", "replace").strip().splitlines()
+                if ran.returncode != _REFUSED or not said or not said[-1].startswith("palpate: "):
+                    findings.append(f"input {reached} ended the process: {ran.returncode}")
+            if ran.returncode == 0:
+                break
+    counts = {"inputs": first, "readers": len(only) or len(READERS), "processes_ended": ended, "grown_mb": grown}
+    return {**counts, "seconds": round(time.monotonic() - began), "findings": findings}
 
 
 def replay(file: Path, folder: Path) -> str | None:
     """What a file of the corpus does now."""
     return attempt(BY_NAME[file.name.partition("--")[0].replace("_", " ")], file.read_bytes(), folder)
+
+
+def _main() -> None:
+    asked = json.loads(sys.argv[1])
+    out, place, keep = Path(asked.pop("out")), Path(asked.pop("place")), asked.pop("keep")
+    found = fuzz(asked.pop("n"), only=tuple(asked.pop("only")), place=place, keep=keep and Path(keep), **asked)
+    out.write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    _main()

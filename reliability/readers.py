@@ -32,6 +32,7 @@ from palpate.perturb.robustness.own import load_perturbation
 from palpate.run.conditions import parse as parse_condition
 from palpate.run.directory import RunDirectory
 from palpate.run.execute.local import checked
+from reliability import hospitals
 
 
 class Reader(NamedTuple):
@@ -41,6 +42,8 @@ class Reader(NamedTuple):
     suffix: str
     read: Callable[[Path], object]
     seeds: tuple[bytes, ...]
+    slow: bool = False
+    """Whether it takes many times as long as others: it then gets one input where they get twenty."""
 
 
 def _cohort(path: Path) -> object:
@@ -215,5 +218,11 @@ READERS = (
     Reader("predictions", ".csv", _predictions, (b"case_id,sick\n1,0.5\n2,0.25\n",)),
     Reader("model answer", ".json", _answers, (b"[[0.1, 0.2], [0.3, 0.4]]", b"[0.1, null]")),
     Reader("run", ".json", _run, (_RUN,)),
+    Reader("meds tables", ".json", hospitals.meds_tables, hospitals.MEDS),
+    Reader("meds shard", ".parquet", hospitals.meds_shard, hospitals.MEDS_SHARD),
+    Reader("meds", ".json", hospitals.meds, hospitals.MEDS_EVENTS, slow=True),
+    Reader("omop", ".txt", hospitals.omop, hospitals.OMOP, slow=True),
+    Reader("fhir", ".ndjson", hospitals.fhir, hospitals.FHIR, slow=True),
+    Reader("dicom", ".dcm", hospitals.dicom, hospitals.DICOM),
 )
 BY_NAME = {reader.name: reader for reader in READERS}

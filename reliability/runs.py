@@ -1,24 +1,29 @@
-"""Runs that are killed, or whose disk is full: what they leave is finished with `--resume`, to the same bytes.
+"""Small audits in processes that are forked from this one, which has imported palpate already: a run takes a second.
 
-A full disk is a library before the system's (`failing_writes.c`): it fails every write below a folder from the n-th on.
+Nothing of polars or numba may have been used in this process, only imported: their threads do not survive a fork.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import hashlib
+import importlib
 import os
 import random
-import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from contextlib import suppress
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+from unittest.mock import patch
 
 _MODEL = """
 import time
@@ -27,43 +32,127 @@ def f(texts):
     return [min(1.0, 0.1 + 0.2 * ("fever" in t) + 0.3 * ("ill" in t)) for t in texts]
 """
 _CONFIG = """cohort: {file: notes.csv, case: case_id, text: text, labels: [sick], attributes: [sex]}
-models: {m: {source: "python:scores:f", isolate: false, batch_size: 8, fingerprint: "1"}}
+models: {m: {source: "python:scores:f", isolate: false, batch_size: BATCH, fingerprint: "1"}}
 cache: cache.sqlite
 audits:
-  performance: {n_replicates: 200}
-  subgroups: {n_replicates: 200}
-  vocabulary: {words: [fever, ill], n_replicates: 200, filters: [unigram]}
+  performance: {n_replicates: 100}
+  vocabulary: {words: [fever, ill], n_replicates: 100, filters: [unigram]}
 """
+_SECONDS_TO_END = 1800
+ALONE = "alone"
 
 
-def make_project(folder: Path) -> Path:
-    """A small audit."""
+class Failure(NamedTuple):
+    """Which writes fail below the folder of a run: from the `first` on, or it alone."""
+
+    first: int
+    number: int = 28
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run in a process of its own, which leads a group."""
+
+    pid: int
+    said: Path
+
+    def wait(self, seconds: float = _SECONDS_TO_END) -> int | None:
+        """The exit code, negative for a signal; None: it goes on."""
+        until = time.monotonic() + seconds
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.005)
+
+    def ended(self) -> int:
+        """Wait for the run; its exit code."""
+        code = self.wait()
+        if code is None:
+            self.kill()
+            os.waitpid(self.pid, 0)
+            raise SystemExit(f"a run hangs: {self.said.read_text(errors='replace')[-500:]}")
+        return code
+
+    def kill(self, *, whole: bool = True) -> None:
+        """Kill the run, with the processes that it has started or without."""
+        with suppress(ProcessLookupError):
+            (os.killpg if whole else os.kill)(self.pid, signal.SIGKILL)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for runs. Not `TemporaryDirectory`, which would be removed by the first forked process that ends."""
+    place = Path(tempfile.mkdtemp(prefix="palpate-runs-"))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def make_project(folder: Path, *, batch: int = 16) -> Path:
+    """A small audit, whose model is asked `batch` notes at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     dice = random.Random(0)
-    told = ([dice.choice(["fever", "cough"]), dice.choice(["ill", "well"])] for _ in range(160))
+    told = ([dice.choice(["fever", "cough"]), dice.choice(["ill", "well"])] for _ in range(60))
     rows = [f"c{k},patient {k} has {one} and is {two},{k % 2},{'mf'[k % 2]}" for k, (one, two) in enumerate(told)]
     (folder / "notes.csv").write_text("case_id,text,sick,sex\n" + "\n".join(rows) + "\n")
     (folder / "scores.py").write_text(_MODEL)
-    (folder / "audit.yaml").write_text(_CONFIG)
+    (folder / "audit.yaml").write_text(_CONFIG.replace("BATCH", str(batch)))
     return folder
 
 
-def start(folder: Path, *, fail_after: int | None = None) -> subprocess.Popen[bytes]:
-    """Start the audit in a process group of its own; what it prints is in `FOLDER.said`."""
-    arm = f"import ctypes; ctypes.CDLL(None).failing_arm({f'{folder}/'!r}.encode(), ctypes.c_long({fail_after}))\n"
-    count = "import ctypes, pathlib\nn = ctypes.CDLL(None).failing_count()\n"
-    count += f"pathlib.Path({str(folder) + '.writes'!r}).write_text(str(n))\n"
-    code = "import atexit, sys\nfrom palpate.cli import main\nsys.argv[0] = 'palpate'\n"
-    if fail_after is not None:
-        code += f"def count():\n    {count.replace(chr(10), '; ')}\natexit.register(count)\n{arm}"
-    command = [sys.executable, "-c", f"{code}main()\n", "audit", "audit.yaml", "--out", "run", "--resume"]
-    with (folder.parent / f"{folder.name}.said").open("wb") as said:
-        return subprocess.Popen(command, cwd=folder, stdout=said, stderr=said, start_new_session=True)
+def start(folder: Path, options: Sequence[str] = (), failure: Failure | None = None) -> Running:
+    """Start the audit; what it prints is in `FOLDER.said`, what it has imported and written in `FOLDER.told`."""
+    said = folder.with_name(f"{folder.name}.said")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # numpy's threads do survive
+        pid = os.fork()
+    if not pid:
+        code = 70
+        try:
+            code = _run(folder, said, options, failure)
+        except BaseException:  # reported by the exit code: nothing of the parent may run here
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return Running(pid, said)
 
 
-def ended(running: subprocess.Popen[bytes]) -> int:
-    """Wait for a run; its exit code."""
-    return running.wait()
+def _run(folder: Path, said: Path, options: Sequence[str], failure: Failure | None) -> int:
+    os.setsid()
+    os.chdir(folder)
+    out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    sys.argv = ["palpate", "audit", "audit.yaml", "--out", "run", "--resume", *options]
+    from palpate.cli import main
+
+    library = ctypes.CDLL(None) if failure is not None else None
+    if library is not None and failure is not None:
+        numbers = (ctypes.c_long(failure.first), ctypes.c_int(failure.number), ctypes.c_int(failure.alone))
+        library.failing_arm(f"{folder}/".encode(), *numbers)
+    code = 0
+    try:
+        main()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    scripts = sys.modules["palpate.report.html"].chart_scripts() if folder.name == ALONE and not code else [""]
+    folder.with_name(f"{folder.name}.scripts").write_text(scripts[0])
+    writes = library.failing_count() if library is not None else 0
+    folder.with_name(f"{folder.name}.told").write_text(" ".join([str(writes), *sorted(sys.modules)]))
+    return code
+
+
+def writes_of(folder: Path) -> int:
+    """How often a run that has ended wrote below its folder."""
+    return int(folder.with_name(f"{folder.name}.told").read_text().split()[0])
 
 
 def digest(run: Path) -> dict[str, str]:
@@ -73,71 +162,26 @@ def digest(run: Path) -> dict[str, str]:
     return {str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-def _left_alone(scratch: Path) -> tuple[dict[str, str], float]:
-    folder, began = make_project(scratch / "alone"), time.monotonic()
-    if ended(start(folder)) != 0:
-        raise SystemExit((scratch / "alone.said").read_text())
-    return digest(folder / "run"), time.monotonic() - began
+def _know_scripts(made: str) -> None:
+    """Give the report the scripts of its charts, as a run has made them: it makes them once in a process."""
+    import vl_convert
+
+    from palpate.report.html import chart_scripts
+
+    with patch.object(vl_convert, "javascript_bundle", return_value=made):
+        chart_scripts()
 
 
-def kill_runs(n: int, *, seed: int = 0) -> dict[str, Any]:
-    """Kill runs at random instants until `n` kills have happened; a run that ended is compared."""
-    dice, killed, runs, differ = random.Random(seed), 0, 0, 0
-    codes: Counter[int] = Counter()
-    with tempfile.TemporaryDirectory(prefix="palpate-kills-") as place:
-        scratch = Path(place)
-        expected, seconds = _left_alone(scratch)
-        while killed < n:
-            folder = make_project(scratch / f"run{runs}")
-            while True:
-                running = start(folder)
-                time.sleep(dice.uniform(0, 1.2 * seconds))
-                with suppress(ProcessLookupError):  # it has ended
-                    os.killpg(running.pid, signal.SIGKILL)
-                code = ended(running)
-                killed += code == -signal.SIGKILL
-                if code != -signal.SIGKILL:
-                    codes[code] += 1
-                    break
-                if killed >= n:
-                    codes[code := ended(start(folder))] += 1
-                    break
-            differ += code != 0 or digest(folder / "run") != expected
-            runs += 1
-            shutil.rmtree(folder)
-    return {"kills": killed, "runs": runs, "differences": differ, "exit_codes": dict(codes)}
-
-
-def fill_disks(n: int | None = None) -> dict[str, Any]:
-    """Fail every write from the k-th on, for `n` values of k over all of them; then resume with room."""
-    codes: Counter[int] = Counter()
-    wrong: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="palpate-full-") as place:
-        scratch = Path(place)
-        expected, _ = _left_alone(scratch)
-        folder = make_project(scratch / "count")
-        ended(start(folder, fail_after=10**9))
-        total = int((scratch / "count.writes").read_text())
-        step = max(1, total // (n or total))
-        for k in range(0, total, step):
-            folder = make_project(scratch / f"full{k}")
-            code = ended(start(folder, fail_after=k))
-            said = (scratch / f"full{k}.said").read_text(errors="replace")
-            codes[code] += 1
-            sentences = [line for line in said.splitlines() if line.startswith("palpate:")]
-            if code not in (0, 2, 3) or "Traceback" in said or (code and len(sentences) != 1):
-                wrong.append(f"write {k}: exit {code}: {re.sub(r'[^ -~]', ' ', said)[-200:]}")
-            if ended(start(folder)) != 0 or digest(folder / "run") != expected:
-                wrong.append(f"write {k}: resuming differs")
-            shutil.rmtree(folder)
-    return {"writes": total, "tried": sum(codes.values()), "exit_codes": dict(codes), "wrong": wrong}
-
-
-def with_failing_writes(arguments: list[str]) -> int:
-    """This command again, with the library that fails writes before the system's."""
-    with tempfile.TemporaryDirectory() as place:
-        library = Path(place) / "failing.so"
-        source = Path(__file__).with_name("failing_writes.c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
-        environment = {**os.environ, "LD_PRELOAD": str(library)}
-        return subprocess.run([sys.executable, "-m", "reliability", *arguments], env=environment).returncode
+def left_alone(place: Path, options: Sequence[str] = ()) -> dict[str, str]:
+    """What a run finds that nobody disturbs. What it has imported is imported here, so that later ones are quick."""
+    folder = make_project(place / ALONE)
+    if start(folder, options).ended() != 0:
+        raise SystemExit((place / f"{ALONE}.said").read_text())
+    for name in (place / f"{ALONE}.told").read_text().split()[1:]:
+        if not name.startswith(("_", "scores")):
+            with suppress(Exception):
+                importlib.import_module(name)
+    _know_scripts((place / f"{ALONE}.scripts").read_text())
+    found = digest(folder / "run")
+    shutil.rmtree(folder)
+    return found

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from palpate.errors import ConfigError
-from palpate.files import parse_yaml, read_yaml, replacing, write_atomically
+from palpate.files import parse_yaml, read_yaml, remove_scratch, replacing, write_atomically
 
 
 def test_lines_and_plain_values() -> None:
@@ -131,3 +135,29 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     write_atomically(tmp_path / "file", "notes")
     assert victim.read_text() == "mine"
     assert (tmp_path / "file").read_text() == "notes"
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left on device") as caught, replacing(tmp_path / "a.parquet"):
+        pl.DataFrame({"a": [1]}).write_parquet("/dev/full")  # which polars tells as a ComputeError
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == str(tmp_path / "a.parquet")
+    with pytest.raises(FileNotFoundError) as missing, replacing(tmp_path / "c"):
+        (tmp_path / "other").read_text()
+    assert missing.value.filename == str(tmp_path / "other")
+    with pytest.raises(ConfigError), replacing(tmp_path / "d"):
+        raise ConfigError("about (os error 28)")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_killed_writers_left_is_removed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
+        names = (f".{running.pid}.a", ".99999999999999999999.b", f".{os.getpid()}.c", ".hidden", "d", ".5x.e")
+        for name in names:
+            (tmp_path / name).write_text("x")
+        (tmp_path / f".{os.getpid()}.folder").mkdir()
+        remove_scratch(tmp_path)
+        assert {each.name for each in tmp_path.iterdir()} == {f".{running.pid}.a", ".hidden", "d", ".5x.e"}
+        running.kill()
+    remove_scratch(tmp_path)
+    assert {each.name for each in tmp_path.iterdir()} == {".hidden", "d", ".5x.e"}

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palpate.cases.cohort import Cohort
 from palpate.commands.codes import write_table
 from palpate.commands.history import History, as_csv
 from palpate.data.annotations.evidence_tables import read_evidence
+from palpate.data.cohorts import BuiltCohort, FlowStep, side_files, write_built_cohort
+from palpate.data.cohorts.splits import read_splits
 from palpate.data.lexicons import read_ratings, read_replacements, read_words, write_rating_sheet
 from palpate.data.suites import import_csv, read_suite, write_cases, write_templates
 from palpate.files import as_cell, from_cell
@@ -91,3 +94,14 @@ def test_the_history(tmp_path: Path) -> None:
     file = tmp_path / "history.csv"
     file.write_text(as_csv(History("auroc", [line], [])))  # type: ignore[arg-type]
     assert not [cell for cell in cells(file) if cell.startswith(STARTS) and cell != "-0.5"]
+
+
+def test_the_flow_and_the_splits_of_a_cohort(tmp_path: Path) -> None:
+    cases = {"case_id": ["1", "2"], "patient_id": ["=cmd()", "-7"], "split": ["train", "test"], "text": ["a", "b"]}
+    cohort = Cohort.from_frame(pl.DataFrame({**cases, "sick": [0, 1]}), labels=["sick"], name="c")
+    built = BuiltCohort(cohort, (FlowStep("@step", 2, 2, 0, "+reason"),))
+    write_built_cohort(built, tmp_path / "c.parquet")
+    flow, splits = side_files(tmp_path / "c.parquet")
+    for sheet in (flow, splits):
+        assert not [cell for cell in cells(sheet) if cell.startswith(STARTS) and cell != "-7"]
+    assert dict(read_splits(splits).iter_rows()) == {"=cmd()": "train", "-7": "test"}

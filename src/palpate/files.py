@@ -8,6 +8,7 @@ text, a key that is missing or unknown) raises a `ConfigError` of one sentence w
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from palpate.errors import ConfigError
+from palpate.errors import ConfigError, PalpateError
 
 HIDDEN = "(hidden)"
 MOST_LEVELS, MOST_NODES = 100, 100_000
@@ -34,6 +35,8 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _COMPUTED = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _SIGNED = re.compile(r"[+-]\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?%?")
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|No space left on device")
+_SCRATCH = re.compile(r"\.(\d+)\..+")
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 """What palpate writes may hold notes, scores or words of notes: nobody but its owner reads it until they say so."""
 
@@ -74,8 +77,45 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
         yield scratch
         scratch.chmod(PRIVATE_FOLDER if scratch.is_dir() else PRIVATE_FILE)
         scratch.replace(path)
+    except Exception as error:
+        failed = _failed_write(error, path, scratch)
+        if failed is None:
+            raise
+        raise failed from None
     finally:
         _remove(scratch)
+
+
+def _failed_write(error: Exception, path: Path, scratch: Path) -> OSError | None:
+    """The system's error about a file, with the file's own name, also where a library has put it in its own words."""
+    if isinstance(error, PalpateError) or getattr(error, "filename", None) not in (None, str(scratch)):
+        return None
+    number = error.errno if isinstance(error, OSError) else None
+    if not number:
+        told = _SYSTEM_ERROR.search(str(error))
+        number = int(told[1] or errno.ENOSPC) if told else None
+    return None if number is None else OSError(number, os.strerror(number), str(path))
+
+
+def remove_scratch(folder: Path) -> None:
+    """Remove what writers that were killed left in a folder (see `replacing`), those that still run aside."""
+    for left in folder.glob(".*"):
+        named = _SCRATCH.match(left.name)
+        if named and (int(named[1]) == os.getpid() or not _runs(int(named[1]))):
+            with suppress(OSError):  # another process was faster, or may not
+                _remove(left)
+
+
+def _runs(pid: int) -> bool:
+    if os.name == "nt":  # where this signal would be heeded
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # another user's
+        return True
+    return True
 
 
 def _remove(scratch: Path) -> None:

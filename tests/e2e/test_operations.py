@@ -154,6 +154,15 @@ def test_scores_that_are_no_probabilities_are_made_again(small: Path, palpate: C
     assert (small / "audit-run" / "predictions" / "m.parquet").read_bytes() == before
 
 
+def test_what_a_killed_run_left_half_written_is_removed(small: Path, palpate: CommandLine) -> None:
+    assert palpate("audit", small / "audit.yaml").code == 0
+    left = [small / "audit-run" / "results" / ".99999999.performance.parquet", small / "audit-run" / ".99999999.x.json"]
+    for file in left:
+        file.write_text("half")
+    assert palpate("audit", small / "audit.yaml", "--resume").code == 0
+    assert not any(file.exists() for file in left)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_says_how_to_go_on(number: int, small: Path) -> None:
     slow = (

@@ -30,5 +30,16 @@ def test_it_opens_clean_and_fits(report: Path, tmp_path: Path, width: int, dark:
         assert page.evaluate("innerWidth") == width
         assert page.evaluate("document.querySelectorAll('figure svg').length") >= 4
         assert "hospital b" in page.evaluate("document.body.innerText")
+        columns = "[...document.querySelectorAll('.data th')].filter(e => e.textContent.trim() === 'AUROC')"
+        ends = page.evaluate(f"{columns}.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().right)")
+        assert 0 < max(ends) <= width - 25  # inside the card, without scrolling
         page.screenshot(tmp_path / "report.png")
         assert (tmp_path / "report.png").stat().st_size > 10_000
+
+
+def test_it_prints_on_twelve_pages(report: Path, tmp_path: Path) -> None:
+    with Browser() as browser:
+        page = browser.open(report)
+        page.wait_until("document.documentElement.dataset.charts === 'drawn'")
+        pdf = page.pdf(tmp_path / "report.pdf").read_bytes()
+    assert 1 < pdf.count(b"/Type /Page\n") <= 12

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reliability.fuzz import CORPUS, attempt, fuzz, mutate, replay
+from reliability.fuzz import CORPUS, attempt, fuzz_apart, mutate, replay
 from reliability.readers import BY_NAME, READERS, Reader
 
 
@@ -19,7 +19,7 @@ def test_the_corpus(file: Path, tmp_path: Path) -> None:
 
 
 def test_some_new_inputs() -> None:
-    assert fuzz(1500, seed=random.SystemRandom().randrange(2**32))["findings"] == []
+    assert fuzz_apart(1500, seed=random.SystemRandom().randrange(2**32))["findings"] == []
 
 
 def test_seeds_are_right(tmp_path: Path) -> None:

@@ -183,15 +183,25 @@ def test_keyboard_reaches_the_results_first(browser: Browser, pages: dict[str, P
     assert page.evaluate("document.activeElement.getBoundingClientRect().left >= 0")
 
 
-def test_prints_open_and_light(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
-    page = browser.open(pages["readmission"], dark=True)
-    page.evaluate(
-        "window.addEventListener('beforeprint', () => { window.folded ="
-        " document.querySelectorAll('details:not([open])').length })"
-    )
-    assert page.pdf(tmp_path / "report.pdf").stat().st_size > 50_000
-    assert page.evaluate("window.folded") == 0
-    assert page.evaluate("document.querySelectorAll('details[open]').length") == 0
+SMALLEST_LETTERS = """
+Math.min(...[...document.querySelectorAll('.chart svg')].filter(svg => svg.checkVisibility()).map(svg =>
+  12 * svg.getBoundingClientRect().width / (svg.viewBox.baseVal.width || svg.width.baseVal.value)))
+"""
+
+
+def test_prints_a_summary_with_axes_that_can_be_read(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+    page = browser.open(pages["readmission"], dark=True, width=1280)
+    page.wait_until("document.documentElement.dataset.charts === 'drawn'")
+    screen = page.evaluate("document.querySelector('.chart svg').getBoundingClientRect().width")
+    n_pages = page.pdf(tmp_path / "report.pdf").read_bytes().count(b"/Type /Page\n")
+    assert 1 <= n_pages <= 12
+    assert page.evaluate("document.querySelector('.chart svg').getBoundingClientRect().width") == screen
+    page.resize(710, 1000)  # A4 without its margins
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.send("Emulation.setEmulatedMedia", {"media": "print"})
+    assert page.evaluate(SMALLEST_LETTERS) >= 8  # 6 points
+    assert page.evaluate("[...document.querySelectorAll('details')].every(part => !part.checkVisibility())")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 710
     scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
     page.send("Emulation.setEmulatedMedia", {"media": "print", "features": scheme})
     assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#17202b"

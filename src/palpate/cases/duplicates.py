@@ -20,8 +20,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from palpate.compiled import njit
 
 RUN = 3
 """Words in a run."""

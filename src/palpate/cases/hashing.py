@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from palpate.cases.keys import KEY_BYTES, KeyArray
+from palpate.compiled import njit
 
 __all__ = ["KEY_BYTES", "ReplacementHashes", "case_key", "key_of", "keys_of_edits"]
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from palpate.cases import scratch
+from palpate.compiled import njit
 
 KEY_BYTES = 16
 KeyArray = NDArray[np.uint64]

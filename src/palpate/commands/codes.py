@@ -28,10 +28,10 @@ from palpate.data.codes.gem_tables import (
 )
 from palpate.data.cohorts import BuiltCohort, FlowStep, check_output, write_built_cohort
 from palpate.data.cohorts.mdace_sources import read_billed
-from palpate.data.tables.formats import FORMATS, format_of
+from palpate.data.tables.formats import FORMATS, escaped, format_of
 from palpate.data.tables.labels import encode
 from palpate.errors import CohortError, ConfigError
-from palpate.files import as_cell, replacing
+from palpate.files import replacing
 
 System = Literal["auto", "ICD-10-CM", "ICD-10-PCS", "ICD-9-CM", "ICD-9-PCS"]
 CODE_COLUMNS = ("code", "icd_code", "icd10_code", "icd9_code")
@@ -183,8 +183,7 @@ def write_table(frame: pl.DataFrame, out: Path) -> None:
     check_table(out)
     with replacing(out) as scratch:
         if out.suffix.lower() == ".csv":
-            shown = pl.col(pl.String).map_elements(as_cell, return_dtype=pl.String)
-            frame.with_columns(shown).write_csv(scratch)
+            escaped(frame).write_csv(scratch)
         else:
             frame.write_parquet(scratch)
 

@@ -33,8 +33,9 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from palpate.cases.keys import KeyArray
+from palpate.cases.panics import panics_are_errors
 from palpate.errors import RunError
-from palpate.files import make_folder, replacing, write_atomically
+from palpate.files import make_folder, remove_scratch, replacing, write_atomically
 from palpate.results import AnyBlock, Attributions, AuditResult, Finding, ModelPredictions, Plan
 from palpate.results.verdicts import Answer
 from palpate.run.tables import prediction_tables, variant_tables, write_parts
@@ -122,7 +123,10 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """While a run is written here: a second one is refused. The lock is the process's and goes with it."""
+        """While a run is written here: a second one is refused. The lock is the process's and goes with it.
+
+        What a run that was killed left half written is removed.
+        """
         made = not self.path.exists()
         make_folder(self.path)
         handle = os.open(self.path, os.O_RDONLY)
@@ -130,6 +134,8 @@ class RunDirectory:
             if not _lock(handle):
                 hint = "wait for it to end, or choose another --out"
                 raise RunError("another palpate is writing to this directory", file=self.path, hint=hint)
+            for folder in (self.path, *(each for each in self.path.rglob("*") if each.is_dir())):
+                remove_scratch(folder)
             yield
         finally:
             os.close(handle)
@@ -285,8 +291,9 @@ class RunDirectory:
         if optional and not path.is_file():
             return None
         try:
-            return pl.read_parquet(path, glob=False, hive_partitioning=False)
-        except (FileNotFoundError, pl.exceptions.PolarsError):
+            with panics_are_errors(path):
+                return pl.read_parquet(path, glob=False, hive_partitioning=False)
+        except (OSError, pl.exceptions.PolarsError):
             raise RunError(
                 "the file is missing or damaged", file=path, hint="run the audit again with --resume"
             ) from None

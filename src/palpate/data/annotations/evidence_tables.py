@@ -15,9 +15,8 @@ import polars as pl
 from palpate.cases.columns import WHOLE_NUMBER, ColumnCheck, ids, missing_column, words
 from palpate.cases.evidence import COMPLETE, EVIDENCE, NOTES, SUFFICIENT, EvidenceTable, NotesTable
 from palpate.data.annotations import mdace, place_of
-from palpate.data.tables.formats import format_of
+from palpate.data.tables.formats import format_of, unescaped
 from palpate.errors import CohortError
-from palpate.files import from_cell
 
 _MORE = ("score", "note_id", "code_system", "completeness", "type")
 _SPAN = "a span starts at 0 or later and ends after its start, in characters"
@@ -70,7 +69,7 @@ def _frame(path: Path, needed: tuple[str, ...], more: tuple[str, ...]) -> pl.Dat
     frame = form.frame(path, [*needed, *(name for name in more if name in columns)], {})
     if form.typed:
         return frame
-    return frame.with_columns(pl.col(pl.String).map_elements(from_cell, return_dtype=pl.String))
+    return unescaped(frame)
 
 
 def _whole(column: ColumnCheck) -> pl.Series:

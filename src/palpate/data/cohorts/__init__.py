@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from palpate.cases.cohort import Cohort
 from palpate.data.cohorts.splits import assign_splits, read_splits
 from palpate.data.tables import write_cohort
+from palpate.data.tables.formats import escaped
 from palpate.errors import CohortError, ConfigError
 from palpate.files import replacing
 from palpate.privacy import hides
@@ -176,8 +177,8 @@ def write_built_cohort(built: BuiltCohort, out: Path) -> None:
             cohort_file, splits_file, flow_file = (scratches.enter_context(replacing(p)) for p in (out, splits, flow))
             for name, file in table_files(built, out).items():
                 built.tables[name].write_parquet(scratches.enter_context(replacing(file)))
-            built.flow_table.write_csv(flow_file)
-            built.splits.write_csv(splits_file)
+            escaped(built.flow_table).write_csv(flow_file)
+            escaped(built.splits).write_csv(splits_file)
             write_cohort(built.cohort, cohort_file)
     except OSError as error:
         reason = error.strerror or type(error).__name__

@@ -154,6 +154,8 @@ def _stage(staging: Staging, files: list[Path], options: FhirOptions, progress: 
     for line in read_resources(files, readers, progress):
         try:
             readers[line.resource["resourceType"]](line)
+        except UnicodeEncodeError:
+            raise line.error("contains an unpaired surrogate", "save the file as UTF-8") from None
         except (AttributeError, TypeError, KeyError):
             raise line.error("does not have the structure of FHIR R4", "export it again") from None
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator
 
 from palpate.cases.columns import SPLITS, ColumnCheck, check_one_split, ids, missing_column, splits
-from palpate.data.tables.formats import format_of
+from palpate.data.tables.formats import format_of, unescaped
 from palpate.errors import ConfigError
 
 VOCABULARY_RATIOS = (0.70, 0.15, 0.15)
@@ -86,6 +86,8 @@ def read_splits(file: Path) -> pl.DataFrame:
         if found is None:
             raise missing_column(name, list(columns.values()), file=file)
     frame = form.frame(file, (str(patient), columns["split"]), {})
+    if not form.typed:
+        frame = unescaped(frame)
     people = ColumnCheck(frame[str(patient)], file=file)
     names, kinds = ids(people), splits(ColumnCheck(frame[columns["split"]], file=file))
     check_one_split(ColumnCheck(names, file=file, name=patient), kinds)

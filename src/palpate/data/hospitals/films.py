@@ -78,15 +78,13 @@ def read_header(path: Path) -> Film:
         with path.open("rb") as stream:
             header = dcmread(stream, stop_before_pixels=True, specific_tags=list(_TAGS), force=_named(path))
             lacking = _lacking(stream, header)
+        return _film(path, header, lacking) if len(header) else Film(str(path), "not dicom")
     except InvalidDicomError:
         return Film(str(path), "not dicom")
     except OSError as error:
         raise CohortError(f"the file can't be read ({error.strerror or type(error).__name__})", file=path) from None
     except Exception:  # damaged headers raise many types, and their messages quote values
         return Film(str(path), "damaged")
-    if not len(header):
-        return Film(str(path), "not dicom")
-    return _film(path, header, lacking)
 
 
 def _named(path: Path) -> bool:

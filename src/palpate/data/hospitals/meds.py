@@ -134,6 +134,10 @@ def _check_subjects(frame: pl.DataFrame, file: Path) -> None:
     if not frame["subject_id"].dtype.is_integer():
         problem, hint = f"the column holds {frame['subject_id'].dtype}, not whole numbers", "write it as int64"
         raise CohortError(problem, file=file, column="subject_id", hint=hint)
+    large = frame["subject_id"].cast(pl.Int64, strict=False).is_null() & frame["subject_id"].is_not_null()
+    if large.any():
+        row, hint = int(large.arg_true()[0]) + 1, "write it as int64"
+        raise CohortError("the number is larger than MEDS allows", file=file, row=row, column="subject_id", hint=hint)
 
 
 def _check_home(home: dict[int, Path], subjects: pl.Series, file: Path) -> None:

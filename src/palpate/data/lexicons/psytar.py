@@ -16,6 +16,7 @@ import polars as pl
 import yaml
 
 from palpate.data.lexicons.noun_phrases import MOST_TOKENS, Tagger, load_tagger, reject_tags, reject_words
+from palpate.data.tables.formats import escaped
 from palpate.errors import InputError
 from palpate.files import replacing, write_atomically
 from palpate.registry import optional
@@ -140,7 +141,7 @@ def write_effects(extraction: Extraction, out: Path, *, name: str = "effects") -
         raise InputError("no phrases are left for the lexicon", file=out, hint="see the table of reasons")
     try:
         with replacing(out.with_name(f"{out.name}.reasons.csv")) as reasons:
-            extraction.table.write_csv(reasons)
+            escaped(extraction.table).write_csv(reasons)
         write_atomically(out, lexicon_text(extraction, name=name))
     except OSError as error:
         raise InputError(

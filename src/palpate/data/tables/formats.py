@@ -22,6 +22,8 @@ from typing import NamedTuple, Protocol
 
 import polars as pl
 
+from palpate.cases.panics import panics_are_errors
+from palpate.data.tables.growth import check_parquet, check_workbook
 from palpate.delimited import (
     AS_IT_IS,
     BLOCK,
@@ -38,6 +40,7 @@ from palpate.delimited import (
     plain_frame,
 )
 from palpate.errors import CohortError
+from palpate.files import as_cell, from_cell
 from palpate.registry import optional
 
 BATCH_ROWS = 2_000
@@ -107,6 +110,23 @@ def check_complete(file: Path) -> None:
         raise CohortError("a quote is not closed", file=file, hint=COPY_HINT)
 
 
+# --- sheets for people --------------------------------------------------------------------------------------
+
+
+def escaped(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table to be written as CSV: in a spreadsheet, a text that would be computed is shown (`palpate.files.as_cell`).
+
+    >>> escaped(pl.DataFrame({"word": ["=1+1", "fever"]}))["word"].to_list()
+    ["'=1+1", 'fever']
+    """
+    return frame.with_columns(pl.col(pl.String).map_elements(as_cell, return_dtype=pl.String))
+
+
+def unescaped(frame: pl.DataFrame) -> pl.DataFrame:
+    """What `escaped` was given."""
+    return frame.with_columns(pl.col(pl.String).map_elements(from_cell, return_dtype=pl.String))
+
+
 # --- rows of strings ----------------------------------------------------------------------------------------
 
 
@@ -141,6 +161,8 @@ def _csv_columns(layout: FileLayout, path: Path) -> tuple[str, ...]:
     header = next(csv_rows(path, layout), None)
     if header is None:
         raise CohortError("the file is empty", file=path, hint="give a table with a header and one row per case")
+    if not any(header):
+        raise CohortError("the header names no column", file=path, hint="name the columns in the first row")
     return _distinct([name for name in header if name], path)
 
 
@@ -290,13 +312,15 @@ def _scalar(value: object) -> str | None:
 def _parquet_errors(path: Path) -> Iterator[None]:
     """Name the file in errors of polars, which say only what is wrong inside it."""
     try:
-        yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
+        with panics_are_errors(path):
+            yield
+    except (pl.exceptions.PolarsError, OSError, ValueError):
         raise CohortError("the file is damaged or is not a Parquet file", file=path, hint=COPY_HINT) from None
 
 
 def _parquet_columns(layout: FileLayout, path: Path) -> tuple[str, ...]:
     del layout  # the file says all
+    check_parquet(path)
     with _parquet_errors(path):
         return tuple(pl.read_parquet_schema(path))
 
@@ -322,6 +346,7 @@ def _excel_sheet(layout: FileLayout, path: Path, *, header: int | None = 0, n_ro
     fastexcel = optional("fastexcel", extra="excel", needed_for=f"reading {path.name}")
     try:
         path.open("rb").close()  # fastexcel tells an unreadable file from a damaged one only by its message
+        check_workbook(path)
         book = fastexcel.read_excel(path)
         sheet = book.sheet_names[0] if layout.sheet is None else layout.sheet
         if isinstance(sheet, int) and 1 <= sheet <= len(book.sheet_names):

@@ -12,12 +12,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from palpate.cases.edits import Edit, Inputs, Ints, splice
+from palpate.compiled import njit
 from palpate.models.bagofwords.ngrams import Tokens, count_changes, count_texts, number_grams
 
 CACHE_SIZE = 200_000

@@ -12,11 +12,12 @@ import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 
+from palpate.compiled import njit
 from palpate.models.bagofwords.counts import Counted
 from palpate.models.bagofwords.tfidf import (
     Floats,

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
+
+from palpate.compiled import njit
 
 Ints = NDArray[np.int64]
 Tokens = NDArray[np.int32]

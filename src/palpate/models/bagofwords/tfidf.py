@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
+
+from palpate.compiled import njit
 
 Floats = NDArray[np.float64]
 _NORMS = {None: 0, "l1": 1, "l2": 2}

@@ -12,10 +12,11 @@ import json
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 from sklearn.multioutput import MultiOutputClassifier
 
+from palpate.compiled import njit
 from palpate.models.bagofwords.counts import Counted
 from palpate.models.bagofwords.tfidf import (
     Floats,

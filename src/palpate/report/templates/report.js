@@ -1,4 +1,4 @@
-// Draws the charts in place of their still images, and opens what is folded before printing.
+// Draws the charts in place of their still images, and narrower for paper, so that their letters can be read there.
 (() => {
   "use strict";
   const options = {
@@ -10,6 +10,8 @@
     tooltip: { disableDefaultStyle: true, theme: "page" },
   };
 
+  const drawn = []; // charts and their views
+
   async function draw(chart) {
     const spec = JSON.parse(chart.nextElementSibling.textContent);
     const host = document.createElement("div");
@@ -18,7 +20,7 @@
     chart.append(host);
     for (const node of still) if (node.style) node.style.display = "none";
     try {
-      await window.vegaEmbed(host, spec, options);
+      drawn.push([chart, (await window.vegaEmbed(host, spec, options)).view]);
       for (const node of still) node.remove();
       // The chart is one image with a description; Vega names each group of marks as an image without one.
       for (const mark of host.querySelectorAll("[role], [aria-roledescription]")) {
@@ -39,13 +41,18 @@
     document.documentElement.dataset.charts = "drawn";
   }
 
-  let folded = [];
+  let heights = [];
   window.addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open])")];
-    for (const part of folded) part.open = true;
+    heights = drawn.map(([, view]) => view.height());
+    for (const [chart, view] of drawn) {
+      const n = chart.closest(".panels").children.length;
+      view.width(n === 1 ? 450 : n === 3 ? 300 : 225);
+      if (chart.closest(".panels.line, .panels.scatter, .panels.histogram")) view.height(Math.min(view.height(), 190));
+      view.run();
+    }
   });
   window.addEventListener("afterprint", () => {
-    for (const part of folded) part.open = false;
+    heights.forEach((height, k) => drawn[k][1].width(drawn[k][0].clientWidth).height(height).run());
   });
 
   drawAll();

@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from palpate.compiled import njit
 from palpate.stats.kernels import draw_counts
 
 LANES = 64

@@ -26,9 +26,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
+from palpate.compiled import njit
 from palpate.stats.kernels import draw_counts
 from palpate.stats.kernels.walks import evaluate
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from palpate.compiled import njit
 from palpate.stats.kernels import draw_counts
 from palpate.stats.kernels.walks import evaluate
 

@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from palpate.privacy import hides
 
 SUFFIXES = (".ndjson", ".ndjson.gz", ".jsonl", ".jsonl.gz")
 _BATCH = 5_000
+_KINDS = (bool, int, float, date)
+"""What a cell can be that is no text."""
 _ONE_PER_LINE = "write one resource per line, as a bulk export does; a Bundle or an indented .json file is not read"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
@@ -109,7 +112,12 @@ class Staging:
         self.n_rows: Counter[str] = Counter()
 
     def add(self, table: str, row: tuple[object, ...]) -> None:
-        """Append a row."""
+        """Append a row; a TypeError or UnicodeEncodeError says that a cell can't be in its column."""
+        for cell, kind in zip(row, self._schemas[table].values(), strict=True):
+            if isinstance(cell, str):
+                cell.encode()
+            if cell is not None and not isinstance(cell, str if kind == pl.String else _KINDS):
+                raise TypeError
         self._rows[table].append(row)
         self.n_rows[table] += 1
         if len(self._rows[table]) >= _BATCH:

@@ -50,11 +50,11 @@ def moment(value: object, line: Line) -> Moment:
         return Moment()
     try:
         at = datetime.fromisoformat(str(value))
-    except ValueError:
+        wall = at.replace(tzinfo=None)
+        instant = wall if at.tzinfo is None else at.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # which the first and the last day of all can make
         hint = "FHIR writes 2015-02-07 or 2015-02-07T13:28:17-05:00"
         raise line.error("has a time that can't be read", hint) from None
-    wall = at.replace(tzinfo=None)
-    instant = wall if at.tzinfo is None else at.astimezone(UTC).replace(tzinfo=None)
     return Moment(instant, wall, (wall.hour, wall.minute, wall.second, wall.microsecond) != (0, 0, 0, 0))
 
 

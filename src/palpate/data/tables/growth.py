@@ -1,0 +1,115 @@
+"""How large a compressed table becomes: one that would fill the memory is refused before it is read.
+
+A workbook is unpacked in small parts and counted. A Parquet file says in its footer how large its row groups are and
+how many rows they have; the footer is in Thrift's compact protocol, of which only what is needed is read here.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from palpate.delimited import BLOCK, COPY_HINT, MOST_GROWTH, SMALL
+from palpate.errors import CohortError
+
+_MAGIC, _MOST_FOOTER = b"PAR1", 2**28
+_ROWS, _GROUPS, _BYTES = 3, 4, 2
+"""Fields: rows and row groups of a file, and the bytes of a row group."""
+_MOST_LEVELS = 32
+
+
+def check_workbook(path: Path) -> None:
+    """Refuse a workbook that becomes more than `MOST_GROWTH` times as large; one that is damaged is told later."""
+    most = max(SMALL, MOST_GROWTH * path.stat().st_size)
+    try:
+        with zipfile.ZipFile(path) as book:
+            n = 0
+            for part in book.infolist():
+                part.file_size = 2**62  # what it says may be wrong
+                with book.open(part) as content:
+                    while block := content.read(BLOCK):
+                        n += len(block)
+                        _refuse(path, n > most)
+    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError, ValueError, zlib.error):
+        return
+
+
+def check_parquet(path: Path) -> None:
+    """Refuse a Parquet file whose row groups or rows make it more than `MOST_GROWTH` times as large."""
+    most = max(SMALL, MOST_GROWTH * path.stat().st_size)
+    try:
+        about = _footer(path)
+        groups = about.get(_GROUPS, ())
+        size = max(sum(group.get(_BYTES, 0) for group in groups), int(about.get(_ROWS, 0)))
+    except (OSError, ValueError, IndexError, TypeError, AttributeError, UnicodeError):
+        return
+    _refuse(path, size > most)
+
+
+def _refuse(path: Path, too_large: bool) -> None:
+    if too_large:
+        problem = f"decompressed, the file is more than {MOST_GROWTH} times as large as it is"
+        raise CohortError(problem, file=path, hint=COPY_HINT)
+
+
+def _footer(path: Path) -> dict[int, Any]:
+    with path.open("rb") as file:
+        file.seek(-8, 2)
+        end = file.read(8)
+        size = int.from_bytes(end[:4], "little")
+        if end[4:] != _MAGIC or size > _MOST_FOOTER:
+            raise ValueError("no footer")
+        file.seek(-8 - size, 2)
+        return _struct(file, 0)
+
+
+def _number(file: BinaryIO) -> int:
+    """An unsigned number, seven bits in a byte."""
+    value = shift = 0
+    while True:
+        byte = file.read(1)[0]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
+
+
+def _signed(file: BinaryIO) -> int:
+    value = _number(file)
+    return (value >> 1) ^ -(value & 1)
+
+
+def _struct(file: BinaryIO, level: int) -> dict[int, Any]:
+    """The fields of a struct by their numbers."""
+    found: dict[int, Any] = {}
+    field = 0
+    while kind := file.read(1)[0]:
+        field = field + (kind >> 4) if kind >> 4 else _signed(file)
+        found[field] = _value(file, kind & 15, level, inside=False)
+    return found
+
+
+def _value(file: BinaryIO, kind: int, level: int, *, inside: bool) -> Any:
+    """A value; booleans are in the kind itself, unless they are inside a list."""
+    if level > _MOST_LEVELS:
+        raise ValueError("nested too deeply")
+    if kind in (1, 2):
+        return file.read(1)[0] == 1 if inside else kind == 1
+    if kind in (3, 7):
+        return [file.read(1)[0] for _ in range(1 if kind == 3 else 8)]
+    if kind in (4, 5, 6):
+        return _signed(file)
+    if kind == 8:
+        file.seek(_number(file), 1)
+        return None
+    if kind in (9, 10):
+        head = file.read(1)[0]
+        n = head >> 4 if head >> 4 < 15 else _number(file)
+        return [_value(file, head & 15, level + 1, inside=True) for _ in range(n)]
+    if kind == 12:
+        return _struct(file, level + 1)
+    raise ValueError(f"a value of kind {kind}")
